@@ -1,0 +1,49 @@
+//! Tasks: what the user declares, and what the plan gives.
+
+use alloc::string::String;
+
+use crate::units::{Bytes, Nanos};
+
+/// Names a task for the life of the daemon; never reused.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct TaskId(pub u32);
+
+/// What a task may expect.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Class {
+    /// Has a deadline, passed admission, lives on one GPU.
+    Realtime(Timing),
+    /// Shares what is left.
+    BestEffort,
+}
+
+/// The timing of a realtime task: 0 < C ≤ D ≤ T.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Timing {
+    /// T, the least time between two releases.
+    pub period: Nanos,
+    /// D, relative to the release.
+    pub deadline: Nanos,
+    /// C, from grant to completion with both copy engines loaded, CPU work included.
+    pub wcet: Nanos,
+}
+
+/// The GPU memory of a task.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct MemoryProfile {
+    /// m: everything on the GPU, the context included.
+    pub footprint: Bytes,
+    /// mˢ ≤ m: the part in the arena.
+    pub swappable: Bytes,
+}
+
+/// One registered task.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TaskSpec {
+    /// Unique per user; for messages and traces.
+    pub name: String,
+    /// Its class with the timing of a realtime task.
+    pub class: Class,
+    /// Its memory. A best-effort task may declare zeros: it takes what it is given.
+    pub memory: MemoryProfile,
+}
