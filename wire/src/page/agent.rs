@@ -1,0 +1,313 @@
+//! The agent's fields of one GPU, with the way each is written by it and read by the daemon.
+
+use super::DaemonDevice;
+use crate::sync::{
+    AtomicU32, AtomicU64,
+    Ordering::{Acquire, Relaxed, Release, SeqCst},
+    fence,
+};
+
+/// How a job came to be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum JobKind {
+    /// The program said so.
+    Declared = 1,
+    /// GPU work after idleness.
+    Implicit = 2,
+}
+
+/// The jobs of a task as the daemon reads them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct JobReport {
+    /// The last one asked for.
+    pub requested: u32,
+    /// How it came to be.
+    pub kind: JobKind,
+    /// The last one completed.
+    pub completed: u32,
+}
+
+/// How a swap operation ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SwapOutcome {
+    /// The target is reached.
+    Done = 1,
+    /// Stopped at a chunk, as asked.
+    Aborted = 2,
+    /// The GPU had no memory for a chunk within the retry bound.
+    OutOfMemory = 3,
+    /// The gate could not be drained within its bound; nothing (more) left.
+    Undrainable = 4,
+    /// The driver failed.
+    Failed = 5,
+}
+
+/// The end of a swap operation as the daemon reads it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SwapReport {
+    /// The operation.
+    pub seq: u32,
+    /// How it ended.
+    pub outcome: SwapOutcome,
+    /// The agent's own measure of it, in ns.
+    pub ns: u64,
+    /// Bytes really copied over the link.
+    pub moved_bytes: u64,
+}
+
+/// Where the task's bytes are. The fields are read one by one: take them as exact only while no
+/// swap operation runs.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct UsageReport {
+    /// On the GPU, everything counted.
+    pub resident_bytes: u64,
+    /// In the backing store.
+    pub swapped_bytes: u64,
+    /// Of both, the part in the arena.
+    pub arena_bytes: u64,
+    /// The most that `resident_bytes` ever was.
+    pub peak_bytes: u64,
+}
+
+/// An allocation does not fit the budget: it needs this many bytes of budget in all.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct OutOfBudget(pub u64);
+
+/// Written by the agent alone: four cache lines.
+#[repr(C, align(64))]
+#[derive(Debug, Default)]
+pub struct AgentDevice {
+    requested_seq: AtomicU32,
+    requested_kind: AtomicU32,
+    completed_seq: AtomicU32,
+    want_seq: AtomicU32,
+    want_bytes: AtomicU64,
+    reserved0: [AtomicU64; 5],
+
+    ack_seq: AtomicU32,
+    ack_outcome: AtomicU32,
+    volume_ack_seq: AtomicU32,
+    fault: AtomicU32,
+    ack_ns: AtomicU64,
+    ack_moved_bytes: AtomicU64,
+    backing_bytes: AtomicU64,
+    reserved1: [AtomicU64; 3],
+
+    resident_bytes: AtomicU64,
+    swapped_bytes: AtomicU64,
+    arena_bytes: AtomicU64,
+    peak_bytes: AtomicU64,
+    reserved2: [AtomicU64; 4],
+
+    reserved3: [AtomicU64; 8],
+}
+
+#[cfg(not(loom))]
+const _: () = {
+    use core::mem::{offset_of, size_of};
+    assert!(size_of::<AgentDevice>() == 256);
+    assert!(offset_of!(AgentDevice, requested_seq) == 0);
+    assert!(offset_of!(AgentDevice, requested_kind) == 4);
+    assert!(offset_of!(AgentDevice, completed_seq) == 8);
+    assert!(offset_of!(AgentDevice, want_seq) == 12);
+    assert!(offset_of!(AgentDevice, want_bytes) == 16);
+    assert!(offset_of!(AgentDevice, ack_seq) == 64);
+    assert!(offset_of!(AgentDevice, ack_outcome) == 68);
+    assert!(offset_of!(AgentDevice, volume_ack_seq) == 72);
+    assert!(offset_of!(AgentDevice, fault) == 76);
+    assert!(offset_of!(AgentDevice, ack_ns) == 80);
+    assert!(offset_of!(AgentDevice, ack_moved_bytes) == 88);
+    assert!(offset_of!(AgentDevice, backing_bytes) == 96);
+    assert!(offset_of!(AgentDevice, resident_bytes) == 128);
+    assert!(offset_of!(AgentDevice, swapped_bytes) == 136);
+    assert!(offset_of!(AgentDevice, arena_bytes) == 144);
+    assert!(offset_of!(AgentDevice, peak_bytes) == 152);
+};
+
+/// What the agent does. Its threads agree among themselves who writes.
+impl AgentDevice {
+    /// Asks for the job `seq`; the one before must be completed. Tell the daemon afterwards.
+    pub fn request_job(&self, seq: u32, kind: JobKind) {
+        self.requested_kind.store(kind as u32, Relaxed);
+        self.requested_seq.store(seq, Release);
+    }
+
+    /// Reports the job `seq` done. Tell the daemon afterwards.
+    pub fn complete_job(&self, seq: u32) {
+        self.completed_seq.store(seq, Release);
+    }
+
+    /// Takes `bytes` of the budget before they are allocated.
+    pub fn take(&self, daemon: &DaemonDevice, bytes: u64) -> Result<(), OutOfBudget> {
+        let needed = self.resident_bytes.load(Relaxed).saturating_add(bytes);
+        self.resident_bytes.store(needed, Relaxed);
+        fence(SeqCst);
+        if needed > daemon.budget_bytes() {
+            self.resident_bytes.store(needed - bytes, Relaxed);
+            return Err(OutOfBudget(needed));
+        }
+        self.peak_bytes.fetch_max(needed, Relaxed);
+        Ok(())
+    }
+
+    /// Gives `bytes` back after they were released.
+    pub fn give_back(&self, bytes: u64) {
+        let resident = self.resident_bytes.load(Relaxed);
+        self.resident_bytes
+            .store(resident.saturating_sub(bytes), Release);
+    }
+
+    /// Asks for a budget of `bytes` in all, and returns the question's number, to be compared with
+    /// [`DaemonDevice::answered_want`]. Tell the daemon afterwards.
+    pub fn want(&self, bytes: u64) -> u32 {
+        let seq = super::next_seq(self.want_seq.load(Relaxed));
+        self.want_bytes.store(bytes, Relaxed);
+        self.want_seq.store(seq, Release);
+        seq
+    }
+
+    /// Publishes what a session that outlived its daemon holds: into a fresh page, before use.
+    pub fn restore(&self, usage: UsageReport, backing_bytes: u64, completed: u32) {
+        self.resident_bytes.store(usage.resident_bytes, Relaxed);
+        self.peak_bytes.store(usage.peak_bytes, Relaxed);
+        self.completed_seq.store(completed, Relaxed);
+        self.backing_bytes.store(backing_bytes, Relaxed);
+        self.set_arena(usage.arena_bytes, usage.swapped_bytes);
+    }
+
+    /// Publishes the arena's size and how much of it is in the backing store, in bytes.
+    pub fn set_arena(&self, arena_bytes: u64, swapped_bytes: u64) {
+        self.arena_bytes.store(arena_bytes, Relaxed);
+        self.swapped_bytes.store(swapped_bytes, Release);
+    }
+
+    /// Reports the backing store after the volume request `seq`: `bytes` are pinned. Tell the
+    /// daemon afterwards.
+    pub fn confirm_volume(&self, seq: u32, bytes: u64) {
+        self.backing_bytes.store(bytes, Relaxed);
+        self.volume_ack_seq.store(seq, Release);
+    }
+
+    /// Reports a swap operation over. Tell the daemon afterwards.
+    pub fn end_swap(&self, report: SwapReport) {
+        self.ack_outcome.store(report.outcome as u32, Relaxed);
+        self.ack_ns.store(report.ns, Relaxed);
+        self.ack_moved_bytes.store(report.moved_bytes, Relaxed);
+        self.ack_seq.store(report.seq, Release);
+    }
+
+    /// Leaves the driver's error code of the last failure, for the daemon's log.
+    pub fn set_fault(&self, code: u32) {
+        self.fault.store(code, Relaxed);
+    }
+}
+
+/// What the daemon sees.
+impl AgentDevice {
+    /// The jobs. Nothing before the first, while it changes, or where the kind makes no sense. A
+    /// request is never seen without the completion of the job before it.
+    pub fn jobs(&self) -> Option<JobReport> {
+        let requested = self.requested_seq.load(Acquire);
+        let kind = match self.requested_kind.load(Relaxed) {
+            1 => JobKind::Declared,
+            2 => JobKind::Implicit,
+            _ => return None,
+        };
+        let completed = self.completed_seq.load(Acquire);
+        fence(Acquire);
+        (requested != 0 && self.requested_seq.load(Relaxed) == requested).then_some(JobReport {
+            requested,
+            kind,
+            completed,
+        })
+    }
+
+    /// The last question for budget: its number and the bytes wanted in all. Nothing before the
+    /// first or while it changes.
+    pub fn wanted(&self) -> Option<(u32, u64)> {
+        let seq = self.want_seq.load(Acquire);
+        let bytes = self.want_bytes.load(Relaxed);
+        fence(Acquire);
+        (seq != 0 && self.want_seq.load(Relaxed) == seq).then_some((seq, bytes))
+    }
+
+    /// The last swap operation that ended. Nothing before the first, while it changes, or where the
+    /// outcome makes no sense.
+    pub fn swap_report(&self) -> Option<SwapReport> {
+        let seq = self.ack_seq.load(Acquire);
+        let outcome = match self.ack_outcome.load(Relaxed) {
+            1 => SwapOutcome::Done,
+            2 => SwapOutcome::Aborted,
+            3 => SwapOutcome::OutOfMemory,
+            4 => SwapOutcome::Undrainable,
+            5 => SwapOutcome::Failed,
+            _ => return None,
+        };
+        let ns = self.ack_ns.load(Relaxed);
+        let moved_bytes = self.ack_moved_bytes.load(Relaxed);
+        fence(Acquire);
+        (seq != 0 && self.ack_seq.load(Relaxed) == seq).then_some(SwapReport {
+            seq,
+            outcome,
+            ns,
+            moved_bytes,
+        })
+    }
+
+    /// Where the bytes are.
+    pub fn usage(&self) -> UsageReport {
+        UsageReport {
+            swapped_bytes: self.swapped_bytes.load(Acquire),
+            arena_bytes: self.arena_bytes.load(Relaxed),
+            resident_bytes: self.resident_bytes.load(Acquire),
+            peak_bytes: self.peak_bytes.load(Relaxed),
+        }
+    }
+
+    /// The last volume request answered, and the bytes pinned then.
+    pub fn backing(&self) -> (u32, u64) {
+        let seq = self.volume_ack_seq.load(Acquire);
+        (seq, self.backing_bytes.load(Relaxed))
+    }
+
+    /// The driver's error code of the last failure, 0 if none.
+    pub fn fault(&self) -> u32 {
+        self.fault.load(Relaxed)
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn taking_stops_at_the_budget() {
+        let (daemon, agent) = (DaemonDevice::default(), AgentDevice::default());
+        assert_eq!(daemon.set_budget(&agent, 100), 100);
+        assert_eq!(agent.take(&daemon, 60), Ok(()));
+        assert_eq!(agent.take(&daemon, 60), Err(OutOfBudget(120)));
+        assert_eq!(agent.usage().resident_bytes, 60);
+        assert_eq!(
+            daemon.set_budget(&agent, 10),
+            60,
+            "what is taken cannot be denied"
+        );
+        agent.give_back(60);
+        assert_eq!(daemon.set_budget(&agent, 10), 10);
+        assert_eq!(agent.usage().peak_bytes, 60);
+    }
+
+    #[test]
+    fn reports_need_a_sense() {
+        let agent = AgentDevice::default();
+        assert_eq!(
+            (agent.jobs(), agent.wanted(), agent.swap_report()),
+            (None, None, None)
+        );
+        agent.requested_seq.store(5, Relaxed);
+        agent.requested_kind.store(9, Relaxed);
+        agent.ack_seq.store(5, Relaxed);
+        agent.ack_outcome.store(900, Relaxed);
+        assert_eq!((agent.jobs(), agent.swap_report()), (None, None));
+    }
+}
