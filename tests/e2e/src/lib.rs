@@ -1,1 +1,13 @@
-//! To be written.
+//! The bench on which the end-to-end tests stand: a simulated machine of its own for each test, real
+//! processes on it, and bounded waits.
+//!
+//! `cargo xtask test` builds what the tests start; after a plain `cargo build --workspace` a single
+//! one runs with `cargo test -p rtswap-e2e --test NAME`.
+
+mod machine;
+mod program;
+mod puppet;
+
+pub use machine::{Daemon, Machine, MachineOptions};
+pub use program::{Finished, Program, probe, wait_until};
+pub use puppet::Puppet;

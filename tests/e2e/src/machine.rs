@@ -1,0 +1,211 @@
+//! A simulated machine for one test: a folder for the GPUs, one for the daemon, and the binaries.
+
+use std::fmt::Write as _;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
+
+use anyhow::{Context, Result, ensure};
+use tempfile::TempDir;
+
+use crate::program::{Program, wait_until};
+
+/// How the simulated GPUs of a test are made.
+#[derive(Clone, Debug)]
+pub struct MachineOptions {
+    /// How many.
+    pub gpus: u32,
+    /// MiB of each.
+    pub memory_mib: u64,
+    /// Link speed both ways, in GiB/s.
+    pub link_gib_per_s: f64,
+    /// Chunk size in MiB.
+    pub chunk_mib: u64,
+    /// Further lines for the daemon's configuration, before its GPUs.
+    pub daemon_toml: String,
+}
+
+impl Default for MachineOptions {
+    fn default() -> Self {
+        Self { gpus: 1, memory_mib: 64, link_gib_per_s: 1.0, chunk_mib: 2, daemon_toml: String::new() }
+    }
+}
+
+/// A machine with simulated GPUs and a place for one daemon.
+pub struct Machine {
+    folder: TempDir,
+    options: MachineOptions,
+    binaries: PathBuf,
+}
+
+/// A running `rtswapd`.
+pub type Daemon = Program;
+
+impl Machine {
+    /// Makes one; nothing runs on it yet.
+    pub fn new(options: MachineOptions) -> Result<Self> {
+        let binaries = binaries()?;
+        let folder = tempfile::Builder::new().prefix("rtswap-e2e-").tempdir()?;
+        let machine = Self { folder, options, binaries };
+        fs::create_dir(machine.simgpu_dir())?;
+        fs::create_dir(machine.runtime_dir())?;
+        fs::create_dir(machine.driver_dir())?;
+        for name in ["libcuda.so.1", "libcuda.so"] {
+            let library = machine.binaries.join("libsimgpu_cuda.so");
+            std::os::unix::fs::symlink(&library, machine.driver_dir().join(name))?;
+        }
+        fs::write(machine.path("simgpu.toml"), machine.simgpu_toml())?;
+        Ok(machine)
+    }
+
+    /// A path in the machine's folder.
+    pub fn path(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    /// Where the simulated GPUs live.
+    pub fn simgpu_dir(&self) -> PathBuf {
+        self.path("simgpu")
+    }
+
+    /// Where the daemon's sockets are.
+    pub fn runtime_dir(&self) -> PathBuf {
+        self.path("run")
+    }
+
+    /// Where `libcuda.so.1` is.
+    pub fn driver_dir(&self) -> PathBuf {
+        self.path("driver")
+    }
+
+    /// A program of this build by name.
+    pub fn binary(&self, name: &str) -> PathBuf {
+        self.binaries.join(name)
+    }
+
+    /// The bytes of one GPU.
+    pub fn memory_bytes(&self) -> u64 {
+        self.options.memory_mib << 20
+    }
+
+    /// A command on this machine, without rtswap.
+    pub fn command(&self, program: impl AsRef<Path>) -> Command {
+        let mut command = Command::new(program.as_ref());
+        command
+            .env("LD_LIBRARY_PATH", self.driver_dir())
+            .env("SIMGPU_DIR", self.simgpu_dir())
+            .env("SIMGPU_CONFIG", self.path("simgpu.toml"))
+            .env("RTSWAP_RUNTIME_DIR", self.runtime_dir())
+            .env_remove("LD_PRELOAD")
+            .env_remove("RTSWAP_TASK");
+        command
+    }
+
+    /// A command under the agent, without a registration: best-effort.
+    pub fn preloaded(&self, program: impl AsRef<Path>) -> Command {
+        let mut command = self.command(program);
+        command.env("LD_PRELOAD", self.binary("librtswap_cuda.so"));
+        command
+    }
+
+    /// `rtswapctl run OPTIONS -- PROGRAM`, to which the program's arguments are still to be added.
+    pub fn run(&self, options: &[&str], program: impl AsRef<Path>) -> Command {
+        let mut command = self.command(self.binary("rtswapctl"));
+        command.arg("run").args(options).arg("--").arg(program.as_ref());
+        command
+    }
+
+    /// `dnn` with a machine-readable end.
+    pub fn dnn(&self) -> PathBuf {
+        self.binary("dnn")
+    }
+
+    /// Starts the daemon and waits until it serves.
+    pub fn daemon(&self) -> Result<Daemon> {
+        fs::write(self.path("rtswapd.toml"), self.daemon_toml()?)?;
+        let mut command = self.command(self.binary("rtswapd"));
+        command.arg("--config").arg(self.path("rtswapd.toml")).env("RTSWAP_LOG", "debug");
+        let mut daemon = Program::start(command)?;
+        let bound = Duration::from_secs(10);
+        let served = wait_until("the daemon serves", bound, || {
+            !daemon.is_running() || self.status().is_ok()
+        });
+        served.and_then(|()| {
+            ensure!(daemon.is_running(), "rtswapd ended: {}", daemon.stderr());
+            Ok(())
+        })?;
+        Ok(daemon)
+    }
+
+    /// `rtswapctl status --json`.
+    pub fn status(&self) -> Result<serde_json::Value> {
+        self.rtswapctl(&["status", "--json"])
+    }
+
+    /// A short `rtswapctl` call whose answer is JSON.
+    pub fn rtswapctl(&self, arguments: &[&str]) -> Result<serde_json::Value> {
+        let mut command = self.command(self.binary("rtswapctl"));
+        command.args(arguments);
+        Program::start(command)?.finish(Duration::from_secs(10))?.json()
+    }
+
+    /// The task of that name in `status`, if there is one.
+    pub fn task(&self, name: &str) -> Result<Option<serde_json::Value>> {
+        let status = self.status()?;
+        let tasks = status["tasks"].as_array().context("status has no tasks")?;
+        Ok(tasks.iter().find(|task| task["name"] == name).cloned())
+    }
+
+    fn simgpu_toml(&self) -> String {
+        let MachineOptions { gpus, memory_mib, link_gib_per_s, .. } = &self.options;
+        format!(
+            "version = 1\ngpus = {gpus}\nmemory = \"{memory_mib}MiB\"\nd2h_gib_per_s = {link_gib_per_s:?}\n\
+             h2d_gib_per_s = {link_gib_per_s:?}\ncompute_gib_per_s = 16.0\ncontext_bytes = \"2MiB\"\n"
+        )
+    }
+
+    fn daemon_toml(&self) -> Result<String> {
+        let mut toml = format!("version = 1\n{}\n", self.options.daemon_toml);
+        for uuid in self.uuids()? {
+            let MachineOptions { memory_mib, chunk_mib, link_gib_per_s, .. } = &self.options;
+            // The margin of 1.3 is what a calibration would add for the host's own time.
+            let speed = link_gib_per_s / 1.3;
+            write!(
+                toml,
+                "[[gpu]]\nuuid = \"{uuid}\"\nmemory = \"{memory_mib}MiB\"\nreserve = 0\nchunk = \"{chunk_mib}MiB\"\n\
+                 [gpu.swap_cost.out]\nbase_us = 500.0\nper_chunk_us = 500.0\ngib_per_s = {speed:?}\n\
+                 [gpu.swap_cost.in]\nbase_us = 500.0\nper_chunk_us = 500.0\ngib_per_s = {speed:?}\n"
+            )?;
+        }
+        Ok(toml)
+    }
+
+    /// The GPUs' UUIDs, as a CUDA program sees them.
+    pub fn uuids(&self) -> Result<Vec<String>> {
+        let mut command = self.command(self.dnn());
+        command.arg("--info");
+        let info = Program::start(command)?.finish(Duration::from_secs(20))?;
+        let text = info.stdout.trim();
+        ensure!(info.status.success(), "dnn --info: {}{}", info.stdout, info.stderr);
+        let info: serde_json::Value = serde_json::from_str(text)?;
+        let gpus = info["gpus"].as_array().context("dnn --info lists no gpus")?;
+        gpus.iter()
+            .map(|gpu| Ok(gpu["uuid"].as_str().context("a gpu without a uuid")?.to_owned()))
+            .collect()
+    }
+}
+
+/// The folder with this build's programs and libraries: where the tests' own binary was built.
+fn binaries() -> Result<PathBuf> {
+    let test = std::env::current_exe()?;
+    let folder = test.ancestors().nth(2).context("the test binary is not in target/*/deps")?;
+    for name in ["rtswapd", "rtswapctl", "dnn", "librtswap_cuda.so", "libsimgpu_cuda.so"] {
+        ensure!(
+            folder.join(name).exists(),
+            "{} is missing: run `cargo build --workspace` first, or the tests by `cargo xtask test`",
+            folder.join(name).display()
+        );
+    }
+    Ok(folder.to_path_buf())
+}

@@ -1,0 +1,173 @@
+//! Processes that are waited for with a bound and never outlive their test.
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::{Arc, Mutex};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail, ensure};
+
+/// A running process whose output is collected.
+pub struct Program {
+    child: Child,
+    stdout: Arc<Mutex<String>>,
+    stderr: Arc<Mutex<String>>,
+    readers: Vec<thread::JoinHandle<()>>,
+}
+
+/// What a process left.
+#[derive(Debug)]
+pub struct Finished {
+    /// How it ended.
+    pub status: ExitStatus,
+    /// All that it printed.
+    pub stdout: String,
+    /// All that it complained.
+    pub stderr: String,
+}
+
+impl Finished {
+    /// The last line of its output as JSON, where it ended well.
+    pub fn json(&self) -> Result<serde_json::Value> {
+        ensure!(self.status.success(), "ended with {}: {}{}", self.status, self.stdout, self.stderr);
+        let line = self.stdout.lines().rfind(|line| line.starts_with('{'));
+        let line = line.with_context(|| format!("no JSON in: {}{}", self.stdout, self.stderr))?;
+        Ok(serde_json::from_str(line)?)
+    }
+}
+
+impl Program {
+    /// Starts it with its three standard streams at hand.
+    pub fn start(mut command: Command) -> Result<Self> {
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut child = command.spawn().with_context(|| format!("cannot start {command:?}"))?;
+        let (stdout, out) = collect(child.stdout.take().expect("piped"));
+        let (stderr, err) = collect(child.stderr.take().expect("piped"));
+        Ok(Self { child, stdout, stderr, readers: vec![out, err] })
+    }
+
+    /// Its process id.
+    pub fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// What it printed so far.
+    pub fn stdout(&self) -> String {
+        self.stdout.lock().expect("a reader panicked").clone()
+    }
+
+    /// What it complained so far.
+    pub fn stderr(&self) -> String {
+        self.stderr.lock().expect("a reader panicked").clone()
+    }
+
+    /// Whether it runs.
+    pub fn is_running(&mut self) -> bool {
+        matches!(self.child.try_wait(), Ok(None))
+    }
+
+    /// Waits until a line of its output contains `text`.
+    pub fn wait_for_line(&mut self, text: &str, bound: Duration) -> Result<()> {
+        let until = Instant::now() + bound;
+        while !self.stdout().lines().any(|line| line.contains(text)) {
+            ensure!(
+                self.is_running() && Instant::now() < until,
+                "no line with {text:?} in: {}{}",
+                self.stdout(),
+                self.stderr()
+            );
+            thread::sleep(Duration::from_millis(5));
+        }
+        Ok(())
+    }
+
+    /// Writes to its standard input.
+    pub fn say(&mut self, text: &str) -> Result<()> {
+        let stdin = self.child.stdin.as_mut().expect("piped");
+        Ok(stdin.write_all(text.as_bytes())?)
+    }
+
+    /// Ends it with SIGKILL and reaps it.
+    pub fn kill(&mut self) -> Result<()> {
+        self.child.kill()?;
+        self.child.wait()?;
+        Ok(())
+    }
+
+    /// Sends it a signal.
+    pub fn signal(&self, signal: rustix::process::Signal) -> Result<()> {
+        let pid = rustix::process::Pid::from_child(&self.child);
+        Ok(rustix::process::kill_process(pid, signal)?)
+    }
+
+    /// Waits for its end, at most `bound`.
+    pub fn finish(mut self, bound: Duration) -> Result<Finished> {
+        let until = Instant::now() + bound;
+        let status = loop {
+            match self.child.try_wait()? {
+                Some(status) => break status,
+                None if Instant::now() > until => {
+                    bail!("still running after {bound:?}: {}{}", self.stdout(), self.stderr())
+                }
+                None => thread::sleep(Duration::from_millis(5)),
+            }
+        };
+        for reader in self.readers.drain(..) {
+            reader.join().expect("a reader panicked");
+        }
+        Ok(Finished { status, stdout: self.stdout(), stderr: self.stderr() })
+    }
+}
+
+impl Drop for Program {
+    fn drop(&mut self) {
+        // Already dead is fine; nothing else can be done here.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+fn collect(stream: impl Read + Send + 'static) -> (Arc<Mutex<String>>, thread::JoinHandle<()>) {
+    let text = Arc::new(Mutex::new(String::new()));
+    let shared = Arc::clone(&text);
+    let reader = thread::spawn(move || {
+        let mut lines = BufReader::new(stream);
+        let mut line = String::new();
+        while lines.read_line(&mut line).is_ok_and(|bytes| bytes > 0) {
+            shared.lock().expect("the test panicked").push_str(&line);
+            line.clear();
+        }
+    });
+    (text, reader)
+}
+
+/// Polls `condition` until it holds; an error after `bound` says `what` was awaited.
+pub fn wait_until(what: &str, bound: Duration, mut condition: impl FnMut() -> bool) -> Result<()> {
+    let until = Instant::now() + bound;
+    while !condition() {
+        ensure!(Instant::now() < until, "{what}: not within {bound:?}");
+        thread::sleep(Duration::from_millis(2));
+    }
+    Ok(())
+}
+
+/// Compiles `probes/NAME.c` into `folder`, linked against the driver library in `driver_folder`, and
+/// returns the program's path.
+pub fn probe(name: &str, folder: &Path, driver_folder: &Path) -> Result<PathBuf> {
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("probes").join(format!("{name}.c"));
+    let program = folder.join(name);
+    let compiler = std::env::var("CC").unwrap_or_else(|_| "cc".into());
+    let output = Command::new(&compiler)
+        .args(["-O1", "-Wall", "-Werror", "-pthread", "-o"])
+        .arg(&program)
+        .arg(&source)
+        .arg("-L")
+        .arg(driver_folder)
+        .args(["-l:libcuda.so.1"])
+        .output()
+        .with_context(|| format!("cannot run the C compiler {compiler}"))?;
+    ensure!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    Ok(program)
+}

@@ -1,0 +1,192 @@
+//! The daemon's half of the wire without a scheduler: a test pulls the strings one by one, which the
+//! real daemon would never do in that order or that often.
+
+use std::io::{IoSlice, IoSliceMut};
+use std::mem::MaybeUninit;
+use std::os::fd::{AsFd, OwnedFd};
+use std::path::Path;
+use std::ptr::NonNull;
+use std::time::Duration;
+
+use anyhow::{Context, Result, ensure};
+use rtswap_wire::hello::{Hello, Reply, ReplyCode};
+use rtswap_wire::page::{ControlPage, DeviceBlock, Direction, PAGE_BYTES, SwapOutcome, SwapRequest};
+use rustix::fs::{MemfdFlags, SealFlags};
+use rustix::mm::{MapFlags, ProtFlags};
+use rustix::net::{
+    AddressFamily, RecvAncillaryBuffer, RecvFlags, SendAncillaryBuffer, SendAncillaryMessage,
+    SendFlags, SocketAddrUnix, SocketFlags, SocketType,
+};
+use rustix::thread::futex;
+use zerocopy::IntoBytes;
+
+use crate::program::wait_until;
+
+const BOUND: Duration = Duration::from_secs(20);
+const COOKIE: u64 = 0x0c00_c1e0_0c00_c1e0;
+
+/// One session with one agent.
+pub struct Puppet {
+    page: NonNull<ControlPage>,
+    _socket: OwnedFd,
+    _eventfd: OwnedFd,
+    pid: rustix::process::Pid,
+    tid: u32,
+    swaps: u32,
+}
+
+impl Puppet {
+    /// Binds the agent socket in `runtime_dir`; do so before the program starts.
+    pub fn listen(runtime_dir: &Path) -> Result<OwnedFd> {
+        let flags = SocketFlags::CLOEXEC;
+        let listener =
+            rustix::net::socket_with(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None)?;
+        rustix::net::bind(&listener, &SocketAddrUnix::new(runtime_dir.join("agent.sock"))?)?;
+        rustix::net::listen(&listener, 4)?;
+        Ok(listener)
+    }
+
+    /// Takes one agent in and gives it one GPU with a budget of all its memory.
+    pub fn accept(listener: &OwnedFd, uuid: [u8; 16], chunk: u64, memory: u64) -> Result<Self> {
+        let timeout = rustix::time::Timespec { tv_sec: 20, tv_nsec: 0 };
+        let mut ready = [rustix::event::PollFd::new(listener, rustix::event::PollFlags::IN)];
+        ensure!(rustix::event::poll(&mut ready, Some(&timeout))? == 1, "no agent came");
+        let socket = rustix::net::accept_with(listener, SocketFlags::CLOEXEC)?;
+        let peer = rustix::net::sockopt::socket_peercred(&socket)?;
+        let mut packet = [0; 4096];
+        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(4))];
+        let mut ancillary = RecvAncillaryBuffer::new(&mut space);
+        let received = rustix::net::recvmsg(
+            &socket,
+            &mut [IoSliceMut::new(&mut packet)],
+            &mut ancillary,
+            RecvFlags::CMSG_CLOEXEC,
+        )?;
+        let hello = Hello::parse(&packet[..received.bytes])?;
+
+        let memfd = rustix::fs::memfd_create("puppet", MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING)?;
+        rustix::fs::ftruncate(&memfd, PAGE_BYTES as u64)?;
+        rustix::fs::fcntl_add_seals(&memfd, SealFlags::SHRINK | SealFlags::GROW | SealFlags::SEAL)?;
+        let page = map(&memfd)?;
+        let eventfd = rustix::event::eventfd(0, rustix::event::EventfdFlags::CLOEXEC)?;
+        let puppet = Self { page, _socket: socket, _eventfd: eventfd, pid: peer.pid, tid: hello.tid, swaps: 0 };
+        puppet.page().init(1);
+        puppet.block().daemon.describe(uuid, chunk, memory);
+        puppet.block().daemon.set_budget(&puppet.block().agent, memory);
+
+        let mut reply = Reply::refusal(ReplyCode::Welcome, "");
+        reply.registration = 1;
+        reply.cookie = COOKIE;
+        reply.orphan_timeout_ms = 10_000;
+        reply.idle_gap_us = 2_000;
+        reply.drain_bound_ms = 5_000;
+        let fds = [memfd.as_fd(), puppet._eventfd.as_fd()];
+        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(2))];
+        let mut ancillary = SendAncillaryBuffer::new(&mut space);
+        ensure!(ancillary.push(SendAncillaryMessage::ScmRights(&fds)), "no room for two descriptors");
+        let slices = [IoSlice::new(reply.as_bytes())];
+        rustix::net::sendmsg(&puppet._socket, &slices, &mut ancillary, SendFlags::NOSIGNAL)?;
+        Ok(puppet)
+    }
+
+    fn page(&self) -> &ControlPage {
+        // SAFETY: the mapping of PAGE_BYTES lives until drop, and a ControlPage is valid for any bytes.
+        unsafe { self.page.as_ref() }
+    }
+
+    /// The block of its one GPU.
+    pub fn block(&self) -> &DeviceBlock {
+        &self.page().devices()[0]
+    }
+
+    /// Waits until the agent asks for a job that is not completed yet, and returns its number.
+    pub fn wait_for_job(&self) -> Result<u32> {
+        let mut job = 0;
+        wait_until("the agent asks for a job", BOUND, || {
+            let open = self.block().agent.jobs().filter(|jobs| jobs.requested != jobs.completed);
+            job = open.map_or(0, |jobs| jobs.requested);
+            job != 0
+        })?;
+        Ok(job)
+    }
+
+    /// Lets a job run.
+    pub fn grant(&self, job: u32) -> Result<()> {
+        self.block().daemon.grant(job);
+        futex::wake(self.block().daemon.grant_word(), futex::Flags::empty(), i32::MAX as u32)?;
+        Ok(())
+    }
+
+    /// Ends a job at its next launch boundary and waits until it has ended.
+    pub fn revoke(&self, job: u32) -> Result<()> {
+        self.block().daemon.revoke(job);
+        self.ring(rustix::process::Signal::USR2)?;
+        wait_until("the revoked job ends", BOUND, || {
+            self.block().agent.jobs().is_some_and(|jobs| jobs.completed == job || jobs.requested != job)
+        })
+    }
+
+    /// Asks for a backing store and waits until it is pinned.
+    pub fn set_volume(&self, bytes: u64) -> Result<()> {
+        self.block().daemon.set_volume(bytes);
+        self.ring(rustix::process::Signal::USR2)?;
+        wait_until("the backing store is pinned", BOUND, || self.block().agent.backing().1 >= bytes)
+    }
+
+    /// Has the agent swap until `target_bytes` are in its backing store.
+    pub fn swap(&mut self, direction: Direction, target_bytes: u64) -> Result<()> {
+        self.swaps += 1;
+        let request = SwapRequest { seq: self.swaps, direction, target_bytes };
+        self.block().daemon.request_swap(request, target_bytes);
+        self.ring(match direction {
+            Direction::Out => rustix::process::Signal::USR1,
+            Direction::In => rustix::process::Signal::USR2,
+        })?;
+        let mut outcome = None;
+        wait_until("the swap ends", BOUND, || {
+            let report = self.block().agent.swap_report().filter(|report| report.seq == self.swaps);
+            outcome = report.map(|report| report.outcome);
+            outcome.is_some()
+        })?;
+        let swapped = self.block().agent.usage().swapped_bytes;
+        ensure!(outcome == Some(SwapOutcome::Done), "{direction:?} ended {outcome:?}");
+        ensure!(swapped == target_bytes, "{swapped} of {target_bytes} bytes are swapped");
+        Ok(())
+    }
+
+    /// Rings the doorbell as the daemon does.
+    fn ring(&self, signal: rustix::process::Signal) -> Result<()> {
+        self.block().daemon.ring();
+        futex::wake(self.block().daemon.bell_word(), futex::Flags::empty(), i32::MAX as u32)?;
+        // SAFETY: all zeros are a valid siginfo_t.
+        let mut info: libc::siginfo_t = unsafe { std::mem::zeroed() };
+        info.si_signo = signal.as_raw();
+        info.si_code = libc::SI_QUEUE;
+        // The kernel's layout of a queued signal: three ints, padding, pid, uid, then the 64-bit value.
+        // SAFETY: offset 24 and eight bytes lie within the 128 of a siginfo_t.
+        unsafe { (&raw mut info).cast::<u8>().add(24).cast::<u64>().write(COOKIE) };
+        let pid = self.pid.as_raw_nonzero().get();
+        // SAFETY: the call reads `info` and touches nothing else of ours.
+        let result = unsafe {
+            libc::syscall(libc::SYS_rt_tgsigqueueinfo, pid, self.tid, signal.as_raw(), &raw const info)
+        };
+        ensure!(result == 0, "cannot ring: {}", std::io::Error::last_os_error());
+        Ok(())
+    }
+}
+
+impl Drop for Puppet {
+    fn drop(&mut self) {
+        // SAFETY: this mapping was made by `map` with this size and nothing refers to it any more.
+        let _ = unsafe { rustix::mm::munmap(self.page.as_ptr().cast(), PAGE_BYTES) };
+    }
+}
+
+fn map(memfd: &OwnedFd) -> Result<NonNull<ControlPage>> {
+    let protection = ProtFlags::READ | ProtFlags::WRITE;
+    // SAFETY: a fresh mapping at an address of the kernel's choosing.
+    let page = unsafe {
+        rustix::mm::mmap(std::ptr::null_mut(), PAGE_BYTES, protection, MapFlags::SHARED, memfd, 0)?
+    };
+    NonNull::new(page.cast()).context("mmap returned null")
+}
