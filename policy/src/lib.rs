@@ -7,6 +7,10 @@
 
 extern crate alloc;
 
+pub mod admission;
+pub mod assign;
+pub mod cost;
+mod fraction;
 pub mod scheduler;
 pub mod task;
 pub mod units;

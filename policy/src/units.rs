@@ -77,6 +77,14 @@ impl Bytes {
         }
     }
 
+    /// How many chunks of size `chunk` hold `self`; zero for a zero chunk.
+    pub const fn chunks(self, chunk: Self) -> u64 {
+        match chunk.0 {
+            0 => 0,
+            size => self.0.div_ceil(size),
+        }
+    }
+
     /// `self` rounded down to a multiple of `chunk` (itself for a zero chunk).
     pub const fn round_down(self, chunk: Self) -> Self {
         match self.0.checked_rem(chunk.0) {

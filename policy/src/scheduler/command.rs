@@ -104,8 +104,11 @@ pub enum ViolationKind {
     OverBudget,
     /// The gate could not be drained.
     Undrainable,
-    /// Volume beyond the plan had to leave after unmanaged growth.
+    /// Volume beyond the plan had to leave after unmanaged growth, or memory that the plan
+    /// promises was not there.
     Emergency,
+    /// The backing store that the plan needs could not be pinned.
+    Backing,
 }
 
 /// How a job ended.

@@ -1,0 +1,217 @@
+//! Against brute force over every vector of volumes, and the numbers of refusals.
+
+use alloc::vec::Vec;
+
+use proptest::prelude::*;
+
+use super::*;
+use crate::admission::{Candidate, theorem1};
+use crate::cost::{DirectionCost, SwapCost};
+use crate::units::Nanos;
+
+fn platform(out: u64, in_: u64, base: u64) -> Platform {
+    let direction = |per_chunk| DirectionCost {
+        base: Nanos(base),
+        per_chunk: Nanos(per_chunk),
+        bytes_per_second: u64::MAX,
+    };
+    Platform {
+        cost: SwapCost {
+            out: direction(out.saturating_sub(1)),
+            in_: direction(in_.saturating_sub(1)),
+        },
+        chunk: Bytes(1),
+        drain: Nanos::ZERO,
+        dispatch_latency: Nanos::ZERO,
+    }
+}
+
+fn demand(period: u64, deadline: u64, wcet: u64, footprint: u64, swappable: u64) -> Demand {
+    Demand {
+        timing: Timing {
+            period: Nanos(period),
+            deadline: Nanos(deadline),
+            wcet: Nanos(wcet),
+        },
+        memory: MemoryProfile {
+            footprint: Bytes(footprint),
+            swappable: Bytes(swappable),
+        },
+    }
+}
+
+/// Every vector of volumes that (1b), (1c) and Theorem 1 allow: its Σx, swap load and left side.
+fn all(platform: &Platform, capacity: u64, demands: &[Demand]) -> Vec<(u64, f64, f64)> {
+    let mut found = Vec::new();
+    let mut volumes = alloc::vec![0_u64; demands.len()];
+    loop {
+        let footprint: u64 = demands.iter().map(|d| d.memory.footprint.0).sum();
+        let sum: u64 = volumes.iter().sum();
+        let fits = volumes.iter().all(|x| footprint - (sum - x) <= capacity);
+        let candidates: Vec<_> = demands
+            .iter()
+            .zip(&volumes)
+            .map(|(d, &x)| Candidate {
+                timing: d.timing,
+                volume: Bytes(x),
+            })
+            .collect();
+        let analysis = theorem1::test(platform, &candidates);
+        if fits && analysis.schedulable {
+            let plan = Assignment {
+                chunk: platform.chunk,
+                volumes: Vec::new(),
+                analysis,
+            };
+            found.push((sum, swap_load(demands, &plan), plan.analysis.demand));
+        }
+        let Some(place) = (0..volumes.len()).find(|&i| volumes[i] < demands[i].memory.swappable.0)
+        else {
+            return found;
+        };
+        volumes[place] += 1;
+        volumes[..place].fill(0);
+    }
+}
+
+fn instance() -> impl Strategy<Value = (Vec<Demand>, u64, u64, u64)> {
+    let task = (1_u64..40, 0_u64..6, 1_u64..6, 0_u64..=5, 50_u64..=100).prop_map(
+        |(period, wcet, footprint, pinned, share)| {
+            let period = period * 5;
+            let deadline = (period * share / 100).max(1);
+            let wcet = wcet.min(deadline);
+            demand(
+                period,
+                deadline,
+                wcet,
+                footprint,
+                footprint.saturating_sub(pinned),
+            )
+        },
+    );
+    (
+        prop::collection::vec(task, 1..5),
+        3_u64..14,
+        1_u64..6,
+        1_u64..6,
+    )
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(4_000))]
+
+    #[test]
+    fn brute_force_finds_nothing_better((demands, capacity, out, in_) in instance()) {
+        let platform = platform(out, in_, 0);
+        prop_assume!(demands.iter().all(|d| d.memory.footprint.0 <= capacity));
+        let every = all(&platform, capacity, &demands);
+        for objective in [Objective::Time, Objective::Volume] {
+            let Ok(plan) = assign(&platform, Bytes(capacity), &demands, objective) else {
+                prop_assert!(every.is_empty(), "{objective:?}: {every:?}");
+                continue;
+            };
+            let volume: u64 = plan.volumes.iter().map(|x| x.0).sum();
+            let load = swap_load(&demands, &plan);
+            prop_assert!(every.iter().any(|found| found.0 == volume));
+            match objective {
+                Objective::Time => {
+                    prop_assert!(every.iter().all(|found| load <= found.1 + 1e-9));
+                }
+                Objective::Volume => prop_assert!(
+                    every.iter().all(|found| (volume, plan.analysis.demand - 1e-9) <= (found.0, found.2)),
+                    "{plan:?} of {every:?}"
+                ),
+            }
+        }
+    }
+
+    #[test]
+    fn with_bases_what_is_accepted_is_sound(
+        (demands, capacity, out, in_) in instance(),
+        base in 0_u64..4,
+    ) {
+        let platform = platform(out, in_, base);
+        prop_assume!(demands.iter().all(|d| d.memory.footprint.0 <= capacity));
+        for objective in [Objective::Time, Objective::Volume] {
+            if let Ok(plan) = assign(&platform, Bytes(capacity), &demands, objective) {
+                let every = all(&platform, capacity, &demands);
+                let volume: u64 = plan.volumes.iter().map(|x| x.0).sum();
+                let side = plan.analysis.demand;
+                let known = every.iter().any(|f| f.0 == volume && (f.2 - side).abs() < 1e-9);
+                prop_assert!(known, "{plan:?} of {every:?}");
+            }
+        }
+    }
+}
+
+#[test]
+fn a_fit_needs_no_swapping() {
+    let demands = [demand(100, 100, 5, 4, 4), demand(100, 100, 5, 4, 4)];
+    let plan = assign(&platform(1, 1, 0), Bytes(8), &demands, Objective::Time).unwrap();
+    assert_eq!(plan.volumes, [Bytes(0), Bytes(0)]);
+}
+
+#[test]
+fn refusals_carry_numbers() {
+    let names = ["a", "b"];
+    let say = |demands: &[Demand], capacity| {
+        assign(
+            &platform(1, 1, 0),
+            Bytes(capacity),
+            demands,
+            Objective::Time,
+        )
+        .unwrap_err()
+        .describe(demands, |place| names[place])
+    };
+    let large = [demand(100, 100, 5, 9, 9)];
+    assert!(say(&large, 8).contains("a needs 9 B at once and 8 B"));
+    let pinned = [demand(100, 100, 5, 6, 1), demand(100, 100, 5, 6, 1)];
+    assert!(
+        say(&pinned, 8).contains("4 B must be out"),
+        "{}",
+        say(&pinned, 8)
+    );
+    let slow = [demand(100, 100, 45, 6, 6), demand(100, 100, 45, 6, 6)];
+    assert!(
+        say(&slow, 8).contains("the executions of a and b"),
+        "{}",
+        say(&slow, 8)
+    );
+}
+
+#[test]
+fn the_chunk_size_follows_the_objective() {
+    const GIB: u64 = 1 << 30;
+    let cost = |gib: f64, per_chunk| DirectionCost {
+        base: Nanos::ZERO,
+        per_chunk: Nanos(per_chunk),
+        bytes_per_second: (gib * GIB as f64) as u64,
+    };
+    let platform = Platform {
+        cost: SwapCost {
+            out: cost(12.08, 73_600),
+            in_: cost(11.18, 79_500),
+        },
+        chunk: Bytes(0),
+        drain: Nanos::ZERO,
+        dispatch_latency: Nanos::ZERO,
+    };
+    let second = 1_000_000_000;
+    let demands = [
+        demand(4 * second, 4 * second, 63_000_000, 6 * GIB, 5 * GIB),
+        demand(
+            5 * second,
+            5 * second,
+            48_000_000,
+            5 * GIB + GIB / 3,
+            4 * GIB,
+        ),
+    ];
+    let chunk = |objective| {
+        let plan = assign_any_chunk(&platform, Bytes(8 * GIB), &demands, objective).unwrap();
+        plan.chunk.0 >> 20
+    };
+    assert_eq!(chunk(Objective::Volume), 2);
+    assert!(chunk(Objective::Time) >= 16);
+}

@@ -1,0 +1,68 @@
+//! What one GPU's scheduler is told at its start.
+
+use crate::admission::Platform;
+use crate::assign::Objective;
+use crate::cost::SwapCost;
+use crate::units::{Bytes, Nanos};
+
+/// Who may hold the GPU together.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Sharing {
+    /// One job at a time.
+    #[default]
+    Exclusive,
+    /// One realtime job at a time; best-effort jobs that are wholly resident run beside it and
+    /// each other (C is then measured so). Their memory moves only while no realtime job waits
+    /// or runs.
+    Shared,
+}
+
+/// What happens to a realtime job past its WCET.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Overrun {
+    /// It goes on: the others' guarantee is void for this busy period.
+    #[default]
+    Continue,
+    /// Its task becomes best-effort and is revoked: that costs one drain.
+    Demote,
+}
+
+/// The configuration of one GPU's scheduler. It holds for the scheduler's life.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Config {
+    /// mᴰ at the start: what may be handed out. What dies with a detached task must not be
+    /// subtracted from it: the scheduler counts that itself until `Event::Released`.
+    pub capacity: Bytes,
+    /// δ, not zero.
+    pub chunk: Bytes,
+    /// The measured cost of swapping.
+    pub swap_cost: SwapCost,
+    /// What the plan leaves to best-effort memory that cannot be swapped.
+    pub best_effort_reserve: Bytes,
+    /// Within this a best-effort job has left the GPU after `Revoke`, and a best-effort swap
+    /// operation has stopped after `Abort`: at least one chunk and one base. Zero claims that
+    /// both are instant.
+    pub drain: Nanos,
+    /// Who may hold the GPU together.
+    pub sharing: Sharing,
+    /// ε, added to each C.
+    pub dispatch_latency: Nanos,
+    /// What happens to a job past C + ε.
+    pub overrun: Overrun,
+    /// How long a best-effort job keeps the GPU when another waits.
+    pub best_effort_quantum: Nanos,
+    /// What the volumes minimise.
+    pub objective: Objective,
+}
+
+impl Config {
+    /// What the admission tests assume of this GPU.
+    pub fn platform(&self) -> Platform {
+        Platform {
+            cost: self.swap_cost,
+            chunk: self.chunk,
+            drain: self.drain,
+            dispatch_latency: self.dispatch_latency,
+        }
+    }
+}
