@@ -1,0 +1,41 @@
+//! `org.rtswap.Gpu1`.
+
+use zbus::OwnedObjectPath;
+
+use crate::Error;
+
+/// One GPU.
+#[zbus::proxy(interface = "org.rtswap.Gpu1", default_service = "org.rtswap")]
+pub trait Gpu1 {
+    /// `GPU-` and the UUID, as nvidia-smi prints it.
+    #[zbus(property(emits_changed_signal = "const"), name = "Uuid")]
+    fn uuid(&self) -> Result<String, Error>;
+
+    /// The daemon's number of it, from 0.
+    #[zbus(property(emits_changed_signal = "const"), name = "Index")]
+    fn index(&self) -> Result<u32, Error>;
+
+    /// mᴰ: what rtswap may hand out.
+    #[zbus(property(emits_changed_signal = "false"), name = "CapacityBytes")]
+    fn capacity_bytes(&self) -> Result<u64, Error>;
+
+    /// What its tasks hold and have reserved now.
+    #[zbus(property(emits_changed_signal = "false"), name = "UsedBytes")]
+    fn used_bytes(&self) -> Result<u64, Error>;
+
+    /// δ.
+    #[zbus(property(emits_changed_signal = "const"), name = "ChunkBytes")]
+    fn chunk_bytes(&self) -> Result<u64, Error>;
+
+    /// The task whose job holds the GPU; `/` where none does.
+    #[zbus(property(emits_changed_signal = "false"), name = "RunningTask")]
+    fn running_task(&self) -> Result<OwnedObjectPath, Error>;
+
+    /// ΣU of the plan, swaps included.
+    #[zbus(property(emits_changed_signal = "false"), name = "Utilization")]
+    fn utilization(&self) -> Result<f64, Error>;
+
+    /// B(all) of the plan.
+    #[zbus(property(emits_changed_signal = "false"), name = "BlockingUSec")]
+    fn blocking_usec(&self) -> Result<u64, Error>;
+}

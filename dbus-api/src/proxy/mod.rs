@@ -1,0 +1,9 @@
+//! Client proxies, one file per interface. No property is cached: none emits a change signal yet.
+
+mod gpu;
+mod manager;
+mod task;
+
+pub use gpu::Gpu1Proxy;
+pub use manager::Manager1Proxy;
+pub use task::Task1Proxy;

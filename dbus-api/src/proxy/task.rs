@@ -1,0 +1,115 @@
+//! `org.rtswap.Task1`.
+
+use crate::Error;
+
+/// One task.
+#[zbus::proxy(interface = "org.rtswap.Task1", default_service = "org.rtswap")]
+pub trait Task1 {
+    /// The name, unique per user.
+    #[zbus(property(emits_changed_signal = "const"), name = "Name")]
+    fn name(&self) -> Result<String, Error>;
+
+    /// `realtime` or `best-effort`.
+    #[zbus(property(emits_changed_signal = "false"), name = "Class")]
+    fn class(&self) -> Result<String, Error>;
+
+    /// What it does now: `unclaimed`, `loading`, `idle`, `waiting`, `swapping-out`, `swapping-in`, `running`, `lost` or `gone`.
+    #[zbus(property(emits_changed_signal = "false"), name = "Phase")]
+    fn phase(&self) -> Result<String, Error>;
+
+    /// UUID of its GPU; empty while it has none.
+    #[zbus(property(emits_changed_signal = "false"), name = "Gpu")]
+    fn gpu(&self) -> Result<String, Error>;
+
+    /// The user that may claim it.
+    #[zbus(property(emits_changed_signal = "const"), name = "UserId")]
+    fn user_id(&self) -> Result<u32, Error>;
+
+    /// Its process in the daemon's PID namespace; 0 while there is none.
+    #[zbus(property(emits_changed_signal = "false"), name = "ProcessId")]
+    fn process_id(&self) -> Result<u32, Error>;
+
+    /// T; 0 for best-effort.
+    #[zbus(property(emits_changed_signal = "const"), name = "PeriodUSec")]
+    fn period_usec(&self) -> Result<u64, Error>;
+
+    /// D; 0 for best-effort.
+    #[zbus(property(emits_changed_signal = "const"), name = "DeadlineUSec")]
+    fn deadline_usec(&self) -> Result<u64, Error>;
+
+    /// C; 0 for best-effort.
+    #[zbus(property(emits_changed_signal = "const"), name = "WcetUSec")]
+    fn wcet_usec(&self) -> Result<u64, Error>;
+
+    /// m as declared.
+    #[zbus(property(emits_changed_signal = "const"), name = "FootprintBytes")]
+    fn footprint_bytes(&self) -> Result<u64, Error>;
+
+    /// mˢ as declared.
+    #[zbus(property(emits_changed_signal = "const"), name = "SwappableBytes")]
+    fn swappable_bytes(&self) -> Result<u64, Error>;
+
+    /// x: what the plan lets leave the GPU.
+    #[zbus(property(emits_changed_signal = "false"), name = "SwapVolumeBytes")]
+    fn swap_volume_bytes(&self) -> Result<u64, Error>;
+
+    /// On the GPU now.
+    #[zbus(property(emits_changed_signal = "false"), name = "ResidentBytes")]
+    fn resident_bytes(&self) -> Result<u64, Error>;
+
+    /// In the backing store now.
+    #[zbus(property(emits_changed_signal = "false"), name = "SwappedBytes")]
+    fn swapped_bytes(&self) -> Result<u64, Error>;
+
+    /// What it may hold now.
+    #[zbus(property(emits_changed_signal = "false"), name = "BudgetBytes")]
+    fn budget_bytes(&self) -> Result<u64, Error>;
+
+    /// Pinned for its backing store.
+    #[zbus(property(emits_changed_signal = "false"), name = "BackingBytes")]
+    fn backing_bytes(&self) -> Result<u64, Error>;
+
+    /// Jobs that ran to completion.
+    #[zbus(property(emits_changed_signal = "false"), name = "Jobs")]
+    fn jobs(&self) -> Result<u64, Error>;
+
+    /// Of them, those that ended late.
+    #[zbus(property(emits_changed_signal = "false"), name = "DeadlineMisses")]
+    fn deadline_misses(&self) -> Result<u64, Error>;
+
+    /// By how much at most.
+    #[zbus(property(emits_changed_signal = "false"), name = "MaxLatenessUSec")]
+    fn max_lateness_usec(&self) -> Result<u64, Error>;
+
+    /// Median response time of the last 4,096 jobs; a job responds from its eligible instant.
+    #[zbus(property(emits_changed_signal = "false"), name = "ResponseP50USec")]
+    fn response_p50_usec(&self) -> Result<u64, Error>;
+
+    /// Their 99th percentile.
+    #[zbus(property(emits_changed_signal = "false"), name = "ResponseP99USec")]
+    fn response_p99_usec(&self) -> Result<u64, Error>;
+
+    /// The longest response time of all jobs.
+    #[zbus(property(emits_changed_signal = "false"), name = "ResponseMaxUSec")]
+    fn response_max_usec(&self) -> Result<u64, Error>;
+
+    /// Copied to the backing store so far.
+    #[zbus(property(emits_changed_signal = "false"), name = "SwapOutBytesTotal")]
+    fn swap_out_bytes_total(&self) -> Result<u64, Error>;
+
+    /// Copied back so far.
+    #[zbus(property(emits_changed_signal = "false"), name = "SwapInBytesTotal")]
+    fn swap_in_bytes_total(&self) -> Result<u64, Error>;
+
+    /// Time spent on it, by the agent's measure.
+    #[zbus(property(emits_changed_signal = "false"), name = "SwapOutUSecTotal")]
+    fn swap_out_usec_total(&self) -> Result<u64, Error>;
+
+    /// Time spent on it, by the agent's measure.
+    #[zbus(property(emits_changed_signal = "false"), name = "SwapInUSecTotal")]
+    fn swap_in_usec_total(&self) -> Result<u64, Error>;
+
+    /// Broken promises and senseless reports so far.
+    #[zbus(property(emits_changed_signal = "false"), name = "Violations")]
+    fn violations(&self) -> Result<u64, Error>;
+}
