@@ -7,7 +7,9 @@
 mod machine;
 mod program;
 mod puppet;
+mod witness;
 
 pub use machine::{Daemon, Machine, MachineOptions};
 pub use program::{Finished, Program, probe, wait_until};
 pub use puppet::Puppet;
+pub use witness::Counted;
