@@ -1,2 +1,137 @@
-//! To be written.
-fn main() {}
+//! A periodic neural-network-like workload in plain CUDA.
+//!
+//! It is what rtswap is demonstrated on, and it knows nothing of rtswap.
+
+mod cli;
+mod failure;
+mod gpu;
+mod periodic;
+mod reference;
+mod report;
+mod text;
+
+use std::process::ExitCode;
+use std::time::Instant;
+
+use clap::Parser;
+use serde_json::json;
+
+use crate::cli::Options;
+use crate::failure::Failure;
+use crate::gpu::{Gpu, Memory};
+use crate::periodic::{Job, Releases};
+use crate::report::Report;
+
+fn main() -> ExitCode {
+    let options = Options::parse();
+    let end = if options.info { info() } else { run(&options) };
+    end.unwrap_or_else(|failure| {
+        eprintln!("dnn {}: {failure}", options.name);
+        ExitCode::from(failure.exit_code())
+    })
+}
+
+fn info() -> Result<ExitCode, Failure> {
+    println!("{}", json!({ "version": 1, "gpus": gpu::list()? }));
+    Ok(ExitCode::SUCCESS)
+}
+
+/// The network: weights by layer, the activations and the place of their checksum.
+struct Network<'gpu> {
+    gpu: &'gpu Gpu,
+    layers: Vec<Memory<'gpu>>,
+    activations: Memory<'gpu>,
+    sum: Memory<'gpu>,
+    seed: u32,
+    passes: u32,
+    expected: u64,
+}
+
+impl<'gpu> Network<'gpu> {
+    /// Allocates and fills the weights.
+    fn load(gpu: &'gpu Gpu, options: &Options) -> Result<Self, Failure> {
+        let sizes = reference::layer_words(options.memory, options.layers);
+        let mut layers = Vec::with_capacity(sizes.len());
+        for (layer, &words) in sizes.iter().enumerate() {
+            let what = format!(
+                "layer {layer} of {} ({} bytes in all)",
+                sizes.len(),
+                options.memory
+            );
+            let weights = gpu.allocate(words, &what)?;
+            gpu.fill(&weights, reference::layer_seed(options.seed, layer))?;
+            layers.push(weights);
+        }
+        let activations = gpu.allocate(reference::WIDTH, "the activations")?;
+        let sum = gpu.allocate(2, "the checksum")?;
+        gpu.synchronize()?;
+        Ok(Self {
+            gpu,
+            layers,
+            activations,
+            sum,
+            seed: options.seed,
+            passes: options.work,
+            expected: reference::expected(options.seed, &sizes, options.work),
+        })
+    }
+
+    /// Runs the job released at `release`.
+    fn job(&self, release: Instant) -> Result<Job, Failure> {
+        self.gpu.fill(&self.activations, self.seed)?;
+        let accepted = Instant::now();
+        for _ in 0..self.passes {
+            for weights in &self.layers {
+                self.gpu.layer(&self.activations, weights)?;
+            }
+        }
+        let correct = self.gpu.checksum(&self.sum, &self.activations)? == self.expected;
+        let completion = Instant::now();
+        Ok(Job {
+            response: completion - release,
+            execution: completion - accepted,
+            correct,
+        })
+    }
+}
+
+fn run(options: &Options) -> Result<ExitCode, Failure> {
+    options.check()?;
+    let gpu = Gpu::open(options.gpu)?;
+    let network = Network::load(&gpu, options)?;
+    let mut releases = Releases::new(Instant::now() + options.phase, options.period);
+
+    let mut warmup = Vec::new();
+    for _ in 0..options.warmup {
+        warmup.push(network.job(releases.wait())?);
+    }
+    let counted = Instant::now();
+    let mut jobs = Vec::new();
+    while options.jobs.is_none_or(|limit| (jobs.len() as u64) < limit)
+        && options
+            .duration
+            .is_none_or(|limit| counted.elapsed() < limit)
+    {
+        jobs.push(network.job(releases.wait())?);
+        if options.progress {
+            eprintln!("job {}", jobs.len());
+        }
+    }
+
+    let report = Report::new(
+        &options.name,
+        options.deadline(),
+        &warmup,
+        &jobs,
+        releases.drift(),
+    );
+    if options.json {
+        println!(
+            "{}",
+            serde_json::to_string(&report).expect("a report is plain JSON")
+        );
+    } else {
+        println!("{report}");
+    }
+    Ok(ExitCode::from(u8::from(report.checksum_errors > 0)))
+}

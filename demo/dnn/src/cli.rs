@@ -1,0 +1,124 @@
+//! The options.
+
+use std::time::Duration;
+
+use clap::Parser;
+
+use crate::failure::Failure;
+use crate::reference::WIDTH;
+use crate::text;
+
+/// A periodic neural-network-like CUDA workload that checks every result.
+///
+/// It fills its weights on the GPU, then runs one job a period: reset the activations, chain a
+/// kernel over all layers, take the checksum and compare it with what the CPU worked out at start.
+///
+/// Exit codes: 0 ok, 1 wrong results, 2 bad input or no GPU, 3 CUDA error.
+#[derive(Parser, Debug, Clone)]
+#[command(version)]
+pub(crate) struct Options {
+    /// What the report calls this workload.
+    #[arg(long, default_value = "dnn")]
+    pub name: String,
+    /// The GPU's index.
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    pub gpu: u32,
+    /// Size of all weights together.
+    #[arg(long, value_name = "SIZE", default_value = "64MiB", value_parser = text::size)]
+    pub memory: u64,
+    /// Layers the weights are split over, an allocation each.
+    #[arg(long, value_name = "N", default_value_t = 8)]
+    pub layers: u64,
+    /// Time from one release to the next.
+    #[arg(long, value_name = "TIME", default_value = "500ms", value_parser = text::duration)]
+    pub period: Duration,
+    /// Time from release within which a job must complete; the period unless given.
+    #[arg(long, value_name = "TIME", value_parser = text::duration)]
+    pub deadline: Option<Duration>,
+    /// Jobs to count; endless without this and --duration.
+    #[arg(long, value_name = "N", conflicts_with = "duration")]
+    pub jobs: Option<u64>,
+    /// How long to release jobs that count.
+    #[arg(long, value_name = "TIME", value_parser = text::duration)]
+    pub duration: Option<Duration>,
+    /// Jobs to run before those that count.
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    pub warmup: u64,
+    /// Passes over all layers in one job.
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    pub work: u32,
+    /// Seed of weights and activations.
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    pub seed: u32,
+    /// Wait before the first release.
+    #[arg(long, value_name = "TIME", default_value = "0s", value_parser = text::duration)]
+    pub phase: Duration,
+    /// Say `job N` on standard error after each job that counts.
+    #[arg(long)]
+    pub progress: bool,
+    /// Report as JSON.
+    #[arg(long)]
+    pub json: bool,
+    /// Print the GPUs as JSON and end.
+    #[arg(long)]
+    pub info: bool,
+}
+
+impl Options {
+    /// The relative deadline.
+    pub(crate) fn deadline(&self) -> Duration {
+        self.deadline.unwrap_or(self.period)
+    }
+
+    /// Refuses what cannot be run.
+    pub(crate) fn check(&self) -> Result<(), Failure> {
+        let refuse = |text: String| Err(Failure::Input(text));
+        if self.layers == 0 || self.work == 0 {
+            return refuse("--layers and --work must be at least 1".into());
+        }
+        let least = self.layers * WIDTH * 4;
+        if self.memory < least {
+            return refuse(format!(
+                "--memory {} is too little for {} layers: give {least} bytes or fewer layers",
+                self.memory, self.layers
+            ));
+        }
+        if self.period.is_zero() {
+            return refuse("--period must be above 0".into());
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn options(args: &[&str]) -> Options {
+        Options::try_parse_from([&["dnn"], args].concat()).unwrap()
+    }
+
+    #[test]
+    fn the_deadline_is_the_period_unless_given() {
+        assert_eq!(
+            options(&["--period", "40ms"]).deadline(),
+            Duration::from_millis(40)
+        );
+        let given = options(&["--period", "40ms", "--deadline", "30ms"]);
+        assert_eq!(given.deadline(), Duration::from_millis(30));
+    }
+
+    #[test]
+    fn what_cannot_run_is_refused() {
+        assert!(options(&[]).check().is_ok());
+        for bad in [
+            ["--layers", "0"],
+            ["--work", "0"],
+            ["--period", "0ms"],
+            ["--memory", "1MiB"],
+            ["--layers", "1000"],
+        ] {
+            assert!(options(&bad).check().is_err(), "{bad:?} was taken");
+        }
+    }
+}
