@@ -77,7 +77,12 @@ mod tests {
     #[test]
     fn mix_has_the_contracts_values() {
         // Worked out with another implementation, in Python.
-        let known = [(0, 0), (1, 0x6889_90c0), (0xdead_beef, 0xe628_c683), (u32::MAX, 0x6768_824a)];
+        let known = [
+            (0, 0),
+            (1, 0x6889_90c0),
+            (0xdead_beef, 0xe628_c683),
+            (u32::MAX, 0x6768_824a),
+        ];
         for (x, mixed) in known {
             assert_eq!(mix(x), mixed, "mix({x:#x})");
         }

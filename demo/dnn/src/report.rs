@@ -132,10 +132,12 @@ mod tests {
                 max: 7.0
             }
         );
-        let none = Summary { p50: 0.0, p99: 0.0, max: 0.0 };
+        let none = Summary {
+            p50: 0.0,
+            p99: 0.0,
+            max: 0.0,
+        };
         assert_eq!(Summary::of([].into_iter()), none);
-    }
-        );
     }
 
     #[test]
