@@ -1,1 +1,19 @@
-//! To be written.
+//! A GPU for machines that have none.
+//!
+//! Real processes, real bytes and real waiting; only the silicon is modelled.
+//! The simulated machine is one file that all processes map ([`machine`]);
+//! what one process sees of it through the CUDA driver interface is
+//! [`driver`]. Tests and benchmarks look in from outside through [`Observer`].
+
+pub mod config;
+pub mod driver;
+pub mod machine;
+
+mod clock;
+mod error;
+mod hostrate;
+mod observe;
+
+pub use error::{Error, Result};
+pub use hostrate::host_copy_bytes_per_s;
+pub use observe::{GpuUsage, Observer, ProcessUsage};

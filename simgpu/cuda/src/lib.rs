@@ -1,1 +1,11 @@
-//! To be written.
+//! libcuda.so.1 over a simulated GPU: the C functions and nothing else.
+//!
+//! What they do is in `simgpu-core`; here arguments are taken out of C and
+//! results put back ([`abi`]), one file for each area ([`api`]).
+
+#![allow(non_snake_case, reason = "the names are the driver's")]
+
+mod abi;
+#[macro_use]
+mod export;
+mod api;

@@ -1,0 +1,516 @@
+//! What the simulated machine is made of: one TOML file, environment on top.
+//!
+//! The file is named by `SIMGPU_CONFIG`. Each key can be overridden by the
+//! variable `SIMGPU_<KEY>`, which then holds for every GPU.
+
+use std::{env, fmt, fs, path::Path};
+
+use serde::de::{self, Deserializer, SeqAccess, Visitor};
+use serde::{Deserialize, Serialize};
+
+/// Bytes of one granule: the unit in which device memory is handed out.
+pub const GRANULE: u64 = 2 << 20;
+/// The most GPUs one machine has.
+pub const MAX_GPUS: usize = 8;
+
+/// Why a configuration is refused.
+#[derive(Debug, thiserror::Error)]
+pub enum ConfigError {
+    /// The file cannot be read.
+    #[error("{path}: cannot be read: {source}; set SIMGPU_CONFIG to a readable TOML file")]
+    Unreadable {
+        /// The file asked for.
+        path: String,
+        /// What the system said.
+        source: std::io::Error,
+    },
+    /// The text is not a configuration.
+    #[error("{origin}: {source}")]
+    Invalid {
+        /// The file or environment variable at fault.
+        origin: String,
+        /// Line, key and what would be right.
+        source: Box<toml::de::Error>,
+    },
+    /// A value is out of its range.
+    #[error("{origin}: gpu {gpu}: {key} = {value}: {wants}")]
+    Range {
+        /// The file, or "environment".
+        origin: String,
+        /// Ordinal of the GPU.
+        gpu: usize,
+        /// The key at fault.
+        key: &'static str,
+        /// Its value.
+        value: String,
+        /// What would be right.
+        wants: &'static str,
+    },
+    /// There must be at least one GPU and at most [`MAX_GPUS`].
+    #[error("{origin}: {count} gpus; give a number from 1 to 8")]
+    Count {
+        /// The file, or "environment".
+        origin: String,
+        /// How many were asked for.
+        count: usize,
+    },
+}
+
+macro_rules! gpu_keys {
+    ($($(#[$doc:meta])* $key:ident: $type:ty = $default:expr,)*) => {
+        /// One simulated GPU.
+        #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+        pub struct GpuConfig {
+            $($(#[$doc])* pub $key: $type,)*
+        }
+
+        impl Default for GpuConfig {
+            fn default() -> Self {
+                Self { $($key: $default,)* }
+            }
+        }
+
+        /// A `[[gpus]]` table: what it leaves out is taken from the top level.
+        #[derive(Clone, Default, Deserialize)]
+        #[serde(deny_unknown_fields)]
+        struct GpuKeys {
+            $($key: Option<$type>,)*
+        }
+
+        impl GpuKeys {
+            fn over(self, base: &GpuConfig) -> GpuConfig {
+                GpuConfig { $($key: self.$key.unwrap_or_else(|| base.$key.clone()),)* }
+            }
+        }
+
+        /// The file. The keys of a GPU at the top level hold for all of them.
+        #[derive(Default, Deserialize)]
+        #[serde(deny_unknown_fields)]
+        struct Text {
+            #[serde(rename = "version")]
+            _version: Option<Version>,
+            gpus: Option<Gpus>,
+            release_lag_ms: Option<f64>,
+            scrub: Option<bool>,
+            $($key: Option<$type>,)*
+        }
+
+        impl Text {
+            const KEYS: &[&str] =
+                &["version", "gpus", "release_lag_ms", "scrub", $(stringify!($key),)*];
+
+            fn split(self) -> (GpuKeys, Option<Gpus>, Option<f64>, Option<bool>) {
+                let keys = GpuKeys { $($key: self.$key,)* };
+                (keys, self.gpus, self.release_lag_ms, self.scrub)
+            }
+        }
+    };
+}
+
+// The default is the paper's RTX 3090 on PCIe 3.0, sizes and bandwidths both
+// divided by 32 so that times stay the paper's. The costs per call add up to
+// the published 73.6 µs a chunk out and 79.5 µs a chunk in. The compute rate is
+// what its models reach at batch 1 (5.2 GiB touched in 63 ms), over 32.
+gpu_keys! {
+    /// Product name.
+    name: String = "Simulated RTX 3090 (1/32)".into(),
+    /// Device memory; a multiple of 2 MiB.
+    memory: Size = Size(768 << 20),
+    /// Rate of the copy engine device to host, GiB/s.
+    d2h_gib_per_s: f64 = 12.08 / 32.0,
+    /// Rate of the copy engine host to device, GiB/s.
+    h2d_gib_per_s: f64 = 11.18 / 32.0,
+    /// Latency of one copy or set, µs.
+    copy_us: f64 = 10.0,
+    /// cuMemCreate, µs.
+    create_us: f64 = 35.0,
+    /// cuMemMap, µs.
+    map_us: f64 = 9.5,
+    /// cuMemSetAccess, µs.
+    access_us: f64 = 25.0,
+    /// cuMemUnmap, µs.
+    unmap_us: f64 = 30.0,
+    /// cuMemRelease, µs.
+    release_us: f64 = 33.6,
+    /// Rate at which a kernel touches device memory, GiB/s.
+    compute_gib_per_s: f64 = 2.6,
+    /// Latency of one launch, µs.
+    launch_us: f64 = 5.0,
+    /// Device memory that each context takes; rounded up to 2 MiB.
+    context_bytes: Size = Size(8 << 20),
+}
+
+/// The whole simulated machine.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Config {
+    /// How long a dead process's memory stays taken, ms from its discovery.
+    pub release_lag_ms: f64,
+    /// Whether memory is zeroed when it is created.
+    pub scrub: bool,
+    /// The GPUs by ordinal.
+    pub gpus: Vec<GpuConfig>,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Self {
+            release_lag_ms: 0.0,
+            scrub: false,
+            gpus: vec![GpuConfig::default()],
+        }
+    }
+}
+
+impl Config {
+    /// What the environment asks for, or none if it says nothing.
+    pub fn from_env() -> Result<Option<Self>, ConfigError> {
+        let path = env::var("SIMGPU_CONFIG").ok();
+        let overrides = env_overrides();
+        if path.is_none() && overrides.is_empty() {
+            return Ok(None);
+        }
+        let text = match &path {
+            None => String::new(),
+            Some(path) => {
+                fs::read_to_string(Path::new(path)).map_err(|source| ConfigError::Unreadable {
+                    path: path.clone(),
+                    source,
+                })?
+            }
+        };
+        let origin = path.as_deref().unwrap_or("environment");
+        Self::parse(origin, &text, &overrides).map(Some)
+    }
+
+    /// Reads a configuration.
+    ///
+    /// `origin` names the text in errors; `overrides` are keys in lower case
+    /// with their values as text.
+    pub fn parse(
+        origin: &str,
+        text: &str,
+        overrides: &[(String, String)],
+    ) -> Result<Self, ConfigError> {
+        let file: Text = toml::from_str(text).map_err(|source| invalid(origin, source))?;
+        let (keys, gpus, lag, scrub) = file.split();
+        let mut top = keys.over(&GpuConfig::default());
+        let mut gpus = match gpus.unwrap_or(Gpus::Count(1)) {
+            Gpus::Count(count) => vec![top.clone(); count.min(MAX_GPUS + 1)],
+            Gpus::Tables(tables) => tables.into_iter().map(|table| table.over(&top)).collect(),
+        };
+        let mut lag = lag.unwrap_or(0.0);
+        let mut scrub = scrub.unwrap_or(false);
+        for (key, value) in overrides {
+            let (keys, count, over_lag, over_scrub) = parse_override(key, value)?.split();
+            top = keys.clone().over(&top);
+            for gpu in &mut gpus {
+                *gpu = keys.clone().over(gpu);
+            }
+            if let Some(Gpus::Count(count)) = count {
+                gpus.resize(count.min(MAX_GPUS + 1), top.clone());
+            }
+            lag = over_lag.unwrap_or(lag);
+            scrub = over_scrub.unwrap_or(scrub);
+        }
+        let config = Self {
+            release_lag_ms: lag,
+            scrub,
+            gpus,
+        };
+        config.check(origin)?;
+        Ok(config)
+    }
+
+    /// The configuration as text, every key spelt out: equal machines have
+    /// equal texts.
+    pub(crate) fn canonical(&self) -> String {
+        toml::to_string(self).expect("a configuration is plain tables of plain values")
+    }
+
+    /// Reads what [`Config::canonical`] wrote.
+    pub(crate) fn from_canonical(text: &str) -> Option<Self> {
+        toml::from_str(text).ok()
+    }
+
+    /// The UUID of GPU `ordinal`: the same for the same configuration.
+    pub fn uuid(&self, ordinal: usize) -> [u8; 16] {
+        let text = format!("{}#{ordinal}", self.canonical());
+        let mut uuid = [0; 16];
+        uuid[..8].copy_from_slice(&fnv1a(0xcbf2_9ce4_8422_2325, text.as_bytes()).to_be_bytes());
+        uuid[8..].copy_from_slice(&fnv1a(0x9ae1_6a3b_2f90_404f, text.as_bytes()).to_be_bytes());
+        // Version 8, variant 1: a UUID of our own making (RFC 9562).
+        uuid[6] = uuid[6] & 0x0f | 0x80;
+        uuid[8] = uuid[8] & 0x3f | 0x80;
+        uuid
+    }
+
+    fn check(&self, origin: &str) -> Result<(), ConfigError> {
+        if self.gpus.is_empty() || self.gpus.len() > MAX_GPUS {
+            return Err(ConfigError::Count {
+                origin: origin.into(),
+                count: self.gpus.len(),
+            });
+        }
+        for (gpu, values) in self.gpus.iter().enumerate() {
+            let refuse = |key, value: String, wants| {
+                Err(ConfigError::Range {
+                    origin: origin.into(),
+                    gpu,
+                    key,
+                    value,
+                    wants,
+                })
+            };
+            let memory = values.memory.0;
+            if memory < GRANULE || !memory.is_multiple_of(GRANULE) || memory > 1 << 40 {
+                let wants = "give a multiple of 2MiB up to 1TiB";
+                return refuse("memory", memory.to_string(), wants);
+            }
+            if values.context_bytes.0 > memory {
+                let wants = "give less than the memory";
+                return refuse("context_bytes", values.context_bytes.0.to_string(), wants);
+            }
+            for (key, rate) in [
+                ("d2h_gib_per_s", values.d2h_gib_per_s),
+                ("h2d_gib_per_s", values.h2d_gib_per_s),
+                ("compute_gib_per_s", values.compute_gib_per_s),
+            ] {
+                if !(rate.is_finite() && rate > 0.0) {
+                    return refuse(key, rate.to_string(), "give a number above 0, in GiB/s");
+                }
+            }
+            for (key, us) in [
+                ("copy_us", values.copy_us),
+                ("create_us", values.create_us),
+                ("map_us", values.map_us),
+                ("access_us", values.access_us),
+                ("unmap_us", values.unmap_us),
+                ("release_us", values.release_us),
+                ("launch_us", values.launch_us),
+                ("release_lag_ms", self.release_lag_ms),
+            ] {
+                if !(0.0..=1e6).contains(&us) {
+                    return refuse(key, us.to_string(), "give a number from 0 to 1000000");
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+/// 64-bit FNV-1a from a given basis.
+pub(crate) fn fnv1a(basis: u64, bytes: &[u8]) -> u64 {
+    bytes.iter().fold(basis, |hash, &byte| {
+        (hash ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3)
+    })
+}
+
+fn invalid(origin: &str, source: toml::de::Error) -> ConfigError {
+    ConfigError::Invalid {
+        origin: origin.into(),
+        source: Box::new(source),
+    }
+}
+
+fn env_overrides() -> Vec<(String, String)> {
+    Text::KEYS
+        .iter()
+        .filter(|key| **key != "version")
+        .filter_map(|key| {
+            let value = env::var(format!("SIMGPU_{}", key.to_uppercase())).ok()?;
+            Some(((*key).to_owned(), value))
+        })
+        .collect()
+}
+
+/// A value from the environment is what stands right of `=` in the file, with
+/// or without quotes.
+fn parse_override(key: &str, value: &str) -> Result<Text, ConfigError> {
+    let origin = format!("SIMGPU_{}", key.to_uppercase());
+    toml::from_str(&format!("{key} = {value}"))
+        .or_else(|plain: toml::de::Error| {
+            let quoted = toml::Value::String(value.into());
+            toml::from_str(&format!("{key} = {quoted}")).map_err(|_| plain)
+        })
+        .map_err(|source| invalid(&origin, source))
+}
+
+/// Bytes; in text a whole number or a string such as "768MiB".
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(transparent)]
+pub struct Size(pub u64);
+
+impl<'de> Deserialize<'de> for Size {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct SizeVisitor;
+        impl Visitor<'_> for SizeVisitor {
+            type Value = Size;
+
+            fn expecting(&self, f: &mut fmt::Formatter) -> fmt::Result {
+                f.write_str("whole bytes or a size such as \"768MiB\" (KiB, MiB, GiB)")
+            }
+
+            fn visit_i64<E: de::Error>(self, value: i64) -> Result<Size, E> {
+                let bytes = u64::try_from(value);
+                bytes
+                    .map(Size)
+                    .map_err(|_| E::invalid_value(de::Unexpected::Signed(value), &self))
+            }
+
+            fn visit_u64<E: de::Error>(self, value: u64) -> Result<Size, E> {
+                Ok(Size(value))
+            }
+
+            fn visit_str<E: de::Error>(self, text: &str) -> Result<Size, E> {
+                let unit = [("KiB", 10), ("MiB", 20), ("GiB", 30)]
+                    .into_iter()
+                    .find_map(|(unit, shift)| Some((text.strip_suffix(unit)?, shift)));
+                let (digits, shift) = unit.unwrap_or((text, 0));
+                let number = digits.trim().parse::<u64>().ok();
+                let bytes = number.and_then(|number| number.checked_mul(1 << shift));
+                bytes
+                    .map(Size)
+                    .ok_or_else(|| E::invalid_value(de::Unexpected::Str(text), &self))
+            }
+        }
+        deserializer.deserialize_any(SizeVisitor)
+    }
+}
+
+/// The version of the file; only 1 is known.
+struct Version;
+
+impl<'de> Deserialize<'de> for Version {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        match i64::deserialize(deserializer)? {
+            1 => Ok(Self),
+            other => Err(de::Error::invalid_value(
+                de::Unexpected::Signed(other),
+                &"version 1",
+            )),
+        }
+    }
+}
+
+/// `gpus = 2`, or a table for each.
+enum Gpus {
+    Count(usize),
+    Tables(Vec<GpuKeys>),
+}
+
+impl<'de> Deserialize<'de> for Gpus {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct GpusVisitor;
+        impl<'de> Visitor<'de> for GpusVisitor {
+            type Value = Gpus;
+
+            fn expecting(&self, f: &mut fmt::Formatter) -> fmt::Result {
+                f.write_str("a number of GPUs from 1 to 8, or one [[gpus]] table for each")
+            }
+
+            fn visit_i64<E: de::Error>(self, value: i64) -> Result<Gpus, E> {
+                let count = usize::try_from(value)
+                    .ok()
+                    .filter(|n| (1..=MAX_GPUS).contains(n));
+                let count = count.map(Gpus::Count);
+                count.ok_or_else(|| E::invalid_value(de::Unexpected::Signed(value), &self))
+            }
+
+            fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<Gpus, A::Error> {
+                let mut tables = Vec::new();
+                while let Some(table) = seq.next_element()? {
+                    tables.push(table);
+                }
+                Ok(Gpus::Tables(tables))
+            }
+        }
+        deserializer.deserialize_any(GpusVisitor)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parse(text: &str) -> Result<Config, ConfigError> {
+        Config::parse("test.toml", text, &[])
+    }
+
+    #[test]
+    fn empty_text_is_the_default() {
+        assert_eq!(parse("version = 1").unwrap(), Config::default());
+    }
+
+    #[test]
+    fn chunk_costs_are_the_papers() {
+        let gpu = GpuConfig::default();
+        let out = gpu.copy_us + gpu.unmap_us + gpu.release_us;
+        let into = gpu.copy_us + gpu.create_us + gpu.map_us + gpu.access_us;
+        assert!(
+            (out - 73.6).abs() < 1e-9 && (into - 79.5).abs() < 1e-9,
+            "{out} {into}"
+        );
+    }
+
+    #[test]
+    fn tables_take_the_top_level_as_their_base() {
+        let config = parse("memory = '64MiB'\n[[gpus]]\n[[gpus]]\nmemory = 16777216").unwrap();
+        assert_eq!(config.gpus[0].memory, Size(64 << 20));
+        assert_eq!(config.gpus[1].memory, Size(16 << 20));
+        assert_eq!(config.gpus[1].copy_us, GpuConfig::default().copy_us);
+    }
+
+    #[test]
+    fn environment_overrides_every_gpu() {
+        let overrides = [
+            ("memory".to_owned(), "32MiB".to_owned()),
+            ("gpus".into(), "2".into()),
+        ];
+        let config = Config::parse("t", "copy_us = 3.0", &overrides).unwrap();
+        assert_eq!(config.gpus.len(), 2);
+        assert!(
+            config
+                .gpus
+                .iter()
+                .all(|gpu| gpu.memory == Size(32 << 20) && gpu.copy_us == 3.0)
+        );
+    }
+
+    #[test]
+    fn unknown_key_is_refused_with_file_line_and_what_is_right() {
+        let error = parse("version = 1\nmemroy = '1GiB'")
+            .unwrap_err()
+            .to_string();
+        for part in ["test.toml", "line 2", "memroy", "`memory`"] {
+            assert!(error.contains(part), "{part} is missing in {error}");
+        }
+    }
+
+    #[test]
+    fn bad_values_are_refused() {
+        for text in [
+            "version = 2",
+            "gpus = 0",
+            "gpus = 9",
+            "memory = '3MB'",
+            "memory = '3MiB'",
+            "copy_us = -1.0",
+            "h2d_gib_per_s = 0.0",
+            "compute_gib_per_s = nan",
+            "context_bytes = '1GiB'",
+        ] {
+            assert!(parse(text).is_err(), "{text} was taken");
+        }
+    }
+
+    #[test]
+    fn canonical_text_reads_back_and_uuids_differ() {
+        let config = parse("gpus = 2\nname = 'a \"b\"'").unwrap();
+        assert_eq!(
+            Config::from_canonical(&config.canonical()),
+            Some(config.clone())
+        );
+        assert_ne!(config.uuid(0), config.uuid(1));
+        assert_ne!(config.uuid(0), Config::default().uuid(0));
+    }
+}

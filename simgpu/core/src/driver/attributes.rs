@@ -1,0 +1,73 @@
+//! cuDeviceGetAttribute: an RTX 3090's answers where they describe silicon,
+//! this machine's where they describe what works.
+
+use crate::config::GpuConfig;
+
+/// Compute capability.
+pub const COMPUTE_CAPABILITY: (i32, i32) = (8, 6);
+/// The most threads of a block.
+pub const MAX_BLOCK_THREADS: u32 = 1024;
+/// The most threads of a block in x, y and z.
+pub const MAX_BLOCK: [u32; 3] = [1024, 1024, 64];
+/// The most blocks of a grid in x, y and z.
+pub const MAX_GRID: [u32; 3] = [i32::MAX as u32, 65_535, 65_535];
+/// PCI bus of GPU 0; the others follow. Domain, device and function are 0.
+const FIRST_BUS: i32 = 1;
+
+/// The attribute with this number in cuda.h; none beyond the last known one.
+pub fn attribute(gpu: &GpuConfig, ordinal: i32, number: i32) -> Option<i32> {
+    let bandwidth = gpu.compute_gib_per_s * f64::from(1 << 30);
+    Some(match number {
+        1 => MAX_BLOCK_THREADS as i32,
+        2..=4 => MAX_BLOCK[number as usize - 2] as i32,
+        5..=7 => MAX_GRID[number as usize - 5] as i32,
+        // Shared memory per block; constant memory; warp; pitch; registers.
+        8 => 49_152,
+        9 => 65_536,
+        10 => 32,
+        11 => i32::MAX,
+        12 => 65_536,
+        // Clock (kHz), texture alignment, overlap of copies, multiprocessors.
+        13 => 1_695_000,
+        14 => 512,
+        15 => 1,
+        16 => 82,
+        // Mapped host memory; concurrent kernels, surface alignment.
+        19 => 1,
+        30 => 512,
+        31 => 1,
+        33 => FIRST_BUS + ordinal,
+        // Memory clock (kHz) and bus width (bits) that give the modelled rate.
+        36 => (bandwidth * 8.0 / 2.0 / 384.0 / 1e3) as i32,
+        37 => 384,
+        38 => 6 << 20,
+        39 => 1536,
+        // Two copy engines; unified addressing.
+        40 => 2,
+        41 => 1,
+        51 => 32,
+        75 => COMPUTE_CAPABILITY.0,
+        76 => COMPUTE_CAPABILITY.1,
+        // Stream priorities; caches; shared memory and registers per multiprocessor.
+        78..=80 => 1,
+        81 => 102_400,
+        82 => 65_536,
+        85 => ordinal,
+        87 => 32,
+        // Host pointers of registered memory are device pointers; opt-in shared
+        // memory; registering host memory; virtual memory management.
+        91 => 1,
+        97 => 101_376,
+        99 | 102 => 1,
+        106 => 16,
+        111 => 1024,
+        // No textures, surfaces, managed memory, pools, IPC handles, peers.
+        0 | 17..=139 => 0,
+        _ => return None,
+    })
+}
+
+/// PCI address as cuDeviceGetPCIBusId writes it.
+pub fn pci_bus_id(ordinal: i32) -> String {
+    format!("0000:{:02x}:00.0", FIRST_BUS + ordinal)
+}

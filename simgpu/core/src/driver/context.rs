@@ -1,0 +1,402 @@
+//! Contexts: what belongs together on one GPU and breaks together.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::Ordering::Relaxed;
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64};
+use std::sync::{Arc, Mutex};
+
+use super::fence::Fence;
+use super::heap::Heap;
+use super::kernel::{Kernel, Launch};
+use super::physical::{Physical, Purpose};
+use super::process::Process;
+use super::stream::Stream;
+use super::work::{Executor, HostCall, Job, Side, Work};
+use super::{Access, Driver, HostKind, lock};
+use crate::clock::{Lasting, now_ns};
+use crate::config::GRANULE;
+use crate::{Error, Result};
+
+/// Copies from pageable memory up to this size return at once, their bytes taken.
+const STAGED_MAX: usize = 64 << 10;
+
+/// Ids of contexts, streams and the like, unique in the process.
+static NEXT_ID: AtomicU64 = AtomicU64::new(1);
+
+/// A context.
+pub struct Context {
+    /// Unique in the process.
+    pub id: u64,
+    executor: Arc<Executor>,
+    flags: AtomicU32,
+    destroyed: AtomicBool,
+    /// The streams that exist. Held while something is submitted, so that all
+    /// streams of the context see one order.
+    streams: Mutex<Vec<Arc<Stream>>>,
+    legacy: Arc<Stream>,
+    heap: Mutex<Heap>,
+    overhead: Mutex<Option<Arc<Physical>>>,
+    limits: Mutex<BTreeMap<u32, usize>>,
+}
+
+/// One end of a copy, as a program names it.
+#[derive(Debug, Clone, Copy)]
+pub enum CopySide {
+    /// An address of the host.
+    Host(usize),
+    /// An address of the device address space.
+    Device(u64),
+}
+
+impl Context {
+    pub(super) fn new(process: &Arc<Process>, gpu: usize, flags: u32) -> Result<Arc<Self>> {
+        let bytes = process
+            .machine
+            .gpu(gpu)
+            .context_bytes
+            .0
+            .next_multiple_of(GRANULE);
+        let overhead = Physical::new(process, gpu, bytes, Purpose::Context)?;
+        Ok(Arc::new_cyclic(|context| Self {
+            id: NEXT_ID.fetch_add(1, Relaxed),
+            executor: Arc::new(Executor::new(process.clone(), gpu)),
+            flags: AtomicU32::new(flags),
+            destroyed: AtomicBool::new(false),
+            streams: Mutex::default(),
+            legacy: Stream::new(context.clone(), 0, 0, NEXT_ID.fetch_add(1, Relaxed)),
+            heap: Mutex::default(),
+            overhead: Mutex::new(Some(overhead)),
+            limits: Mutex::default(),
+        }))
+    }
+
+    /// The handle under which programs know it.
+    pub fn handle(self: &Arc<Self>) -> usize {
+        super::table::handle_of(self)
+    }
+
+    /// Ordinal of its GPU.
+    pub fn gpu(&self) -> usize {
+        self.executor.gpu
+    }
+
+    /// The flags it was created with or was given later.
+    pub fn flags(&self) -> u32 {
+        self.flags.load(Relaxed)
+    }
+
+    /// cuCtxSetFlags, cuDevicePrimaryCtxSetFlags.
+    pub fn set_flags(&self, flags: u32) {
+        self.flags.store(flags, Relaxed);
+    }
+
+    /// A limit that was set, by its number in cuda.h.
+    pub fn limit(&self, limit: u32) -> Option<usize> {
+        lock(&self.limits).get(&limit).copied()
+    }
+
+    /// cuCtxSetLimit: limits bind nothing here.
+    pub fn set_limit(&self, limit: u32, value: usize) {
+        lock(&self.limits).insert(limit, value);
+    }
+
+    /// Fails if the context is destroyed or broken.
+    pub fn check(&self) -> Result<()> {
+        if self.destroyed.load(Relaxed) {
+            return Err(Error::ContextIsDestroyed);
+        }
+        self.executor.check()
+    }
+
+    /// Waits for all work, gives all memory back.
+    pub(super) fn destroy(&self) {
+        for fence in self.unfinished() {
+            fence.wait();
+        }
+        self.destroyed.store(true, Relaxed);
+        lock(&self.streams).clear();
+        lock(&self.heap).clear(&self.executor.process);
+        lock(&self.overhead).take();
+    }
+
+    /// The legacy default stream.
+    pub fn legacy_stream(&self) -> &Arc<Stream> {
+        &self.legacy
+    }
+
+    /// cuStreamCreateWithPriority.
+    pub fn create_stream(self: &Arc<Self>, flags: u32, priority: i32) -> Result<Arc<Stream>> {
+        self.check()?;
+        if flags > super::stream::NON_BLOCKING {
+            return Err(Error::InvalidValue);
+        }
+        let id = NEXT_ID.fetch_add(1, Relaxed);
+        let stream = Stream::new(Arc::downgrade(self), flags, priority.clamp(-5, 0), id);
+        lock(&self.streams).push(stream.clone());
+        Ok(stream)
+    }
+
+    /// cuStreamDestroy: what was submitted is still carried out.
+    pub fn destroy_stream(&self, stream: &Arc<Stream>) {
+        let mut streams = lock(&self.streams);
+        if let Some(fence) = stream.pending().filter(|_| stream.is_blocking()) {
+            // The legacy stream goes on waiting for what it would have waited for.
+            let job = self.job(&self.legacy, &streams, Work::Marker, Some(fence));
+            let _ = self.legacy.push(&self.executor, job);
+        }
+        streams.retain(|other| !Arc::ptr_eq(other, stream));
+    }
+
+    pub(super) fn owns(&self, stream: &Stream) -> bool {
+        std::ptr::eq(stream.context.as_ptr(), self)
+    }
+
+    /// A job at the end of a stream. The caller holds the lock of `streams`.
+    fn job(
+        &self,
+        stream: &Stream,
+        streams: &[Arc<Stream>],
+        work: Work,
+        extra: Option<Arc<Fence>>,
+    ) -> Job {
+        let mut after: Vec<_> = extra.into_iter().chain(stream.pending()).collect();
+        if std::ptr::eq(stream, &raw const *self.legacy) {
+            let blocking = streams.iter().filter(|stream| stream.is_blocking());
+            after.extend(blocking.filter_map(|stream| stream.pending()));
+        } else if stream.is_blocking() {
+            after.extend(self.legacy.pending());
+        }
+        let done = Arc::<Fence>::default();
+        *lock(&stream.last) = Some(done.clone());
+        Job {
+            work,
+            after,
+            done,
+            submitted_ns: now_ns(),
+        }
+    }
+
+    /// Submits work and returns at once.
+    fn submit(&self, stream: &Stream, work: Work, after: Option<Arc<Fence>>) -> Result<Arc<Fence>> {
+        self.check()?;
+        let streams = lock(&self.streams);
+        let job = self.job(stream, &streams, work, after);
+        let done = job.done.clone();
+        stream.push(&self.executor, job)?;
+        Ok(done)
+    }
+
+    /// Does work in the stream's order, on the calling thread.
+    fn run(&self, stream: &Stream, work: Work) -> Result<()> {
+        self.check()?;
+        let job = self.job(stream, &lock(&self.streams), work, None);
+        self.executor.run(job);
+        self.check()
+    }
+
+    /// A mark in the order of a stream, behind `after` too.
+    pub(super) fn mark(&self, stream: &Stream, after: Option<Arc<Fence>>) -> Result<Arc<Fence>> {
+        self.check()?;
+        let streams = lock(&self.streams);
+        let job = self.job(stream, &streams, Work::Marker, after);
+        let done = job.done.clone();
+        if job.after.is_empty() {
+            // Nothing to wait for, so no thread is needed to do it.
+            done.signal(job.submitted_ns);
+        } else {
+            stream.push(&self.executor, job)?;
+        }
+        Ok(done)
+    }
+
+    fn unfinished(&self) -> Vec<Arc<Fence>> {
+        let streams = lock(&self.streams);
+        streams
+            .iter()
+            .chain([&self.legacy])
+            .filter_map(|stream| stream.pending())
+            .collect()
+    }
+
+    /// cuCtxSynchronize.
+    pub fn synchronize(&self) -> Result<()> {
+        for fence in self.unfinished() {
+            fence.wait();
+        }
+        self.check()
+    }
+
+    /// cuStreamSynchronize. Of the legacy stream, also what it waits for.
+    pub fn synchronize_stream(&self, stream: &Stream) -> Result<()> {
+        self.mark(stream, None)?.wait();
+        self.check()
+    }
+
+    /// cuStreamQuery: whether all its work is done.
+    pub fn is_idle(&self, stream: &Stream) -> Result<bool> {
+        self.check()?;
+        let streams = lock(&self.streams);
+        let legacy = std::ptr::eq(stream, &raw const *self.legacy);
+        let others = streams.iter().filter(|other| legacy && other.is_blocking());
+        Ok(stream.pending().is_none() && others.filter_map(|s| s.pending()).next().is_none())
+    }
+
+    /// cuMemAlloc.
+    pub fn alloc(&self, size: u64) -> Result<u64> {
+        self.check()?;
+        let process = &self.executor.process;
+        let costs = process.machine.gpu(self.gpu());
+        let mut cost = Lasting::us(0.0);
+        let (address, mapped) = lock(&self.heap).alloc(process, self.gpu(), size)?;
+        if mapped {
+            cost.extend_us(costs.create_us + costs.map_us + costs.access_us);
+        }
+        process.counters(self.gpu()).allocs.fetch_add(1, Relaxed);
+        Ok(address)
+    }
+
+    /// cuMemFree: waits for the context's work first.
+    pub fn free(&self, address: u64) -> Result<()> {
+        self.synchronize()?;
+        let process = &self.executor.process;
+        let costs = process.machine.gpu(self.gpu());
+        let mut cost = Lasting::us(0.0);
+        if lock(&self.heap).free(process, address)? {
+            cost.extend_us(costs.unmap_us + costs.release_us);
+        }
+        process.counters(self.gpu()).frees.fetch_add(1, Relaxed);
+        Ok(())
+    }
+
+    /// The allocation around an address: start and size.
+    pub fn allocation(&self, address: u64) -> Option<(u64, u64)> {
+        lock(&self.heap).object(address)
+    }
+
+    /// A copy; with `wait` it has ended on return.
+    pub fn copy(
+        &self,
+        stream: &Stream,
+        dst: CopySide,
+        src: CopySide,
+        len: usize,
+        wait: bool,
+    ) -> Result<()> {
+        self.check()?;
+        if len == 0 {
+            return Ok(());
+        }
+        let (dst, dst_pageable) = self.checked_side(dst, len)?;
+        let (src, src_pageable) = self.checked_side(src, len)?;
+        let work = |src| Work::Copy { dst, src, len };
+        match src {
+            // As the driver does: small ones are staged, others are waited for.
+            Side::Host(address) if src_pageable && !wait && !dst_pageable && len <= STAGED_MAX => {
+                let bytes = std::ptr::with_exposed_provenance::<u8>(address);
+                // SAFETY: the program vouches for `len` readable bytes here.
+                let staged = unsafe { std::slice::from_raw_parts(bytes, len) }.into();
+                self.submit(stream, work(Side::Staged(staged)), None)
+                    .map(drop)
+            }
+            src if wait || src_pageable || dst_pageable => self.run(stream, work(src)),
+            src => self.submit(stream, work(src), None).map(drop),
+        }
+    }
+
+    /// Checks device addresses as they are now; says whether it is pageable.
+    fn checked_side(&self, side: CopySide, len: usize) -> Result<(Side, bool)> {
+        let process = &self.executor.process;
+        match side {
+            CopySide::Device(address) => {
+                let reachable = self.executor.device(address, len, Access::Read);
+                reachable.map_err(|_| Error::InvalidValue)?;
+                Ok((Side::Device(address), false))
+            }
+            CopySide::Host(0) => Err(Error::InvalidValue),
+            CopySide::Host(address) => {
+                Ok((Side::Host(address), !process.host().is_pinned(address, len)))
+            }
+        }
+    }
+
+    /// cuMemsetD8, D16 and D32: `width` is 1, 2 or 4 bytes. As with the driver,
+    /// the host does not wait.
+    pub fn set(
+        &self,
+        stream: &Stream,
+        dst: u64,
+        pattern: u32,
+        width: usize,
+        count: usize,
+    ) -> Result<()> {
+        self.check()?;
+        let len = count.checked_mul(width).ok_or(Error::InvalidValue)?;
+        if !dst.is_multiple_of(width as u64) {
+            return Err(Error::InvalidValue);
+        }
+        self.executor
+            .device(dst, len, Access::ReadWrite)
+            .map_err(|_| Error::InvalidValue)?;
+        self.submit(
+            stream,
+            Work::Set {
+                dst,
+                pattern,
+                width,
+                count,
+            },
+            None,
+        )
+        .map(drop)
+    }
+
+    /// cuLaunchKernel; `args` are the kernel's parameters in order.
+    pub fn launch(&self, stream: &Stream, kernel: Kernel, args: Vec<u64>) -> Result<()> {
+        self.submit(stream, Work::Launch(Launch { kernel, args }), None)
+            .map(drop)
+    }
+
+    /// cuLaunchHostFunc, cuStreamAddCallback.
+    pub fn call_host(&self, stream: &Stream, call: HostCall) -> Result<()> {
+        self.submit(stream, Work::HostCall(call), None).map(drop)
+    }
+
+    /// cuMemHostAlloc.
+    pub fn alloc_host(self: &Arc<Self>, len: usize, flags: u32) -> Result<usize> {
+        self.check()?;
+        self.executor
+            .process
+            .host_mut()
+            .alloc(len, flags, self.handle())
+    }
+
+    /// cuMemHostRegister.
+    pub fn register_host(self: &Arc<Self>, start: usize, len: usize, flags: u32) -> Result<()> {
+        self.check()?;
+        self.executor
+            .process
+            .host_mut()
+            .register(start, len, flags, self.handle())
+    }
+}
+
+impl Driver {
+    /// cuMemFreeHost, cuMemHostUnregister.
+    pub fn remove_host(&self, start: usize, kind: HostKind) -> Result<()> {
+        // Work that still uses it must not find it gone.
+        for context in self.contexts.all() {
+            // A broken context has no work left that could.
+            let _ = context.synchronize();
+        }
+        self.process.host_mut().remove(start, kind)
+    }
+
+    /// The flags of the pinned memory around an address.
+    pub fn host_flags(&self, address: usize) -> Result<u32> {
+        self.process
+            .host()
+            .range(address)
+            .map(|range| range.flags)
+            .ok_or(Error::InvalidValue)
+    }
+}

@@ -1,0 +1,309 @@
+//! What one process sees of the machine through the CUDA driver interface.
+//!
+//! [`Driver`] is the process's attachment with its tables of handles;
+//! [`Context`]s own streams and allocations; [`space`] is the address space,
+//! [`work`] what streams carry out. The C functions over it are another crate.
+
+pub mod attributes;
+mod context;
+mod current;
+mod event;
+mod fence;
+mod heap;
+mod host;
+mod kernel;
+mod module;
+mod physical;
+mod pointer;
+mod process;
+mod space;
+mod stream;
+mod table;
+mod vmm;
+mod work;
+
+pub use context::{Context, CopySide};
+pub use current::{current, pop_current, push_current, set_current, thread_stream};
+pub use event::Event;
+pub use host::HostKind;
+pub use kernel::Kernel;
+pub use module::{Function, Module};
+pub use physical::Physical;
+pub use pointer::{PointerInfo, PointerKind};
+pub use space::Access;
+pub use stream::Stream;
+pub use work::HostCall;
+
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+
+use crate::config::{Config, GpuConfig};
+use crate::machine::{Machine, MachineError, default_dir};
+use crate::{Error, Result};
+use process::Process;
+use table::Table;
+
+/// This process's attachment to the machine.
+pub struct Driver {
+    pub(crate) process: Arc<Process>,
+    pub(crate) contexts: Table<Context>,
+    /// Primary context by GPU, with how often it is retained.
+    primaries: Vec<Mutex<Primary>>,
+    /// Streams that programs hold handles of.
+    pub streams: Table<Stream>,
+    /// Events that programs hold handles of.
+    pub events: Table<Event>,
+    /// Modules that programs hold handles of.
+    pub modules: Table<Module>,
+    /// Functions that programs hold handles of.
+    pub functions: Table<Function>,
+}
+
+/// Primary context of one GPU.
+#[derive(Default)]
+struct Primary {
+    context: Option<Arc<Context>>,
+    retained: usize,
+    flags: u32,
+}
+
+static DRIVER: OnceLock<Driver> = OnceLock::new();
+static INIT: Mutex<()> = Mutex::new(());
+static IN_FORKED_CHILD: AtomicBool = AtomicBool::new(false);
+
+/// cuInit: attaches this process to the machine that the environment names.
+///
+/// Why it fails is also told on stderr: a code alone could not say it.
+pub fn init() -> Result<()> {
+    if in_forked_child() {
+        return Err(Error::NotInitialized);
+    }
+    let _one_at_a_time = lock(&INIT);
+    if DRIVER.get().is_some() {
+        return Ok(());
+    }
+    let attached = Config::from_env()
+        .map_err(MachineError::from)
+        .and_then(|config| Driver::attach(&default_dir(), config.as_ref()));
+    match attached {
+        Ok(driver) => {
+            extern "C" fn child() {
+                IN_FORKED_CHILD.store(true, Relaxed);
+            }
+            // SAFETY: the handler is a plain function that only stores to an atomic.
+            unsafe { libc::pthread_atfork(None, None, Some(child)) };
+            let _ = DRIVER.set(driver);
+            Ok(())
+        }
+        Err(error) => {
+            eprintln!("simgpu: {error}");
+            Err(match error {
+                MachineError::Config(_) => Error::SystemNotReady,
+                MachineError::Mismatch { .. } | MachineError::Layout { .. } => {
+                    Error::SystemDriverMismatch
+                }
+                _ => Error::OperatingSystem,
+            })
+        }
+    }
+}
+
+/// The process's driver once [`init`] has succeeded, and never in a forked child.
+pub fn driver() -> Result<&'static Driver> {
+    match DRIVER.get() {
+        Some(driver) if !in_forked_child() => Ok(driver),
+        _ => Err(Error::NotInitialized),
+    }
+}
+
+/// Whether this process is a fork of one that had the driver initialised.
+pub(crate) fn in_forked_child() -> bool {
+    IN_FORKED_CHILD.load(Relaxed)
+}
+
+/// A panic elsewhere leaves our tables whole: each change is one step.
+pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Driver {
+    /// Attaches to the machine in `dir`; see [`Machine::open`].
+    pub fn attach(dir: &Path, config: Option<&Config>) -> Result<Self, MachineError> {
+        let machine = Machine::open(dir, config)?;
+        let Some(identity) = machine.attach() else {
+            return Err(MachineError::Full {
+                path: dir.to_owned(),
+            });
+        };
+        let primaries = machine
+            .config()
+            .gpus
+            .iter()
+            .map(|_| Mutex::default())
+            .collect();
+        Ok(Self {
+            process: Arc::new(Process::new(machine, identity)),
+            contexts: Table::default(),
+            primaries,
+            streams: Table::default(),
+            events: Table::default(),
+            modules: Table::default(),
+            functions: Table::default(),
+        })
+    }
+
+    /// The machine's configuration.
+    pub fn config(&self) -> &Config {
+        self.process.machine.config()
+    }
+
+    /// The configuration of a GPU.
+    pub fn gpu(&self, ordinal: i32) -> Result<&GpuConfig> {
+        let index = usize::try_from(ordinal).map_err(|_| Error::InvalidDevice)?;
+        self.config().gpus.get(index).ok_or(Error::InvalidDevice)
+    }
+
+    /// cuDevicePrimaryCtxRetain.
+    pub fn retain_primary(&self, ordinal: i32) -> Result<Arc<Context>> {
+        self.gpu(ordinal)?;
+        let mut primary = lock(&self.primaries[ordinal as usize]);
+        let context = match &primary.context {
+            Some(context) => context.clone(),
+            None => {
+                let context = Context::new(&self.process, ordinal as usize, primary.flags)?;
+                self.contexts.insert(&context);
+                primary.context = Some(context.clone());
+                context
+            }
+        };
+        primary.retained += 1;
+        Ok(context)
+    }
+
+    /// cuDevicePrimaryCtxRelease: the last one destroys the context.
+    pub fn release_primary(&self, ordinal: i32) -> Result<()> {
+        self.gpu(ordinal)?;
+        let mut primary = lock(&self.primaries[ordinal as usize]);
+        match primary.retained {
+            0 => Err(Error::InvalidContext),
+            1 => {
+                primary.retained = 0;
+                self.destroy_primary(&mut primary);
+                Ok(())
+            }
+            _ => {
+                primary.retained -= 1;
+                Ok(())
+            }
+        }
+    }
+
+    /// cuDevicePrimaryCtxReset: destroys the context whoever retains it.
+    pub fn reset_primary(&self, ordinal: i32) -> Result<()> {
+        self.gpu(ordinal)?;
+        let mut primary = lock(&self.primaries[ordinal as usize]);
+        primary.retained = 0;
+        self.destroy_primary(&mut primary);
+        Ok(())
+    }
+
+    fn destroy_primary(&self, primary: &mut Primary) {
+        if let Some(context) = primary.context.take() {
+            self.discard(&context);
+        }
+    }
+
+    /// cuDevicePrimaryCtxSetFlags.
+    pub fn set_primary_flags(&self, ordinal: i32, flags: u32) -> Result<()> {
+        self.gpu(ordinal)?;
+        let mut primary = lock(&self.primaries[ordinal as usize]);
+        primary.flags = flags;
+        if let Some(context) = &primary.context {
+            context.set_flags(flags);
+        }
+        Ok(())
+    }
+
+    /// cuDevicePrimaryCtxGetState: flags, and whether the context exists.
+    pub fn primary_state(&self, ordinal: i32) -> Result<(u32, bool)> {
+        self.gpu(ordinal)?;
+        let primary = lock(&self.primaries[ordinal as usize]);
+        Ok((primary.flags, primary.context.is_some()))
+    }
+
+    /// cuCtxCreate, without making the context current.
+    pub fn create_context(&self, ordinal: i32, flags: u32) -> Result<Arc<Context>> {
+        self.gpu(ordinal)?;
+        let context = Context::new(&self.process, ordinal as usize, flags)?;
+        self.contexts.insert(&context);
+        Ok(context)
+    }
+
+    /// The context with this handle.
+    pub fn context(&self, handle: usize) -> Result<Arc<Context>> {
+        self.contexts.get(handle).ok_or(Error::InvalidContext)
+    }
+
+    /// cuCtxDestroy; primary contexts are released instead.
+    pub fn destroy_context(&self, handle: usize) -> Result<()> {
+        let context = self.context(handle)?;
+        let is_primary = |primary: &Mutex<Primary>| {
+            lock(primary)
+                .context
+                .as_ref()
+                .is_some_and(|primary| Arc::ptr_eq(primary, &context))
+        };
+        if self.primaries.iter().any(is_primary) {
+            return Err(Error::InvalidContext);
+        }
+        self.discard(&context);
+        Ok(())
+    }
+
+    fn discard(&self, context: &Arc<Context>) {
+        self.contexts.remove(context.handle());
+        self.streams.retain(|stream| !context.owns(stream));
+        context.destroy();
+    }
+
+    /// cuStreamDestroy.
+    pub fn destroy_stream(&self, handle: usize) -> Result<()> {
+        let stream = self.streams.remove(handle).ok_or(Error::InvalidHandle)?;
+        stream.context()?.destroy_stream(&stream);
+        Ok(())
+    }
+
+    /// cuModuleGetFunction; asking twice gives the same handle.
+    pub fn function(&self, module: usize, name: &str) -> Result<usize> {
+        let image = self.modules.get(module).ok_or(Error::InvalidHandle)?;
+        let function = image.function(name, module)?;
+        let same = |known: &Function| known.module == module && known.kernel == function.kernel;
+        let known = self.functions.find(same);
+        Ok(known.map_or_else(
+            || self.functions.insert(&function),
+            |known| table::handle_of(&known),
+        ))
+    }
+
+    /// cuModuleUnload.
+    pub fn unload(&self, module: usize) -> Result<()> {
+        self.modules.remove(module).ok_or(Error::InvalidHandle)?;
+        self.functions.retain(|function| function.module != module);
+        Ok(())
+    }
+
+    /// cuMemGetInfo: free and total bytes of a GPU.
+    pub fn memory_info(&self, gpu: usize) -> (u64, u64) {
+        self.process.machine.reap();
+        self.process.memory_info(gpu)
+    }
+
+    /// Frees what cuMemAlloc or its like returned, in whichever context.
+    pub fn free(&self, address: u64) -> Result<()> {
+        let owner = self
+            .contexts
+            .find(|context| context.allocation(address).is_some());
+        owner.ok_or(Error::InvalidValue)?.free(address)
+    }
+}

@@ -1,0 +1,85 @@
+//! What the driver knows of an address.
+
+use super::{Context, Driver};
+use crate::{Error, Result};
+
+/// On which side memory is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum PointerKind {
+    /// Device memory.
+    Device,
+    /// Pinned host memory.
+    Host,
+}
+
+/// The answers of cuPointerGetAttribute.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct PointerInfo {
+    /// On which side it is.
+    pub kind: PointerKind,
+    /// Handle of the context it belongs to; 0 for memory that was mapped by
+    /// cuMemMap, which belongs to none.
+    pub context: usize,
+    /// Ordinal of the GPU, 0 for host memory without a context.
+    pub gpu: usize,
+    /// Start of the allocation, or of the mapping.
+    pub start: u64,
+    /// Its size in bytes.
+    pub size: u64,
+}
+
+impl Driver {
+    /// What is at an address; [`Error::InvalidValue`] if the driver does not know it.
+    pub fn pointer(&self, address: u64) -> Result<PointerInfo> {
+        if let Some(range) = self.process.host().range(address as usize) {
+            let gpu = self
+                .contexts
+                .get(range.context)
+                .map_or(0, |context| context.gpu());
+            return Ok(PointerInfo {
+                kind: PointerKind::Host,
+                context: range.context,
+                gpu,
+                start: range.start as u64,
+                size: range.len as u64,
+            });
+        }
+        let kind = PointerKind::Device;
+        if let Some(context) = self.owner(address) {
+            let (start, size) = context.allocation(address).ok_or(Error::InvalidValue)?;
+            let (context, gpu) = (context.handle(), context.gpu());
+            return Ok(PointerInfo {
+                kind,
+                context,
+                gpu,
+                start,
+                size,
+            });
+        }
+        let mapping = self.process.space().mapping(address);
+        let (start, physical) = mapping.ok_or(Error::InvalidValue)?;
+        let size = physical.size();
+        Ok(PointerInfo {
+            kind,
+            context: 0,
+            gpu: physical.gpu,
+            start,
+            size,
+        })
+    }
+
+    /// Whether an address is in the device address space, mapped or not.
+    pub fn is_device_address(&self, address: u64) -> bool {
+        self.process.space().contains(address)
+    }
+
+    /// The reserved range around an address: start and size.
+    pub fn reservation(&self, address: u64) -> Option<(u64, u64)> {
+        self.process.space().reservation(address)
+    }
+
+    fn owner(&self, address: u64) -> Option<std::sync::Arc<Context>> {
+        self.contexts
+            .find(|context| context.allocation(address).is_some())
+    }
+}

@@ -1,0 +1,322 @@
+//! The process's device address space.
+//!
+//! Addresses are real reservations that no one may touch, so the host
+//! dereferencing one gets SIGSEGV. A table leads from each granule of address
+//! space to the granule of device memory behind it; only the engines read it.
+
+use std::collections::BTreeMap;
+use std::ptr;
+use std::sync::Arc;
+
+use super::physical::Physical;
+use crate::config::GRANULE;
+use crate::machine::Machine;
+use crate::{Error, Result};
+
+/// What a GPU may do with a mapped range.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Access {
+    /// Nothing.
+    None,
+    /// Read.
+    Read,
+    /// Read and write.
+    ReadWrite,
+}
+
+/// What is behind one granule of address space; 0 is nothing.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+struct Page(u64);
+
+impl Page {
+    // [1 mapped | 7 gpu | 8 may write, a bit for each gpu | 8 may read | 32 granule]
+    const MAPPED: u64 = 1 << 63;
+
+    fn new(gpu: usize, granule: u32) -> Self {
+        Self(Self::MAPPED | (gpu as u64) << 48 | u64::from(granule))
+    }
+
+    fn is_mapped(self) -> bool {
+        self.0 & Self::MAPPED != 0
+    }
+
+    fn gpu(self) -> usize {
+        (self.0 >> 48) as usize & 0x7f
+    }
+
+    fn granule(self) -> u32 {
+        self.0 as u32
+    }
+
+    fn access(self, gpu: usize) -> Access {
+        match (self.0 >> (32 + gpu) & 1, self.0 >> (40 + gpu) & 1) {
+            (_, 1) => Access::ReadWrite,
+            (1, _) => Access::Read,
+            _ => Access::None,
+        }
+    }
+
+    fn set_access(&mut self, gpu: usize, access: Access) {
+        let (read, write) = (1 << (32 + gpu), 1 << (40 + gpu));
+        self.0 &= !(read | write);
+        self.0 |= match access {
+            Access::None => 0,
+            Access::Read => read,
+            Access::ReadWrite => read | write,
+        };
+    }
+}
+
+/// One reserved range.
+#[derive(Debug)]
+struct Region {
+    size: u64,
+    /// Where the whole reservation starts and how long it is, alignment included.
+    room: (usize, usize),
+    pages: Vec<Page>,
+    /// What is mapped, by first page.
+    mappings: BTreeMap<usize, Arc<Physical>>,
+}
+
+impl Drop for Region {
+    fn drop(&mut self) {
+        // SAFETY: reserved for this region and inaccessible, so nothing refers to it.
+        unsafe { libc::munmap(self.room.0 as *mut _, self.room.1) };
+    }
+}
+
+/// A run of device bytes that is contiguous in this process.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Segment {
+    pub(crate) start: *mut u8,
+    pub(crate) len: usize,
+}
+
+/// All reserved ranges by address.
+#[derive(Debug, Default)]
+pub(crate) struct Space {
+    regions: BTreeMap<u64, Region>,
+}
+
+impl Space {
+    /// Reserves `size` bytes at a multiple of `align`, at `hint` if that is free.
+    pub(crate) fn reserve(&mut self, size: u64, align: u64, hint: u64) -> Result<u64> {
+        let align = if align == 0 { GRANULE } else { align };
+        if size == 0 || !size.is_multiple_of(GRANULE) || !align.is_power_of_two() {
+            return Err(Error::InvalidValue);
+        }
+        let align = align.max(GRANULE);
+        let wanted = (hint != 0 && hint.is_multiple_of(align))
+            .then(|| reserve_at(hint, size))
+            .flatten();
+        let (address, room) = match wanted {
+            Some(room) => (hint, room),
+            None => {
+                let room_size = size.checked_add(align).ok_or(Error::OutOfMemory)?;
+                let room = reserve_at(0, room_size).ok_or(Error::OutOfMemory)?;
+                ((room.0 as u64).next_multiple_of(align), room)
+            }
+        };
+        let pages = vec![Page::default(); (size / GRANULE) as usize];
+        self.regions.insert(
+            address,
+            Region {
+                size,
+                room,
+                pages,
+                mappings: BTreeMap::new(),
+            },
+        );
+        Ok(address)
+    }
+
+    /// Gives a reserved range back; nothing may be mapped in it.
+    pub(crate) fn unreserve(&mut self, address: u64, size: u64) -> Result<()> {
+        match self.regions.get(&address) {
+            Some(region) if region.size == size && region.mappings.is_empty() => {
+                self.regions.remove(&address);
+                Ok(())
+            }
+            _ => Err(Error::InvalidValue),
+        }
+    }
+
+    /// Maps an allocation whole; nobody has access to it yet.
+    pub(crate) fn map(&mut self, address: u64, size: u64, physical: &Arc<Physical>) -> Result<()> {
+        if size != physical.size() {
+            return Err(Error::InvalidValue);
+        }
+        let (region, first, count) = self.pages_mut(address, size)?;
+        let pages = &mut region.pages[first..first + count];
+        if pages.iter().any(|page| page.is_mapped()) {
+            return Err(Error::InvalidValue);
+        }
+        for (page, granule) in pages.iter_mut().zip(&physical.granules) {
+            *page = Page::new(physical.gpu, *granule);
+        }
+        region.mappings.insert(first, physical.clone());
+        Ok(())
+    }
+
+    /// Unmaps whole mappings that fill the range; returns what was mapped,
+    /// whose last reference is better dropped outside any lock.
+    pub(crate) fn unmap(&mut self, address: u64, size: u64) -> Result<Vec<Arc<Physical>>> {
+        let (region, first, count) = self.pages_mut(address, size)?;
+        let mut next = first;
+        while next < first + count {
+            next += region
+                .mappings
+                .get(&next)
+                .ok_or(Error::InvalidValue)?
+                .granules
+                .len();
+        }
+        if next != first + count {
+            return Err(Error::InvalidValue);
+        }
+        region.pages[first..next].fill(Page::default());
+        let starts: Vec<_> = region
+            .mappings
+            .range(first..next)
+            .map(|(start, _)| *start)
+            .collect();
+        Ok(starts
+            .iter()
+            .filter_map(|start| region.mappings.remove(start))
+            .collect())
+    }
+
+    /// Lets a GPU access a range that is wholly mapped.
+    pub(crate) fn set_access(
+        &mut self,
+        address: u64,
+        size: u64,
+        gpu: usize,
+        access: Access,
+    ) -> Result<()> {
+        let (region, first, count) = self.pages_mut(address, size)?;
+        let pages = &mut region.pages[first..first + count];
+        if !pages.iter().all(|page| page.is_mapped()) {
+            return Err(Error::InvalidValue);
+        }
+        for page in pages {
+            page.set_access(gpu, access);
+        }
+        Ok(())
+    }
+
+    /// What a GPU may do at an address.
+    pub(crate) fn access(&self, address: u64, gpu: usize) -> Result<Access> {
+        let page = self.page(address).filter(|page| page.is_mapped());
+        page.map(|page| page.access(gpu)).ok_or(Error::InvalidValue)
+    }
+
+    /// Whether an address is in a reserved range.
+    pub(crate) fn contains(&self, address: u64) -> bool {
+        self.region(address).is_some()
+    }
+
+    /// The reserved range around an address: start and size.
+    pub(crate) fn reservation(&self, address: u64) -> Option<(u64, u64)> {
+        self.region(address)
+            .map(|(start, region)| (start, region.size))
+    }
+
+    /// The mapping around an address: start, size, and what is mapped.
+    pub(crate) fn mapping(&self, address: u64) -> Option<(u64, Arc<Physical>)> {
+        let (start, region) = self.region(address)?;
+        let page = ((address - start) / GRANULE) as usize;
+        let (first, physical) = region.mappings.range(..=page).next_back()?;
+        let covers = page < first + physical.granules.len();
+        covers.then(|| (start + *first as u64 * GRANULE, physical.clone()))
+    }
+
+    /// Where `len` device bytes are, if the GPU may access all of them.
+    pub(crate) fn translate(
+        &self,
+        machine: &Machine,
+        address: u64,
+        len: usize,
+        gpu: usize,
+        wanted: Access,
+    ) -> Result<Vec<Segment>> {
+        let mut segments: Vec<Segment> = Vec::new();
+        let end = address
+            .checked_add(len as u64)
+            .ok_or(Error::IllegalAddress)?;
+        let mut at = address;
+        while at < end {
+            let page = self.page(at).filter(|page| page.is_mapped());
+            let page = page.ok_or(Error::IllegalAddress)?;
+            let allowed = match page.access(gpu) {
+                Access::None => false,
+                Access::Read => wanted == Access::Read,
+                Access::ReadWrite => true,
+            };
+            if !allowed {
+                return Err(Error::IllegalAddress);
+            }
+            // Regions start at multiples of the granule.
+            let offset = (at % GRANULE) as usize;
+            let len = ((end - at) as usize).min(GRANULE as usize - offset);
+            let start = machine
+                .granule(page.gpu(), page.granule())
+                .wrapping_add(offset);
+            match segments.last_mut() {
+                Some(last) if last.start.wrapping_add(last.len) == start => last.len += len,
+                _ => segments.push(Segment { start, len }),
+            }
+            at += len as u64;
+        }
+        Ok(segments)
+    }
+
+    fn region(&self, address: u64) -> Option<(u64, &Region)> {
+        let (start, region) = self.regions.range(..=address).next_back()?;
+        (address - start < region.size).then_some((*start, region))
+    }
+
+    fn page(&self, address: u64) -> Option<Page> {
+        let (start, region) = self.region(address)?;
+        Some(region.pages[((address - start) / GRANULE) as usize])
+    }
+
+    fn pages_mut(&mut self, address: u64, size: u64) -> Result<(&mut Region, usize, usize)> {
+        let aligned = address.is_multiple_of(GRANULE) && size.is_multiple_of(GRANULE);
+        let found = self.regions.range_mut(..=address).next_back();
+        let (start, region) = found
+            .filter(|_| aligned && size > 0)
+            .ok_or(Error::InvalidValue)?;
+        let offset = address - start;
+        if offset.checked_add(size).is_none_or(|end| end > region.size) {
+            return Err(Error::InvalidValue);
+        }
+        Ok((
+            region,
+            (offset / GRANULE) as usize,
+            (size / GRANULE) as usize,
+        ))
+    }
+}
+
+/// Reserves address space: where and how long, or none if that is not free.
+fn reserve_at(hint: u64, size: u64) -> Option<(usize, usize)> {
+    let fixed = if hint == 0 {
+        0
+    } else {
+        libc::MAP_FIXED_NOREPLACE
+    };
+    let size = usize::try_from(size).ok()?;
+    // SAFETY: a new inaccessible mapping that replaces none.
+    let start = unsafe {
+        libc::mmap(
+            ptr::with_exposed_provenance_mut(hint as usize),
+            size,
+            libc::PROT_NONE,
+            libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE | fixed,
+            -1,
+            0,
+        )
+    };
+    (start != libc::MAP_FAILED).then_some((start as usize, size))
+}

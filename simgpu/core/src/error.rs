@@ -1,0 +1,75 @@
+//! The results of driver calls, with the driver's own codes and names.
+
+use std::ffi::CStr;
+
+/// What a driver call comes to.
+pub type Result<T, E = Error> = core::result::Result<T, E>;
+
+macro_rules! errors {
+    ($($variant:ident = $code:literal, $name:literal, $text:literal;)*) => {
+        /// A failed driver call; the discriminant is the `CUresult` code.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+        #[repr(u32)]
+        #[allow(missing_docs, reason = "each text says it")]
+        pub enum Error {
+            $(#[error($text)] $variant = $code,)*
+        }
+
+        impl Error {
+            /// The error with this `CUresult` code.
+            pub fn from_code(code: u32) -> Option<Self> {
+                match code {
+                    $($code => Some(Self::$variant),)*
+                    _ => None,
+                }
+            }
+
+            /// The name of the code, as in cuda.h.
+            pub fn name(self) -> &'static CStr {
+                match self {
+                    $(Self::$variant => $name,)*
+                }
+            }
+
+            /// What the code means, as cuGetErrorString tells it.
+            pub fn text(self) -> &'static CStr {
+                match self {
+                    $(Self::$variant => const {
+                        match CStr::from_bytes_with_nul(concat!($text, "\0").as_bytes()) {
+                            Ok(text) => text,
+                            Err(_) => panic!("a text holds a NUL"),
+                        }
+                    },)*
+                }
+            }
+        }
+    };
+}
+
+errors! {
+    InvalidValue = 1, c"CUDA_ERROR_INVALID_VALUE", "invalid argument";
+    OutOfMemory = 2, c"CUDA_ERROR_OUT_OF_MEMORY", "out of memory";
+    NotInitialized = 3, c"CUDA_ERROR_NOT_INITIALIZED", "initialization error";
+    Deinitialized = 4, c"CUDA_ERROR_DEINITIALIZED", "driver shutting down";
+    NoDevice = 100, c"CUDA_ERROR_NO_DEVICE", "no CUDA-capable device is detected";
+    InvalidDevice = 101, c"CUDA_ERROR_INVALID_DEVICE", "invalid device ordinal";
+    InvalidImage = 200, c"CUDA_ERROR_INVALID_IMAGE", "device kernel image is invalid";
+    InvalidContext = 201, c"CUDA_ERROR_INVALID_CONTEXT", "invalid device context";
+    InvalidSource = 300, c"CUDA_ERROR_INVALID_SOURCE", "device kernel image is invalid";
+    FileNotFound = 301, c"CUDA_ERROR_FILE_NOT_FOUND", "file not found";
+    OperatingSystem = 304, c"CUDA_ERROR_OPERATING_SYSTEM", "OS call failed or operation not supported on this OS";
+    InvalidHandle = 400, c"CUDA_ERROR_INVALID_HANDLE", "invalid resource handle";
+    NotFound = 500, c"CUDA_ERROR_NOT_FOUND", "named symbol not found";
+    NotReady = 600, c"CUDA_ERROR_NOT_READY", "device not ready";
+    IllegalAddress = 700, c"CUDA_ERROR_ILLEGAL_ADDRESS", "an illegal memory access was encountered";
+    PrimaryContextActive = 708, c"CUDA_ERROR_PRIMARY_CONTEXT_ACTIVE", "cannot set while device is active in this process";
+    ContextIsDestroyed = 709, c"CUDA_ERROR_CONTEXT_IS_DESTROYED", "context is destroyed";
+    HostMemoryAlreadyRegistered = 712, c"CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED", "part or all of the requested memory range is already mapped";
+    HostMemoryNotRegistered = 713, c"CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED", "pointer does not correspond to a registered memory region";
+    MisalignedAddress = 716, c"CUDA_ERROR_MISALIGNED_ADDRESS", "misaligned address";
+    NotPermitted = 800, c"CUDA_ERROR_NOT_PERMITTED", "operation not permitted";
+    NotSupported = 801, c"CUDA_ERROR_NOT_SUPPORTED", "operation not supported";
+    SystemNotReady = 802, c"CUDA_ERROR_SYSTEM_NOT_READY", "system not yet initialized";
+    SystemDriverMismatch = 803, c"CUDA_ERROR_SYSTEM_DRIVER_MISMATCH", "system has unsupported display driver / cuda driver combination";
+    Unknown = 999, c"CUDA_ERROR_UNKNOWN", "unknown error";
+}

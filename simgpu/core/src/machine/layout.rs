@@ -1,0 +1,156 @@
+//! Where everything lies in the shared file.
+
+use std::ptr;
+use std::sync::atomic::Ordering::Relaxed;
+use std::sync::atomic::{AtomicU32, AtomicU64};
+
+use crate::config::{Config, GRANULE};
+
+/// First bytes of the file.
+pub(super) const MAGIC: [u8; 8] = *b"simgpu\0\0";
+/// Changes whenever the layout does.
+pub(super) const LAYOUT_VERSION: u32 = 1;
+/// How many processes, living or remembered, the machine knows.
+pub(super) const SLOTS: usize = 512;
+
+pub(super) const CONFIG_AT: usize = 4096;
+pub(super) const CONFIG_MAX: usize = SLOTS_AT - CONFIG_AT;
+pub(super) const SLOTS_AT: usize = 64 << 10;
+const GPUS_AT: usize = SLOTS_AT + SLOTS * size_of::<Slot>();
+
+/// Start of the file. Only `next_generation` changes after the creation.
+#[repr(C)]
+pub(super) struct Header {
+    pub(super) magic: [u8; 8],
+    pub(super) layout_version: u32,
+    pub(super) config_len: u32,
+    pub(super) config_hash: u64,
+    pub(super) next_generation: AtomicU32,
+}
+
+/// One process.
+#[repr(C, align(64))]
+pub(super) struct Slot {
+    /// [`super::slots::Owner`] packed into a word.
+    pub(super) owner: AtomicU64,
+    /// Start time of the process in clock ticks since boot; 0 is not yet known.
+    pub(super) start_ticks: AtomicU64,
+    /// When its death was discovered, ns; 0 is living.
+    pub(super) dead_at_ns: AtomicU64,
+}
+
+/// One engine of a GPU.
+#[repr(C, align(64))]
+pub(super) struct Engine {
+    /// Up to when it is reserved, ns.
+    pub(super) busy_until_ns: AtomicU64,
+    /// All time ever reserved, ns.
+    pub(super) busy_ns: AtomicU64,
+}
+
+/// The words that all processes share of one GPU.
+#[repr(C)]
+pub(super) struct GpuWords {
+    pub(super) engines: [Engine; 3],
+    /// Where the next search for a free granule starts.
+    pub(super) hint: AtomicU64,
+}
+
+/// What one process did on one GPU since it attached: the witness that tests
+/// trust. Readable after its death too, until the slot is needed again.
+#[repr(C, align(128))]
+#[derive(Debug, Default)]
+pub struct Counters {
+    /// Bytes copied from host to device.
+    pub h2d_bytes: AtomicU64,
+    /// Bytes copied from device to host.
+    pub d2h_bytes: AtomicU64,
+    /// Bytes copied on the device or between devices.
+    pub d2d_bytes: AtomicU64,
+    /// cuMemCreate calls that succeeded.
+    pub creates: AtomicU64,
+    /// cuMemRelease calls that succeeded.
+    pub releases: AtomicU64,
+    /// cuMemMap calls that succeeded.
+    pub maps: AtomicU64,
+    /// cuMemUnmap calls that succeeded.
+    pub unmaps: AtomicU64,
+    /// cuMemSetAccess calls that succeeded.
+    pub accesses: AtomicU64,
+    /// Allocations by cuMemAlloc and its like.
+    pub allocs: AtomicU64,
+    /// Frees by cuMemFree.
+    pub frees: AtomicU64,
+    /// Kernels run.
+    pub launches: AtomicU64,
+    /// Time the compute engine was reserved, ns.
+    pub compute_ns: AtomicU64,
+    /// Bytes allocated by the process beyond its contexts: whole granules.
+    pub memory_bytes: AtomicU64,
+    /// Bytes its contexts take.
+    pub context_bytes: AtomicU64,
+}
+
+impl Counters {
+    /// A new process starts from nothing.
+    pub(super) fn clear(&self) {
+        // SAFETY: Counters is `repr(C)` of atomics alone, the size asserted below.
+        let words = unsafe {
+            std::slice::from_raw_parts(
+                ptr::from_ref(self).cast::<AtomicU64>(),
+                size_of::<Self>() / size_of::<AtomicU64>(),
+            )
+        };
+        for word in words {
+            word.store(0, Relaxed);
+        }
+    }
+}
+
+/// Offsets of one GPU's parts.
+#[derive(Debug)]
+pub(super) struct GpuLayout {
+    pub(super) words: usize,
+    pub(super) counters: usize,
+    pub(super) owners: usize,
+    pub(super) memory: usize,
+}
+
+/// Offsets of everything that depends on the configuration.
+#[derive(Debug)]
+pub(super) struct Layout {
+    pub(super) gpus: Vec<GpuLayout>,
+    /// Bytes of the file.
+    pub(super) size: usize,
+}
+
+impl Layout {
+    pub(super) fn of(config: &Config) -> Self {
+        let mut at = GPUS_AT;
+        let mut take = |bytes: usize, align: usize| {
+            let start = at.next_multiple_of(align);
+            at = start + bytes;
+            start
+        };
+        let mut gpus: Vec<_> = config
+            .gpus
+            .iter()
+            .map(|gpu| GpuLayout {
+                words: take(size_of::<GpuWords>(), 4096),
+                counters: take(SLOTS * size_of::<Counters>(), 4096),
+                owners: take((gpu.memory.0 / GRANULE) as usize * size_of::<u64>(), 4096),
+                memory: 0,
+            })
+            .collect();
+        for (gpu, config) in gpus.iter_mut().zip(&config.gpus) {
+            gpu.memory = take(config.memory.0 as usize, GRANULE as usize);
+        }
+        Self {
+            gpus,
+            size: at.next_multiple_of(GRANULE as usize),
+        }
+    }
+}
+
+const _: () = assert!(size_of::<Header>() <= CONFIG_AT && size_of::<Slot>() == 64);
+const _: () = assert!(size_of::<Counters>() == 128);

@@ -1,0 +1,128 @@
+//! The simulated machine: one shared file that every process maps.
+//!
+//! It holds the configuration, who is attached ([`slots`]), who owns which
+//! granule of device memory ([`granules`]), the engines ([`engine`]), counters
+//! and the device memory itself. Nothing in it is a lock: a process can be
+//! killed between any two instructions and others go on.
+
+mod engine;
+mod granules;
+mod layout;
+mod open;
+mod slots;
+
+pub use engine::EngineKind;
+pub use layout::Counters;
+pub use open::{MachineError, default_dir};
+
+#[cfg(test)]
+pub(crate) use open::tests::small as open_small;
+pub(crate) use slots::Identity;
+
+use std::ptr::NonNull;
+use std::sync::atomic::AtomicU64;
+
+use crate::config::{Config, GRANULE, GpuConfig};
+use layout::{Engine, GpuWords, Header, Layout, SLOTS, Slot};
+
+/// The machine as this process maps it.
+#[derive(Debug)]
+pub struct Machine {
+    base: NonNull<u8>,
+    layout: Layout,
+    config: Config,
+}
+
+// SAFETY: the mapping lives as long as the Machine; all shared words in it are
+// atomics and device memory is only touched through raw pointers.
+unsafe impl Send for Machine {}
+// SAFETY: as above.
+unsafe impl Sync for Machine {}
+
+impl Machine {
+    /// What the machine is made of.
+    pub fn config(&self) -> &Config {
+        &self.config
+    }
+
+    /// The configuration of one GPU.
+    pub(crate) fn gpu(&self, gpu: usize) -> &GpuConfig {
+        &self.config.gpus[gpu]
+    }
+
+    /// Number of granules of a GPU's memory.
+    pub(crate) fn granule_count(&self, gpu: usize) -> usize {
+        (self.gpu(gpu).memory.0 / GRANULE) as usize
+    }
+
+    /// The counters of the process in `slot`, on one GPU.
+    pub(crate) fn counters(&self, gpu: usize, slot: usize) -> &Counters {
+        assert!(slot < SLOTS);
+        // SAFETY: the layout has SLOTS aligned Counters here, all of them atomics.
+        unsafe {
+            &*self
+                .base
+                .as_ptr()
+                .add(self.layout.gpus[gpu].counters)
+                .cast::<Counters>()
+                .add(slot)
+        }
+    }
+
+    /// Where a granule's bytes are in this process.
+    pub(crate) fn granule(&self, gpu: usize, index: u32) -> *mut u8 {
+        assert!((index as usize) < self.granule_count(gpu));
+        let offset = self.layout.gpus[gpu].memory + index as usize * GRANULE as usize;
+        // SAFETY: the layout has all granules of the GPU within the mapping.
+        unsafe { self.base.as_ptr().add(offset) }
+    }
+
+    fn header(&self) -> &Header {
+        // SAFETY: the mapping starts with a Header; its words that change are atomics.
+        unsafe { &*self.base.as_ptr().cast::<Header>() }
+    }
+
+    fn slot(&self, slot: usize) -> &Slot {
+        assert!(slot < SLOTS);
+        // SAFETY: the layout has SLOTS aligned Slots here, all of them atomics.
+        unsafe {
+            &*self
+                .base
+                .as_ptr()
+                .add(layout::SLOTS_AT)
+                .cast::<Slot>()
+                .add(slot)
+        }
+    }
+
+    fn words(&self, gpu: usize) -> &GpuWords {
+        // SAFETY: the layout has aligned GpuWords here, all of them atomics.
+        unsafe {
+            &*self
+                .base
+                .as_ptr()
+                .add(self.layout.gpus[gpu].words)
+                .cast::<GpuWords>()
+        }
+    }
+
+    fn engine(&self, gpu: usize, kind: EngineKind) -> &Engine {
+        &self.words(gpu).engines[kind as usize]
+    }
+
+    /// The owner tag of each granule; 0 is free.
+    fn owners(&self, gpu: usize) -> &[AtomicU64] {
+        let at = self.layout.gpus[gpu].owners;
+        // SAFETY: the layout has one aligned AtomicU64 for each granule here.
+        unsafe {
+            std::slice::from_raw_parts(self.base.as_ptr().add(at).cast(), self.granule_count(gpu))
+        }
+    }
+}
+
+impl Drop for Machine {
+    fn drop(&mut self) {
+        // SAFETY: the mapping was made for this Machine, and no reference outlives it.
+        unsafe { libc::munmap(self.base.as_ptr().cast(), self.layout.size) };
+    }
+}

@@ -1,0 +1,99 @@
+//! Looking at a machine from outside: the independent witness for tests.
+
+use std::path::Path;
+use std::sync::atomic::Ordering::Relaxed;
+
+use crate::config::{Config, GRANULE};
+use crate::machine::{Counters, EngineKind, Machine, MachineError};
+
+/// A view of an existing machine. It takes no slot and no memory.
+#[derive(Debug)]
+pub struct Observer {
+    machine: Machine,
+}
+
+/// Memory and engines of one GPU.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct GpuUsage {
+    /// All device memory, bytes.
+    pub total_bytes: u64,
+    /// What processes own of it, contexts included, bytes.
+    pub used_bytes: u64,
+    /// All time the engines were ever reserved, ns: host to device, device to
+    /// host, compute.
+    pub busy_ns: [u64; 3],
+}
+
+/// A process that is, or was, attached.
+#[derive(Debug)]
+pub struct ProcessUsage<'a> {
+    /// Its pid.
+    pub pid: u32,
+    /// Whether its memory still counts as its own.
+    pub is_live: bool,
+    /// Its counters by GPU. They go on changing while it lives.
+    pub gpus: Vec<&'a Counters>,
+}
+
+impl Observer {
+    /// Opens the machine that some process made in `dir`.
+    pub fn open(dir: &Path) -> Result<Self, MachineError> {
+        Machine::open_existing(dir).map(|machine| Self { machine })
+    }
+
+    /// What the machine is made of.
+    pub fn config(&self) -> &Config {
+        self.machine.config()
+    }
+
+    /// Usage of each GPU, after the dead have given theirs back.
+    pub fn gpus(&self) -> Vec<GpuUsage> {
+        self.machine.reap();
+        (0..self.config().gpus.len())
+            .map(|gpu| {
+                let total_bytes = self.machine.gpu(gpu).memory.0;
+                let free_bytes = self.machine.free_granules(gpu) as u64 * GRANULE;
+                let engines = [
+                    EngineKind::HostToDevice,
+                    EngineKind::DeviceToHost,
+                    EngineKind::Compute,
+                ];
+                GpuUsage {
+                    total_bytes,
+                    used_bytes: total_bytes - free_bytes,
+                    busy_ns: engines.map(|engine| self.machine.busy_ns(gpu, engine)),
+                }
+            })
+            .collect()
+    }
+
+    /// All processes the machine remembers, the dead included, oldest slot first.
+    pub fn processes(&self) -> Vec<ProcessUsage<'_>> {
+        self.machine.reap();
+        let gpus = 0..self.config().gpus.len();
+        self.machine
+            .processes()
+            .into_iter()
+            .map(|(slot, owner)| ProcessUsage {
+                pid: owner.pid,
+                is_live: owner.is_live(),
+                gpus: gpus
+                    .clone()
+                    .map(|gpu| self.machine.counters(gpu, slot))
+                    .collect(),
+            })
+            .collect()
+    }
+
+    /// Bytes a process holds on a GPU, contexts included.
+    pub fn process_bytes(&self, pid: u32, gpu: usize) -> u64 {
+        self.processes()
+            .iter()
+            .filter(|process| process.pid == pid && process.is_live)
+            .map(|process| process.gpus[gpu])
+            .map(|counters| {
+                counters.memory_bytes.load(Relaxed) + counters.context_bytes.load(Relaxed)
+            })
+            .sum()
+    }
+}

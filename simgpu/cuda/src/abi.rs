@@ -1,0 +1,233 @@
+//! What crosses into C and back: checked pointers, structs in the driver's
+//! layout, handles.
+//!
+//! Enumerations are plain integers here, because a program may pass any number.
+
+use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
+use std::sync::Arc;
+
+use cudarc::driver::sys;
+use simgpu_core::driver::{self, Context, Stream};
+use simgpu_core::{Error, Result};
+
+use crate::export::DefaultStream;
+
+/// Where a function puts a result.
+///
+/// A value comes only from C, whose side of the driver's contract is that the
+/// pointer is null or good for one write.
+#[repr(transparent)]
+pub(crate) struct Out<T>(*mut T);
+
+impl<T> Out<T> {
+    /// Puts the result there; null is an invalid argument.
+    pub(crate) fn set(&self, value: T) -> Result<()> {
+        if self.0.is_null() {
+            return Err(Error::InvalidValue);
+        }
+        // SAFETY: not null, so good for a write (see the type).
+        unsafe { self.0.write_unaligned(value) };
+        Ok(())
+    }
+
+    /// Puts the result there unless the program does not want it.
+    pub(crate) fn set_if_wanted(&self, value: T) {
+        let _ = self.set(value);
+    }
+
+    /// Fails on null, before the function does anything.
+    pub(crate) fn check(&self) -> Result<()> {
+        if self.0.is_null() {
+            Err(Error::InvalidValue)
+        } else {
+            Ok(())
+        }
+    }
+
+    /// What is there: for arguments that are exchanged.
+    pub(crate) fn value(&self) -> Result<T>
+    where
+        T: Copy,
+    {
+        In(self.0.cast_const()).get()
+    }
+
+    /// The pointer itself, for results whose type an argument decides.
+    pub(crate) fn cast<U>(&self) -> Out<U> {
+        Out(self.0.cast())
+    }
+}
+
+/// Values that a function reads: one, or as many as another argument says.
+///
+/// A value comes only from C, whose side of the driver's contract is that the
+/// pointer is null or good for those reads.
+#[repr(transparent)]
+#[derive(Clone, Copy)]
+pub(crate) struct In<T>(*const T);
+
+impl<T: Copy> In<T> {
+    pub(crate) fn get(&self) -> Result<T> {
+        self.at(0)
+    }
+
+    /// The value at an index below the number that the program gave.
+    pub(crate) fn at(&self, index: usize) -> Result<T> {
+        if self.0.is_null() {
+            return Err(Error::InvalidValue);
+        }
+        // SAFETY: not null, so good for these reads (see the type).
+        Ok(unsafe { self.0.wrapping_add(index).read_unaligned() })
+    }
+
+    /// The place that the value at an index names.
+    pub(crate) fn out_at<U>(&self, index: usize) -> Result<Out<U>>
+    where
+        T: Into<*mut U>,
+    {
+        self.at(index).map(|place| Out(place.into()))
+    }
+
+    pub(crate) fn is_null(&self) -> bool {
+        self.0.is_null()
+    }
+
+    pub(crate) fn cast<U>(&self) -> In<U> {
+        In(self.0.cast())
+    }
+
+    pub(crate) fn add_bytes(&self, bytes: usize) -> Self {
+        Self(self.0.wrapping_byte_add(bytes))
+    }
+}
+
+/// A C string; from C only, null or NUL-terminated.
+#[repr(transparent)]
+pub(crate) struct Text(*const c_char);
+
+impl Text {
+    pub(crate) fn get(&self) -> Result<&CStr> {
+        if self.0.is_null() {
+            return Err(Error::InvalidValue);
+        }
+        // SAFETY: not null, so a C string for the time of the call (see the type).
+        Ok(unsafe { CStr::from_ptr(self.0) })
+    }
+}
+
+/// A buffer for text of a given size; from C only, null or that large.
+#[repr(transparent)]
+pub(crate) struct Buffer(*mut c_char);
+
+impl Buffer {
+    /// Writes text and a NUL, cut to `size`.
+    pub(crate) fn write(&self, size: c_int, text: &str) -> Result<()> {
+        let size = usize::try_from(size).ok().filter(|size| *size > 0);
+        let size = size
+            .filter(|_| !self.0.is_null())
+            .ok_or(Error::InvalidValue)?;
+        let len = text.len().min(size - 1);
+        // SAFETY: not null, so at least `size` bytes (see the type).
+        unsafe {
+            self.0
+                .cast::<u8>()
+                .copy_from_nonoverlapping(text.as_ptr(), len);
+            self.0.add(len).write(0);
+        }
+        Ok(())
+    }
+}
+
+/// CUmemLocation.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub(crate) struct Location {
+    pub(crate) kind: c_uint,
+    pub(crate) id: c_int,
+}
+
+/// CU_MEM_LOCATION_TYPE_DEVICE.
+pub(crate) const ON_DEVICE: c_uint = 1;
+
+/// CUmemAllocationProp.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub(crate) struct AllocationProp {
+    pub(crate) kind: c_uint,
+    pub(crate) requested_handle_types: c_uint,
+    pub(crate) location: Location,
+    pub(crate) win32_meta_data: *mut c_void,
+    /// Compression, RDMA, usage, reserved.
+    pub(crate) flags: [u8; 8],
+}
+
+/// CUmemAccessDesc.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub(crate) struct AccessDesc {
+    pub(crate) location: Location,
+    pub(crate) flags: c_uint,
+}
+
+/// CUlaunchConfig.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub(crate) struct LaunchConfig {
+    pub(crate) grid: [c_uint; 3],
+    pub(crate) block: [c_uint; 3],
+    pub(crate) shared_bytes: c_uint,
+    pub(crate) stream: usize,
+    pub(crate) attributes: *const c_void,
+    pub(crate) attribute_count: c_uint,
+}
+
+const _: () = assert!(size_of::<AllocationProp>() == size_of::<sys::CUmemAllocationProp>());
+const _: () = assert!(size_of::<AccessDesc>() == size_of::<sys::CUmemAccessDesc>());
+const _: () = assert!(size_of::<LaunchConfig>() == size_of::<sys::CUlaunchConfig>());
+
+macro_rules! same_code {
+    ($($error:ident = $name:ident),* $(,)?) => {
+        $(const _: () = assert!(Error::$error as u32 == sys::CUresult::$name as u32);)*
+    };
+}
+same_code! {
+    InvalidValue = CUDA_ERROR_INVALID_VALUE,
+    OutOfMemory = CUDA_ERROR_OUT_OF_MEMORY,
+    NotInitialized = CUDA_ERROR_NOT_INITIALIZED,
+    InvalidContext = CUDA_ERROR_INVALID_CONTEXT,
+    InvalidHandle = CUDA_ERROR_INVALID_HANDLE,
+    NotFound = CUDA_ERROR_NOT_FOUND,
+    NotReady = CUDA_ERROR_NOT_READY,
+    IllegalAddress = CUDA_ERROR_ILLEGAL_ADDRESS,
+    ContextIsDestroyed = CUDA_ERROR_CONTEXT_IS_DESTROYED,
+    HostMemoryAlreadyRegistered = CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED,
+    HostMemoryNotRegistered = CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED,
+    MisalignedAddress = CUDA_ERROR_MISALIGNED_ADDRESS,
+    NotSupported = CUDA_ERROR_NOT_SUPPORTED,
+    SystemDriverMismatch = CUDA_ERROR_SYSTEM_DRIVER_MISMATCH,
+}
+
+/// CU_STREAM_LEGACY and CU_STREAM_PER_THREAD.
+const LEGACY: usize = 1;
+const PER_THREAD: usize = 2;
+
+/// The stream with this handle, and its context.
+pub(crate) fn stream(handle: usize, default: DefaultStream) -> Result<(Arc<Context>, Arc<Stream>)> {
+    let per_thread = match handle {
+        0 => default == DefaultStream::PerThread,
+        LEGACY => false,
+        PER_THREAD => true,
+        _ => {
+            let known = driver::driver()?.streams.get(handle);
+            let stream = known.ok_or(Error::InvalidHandle)?;
+            return Ok((stream.context()?, stream));
+        }
+    };
+    let context = driver::current()?;
+    let stream = if per_thread {
+        driver::thread_stream(&context)?
+    } else {
+        context.legacy_stream().clone()
+    };
+    Ok((context, stream))
+}

@@ -1,0 +1,119 @@
+//! Copies and sets.
+
+use std::ffi::{c_uchar, c_uint, c_ushort};
+
+use simgpu_core::Result;
+use simgpu_core::driver::CopySide::{self, Device, Host};
+use simgpu_core::driver::driver;
+
+use crate::abi::stream;
+use crate::export::DefaultStream;
+
+api! {
+    4000 fn cuMemcpy | cuMemcpy_ptds(dst: u64, src: u64, len: usize) |default| {
+        copy(unified(dst)?, unified(src)?, len, 0, default, true)
+    }
+
+    4000 fn cuMemcpyAsync | cuMemcpyAsync_ptsz(
+        dst: u64, src: u64, len: usize, on: usize,
+    ) |default| {
+        copy(unified(dst)?, unified(src)?, len, on, default, false)
+    }
+
+    3020 fn cuMemcpyHtoD_v2 | cuMemcpyHtoD_v2_ptds(dst: u64, src: usize, len: usize) |default| {
+        copy(Device(dst), Host(src), len, 0, default, true)
+    }
+
+    3020 fn cuMemcpyHtoDAsync_v2 | cuMemcpyHtoDAsync_v2_ptsz(
+        dst: u64, src: usize, len: usize, on: usize,
+    ) |default| {
+        copy(Device(dst), Host(src), len, on, default, false)
+    }
+
+    3020 fn cuMemcpyDtoH_v2 | cuMemcpyDtoH_v2_ptds(dst: usize, src: u64, len: usize) |default| {
+        copy(Host(dst), Device(src), len, 0, default, true)
+    }
+
+    3020 fn cuMemcpyDtoHAsync_v2 | cuMemcpyDtoHAsync_v2_ptsz(
+        dst: usize, src: u64, len: usize, on: usize,
+    ) |default| {
+        copy(Host(dst), Device(src), len, on, default, false)
+    }
+
+    3020 fn cuMemcpyDtoD_v2 | cuMemcpyDtoD_v2_ptds(dst: u64, src: u64, len: usize) |default| {
+        // The driver does not wait for these either.
+        copy(Device(dst), Device(src), len, 0, default, false)
+    }
+
+    3020 fn cuMemcpyDtoDAsync_v2 | cuMemcpyDtoDAsync_v2_ptsz(
+        dst: u64, src: u64, len: usize, on: usize,
+    ) |default| {
+        copy(Device(dst), Device(src), len, on, default, false)
+    }
+
+    3020 fn cuMemsetD8_v2 | cuMemsetD8_v2_ptds(dst: u64, value: c_uchar, count: usize) |default| {
+        set(dst, u32::from(value), 1, count, 0, default)
+    }
+
+    3020 fn cuMemsetD16_v2 | cuMemsetD16_v2_ptds(
+        dst: u64, value: c_ushort, count: usize,
+    ) |default| {
+        set(dst, u32::from(value), 2, count, 0, default)
+    }
+
+    3020 fn cuMemsetD32_v2 | cuMemsetD32_v2_ptds(dst: u64, value: c_uint, count: usize) |default| {
+        set(dst, value, 4, count, 0, default)
+    }
+
+    3020 fn cuMemsetD8Async | cuMemsetD8Async_ptsz(
+        dst: u64, value: c_uchar, count: usize, on: usize,
+    ) |default| {
+        set(dst, u32::from(value), 1, count, on, default)
+    }
+
+    3020 fn cuMemsetD16Async | cuMemsetD16Async_ptsz(
+        dst: u64, value: c_ushort, count: usize, on: usize,
+    ) |default| {
+        set(dst, u32::from(value), 2, count, on, default)
+    }
+
+    3020 fn cuMemsetD32Async | cuMemsetD32Async_ptsz(
+        dst: u64, value: c_uint, count: usize, on: usize,
+    ) |default| {
+        set(dst, value, 4, count, on, default)
+    }
+}
+
+/// What an address is under unified addressing.
+fn unified(address: u64) -> Result<CopySide> {
+    let is_device = driver()?.is_device_address(address);
+    Ok(if is_device {
+        Device(address)
+    } else {
+        Host(address as usize)
+    })
+}
+
+fn copy(
+    dst: CopySide,
+    src: CopySide,
+    len: usize,
+    on: usize,
+    default: DefaultStream,
+    wait: bool,
+) -> Result<()> {
+    let (context, stream) = stream(on, default)?;
+    context.copy(&stream, dst, src, len, wait)
+}
+
+fn set(
+    dst: u64,
+    pattern: u32,
+    width: usize,
+    count: usize,
+    on: usize,
+    default: DefaultStream,
+) -> Result<()> {
+    let (context, stream) = stream(on, default)?;
+    context.set(&stream, dst, pattern, width, count)
+}

@@ -1,0 +1,39 @@
+//! Initialisation, version, errors.
+
+use std::ffi::{c_char, c_int, c_uint};
+
+use simgpu_core::{Error, driver};
+
+use crate::abi::Out;
+
+/// The version of CUDA whose driver this stands for: 12.8.
+const DRIVER_VERSION: c_int = 12_080;
+
+api! {
+    2000 fn cuInit(flags: c_uint) {
+        if flags != 0 {
+            return Err(Error::InvalidValue);
+        }
+        driver::init()
+    }
+
+    2020 fn cuDriverGetVersion(version: Out<c_int>) {
+        version.set(DRIVER_VERSION)
+    }
+
+    6000 fn cuGetErrorName(code: c_uint, name: Out<*const c_char>) {
+        let known = Error::from_code(code).map(Error::name);
+        let success = (code == 0).then_some(c"CUDA_SUCCESS");
+        let text = known.or(success);
+        name.set(text.map_or(std::ptr::null(), |text| text.as_ptr()))?;
+        text.map(drop).ok_or(Error::InvalidValue)
+    }
+
+    6000 fn cuGetErrorString(code: c_uint, message: Out<*const c_char>) {
+        let known = Error::from_code(code).map(Error::text);
+        let success = (code == 0).then_some(c"no error");
+        let text = known.or(success);
+        message.set(text.map_or(std::ptr::null(), |text| text.as_ptr()))?;
+        text.map(drop).ok_or(Error::InvalidValue)
+    }
+}

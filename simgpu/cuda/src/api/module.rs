@@ -1,0 +1,129 @@
+//! Modules and functions.
+
+use std::ffi::{OsStr, c_char, c_int, c_uint, c_void};
+use std::os::unix::ffi::OsStrExt;
+
+use simgpu_core::driver::attributes::{COMPUTE_CAPABILITY, MAX_BLOCK_THREADS};
+use simgpu_core::driver::{Function, Module, current, driver};
+use simgpu_core::{Error, Result};
+use std::sync::Arc;
+
+use crate::abi::{In, Out, Text};
+
+/// CU_MODULE_EAGER_LOADING.
+const EAGER: c_uint = 1;
+
+api! {
+    2000 fn cuModuleLoad(module: Out<usize>, path: Text) {
+        module.check()?;
+        current()?.check()?;
+        let path = OsStr::from_bytes(path.get()?.to_bytes());
+        let image = std::fs::read(path).map_err(|_| Error::FileNotFound)?;
+        module.set(driver()?.modules.insert(&Module::load(&image)?))
+    }
+
+    2000 fn cuModuleLoadData(module: Out<usize>, image: Text) {
+        load(&module, &image)
+    }
+
+    2010 fn cuModuleLoadDataEx(
+        module: Out<usize>,
+        image: Text,
+        _option_count: c_uint,
+        _options: In<c_uint>,
+        _values: In<*mut c_void>,
+    ) {
+        load(&module, &image)
+    }
+
+    2000 fn cuModuleUnload(module: usize) {
+        driver()?.unload(module)
+    }
+
+    2000 fn cuModuleGetFunction(function: Out<usize>, module: usize, name: Text) {
+        function.check()?;
+        let name = name.get()?.to_string_lossy();
+        function.set(driver()?.function(module, &name)?)
+    }
+
+    12040 fn cuModuleGetFunctionCount(count: Out<c_uint>, module: usize) {
+        let module = driver()?.modules.get(module).ok_or(Error::InvalidHandle)?;
+        count.set(module.entry_count() as c_uint)
+    }
+
+    3020 fn cuModuleGetGlobal_v2(
+        _address: Out<u64>,
+        _size: Out<usize>,
+        module: usize,
+        name: Text,
+    ) {
+        name.get()?;
+        driver()?.modules.get(module).ok_or(Error::InvalidHandle)?;
+        // No kernel here has globals.
+        Err(Error::NotFound)
+    }
+
+    11070 fn cuModuleGetLoadingMode(mode: Out<c_uint>) {
+        driver()?;
+        mode.set(EAGER)
+    }
+
+    2020 fn cuFuncGetAttribute(value: Out<c_int>, attribute: c_uint, handle: usize) {
+        function(handle)?;
+        let version = COMPUTE_CAPABILITY.0 * 10 + COMPUTE_CAPABILITY.1;
+        value.set(match attribute {
+            0 => MAX_BLOCK_THREADS as c_int,
+            // Registers; PTX and binary version; dynamic shared memory.
+            4 => 32,
+            5 | 6 => version,
+            8 => 49_152,
+            1..=17 => 0,
+            _ => return Err(Error::InvalidValue),
+        })
+    }
+
+    9000 fn cuFuncSetAttribute(handle: usize, attribute: c_uint, _value: c_int) {
+        function(handle)?;
+        // Dynamic shared memory and carveout may be set; they change nothing here.
+        if matches!(attribute, 8 | 9) { Ok(()) } else { Err(Error::InvalidValue) }
+    }
+
+    3000 fn cuFuncSetCacheConfig(handle: usize, _config: c_uint) {
+        function(handle).map(drop)
+    }
+
+    11000 fn cuFuncGetModule(module: Out<usize>, handle: usize) {
+        module.set(function(handle)?.module)
+    }
+
+    12030 fn cuFuncGetName(name: Out<*const c_char>, handle: usize) {
+        name.set(function(handle)?.kernel.name().as_ptr())
+    }
+
+    12040 fn cuFuncGetParamInfo(
+        handle: usize,
+        index: usize,
+        offset: Out<usize>,
+        size: Out<usize>,
+    ) {
+        let kernel = function(handle)?.kernel;
+        offset.set(kernel.param_offset(index).ok_or(Error::InvalidValue)?)?;
+        size.set_if_wanted(kernel.params()[index]);
+        Ok(())
+    }
+}
+
+fn load(module: &Out<usize>, image: &Text) -> Result<()> {
+    module.check()?;
+    current()?.check()?;
+    module.set(
+        driver()?
+            .modules
+            .insert(&Module::load(image.get()?.to_bytes())?),
+    )
+}
+
+/// The function with this handle.
+pub(super) fn function(handle: usize) -> Result<Arc<Function>> {
+    driver()?.functions.get(handle).ok_or(Error::InvalidHandle)
+}

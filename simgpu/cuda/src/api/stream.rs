@@ -1,0 +1,136 @@
+//! Streams.
+
+use std::cell::Cell;
+use std::ffi::{c_int, c_uint, c_void};
+
+use simgpu_core::Error;
+use simgpu_core::driver::{HostCall, current, driver};
+
+use crate::abi::{Out, stream};
+
+thread_local! {
+    /// The thread's CUstreamCaptureMode: global until it says otherwise.
+    static CAPTURE_MODE: Cell<c_uint> = const { Cell::new(0) };
+}
+
+/// CU_STREAM_CAPTURE_STATUS_NONE.
+const NOT_CAPTURING: c_uint = 0;
+
+api! {
+    2000 fn cuStreamCreate(handle: Out<usize>, flags: c_uint) {
+        handle.check()?;
+        let stream = current()?.create_stream(flags, 0)?;
+        handle.set(driver()?.streams.insert(&stream))
+    }
+
+    5050 fn cuStreamCreateWithPriority(handle: Out<usize>, flags: c_uint, priority: c_int) {
+        handle.check()?;
+        let stream = current()?.create_stream(flags, priority)?;
+        handle.set(driver()?.streams.insert(&stream))
+    }
+
+    4000 fn cuStreamDestroy_v2(handle: usize) {
+        driver()?.destroy_stream(handle)
+    }
+
+    2000 fn cuStreamSynchronize | cuStreamSynchronize_ptsz(on: usize) |default| {
+        let (context, stream) = stream(on, default)?;
+        context.synchronize_stream(&stream)
+    }
+
+    2000 fn cuStreamQuery | cuStreamQuery_ptsz(on: usize) |default| {
+        let (context, stream) = stream(on, default)?;
+        if context.is_idle(&stream)? { Ok(()) } else { Err(Error::NotReady) }
+    }
+
+    3020 fn cuStreamWaitEvent | cuStreamWaitEvent_ptsz(
+        on: usize, event: usize, flags: c_uint,
+    ) |default| {
+        if flags > 1 {
+            return Err(Error::InvalidValue);
+        }
+        let (_, stream) = stream(on, default)?;
+        let event = driver()?.events.get(event).ok_or(Error::InvalidHandle)?;
+        event.hold_back(&stream)
+    }
+
+    9020 fn cuStreamGetCtx | cuStreamGetCtx_ptsz(on: usize, handle: Out<usize>) |default| {
+        let (context, _) = stream(on, default)?;
+        handle.set(context.handle())
+    }
+
+    12080 fn cuStreamGetDevice | cuStreamGetDevice_ptsz(on: usize, device: Out<c_int>) |default| {
+        let (context, _) = stream(on, default)?;
+        device.set(context.gpu() as c_int)
+    }
+
+    5050 fn cuStreamGetFlags | cuStreamGetFlags_ptsz(on: usize, flags: Out<c_uint>) |default| {
+        let (_, stream) = stream(on, default)?;
+        flags.set(stream.flags)
+    }
+
+    5050 fn cuStreamGetPriority | cuStreamGetPriority_ptsz(
+        on: usize, priority: Out<c_int>,
+    ) |default| {
+        let (_, stream) = stream(on, default)?;
+        priority.set(stream.priority)
+    }
+
+    12000 fn cuStreamGetId | cuStreamGetId_ptsz(on: usize, id: Out<u64>) |default| {
+        let (_, stream) = stream(on, default)?;
+        id.set(stream.id)
+    }
+
+    5000 fn cuStreamAddCallback | cuStreamAddCallback_ptsz(
+        on: usize,
+        callback: Option<unsafe extern "C" fn(*mut c_void, c_uint, *mut c_void)>,
+        data: usize,
+        flags: c_uint,
+    ) |default| {
+        let (context, stream) = stream(on, default)?;
+        let callback = callback.filter(|_| flags == 0).ok_or(Error::InvalidValue)?;
+        context.call_host(&stream, HostCall::Callback(callback, on, data))
+    }
+
+    10000 fn cuLaunchHostFunc | cuLaunchHostFunc_ptsz(
+        on: usize,
+        function: Option<unsafe extern "C" fn(*mut c_void)>,
+        data: usize,
+    ) |default| {
+        let (context, stream) = stream(on, default)?;
+        let function = function.ok_or(Error::InvalidValue)?;
+        context.call_host(&stream, HostCall::Function(function, data))
+    }
+
+    10000 fn cuStreamIsCapturing | cuStreamIsCapturing_ptsz(
+        on: usize, status: Out<c_uint>,
+    ) |default| {
+        stream(on, default)?;
+        status.set(NOT_CAPTURING)
+    }
+
+    11030 fn cuStreamGetCaptureInfo_v2 | cuStreamGetCaptureInfo_v2_ptsz(
+        on: usize,
+        status: Out<c_uint>,
+        id: Out<u64>,
+        graph: Out<usize>,
+        dependencies: Out<usize>,
+        dependency_count: Out<usize>,
+    ) |default| {
+        stream(on, default)?;
+        status.set(NOT_CAPTURING)?;
+        id.set_if_wanted(0);
+        graph.set_if_wanted(0);
+        dependencies.set_if_wanted(0);
+        dependency_count.set_if_wanted(0);
+        Ok(())
+    }
+
+    10010 fn cuThreadExchangeStreamCaptureMode(mode: Out<c_uint>) {
+        let wanted = mode.value()?;
+        if wanted > 2 {
+            return Err(Error::InvalidValue);
+        }
+        mode.set(CAPTURE_MODE.replace(wanted))
+    }
+}

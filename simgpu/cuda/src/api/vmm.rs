@@ -1,0 +1,139 @@
+//! Virtual memory management.
+
+use std::ffi::{c_int, c_uint, c_ulonglong};
+use std::ptr;
+
+use simgpu_core::config::GRANULE;
+use simgpu_core::driver::{Access, driver};
+use simgpu_core::{Error, Result};
+
+use crate::abi::{AccessDesc, AllocationProp, In, Location, ON_DEVICE, Out};
+
+/// CU_MEM_ALLOCATION_TYPE_PINNED, the only type there is.
+const PINNED: c_uint = 1;
+
+api! {
+    10020 fn cuMemAddressReserve(
+        address: Out<u64>,
+        size: usize,
+        alignment: usize,
+        hint: u64,
+        flags: c_ulonglong,
+    ) {
+        address.check()?;
+        if flags != 0 {
+            return Err(Error::InvalidValue);
+        }
+        address.set(driver()?.reserve_address(size as u64, alignment as u64, hint)?)
+    }
+
+    10020 fn cuMemAddressFree(address: u64, size: usize) {
+        driver()?.free_address(address, size as u64)
+    }
+
+    10020 fn cuMemCreate(
+        handle: Out<u64>,
+        size: usize,
+        prop: In<AllocationProp>,
+        flags: c_ulonglong,
+    ) {
+        handle.check()?;
+        let device = device_of(&prop)?;
+        if flags != 0 {
+            return Err(Error::InvalidValue);
+        }
+        handle.set(driver()?.create_physical(device, size as u64)?)
+    }
+
+    10020 fn cuMemRelease(handle: u64) {
+        driver()?.release_physical(handle)
+    }
+
+    10020 fn cuMemMap(address: u64, size: usize, offset: usize, handle: u64, flags: c_ulonglong) {
+        if offset != 0 || flags != 0 {
+            return Err(Error::InvalidValue);
+        }
+        driver()?.map(address, size as u64, handle)
+    }
+
+    10020 fn cuMemUnmap(address: u64, size: usize) {
+        driver()?.unmap(address, size as u64)
+    }
+
+    10020 fn cuMemSetAccess(address: u64, size: usize, descs: In<AccessDesc>, count: usize) {
+        let driver = driver()?;
+        if count == 0 {
+            return Err(Error::InvalidValue);
+        }
+        for index in 0..count {
+            let desc = descs.at(index)?;
+            let access = match desc.flags {
+                0 => Access::None,
+                1 => Access::Read,
+                3 => Access::ReadWrite,
+                _ => return Err(Error::InvalidValue),
+            };
+            let device = on_device(desc.location)?;
+            driver.set_access(address, size as u64, device, access)?;
+        }
+        Ok(())
+    }
+
+    10020 fn cuMemGetAccess(flags: Out<c_ulonglong>, location: In<Location>, address: u64) {
+        let device = on_device(location.get()?)?;
+        flags.set(match driver()?.access(address, device)? {
+            Access::None => 0,
+            Access::Read => 1,
+            Access::ReadWrite => 3,
+        })
+    }
+
+    10020 fn cuMemGetAllocationGranularity(
+        granularity: Out<usize>,
+        prop: In<AllocationProp>,
+        option: c_uint,
+    ) {
+        driver()?.gpu(device_of(&prop)?)?;
+        // Minimum and recommended.
+        if option > 1 {
+            return Err(Error::InvalidValue);
+        }
+        granularity.set(GRANULE as usize)
+    }
+
+    10020 fn cuMemGetAllocationPropertiesFromHandle(prop: Out<AllocationProp>, handle: u64) {
+        let physical = driver()?.physical(handle)?;
+        prop.set(AllocationProp {
+            kind: PINNED,
+            requested_handle_types: 0,
+            location: Location { kind: ON_DEVICE, id: physical.gpu as c_int },
+            win32_meta_data: ptr::null_mut(),
+            flags: [0; 8],
+        })
+    }
+
+    11000 fn cuMemRetainAllocationHandle(handle: Out<u64>, address: u64) {
+        handle.check()?;
+        handle.set(driver()?.retain_physical(address)?)
+    }
+}
+
+fn device_of(prop: &In<AllocationProp>) -> Result<c_int> {
+    let prop = prop.get()?;
+    if prop.kind != PINNED {
+        return Err(Error::InvalidValue);
+    }
+    // Nothing here can be exported.
+    if prop.requested_handle_types != 0 {
+        return Err(Error::NotSupported);
+    }
+    on_device(prop.location)
+}
+
+fn on_device(location: Location) -> Result<c_int> {
+    if location.kind == ON_DEVICE {
+        Ok(location.id)
+    } else {
+        Err(Error::NotSupported)
+    }
+}
