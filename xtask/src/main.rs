@@ -1,2 +1,65 @@
-//! To be written.
-fn main() {}
+//! Developer commands of rtswap: `cargo xtask demo | test | ci`.
+//!
+//! It only starts programs and reads texts; what the commands do lives in the crates and tests.
+
+mod ci;
+mod demo;
+mod directions;
+mod house;
+mod process;
+mod test;
+mod workspace;
+
+use std::process::ExitCode;
+
+use anyhow::Result;
+use clap::{Parser, Subcommand};
+
+use crate::workspace::Workspace;
+
+/// Developer commands of rtswap.
+#[derive(Parser)]
+#[command(name = "cargo xtask")]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Show four tasks at 1.9 times the GPU's memory, about a minute.
+    Demo {
+        /// Options of the demonstration: --json, --jobs N, --gpu real.
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        options: Vec<String>,
+    },
+    /// Run every test: units, properties, loom models, end to end.
+    Test,
+    /// Check all that a change must pass.
+    Ci,
+}
+
+fn main() -> ExitCode {
+    let command = Cli::parse().command;
+    let name = match command {
+        Command::Demo { .. } => "demo",
+        Command::Test => "test",
+        Command::Ci => "ci",
+    };
+    match run(command) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("xtask {name}: failed: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run(command: Command) -> Result<()> {
+    let workspace = Workspace::read()?;
+    match command {
+        Command::Demo { options } => demo::show(&workspace, &options),
+        Command::Test => test::all(&workspace),
+        Command::Ci => ci::check(&workspace),
+    }
+}

@@ -1,0 +1,34 @@
+//! `cargo xtask demo`: builds what the demonstration needs and hands over to it.
+
+use anyhow::Result;
+
+use crate::process::Run;
+use crate::workspace::Workspace;
+
+/// The packages whose programs and libraries the demonstration starts, and itself.
+const PACKAGES: [&str; 6] = [
+    "rtswapd",
+    "rtswapctl",
+    "rtswap-cuda",
+    "simgpu-cuda",
+    "dnn",
+    "rtswap-demo",
+];
+
+/// Runs the demonstration in the foreground.
+pub(crate) fn show(workspace: &Workspace, options: &[String]) -> Result<()> {
+    prepare(workspace, options)?.succeed()
+}
+
+/// Builds everything; the demonstration, ready to run with `options`.
+pub(crate) fn prepare(workspace: &Workspace, options: &[String]) -> Result<Run> {
+    let mut build = vec!["build", "--release"];
+    build.extend(PACKAGES.iter().flat_map(|package| ["-p", package]));
+    workspace.cargo(&build).succeed()?;
+    let simgpu = workspace.link_simgpu("release")?;
+    let binaries = workspace.target().join("release");
+    Ok(Run::new(binaries.join("rtswap-demo"), workspace.root())
+        .args(&["--bin-dir".as_ref(), binaries.as_os_str()])
+        .args(&["--driver-dir".as_ref(), simgpu.as_os_str()])
+        .args(options))
+}

@@ -1,0 +1,36 @@
+//! `cargo xtask test`: every test, with the programs built that the end-to-end tests start.
+
+use anyhow::Result;
+
+use crate::workspace::Workspace;
+
+/// Runs all tests.
+pub(crate) fn all(workspace: &Workspace) -> Result<()> {
+    // First of all, because tests start programs and preload libraries of other packages, which
+    // cargo would not build for them.
+    workspace
+        .cargo(&["build", "--workspace", "--all-targets"])
+        .succeed()?;
+    workspace.link_simgpu("debug")?;
+    if workspace
+        .cargo(&["nextest", "--version"])
+        .succeeds_quietly()
+    {
+        workspace
+            .cargo(&["nextest", "run", "--workspace"])
+            .succeed()?;
+        // nextest leaves these out.
+        workspace
+            .cargo(&["test", "--workspace", "--doc"])
+            .succeed()?;
+    } else {
+        eprintln!("cargo-nextest is not installed: running plain cargo test");
+        workspace.cargo(&["test", "--workspace"]).succeed()?;
+    }
+    // The control page's models: all interleavings, so another build of the same types.
+    workspace
+        .cargo(&["test", "-p", "rtswap-wire", "--release", "--test", "loom"])
+        .env("RUSTFLAGS", "--cfg loom")
+        .env("CARGO_TARGET_DIR", workspace.target().join("loom"))
+        .succeed()
+}

@@ -1,0 +1,62 @@
+//! Where things are, by `cargo metadata`.
+
+use std::fs;
+use std::os::unix::fs::symlink;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result, ensure};
+use cargo_metadata::{Metadata, MetadataCommand};
+
+use crate::process::Run;
+
+/// The workspace that this program was built in.
+pub(crate) struct Workspace {
+    /// What cargo knows of it.
+    pub metadata: Metadata,
+}
+
+impl Workspace {
+    /// Asks cargo; nothing is downloaded for it.
+    pub(crate) fn read() -> Result<Self> {
+        let manifest = Path::new(env!("CARGO_MANIFEST_DIR")).join("../Cargo.toml");
+        let mut command = MetadataCommand::new();
+        command.manifest_path(manifest).no_deps();
+        let metadata = command.exec().context("reading the workspace")?;
+        Ok(Self { metadata })
+    }
+
+    /// Its root folder.
+    pub(crate) fn root(&self) -> &Path {
+        self.metadata.workspace_root.as_std_path()
+    }
+
+    /// The folder of all build outputs.
+    pub(crate) fn target(&self) -> &Path {
+        self.metadata.target_directory.as_std_path()
+    }
+
+    /// `cargo ARGUMENTS` in the root folder.
+    pub(crate) fn cargo(&self, arguments: &[&str]) -> Run {
+        let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+        Run::new(cargo, self.root()).args(arguments)
+    }
+
+    /// Links the simulated driver of `profile` (`debug` or `release`) into a folder of its own, under
+    /// the names by which programs load it, so that no `cargo run` picks it up by accident.
+    pub(crate) fn link_simgpu(&self, profile: &str) -> Result<PathBuf> {
+        let built = self.target().join(profile).join("libsimgpu_cuda.so");
+        ensure!(built.exists(), "{} was not built", built.display());
+        let folder = self.target().join(profile).join("simgpu");
+        fs::create_dir_all(&folder)?;
+        for name in ["libcuda.so.1", "libcuda.so"] {
+            let link = folder.join(name);
+            if let Err(error) = fs::remove_file(&link)
+                && error.kind() != std::io::ErrorKind::NotFound
+            {
+                return Err(error).with_context(|| format!("replacing {}", link.display()));
+            }
+            symlink(&built, &link).with_context(|| format!("linking {}", link.display()))?;
+        }
+        Ok(folder)
+    }
+}
