@@ -26,6 +26,7 @@ macro_rules! amount {
             pub const MAX: Self = Self(u64::MAX);
 
             /// `self - other`, or zero where that would be negative.
+            #[must_use]
             pub const fn saturating_sub(self, other: Self) -> Self {
                 Self(self.0.saturating_sub(other.0))
             }
@@ -70,6 +71,7 @@ amount!(Nanos);
 
 impl Bytes {
     /// `self` rounded up to a multiple of `chunk` (itself for a zero chunk).
+    #[must_use]
     pub const fn round_up(self, chunk: Self) -> Self {
         match self.0.checked_next_multiple_of(chunk.0) {
             Some(rounded) => Self(rounded),
@@ -86,12 +88,20 @@ impl Bytes {
     }
 
     /// `self` rounded down to a multiple of `chunk` (itself for a zero chunk).
+    #[must_use]
     pub const fn round_down(self, chunk: Self) -> Self {
         match self.0.checked_rem(chunk.0) {
             Some(rest) => Self(self.0 - rest),
             None => self,
         }
     }
+}
+
+impl Time {
+    /// The origin.
+    pub const ZERO: Self = Self(0);
+    /// Never.
+    pub const MAX: Self = Self(u64::MAX);
 }
 
 impl Add<Nanos> for Time {

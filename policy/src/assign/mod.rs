@@ -6,9 +6,11 @@ mod search;
 #[cfg(test)]
 mod tests;
 
+use alloc::boxed::Box;
 use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
+use core::fmt::Write;
 
 use crate::admission::{Analysis, Platform};
 use crate::task::{MemoryProfile, Timing};
@@ -33,14 +35,14 @@ pub struct Demand {
     pub memory: MemoryProfile,
 }
 
-/// Volumes that pass.
+/// Volumes with the test of them.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Assignment {
     /// δ.
     pub chunk: Bytes,
     /// x, in the order of the demands.
     pub volumes: Vec<Bytes>,
-    /// The test that they pass.
+    /// The test.
     pub analysis: Analysis,
 }
 
@@ -63,13 +65,9 @@ pub enum Infeasible {
         /// The most that can be out while any one task is in: Σmˢ − max mˢ, in whole chunks.
         swappable: Bytes,
     },
-    /// The memory could be had, the time cannot. The analysis is the last that was tried.
-    NotSchedulable {
-        /// Its volumes.
-        volumes: Vec<Bytes>,
-        /// Why they fail.
-        analysis: Analysis,
-    },
+    /// The memory could be had, the time cannot. The last that was
+    /// tried, with the analysis that it fails.
+    NotSchedulable(Box<Assignment>),
 }
 
 /// The best volumes for `platform.chunk` on a GPU of `capacity` under Theorem 1. Exact where the
@@ -154,7 +152,8 @@ impl Infeasible {
                  others can leave: {} more must be swappable, or the footprints that much smaller",
                 overflow.saturating_sub(*swappable)
             ),
-            Self::NotSchedulable { analysis, .. } => {
+            Self::NotSchedulable(tried) => {
+                let analysis = &tried.analysis;
                 let shortest = demands.iter().map(|d| d.timing.deadline).min();
                 let heaviest = (0..analysis.tasks.len()).max_by(|a, b| {
                     share(demands, analysis, *a).total_cmp(&share(demands, analysis, *b))
@@ -167,11 +166,12 @@ impl Infeasible {
                     analysis.blocking.describe(&name),
                 );
                 if let Some(shortest) = shortest {
-                    text += &format!(" against a shortest deadline of {shortest}");
+                    let _ = write!(text, " against a shortest deadline of {shortest}");
                 }
                 if let Some(task) = heaviest {
                     let load = &analysis.tasks[task];
-                    text += &format!(
+                    let _ = write!(
+                        text,
                         "; the largest share is {:.4} of {}: {} out, {} in, {} execution in {}. \
                          A longer period there, or a smaller footprint, would help",
                         share(demands, analysis, task),

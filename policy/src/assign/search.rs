@@ -4,6 +4,7 @@
 //! bound falls. Whatever blocking passes must therefore fit in what the moving at a higher one
 //! leaves: jumping there skips nothing, and the first bound that passes is the highest.
 
+use alloc::boxed::Box;
 use alloc::vec::Vec;
 
 use super::fill::Problem;
@@ -23,17 +24,14 @@ pub(super) fn run(
         Objective::Time => descend(&problem, |caps| problem.least_moving(caps)),
         Objective::Volume => least_volume(&problem),
     };
-    let bytes = |volumes: &[u64]| volumes.iter().map(|&k| problem.bytes(k)).collect();
+    let tested = |volumes: Vec<u64>| Assignment {
+        chunk: platform.chunk,
+        analysis: theorem1::test(platform, &problem.candidates(&volumes)),
+        volumes: volumes.iter().map(|&k| problem.bytes(k)).collect(),
+    };
     match found {
-        Ok(volumes) => Ok(Assignment {
-            chunk: platform.chunk,
-            analysis: theorem1::test(platform, &problem.candidates(&volumes)),
-            volumes: bytes(&volumes),
-        }),
-        Err(Some(volumes)) => Err(Infeasible::NotSchedulable {
-            analysis: theorem1::test(platform, &problem.candidates(&volumes)),
-            volumes: bytes(&volumes),
-        }),
+        Ok(volumes) => Ok(tested(volumes)),
+        Err(Some(volumes)) => Err(Infeasible::NotSchedulable(Box::new(tested(volumes)))),
         Err(None) => {
             let sum: u64 = problem
                 .swappable

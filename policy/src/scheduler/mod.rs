@@ -1,8 +1,201 @@
 //! EDF with bounded swap volumes, sans IO: `handle(now, event)`, then `poll_command()` until
 //! empty, then `poll_timeout()`.
+//!
+//! `registry` and `plan` know who is there and under which plan, `jobs` and `account` follow a
+//! job, `region` serves realtime and `best_effort` the rest, `evict`, `swap`, `budget`, `volume`
+//! and `wants` move memory, `timer` keeps the bounds, `invariants` says what must always hold.
 
+mod account;
+mod best_effort;
+mod budget;
 pub mod command;
+pub mod config;
+mod error;
 pub mod event;
+mod evict;
+mod invariants;
+mod job;
+mod jobs;
+mod plan;
+mod region;
+mod registry;
+pub mod state;
+mod swap;
+#[cfg(test)]
+mod tests;
+mod timer;
+mod volume;
+mod wants;
 
 pub use command::{Command, Direction, JobAccount, JobEnd, ViolationKind};
+pub use config::{Config, Overrun, Sharing};
+pub use error::EventError;
 pub use event::{Event, JobKind, JobSeq, OpenJob, SwapOutcome, SwapSeq, Usage, WantSeq};
+pub use invariants::InvariantError;
+pub use state::{Counts, GpuStatus, JobStatus, Phase, Session, State, TaskStatus};
+
+use alloc::collections::VecDeque;
+use alloc::string::String;
+
+use crate::scheduler::state::Task;
+use crate::task::TaskId;
+use crate::units::Time;
+
+/// The scheduler of one GPU.
+#[derive(Clone, Debug)]
+pub struct Scheduler {
+    config: Config,
+    state: State,
+    commands: VecDeque<Command>,
+    /// What came last, for the message of a violated invariant.
+    #[cfg(debug_assertions)]
+    recent: VecDeque<(Time, Event)>,
+}
+
+impl Scheduler {
+    /// A scheduler that knows no task yet.
+    pub fn new(config: Config) -> Self {
+        Self {
+            state: State::new(&config),
+            config,
+            commands: VecDeque::new(),
+            #[cfg(debug_assertions)]
+            recent: VecDeque::new(),
+        }
+    }
+
+    /// Takes in one event that happened at `now` and decides what follows from it. Time never
+    /// goes back: an earlier `now` counts as the latest seen. An event that cannot have happened
+    /// changes nothing.
+    ///
+    /// # Panics
+    ///
+    /// In debug builds, if an invariant is violated.
+    pub fn handle(&mut self, now: Time, event: Event) -> Result<(), EventError> {
+        #[cfg(debug_assertions)]
+        {
+            self.recent.truncate(31);
+            self.recent.push_front((now, event.clone()));
+        }
+        let before = self.state.now;
+        self.state.now = before.max(now);
+        let result = self.apply(event);
+        match result {
+            Ok(()) => self.advance(),
+            Err(_) => self.state.now = before,
+        }
+        #[cfg(debug_assertions)]
+        if let Err(violated) = self.state.check_invariants() {
+            panic!(
+                "{violated}\nlatest events first: {:#?}\nstate: {:#?}",
+                self.recent, self.state
+            );
+        }
+        result
+    }
+
+    /// The next command, to be carried out in this order; none when all are taken.
+    pub fn poll_command(&mut self) -> Option<Command> {
+        self.commands.pop_front()
+    }
+
+    /// When `Event::Timer` is wanted next; an earlier one does no harm.
+    pub fn poll_timeout(&self) -> Option<Time> {
+        self.next_timeout()
+    }
+
+    /// What is known, for status.
+    pub fn state(&self) -> &State {
+        &self.state
+    }
+
+    /// Tells when the next job of the task of this name may be eligible at the earliest, as
+    /// [`TaskStatus::next_release`] said before a restart. It counts when the name is registered.
+    pub fn remember(&mut self, name: String, next_release: Time) {
+        let known = self.state.remembered.entry(name).or_default();
+        *known = next_release.max(*known);
+    }
+
+    fn apply(&mut self, event: Event) -> Result<(), EventError> {
+        match event {
+            Event::Register { task, spec } => self.register(task, spec),
+            Event::Unregister { task } => self.unregister(task),
+            Event::Attach {
+                task,
+                usage,
+                backing,
+                open,
+            } => self.attach(task, usage, backing, open),
+            Event::Detach { task } => self.detach(task),
+            Event::Released { task } => self.released(task),
+            Event::Lost { task } => self.lost(task),
+            Event::JobRequested { task, job, kind } => self.job_requested(task, job, kind),
+            Event::JobCompleted { task, job } => self.job_completed(task, job),
+            Event::SwapProgress { task, op, swapped } => self.swap_progress(task, op, swapped),
+            Event::SwapEnded {
+                task,
+                op,
+                swapped,
+                outcome,
+                ..
+            } => self.swap_ended(task, op, swapped, outcome),
+            Event::Want { task, want, bytes } => self.want(task, want, bytes),
+            Event::Usage { task, usage } => self.usage(task, usage),
+            Event::BudgetSet { task, bytes } => self.budget_set(task, bytes),
+            Event::Backing { task, bytes } => self.backing(task, bytes),
+            Event::Capacity { bytes } => {
+                self.state.capacity = bytes;
+                self.state.ceiling = self.state.ceiling.max(self.state.held);
+                Ok(())
+            }
+            Event::Timer => Ok(()),
+        }
+    }
+
+    /// Does whatever the rules allow now.
+    fn advance(&mut self) {
+        self.wake_later();
+        self.check_bounds();
+        self.change_plan();
+        self.serve_realtime();
+        self.serve_capacity();
+        self.serve_best_effort();
+        self.mark_span();
+        let state = &mut self.state;
+        state.ceiling = state.capacity.max(state.ceiling.min(state.held));
+    }
+
+    fn emit(&mut self, command: Command) {
+        self.commands.push_back(command);
+    }
+
+    fn violation(&mut self, task: TaskId, kind: ViolationKind, detail: String) {
+        self.emit(Command::Violation { task, kind, detail });
+    }
+
+    /// A task that is known to exist.
+    fn task(&self, id: TaskId) -> &Task {
+        &self.state.tasks[&id]
+    }
+
+    /// A task that is known to exist.
+    fn task_mut(&mut self, id: TaskId) -> &mut Task {
+        self.state
+            .tasks
+            .get_mut(&id)
+            .expect("ids in the queues name known tasks")
+    }
+
+    /// A task whose agent speaks.
+    fn attached(&self, id: TaskId) -> Result<&Task, EventError> {
+        let task = self
+            .state
+            .tasks
+            .get(&id)
+            .ok_or(EventError::UnknownTask(id))?;
+        match task.session {
+            Session::Attached => Ok(task),
+            Session::Absent | Session::Lost => Err(EventError::NotAttached(id)),
+        }
+    }
+}

@@ -1,0 +1,75 @@
+//! Where the time of a waiting job goes.
+
+use super::state::Counts;
+use super::{Direction, JobAccount, JobEnd, Scheduler};
+use crate::scheduler::job::Span;
+use crate::task::TaskId;
+use crate::units::{Nanos, Time};
+
+impl Scheduler {
+    /// Books what the served job has waited for since the last look.
+    pub(super) fn close_span(&mut self) {
+        let Some((id, span, since)) = self.state.span.take() else {
+            return;
+        };
+        let now = self.state.now;
+        if let Some(job) = self.state.tasks.get_mut(&id).and_then(|t| t.job.as_mut()) {
+            let waited = now - since.max(job.eligible);
+            match span {
+                Span::SwapOut => job.swap_out += waited,
+                Span::SwapIn => job.swap_in += waited,
+            }
+        }
+    }
+
+    /// Notes what the served job waits for from now on: its own swap-in, or evictions for it.
+    /// Everything else is queueing.
+    pub(super) fn mark_span(&mut self) {
+        let state = &self.state;
+        let served = state
+            .region
+            .or_else(|| state.queue.first().map(|(_, id)| *id))
+            .or_else(|| state.best_effort.front().copied());
+        let span = served.and_then(|id| {
+            let inward = self.task(id).op.as_ref();
+            if inward.is_some_and(|op| op.direction == Direction::In) {
+                return Some((id, Span::SwapIn));
+            }
+            let op = self.task(state.out?).op.as_ref()?;
+            (op.beneficiary == Some(id)).then_some((id, Span::SwapOut))
+        });
+        if self.state.span.map(|(id, span, _)| (id, span)) != span {
+            self.close_span();
+            let now = self.state.now;
+            self.state.span = span.map(|(id, span)| (id, span, now));
+        }
+    }
+
+    /// Tells all that wait who held the GPU since `since`.
+    pub(super) fn blame(&mut self, holder: TaskId, since: Time) {
+        let now = self.state.now;
+        for (id, task) in &mut self.state.tasks {
+            if let Some(job) = &mut task.job
+                && job.granted.is_none()
+                && *id != holder
+            {
+                job.waited_for(holder, since, now);
+            }
+        }
+    }
+}
+
+impl Counts {
+    pub(super) fn add(&mut self, account: &JobAccount) {
+        if account.end != JobEnd::Completed {
+            return;
+        }
+        let lateness = account.lateness();
+        let response = account.ended - account.eligible;
+        self.jobs += 1;
+        self.misses += u64::from(lateness > Nanos::ZERO);
+        self.worst_lateness = self.worst_lateness.max(lateness);
+        self.response_sum += response;
+        self.response_max = self.response_max.max(response);
+    }
+}

@@ -1,0 +1,121 @@
+//! Budgets: raised before the bytes are taken, lowered after they are gone.
+
+use alloc::format;
+
+use super::{Command, EventError, Scheduler, Usage, ViolationKind};
+use crate::task::TaskId;
+use crate::units::Bytes;
+
+/// No GPU has so much; larger sizes are lies, and would overflow sums.
+const IMPOSSIBLE: Bytes = Bytes(1 << 50);
+
+impl Scheduler {
+    /// Asks for a new budget of an attached task. A raise counts at once, a lowering when it is
+    /// confirmed.
+    pub(super) fn set_budget(&mut self, id: TaskId, bytes: Bytes, answers: Option<super::WantSeq>) {
+        let task = self.task_mut(id);
+        task.asked = bytes;
+        task.unanswered += 1;
+        let raised = bytes.saturating_sub(task.budget);
+        task.budget += raised;
+        self.state.held += raised;
+        self.emit(Command::SetBudget {
+            task: id,
+            bytes,
+            answers,
+        });
+    }
+
+    pub(super) fn budget_set(&mut self, id: TaskId, bytes: Bytes) -> Result<(), EventError> {
+        let task = self.attached(id)?;
+        let last = task.unanswered == 1;
+        if task.unanswered == 0 || (last && bytes < task.asked) || bytes > IMPOSSIBLE {
+            return Err(EventError::UnexpectedBudget { task: id, bytes });
+        }
+        let (asked, budget) = (task.asked, task.budget);
+        let task = self.task_mut(id);
+        task.unanswered -= 1;
+        if !last {
+            return Ok(());
+        }
+        task.asked = bytes;
+        if bytes > asked {
+            // It had taken the memory already.
+            task.usage.resident = task.usage.resident.max(bytes);
+        }
+        if bytes > budget {
+            self.over_budget(id, bytes);
+        } else {
+            task.budget = bytes;
+            self.state.held -= budget - bytes;
+        }
+        Ok(())
+    }
+
+    pub(super) fn usage(&mut self, id: TaskId, usage: Usage) -> Result<(), EventError> {
+        let task = self.attached(id)?;
+        let most = task
+            .op
+            .as_ref()
+            .map_or(task.usage.swapped, |op| op.from.max(op.target));
+        self.plausible(id, usage, most, task.backing)?;
+        let task = self.task_mut(id);
+        task.usage = usage;
+        if usage.resident > task.budget {
+            self.over_budget(id, usage.resident);
+        }
+        self.update_volume(id);
+        Ok(())
+    }
+
+    /// Whether a report can be true: at most `swapped` in a store of `backing`, in whole chunks.
+    pub(super) fn plausible(
+        &self,
+        id: TaskId,
+        usage: Usage,
+        swapped: Bytes,
+        backing: Bytes,
+    ) -> Result<(), EventError> {
+        let wrong = |what, bytes| {
+            Err(EventError::Impossible {
+                task: id,
+                what,
+                bytes,
+            })
+        };
+        if usage.resident > IMPOSSIBLE {
+            return wrong("resident, more than any GPU has", usage.resident);
+        }
+        if usage.swapped > swapped || usage.swapped > backing {
+            return wrong("swapped, more than ever left", usage.swapped);
+        }
+        if usage.swapped.round_down(self.config.chunk) != usage.swapped {
+            return wrong("swapped, not a multiple of the chunk size", usage.swapped);
+        }
+        if usage.swapped > usage.arena || usage.arena > usage.resident + usage.swapped {
+            return wrong(
+                "in the arena, against what is resident and swapped",
+                usage.arena,
+            );
+        }
+        Ok(())
+    }
+
+    fn over_budget(&mut self, id: TaskId, holds: Bytes) {
+        let budget = self.task(id).budget;
+        self.overtaken_by_truth(id, holds);
+        let detail = format!("holds {holds} with a budget of {budget}");
+        self.violation(id, ViolationKind::OverBudget, detail);
+    }
+
+    /// Counts what a task holds, whatever it was allowed.
+    pub(super) fn overtaken_by_truth(&mut self, id: TaskId, budget: Bytes) {
+        let task = self.task_mut(id);
+        let grown = budget.saturating_sub(task.budget);
+        task.budget = task.budget.max(budget);
+        task.asked = task.asked.max(budget);
+        let state = &mut self.state;
+        state.held += grown;
+        state.ceiling = state.ceiling.max(state.held);
+    }
+}

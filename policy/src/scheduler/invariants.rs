@@ -1,0 +1,223 @@
+//! What must hold after every event: the seven of the design, and that the books agree.
+
+use alloc::format;
+use alloc::string::String;
+
+use super::state::{Phase, Session, Task};
+use super::{Direction, Sharing, State};
+use crate::scheduler::job::{Job, Place};
+use crate::task::TaskId;
+use crate::units::{Bytes, Time};
+
+/// A violated invariant: a bug of the scheduler, not of what it was told.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("invariant {number} is violated: {detail}")]
+pub struct InvariantError {
+    /// Of DESIGN.md section 3.
+    pub number: u8,
+    /// By whom and how.
+    pub detail: String,
+}
+
+fn violated(number: u8, detail: String) -> Result<(), InvariantError> {
+    Err(InvariantError { number, detail })
+}
+
+impl State {
+    /// Checks the seven invariants.
+    pub fn check_invariants(&self) -> Result<(), InvariantError> {
+        self.memory_adds_up()?;
+        self.one_job_holds_the_gpu()?;
+        for (id, task) in &self.tasks {
+            Self::residency(*id, task)?;
+            if let Some(job) = &task.job {
+                self.job_is_in_one_place(*id, job)?;
+            }
+        }
+        self.earliest_deadline_first()?;
+        self.queues_hold_only_jobs()
+    }
+
+    /// 1. What is held and reserved fits, or nothing was reserved since it did not.
+    fn memory_adds_up(&self) -> Result<(), InvariantError> {
+        let held: Bytes = self.tasks.values().map(|t| t.budget + t.dying).sum();
+        if held != self.held {
+            return violated(1, format!("{held} are held, the books say {}", self.held));
+        }
+        if held > self.ceiling {
+            return violated(1, format!("{held} are held of {}", self.ceiling));
+        }
+        for (id, task) in &self.tasks {
+            if task.usage.resident > task.budget || task.asked > task.budget {
+                let budget = task.budget;
+                return violated(1, format!("{id:?} holds or may hold more than {budget}"));
+            }
+        }
+        Ok(())
+    }
+
+    /// 3. Of what was granted, not taken over, one job runs; in shared mode one realtime job.
+    fn one_job_holds_the_gpu(&self) -> Result<(), InvariantError> {
+        let granted = self
+            .running
+            .iter()
+            .filter_map(|id| self.tasks.get(id)?.job.as_ref())
+            .filter(|job| !job.adopted)
+            .filter(|job| self.sharing == Sharing::Exclusive || job.deadline.is_some());
+        match granted.count() {
+            0 | 1 => Ok(()),
+            many => violated(3, format!("{many} jobs were granted the GPU")),
+        }
+    }
+
+    /// 2. and 5. Who runs is resident; nobody is out beyond what is allowed.
+    fn residency(id: TaskId, task: &Task) -> Result<(), InvariantError> {
+        let out = task.usage.swapped;
+        if task.runs() && (out > Bytes::ZERO || task.op.is_some()) {
+            return violated(2, format!("{id:?} runs with {out} out"));
+        }
+        if out > task.backing {
+            return violated(
+                5,
+                format!("{out} of {id:?} are out, beyond its backing store"),
+            );
+        }
+        let Some(volume) = task.plan.filter(|_| task.phase == Phase::Ready) else {
+            return Ok(());
+        };
+        if out > volume.max(task.carried) {
+            return violated(5, format!("{out} of {id:?} are out, x is {volume}"));
+        }
+        let region = task
+            .job
+            .as_ref()
+            .is_some_and(|job| job.place == Place::Region);
+        let leaves = task
+            .op
+            .as_ref()
+            .is_some_and(|op| op.direction == Direction::Out);
+        if region && leaves {
+            return violated(5, format!("{id:?} is swapped out in its region"));
+        }
+        Ok(())
+    }
+
+    /// 4. and 7. One swap-in a job, and each open job in exactly one place.
+    fn job_is_in_one_place(&self, id: TaskId, job: &Job) -> Result<(), InvariantError> {
+        if job.deadline.is_some() && job.swap_ins > 1 + job.failures {
+            return violated(4, format!("{id:?} was swapped in {} times", job.swap_ins));
+        }
+        let due = job.deadline.unwrap_or(Time::MAX);
+        let places = [
+            (Place::Queue, usize::from(self.queue.contains(&(due, id)))),
+            (
+                Place::Later,
+                self.later.iter().filter(|(_, o)| *o == id).count(),
+            ),
+            (Place::Region, usize::from(self.region == Some(id))),
+            (
+                Place::BestEffort,
+                self.best_effort.iter().filter(|o| **o == id).count(),
+            ),
+            (
+                Place::Running,
+                self.running.iter().filter(|o| **o == id).count(),
+            ),
+        ];
+        let place = match job.place {
+            Place::Aside => Place::Later,
+            place => place,
+        };
+        for (other, count) in places {
+            if count != usize::from(other == place) {
+                return violated(
+                    7,
+                    format!("{id:?} in {place:?} is {count} times in {other:?}"),
+                );
+            }
+        }
+        Ok(())
+    }
+
+    /// 6. Nobody with an earlier deadline was eligible when a region opened, and while a region
+    ///    waits no swap operation has started but for it.
+    fn earliest_deadline_first(&self) -> Result<(), InvariantError> {
+        let job_of = |id: &TaskId| Some((*id, self.tasks.get(id)?.job.as_ref()?));
+        for (id, job) in self.running.iter().chain(&self.region).filter_map(job_of) {
+            let (Some(due), Some(opened)) = (job.deadline, job.opened) else {
+                continue;
+            };
+            let overtaken = self.queue.iter().find(|(earlier, other)| {
+                let waiting = job_of(other).map(|(_, waiting)| waiting);
+                *earlier < due && waiting.is_some_and(|w| w.eligible < opened && !w.stalled)
+            });
+            if let Some((_, other)) = overtaken {
+                return violated(6, format!("{id:?} overtook {other:?}, due earlier"));
+            }
+        }
+        let Some((region, opened)) = self
+            .region
+            .as_ref()
+            .and_then(job_of)
+            .and_then(|(id, job)| Some((id, job.opened?)))
+        else {
+            return Ok(());
+        };
+        for engine in [self.out, self.in_].into_iter().flatten() {
+            let op = self.tasks.get(&engine).and_then(|task| task.op.as_ref());
+            let foreign =
+                op.is_some_and(|op| op.beneficiary != Some(region) && op.started > opened);
+            if foreign {
+                return violated(
+                    6,
+                    format!("{engine:?} is swapped while {region:?} waits to run"),
+                );
+            }
+        }
+        Ok(())
+    }
+
+    /// 7. The queues name open jobs, wants and operations only.
+    fn queues_hold_only_jobs(&self) -> Result<(), InvariantError> {
+        let waiting = self.queue.iter().chain(&self.later).map(|(_, id)| id);
+        let placed = waiting
+            .chain(&self.best_effort)
+            .chain(&self.running)
+            .chain(&self.region);
+        for id in placed {
+            if self.tasks.get(id).is_none_or(|task| task.job.is_none()) {
+                return violated(7, format!("{id:?} is queued without a job"));
+            }
+        }
+        let wants = self
+            .tasks
+            .values()
+            .filter(|task| task.want.is_some())
+            .count();
+        let asks = |id: &TaskId| self.tasks.get(id).is_some_and(|task| task.want.is_some());
+        if wants != self.wants.len() || !self.wants.iter().all(asks) {
+            return violated(
+                7,
+                format!("{wants} wants are open, {:?} queued", self.wants),
+            );
+        }
+        for (engine, way) in [(self.out, Direction::Out), (self.in_, Direction::In)] {
+            let Some(id) = engine else { continue };
+            let op = self.tasks.get(&id).and_then(|task| task.op.as_ref());
+            if op.is_none_or(|op| op.direction != way || op.overdue) {
+                return violated(
+                    7,
+                    format!("{id:?} holds the copy engine {way:?} for nothing"),
+                );
+            }
+        }
+        let stray = self.tasks.iter().find(|(_, task)| {
+            task.session != Session::Attached
+                && (task.op.is_some() || task.job.is_some() || task.want.is_some())
+        });
+        match stray {
+            Some((id, _)) => violated(7, format!("{id:?} has open business and no agent")),
+            None => Ok(()),
+        }
+    }
+}

@@ -1,0 +1,117 @@
+//! A job from its request to its account.
+
+use crate::scheduler::command::{JobAccount, JobEnd};
+use crate::scheduler::event::{JobKind, JobSeq};
+use crate::task::TaskId;
+use crate::units::{Bytes, Nanos, Time};
+
+/// Where an open job is; in exactly one place at any time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Place {
+    /// Not eligible yet.
+    Later,
+    /// Eligible, but its memory could not be had: tried again soon.
+    Aside,
+    /// In the computation queue.
+    Queue,
+    /// Its swap-in has begun.
+    Region,
+    /// In the best-effort queue.
+    BestEffort,
+    /// It holds the GPU.
+    Running,
+}
+
+/// What a job waits for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Span {
+    /// Evictions made for it.
+    SwapOut,
+    /// Its own swap-in.
+    SwapIn,
+}
+
+/// One open job.
+#[derive(Clone, Debug)]
+pub(crate) struct Job {
+    pub(crate) seq: JobSeq,
+    pub(crate) kind: JobKind,
+    pub(crate) place: Place,
+    pub(crate) requested: Time,
+    pub(crate) eligible: Time,
+    /// Realtime if there is one.
+    pub(crate) deadline: Option<Time>,
+    /// When its region opened: from then on nothing overtakes it.
+    pub(crate) opened: Option<Time>,
+    pub(crate) granted: Option<Time>,
+    pub(crate) revoked: bool,
+    /// It ran already when its agent attached.
+    pub(crate) adopted: bool,
+    pub(crate) overrun: bool,
+    /// It was put aside once, so that others overtook it.
+    pub(crate) stalled: bool,
+    pub(crate) swap_ins: u32,
+    /// Swap-ins that failed.
+    pub(crate) failures: u32,
+    pub(crate) swap_out: Nanos,
+    pub(crate) swap_in: Nanos,
+    /// Who held the GPU longest while it waited.
+    pub(crate) blocked: Option<(TaskId, Nanos)>,
+    /// The arena when it was granted.
+    pub(crate) arena: Bytes,
+}
+
+impl Job {
+    pub(crate) fn new(seq: JobSeq, kind: JobKind, now: Time) -> Self {
+        Self {
+            seq,
+            kind,
+            place: Place::BestEffort,
+            requested: now,
+            eligible: now,
+            deadline: None,
+            opened: None,
+            granted: None,
+            revoked: false,
+            adopted: false,
+            overrun: false,
+            stalled: false,
+            swap_ins: 0,
+            failures: 0,
+            swap_out: Nanos::ZERO,
+            swap_in: Nanos::ZERO,
+            blocked: None,
+            arena: Bytes::ZERO,
+        }
+    }
+
+    /// `holder` held the GPU from `since` to `now`.
+    pub(crate) fn waited_for(&mut self, holder: TaskId, since: Time, now: Time) {
+        let waiting = (now - self.eligible).saturating_sub(self.swap_out + self.swap_in);
+        let span = (now - since.max(self.eligible)).min(waiting);
+        if span > self.blocked.map_or(Nanos::ZERO, |(_, longest)| longest) {
+            self.blocked = Some((holder, span));
+        }
+    }
+
+    /// Its account, ended `now`. The four spans add up to `now − eligible`.
+    pub(crate) fn account(&self, task: TaskId, now: Time, end: JobEnd) -> JobAccount {
+        let start = self.granted.unwrap_or(now);
+        JobAccount {
+            task,
+            job: self.seq,
+            kind: self.kind,
+            requested: self.requested,
+            eligible: self.eligible,
+            deadline: self.deadline,
+            granted: self.granted,
+            ended: now,
+            end,
+            queue: (start - self.eligible).saturating_sub(self.swap_out + self.swap_in),
+            swap_out: self.swap_out,
+            swap_in: self.swap_in,
+            execution: now - start,
+            blocked_by: self.blocked.map(|(holder, _)| holder),
+        }
+    }
+}

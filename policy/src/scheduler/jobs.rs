@@ -1,0 +1,216 @@
+//! A job's way: asked for, placed in a queue, granted, ended.
+
+use super::state::{Phase, Session};
+use super::{Command, EventError, JobEnd, JobKind, JobSeq, Scheduler};
+use crate::scheduler::job::{Job, Place};
+use crate::task::TaskId;
+use crate::units::{Bytes, Nanos, Time};
+
+impl Scheduler {
+    pub(super) fn job_requested(
+        &mut self,
+        id: TaskId,
+        seq: JobSeq,
+        kind: JobKind,
+    ) -> Result<(), EventError> {
+        let task = self.attached(id)?;
+        if let Some(open) = &task.job {
+            return Err(EventError::JobOpen {
+                task: id,
+                open: open.seq,
+                asked: seq,
+            });
+        }
+        if task.last_job == Some(seq) {
+            return Err(EventError::JobEnded { task: id, job: seq });
+        }
+        let realtime = self.becomes_ready(id, kind);
+        let now = self.state.now;
+        let task = self.task_mut(id);
+        task.last_job = Some(seq);
+        let mut job = Job::new(seq, kind, now);
+        if let Some(timing) = task.timing().filter(|_| realtime) {
+            job.eligible = now.max(task.next_release);
+            task.next_release = job.eligible + timing.period;
+            job.deadline = Some(job.eligible + timing.deadline);
+            job.place = Place::Later;
+            self.state.later.insert((job.eligible, id));
+        } else {
+            self.state.best_effort.push_back(id);
+        }
+        self.task_mut(id).job = Some(job);
+        Ok(())
+    }
+
+    /// Whether a job asked for now is realtime: its task is ready, or can be from now on.
+    ///
+    /// A loading task becomes ready once its plan is in effect and it is out by no more than x,
+    /// with its first declared job. A program that declares none gives no sign that it has
+    /// loaded, and counting its loading as jobs would charge others for a run that nobody
+    /// bounded. So it must first show one implicit job that completed within C without growing
+    /// the arena: that job behaved as the declaration says every job does, and the next request
+    /// is the first realtime job.
+    fn becomes_ready(&mut self, id: TaskId, kind: JobKind) -> bool {
+        let task = self.task(id);
+        match task.phase {
+            Phase::Ready => return true,
+            Phase::BestEffort => return false,
+            Phase::Loading => {}
+        }
+        let Some(volume) = task.plan else {
+            return false;
+        };
+        let shown = kind == JobKind::Declared || task.proved;
+        let out = task.usage.swapped;
+        if !shown || task.op.is_some() || out > volume || task.backing < volume {
+            return false;
+        }
+        // Whatever it lacks beyond x must be free, and not awaited by another.
+        let short = task.short(self.config.chunk);
+        let (asked, extra) = (task.asked, short.saturating_sub(volume));
+        if extra > Bytes::ZERO {
+            if extra > self.state.free() || self.state.realtime_active() {
+                return false;
+            }
+            self.set_budget(id, asked + extra, None);
+        }
+        let task = self.task_mut(id);
+        task.phase = Phase::Ready;
+        task.carried = Bytes::ZERO;
+        self.update_volume(id);
+        true
+    }
+
+    pub(super) fn job_completed(&mut self, id: TaskId, seq: JobSeq) -> Result<(), EventError> {
+        let task = self.attached(id)?;
+        match &task.job {
+            Some(job) if job.place == Place::Running && job.seq == seq => {}
+            _ => return Err(EventError::JobNotGranted { task: id, job: seq }),
+        }
+        let end = match &task.job {
+            Some(job) if job.revoked => JobEnd::Revoked,
+            _ => JobEnd::Completed,
+        };
+        self.end_job(id, end);
+        Ok(())
+    }
+
+    /// Ends the open job, wherever it is, with its account.
+    pub(super) fn end_job(&mut self, id: TaskId, end: JobEnd) {
+        self.close_span();
+        let now = self.state.now;
+        let Some(job) = self.task_mut(id).job.take() else {
+            return;
+        };
+        match job.place {
+            Place::Later | Place::Aside => self.state.later.retain(|(_, other)| *other != id),
+            Place::Queue => {
+                self.state
+                    .queue
+                    .remove(&(job.deadline.unwrap_or_default(), id));
+            }
+            Place::Region => self.state.region = None,
+            Place::BestEffort => self.state.best_effort.retain(|other| *other != id),
+            Place::Running => {
+                self.state.running.retain(|other| *other != id);
+                self.blame(id, job.granted.unwrap_or(now));
+            }
+        }
+        let account = job.account(id, now, end);
+        let wcet = self.task(id).timing().map_or(Nanos::ZERO, |t| t.wcet);
+        let task = self.task_mut(id);
+        task.counts.add(&account);
+        let fits = account.execution <= wcet && task.usage.arena <= job.arena;
+        if end == JobEnd::Completed && job.kind == JobKind::Implicit && fits {
+            task.proved = true;
+        }
+        self.emit(Command::Account(account));
+    }
+
+    /// Gives the GPU to the job of `id`, which is wholly resident.
+    pub(super) fn grant(&mut self, id: TaskId) {
+        self.close_span();
+        let now = self.state.now;
+        let task = self.task_mut(id);
+        task.last_granted = now;
+        let arena = task.usage.arena;
+        let Some(job) = &mut task.job else {
+            return;
+        };
+        let former = core::mem::replace(&mut job.place, Place::Running);
+        job.granted = Some(now);
+        job.opened = job.opened.or(Some(now));
+        job.arena = arena;
+        let (seq, due) = (job.seq, job.deadline);
+        match former {
+            Place::Queue => {
+                self.state.queue.remove(&(due.unwrap_or_default(), id));
+            }
+            Place::Region => self.state.region = None,
+            _ => self.state.best_effort.retain(|other| *other != id),
+        }
+        self.state.running.push(id);
+        self.emit(Command::Grant { task: id, job: seq });
+    }
+
+    /// Puts a job whose memory cannot be had aside for `span`, so that others may run.
+    pub(super) fn put_aside(&mut self, id: TaskId, span: Nanos) {
+        self.close_span();
+        let until = self.state.now + span;
+        let Some(job) = &mut self.task_mut(id).job else {
+            return;
+        };
+        let former = core::mem::replace(&mut job.place, Place::Aside);
+        job.opened = None;
+        job.stalled = true;
+        job.failures = 0;
+        job.swap_ins = 0;
+        let due = job.deadline;
+        match former {
+            Place::Queue => {
+                self.state.queue.remove(&(due.unwrap_or_default(), id));
+            }
+            Place::Region => self.state.region = None,
+            _ => self.state.best_effort.retain(|other| *other != id),
+        }
+        self.state.later.insert((until, id));
+    }
+
+    /// Moves jobs whose time has come into their queues.
+    pub(super) fn wake_later(&mut self) {
+        while let Some(&(at, id)) = self.state.later.first() {
+            if at > self.state.now {
+                return;
+            }
+            self.state.later.pop_first();
+            let Some(job) = &mut self.task_mut(id).job else {
+                continue;
+            };
+            if let Some(due) = job.deadline {
+                job.place = Place::Queue;
+                self.state.queue.insert((due, id));
+            } else {
+                job.place = Place::BestEffort;
+                self.state.best_effort.push_back(id);
+            }
+        }
+    }
+
+    /// Whether a job of `id` could run as far as its memory goes.
+    pub(super) fn wholly_resident(&self, id: TaskId) -> bool {
+        let task = self.task(id);
+        task.op.is_none()
+            && task.session == Session::Attached
+            && task.usage.swapped == Bytes::ZERO
+            && task.short(self.config.chunk) == Bytes::ZERO
+    }
+
+    /// When the next release of `id` is, best-effort never.
+    pub(super) fn next_release(&self, id: TaskId) -> Time {
+        let task = self.task(id);
+        match task.phase {
+            Phase::Ready => task.next_release,
+            Phase::Loading | Phase::BestEffort => Time::MAX,
+        }
+    }
+}

@@ -1,0 +1,186 @@
+//! Realtime jobs: earliest deadline first, and from the start of a swap-in to the end of the
+//! execution one region that nothing preempts.
+
+use alloc::format;
+
+use super::state::Cause;
+use super::{Command, Direction, Scheduler, Sharing, SwapOutcome, ViolationKind};
+use crate::scheduler::job::Place;
+use crate::task::TaskId;
+use crate::units::{Bytes, Nanos};
+
+/// How long a job whose memory cannot be had lets others pass.
+pub(super) const ASIDE: Nanos = Nanos(5_000_000);
+/// Swap-ins of one job that may fail before it is put aside.
+const FAILURES: u32 = 4;
+
+impl Scheduler {
+    /// Serves the region that waits, or else the head of the queue (rules 1 to 3), until nothing
+    /// more can be done now.
+    pub(super) fn serve_realtime(&mut self) {
+        if !self.state.queue.is_empty() || self.state.region.is_some() {
+            self.clear_best_effort();
+        }
+        loop {
+            let on = match (self.state.region, self.state.queue.first()) {
+                (Some(id), _) => self.serve_region(id),
+                (None, Some(&(_, id))) => self.serve_head(id),
+                (None, None) => return,
+            };
+            if !on {
+                return;
+            }
+        }
+    }
+
+    /// Whether the GPU is free for a realtime job.
+    fn gpu_free(&self) -> bool {
+        match self.state.sharing {
+            Sharing::Exclusive => self.state.running.is_empty(),
+            Sharing::Shared => !self.state.realtime_runs(),
+        }
+    }
+
+    /// True if something changed that allows more.
+    fn serve_region(&mut self, id: TaskId) -> bool {
+        if self.wholly_resident(id) {
+            let free = self.gpu_free();
+            if free {
+                self.grant(id);
+            }
+            return free;
+        }
+        if self.task(id).op.is_some() {
+            return false;
+        }
+        // A swap-in failed: a chunk more each time must be free before the next.
+        let failures = self.task(id).job.as_ref().map_or(0, |job| job.failures);
+        let extra = Bytes(self.config.chunk.0.saturating_mul(u64::from(failures)));
+        self.bring_in(id, extra)
+    }
+
+    fn serve_head(&mut self, id: TaskId) -> bool {
+        if self.task(id).op.as_ref().is_some_and(|op| op.overdue) {
+            self.put_aside(id, ASIDE);
+            return true;
+        }
+        if self.task(id).op.is_some() {
+            return false;
+        }
+        if self.wholly_resident(id) {
+            let free = self.gpu_free();
+            if free {
+                self.grant(id);
+            }
+            return free;
+        }
+        self.bring_in(id, Bytes::ZERO)
+    }
+
+    /// Makes room for `id` and opens its region once there is. True if something changed.
+    fn bring_in(&mut self, id: TaskId, extra: Bytes) -> bool {
+        let chunk = self.config.chunk;
+        let task = self.task(id);
+        let (need, short) = (task.need(chunk), task.short(chunk));
+        let required = short + extra;
+        if required > self.state.free() && required > Bytes::ZERO {
+            if !self.evict(required, Cause::Realtime, Some(id)) && self.nothing_coming() {
+                let detail = format!(
+                    "lacks {required} with {} free and nothing left that may leave",
+                    self.state.free()
+                );
+                self.stall(id, detail);
+                return true;
+            }
+            return false;
+        }
+        let inward = self.task(id).usage.swapped > Bytes::ZERO;
+        if inward && self.state.in_.is_some() {
+            return false;
+        }
+        if short > Bytes::ZERO {
+            self.set_budget(id, need, None);
+        }
+        let now = self.state.now;
+        if let Some(job) = &mut self.task_mut(id).job {
+            let due = job.deadline.unwrap_or_default();
+            job.place = Place::Region;
+            job.opened = job.opened.or(Some(now));
+            job.swap_ins += u32::from(inward);
+            self.state.queue.remove(&(due, id));
+            self.state.region = Some(id);
+        }
+        if inward {
+            self.start_swap(id, Direction::In, Bytes::ZERO, Cause::Realtime, Some(id));
+        }
+        true
+    }
+
+    /// Whether no event can be expected that would free memory.
+    fn nothing_coming(&self) -> bool {
+        let state = &self.state;
+        state.running.is_empty() && state.out.is_none() && state.in_.is_none()
+    }
+
+    /// Lets others pass a job whose memory cannot be had; said once.
+    fn stall(&mut self, id: TaskId, detail: alloc::string::String) {
+        let before = self.task(id).job.as_ref().is_some_and(|job| job.stalled);
+        if !before {
+            self.violation(id, ViolationKind::Emergency, detail);
+        }
+        self.put_aside(id, ASIDE);
+    }
+
+    /// The swap-in of the region that waits did not reach its end.
+    pub(super) fn swap_in_failed(&mut self, id: TaskId, outcome: SwapOutcome) {
+        let Some(job) = &mut self.task_mut(id).job else {
+            return;
+        };
+        job.failures += 1;
+        let failures = job.failures;
+        if failures > FAILURES {
+            self.stall(
+                id,
+                format!("{failures} swap-ins failed, the last with {outcome:?}"),
+            );
+        }
+    }
+
+    /// Rule 5: a realtime job waits, so best-effort leaves the GPU and the copy engines.
+    fn clear_best_effort(&mut self) {
+        for id in [self.state.out, self.state.in_].into_iter().flatten() {
+            let Some(op) = &mut self.task_mut(id).op else {
+                continue;
+            };
+            if op.cause == Cause::BestEffort && !op.aborting {
+                op.aborting = true;
+                let op = op.seq;
+                self.emit(Command::Abort { task: id, op });
+            }
+        }
+        if self.state.sharing == Sharing::Exclusive {
+            self.revoke_best_effort();
+        }
+    }
+
+    /// Takes the GPU from every best-effort job. True if one still has to leave.
+    pub(super) fn revoke_best_effort(&mut self) -> bool {
+        let mut leaving = false;
+        for place in 0..self.state.running.len() {
+            let id = self.state.running[place];
+            let Some(job) = &mut self.task_mut(id).job else {
+                continue;
+            };
+            if job.deadline.is_some() {
+                continue;
+            }
+            leaving = true;
+            if !job.revoked {
+                job.revoked = true;
+                let job = job.seq;
+                self.emit(Command::Revoke { task: id, job });
+            }
+        }
+        leaving
+    }
+}

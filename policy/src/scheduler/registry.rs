@@ -1,0 +1,276 @@
+//! Who is there: registrations, sessions, and what they leave behind.
+
+use alloc::format;
+use alloc::string::String;
+
+use super::state::{Op, Phase, Session, Task};
+use super::{Command, Direction, EventError, JobEnd, OpenJob, Scheduler, Usage};
+use crate::scheduler::job::{Job, Place};
+use crate::task::{Class, TaskId, TaskSpec};
+use crate::units::{Bytes, Nanos, Time};
+
+impl Scheduler {
+    pub(super) fn register(&mut self, id: TaskId, spec: TaskSpec) -> Result<(), EventError> {
+        if self.state.tasks.contains_key(&id) {
+            return Err(EventError::KnownTask(id));
+        }
+        if let Err(reason) = sound(&spec) {
+            self.emit(Command::Refused { task: id, reason });
+            return Ok(());
+        }
+        let realtime = matches!(spec.class, Class::Realtime(_));
+        let mut task = Task::new(spec);
+        let now = self.state.now;
+        self.state.remembered.retain(|_, at| *at > now);
+        if let Some(at) = self.state.remembered.get(&task.spec.name) {
+            task.next_release = *at;
+        }
+        if realtime {
+            task.phase = Phase::Loading;
+            task.next = Some(Bytes::ZERO);
+        }
+        self.state.tasks.insert(id, task);
+        if realtime {
+            match self.solve() {
+                Ok(volumes) => self.intend(&volumes),
+                Err(reason) => {
+                    self.state.tasks.remove(&id);
+                    self.emit(Command::Refused { task: id, reason });
+                    return Ok(());
+                }
+            }
+        }
+        let volume = self.task(id).next.unwrap_or(Bytes::ZERO);
+        self.emit(Command::Admitted { task: id, volume });
+        Ok(())
+    }
+
+    pub(super) fn unregister(&mut self, id: TaskId) -> Result<(), EventError> {
+        let task = self
+            .state
+            .tasks
+            .get_mut(&id)
+            .ok_or(EventError::UnknownTask(id))?;
+        if !task.registered {
+            return Err(EventError::NotRegistered(id));
+        }
+        task.registered = false;
+        let (name, at) = (task.spec.name.clone(), task.next_release);
+        if at > self.state.now {
+            self.remember(name, at);
+        }
+        self.leave_plan(id);
+        self.forget_if_gone(id);
+        Ok(())
+    }
+
+    pub(super) fn attach(
+        &mut self,
+        id: TaskId,
+        usage: Usage,
+        backing: Bytes,
+        open: Option<OpenJob>,
+    ) -> Result<(), EventError> {
+        let task = self
+            .state
+            .tasks
+            .get(&id)
+            .ok_or(EventError::UnknownTask(id))?;
+        if !task.registered && task.session == Session::Absent {
+            return Err(EventError::NotRegistered(id));
+        }
+        self.plausible(id, usage, usage.swapped, backing)?;
+        let runs = open.is_some_and(|open| open.running);
+        if runs && usage.swapped > Bytes::ZERO {
+            return Err(EventError::Impossible {
+                task: id,
+                what: "swapped out while its job runs",
+                bytes: usage.swapped,
+            });
+        }
+        if self.task(id).session == Session::Attached {
+            self.lost(id)?;
+        }
+        let task = self.task_mut(id);
+        task.session = Session::Attached;
+        if task.plan.is_some() || task.next.is_some() {
+            task.phase = Phase::Loading;
+        }
+        task.usage = usage;
+        task.backing = backing;
+        task.carried = usage.swapped;
+        // A process that was lost may use its former budget until it has confirmed the new one.
+        let budget = task.budget.max(usage.resident);
+        self.overtaken_by_truth(id, budget);
+        self.set_budget(id, usage.resident, None);
+        self.update_volume(id);
+        if let Some(open) = open {
+            if open.running {
+                self.adopt(id, open);
+            } else {
+                self.job_requested(id, open.job, open.kind)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Takes over a job that runs already: it goes on, as best-effort, since nothing is known of
+    /// its release.
+    fn adopt(&mut self, id: TaskId, open: OpenJob) {
+        let now = self.state.now;
+        let task = self.task_mut(id);
+        task.last_job = Some(open.job);
+        task.last_granted = now;
+        task.job = Some(Job {
+            place: Place::Running,
+            opened: Some(now),
+            granted: Some(now),
+            adopted: true,
+            arena: task.usage.arena,
+            ..Job::new(open.job, open.kind, now)
+        });
+        self.state.running.push(id);
+    }
+
+    pub(super) fn detach(&mut self, id: TaskId) -> Result<(), EventError> {
+        let task = self
+            .state
+            .tasks
+            .get(&id)
+            .ok_or(EventError::UnknownTask(id))?;
+        if task.session == Session::Absent {
+            return Err(EventError::NotAttached(id));
+        }
+        self.drop_session(id);
+        let task = self.task_mut(id);
+        task.session = Session::Absent;
+        task.dying += task.budget;
+        task.budget = Bytes::ZERO;
+        task.asked = Bytes::ZERO;
+        task.usage = Usage::default();
+        task.backing = Bytes::ZERO;
+        task.backing_most = None;
+        task.carried = Bytes::ZERO;
+        task.proved = false;
+        if task.phase == Phase::Ready {
+            task.phase = Phase::Loading;
+        }
+        self.forget_if_gone(id);
+        Ok(())
+    }
+
+    pub(super) fn released(&mut self, id: TaskId) -> Result<(), EventError> {
+        let task = self
+            .state
+            .tasks
+            .get_mut(&id)
+            .ok_or(EventError::UnknownTask(id))?;
+        if task.dying == Bytes::ZERO {
+            return Err(EventError::NotDying(id));
+        }
+        self.state.held -= task.dying;
+        task.dying = Bytes::ZERO;
+        self.forget_if_gone(id);
+        Ok(())
+    }
+
+    pub(super) fn lost(&mut self, id: TaskId) -> Result<(), EventError> {
+        self.attached(id)?;
+        self.drop_session(id);
+        let task = self.task_mut(id);
+        task.session = Session::Lost;
+        if task.phase == Phase::Ready {
+            task.phase = Phase::Loading;
+        }
+        Ok(())
+    }
+
+    /// Ends all that needs an agent. The memory stays counted.
+    fn drop_session(&mut self, id: TaskId) {
+        self.end_job(id, JobEnd::TaskGone);
+        self.drop_op(id);
+        let task = self.task_mut(id);
+        task.unanswered = 0;
+        task.asked = task.budget;
+        task.backing_asked = None;
+        task.last_job = None;
+        if task.want.take().is_some() {
+            self.state.wants.retain(|waiting| *waiting != id);
+        }
+    }
+
+    /// Frees the copy engine that a task without an agent occupied.
+    fn drop_op(&mut self, id: TaskId) {
+        let Some(Op {
+            direction, overdue, ..
+        }) = self.task_mut(id).op.take()
+        else {
+            return;
+        };
+        if !overdue {
+            match direction {
+                Direction::Out => self.state.out = None,
+                Direction::In => self.state.in_ = None,
+            }
+        }
+    }
+
+    fn forget_if_gone(&mut self, id: TaskId) {
+        let task = self.task(id);
+        if !task.registered && task.session == Session::Absent && task.dying == Bytes::ZERO {
+            self.state.tasks.remove(&id);
+        }
+    }
+}
+
+/// Whether what a task declares can be.
+fn sound(spec: &TaskSpec) -> Result<(), String> {
+    let memory = spec.memory;
+    if memory.swappable > memory.footprint {
+        return Err(format!(
+            "{}: swappable {} is more than the footprint {}",
+            spec.name, memory.swappable, memory.footprint
+        ));
+    }
+    if let Class::Realtime(t) = spec.class
+        && !(Nanos::ZERO < t.wcet && t.wcet <= t.deadline && t.deadline <= t.period)
+    {
+        return Err(format!(
+            "{}: 0 < WCET ≤ deadline ≤ period does not hold: {}, {}, {}",
+            spec.name, t.wcet, t.deadline, t.period
+        ));
+    }
+    Ok(())
+}
+
+impl Task {
+    fn new(spec: TaskSpec) -> Self {
+        Self {
+            spec,
+            registered: true,
+            session: Session::Absent,
+            phase: Phase::BestEffort,
+            proved: false,
+            usage: Usage::default(),
+            budget: Bytes::ZERO,
+            asked: Bytes::ZERO,
+            unanswered: 0,
+            dying: Bytes::ZERO,
+            backing: Bytes::ZERO,
+            backing_asked: None,
+            backing_most: None,
+            op: None,
+            last_op: 0,
+            spared_until: Time::ZERO,
+            want: None,
+            plan: None,
+            next: None,
+            carried: Bytes::ZERO,
+            job: None,
+            last_job: None,
+            next_release: Time::ZERO,
+            last_granted: Time::ZERO,
+            counts: super::Counts::default(),
+        }
+    }
+}

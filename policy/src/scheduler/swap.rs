@@ -1,0 +1,162 @@
+//! Swap operations: one per copy engine and at most one per task.
+
+use alloc::format;
+
+use super::state::{Cause, Op};
+use super::{Command, Direction, EventError, Scheduler, SwapOutcome, SwapSeq, ViolationKind};
+use crate::scheduler::job::Place;
+use crate::task::TaskId;
+use crate::units::{Bytes, Nanos};
+
+/// An operation is overdue after this many times its cost bound and the drain ...
+const OVERDUE_FACTOR: u64 = 4;
+/// ... and this, below which the cost model says nothing.
+const OVERDUE_FLOOR: Nanos = Nanos(100_000_000);
+/// How long a task whose operation went wrong is not evicted again.
+const SPARED: Nanos = Nanos(100_000_000);
+
+impl Scheduler {
+    /// Starts a swap operation on its copy engine, which is free. For a swap-in the budget was
+    /// raised before.
+    pub(super) fn start_swap(
+        &mut self,
+        id: TaskId,
+        direction: Direction,
+        target: Bytes,
+        cause: Cause,
+        beneficiary: Option<TaskId>,
+    ) {
+        let from = self.task(id).usage.swapped;
+        let moved = Bytes(from.0.abs_diff(target.0));
+        let cost = match direction {
+            Direction::Out => self.config.swap_cost.out,
+            Direction::In => self.config.swap_cost.in_,
+        };
+        let bound = cost.bound(moved, self.config.chunk) + self.config.drain;
+        let due = Nanos(bound.0.saturating_mul(OVERDUE_FACTOR)) + OVERDUE_FLOOR;
+        let now = self.state.now;
+        let task = self.task_mut(id);
+        task.last_op = task.last_op.wrapping_add(1).max(1);
+        let seq = SwapSeq(task.last_op);
+        task.op = Some(Op {
+            seq,
+            direction,
+            from,
+            target,
+            cause,
+            beneficiary,
+            started: now,
+            due: now + due,
+            overdue: false,
+            aborting: false,
+        });
+        match direction {
+            Direction::Out => self.state.out = Some(id),
+            Direction::In => self.state.in_ = Some(id),
+        }
+        self.emit(Command::Swap {
+            task: id,
+            op: seq,
+            direction,
+            target,
+        });
+    }
+
+    /// The operation `seq` of `id`, if `swapped` can be true of it.
+    fn reported(&self, id: TaskId, seq: SwapSeq, swapped: Bytes) -> Result<&Op, EventError> {
+        let task = self.attached(id)?;
+        let none = EventError::NoOperation { task: id, op: seq };
+        let op = task.op.as_ref().filter(|op| op.seq == seq).ok_or(none)?;
+        let range = op.from.min(op.target)..=op.from.max(op.target);
+        let left = swapped.saturating_sub(task.usage.swapped);
+        let what = if !range.contains(&swapped) || swapped > task.usage.arena {
+            "swapped, which its operation cannot have reached"
+        } else if swapped.round_down(self.config.chunk) != swapped {
+            "swapped, not a multiple of the chunk size"
+        } else if left > task.usage.resident {
+            "swapped, more than was resident"
+        } else {
+            return Ok(op);
+        };
+        Err(EventError::Impossible {
+            task: id,
+            what,
+            bytes: swapped,
+        })
+    }
+
+    fn move_to(&mut self, id: TaskId, swapped: Bytes) {
+        let usage = &mut self.task_mut(id).usage;
+        usage.resident = (usage.resident + usage.swapped).saturating_sub(swapped);
+        usage.swapped = swapped;
+    }
+
+    pub(super) fn swap_progress(
+        &mut self,
+        id: TaskId,
+        seq: SwapSeq,
+        swapped: Bytes,
+    ) -> Result<(), EventError> {
+        self.reported(id, seq, swapped)?;
+        self.move_to(id, swapped);
+        Ok(())
+    }
+
+    pub(super) fn swap_ended(
+        &mut self,
+        id: TaskId,
+        seq: SwapSeq,
+        swapped: Bytes,
+        outcome: SwapOutcome,
+    ) -> Result<(), EventError> {
+        let op = self.reported(id, seq, swapped)?.clone();
+        self.close_span();
+        self.move_to(id, swapped);
+        if !op.overdue {
+            match op.direction {
+                Direction::Out => self.state.out = None,
+                Direction::In => self.state.in_ = None,
+            }
+        }
+        let now = self.state.now;
+        let task = self.task_mut(id);
+        task.op = None;
+        if task.usage.swapped <= task.plan.unwrap_or_default() {
+            task.carried = Bytes::ZERO;
+        }
+        let asked_to_stop = op.aborting && outcome == SwapOutcome::Aborted;
+        if op.direction == Direction::Out && outcome != SwapOutcome::Done && !asked_to_stop {
+            task.spared_until = now + SPARED;
+        }
+        let (asked, resident) = (task.asked, task.usage.resident);
+        // Out: what has left is free. In: what was reserved and not filled is free again.
+        let freed = match op.direction {
+            Direction::Out => swapped.saturating_sub(op.from),
+            Direction::In => swapped.saturating_sub(op.target),
+        };
+        let budget = asked.saturating_sub(freed).max(resident);
+        if budget < asked {
+            self.set_budget(id, budget, None);
+        }
+        if outcome == SwapOutcome::Undrainable {
+            let detail = format!("its gate could not be drained for swap operation {}", seq.0);
+            self.violation(id, ViolationKind::Undrainable, detail);
+            self.leave_plan(id);
+        }
+        if op.direction == Direction::In && swapped > op.target {
+            self.fell_short(id, outcome, asked_to_stop);
+        }
+        self.update_volume(id);
+        Ok(())
+    }
+
+    /// A swap-in ended before its target.
+    fn fell_short(&mut self, id: TaskId, outcome: SwapOutcome, asked_to_stop: bool) {
+        match self.task(id).job.as_ref().map(|job| job.place) {
+            Some(Place::Region) => self.swap_in_failed(id, outcome),
+            // Stopping as asked is no failure; anything else would only fail again at once.
+            Some(Place::BestEffort) if !asked_to_stop => self.put_aside(id, SPARED),
+            _ => {}
+        }
+    }
+}

@@ -1,0 +1,5 @@
+//! Rooms together: scenes with cooperative agents, and sequences of events from hostile ones.
+
+mod hostile;
+mod scenes;
+mod shell;

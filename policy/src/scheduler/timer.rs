@@ -1,0 +1,140 @@
+//! Bounds that pass without an event: WCETs, swap operations, quanta, wants.
+
+use alloc::format;
+
+use super::state::Session;
+use super::wants::PATIENCE;
+use super::{Overrun, Scheduler, ViolationKind};
+use crate::scheduler::job::Place;
+use crate::task::TaskId;
+use crate::units::{Nanos, Time};
+
+impl Scheduler {
+    /// Does what is due by now.
+    pub(super) fn check_bounds(&mut self) {
+        for place in 0..self.state.running.len() {
+            let id = self.state.running[place];
+            if self.wcet_passes(id).is_some_and(|at| at < self.state.now) {
+                self.overran(id);
+            }
+        }
+        for id in [self.state.out, self.state.in_].into_iter().flatten() {
+            let op = self.task(id).op.as_ref();
+            if op.is_some_and(|op| op.due <= self.state.now) {
+                self.overdue(id);
+            }
+        }
+        if self.quantum_passes().is_some_and(|at| at <= self.state.now) {
+            self.revoke_best_effort();
+        }
+    }
+
+    /// When the realtime job of `id` that runs has had its C + ε; not once that was said.
+    fn wcet_passes(&self, id: TaskId) -> Option<Time> {
+        let task = self.task(id);
+        let job = task.job.as_ref()?;
+        job.deadline.filter(|_| !job.overrun)?;
+        let bound = self.config.platform().execution(&task.timing()?);
+        Some(job.granted? + bound)
+    }
+
+    fn overran(&mut self, id: TaskId) {
+        let policy = self.config.overrun;
+        let task = self.task_mut(id);
+        let wcet = task.timing().map_or(Nanos::ZERO, |timing| timing.wcet);
+        let Some(job) = &mut task.job else {
+            return;
+        };
+        job.overrun = true;
+        let seq = job.seq.0;
+        let what = match policy {
+            Overrun::Continue => "it goes on, and no guarantee holds for this busy period",
+            Overrun::Demote => {
+                job.deadline = None;
+                "its task is best-effort now, which costs the others one drain"
+            }
+        };
+        let detail = format!("job {seq} ran past its WCET of {wcet}: {what}");
+        self.violation(id, ViolationKind::Overrun, detail);
+        if policy == Overrun::Demote {
+            self.leave_plan(id);
+        }
+    }
+
+    /// An operation is not acknowledged in time: its engine is used by others again, the task
+    /// keeps its memory and is left alone until its agent answers.
+    fn overdue(&mut self, id: TaskId) {
+        let now = self.state.now;
+        let Some(op) = &mut self.task_mut(id).op else {
+            return;
+        };
+        op.overdue = true;
+        let (seq, since) = (op.seq.0, now - op.started);
+        for engine in [&mut self.state.out, &mut self.state.in_] {
+            if *engine == Some(id) {
+                *engine = None;
+            }
+        }
+        let detail = format!("swap operation {seq} is not acknowledged after {since}");
+        self.violation(id, ViolationKind::SwapOverdue, detail);
+        if self
+            .task(id)
+            .job
+            .as_ref()
+            .is_some_and(|job| job.place == Place::Region)
+        {
+            self.put_aside(id, super::region::ASIDE);
+        }
+    }
+
+    /// When the best-effort jobs that run must give way to others that wait.
+    fn quantum_passes(&self) -> Option<Time> {
+        let state = &self.state;
+        if state.best_effort.is_empty() && state.wants.is_empty() {
+            return None;
+        }
+        let others = |id: &TaskId| state.wants.iter().any(|waiting| waiting != id);
+        state
+            .running
+            .iter()
+            .filter(|id| !state.best_effort.is_empty() || others(id))
+            .filter_map(|id| {
+                let job = self.task(*id).job.as_ref()?;
+                let best_effort = job.deadline.is_none() && !job.revoked;
+                Some(job.granted.filter(|_| best_effort)? + self.config.best_effort_quantum)
+            })
+            .min()
+    }
+
+    pub(super) fn next_timeout(&self) -> Option<Time> {
+        let state = &self.state;
+        let released = state.later.first().map(|(at, _)| *at);
+        let overruns = state
+            .running
+            .iter()
+            .filter_map(|id| Some(self.wcet_passes(*id)? + Nanos(1)));
+        let engines = [state.out, state.in_];
+        let ops = engines
+            .iter()
+            .flatten()
+            .filter_map(|id| Some(self.task(*id).op.as_ref()?.due));
+        let patience = state
+            .wants
+            .iter()
+            .filter_map(|id| Some(self.task(*id).want?.since + PATIENCE));
+        let spared = state
+            .tasks
+            .values()
+            .filter(|task| task.session == Session::Attached && task.spared_until > state.now)
+            .map(|task| task.spared_until);
+        released
+            .into_iter()
+            .chain(overruns)
+            .chain(ops)
+            .chain(patience)
+            .chain(spared)
+            .chain(self.quantum_passes())
+            .chain(state.retry)
+            .min()
+    }
+}

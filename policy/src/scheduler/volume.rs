@@ -1,0 +1,81 @@
+//! Backing stores follow the plan, or the arena where there is none.
+
+use super::{Command, EventError, Phase, Scheduler, Session};
+use crate::task::TaskId;
+use crate::units::Bytes;
+
+impl Scheduler {
+    /// Asks for another backing store where it should have another size. One question at a time:
+    /// the answer brings the next.
+    pub(super) fn update_volume(&mut self, id: TaskId) {
+        let task = self.task(id);
+        if task.session != Session::Attached || task.backing_asked.is_some() {
+            return;
+        }
+        let planned = task.plan.max(task.next).unwrap_or(Bytes::ZERO);
+        let mut wanted = match task.phase {
+            Phase::Ready => planned.max(task.carried),
+            Phase::Loading | Phase::BestEffort => planned.max(self.arena_step(id)),
+        };
+        let kept = task
+            .op
+            .as_ref()
+            .map_or(Bytes::ZERO, |op| op.from.max(op.target));
+        wanted = wanted.max(task.usage.swapped).max(kept);
+        if let Some(most) = task.backing_most
+            && wanted > task.backing
+        {
+            wanted = wanted.min(most.max(task.backing));
+        }
+        self.ask_volume(id, wanted);
+    }
+
+    /// Asks for a backing store of `bytes`, unless it is that or an answer is outstanding.
+    pub(super) fn ask_volume(&mut self, id: TaskId, bytes: Bytes) {
+        let task = self.task_mut(id);
+        if task.backing_asked.is_none() && task.backing != bytes {
+            task.backing_asked = Some(bytes);
+            self.emit(Command::SetVolume { task: id, bytes });
+        }
+    }
+
+    /// A quarter more than the arena, so that pinning does not happen chunk by chunk; kept while
+    /// it is enough and less than four times too large.
+    fn arena_step(&self, id: TaskId) -> Bytes {
+        let task = self.task(id);
+        let arena = task.usage.arena.round_up(self.config.chunk);
+        if task.backing >= arena && task.backing.0 / 4 <= arena.0 {
+            return task.backing;
+        }
+        (arena + Bytes(arena.0 / 4)).round_up(self.config.chunk)
+    }
+
+    pub(super) fn backing(&mut self, id: TaskId, bytes: Bytes) -> Result<(), EventError> {
+        let task = self.attached(id)?;
+        let used = task
+            .op
+            .as_ref()
+            .map_or(Bytes::ZERO, |op| op.from.max(op.target));
+        if bytes < used.max(task.usage.swapped) {
+            return Err(EventError::Impossible {
+                task: id,
+                what: "of backing store, less than is in use",
+                bytes,
+            });
+        }
+        let task = self.task_mut(id);
+        task.backing = bytes;
+        let refused = task.backing_asked.take().is_some_and(|asked| bytes < asked);
+        if refused {
+            task.backing_most = Some(bytes);
+        } else if task.backing_most.is_some_and(|most| bytes > most) {
+            task.backing_most = None;
+        }
+        let planned = task.plan.max(task.next).unwrap_or(Bytes::ZERO);
+        if refused && bytes < planned {
+            self.cannot_pin(id);
+        }
+        self.update_volume(id);
+        Ok(())
+    }
+}

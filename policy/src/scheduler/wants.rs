@@ -1,0 +1,174 @@
+//! Requests for more budget: every one is answered, with the budget unchanged if refused.
+
+use alloc::collections::VecDeque;
+
+use super::state::{Cause, OpenWant};
+use super::{EventError, Scheduler, WantSeq};
+use crate::task::TaskId;
+use crate::units::{Bytes, Nanos};
+
+/// How long a program waits in an allocation at most before it is told that there is no memory.
+pub(super) const PATIENCE: Nanos = Nanos(5_000_000_000);
+
+/// What became of a want.
+enum Answer {
+    Yes,
+    No,
+    /// Its backing store is growing first.
+    Pins,
+    /// Memory must become free first.
+    Waits,
+}
+
+impl Scheduler {
+    pub(super) fn want(
+        &mut self,
+        id: TaskId,
+        seq: WantSeq,
+        bytes: Bytes,
+    ) -> Result<(), EventError> {
+        let since = self.state.now;
+        let task = self.attached(id)?;
+        match task.want {
+            Some(open) if open.seq == seq => {
+                return Err(EventError::WantOpen {
+                    task: id,
+                    want: seq,
+                });
+            }
+            // An agent has one question: a new one withdraws the old.
+            Some(_) => {}
+            None => self.state.wants.push_back(id),
+        }
+        self.task_mut(id).want = Some(OpenWant {
+            seq,
+            bytes,
+            since,
+            pinning: false,
+        });
+        Ok(())
+    }
+
+    /// Answers what can be answered, first come first. True if one waits for memory.
+    pub(super) fn serve_wants(&mut self) -> bool {
+        let mut waiting = VecDeque::new();
+        let mut waits = false;
+        while let Some(id) = self.state.wants.pop_front() {
+            let Some(want) = self.task(id).want else {
+                continue;
+            };
+            let answer = self.answer(id, want, waits);
+            match answer {
+                Answer::Yes | Answer::No => {
+                    let asked = self.task(id).asked;
+                    let bytes = match answer {
+                        Answer::Yes => asked.max(want.bytes),
+                        _ => asked,
+                    };
+                    self.task_mut(id).want = None;
+                    self.set_budget(id, bytes, Some(want.seq));
+                }
+                Answer::Pins => waiting.push_back(id),
+                Answer::Waits => {
+                    waits = true;
+                    waiting.push_back(id);
+                }
+            }
+        }
+        self.state.wants = waiting;
+        waits
+    }
+
+    fn answer(&mut self, id: TaskId, want: OpenWant, others_wait: bool) -> Answer {
+        let task = self.task(id);
+        let Some(extra) = want.bytes.0.checked_sub(task.asked.0).map(Bytes) else {
+            return Answer::Yes;
+        };
+        if extra == Bytes::ZERO {
+            return Answer::Yes;
+        }
+        let state = &self.state;
+        if want.bytes > state.capacity || want.since + PATIENCE <= state.now {
+            return Answer::No;
+        }
+        if !self.keeps_promise(id, want.bytes, None) {
+            return self.pin_for(id, want);
+        }
+        if others_wait || self.head_lacks_memory() {
+            return Answer::Waits;
+        }
+        if extra <= state.free() {
+            return Answer::Yes;
+        }
+        // What runs as the only realtime job delays nobody but itself.
+        let alone = state.queue.is_empty()
+            && state.region.is_none()
+            && state.running.iter().all(|running| *running == id);
+        if state.realtime_active() && !alone {
+            return Answer::Waits;
+        }
+        if self.evict(extra, Cause::BestEffort, Some(id)) {
+            return Answer::Waits;
+        }
+        // What another best-effort job holds can leave when it has left the GPU.
+        let others_run = self.state.running.iter().any(|running| *running != id);
+        if others_run {
+            Answer::Waits
+        } else {
+            Answer::No
+        }
+    }
+
+    /// Whether realtime can have what its plan needs with `id` at a budget of `bytes`, and with a
+    /// backing store of `backing` if that is said.
+    fn keeps_promise(&self, id: TaskId, bytes: Bytes, backing: Option<Bytes>) -> bool {
+        let state = &self.state;
+        let task = self.task(id);
+        let planned = state.planned(Some(id), bytes + task.usage.swapped, false);
+        if planned == Bytes::ZERO {
+            return true;
+        }
+        let now = state.unmovable(Some(id), bytes, false);
+        let fixed = match backing {
+            None => now,
+            Some(backing) => {
+                let mut grown = task.clone();
+                grown.backing = backing;
+                grown.backing_asked = None;
+                now.saturating_sub(task.unmovable(bytes)) + grown.unmovable(bytes)
+            }
+        };
+        planned + fixed <= state.capacity
+    }
+
+    /// Grows the backing store if that would make the want harmless: what can leave again takes
+    /// nothing from realtime.
+    fn pin_for(&mut self, id: TaskId, want: OpenWant) -> Answer {
+        let task = self.task(id);
+        if task.plan.is_some() {
+            return Answer::No;
+        }
+        if task.backing_asked.is_some() {
+            return Answer::Pins;
+        }
+        let backing = (want.bytes + task.usage.swapped).round_up(self.config.chunk);
+        if want.pinning || !self.keeps_promise(id, want.bytes, Some(backing)) {
+            return Answer::No;
+        }
+        if let Some(want) = &mut self.task_mut(id).want {
+            want.pinning = true;
+        }
+        self.ask_volume(id, backing);
+        Answer::Pins
+    }
+
+    /// Whether the job that is served waits for memory: then none is given away.
+    fn head_lacks_memory(&self) -> bool {
+        let head = self.state.queue.first().map(|(_, id)| *id);
+        let served = self.state.region.or(head);
+        served.is_some_and(|id| {
+            let task = self.task(id);
+            task.short(self.config.chunk) > Bytes::ZERO
+        })
+    }
+}
