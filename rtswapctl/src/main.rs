@@ -1,2 +1,35 @@
-//! To be written.
-fn main() {}
+//! The command line of rtswap.
+//!
+//! Exit codes: 0 ok, 1 no (not schedulable, not found), 2 bad input, 3 no daemon, 4 denied. `run`
+//! becomes the program and ends as that does.
+
+mod cli;
+mod daemon;
+mod duration;
+mod failure;
+mod run;
+mod status;
+mod table;
+mod tasks;
+
+use std::process::ExitCode;
+
+use clap::Parser;
+
+use cli::{Cli, Command};
+
+fn main() -> ExitCode {
+    let cli = Cli::parse();
+    let done = match cli.command {
+        Command::Run(options) => run::run(&cli.runtime_dir, &options),
+        Command::Status(options) => status::status(&cli.runtime_dir, &options),
+        Command::Tasks(options) => tasks::tasks(&cli.runtime_dir, &options),
+    };
+    match done {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(failure) => {
+            eprintln!("rtswapctl: {failure}");
+            failure.exit_code()
+        }
+    }
+}

@@ -1,0 +1,103 @@
+//! What may be typed.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::{Args, Parser, Subcommand, ValueEnum};
+use rtswap_dbus::Size;
+
+use crate::duration;
+
+/// Run more models than the GPU has memory for, and still meet every deadline.
+#[derive(Debug, Parser)]
+#[command(name = "rtswapctl", version)]
+pub(crate) struct Cli {
+    /// The daemon's runtime folder
+    #[arg(
+        long,
+        global = true,
+        env = "RTSWAP_RUNTIME_DIR",
+        default_value = "/run/rtswap"
+    )]
+    pub(crate) runtime_dir: PathBuf,
+
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Register a task and become its program, with the agent preloaded
+    Run(RunOptions),
+    /// Show the GPUs and what every task does on them
+    Status(StatusOptions),
+    /// List the registered tasks and what they declared
+    Tasks(TasksOptions),
+}
+
+/// What a task declares, and its program.
+#[derive(Debug, Args)]
+pub(crate) struct RunOptions {
+    /// The task's name [default: the program's file name]
+    #[arg(long)]
+    pub(crate) name: Option<String>,
+    /// T, the least time between two releases, such as 33ms
+    #[arg(long, value_parser = duration::parse)]
+    pub(crate) period: Option<Duration>,
+    /// D, relative to the release [default: the period]
+    #[arg(long, value_parser = duration::parse)]
+    pub(crate) deadline: Option<Duration>,
+    /// C, the longest time from grant to completion
+    #[arg(long, value_parser = duration::parse)]
+    pub(crate) wcet: Option<Duration>,
+    /// m, all GPU memory of the task, its context included, such as 6.2GiB
+    #[arg(long, value_parser = size)]
+    pub(crate) footprint: Option<Size>,
+    /// The part of the footprint that may be swapped
+    #[arg(long, value_parser = size)]
+    pub(crate) swappable: Option<Size>,
+    /// Index or UUID of the GPU that it lives on
+    #[arg(long)]
+    pub(crate) gpu: Option<String>,
+    /// The class [default: realtime with a period, best-effort without]
+    #[arg(long)]
+    pub(crate) class: Option<Class>,
+    /// The agent's library [default: beside rtswapctl, else the system's]
+    #[arg(long, env = "RTSWAP_AGENT", value_name = "FILE")]
+    pub(crate) agent: Option<PathBuf>,
+    /// The program and its arguments
+    #[arg(last = true, required = true, value_name = "CMD")]
+    pub(crate) program: Vec<OsString>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Class {
+    Realtime,
+    BestEffort,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct StatusOptions {
+    /// Print JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+    /// Print again every second until interrupted
+    #[arg(long)]
+    pub(crate) watch: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct TasksOptions {
+    /// Print JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// The daemon reads sizes with units, so that every client means the same by them.
+#[expect(clippy::unnecessary_wraps, reason = "clap's parsers return results")]
+fn size(text: &str) -> Result<Size, std::convert::Infallible> {
+    Ok(text
+        .parse()
+        .map_or_else(|_| Size::Text(text.to_owned()), Size::Bytes))
+}

@@ -1,0 +1,24 @@
+//! One conversation with the daemon.
+
+use std::path::Path;
+
+use rtswap_dbus::objects::{self, Objects};
+use tokio::runtime::Builder;
+
+use crate::failure::Failure;
+
+/// Runs `future` to its end on this thread.
+pub(crate) fn converse<T>(future: impl Future<Output = Result<T, Failure>>) -> Result<T, Failure> {
+    Builder::new_current_thread()
+        .enable_all()
+        .build()?
+        .block_on(future)
+}
+
+/// Everything that the daemon serves now.
+pub(crate) fn objects(runtime_dir: &Path) -> Result<Objects, Failure> {
+    converse(async {
+        let connection = rtswap_dbus::connect(runtime_dir).await?;
+        Ok(objects::list(&connection).await?)
+    })
+}

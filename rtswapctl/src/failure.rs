@@ -1,0 +1,50 @@
+//! How a command fails, and the exit code that says so.
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use rtswap_dbus::connect::ConnectError;
+
+/// Why a command did not do what was asked.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum Failure {
+    #[error("a realtime task needs {}; profile the program, or leave out --period to run it best-effort", .0.join(", "))]
+    Missing(Vec<&'static str>),
+    #[error("{0:?} cannot name a task (1 to 63 of A-Z a-z 0-9 . _ -); give one with --name")]
+    Name(String),
+    #[error("there is no agent at {}; install rtswap, or name its library with --agent", .0.display())]
+    NoAgent(PathBuf),
+    #[error("the path of the agent, {}, holds a space or a colon, which LD_PRELOAD cannot name; move it", .0.display())]
+    AgentPath(PathBuf),
+    #[error("cannot start {program}: {source}")]
+    Start {
+        program: String,
+        source: std::io::Error,
+    },
+    #[error(transparent)]
+    Connect(#[from] ConnectError),
+    #[error(transparent)]
+    Refused(#[from] rtswap_dbus::Error),
+    #[error("{0}")]
+    System(#[from] std::io::Error),
+}
+
+impl Failure {
+    /// 1 no, 2 bad input, 3 no daemon, 4 denied; 127 and 126 as a shell for a program that is not
+    /// there or cannot run.
+    pub(crate) fn exit_code(&self) -> ExitCode {
+        use rtswap_dbus::Error;
+        ExitCode::from(match self {
+            Self::Missing(_)
+            | Self::Name(_)
+            | Self::NoAgent(_)
+            | Self::AgentPath(_)
+            | Self::Refused(Error::InvalidArgument(_)) => 2,
+            Self::Start { source, .. } if source.kind() == std::io::ErrorKind::NotFound => 127,
+            Self::Start { .. } => 126,
+            Self::Connect(_) | Self::Refused(Error::Bus(_) | Error::AgentLost(_)) => 3,
+            Self::Refused(Error::AccessDenied(_)) => 4,
+            Self::Refused(_) | Self::System(_) => 1,
+        })
+    }
+}

@@ -1,0 +1,81 @@
+//! Plain text tables: numbers to the right, words to the left, two spaces between.
+
+/// Lays out `rows` under `heads`; columns whose index is in `left` are words.
+pub(crate) fn table(heads: &[&str], left: &[usize], rows: &[Vec<String>]) -> String {
+    let width = |column: usize| {
+        let cells = rows.iter().map(|row| row[column].chars().count());
+        cells
+            .chain([heads[column].chars().count()])
+            .max()
+            .unwrap_or(0)
+    };
+    let widths: Vec<usize> = (0..heads.len()).map(width).collect();
+    let line = |cells: &[String]| {
+        let mut text = String::new();
+        for (column, cell) in cells.iter().enumerate() {
+            let width = widths[column];
+            let gap = if column == 0 { "" } else { "  " };
+            let padded = if left.contains(&column) {
+                format!("{gap}{cell:<width$}")
+            } else {
+                format!("{gap}{cell:>width$}")
+            };
+            text.push_str(&padded);
+        }
+        text.trim_end().to_owned() + "\n"
+    };
+    let heads: Vec<String> = heads.iter().map(|&head| head.to_owned()).collect();
+    std::iter::once(line(&heads))
+        .chain(rows.iter().map(|row| line(row)))
+        .collect()
+}
+
+/// Bytes with the unit that a person would choose.
+pub(crate) fn bytes(bytes: u64) -> String {
+    const MIB: f64 = 1_048_576.0;
+    let mib = bytes as f64 / MIB;
+    match bytes {
+        0 => "0".to_owned(),
+        _ if mib < 1.0 => format!("{:.0} KiB", bytes as f64 / 1024.0),
+        _ if mib < 1024.0 => format!("{mib:.0} MiB"),
+        _ => format!("{:.1} GiB", mib / 1024.0),
+    }
+}
+
+/// Microseconds as ms; a dash for none.
+pub(crate) fn ms(usec: u64) -> String {
+    match usec {
+        0 => "-".to_owned(),
+        1..10_000 => format!("{:.1} ms", usec as f64 / 1e3),
+        _ => format!("{:.0} ms", usec as f64 / 1e3),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn columns_line_up() {
+        let rows = [
+            vec!["a".into(), "1".into()],
+            vec!["long".into(), "20".into()],
+        ];
+        assert_eq!(
+            table(&["NAME", "JOBS"], &[0], &rows),
+            "NAME  JOBS\na        1\nlong    20\n"
+        );
+    }
+
+    #[test]
+    fn units_suit_the_size() {
+        assert_eq!(bytes(0), "0");
+        assert_eq!(bytes(512 << 10), "512 KiB");
+        assert_eq!(bytes(96 << 20), "96 MiB");
+        assert_eq!(bytes(6_657_199_308), "6.2 GiB");
+        assert_eq!(
+            (ms(0), ms(1_500), ms(33_400)),
+            ("-".into(), "1.5 ms".into(), "33 ms".into())
+        );
+    }
+}

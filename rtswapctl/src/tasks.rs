@@ -1,0 +1,139 @@
+//! `rtswapctl tasks`: what is registered, as it was declared.
+
+use std::path::Path;
+
+use rtswap_dbus::objects::Objects;
+use serde::Serialize;
+
+use crate::cli::TasksOptions;
+use crate::daemon;
+use crate::failure::Failure;
+use crate::table::{bytes, ms, table};
+
+/// The JSON of `tasks`, version 1.
+#[derive(Debug, Serialize)]
+struct Tasks {
+    version: u32,
+    tasks: Vec<Task>,
+}
+
+#[derive(Debug, Serialize)]
+struct Task {
+    path: String,
+    name: String,
+    class: String,
+    gpu: String,
+    uid: u32,
+    period_us: u64,
+    deadline_us: u64,
+    wcet_us: u64,
+    footprint_bytes: u64,
+    swappable_bytes: u64,
+    swap_volume_bytes: u64,
+}
+
+/// Prints it.
+pub(crate) fn tasks(runtime_dir: &Path, options: &TasksOptions) -> Result<(), Failure> {
+    let tasks = Tasks::new(&daemon::objects(runtime_dir)?);
+    if options.json {
+        println!("{}", serde_json::to_string(&tasks).expect("plain data"));
+    } else {
+        print!("{}", tasks.text());
+    }
+    Ok(())
+}
+
+impl Tasks {
+    fn new(objects: &Objects) -> Self {
+        let tasks = objects.tasks.iter().map(|(path, task)| Task {
+            path: path.to_string(),
+            name: task.name.clone(),
+            class: task.class.clone(),
+            gpu: task.gpu.clone(),
+            uid: task.user_id,
+            period_us: task.period_usec,
+            deadline_us: task.deadline_usec,
+            wcet_us: task.wcet_usec,
+            footprint_bytes: task.footprint_bytes,
+            swappable_bytes: task.swappable_bytes,
+            swap_volume_bytes: task.swap_volume_bytes,
+        });
+        Self {
+            version: 1,
+            tasks: tasks.collect(),
+        }
+    }
+
+    fn text(&self) -> String {
+        if self.tasks.is_empty() {
+            return "no tasks\n".to_owned();
+        }
+        let heads = [
+            "TASK",
+            "CLASS",
+            "UID",
+            "PERIOD",
+            "DEADLINE",
+            "WCET",
+            "FOOTPRINT",
+            "SWAPPABLE",
+            "VOLUME",
+            "GPU",
+        ];
+        let rows = self.tasks.iter().map(|task| {
+            vec![
+                task.name.clone(),
+                task.class.clone(),
+                task.uid.to_string(),
+                ms(task.period_us),
+                ms(task.deadline_us),
+                ms(task.wcet_us),
+                bytes(task.footprint_bytes),
+                bytes(task.swappable_bytes),
+                bytes(task.swap_volume_bytes),
+                task.gpu.clone(),
+            ]
+        });
+        table(&heads, &[0, 1, 9], &rows.collect::<Vec<_>>())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use rtswap_dbus::TaskProperties;
+
+    use super::*;
+
+    #[test]
+    fn declarations_are_listed() {
+        let task = TaskProperties {
+            name: "yolo".into(),
+            class: "realtime".into(),
+            period_usec: 33_000,
+            footprint_bytes: 6 << 30,
+            ..TaskProperties::default()
+        };
+        let objects = Objects {
+            gpus: vec![],
+            tasks: vec![(rtswap_dbus::task_path(1), task)],
+        };
+        let tasks = Tasks::new(&objects);
+        assert!(
+            tasks
+                .text()
+                .lines()
+                .nth(1)
+                .unwrap()
+                .starts_with("yolo  realtime    0   33 ms")
+        );
+        assert_eq!(
+            serde_json::to_value(&tasks).unwrap()["tasks"][0]["period_us"],
+            33_000
+        );
+        let nothing = Tasks {
+            version: 1,
+            tasks: vec![],
+        };
+        assert_eq!(nothing.text(), "no tasks\n");
+    }
+}
