@@ -38,8 +38,8 @@ pub(crate) fn wait_roughly_until(deadline_ns: u64) {
 
 fn sleep_until(at_ns: u64) {
     let at = Timespec {
-        tv_sec: (at_ns / 1_000_000_000) as i64,
-        tv_nsec: (at_ns % 1_000_000_000) as i64,
+        tv_sec: (at_ns / 1_000_000_000).cast_signed(),
+        tv_nsec: (at_ns % 1_000_000_000).cast_signed(),
     };
     // Interrupted by a signal: the caller looks at the clock again.
     let _ = clock_nanosleep_absolute(SleepClock::Monotonic, &at);

@@ -50,7 +50,7 @@ fn remap_and_copy(file: &File, index: usize, host: &mut [u8]) -> io::Result<()> 
             libc::PROT_READ | libc::PROT_WRITE,
             libc::MAP_SHARED | libc::MAP_POPULATE,
             file.as_raw_fd(),
-            (index * CHUNK) as libc::off_t,
+            (index * CHUNK).cast_signed() as libc::off_t,
         );
         if chunk == libc::MAP_FAILED {
             return Err(io::Error::last_os_error());

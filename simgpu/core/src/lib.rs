@@ -5,6 +5,11 @@
 //! what one process sees of it through the CUDA driver interface is
 //! [`driver`]. Tests and benchmarks look in from outside through [`Observer`].
 
+#![allow(
+    clippy::cast_ptr_alignment,
+    reason = "the layout aligns what lies in the shared file, and device addresses are checked"
+)]
+
 pub mod config;
 pub mod driver;
 pub mod machine;

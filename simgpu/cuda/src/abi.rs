@@ -67,12 +67,12 @@ impl<T> Out<T> {
 pub(crate) struct In<T>(*const T);
 
 impl<T: Copy> In<T> {
-    pub(crate) fn get(&self) -> Result<T> {
+    pub(crate) fn get(self) -> Result<T> {
         self.at(0)
     }
 
     /// The value at an index below the number that the program gave.
-    pub(crate) fn at(&self, index: usize) -> Result<T> {
+    pub(crate) fn at(self, index: usize) -> Result<T> {
         if self.0.is_null() {
             return Err(Error::InvalidValue);
         }
@@ -81,22 +81,22 @@ impl<T: Copy> In<T> {
     }
 
     /// The place that the value at an index names.
-    pub(crate) fn out_at<U>(&self, index: usize) -> Result<Out<U>>
+    pub(crate) fn out_at<U>(self, index: usize) -> Result<Out<U>>
     where
         T: Into<*mut U>,
     {
         self.at(index).map(|place| Out(place.into()))
     }
 
-    pub(crate) fn is_null(&self) -> bool {
+    pub(crate) fn is_null(self) -> bool {
         self.0.is_null()
     }
 
-    pub(crate) fn cast<U>(&self) -> In<U> {
+    pub(crate) fn cast<U>(self) -> In<U> {
         In(self.0.cast())
     }
 
-    pub(crate) fn add_bytes(&self, bytes: usize) -> Self {
+    pub(crate) fn add_bytes(self, bytes: usize) -> Self {
         Self(self.0.wrapping_byte_add(bytes))
     }
 }

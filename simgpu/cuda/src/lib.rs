@@ -4,6 +4,7 @@
 //! results put back ([`abi`]), one file for each area ([`api`]).
 
 #![allow(non_snake_case, reason = "the names are the driver's")]
+#![allow(clippy::cast_possible_wrap, reason = "ordinals and the like are small")]
 
 mod abi;
 #[macro_use]

@@ -15,12 +15,13 @@ pub const MAX_GRID: [u32; 3] = [i32::MAX as u32, 65_535, 65_535];
 const FIRST_BUS: i32 = 1;
 
 /// The attribute with this number in cuda.h; none beyond the last known one.
+#[allow(clippy::match_same_arms, reason = "a table, in the order of cuda.h")]
 pub fn attribute(gpu: &GpuConfig, ordinal: i32, number: i32) -> Option<i32> {
     let bandwidth = gpu.compute_gib_per_s * f64::from(1 << 30);
     Some(match number {
-        1 => MAX_BLOCK_THREADS as i32,
-        2..=4 => MAX_BLOCK[number as usize - 2] as i32,
-        5..=7 => MAX_GRID[number as usize - 5] as i32,
+        1 => MAX_BLOCK_THREADS.cast_signed(),
+        2..=4 => MAX_BLOCK[number as usize - 2].cast_signed(),
+        5..=7 => MAX_GRID[number as usize - 5].cast_signed(),
         // Shared memory per block; constant memory; warp; pitch; registers.
         8 => 49_152,
         9 => 65_536,

@@ -238,7 +238,7 @@ impl Context {
         let streams = lock(&self.streams);
         let legacy = std::ptr::eq(stream, &raw const *self.legacy);
         let others = streams.iter().filter(|other| legacy && other.is_blocking());
-        Ok(stream.pending().is_none() && others.filter_map(|s| s.pending()).next().is_none())
+        Ok(stream.pending().is_none() && others.filter_map(|other| other.pending()).count() == 0)
     }
 
     /// cuMemAlloc.

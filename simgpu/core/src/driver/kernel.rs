@@ -3,6 +3,7 @@
 //! None depends on grid or block dimensions.
 
 use std::ffi::CStr;
+use std::ptr;
 
 use super::space::{Access, Segment};
 use super::work::Executor;
@@ -259,7 +260,7 @@ vectorised! {
     }
 }
 
-#[inline(always)]
+#[inline]
 fn mix(mut x: u32) -> u32 {
     x ^= x >> 16;
     x = x.wrapping_mul(0x7feb_352d);
@@ -277,10 +278,7 @@ fn layer(act: &[Segment], width: usize, weights: &[Segment]) {
     let mut at = 0;
     for run in runs(act) {
         // SAFETY: the runs of `act` have `width` words together.
-        unsafe {
-            run.start
-                .copy_to_nonoverlapping(acc[at..].as_mut_ptr(), run.len)
-        };
+        unsafe { ptr::copy_nonoverlapping(run.start, acc[at..].as_mut_ptr(), run.len) };
         at += run.len;
     }
     let mut column = 0;
@@ -296,10 +294,7 @@ fn layer(act: &[Segment], width: usize, weights: &[Segment]) {
     let mut at = 0;
     for run in runs(act) {
         // SAFETY: as above, in the other direction.
-        unsafe {
-            run.start
-                .copy_from_nonoverlapping(acc[at..].as_ptr(), run.len)
-        };
+        unsafe { ptr::copy_nonoverlapping(acc[at..].as_ptr(), run.start, run.len) };
         at += run.len;
     }
 }

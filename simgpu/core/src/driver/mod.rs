@@ -168,14 +168,12 @@ impl Driver {
     pub fn retain_primary(&self, ordinal: i32) -> Result<Arc<Context>> {
         self.gpu(ordinal)?;
         let mut primary = lock(&self.primaries[ordinal as usize]);
-        let context = match &primary.context {
-            Some(context) => context.clone(),
-            None => {
-                let context = Context::new(&self.process, ordinal as usize, primary.flags)?;
-                self.contexts.insert(&context);
-                primary.context = Some(context.clone());
-                context
-            }
+        let context = if let Some(context) = &primary.context {
+            context.clone()
+        } else {
+            let context = self.create_context(ordinal, primary.flags)?;
+            primary.context = Some(context.clone());
+            context
         };
         primary.retained += 1;
         Ok(context)

@@ -109,13 +109,12 @@ impl Space {
         let wanted = (hint != 0 && hint.is_multiple_of(align))
             .then(|| reserve_at(hint, size))
             .flatten();
-        let (address, room) = match wanted {
-            Some(room) => (hint, room),
-            None => {
-                let room_size = size.checked_add(align).ok_or(Error::OutOfMemory)?;
-                let room = reserve_at(0, room_size).ok_or(Error::OutOfMemory)?;
-                ((room.0 as u64).next_multiple_of(align), room)
-            }
+        let (address, room) = if let Some(room) = wanted {
+            (hint, room)
+        } else {
+            let room_size = size.checked_add(align).ok_or(Error::OutOfMemory)?;
+            let room = reserve_at(0, room_size).ok_or(Error::OutOfMemory)?;
+            ((room.0 as u64).next_multiple_of(align), room)
         };
         let pages = vec![Page::default(); (size / GRANULE) as usize];
         self.regions.insert(

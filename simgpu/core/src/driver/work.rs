@@ -95,7 +95,7 @@ impl Executor {
         let ends = job.after.iter().map(|fence| fence.wait());
         let ready_ns = ends.fold(job.submitted_ns, u64::max);
         let outcome = match job.work {
-            Work::HostCall(call) => self.call_host(call, ready_ns),
+            Work::HostCall(call) => Ok(self.call_host(call, ready_ns)),
             Work::Marker => Ok(ready_ns),
             _ if self.check().is_err() => Ok(ready_ns),
             Work::Copy { dst, src, len } => self.copy(&dst, &src, len, ready_ns),
@@ -117,7 +117,7 @@ impl Executor {
         job.done.signal(end_ns);
     }
 
-    fn call_host(&self, call: HostCall, ready_ns: u64) -> Result<u64> {
+    fn call_host(&self, call: HostCall, ready_ns: u64) -> u64 {
         match call {
             HostCall::Function(function, data) => {
                 if self.check().is_ok() {
@@ -132,7 +132,7 @@ impl Executor {
                 unsafe { function(stream, code, ptr::with_exposed_provenance_mut(data)) };
             }
         }
-        Ok(now_ns().max(ready_ns))
+        now_ns().max(ready_ns)
     }
 
     /// Copies granule by granule: an engine goes round among those who want it.

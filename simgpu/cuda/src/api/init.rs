@@ -1,6 +1,6 @@
 //! Initialisation, version, errors.
 
-use std::ffi::{c_char, c_int, c_uint};
+use std::ffi::{CStr, c_char, c_int, c_uint};
 
 use simgpu_core::{Error, driver};
 
@@ -25,7 +25,7 @@ api! {
         let known = Error::from_code(code).map(Error::name);
         let success = (code == 0).then_some(c"CUDA_SUCCESS");
         let text = known.or(success);
-        name.set(text.map_or(std::ptr::null(), |text| text.as_ptr()))?;
+        name.set(text.map_or(std::ptr::null(), CStr::as_ptr))?;
         text.map(drop).ok_or(Error::InvalidValue)
     }
 
@@ -33,7 +33,7 @@ api! {
         let known = Error::from_code(code).map(Error::text);
         let success = (code == 0).then_some(c"no error");
         let text = known.or(success);
-        message.set(text.map_or(std::ptr::null(), |text| text.as_ptr()))?;
+        message.set(text.map_or(std::ptr::null(), CStr::as_ptr))?;
         text.map(drop).ok_or(Error::InvalidValue)
     }
 }

@@ -26,7 +26,7 @@ api! {
         extra: In<usize>,
     ) |default| {
         let grid = [grid_x, grid_y, grid_z];
-        launch(handle, grid, [block_x, block_y, block_z], on, default, &params, &extra)
+        launch(handle, grid, [block_x, block_y, block_z], on, default, params, extra)
     }
 
     11060 fn cuLaunchKernelEx | cuLaunchKernelEx_ptsz(
@@ -36,7 +36,7 @@ api! {
         extra: In<usize>,
     ) |default| {
         let LaunchConfig { grid, block, stream, .. } = config.get()?;
-        launch(handle, grid, block, stream, default, &params, &extra)
+        launch(handle, grid, block, stream, default, params, extra)
     }
 
     6050 fn cuOccupancyMaxActiveBlocksPerMultiprocessor(
@@ -87,8 +87,8 @@ fn launch(
     block: [c_uint; 3],
     on: usize,
     default: DefaultStream,
-    params: &In<In<u8>>,
-    extra: &In<usize>,
+    params: In<In<u8>>,
+    extra: In<usize>,
 ) -> Result<()> {
     let kernel = function(handle)?.kernel;
     let (context, stream) = stream(on, default)?;
@@ -109,7 +109,7 @@ fn launch(
 }
 
 /// The arguments, from an array of pointers or from one packed buffer.
-fn arguments(kernel: Kernel, params: &In<In<u8>>, extra: &In<usize>) -> Result<Vec<u64>> {
+fn arguments(kernel: Kernel, params: In<In<u8>>, extra: In<usize>) -> Result<Vec<u64>> {
     let read = |at: In<u8>, size: usize| match size {
         4 => at.cast::<u32>().get().map(u64::from),
         _ => at.cast::<u64>().get(),
@@ -136,7 +136,7 @@ fn arguments(kernel: Kernel, params: &In<In<u8>>, extra: &In<usize>) -> Result<V
 }
 
 /// The packed buffer and its size, from the list of `extra`.
-fn packed(extra: &In<usize>) -> Result<(In<u8>, usize)> {
+fn packed(extra: In<usize>) -> Result<(In<u8>, usize)> {
     let (mut buffer, mut len) = (None, None);
     // Two pairs and an end are all that a list can hold.
     for pair in 0..2 {

@@ -161,17 +161,14 @@ fn pointer_attribute(data: &Out<c_void>, attribute: c_uint, address: u64) -> Res
         // Context, memory type, device pointer, host pointer.
         1 => data.cast().set(info.context),
         2 => data.cast().set(if is_device { DEVICE } else { HOST }),
-        3 => data.cast().set(address),
         4 if is_device => Err(Error::InvalidValue),
-        4 => data.cast().set(address),
-        // Synchronous copies, unique id, managed, device ordinal.
-        6 => data.cast().set(0_u8),
-        7 => data.cast().set(info.start),
-        8 => data.cast().set(0_u8),
+        3 | 4 => data.cast().set(address),
+        // Synchronous copies, managed, legacy IPC: no.
+        6 | 8 | 10 => data.cast().set(0_u8),
+        // An id that is unique while the memory lives; start of the range.
+        7 | 11 => data.cast().set(info.start),
         9 => data.cast().set(info.gpu as c_int),
-        // Legacy IPC, range start and size, mapped, handle types, access.
-        10 => data.cast().set(0_u8),
-        11 => data.cast().set(info.start),
+        // Size of the range, mapped, handle types, access.
         12 => data.cast().set(info.size as usize),
         13 => data.cast().set(1_u8),
         14 => data.cast().set(0_u64),

@@ -38,7 +38,7 @@ api! {
         flags: c_ulonglong,
     ) {
         handle.check()?;
-        let device = device_of(&prop)?;
+        let device = device_of(prop)?;
         if flags != 0 {
             return Err(Error::InvalidValue);
         }
@@ -93,7 +93,7 @@ api! {
         prop: In<AllocationProp>,
         option: c_uint,
     ) {
-        driver()?.gpu(device_of(&prop)?)?;
+        driver()?.gpu(device_of(prop)?)?;
         // Minimum and recommended.
         if option > 1 {
             return Err(Error::InvalidValue);
@@ -118,7 +118,7 @@ api! {
     }
 }
 
-fn device_of(prop: &In<AllocationProp>) -> Result<c_int> {
+fn device_of(prop: In<AllocationProp>) -> Result<c_int> {
     let prop = prop.get()?;
     if prop.kind != PINNED {
         return Err(Error::InvalidValue);
