@@ -12,7 +12,7 @@ use super::physical::{Physical, Purpose};
 use super::process::Process;
 use super::stream::Stream;
 use super::work::{Executor, HostCall, Job, Side, Work};
-use super::{Access, Driver, HostKind, lock};
+use super::{Access, Driver, HostKind, host, lock};
 use crate::clock::{Lasting, now_ns};
 use crate::config::GRANULE;
 use crate::{Error, Result};
@@ -364,19 +364,22 @@ impl Context {
     /// cuMemHostAlloc.
     pub fn alloc_host(self: &Arc<Self>, len: usize, flags: u32) -> Result<usize> {
         self.check()?;
-        self.executor
-            .process
+        let start = host::allocate(len)?;
+        let process = &self.executor.process;
+        process
             .host_mut()
-            .alloc(len, flags, self.handle())
+            .insert(HostKind::Allocated, start, len, flags, self.handle())?;
+        Ok(start)
     }
 
     /// cuMemHostRegister.
     pub fn register_host(self: &Arc<Self>, start: usize, len: usize, flags: u32) -> Result<()> {
         self.check()?;
-        self.executor
-            .process
+        host::fault_in(start, len)?;
+        let process = &self.executor.process;
+        process
             .host_mut()
-            .register(start, len, flags, self.handle())
+            .insert(HostKind::Registered, start, len, flags, self.handle())
     }
 }
 

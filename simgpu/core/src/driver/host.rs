@@ -32,71 +32,68 @@ pub(crate) struct HostTable {
     ranges: BTreeMap<usize, HostRange>,
 }
 
-impl HostTable {
-    /// Allocates pinned memory, every page in place.
-    pub(crate) fn alloc(&mut self, len: usize, flags: u32, context: usize) -> Result<usize> {
-        if len == 0 {
-            return Err(Error::InvalidValue);
-        }
-        // SAFETY: a new mapping at a place of the kernel's choice.
-        let start = unsafe {
-            libc::mmap(
-                ptr::null_mut(),
-                len,
-                libc::PROT_READ | libc::PROT_WRITE,
-                libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_POPULATE,
-                -1,
-                0,
-            )
-        };
-        if start == libc::MAP_FAILED {
-            return Err(Error::OutOfMemory);
-        }
-        let start = start.expose_provenance();
-        let kind = HostKind::Allocated;
-        self.ranges.insert(
-            start,
-            HostRange {
-                start,
-                len,
-                flags,
-                context,
-                kind,
-            },
-        );
-        Ok(start)
+/// New host memory with every page in place. Takes its time: no lock may be held.
+pub(crate) fn allocate(len: usize) -> Result<usize> {
+    if len == 0 {
+        return Err(Error::InvalidValue);
     }
+    // SAFETY: a new mapping at a place of the kernel's choice.
+    let start = unsafe {
+        libc::mmap(
+            ptr::null_mut(),
+            len,
+            libc::PROT_READ | libc::PROT_WRITE,
+            libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_POPULATE,
+            -1,
+            0,
+        )
+    };
+    if start == libc::MAP_FAILED {
+        Err(Error::OutOfMemory)
+    } else {
+        Ok(start.expose_provenance())
+    }
+}
 
-    /// Pins memory of the program's.
-    pub(crate) fn register(
+/// Puts every page of a program's memory in place. Takes its time: no lock may
+/// be held.
+pub(crate) fn fault_in(start: usize, len: usize) -> Result<()> {
+    let end = start.checked_add(len).filter(|_| start != 0 && len != 0);
+    let end = end.ok_or(Error::InvalidValue)?;
+    let page = rustix::param::page_size();
+    let (from, to) = (start & !(page - 1), end.next_multiple_of(page));
+    // SAFETY: only asks for the pages to be there; memory that is not the
+    // program's or not writable is refused or left alone.
+    let faulted = unsafe {
+        libc::madvise(
+            ptr::with_exposed_provenance_mut(from),
+            to - from,
+            libc::MADV_POPULATE_WRITE,
+        )
+    };
+    // Anything but unmapped memory (read-only, an old kernel) can be copied from.
+    let missing = faulted != 0 && io::Error::last_os_error().raw_os_error() == Some(libc::ENOMEM);
+    if missing {
+        Err(Error::InvalidValue)
+    } else {
+        Ok(())
+    }
+}
+
+impl HostTable {
+    /// Notes memory that is in place and overlaps no other that is pinned.
+    pub(crate) fn insert(
         &mut self,
+        kind: HostKind,
         start: usize,
         len: usize,
         flags: u32,
         context: usize,
     ) -> Result<()> {
-        let end = start.checked_add(len).filter(|_| start != 0 && len != 0);
-        let end = end.ok_or(Error::InvalidValue)?;
-        let last = self.ranges.range(..end).next_back();
+        let last = self.ranges.range(..start + len).next_back();
         if last.is_some_and(|(_, range)| range.start + range.len > start) {
             return Err(Error::HostMemoryAlreadyRegistered);
         }
-        let page = rustix::param::page_size();
-        let (from, to) = (start & !(page - 1), end.next_multiple_of(page));
-        // SAFETY: only asks for the pages to be there; memory that is not the
-        // program's or not writable is refused or left alone.
-        let faulted = unsafe {
-            libc::madvise(
-                ptr::with_exposed_provenance_mut(from),
-                to - from,
-                libc::MADV_POPULATE_WRITE,
-            )
-        };
-        // Anything but unmapped memory (read-only, an old kernel) can be copied from.
-        if faulted != 0 && io::Error::last_os_error().raw_os_error() == Some(libc::ENOMEM) {
-            return Err(Error::InvalidValue);
-        }
-        let kind = HostKind::Registered;
         self.ranges.insert(
             start,
             HostRange {
@@ -110,7 +107,7 @@ impl HostTable {
         Ok(())
     }
 
-    /// Undoes [`HostTable::alloc`] or [`HostTable::register`] by exact start.
+    /// Undoes [`HostTable::insert`] by exact start; what was allocated is unmapped.
     pub(crate) fn remove(&mut self, start: usize, kind: HostKind) -> Result<()> {
         let found = self.ranges.get(&start).filter(|range| range.kind == kind);
         let range = *found.ok_or(match kind {
@@ -119,7 +116,7 @@ impl HostTable {
         })?;
         self.ranges.remove(&start);
         if kind == HostKind::Allocated {
-            // SAFETY: mapped by `alloc`; the program says that it is done with it.
+            // SAFETY: mapped by `allocate`; the program says that it is done with it.
             unsafe { libc::munmap(ptr::with_exposed_provenance_mut(start), range.len) };
         }
         Ok(())
@@ -144,37 +141,28 @@ mod tests {
 
     #[test]
     fn overlapping_registration_is_refused() {
-        let bytes = vec![0_u8; 10_000];
-        let start = bytes.as_ptr().expose_provenance();
         let mut host = HostTable::default();
-        host.register(start, 5000, 0, 0).unwrap();
+        let mut register = |start, len| host.insert(HostKind::Registered, start, len, 0, 0);
+        register(0x1000, 5000).unwrap();
+        let refused = Err(Error::HostMemoryAlreadyRegistered);
+        assert_eq!(register(0x1000 + 4999, 2), refused);
+        assert_eq!(register(0x1000 - 1, 2), refused);
+        register(0x1000 + 5000, 5000).unwrap();
+        assert!(host.is_pinned(0x1000 + 10, 4990) && !host.is_pinned(0x1000 + 10, 4991));
+        let unknown = host.remove(0x1001, HostKind::Registered);
+        assert_eq!(unknown, Err(Error::HostMemoryNotRegistered));
         assert_eq!(
-            host.register(start + 4999, 2, 0, 0),
-            Err(Error::HostMemoryAlreadyRegistered)
-        );
-        assert_eq!(
-            host.register(start - 1, 2, 0, 0),
-            Err(Error::HostMemoryAlreadyRegistered)
-        );
-        host.register(start + 5000, 5000, 0, 0).unwrap();
-        assert!(host.is_pinned(start + 10, 4990) && !host.is_pinned(start + 10, 4991));
-        assert_eq!(
-            host.remove(start + 1, HostKind::Registered),
-            Err(Error::HostMemoryNotRegistered)
-        );
-        assert_eq!(
-            host.remove(start, HostKind::Allocated),
+            host.remove(0x1000, HostKind::Allocated),
             Err(Error::InvalidValue)
         );
-        host.remove(start, HostKind::Registered).unwrap();
-        assert!(host.range(start).is_none());
+        host.remove(0x1000, HostKind::Registered).unwrap();
+        assert!(host.range(0x1000).is_none());
     }
 
     #[test]
     fn memory_that_is_not_there_cannot_be_registered() {
-        assert_eq!(
-            HostTable::default().register(4096, 4096, 0, 0),
-            Err(Error::InvalidValue)
-        );
+        for (start, len) in [(4096, 4096), (0, 10), (4096, 0), (usize::MAX, 2)] {
+            assert_eq!(fault_in(start, len), Err(Error::InvalidValue));
+        }
     }
 }

@@ -1,8 +1,8 @@
 //! What one process sees of the machine through the CUDA driver interface.
 //!
 //! [`Driver`] is the process's attachment with its tables of handles;
-//! [`Context`]s own streams and allocations; [`space`] is the address space,
-//! [`work`] what streams carry out. The C functions over it are another crate.
+//! [`Context`]s own streams and allocations; `space` is the address space,
+//! `work` what streams carry out. The C functions over it are another crate.
 
 pub mod attributes;
 mod context;

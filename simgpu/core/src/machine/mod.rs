@@ -1,7 +1,7 @@
 //! The simulated machine: one shared file that every process maps.
 //!
-//! It holds the configuration, who is attached ([`slots`]), who owns which
-//! granule of device memory ([`granules`]), the engines ([`engine`]), counters
+//! It holds the configuration, who is attached (`slots`), who owns which
+//! granule of device memory (`granules`), the engines (`engine`), counters
 //! and the device memory itself. Nothing in it is a lock: a process can be
 //! killed between any two instructions and others go on.
 
