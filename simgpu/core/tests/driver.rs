@@ -326,11 +326,10 @@ fn apply(
     let at = |page: u64| base + page * GRANULE;
     match *step {
         Step::Create { handle, pages } => {
-            if !model.handles.contains_key(&handle) {
+            model.handles.entry(handle).or_insert_with(|| {
                 let known = driver.create_physical(0, pages * GRANULE).unwrap();
-                let memory = Memory::new(vec![None; pages as usize].into());
-                model.handles.insert(handle, (known, memory));
-            }
+                (known, Memory::new(vec![None; pages as usize].into()))
+            });
         }
         Step::Release { handle } => {
             if let Some((known, _)) = model.handles.remove(&handle) {
@@ -359,9 +358,7 @@ fn apply(
             let fits = next == page + pages;
             prop_assert_eq!(driver.unmap(at(page), pages * GRANULE).is_ok(), fits);
             if fits {
-                whole
-                    .iter()
-                    .for_each(|first| drop(model.mapped.remove(first)));
+                model.mapped.retain(|first, _| !whole.contains(first));
                 (page..next).for_each(|p| model.allowed[p as usize] = false);
             }
         }
