@@ -28,7 +28,13 @@ pub struct MachineOptions {
 
 impl Default for MachineOptions {
     fn default() -> Self {
-        Self { gpus: 1, memory_mib: 64, link_gib_per_s: 1.0, chunk_mib: 2, daemon_toml: String::new() }
+        Self {
+            gpus: 1,
+            memory_mib: 64,
+            link_gib_per_s: 1.0,
+            chunk_mib: 2,
+            daemon_toml: String::new(),
+        }
     }
 }
 
@@ -47,7 +53,11 @@ impl Machine {
     pub fn new(options: MachineOptions) -> Result<Self> {
         let binaries = binaries()?;
         let folder = tempfile::Builder::new().prefix("rtswap-e2e-").tempdir()?;
-        let machine = Self { folder, options, binaries };
+        let machine = Self {
+            folder,
+            options,
+            binaries,
+        };
         fs::create_dir(machine.simgpu_dir())?;
         fs::create_dir(machine.runtime_dir())?;
         fs::create_dir(machine.driver_dir())?;
@@ -112,7 +122,11 @@ impl Machine {
     /// `rtswapctl run OPTIONS -- PROGRAM`, to which the program's arguments are still to be added.
     pub fn run(&self, options: &[&str], program: impl AsRef<Path>) -> Command {
         let mut command = self.command(self.binary("rtswapctl"));
-        command.arg("run").args(options).arg("--").arg(program.as_ref());
+        command
+            .arg("run")
+            .args(options)
+            .arg("--")
+            .arg(program.as_ref());
         command
     }
 
@@ -125,7 +139,10 @@ impl Machine {
     pub fn daemon(&self) -> Result<Daemon> {
         fs::write(self.path("rtswapd.toml"), self.daemon_toml()?)?;
         let mut command = self.command(self.binary("rtswapd"));
-        command.arg("--config").arg(self.path("rtswapd.toml")).env("RTSWAP_LOG", "debug");
+        command
+            .arg("--config")
+            .arg(self.path("rtswapd.toml"))
+            .env("RTSWAP_LOG", "debug");
         let mut daemon = Program::start(command)?;
         let bound = Duration::from_secs(10);
         let served = wait_until("the daemon serves", bound, || {
@@ -147,7 +164,9 @@ impl Machine {
     pub fn rtswapctl(&self, arguments: &[&str]) -> Result<serde_json::Value> {
         let mut command = self.command(self.binary("rtswapctl"));
         command.args(arguments);
-        Program::start(command)?.finish(Duration::from_secs(10))?.json()
+        Program::start(command)?
+            .finish(Duration::from_secs(10))?
+            .json()
     }
 
     /// The task of that name in `status`, if there is one.
@@ -158,7 +177,12 @@ impl Machine {
     }
 
     fn simgpu_toml(&self) -> String {
-        let MachineOptions { gpus, memory_mib, link_gib_per_s, .. } = &self.options;
+        let MachineOptions {
+            gpus,
+            memory_mib,
+            link_gib_per_s,
+            ..
+        } = &self.options;
         format!(
             "version = 1\ngpus = {gpus}\nmemory = \"{memory_mib}MiB\"\nd2h_gib_per_s = {link_gib_per_s:?}\n\
              h2d_gib_per_s = {link_gib_per_s:?}\ncompute_gib_per_s = 16.0\ncontext_bytes = \"2MiB\"\n"
@@ -168,12 +192,17 @@ impl Machine {
     fn daemon_toml(&self) -> Result<String> {
         let mut toml = format!("version = 1\n{}\n", self.options.daemon_toml);
         for uuid in self.uuids()? {
-            let MachineOptions { memory_mib, chunk_mib, link_gib_per_s, .. } = &self.options;
+            let MachineOptions {
+                memory_mib,
+                chunk_mib,
+                link_gib_per_s,
+                ..
+            } = &self.options;
             // The margin of 1.3 is what a calibration would add for the host's own time.
             let speed = link_gib_per_s / 1.3;
             write!(
                 toml,
-                "[[gpu]]\nuuid = \"{uuid}\"\nmemory = \"{memory_mib}MiB\"\nreserve = 0\nchunk = \"{chunk_mib}MiB\"\n\
+                "[[gpu]]\nuuid = \"{uuid}\"\nmemory = \"{memory_mib}MiB\"\nreserve = \"8MiB\"\nchunk = \"{chunk_mib}MiB\"\n\
                  [gpu.swap_cost.out]\nbase_us = 500.0\nper_chunk_us = 500.0\ngib_per_s = {speed:?}\n\
                  [gpu.swap_cost.in]\nbase_us = 500.0\nper_chunk_us = 500.0\ngib_per_s = {speed:?}\n"
             )?;
@@ -187,11 +216,23 @@ impl Machine {
         command.arg("--info");
         let info = Program::start(command)?.finish(Duration::from_secs(20))?;
         let text = info.stdout.trim();
-        ensure!(info.status.success(), "dnn --info: {}{}", info.stdout, info.stderr);
+        ensure!(
+            info.status.success(),
+            "dnn --info: {}{}",
+            info.stdout,
+            info.stderr
+        );
         let info: serde_json::Value = serde_json::from_str(text)?;
-        let gpus = info["gpus"].as_array().context("dnn --info lists no gpus")?;
+        let gpus = info["gpus"]
+            .as_array()
+            .context("dnn --info lists no gpus")?;
         gpus.iter()
-            .map(|gpu| Ok(gpu["uuid"].as_str().context("a gpu without a uuid")?.to_owned()))
+            .map(|gpu| {
+                Ok(gpu["uuid"]
+                    .as_str()
+                    .context("a gpu without a uuid")?
+                    .to_owned())
+            })
             .collect()
     }
 }
@@ -199,8 +240,17 @@ impl Machine {
 /// The folder with this build's programs and libraries: where the tests' own binary was built.
 fn binaries() -> Result<PathBuf> {
     let test = std::env::current_exe()?;
-    let folder = test.ancestors().nth(2).context("the test binary is not in target/*/deps")?;
-    for name in ["rtswapd", "rtswapctl", "dnn", "librtswap_cuda.so", "libsimgpu_cuda.so"] {
+    let folder = test
+        .ancestors()
+        .nth(2)
+        .context("the test binary is not in target/*/deps")?;
+    for name in [
+        "rtswapd",
+        "rtswapctl",
+        "dnn",
+        "librtswap_cuda.so",
+        "libsimgpu_cuda.so",
+    ] {
         ensure!(
             folder.join(name).exists(),
             "{} is missing: run `cargo build --workspace` first, or the tests by `cargo xtask test`",

@@ -31,7 +31,13 @@ pub struct Finished {
 impl Finished {
     /// The last line of its output as JSON, where it ended well.
     pub fn json(&self) -> Result<serde_json::Value> {
-        ensure!(self.status.success(), "ended with {}: {}{}", self.status, self.stdout, self.stderr);
+        ensure!(
+            self.status.success(),
+            "ended with {}: {}{}",
+            self.status,
+            self.stdout,
+            self.stderr
+        );
         let line = self.stdout.lines().rfind(|line| line.starts_with('{'));
         let line = line.with_context(|| format!("no JSON in: {}{}", self.stdout, self.stderr))?;
         Ok(serde_json::from_str(line)?)
@@ -41,11 +47,21 @@ impl Finished {
 impl Program {
     /// Starts it with its three standard streams at hand.
     pub fn start(mut command: Command) -> Result<Self> {
-        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
-        let mut child = command.spawn().with_context(|| format!("cannot start {command:?}"))?;
+        command
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped());
+        let mut child = command
+            .spawn()
+            .with_context(|| format!("cannot start {command:?}"))?;
         let (stdout, out) = collect(child.stdout.take().expect("piped"));
         let (stderr, err) = collect(child.stderr.take().expect("piped"));
-        Ok(Self { child, stdout, stderr, readers: vec![out, err] })
+        Ok(Self {
+            child,
+            stdout,
+            stderr,
+            readers: vec![out, err],
+        })
     }
 
     /// Its process id.
@@ -109,7 +125,11 @@ impl Program {
             match self.child.try_wait()? {
                 Some(status) => break status,
                 None if Instant::now() > until => {
-                    bail!("still running after {bound:?}: {}{}", self.stdout(), self.stderr())
+                    bail!(
+                        "still running after {bound:?}: {}{}",
+                        self.stdout(),
+                        self.stderr()
+                    )
                 }
                 None => thread::sleep(Duration::from_millis(5)),
             }
@@ -117,7 +137,11 @@ impl Program {
         for reader in self.readers.drain(..) {
             reader.join().expect("a reader panicked");
         }
-        Ok(Finished { status, stdout: self.stdout(), stderr: self.stderr() })
+        Ok(Finished {
+            status,
+            stdout: self.stdout(),
+            stderr: self.stderr(),
+        })
     }
 }
 
@@ -156,7 +180,9 @@ pub fn wait_until(what: &str, bound: Duration, mut condition: impl FnMut() -> bo
 /// Compiles `probes/NAME.c` into `folder`, linked against the driver library in `driver_folder`, and
 /// returns the program's path.
 pub fn probe(name: &str, folder: &Path, driver_folder: &Path) -> Result<PathBuf> {
-    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("probes").join(format!("{name}.c"));
+    let source = Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("probes")
+        .join(format!("{name}.c"));
     let program = folder.join(name);
     let compiler = std::env::var("CC").unwrap_or_else(|_| "cc".into());
     let output = Command::new(&compiler)
@@ -168,6 +194,10 @@ pub fn probe(name: &str, folder: &Path, driver_folder: &Path) -> Result<PathBuf>
         .args(["-l:libcuda.so.1"])
         .output()
         .with_context(|| format!("cannot run the C compiler {compiler}"))?;
-    ensure!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    ensure!(
+        output.status.success(),
+        "{}",
+        String::from_utf8_lossy(&output.stderr)
+    );
     Ok(program)
 }

@@ -10,7 +10,9 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 use rtswap_wire::hello::{Hello, Reply, ReplyCode};
-use rtswap_wire::page::{ControlPage, DeviceBlock, Direction, PAGE_BYTES, SwapOutcome, SwapRequest};
+use rtswap_wire::page::{
+    ControlPage, DeviceBlock, Direction, PAGE_BYTES, SwapOutcome, SwapRequest,
+};
 use rustix::fs::{MemfdFlags, SealFlags};
 use rustix::mm::{MapFlags, ProtFlags};
 use rustix::net::{
@@ -28,8 +30,9 @@ const COOKIE: u64 = 0x0c00_c1e0_0c00_c1e0;
 /// One session with one agent.
 pub struct Puppet {
     page: NonNull<ControlPage>,
-    _socket: OwnedFd,
-    _eventfd: OwnedFd,
+    // Open as long as the session lives.
+    socket: OwnedFd,
+    eventfd: OwnedFd,
     pid: rustix::process::Pid,
     tid: u32,
     swaps: u32,
@@ -41,16 +44,28 @@ impl Puppet {
         let flags = SocketFlags::CLOEXEC;
         let listener =
             rustix::net::socket_with(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None)?;
-        rustix::net::bind(&listener, &SocketAddrUnix::new(runtime_dir.join("agent.sock"))?)?;
+        rustix::net::bind(
+            &listener,
+            &SocketAddrUnix::new(runtime_dir.join("agent.sock"))?,
+        )?;
         rustix::net::listen(&listener, 4)?;
         Ok(listener)
     }
 
     /// Takes one agent in and gives it one GPU with a budget of all its memory.
     pub fn accept(listener: &OwnedFd, uuid: [u8; 16], chunk: u64, memory: u64) -> Result<Self> {
-        let timeout = rustix::time::Timespec { tv_sec: 20, tv_nsec: 0 };
-        let mut ready = [rustix::event::PollFd::new(listener, rustix::event::PollFlags::IN)];
-        ensure!(rustix::event::poll(&mut ready, Some(&timeout))? == 1, "no agent came");
+        let timeout = rustix::time::Timespec {
+            tv_sec: 20,
+            tv_nsec: 0,
+        };
+        let mut ready = [rustix::event::PollFd::new(
+            listener,
+            rustix::event::PollFlags::IN,
+        )];
+        ensure!(
+            rustix::event::poll(&mut ready, Some(&timeout))? == 1,
+            "no agent came"
+        );
         let socket = rustix::net::accept_with(listener, SocketFlags::CLOEXEC)?;
         let peer = rustix::net::sockopt::socket_peercred(&socket)?;
         let mut packet = [0; 4096];
@@ -64,15 +79,29 @@ impl Puppet {
         )?;
         let hello = Hello::parse(&packet[..received.bytes])?;
 
-        let memfd = rustix::fs::memfd_create("puppet", MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING)?;
+        let memfd =
+            rustix::fs::memfd_create("puppet", MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING)?;
         rustix::fs::ftruncate(&memfd, PAGE_BYTES as u64)?;
-        rustix::fs::fcntl_add_seals(&memfd, SealFlags::SHRINK | SealFlags::GROW | SealFlags::SEAL)?;
+        rustix::fs::fcntl_add_seals(
+            &memfd,
+            SealFlags::SHRINK | SealFlags::GROW | SealFlags::SEAL,
+        )?;
         let page = map(&memfd)?;
         let eventfd = rustix::event::eventfd(0, rustix::event::EventfdFlags::CLOEXEC)?;
-        let puppet = Self { page, _socket: socket, _eventfd: eventfd, pid: peer.pid, tid: hello.tid, swaps: 0 };
+        let puppet = Self {
+            page,
+            socket,
+            eventfd,
+            pid: peer.pid,
+            tid: hello.tid,
+            swaps: 0,
+        };
         puppet.page().init(1);
         puppet.block().daemon.describe(uuid, chunk, memory);
-        puppet.block().daemon.set_budget(&puppet.block().agent, memory);
+        puppet
+            .block()
+            .daemon
+            .set_budget(&puppet.block().agent, memory);
 
         let mut reply = Reply::refusal(ReplyCode::Welcome, "");
         reply.registration = 1;
@@ -80,12 +109,15 @@ impl Puppet {
         reply.orphan_timeout_ms = 10_000;
         reply.idle_gap_us = 2_000;
         reply.drain_bound_ms = 5_000;
-        let fds = [memfd.as_fd(), puppet._eventfd.as_fd()];
+        let fds = [memfd.as_fd(), puppet.eventfd.as_fd()];
         let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(2))];
         let mut ancillary = SendAncillaryBuffer::new(&mut space);
-        ensure!(ancillary.push(SendAncillaryMessage::ScmRights(&fds)), "no room for two descriptors");
+        ensure!(
+            ancillary.push(SendAncillaryMessage::ScmRights(&fds)),
+            "no room for two descriptors"
+        );
         let slices = [IoSlice::new(reply.as_bytes())];
-        rustix::net::sendmsg(&puppet._socket, &slices, &mut ancillary, SendFlags::NOSIGNAL)?;
+        rustix::net::sendmsg(&puppet.socket, &slices, &mut ancillary, SendFlags::NOSIGNAL)?;
         Ok(puppet)
     }
 
@@ -103,7 +135,11 @@ impl Puppet {
     pub fn wait_for_job(&self) -> Result<u32> {
         let mut job = 0;
         wait_until("the agent asks for a job", BOUND, || {
-            let open = self.block().agent.jobs().filter(|jobs| jobs.requested != jobs.completed);
+            let open = self
+                .block()
+                .agent
+                .jobs()
+                .filter(|jobs| jobs.requested != jobs.completed);
             job = open.map_or(0, |jobs| jobs.requested);
             job != 0
         })?;
@@ -113,7 +149,11 @@ impl Puppet {
     /// Lets a job run.
     pub fn grant(&self, job: u32) -> Result<()> {
         self.block().daemon.grant(job);
-        futex::wake(self.block().daemon.grant_word(), futex::Flags::empty(), i32::MAX as u32)?;
+        futex::wake(
+            self.block().daemon.grant_word(),
+            futex::Flags::empty(),
+            i32::MAX as u32,
+        )?;
         Ok(())
     }
 
@@ -122,7 +162,10 @@ impl Puppet {
         self.block().daemon.revoke(job);
         self.ring(rustix::process::Signal::USR2)?;
         wait_until("the revoked job ends", BOUND, || {
-            self.block().agent.jobs().is_some_and(|jobs| jobs.completed == job || jobs.requested != job)
+            self.block()
+                .agent
+                .jobs()
+                .is_some_and(|jobs| jobs.completed == job || jobs.requested != job)
         })
     }
 
@@ -130,13 +173,19 @@ impl Puppet {
     pub fn set_volume(&self, bytes: u64) -> Result<()> {
         self.block().daemon.set_volume(bytes);
         self.ring(rustix::process::Signal::USR2)?;
-        wait_until("the backing store is pinned", BOUND, || self.block().agent.backing().1 >= bytes)
+        wait_until("the backing store is pinned", BOUND, || {
+            self.block().agent.backing().1 >= bytes
+        })
     }
 
     /// Has the agent swap until `target_bytes` are in its backing store.
     pub fn swap(&mut self, direction: Direction, target_bytes: u64) -> Result<()> {
         self.swaps += 1;
-        let request = SwapRequest { seq: self.swaps, direction, target_bytes };
+        let request = SwapRequest {
+            seq: self.swaps,
+            direction,
+            target_bytes,
+        };
         self.block().daemon.request_swap(request, target_bytes);
         self.ring(match direction {
             Direction::Out => rustix::process::Signal::USR1,
@@ -144,33 +193,63 @@ impl Puppet {
         })?;
         let mut outcome = None;
         wait_until("the swap ends", BOUND, || {
-            let report = self.block().agent.swap_report().filter(|report| report.seq == self.swaps);
+            let report = self
+                .block()
+                .agent
+                .swap_report()
+                .filter(|report| report.seq == self.swaps);
             outcome = report.map(|report| report.outcome);
             outcome.is_some()
         })?;
         let swapped = self.block().agent.usage().swapped_bytes;
-        ensure!(outcome == Some(SwapOutcome::Done), "{direction:?} ended {outcome:?}");
-        ensure!(swapped == target_bytes, "{swapped} of {target_bytes} bytes are swapped");
+        ensure!(
+            outcome == Some(SwapOutcome::Done),
+            "{direction:?} ended {outcome:?}"
+        );
+        ensure!(
+            swapped == target_bytes,
+            "{swapped} of {target_bytes} bytes are swapped"
+        );
         Ok(())
     }
 
     /// Rings the doorbell as the daemon does.
     fn ring(&self, signal: rustix::process::Signal) -> Result<()> {
         self.block().daemon.ring();
-        futex::wake(self.block().daemon.bell_word(), futex::Flags::empty(), i32::MAX as u32)?;
+        futex::wake(
+            self.block().daemon.bell_word(),
+            futex::Flags::empty(),
+            i32::MAX as u32,
+        )?;
         // SAFETY: all zeros are a valid siginfo_t.
         let mut info: libc::siginfo_t = unsafe { std::mem::zeroed() };
         info.si_signo = signal.as_raw();
         info.si_code = libc::SI_QUEUE;
         // The kernel's layout of a queued signal: three ints, padding, pid, uid, then the 64-bit value.
         // SAFETY: offset 24 and eight bytes lie within the 128 of a siginfo_t.
-        unsafe { (&raw mut info).cast::<u8>().add(24).cast::<u64>().write(COOKIE) };
+        unsafe {
+            (&raw mut info)
+                .cast::<u8>()
+                .add(24)
+                .cast::<[u8; 8]>()
+                .write(COOKIE.to_ne_bytes());
+        };
         let pid = self.pid.as_raw_nonzero().get();
         // SAFETY: the call reads `info` and touches nothing else of ours.
         let result = unsafe {
-            libc::syscall(libc::SYS_rt_tgsigqueueinfo, pid, self.tid, signal.as_raw(), &raw const info)
+            libc::syscall(
+                libc::SYS_rt_tgsigqueueinfo,
+                pid,
+                self.tid,
+                signal.as_raw(),
+                &raw const info,
+            )
         };
-        ensure!(result == 0, "cannot ring: {}", std::io::Error::last_os_error());
+        ensure!(
+            result == 0,
+            "cannot ring: {}",
+            std::io::Error::last_os_error()
+        );
         Ok(())
     }
 }
@@ -186,7 +265,14 @@ fn map(memfd: &OwnedFd) -> Result<NonNull<ControlPage>> {
     let protection = ProtFlags::READ | ProtFlags::WRITE;
     // SAFETY: a fresh mapping at an address of the kernel's choosing.
     let page = unsafe {
-        rustix::mm::mmap(std::ptr::null_mut(), PAGE_BYTES, protection, MapFlags::SHARED, memfd, 0)?
+        rustix::mm::mmap(
+            std::ptr::null_mut(),
+            PAGE_BYTES,
+            protection,
+            MapFlags::SHARED,
+            memfd,
+            0,
+        )?
     };
     NonNull::new(page.cast()).context("mmap returned null")
 }

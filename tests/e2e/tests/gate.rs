@@ -12,7 +12,10 @@ const CHUNK: u64 = 2 << 20;
 
 #[test]
 fn no_launch_slips_through_a_closing_gate() -> Result<()> {
-    let machine = Machine::new(MachineOptions { link_gib_per_s: 64.0, ..MachineOptions::default() })?;
+    let machine = Machine::new(MachineOptions {
+        link_gib_per_s: 64.0,
+        ..MachineOptions::default()
+    })?;
     let program = probe("gate", &machine.path(""), &machine.driver_dir())?;
     let uuid = parse_uuid(machine.uuids()?.first().context("no GPU")?)?;
     let listener = Puppet::listen(&machine.runtime_dir())?;
@@ -23,14 +26,22 @@ fn no_launch_slips_through_a_closing_gate() -> Result<()> {
 
     // It loads and starts its threads in as many jobs as it likes.
     while !program.stdout().contains("ready") {
-        if let Some(jobs) = puppet.block().agent.jobs().filter(|jobs| jobs.requested != jobs.completed) {
+        if let Some(jobs) = puppet
+            .block()
+            .agent
+            .jobs()
+            .filter(|jobs| jobs.requested != jobs.completed)
+        {
             puppet.grant(jobs.requested)?;
         }
         ensure!(program.is_running(), "{}", program.stderr());
         std::thread::sleep(Duration::from_millis(1));
     }
     let arena = puppet.block().agent.usage().arena_bytes;
-    ensure!(arena >= 3 * CHUNK && arena % CHUNK == 0, "the arena has {arena} bytes");
+    ensure!(
+        arena >= 3 * CHUNK && arena % CHUNK == 0,
+        "the arena has {arena} bytes"
+    );
     puppet.set_volume(arena)?;
 
     for round in 0..CLOSINGS {
@@ -39,25 +50,41 @@ fn no_launch_slips_through_a_closing_gate() -> Result<()> {
         // From closing at once to letting some hundred launches through.
         std::thread::sleep(Duration::from_micros(u64::from(round * 7919 % 400)));
         puppet.revoke(job).with_context(|| program.stderr())?;
-        puppet.swap(Direction::Out, arena).with_context(|| program.stderr())?;
-        puppet.swap(Direction::In, 0).with_context(|| program.stderr())?;
+        puppet
+            .swap(Direction::Out, arena)
+            .with_context(|| program.stderr())?;
+        puppet
+            .swap(Direction::In, 0)
+            .with_context(|| program.stderr())?;
     }
     program.say("x")?;
     // The rest of its launches and the copies that check them are further jobs.
     while program.is_running() {
-        if let Some(jobs) = puppet.block().agent.jobs().filter(|jobs| jobs.requested != jobs.completed) {
+        if let Some(jobs) = puppet
+            .block()
+            .agent
+            .jobs()
+            .filter(|jobs| jobs.requested != jobs.completed)
+        {
             puppet.grant(jobs.requested)?;
         }
         std::thread::sleep(Duration::from_millis(1));
     }
     let report = program.finish(Duration::from_secs(10))?.json()?;
     ensure!(report["wrong_words"] == 0, "{report}");
-    ensure!(report["launches"].as_u64() > Some(u64::from(CLOSINGS)), "{report}");
+    ensure!(
+        report["launches"].as_u64() > Some(u64::from(CLOSINGS)),
+        "{report}"
+    );
     Ok(())
 }
 
 /// `GPU-` and 32 hexadecimal digits with dashes.
 fn parse_uuid(text: &str) -> Result<[u8; 16]> {
-    let digits: String = text.trim_start_matches("GPU-").chars().filter(|c| *c != '-').collect();
+    let digits: String = text
+        .trim_start_matches("GPU-")
+        .chars()
+        .filter(|c| *c != '-')
+        .collect();
     Ok(u128::from_str_radix(&digits, 16)?.to_be_bytes())
 }

@@ -10,11 +10,17 @@ const BOUND: Duration = Duration::from_secs(60);
 
 #[test]
 fn each_gpu_swaps_for_itself() -> Result<()> {
-    let machine = Machine::new(MachineOptions { gpus: 2, link_gib_per_s: 0.5, ..MachineOptions::default() })?;
+    let machine = Machine::new(MachineOptions {
+        gpus: 2,
+        link_gib_per_s: 0.5,
+        ..MachineOptions::default()
+    })?;
     let _daemon = machine.daemon()?;
     let start = |name: &str, gpu: &str, memory: &str| {
         let mut command = machine.run(&["--name", name, "--gpu", gpu], machine.dnn());
-        command.args(["--json", "--name", name, "--gpu", gpu, "--memory", memory, "--layers", "8"]);
+        command.args([
+            "--json", "--name", name, "--gpu", gpu, "--memory", memory, "--layers", "8",
+        ]);
         command.args(["--period", "500ms", "--jobs", "12"]);
         Program::start(command)
     };
@@ -28,7 +34,10 @@ fn each_gpu_swaps_for_itself() -> Result<()> {
     let status = machine.status()?;
     let swapped_out = |name: &str| {
         let tasks = status["tasks"].as_array().cloned().unwrap_or_default();
-        let task = tasks.into_iter().find(|task| task["name"] == name).unwrap_or_default();
+        let task = tasks
+            .into_iter()
+            .find(|task| task["name"] == name)
+            .unwrap_or_default();
         (task["gpu"].as_u64(), task["swap_out_bytes_total"].as_u64())
     };
     let zero = swapped_out("zero-a").1.unwrap_or(0) + swapped_out("zero-b").1.unwrap_or(0);
@@ -38,7 +47,10 @@ fn each_gpu_swaps_for_itself() -> Result<()> {
     }
     for program in programs {
         let report = program.finish(BOUND)?.json()?;
-        ensure!(report["checksum_errors"] == 0 && report["jobs"] == 12, "{report}");
+        ensure!(
+            report["checksum_errors"] == 0 && report["jobs"] == 12,
+            "{report}"
+        );
     }
     Ok(())
 }
