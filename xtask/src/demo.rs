@@ -25,10 +25,9 @@ pub(crate) fn prepare(workspace: &Workspace, options: &[String]) -> Result<Run> 
     let mut build = vec!["build", "--release"];
     build.extend(PACKAGES.iter().flat_map(|package| ["-p", package]));
     workspace.cargo(&build).succeed()?;
-    let simgpu = workspace.link_simgpu("release")?;
+    workspace.link_simgpu("release")?;
     let binaries = workspace.target().join("release");
     Ok(Run::new(binaries.join("rtswap-demo"), workspace.root())
         .args(&["--bin-dir".as_ref(), binaries.as_os_str()])
-        .args(&["--driver-dir".as_ref(), simgpu.as_os_str()])
         .args(options))
 }

@@ -2,7 +2,7 @@
 
 use std::fs;
 use std::os::unix::fs::symlink;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use anyhow::{Context, Result, ensure};
 use cargo_metadata::{Metadata, MetadataCommand};
@@ -43,7 +43,7 @@ impl Workspace {
 
     /// Links the simulated driver of `profile` (`debug` or `release`) into a folder of its own, under
     /// the names by which programs load it, so that no `cargo run` picks it up by accident.
-    pub(crate) fn link_simgpu(&self, profile: &str) -> Result<PathBuf> {
+    pub(crate) fn link_simgpu(&self, profile: &str) -> Result<()> {
         let built = self.target().join(profile).join("libsimgpu_cuda.so");
         ensure!(built.exists(), "{} was not built", built.display());
         let folder = self.target().join(profile).join("simgpu");
@@ -57,6 +57,6 @@ impl Workspace {
             }
             symlink(&built, &link).with_context(|| format!("linking {}", link.display()))?;
         }
-        Ok(folder)
+        Ok(())
     }
 }

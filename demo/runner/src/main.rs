@@ -1,2 +1,148 @@
-//! To be written.
-fn main() {}
+//! What `cargo xtask demo` shows: four tasks that do not fit, on the bare GPU and under rtswap.
+
+mod bare;
+mod bench;
+mod child;
+mod cli;
+mod interrupt;
+mod managed;
+mod report;
+mod stalls;
+mod status;
+mod tasks;
+mod witness;
+
+use std::process::ExitCode;
+
+use anyhow::Result;
+use clap::Parser;
+
+use crate::bare::Bare;
+use crate::bench::Bench;
+use crate::cli::Options;
+use crate::interrupt::Interrupt;
+use crate::managed::Outcome;
+use crate::report::{Report, TaskReport};
+use crate::tasks::Task;
+use crate::witness::Crossed;
+
+fn main() -> ExitCode {
+    let options = Options::parse();
+    match show(&options) {
+        Ok(report) => {
+            if options.json {
+                println!(
+                    "{}",
+                    serde_json::to_string(&report).expect("a report is plain JSON")
+                );
+            } else {
+                println!("{report}");
+            }
+            ExitCode::from(u8::from(report.checksum_errors > 0))
+        }
+        Err(error) => {
+            eprintln!("rtswap-demo: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn show(options: &Options) -> Result<Report> {
+    let interrupt = Interrupt::watch()?;
+    let bench = Bench::new(options)?;
+    bench::check_host(&bench)?;
+    let info = bench.gpu_info("rtswap")?;
+    let model = bench.model(&info);
+    let tasks = model.tasks();
+    let oversubscription = model.oversubscription(&tasks);
+    let longest = tasks
+        .iter()
+        .map(|task| task.period)
+        .max()
+        .unwrap_or_default();
+    // Text goes to standard error, so that standard output holds the report and nothing else.
+    eprintln!(
+        "{}: {} MiB; {} tasks that need {oversubscription:.2} times that\n\n1. On the bare GPU",
+        info.name,
+        info.memory_bytes >> 20,
+        tasks.len()
+    );
+    let bare = bare::run(&bench, &tasks, &interrupt)?;
+    for Bare {
+        name,
+        completed,
+        complaint,
+    } in &bare
+    {
+        let fared = if *completed { "ran" } else { complaint };
+        eprintln!("   {name:<10} {fared}");
+    }
+    eprintln!(
+        "\n2. Under rtswap, about {} s",
+        (longest * options.jobs).as_secs()
+    );
+    let span = longest * options.jobs;
+    let managed = managed::run(&bench, (&model, &info), &tasks, span, &interrupt)?;
+    let crossed = match bench.machine_dir("rtswap") {
+        Some(machine) => {
+            let pids: Vec<u32> = managed.tasks.iter().map(|task| task.pid).collect();
+            Some(witness::crossed(&machine, &pids)?)
+        }
+        None => None,
+    };
+    let reports: Vec<TaskReport> = tasks
+        .iter()
+        .zip(&managed.tasks)
+        .enumerate()
+        .map(|(i, (task, outcome))| {
+            task_report(
+                task,
+                outcome,
+                crossed.as_ref().map(|all| all[i]),
+                bench.link_gib_per_s(),
+            )
+        })
+        .collect();
+    Ok(Report {
+        version: 1,
+        oversubscription,
+        deadline_misses: reports.iter().map(|task| task.deadline_misses).sum(),
+        checksum_errors: reports.iter().map(|task| task.checksum_errors).sum(),
+        tasks: reports,
+        bare_out_of_memory: bare.iter().any(Bare::out_of_memory),
+        host_stalls_ms: managed.stalls,
+        witness: crossed.map(|all| all.into_iter().fold(Crossed::default(), Crossed::plus)),
+        utilization: managed.utilization,
+    })
+}
+
+fn task_report(
+    task: &Task,
+    outcome: &Outcome,
+    crossed: Option<Crossed>,
+    link: Option<(f64, f64)>,
+) -> TaskReport {
+    let Outcome {
+        report, account, ..
+    } = outcome;
+    let own = report.d2h_bytes + report.h2d_bytes;
+    let accounted = || {
+        let account = account.as_ref();
+        account.map_or(0, |task| {
+            task.swap_out_bytes_total + task.swap_in_bytes_total
+        })
+    };
+    TaskReport {
+        name: task.name,
+        jobs: report.jobs,
+        deadline_misses: report.deadline_misses,
+        checksum_errors: report.checksum_errors,
+        response_ms: report.response_ms,
+        swapped_bytes: crossed.map_or_else(accounted, |all| all.total().saturating_sub(own)),
+        period_ms: task.period.as_millis(),
+        link_share: account
+            .as_ref()
+            .zip(link)
+            .and_then(|(task, link)| task.link_share(link)),
+    }
+}
