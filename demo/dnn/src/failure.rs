@@ -23,7 +23,7 @@ pub(crate) enum Failure {
         count: u32,
     },
     /// A driver call failed.
-    #[error("{doing}: {source}")]
+    #[error("{doing}: {}", said(*source))]
     Cuda {
         /// What was being done.
         doing: String,
@@ -39,6 +39,15 @@ impl Failure {
             Self::Input(_) | Self::NoDriver | Self::NoGpu { .. } => 2,
             Self::Cuda { .. } => 3,
         }
+    }
+}
+
+/// The driver's name and text of an error.
+fn said(error: DriverError) -> String {
+    match (error.error_name(), error.error_string()) {
+        (Ok(name), Ok(text)) => format!("{} ({})", name.to_string_lossy(), text.to_string_lossy()),
+        // A code that this driver does not know.
+        _ => format!("CUDA error {}", error.0 as u32),
     }
 }
 

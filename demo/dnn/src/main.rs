@@ -26,7 +26,7 @@ fn main() -> ExitCode {
     let options = Options::parse();
     let end = if options.info { info() } else { run(&options) };
     end.unwrap_or_else(|failure| {
-        eprintln!("dnn {}: {failure}", options.name);
+        eprintln!("{}: {failure}", options.name);
         ExitCode::from(failure.exit_code())
     })
 }

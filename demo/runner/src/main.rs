@@ -74,6 +74,9 @@ fn show(options: &Options) -> Result<Report> {
         complaint,
     } in &bare
     {
+        let complaint = complaint
+            .strip_prefix(&format!("{name}: "))
+            .unwrap_or(complaint);
         let fared = if *completed { "ran" } else { complaint };
         eprintln!("   {name:<10} {fared}");
     }
