@@ -6,7 +6,7 @@ use std::time::Duration;
 use anyhow::{Result, ensure};
 use rtswap_e2e::{Machine, MachineOptions, Program, wait_until};
 
-const BOUND: Duration = Duration::from_secs(60);
+const BOUND: Duration = Duration::from_mins(1);
 
 fn dnn(mut command: std::process::Command, name: &str, jobs: u32) -> Result<Program> {
     command.args([
