@@ -104,7 +104,13 @@ fn deny(workspace: &Workspace) -> Result<()> {
     }
     let program = installed.unwrap_or(own);
     // Without the subcommand's name cargo-deny takes its arguments directly.
-    let check = ["check", "licenses", "bans", "sources"];
+    let check = [
+        "check",
+        "--hide-inclusion-graph",
+        "licenses",
+        "bans",
+        "sources",
+    ];
     Run::new(program, workspace.root()).args(&check).succeed()
 }
 
