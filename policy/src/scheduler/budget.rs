@@ -54,10 +54,7 @@ impl Scheduler {
 
     pub(super) fn usage(&mut self, id: TaskId, usage: Usage) -> Result<(), EventError> {
         let task = self.attached(id)?;
-        let most = task
-            .op
-            .as_ref()
-            .map_or(task.usage.swapped, |op| op.from.max(op.target));
+        let most = task.out();
         self.plausible(id, usage, most, task.backing)?;
         let task = self.task_mut(id);
         task.usage = usage;
@@ -101,7 +98,8 @@ impl Scheduler {
         Ok(())
     }
 
-    fn over_budget(&mut self, id: TaskId, holds: Bytes) {
+    /// A task holds more than its budget: counted, and said.
+    pub(super) fn over_budget(&mut self, id: TaskId, holds: Bytes) {
         let budget = self.task(id).budget;
         self.overtaken_by_truth(id, holds);
         let detail = format!("holds {holds} with a budget of {budget}");

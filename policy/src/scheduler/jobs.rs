@@ -45,24 +45,23 @@ impl Scheduler {
     /// Whether a job asked for now is realtime: its task is ready, or can be from now on.
     ///
     /// A loading task becomes ready once its plan is in effect and it is out by no more than x,
-    /// with its first declared job. A program that declares none gives no sign that it has
-    /// loaded, and counting its loading as jobs would charge others for a run that nobody
-    /// bounded. So it must first show one implicit job that completed within C without growing
-    /// the arena: that job behaved as the declaration says every job does, and the next request
-    /// is the first realtime job.
+    /// with its first declared job. If the memory for that is not there the job runs as
+    /// best-effort, and the task is ready when it has completed: then it is wholly in.
+    ///
+    /// A program that declares no jobs gives no sign that it has loaded, and counting its loading
+    /// as jobs would charge others for a run that nobody bounded. So it must first show one
+    /// implicit job that completed within C without growing the arena: that job behaved as the
+    /// declaration says every job does, and the next request is the first realtime job.
     fn becomes_ready(&mut self, id: TaskId, kind: JobKind) -> bool {
         let task = self.task(id);
-        match task.phase {
-            Phase::Ready => return true,
-            Phase::BestEffort => return false,
-            Phase::Loading => {}
+        if task.phase == Phase::Ready {
+            return true;
         }
-        let Some(volume) = task.plan else {
+        let shown = kind == JobKind::Declared || task.proved;
+        let Some(volume) = task.plan.filter(|_| task.phase == Phase::Loading && shown) else {
             return false;
         };
-        let shown = kind == JobKind::Declared || task.proved;
-        let out = task.usage.swapped;
-        if !shown || task.op.is_some() || out > volume || task.backing < volume {
+        if task.op.is_some() || task.usage.swapped > volume || task.backing < volume {
             return false;
         }
         // Whatever it lacks beyond x must be free, and not awaited by another.
@@ -82,16 +81,19 @@ impl Scheduler {
     }
 
     pub(super) fn job_completed(&mut self, id: TaskId, seq: JobSeq) -> Result<(), EventError> {
-        let task = self.attached(id)?;
-        match &task.job {
-            Some(job) if job.place == Place::Running && job.seq == seq => {}
-            _ => return Err(EventError::JobNotGranted { task: id, job: seq }),
-        }
-        let end = match &task.job {
-            Some(job) if job.revoked => JobEnd::Revoked,
-            _ => JobEnd::Completed,
+        let job = self.attached(id)?.job.as_ref();
+        let job = job.filter(|job| job.place == Place::Running && job.seq == seq);
+        let job = job.ok_or(EventError::JobNotGranted { task: id, job: seq })?;
+        let kind = job.kind;
+        let end = if job.revoked {
+            JobEnd::Revoked
+        } else {
+            JobEnd::Completed
         };
         self.end_job(id, end);
+        if end == JobEnd::Completed {
+            self.becomes_ready(id, kind);
+        }
         Ok(())
     }
 

@@ -151,8 +151,8 @@ impl Scheduler {
             let former = task.plan.unwrap_or_default();
             task.plan = task.next;
             let volume = task.next.unwrap_or_default();
-            if task.usage.swapped > volume {
-                task.carried = task.carried.max(task.usage.swapped);
+            if task.out() > volume {
+                task.carried = task.carried.max(task.out());
             }
             let charge = if afresh {
                 volume

@@ -256,6 +256,13 @@ impl Task {
         self.need(chunk).saturating_sub(self.asked)
     }
 
+    /// The most that is or will be out, as things stand.
+    pub(crate) fn out(&self) -> Bytes {
+        let op = self.op.as_ref();
+        let moving = op.map_or(Bytes::ZERO, |op| op.from.max(op.target));
+        self.usage.swapped.max(moving)
+    }
+
     /// Resident and in the arena.
     pub(crate) fn arena_resident(&self) -> Bytes {
         self.usage.arena.saturating_sub(self.usage.swapped)

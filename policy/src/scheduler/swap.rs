@@ -86,9 +86,15 @@ impl Scheduler {
     }
 
     fn move_to(&mut self, id: TaskId, swapped: Bytes) {
-        let usage = &mut self.task_mut(id).usage;
+        let task = self.task_mut(id);
+        let usage = &mut task.usage;
         usage.resident = (usage.resident + usage.swapped).saturating_sub(swapped);
         usage.swapped = swapped;
+        let resident = usage.resident;
+        if resident > task.budget {
+            // It took what was reserved for the swap-in for something else.
+            self.over_budget(id, resident);
+        }
     }
 
     pub(super) fn swap_progress(

@@ -17,11 +17,7 @@ impl Scheduler {
             Phase::Ready => planned.max(task.carried),
             Phase::Loading | Phase::BestEffort => planned.max(self.arena_step(id)),
         };
-        let kept = task
-            .op
-            .as_ref()
-            .map_or(Bytes::ZERO, |op| op.from.max(op.target));
-        wanted = wanted.max(task.usage.swapped).max(kept);
+        wanted = wanted.max(task.out());
         if let Some(most) = task.backing_most
             && wanted > task.backing
         {
@@ -52,11 +48,7 @@ impl Scheduler {
 
     pub(super) fn backing(&mut self, id: TaskId, bytes: Bytes) -> Result<(), EventError> {
         let task = self.attached(id)?;
-        let used = task
-            .op
-            .as_ref()
-            .map_or(Bytes::ZERO, |op| op.from.max(op.target));
-        if bytes < used.max(task.usage.swapped) {
+        if bytes < task.out() {
             return Err(EventError::Impossible {
                 task: id,
                 what: "of backing store, less than is in use",
