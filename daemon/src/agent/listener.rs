@@ -1,0 +1,145 @@
+//! The agent socket: connections that have not said Hello yet.
+
+use std::collections::BTreeMap;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+
+use rtswap_policy::units::{Nanos, Time};
+use rtswap_wire::hello::{Hello, HelloError, Reply, ReplyCode};
+use rustix::io;
+use rustix::net::{SocketFlags, accept_with};
+use zerocopy::IntoBytes;
+
+use crate::sys::packet;
+use crate::sys::peer::Peer;
+
+/// How long a connection may stay silent.
+const SILENCE: Nanos = Nanos(5_000_000_000);
+
+/// Silent connections of one user at a time, so that no user can shut out the others.
+const SILENT_PER_USER: usize = 32;
+
+/// A connection without a session.
+#[derive(Debug)]
+pub struct Pending {
+    /// Its socket.
+    pub socket: OwnedFd,
+    /// Who it is.
+    pub peer: Peer,
+    until: Time,
+}
+
+/// What came of looking at a pending connection.
+#[derive(Debug)]
+pub enum Spoken {
+    /// Nothing yet.
+    Nothing,
+    /// It is gone, or was refused.
+    Gone,
+    /// A sound Hello.
+    Hello(Box<Hello>, Option<OwnedFd>, Pending),
+}
+
+/// The listening socket and who waits at it.
+#[derive(Debug)]
+pub struct Listener {
+    socket: OwnedFd,
+    pending: BTreeMap<u64, Pending>,
+}
+
+impl Listener {
+    /// On a socket that listens and does not block.
+    pub fn new(socket: OwnedFd) -> Self {
+        Self {
+            socket,
+            pending: BTreeMap::new(),
+        }
+    }
+
+    /// The listening socket.
+    pub fn fd(&self) -> BorrowedFd<'_> {
+        self.socket.as_fd()
+    }
+
+    /// Takes one connection under the number `connection`; none where no more wait.
+    pub fn accept(&mut self, connection: u64, now: Time) -> Option<BorrowedFd<'_>> {
+        loop {
+            let socket =
+                match accept_with(&self.socket, SocketFlags::CLOEXEC | SocketFlags::NONBLOCK) {
+                    Ok(socket) => socket,
+                    Err(io::Errno::AGAIN) => return None,
+                    Err(io::Errno::CONNABORTED | io::Errno::INTR) => continue,
+                    Err(error) => {
+                        tracing::error!(%error, "cannot take an agent's connection");
+                        return None;
+                    }
+                };
+            let Ok(peer) = Peer::of(&socket) else {
+                continue;
+            };
+            let same = |pending: &&Pending| pending.peer.uid == peer.uid;
+            if self.pending.values().filter(same).count() >= SILENT_PER_USER {
+                refuse(
+                    &socket,
+                    ReplyCode::Busy,
+                    "too many connections without a Hello",
+                );
+                continue;
+            }
+            let pending = Pending {
+                socket,
+                peer,
+                until: now + SILENCE,
+            };
+            let entry = self.pending.entry(connection).insert_entry(pending);
+            return Some(entry.into_mut().socket.as_fd());
+        }
+    }
+
+    /// Reads what a pending connection says.
+    pub fn hear(&mut self, connection: u64) -> Spoken {
+        let Some(pending) = self.pending.get(&connection) else {
+            return Spoken::Nothing;
+        };
+        // Longer than any Hello, so that one that is too long is not taken for its beginning.
+        let mut packet = [0; size_of::<Hello>() + 1];
+        let (length, fds) = match packet::receive(&pending.socket, &mut packet) {
+            Err(io::Errno::AGAIN | io::Errno::INTR) => return Spoken::Nothing,
+            Err(_) | Ok((0, _)) => {
+                self.pending.remove(&connection);
+                return Spoken::Gone;
+            }
+            Ok(received) => received,
+        };
+        let Some(pending) = self.pending.remove(&connection) else {
+            return Spoken::Gone;
+        };
+        match Hello::parse(&packet[..length]) {
+            Ok(hello) => Spoken::Hello(Box::new(hello), fds.into_iter().next(), pending),
+            Err(error) => {
+                let code = match error {
+                    HelloError::Version(_) => ReplyCode::Version,
+                    _ => ReplyCode::Malformed,
+                };
+                tracing::warn!(pid = pending.peer.pid, uid = pending.peer.uid, "{error}");
+                refuse(&pending.socket, code, &error.to_string());
+                Spoken::Gone
+            }
+        }
+    }
+
+    /// Closes the connections that stayed silent too long.
+    pub fn expire(&mut self, now: Time) {
+        self.pending.retain(|_, pending| now < pending.until);
+    }
+
+    /// When to [`Self::expire`] next.
+    pub fn next_expiry(&self) -> Option<Time> {
+        self.pending.values().map(|pending| pending.until).min()
+    }
+}
+
+/// Tells why not. The connection ends when its socket is dropped.
+pub fn refuse<F: AsFd>(socket: F, code: ReplyCode, text: &str) {
+    // A peer that is gone or does not read needs no answer.
+    let _ = packet::send(socket, Reply::refusal(code, text).as_bytes(), &[]);
+}

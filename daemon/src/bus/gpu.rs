@@ -1,0 +1,70 @@
+//! `org.rtswap.Gpu1`: what the snapshot says of one GPU.
+
+use rtswap_dbus::GpuProperties;
+use zbus::fdo;
+
+use crate::dispatch::Handle;
+
+/// One GPU's object.
+#[derive(Clone, Debug)]
+pub(super) struct Gpu1 {
+    handle: Handle,
+    index: usize,
+}
+
+impl Gpu1 {
+    /// Of the GPU with this index.
+    pub(super) fn new(handle: Handle, index: usize) -> Self {
+        Self { handle, index }
+    }
+
+    fn get<T>(&self, of: impl Fn(&GpuProperties) -> T) -> fdo::Result<T> {
+        let snapshot = self.handle.snapshot();
+        let gpu = snapshot.gpus.get(self.index);
+        gpu.map(of)
+            .ok_or_else(|| fdo::Error::UnknownObject(format!("no GPU {}", self.index)))
+    }
+}
+
+#[zbus::interface(name = "org.rtswap.Gpu1", introspection_docs = false)]
+impl Gpu1 {
+    #[zbus(property(emits_changed_signal = "const"), name = "Uuid")]
+    fn uuid(&self) -> fdo::Result<String> {
+        self.get(|gpu| gpu.uuid.clone())
+    }
+
+    #[zbus(property(emits_changed_signal = "const"), name = "Index")]
+    fn index(&self) -> fdo::Result<u32> {
+        self.get(|gpu| gpu.index)
+    }
+
+    #[zbus(property(emits_changed_signal = "false"), name = "CapacityBytes")]
+    fn capacity_bytes(&self) -> fdo::Result<u64> {
+        self.get(|gpu| gpu.capacity_bytes)
+    }
+
+    #[zbus(property(emits_changed_signal = "false"), name = "UsedBytes")]
+    fn used_bytes(&self) -> fdo::Result<u64> {
+        self.get(|gpu| gpu.used_bytes)
+    }
+
+    #[zbus(property(emits_changed_signal = "const"), name = "ChunkBytes")]
+    fn chunk_bytes(&self) -> fdo::Result<u64> {
+        self.get(|gpu| gpu.chunk_bytes)
+    }
+
+    #[zbus(property(emits_changed_signal = "false"), name = "RunningTask")]
+    fn running_task(&self) -> fdo::Result<zbus::OwnedObjectPath> {
+        self.get(|gpu| gpu.running_task.clone())
+    }
+
+    #[zbus(property(emits_changed_signal = "false"), name = "Utilization")]
+    fn utilization(&self) -> fdo::Result<f64> {
+        self.get(|gpu| gpu.utilization)
+    }
+
+    #[zbus(property(emits_changed_signal = "false"), name = "BlockingUSec")]
+    fn blocking_usec(&self) -> fdo::Result<u64> {
+        self.get(|gpu| gpu.blocking_usec)
+    }
+}

@@ -1,0 +1,168 @@
+//! The options of `Register`, from whatever D-Bus type a caller found convenient.
+
+use std::collections::HashMap;
+use std::os::fd::OwnedFd;
+
+use rtswap_policy::units::{Bytes, Nanos};
+use zbus::{OwnedVariant, Variant};
+
+use crate::config::parse_size;
+use crate::registry::Declaration;
+use crate::sys::peer::pidfd_id;
+
+/// Reads them all, or says in words which one is wrong.
+pub(super) fn read(
+    name: &str,
+    options: HashMap<String, OwnedVariant>,
+) -> Result<(Declaration, Option<OwnedFd>), String> {
+    let mut declaration = Declaration {
+        name: name.to_owned(),
+        ..Declaration::default()
+    };
+    let mut process = None;
+    for (key, value) in options {
+        let value: &Variant<'_> = &value;
+        match key.as_str() {
+            "period_us" => declaration.period = Some(time(&key, value)?),
+            "deadline_us" => declaration.deadline = Some(time(&key, value)?),
+            "wcet_us" => declaration.wcet = Some(time(&key, value)?),
+            "footprint" => declaration.footprint = Some(size(&key, value)?),
+            "swappable" => declaration.swappable = Some(size(&key, value)?),
+            "gpu" => declaration.gpu = Some(text(&key, value)?),
+            "class" => declaration.class = Some(text(&key, value)?),
+            "pidfd" => process = Some(pidfd(value)?),
+            _ => {
+                return Err(format!(
+                    "option {key:?} is not known; known are period_us, deadline_us, wcet_us, \
+                     footprint, swappable, gpu, class, pidfd"
+                ));
+            }
+        }
+    }
+    Ok((declaration, process))
+}
+
+/// Any of D-Bus's integer types; none where it is negative or no integer.
+fn integer(value: &Variant<'_>) -> Option<u64> {
+    match *value {
+        Variant::U8(number) => Some(number.into()),
+        Variant::U16(number) => Some(number.into()),
+        Variant::U32(number) => Some(number.into()),
+        Variant::U64(number) => Some(number),
+        Variant::I16(number) => number.try_into().ok(),
+        Variant::I32(number) => number.try_into().ok(),
+        Variant::I64(number) => number.try_into().ok(),
+        _ => None,
+    }
+}
+
+fn time(key: &str, value: &Variant<'_>) -> Result<Nanos, String> {
+    /// A day: no GPU job is longer.
+    const MOST_US: u64 = 86_400_000_000;
+    match integer(value) {
+        Some(micros @ 1..=MOST_US) => Ok(Nanos(micros * 1000)),
+        _ => Err(format!(
+            "{key} must be an integer from 1 to {MOST_US} (a day), in microseconds"
+        )),
+    }
+}
+
+fn size(key: &str, value: &Variant<'_>) -> Result<Bytes, String> {
+    let read = match value {
+        Variant::Str(text) => parse_size(text),
+        other => integer(other).map(Bytes),
+    };
+    // More than any GPU has would overflow sums.
+    read.filter(|bytes| bytes.0 <= 1 << 50).ok_or_else(|| {
+        format!(
+            "{key} must be a size of at most 1024TiB: whole bytes, or text such as \"6.2GiB\" or \
+             \"500MB\""
+        )
+    })
+}
+
+fn text(key: &str, value: &Variant<'_>) -> Result<String, String> {
+    match value {
+        Variant::Str(text) => Ok(text.as_str().to_owned()),
+        _ => Err(format!("{key} must be text")),
+    }
+}
+
+fn pidfd(value: &Variant<'_>) -> Result<OwnedFd, String> {
+    let wrong = || "pidfd must be a descriptor of a living process (pidfd_open)".to_owned();
+    let Variant::Fd(fd) = value else {
+        return Err(wrong());
+    };
+    pidfd_id(fd).ok_or_else(wrong)?;
+    let fd = std::os::fd::AsFd::as_fd(fd).try_clone_to_owned();
+    fd.map_err(|error| format!("pidfd cannot be kept: {error}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read_one(key: &str, value: Variant<'_>) -> Result<Declaration, String> {
+        let value = OwnedVariant::try_from(value).unwrap();
+        let options = HashMap::from([(key.to_owned(), value)]);
+        read("x", options).map(|(declaration, _)| declaration)
+    }
+
+    #[test]
+    fn every_integer_type_will_do() {
+        let all = [
+            Variant::U8(100),
+            Variant::U16(100),
+            Variant::U32(100),
+            Variant::U64(100),
+            Variant::I16(100),
+            Variant::I32(100),
+            Variant::I64(100),
+        ];
+        for value in all {
+            let read = read_one("period_us", value).unwrap();
+            assert_eq!(read.period, Some(Nanos(100_000)));
+        }
+        let read = read_one("footprint", Variant::from("6.2GiB")).unwrap();
+        assert_eq!(read.footprint, Some(Bytes(6_657_199_308)));
+        let read = read_one("swappable", Variant::I32(0)).unwrap();
+        assert_eq!(read.swappable, Some(Bytes(0)));
+    }
+
+    #[test]
+    fn nonsense_is_named() {
+        for value in [
+            Variant::I64(-1),
+            Variant::U64(0),
+            Variant::U64(u64::MAX),
+            Variant::F64(1.0),
+            Variant::from("33ms"),
+        ] {
+            assert_eq!(
+                read_one("wcet_us", value).unwrap_err(),
+                "wcet_us must be an integer from 1 to 86400000000 (a day), in microseconds"
+            );
+        }
+        assert!(
+            read_one("footprint", Variant::from("big"))
+                .unwrap_err()
+                .contains("footprint")
+        );
+        assert_eq!(
+            read_one("gpu", Variant::U32(0)).unwrap_err(),
+            "gpu must be text"
+        );
+        assert!(
+            read_one("perod_us", Variant::U32(1))
+                .unwrap_err()
+                .starts_with("option \"perod_us\"")
+        );
+        let (pipe, _) = rustix::pipe::pipe().unwrap();
+        let fd = Variant::Fd(zbus::Fd::from(pipe));
+        assert!(
+            read_one("pidfd", fd)
+                .unwrap_err()
+                .starts_with("pidfd must be")
+        );
+    }
+}

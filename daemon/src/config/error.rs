@@ -1,0 +1,81 @@
+//! Where a file is wrong, and what was perhaps meant.
+
+use std::path::{Path, PathBuf};
+
+/// A file that cannot be taken.
+#[derive(Debug, thiserror::Error)]
+pub enum ConfigError {
+    /// It cannot be read.
+    #[error("cannot read {}: {source}", path.display())]
+    Unreadable {
+        /// Which.
+        path: PathBuf,
+        /// Why.
+        source: std::io::Error,
+    },
+    /// It does not say what it should.
+    #[error("{}:{line}:{column}: {message}", path.display())]
+    Wrong {
+        /// Which.
+        path: PathBuf,
+        /// Counted from 1.
+        line: usize,
+        /// Counted from 1, in characters.
+        column: usize,
+        /// What is wrong, and what to do.
+        message: String,
+    },
+    /// Others could have written it.
+    #[error("{}: refused: {reason}", path.display())]
+    Untrusted {
+        /// Which.
+        path: PathBuf,
+        /// Why.
+        reason: String,
+    },
+}
+
+impl ConfigError {
+    /// What `error` says of `text`, with the place and a suggestion.
+    pub(super) fn from_toml(path: &Path, text: &str, error: &toml::de::Error) -> Self {
+        let at = error.span().map_or(0, |span| span.start);
+        Self::at(path, text, at, explain(error.message()))
+    }
+
+    /// A complaint about the byte `at` of `text`.
+    pub(super) fn at(path: &Path, text: &str, at: usize, message: String) -> Self {
+        let before = text.get(..at).unwrap_or(text);
+        let line_start = before.rfind('\n').map_or(0, |newline| newline + 1);
+        Self::Wrong {
+            path: path.to_owned(),
+            line: before.matches('\n').count() + 1,
+            column: before[line_start..].chars().count() + 1,
+            message,
+        }
+    }
+}
+
+/// Rewords what serde says of an unknown key, which lists the known ones.
+fn explain(message: &str) -> String {
+    let message = message.trim_end();
+    let Some(known) = message.strip_prefix("unknown field ") else {
+        return message.to_owned();
+    };
+    let mut words = known.split('`').skip(1).step_by(2);
+    let key = words.next().unwrap_or_default();
+    let known: Vec<_> = words.collect();
+    match nearest(key, &known) {
+        Some(meant) => format!("unknown key `{key}`; did you mean `{meant}`?"),
+        None => format!("unknown key `{key}`; known here: {}", known.join(", ")),
+    }
+}
+
+/// The known word that `word` was perhaps meant to be.
+pub(super) fn nearest<'a>(word: &str, known: &[&'a str]) -> Option<&'a str> {
+    known
+        .iter()
+        .map(|candidate| (strsim::osa_distance(word, candidate), *candidate))
+        .filter(|(distance, candidate)| *distance <= candidate.len().div_ceil(3))
+        .min()
+        .map(|(_, candidate)| candidate)
+}

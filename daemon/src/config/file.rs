@@ -1,0 +1,223 @@
+//! The shape of rtswapd.toml.
+
+use std::fs;
+use std::io::ErrorKind;
+use std::ops::Range;
+use std::path::Path;
+
+use rtswap_policy::units::Nanos;
+use rtswap_wire::MAX_DEVICES;
+use serde::Deserialize;
+use toml::Spanned;
+
+use super::value::{Micros, Millis};
+use super::{ConfigError, GpuConfig, SchedulerConfig, Uuid};
+
+/// All of it, checked.
+#[derive(Clone, Debug, Default)]
+pub struct Config {
+    /// `[daemon]`.
+    pub daemon: DaemonConfig,
+    /// `[scheduler]`.
+    pub scheduler: SchedulerConfig,
+    /// `[[gpu]]`, at most [`MAX_DEVICES`]; where there is none, GPUs are learned from agents.
+    pub gpus: Vec<GpuConfig>,
+}
+
+/// `[daemon]`.
+#[derive(Clone, Copy, Debug, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct DaemonConfig {
+    claim_timeout_s: u32,
+    orphan_timeout_ms: Millis,
+    idle_gap_us: Micros,
+    drain_bound_ms: Millis,
+    release_grace_ms: Millis,
+    /// Tasks that one user may have at a time, best-effort ones included.
+    pub max_tasks_per_user: usize,
+}
+
+impl Default for DaemonConfig {
+    fn default() -> Self {
+        Self {
+            claim_timeout_s: 30,
+            orphan_timeout_ms: Millis::from_nanos(10_000_000_000),
+            idle_gap_us: Micros::from_nanos(2_000_000),
+            drain_bound_ms: Millis::from_nanos(1_000_000_000),
+            release_grace_ms: Millis::from_nanos(250_000_000),
+            max_tasks_per_user: 256,
+        }
+    }
+}
+
+impl DaemonConfig {
+    /// How long a registration waits for a process.
+    pub fn claim_timeout(&self) -> Nanos {
+        Nanos(u64::from(self.claim_timeout_s) * 1_000_000_000)
+    }
+
+    /// How long an agent waits for a lost daemon, in ms.
+    pub fn orphan_timeout_ms(&self) -> u32 {
+        whole(self.orphan_timeout_ms.0.0 / 1_000_000)
+    }
+
+    /// How long streams are idle before an implicit job is complete, in µs.
+    pub fn idle_gap_us(&self) -> u32 {
+        whole(self.idle_gap_us.0.0 / 1_000)
+    }
+
+    /// How long an agent may take to drain its gate, in ms.
+    pub fn drain_bound_ms(&self) -> u32 {
+        whole(self.drain_bound_ms.0.0 / 1_000_000)
+    }
+
+    /// How long the memory of a dead process counts on.
+    pub fn release_grace(&self) -> Nanos {
+        self.release_grace_ms.0
+    }
+}
+
+fn whole(value: u64) -> u32 {
+    u32::try_from(value).unwrap_or(u32::MAX)
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct File {
+    version: Spanned<u64>,
+    #[serde(default)]
+    daemon: DaemonConfig,
+    #[serde(default)]
+    scheduler: SchedulerConfig,
+    #[serde(default)]
+    gpu: Vec<Spanned<GpuConfig>>,
+}
+
+/// Reads the file `path`, or takes the built-in values where it is not there and not `named` by
+/// the user.
+pub fn load(path: &Path, named: bool) -> Result<Config, ConfigError> {
+    match fs::read_to_string(path) {
+        Ok(text) => parse(path, &text),
+        Err(error) if error.kind() == ErrorKind::NotFound && !named => Ok(Config::default()),
+        Err(source) => Err(ConfigError::Unreadable {
+            path: path.to_owned(),
+            source,
+        }),
+    }
+}
+
+fn parse(path: &Path, text: &str) -> Result<Config, ConfigError> {
+    let file: File =
+        toml::from_str(text).map_err(|error| ConfigError::from_toml(path, text, &error))?;
+    let wrong = |span: Range<usize>, message| Err(ConfigError::at(path, text, span.start, message));
+    if *file.version.get_ref() != 1 {
+        let message = format!(
+            "version {} is not known; this rtswapd reads version 1",
+            file.version.get_ref()
+        );
+        return wrong(file.version.span(), message);
+    }
+    let mut seen: Vec<Uuid> = Vec::new();
+    for gpu in &file.gpu {
+        let complaint = if seen.len() == MAX_DEVICES {
+            Some(format!("more than {MAX_DEVICES} GPUs"))
+        } else if seen.contains(&gpu.get_ref().uuid) {
+            Some(format!("{} is described twice", gpu.get_ref().uuid))
+        } else {
+            gpu.get_ref().complaint()
+        };
+        if let Some(complaint) = complaint {
+            return wrong(gpu.span(), complaint);
+        }
+        seen.push(gpu.get_ref().uuid);
+    }
+    Ok(Config {
+        daemon: file.daemon,
+        scheduler: file.scheduler,
+        gpus: file.gpu.into_iter().map(Spanned::into_inner).collect(),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rtswap_policy::scheduler::Overrun;
+    use rtswap_policy::units::Bytes;
+
+    const GPU: &str = "uuid = \"GPU-01234567-89ab-cdef-0123-456789abcdef\"\nmemory = \"24GiB\"\n";
+
+    fn complaint(text: &str) -> String {
+        parse(Path::new("f.toml"), text).unwrap_err().to_string()
+    }
+
+    #[test]
+    fn everything_can_be_said() {
+        let text = format!(
+            "version = 1\n[daemon]\nclaim_timeout_s = 5\nidle_gap_us = 1500\n[scheduler]\n\
+             overrun = \"demote\"\ndrain_ms = 12.5\n[[gpu]]\n{GPU}reserve = 0\nchunk = \"64MiB\"\n\
+             best_effort_reserve = \"1GiB\"\n[gpu.swap_cost.out]\nbase_us = 10\n\
+             per_chunk_us = 100\ngib_per_s = 1\n"
+        );
+        let config = parse(Path::new("f.toml"), &text).unwrap();
+        assert_eq!(config.daemon.claim_timeout(), Nanos(5_000_000_000));
+        assert_eq!(config.daemon.idle_gap_us(), 1500);
+        assert_eq!(config.daemon.orphan_timeout_ms(), 10_000);
+        let gpu = config.gpus[0].scheduler(&config.scheduler);
+        assert_eq!(gpu.capacity, Bytes(24 << 30));
+        assert_eq!(gpu.best_effort_reserve, Bytes(1 << 30));
+        assert_eq!(gpu.drain, Nanos(12_500_000));
+        assert_eq!(gpu.overrun, Overrun::Demote);
+        assert_eq!(gpu.swap_cost.out.base, Nanos(10_000));
+        assert_eq!(gpu.swap_cost.out.bytes_per_second, 1 << 30);
+        assert_eq!(gpu.swap_cost.in_.per_chunk, Nanos(79_500), "built in");
+    }
+
+    #[test]
+    fn a_wrong_file_says_where_and_what_was_meant() {
+        assert_eq!(
+            complaint("version = 1\n[daemon]\nclaim_timeot_s = 3\n"),
+            "f.toml:3:1: unknown key `claim_timeot_s`; did you mean `claim_timeout_s`?"
+        );
+        assert_eq!(
+            complaint(&format!("version = 1\n[[gpu]]\n{GPU}colour = 3\n")),
+            "f.toml:5:1: unknown key `colour`; known here: uuid, memory, reserve, \
+             best_effort_reserve, chunk, swap_cost"
+        );
+        assert_eq!(
+            complaint("version = 2\n"),
+            "f.toml:1:11: version 2 is not known; this rtswapd reads version 1"
+        );
+        assert_eq!(
+            complaint("version = 1\n[[gpu]]\nuuid = \"0\"\nmemory = 1\n"),
+            "f.toml:3:8: \"0\" is not a GPU's UUID, such as \
+             GPU-01234567-89ab-cdef-0123-456789abcdef; `nvidia-smi -L` lists them"
+        );
+        let twice = format!("version = 1\n[[gpu]]\n{GPU}[[gpu]]\n{GPU}");
+        assert!(complaint(&twice).ends_with("is described twice"));
+        let odd = format!("version = 1\n[[gpu]]\n{GPU}chunk = \"3MiB\"\n");
+        assert!(
+            complaint(&odd).contains("must be a multiple of 2MiB"),
+            "{}",
+            complaint(&odd)
+        );
+        let size = format!("version = 1\n[[gpu]]\n{GPU}chunk = \"3 elephants\"\n");
+        assert!(
+            complaint(&size).starts_with("f.toml:5:9: \"3 elephants\" is not a size"),
+            "{}",
+            complaint(&size)
+        );
+        assert!(complaint("version = 1\n[daemon\n").starts_with("f.toml:2:"));
+        assert!(complaint("").contains("missing field `version`"));
+    }
+
+    #[test]
+    fn only_a_file_that_nobody_named_may_be_missing() {
+        let path = Path::new("/nonexistent/rtswapd.toml");
+        assert!(load(path, false).unwrap().gpus.is_empty());
+        let error = load(path, true).unwrap_err().to_string();
+        assert!(
+            error.starts_with("cannot read /nonexistent/rtswapd.toml: "),
+            "{error}"
+        );
+    }
+}

@@ -1,0 +1,300 @@
+//! The `[[gpu]]` and `[scheduler]` tables, and what they make of a GPU.
+
+use std::fmt;
+use std::str::FromStr;
+
+use rtswap_policy::assign::Objective;
+use rtswap_policy::cost::{DirectionCost, SwapCost};
+use rtswap_policy::scheduler::{Config, Overrun, Sharing};
+use rtswap_policy::units::{Bytes, Nanos};
+use serde::Deserialize;
+use serde::de::{Deserializer, Error};
+
+use super::value::{Micros, Millis, Size};
+
+/// A GPU's UUID, as `GPU-01234567-89ab-cdef-0123-456789abcdef`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Uuid(pub [u8; 16]);
+
+impl fmt::Display for Uuid {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("GPU")?;
+        for (at, byte) in self.0.iter().enumerate() {
+            if matches!(at, 0 | 4 | 6 | 8 | 10) {
+                f.write_str("-")?;
+            }
+            write!(f, "{byte:02x}")?;
+        }
+        Ok(())
+    }
+}
+
+impl FromStr for Uuid {
+    type Err = ();
+
+    fn from_str(text: &str) -> Result<Self, ()> {
+        let digits = text.strip_prefix("GPU-").ok_or(())?.replace('-', "");
+        if digits.len() != 32 || !digits.is_ascii() {
+            return Err(());
+        }
+        let mut bytes = [0; 16];
+        for (byte, at) in bytes.iter_mut().zip((0..).step_by(2)) {
+            *byte = u8::from_str_radix(&digits[at..at + 2], 16).map_err(|_| ())?;
+        }
+        let uuid = Self(bytes);
+        // Only the one way to write it, so that equal text means equal GPU.
+        (uuid.to_string() == text && bytes != [0; 16])
+            .then_some(uuid)
+            .ok_or(())
+    }
+}
+
+impl<'de> Deserialize<'de> for Uuid {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let text = String::deserialize(deserializer)?;
+        text.parse().map_err(|()| {
+            D::Error::custom(format_args!(
+                "{text:?} is not a GPU's UUID, such as \
+                 GPU-01234567-89ab-cdef-0123-456789abcdef; `nvidia-smi -L` lists them"
+            ))
+        })
+    }
+}
+
+/// `[scheduler]`: the same for all GPUs.
+#[derive(Clone, Copy, Debug, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct SchedulerConfig {
+    sharing: SharingWord,
+    overrun: OverrunWord,
+    objective: ObjectiveWord,
+    best_effort_quantum_ms: Millis,
+    drain_ms: Option<Millis>,
+    dispatch_latency_us: Micros,
+}
+
+#[derive(Clone, Copy, Debug, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+enum SharingWord {
+    Exclusive,
+    Shared,
+}
+
+#[derive(Clone, Copy, Debug, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+enum OverrunWord {
+    Continue,
+    Demote,
+}
+
+#[derive(Clone, Copy, Debug, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+enum ObjectiveWord {
+    Time,
+    Volume,
+}
+
+impl Default for SchedulerConfig {
+    fn default() -> Self {
+        Self {
+            sharing: SharingWord::Exclusive,
+            overrun: OverrunWord::Continue,
+            objective: ObjectiveWord::Time,
+            best_effort_quantum_ms: Millis::from_nanos(100_000_000),
+            drain_ms: None,
+            dispatch_latency_us: Micros::from_nanos(200_000),
+        }
+    }
+}
+
+/// One `[[gpu]]`.
+#[derive(Clone, Copy, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct GpuConfig {
+    /// Which.
+    pub uuid: Uuid,
+    memory: Size,
+    reserve: Option<Size>,
+    best_effort_reserve: Option<Size>,
+    #[serde(default = "default_chunk")]
+    chunk: Size,
+    #[serde(default)]
+    swap_cost: SwapCostTables,
+}
+
+#[derive(Clone, Copy, Debug, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+struct SwapCostTables {
+    out: CostTable,
+    r#in: CostTable,
+}
+
+#[derive(Clone, Copy, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct CostTable {
+    base_us: Micros,
+    per_chunk_us: Micros,
+    gib_per_s: f64,
+}
+
+impl Default for SwapCostTables {
+    /// The fit to the paper's Fig. 4: an RTX 3090 on PCIe 3.0.
+    fn default() -> Self {
+        let table = |per_chunk, gib_per_s| CostTable {
+            base_us: Micros::from_nanos(0),
+            per_chunk_us: Micros::from_nanos(per_chunk),
+            gib_per_s,
+        };
+        Self {
+            out: table(73_600, 12.08),
+            r#in: table(79_500, 11.18),
+        }
+    }
+}
+
+/// What a driver may hand out is smaller than the memory by about this part of it.
+const RESERVE_PART: u64 = 64;
+
+/// One context's worth is left to best-effort: about this part of the memory.
+const BEST_EFFORT_PART: u64 = 32;
+
+const fn default_chunk() -> Size {
+    Size(Bytes(16 << 20))
+}
+
+impl GpuConfig {
+    /// A GPU that no file describes, with built-in values.
+    pub fn learned(uuid: Uuid, memory: Bytes) -> Self {
+        Self {
+            uuid,
+            memory: Size(memory),
+            reserve: None,
+            best_effort_reserve: None,
+            chunk: default_chunk(),
+            swap_cost: SwapCostTables::default(),
+        }
+    }
+
+    /// δ.
+    pub fn chunk(&self) -> Bytes {
+        self.chunk.0
+    }
+
+    /// mᴰ: memory less reserve.
+    pub fn capacity(&self) -> Bytes {
+        let part = Size(Bytes(self.memory.0.0 / RESERVE_PART));
+        self.memory.0.saturating_sub(self.reserve.unwrap_or(part).0)
+    }
+
+    /// What is wrong with it, in words.
+    pub fn complaint(&self) -> Option<String> {
+        let chunk = self.chunk().0;
+        if chunk == 0 || !chunk.is_multiple_of(GRANULARITY) {
+            return Some(format!(
+                "chunk is {chunk} bytes; it must be a multiple of 2MiB, the least that CUDA maps"
+            ));
+        }
+        if self.capacity().0 < chunk {
+            return Some(format!(
+                "memory less reserve is {}, which is less than one chunk of {}",
+                self.capacity(),
+                self.chunk()
+            ));
+        }
+        for (name, table) in [("out", self.swap_cost.out), ("in", self.swap_cost.r#in)] {
+            // A NaN is no speed either.
+            if !(table.gib_per_s > 0.0 && table.gib_per_s < 1e6) {
+                return Some(format!(
+                    "gpu.swap_cost.{name}.gib_per_s is {}; it must be above 0",
+                    table.gib_per_s
+                ));
+            }
+        }
+        None
+    }
+
+    /// As the scheduler takes it.
+    pub fn scheduler(&self, shared: &SchedulerConfig) -> Config {
+        let swap_cost = SwapCost {
+            out: self.swap_cost.out.cost(),
+            in_: self.swap_cost.r#in.cost(),
+        };
+        let part = Size(Bytes(self.memory.0.0 / BEST_EFFORT_PART));
+        Config {
+            capacity: self.capacity(),
+            chunk: self.chunk(),
+            swap_cost,
+            best_effort_reserve: self.best_effort_reserve.unwrap_or(part).0,
+            drain: shared
+                .drain_ms
+                .map_or_else(|| default_drain(&swap_cost, self.chunk()), |span| span.0),
+            sharing: match shared.sharing {
+                SharingWord::Exclusive => Sharing::Exclusive,
+                SharingWord::Shared => Sharing::Shared,
+            },
+            dispatch_latency: shared.dispatch_latency_us.0,
+            overrun: match shared.overrun {
+                OverrunWord::Continue => Overrun::Continue,
+                OverrunWord::Demote => Overrun::Demote,
+            },
+            best_effort_quantum: shared.best_effort_quantum_ms.0,
+            objective: match shared.objective {
+                ObjectiveWord::Time => Objective::Time,
+                ObjectiveWord::Volume => Objective::Volume,
+            },
+        }
+    }
+}
+
+/// What cuMemCreate allocates at the least.
+const GRANULARITY: u64 = 2 << 20;
+
+/// One chunk and one base in the slower direction, and time for the kernels in flight.
+fn default_drain(cost: &SwapCost, chunk: Bytes) -> Nanos {
+    const KERNELS: Nanos = Nanos(5_000_000);
+    cost.out
+        .bound(chunk, chunk)
+        .max(cost.in_.bound(chunk, chunk))
+        + KERNELS
+}
+
+impl CostTable {
+    fn cost(self) -> DirectionCost {
+        DirectionCost {
+            base: self.base_us.0,
+            per_chunk: self.per_chunk_us.0,
+            bytes_per_second: (self.gib_per_s * f64::from(1_u32 << 30)) as u64,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn uuids_have_one_spelling() {
+        let text = "GPU-01234567-89ab-cdef-0123-456789abcdef";
+        let uuid: Uuid = text.parse().unwrap();
+        assert_eq!(uuid.to_string(), text);
+        for wrong in [
+            "",
+            "GPU-",
+            "GPU-00000000-0000-0000-0000-000000000000",
+            "GPU-01234567-89AB-cdef-0123-456789abcdef",
+            "GPU-0123456789abcdef0123456789abcdef",
+            "GPU-+1234567-89ab-cdef-0123-456789abcdef",
+        ] {
+            assert_eq!(wrong.parse::<Uuid>(), Err(()), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn a_learned_gpu_is_sound() {
+        let gpu = GpuConfig::learned(Uuid([1; 16]), Bytes(24 << 30));
+        assert_eq!(gpu.complaint(), None);
+        let config = gpu.scheduler(&SchedulerConfig::default());
+        assert_eq!(config.capacity, Bytes((24 << 30) - (384 << 20)));
+        assert!(config.drain >= config.swap_cost.out.bound(config.chunk, config.chunk));
+    }
+}

@@ -1,0 +1,20 @@
+//! What the administrator says: the daemon's file, and the registrations in `tasks.d`.
+//!
+//! `value` reads sizes and times, `file` is the shape of rtswapd.toml, `tasks` that of tasks.d,
+//! `error` tells where a file is wrong. What is left out takes the value that [`Config::default`]
+//! has.
+
+mod error;
+mod file;
+mod gpu;
+mod tasks;
+mod value;
+
+pub use error::ConfigError;
+pub use file::{Config, DaemonConfig, load};
+pub use gpu::{GpuConfig, SchedulerConfig, Uuid};
+pub use tasks::{TaskFile, load_tasks};
+pub use value::parse_size;
+
+/// Where the daemon's file is unless named otherwise.
+pub const DEFAULT_FILE: &str = "/etc/rtswap/rtswapd.toml";

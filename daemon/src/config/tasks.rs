@@ -1,0 +1,191 @@
+//! `tasks.d/*.toml`: registrations that the administrator makes, one task a file.
+
+use std::fs;
+use std::io::ErrorKind;
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
+
+use serde::Deserialize;
+
+use super::ConfigError;
+use super::value::{Millis, Size};
+use crate::registry::Declaration;
+
+/// A registration out of a file.
+#[derive(Clone, Debug)]
+pub struct TaskFile {
+    /// Who may claim it.
+    pub uid: u32,
+    /// What it declares.
+    pub declaration: Declaration,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct File {
+    name: String,
+    user: User,
+    class: Option<String>,
+    period_ms: Option<Millis>,
+    deadline_ms: Option<Millis>,
+    wcet_ms: Option<Millis>,
+    footprint: Option<Size>,
+    swappable: Option<Size>,
+    gpu: Option<String>,
+}
+
+/// By name or number.
+#[derive(Deserialize)]
+#[serde(untagged, expecting = "a user is a name in quotes or a number")]
+enum User {
+    Id(u32),
+    Name(String),
+}
+
+/// Reads every file of `folder` in the order of their names. What cannot be taken is told beside
+/// what can; a folder that is not there holds nothing.
+pub fn load_tasks(folder: &Path) -> (Vec<TaskFile>, Vec<ConfigError>) {
+    let (mut tasks, mut errors) = (Vec::new(), Vec::new());
+    let entries = match fs::read_dir(folder) {
+        Ok(entries) => entries,
+        Err(error) if error.kind() == ErrorKind::NotFound => return (tasks, errors),
+        Err(source) => {
+            let path = folder.to_owned();
+            errors.push(ConfigError::Unreadable { path, source });
+            return (tasks, errors);
+        }
+    };
+    let mut paths: Vec<_> = entries
+        .filter_map(|entry| Some(entry.ok()?.path()))
+        .filter(|path| {
+            path.extension()
+                .is_some_and(|extension| extension == "toml")
+        })
+        .collect();
+    paths.sort();
+    // Who may write the folder may swap a file after it was looked at.
+    if let Err(error) = trusted(folder) {
+        errors.push(error);
+        return (tasks, errors);
+    }
+    for path in paths {
+        match load_one(&path) {
+            Ok(task) => tasks.push(task),
+            Err(error) => errors.push(error),
+        }
+    }
+    (tasks, errors)
+}
+
+fn load_one(path: &Path) -> Result<TaskFile, ConfigError> {
+    trusted(path)?;
+    let text = fs::read_to_string(path).map_err(|source| ConfigError::Unreadable {
+        path: path.to_owned(),
+        source,
+    })?;
+    let file: File =
+        toml::from_str(&text).map_err(|error| ConfigError::from_toml(path, &text, &error))?;
+    let uid = match &file.user {
+        User::Id(uid) => *uid,
+        User::Name(name) => uid_of(name).ok_or_else(|| {
+            let at = text.find("user").unwrap_or(0);
+            let message = format!("user {name:?} is not in /etc/passwd; its number does as well");
+            ConfigError::at(path, &text, at, message)
+        })?,
+    };
+    Ok(TaskFile {
+        uid,
+        declaration: Declaration {
+            name: file.name,
+            class: file.class,
+            period: file.period_ms.map(|span| span.0),
+            deadline: file.deadline_ms.map(|span| span.0),
+            wcet: file.wcet_ms.map(|span| span.0),
+            footprint: file.footprint.map(|size| size.0),
+            swappable: file.swappable.map(|size| size.0),
+            gpu: file.gpu,
+        },
+    })
+}
+
+/// Only root or the daemon's own user may have written what decides over realtime.
+fn trusted(path: &Path) -> Result<(), ConfigError> {
+    let metadata = fs::metadata(path).map_err(|source| ConfigError::Unreadable {
+        path: path.to_owned(),
+        source,
+    })?;
+    let own = rustix::process::geteuid().as_raw();
+    let reason = if metadata.uid() != 0 && metadata.uid() != own {
+        format!(
+            "it belongs to user {}; it must belong to root or to user {own}, who runs rtswapd",
+            metadata.uid()
+        )
+    } else if metadata.mode() & 0o022 != 0 {
+        format!(
+            "others may write it (mode {:o}); chmod go-w it",
+            metadata.mode() & 0o7777
+        )
+    } else {
+        return Ok(());
+    };
+    let path = path.to_owned();
+    Err(ConfigError::Untrusted { path, reason })
+}
+
+fn uid_of(name: &str) -> Option<u32> {
+    let passwd = fs::read_to_string("/etc/passwd").ok()?;
+    passwd.lines().find_map(|line| {
+        let mut fields = line.split(':');
+        (fields.next()? == name).then_some(())?;
+        fields.nth(1)?.parse().ok()
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::PermissionsExt;
+
+    #[test]
+    fn good_files_are_taken_and_bad_ones_told() {
+        let folder = tempfile::tempdir().unwrap();
+        let write = |name: &str, text: &str| {
+            let path = folder.path().join(name);
+            fs::write(&path, text).unwrap();
+            fs::set_permissions(&path, fs::Permissions::from_mode(0o644)).unwrap();
+            path
+        };
+        write(
+            "a.toml",
+            "name = \"yolo\"\nuser = \"root\"\nperiod_ms = 33.0\n",
+        );
+        write("b.toml", "name = \"b\"\nuser = 7\nfootprnt = 1\n");
+        let open = write("c.toml", "name = \"c\"\nuser = 0\n");
+        fs::set_permissions(&open, fs::Permissions::from_mode(0o666)).unwrap();
+        write("d.toml", "name = \"d\"\nuser = \"nobody-of-that-name\"\n");
+        write("notes.txt", "not a task");
+        let (tasks, errors) = load_tasks(folder.path());
+        assert_eq!(tasks.len(), 1);
+        assert_eq!(
+            (tasks[0].uid, tasks[0].declaration.name.as_str()),
+            (0, "yolo")
+        );
+        let errors: Vec<_> = errors.iter().map(ToString::to_string).collect();
+        assert!(
+            errors[0].ends_with("b.toml:3:1: unknown key `footprnt`; did you mean `footprint`?"),
+            "{errors:?}"
+        );
+        assert!(
+            errors[1].ends_with("c.toml: refused: others may write it (mode 666); chmod go-w it"),
+            "{errors:?}"
+        );
+        assert!(errors[2].contains("d.toml:2:1: user \"nobody-of-that-name\" is not in"));
+        assert_eq!(errors.len(), 3);
+    }
+
+    #[test]
+    fn no_folder_is_no_error() {
+        let (tasks, errors) = load_tasks(Path::new("/nonexistent/tasks.d"));
+        assert!(tasks.is_empty() && errors.is_empty());
+    }
+}

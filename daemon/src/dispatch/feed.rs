@@ -1,0 +1,181 @@
+//! Events into a scheduler, its commands into effects, until both are quiet.
+
+use rtswap_policy::scheduler::{Event, EventError};
+use rtswap_policy::task::{Class, TaskId, TaskSpec};
+use rtswap_policy::units::Time;
+
+use super::{Dispatcher, Place};
+use crate::registry::RegistrationId;
+use crate::source::agents::DeviceView;
+
+impl Dispatcher {
+    /// Hands one event to a GPU's scheduler and carries out all that follows.
+    pub(super) fn feed(&mut self, gpu: usize, now: Time, event: Event) -> Result<(), EventError> {
+        tracing::trace!(gpu, ?event);
+        self.unpublished = true;
+        let result = self.gpus[gpu].scheduler.handle(now, event);
+        while let Some(command) = self.gpus[gpu].scheduler.poll_command() {
+            tracing::trace!(gpu, ?command);
+            let Some(answer) = self.carry_out(gpu, now, command) else {
+                continue;
+            };
+            if let Err(error) = self.gpus[gpu].scheduler.handle(now, answer) {
+                tracing::error!(gpu, %error, "the scheduler refuses the answer to its own command");
+            }
+        }
+        result
+    }
+
+    /// As [`Self::feed`], for an event that only the daemon itself can have caused.
+    pub(super) fn feed_own(&mut self, gpu: usize, now: Time, event: Event) {
+        if let Err(error) = self.feed(gpu, now, event) {
+            tracing::error!(gpu, %error, "the scheduler refuses the daemon's own event");
+        }
+    }
+
+    /// Gives a registration a task on a GPU, if it has none yet.
+    pub(super) fn ensure_task(
+        &mut self,
+        registration: RegistrationId,
+        gpu: usize,
+        now: Time,
+    ) -> Option<TaskId> {
+        if let Some(task) = self.task_on(registration, gpu) {
+            return Some(task);
+        }
+        let task = self.add_task(registration, gpu, Class::BestEffort, now)?;
+        self.verdicts.remove(&task);
+        Some(task)
+    }
+
+    /// Registers a task with a GPU's scheduler. Its verdict is in `verdicts` afterwards.
+    pub(super) fn add_task(
+        &mut self,
+        registration: RegistrationId,
+        gpu: usize,
+        class: Class,
+        now: Time,
+    ) -> Option<TaskId> {
+        let entry = self.registry.get(registration)?;
+        let task = TaskId(self.next_task);
+        self.next_task += 1;
+        let spec = TaskSpec {
+            name: Self::scheduler_name(entry.uid, &entry.name),
+            class,
+            memory: match class {
+                Class::Realtime(_) => entry.memory,
+                // It takes what it is given.
+                Class::BestEffort => rtswap_policy::task::MemoryProfile::default(),
+            },
+        };
+        let place = Place {
+            registration,
+            gpu,
+            ended: false,
+        };
+        self.places.insert(task, place);
+        self.tasks.insert((registration, gpu), task);
+        self.feed_own(gpu, now, Event::Register { task, spec });
+        Some(task)
+    }
+
+    /// Schedulers remember by name across users.
+    fn scheduler_name(uid: u32, name: &str) -> String {
+        if uid == rustix::process::geteuid().as_raw() {
+            name.to_owned()
+        } else {
+            format!("{name}@{uid}")
+        }
+    }
+
+    /// Reads the pages of one session and feeds what is new.
+    pub(super) fn read_pages(&mut self, registration: RegistrationId, now: Time, rang: bool) {
+        let Some(session) = self.sessions.get(&registration) else {
+            return;
+        };
+        if !session.is_connected() {
+            return;
+        }
+        let hold = self.recovery.holds();
+        for gpu in 0..session.devices.len() {
+            self.read_page(registration, gpu, now, rang, hold);
+        }
+        if let Some(session) = self.sessions.get_mut(&registration) {
+            session.ring_again(now);
+        }
+    }
+
+    fn read_page(
+        &mut self,
+        registration: RegistrationId,
+        gpu: usize,
+        now: Time,
+        rang: bool,
+        hold: bool,
+    ) {
+        let Some(session) = self.sessions.get_mut(&registration) else {
+            return;
+        };
+        if rang {
+            session.devices[gpu].view.rang();
+        }
+        let task = match session.devices[gpu].task {
+            Some(task) => task,
+            None if DeviceView::stirs(session.block(gpu)) => {
+                let Some(task) = self.ensure_task(registration, gpu, now) else {
+                    return;
+                };
+                let usage = rtswap_policy::scheduler::Usage::default();
+                let attach = Event::Attach {
+                    task,
+                    usage,
+                    backing: rtswap_policy::units::Bytes::ZERO,
+                    open: None,
+                };
+                if let Some(session) = self.sessions.get_mut(&registration) {
+                    session.devices[gpu].task = Some(task);
+                }
+                self.feed_own(gpu, now, attach);
+                task
+            }
+            None => return,
+        };
+        let mut events = Vec::new();
+        if let Some(session) = self.sessions.get_mut(&registration) {
+            let (block, device) = session.block_and_device(gpu);
+            device.view.look(block, task, hold, &mut events);
+        }
+        for event in events {
+            self.feed_agents(registration, gpu, now, event);
+        }
+    }
+
+    /// As [`Self::feed`], for what an agent says: where it cannot be, that is the agent's fault.
+    fn feed_agents(&mut self, registration: RegistrationId, gpu: usize, now: Time, event: Event) {
+        let usage = matches!(event, Event::Usage { .. });
+        let ended = matches!(event, Event::SwapEnded { .. });
+        let result = self.feed(gpu, now, event);
+        let Some(session) = self.sessions.get_mut(&registration) else {
+            return;
+        };
+        let view = &mut session.devices[gpu].view;
+        if ended && let Some((direction, bytes, time)) = view.moved.take() {
+            let statistics = self.statistics.entry(registration).or_default();
+            statistics.moved(direction, bytes, time);
+        }
+        match result {
+            Ok(()) if usage => view.believed(),
+            // Its fields are not written at once: only what lasts is a lie.
+            Err(_) if usage && !view.disbelieved(now) => {}
+            Ok(()) => {}
+            Err(error) => {
+                self.statistics.entry(registration).or_default().violations += 1;
+                let pid = session.peer.pid;
+                tracing::warn!(task = registration.0, pid, gpu, "senseless report: {error}");
+                if usage {
+                    view.believed();
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,40 @@
+//! One GPU: its scheduler and what the control pages say of it.
+
+use rtswap_policy::admission::theorem1;
+use rtswap_policy::admission::{Analysis, Candidate};
+use rtswap_policy::scheduler::{Config as SchedulerConfig, Scheduler};
+use rtswap_policy::task::Class;
+
+use crate::config::{Config, GpuConfig, Uuid};
+
+/// One GPU.
+pub(super) struct Gpu {
+    pub(super) uuid: Uuid,
+    pub(super) scheduler: Scheduler,
+    pub(super) config: SchedulerConfig,
+}
+
+impl Gpu {
+    pub(super) fn new(gpu: &GpuConfig, config: &Config) -> Self {
+        let config = gpu.scheduler(&config.scheduler);
+        Self {
+            uuid: gpu.uuid,
+            scheduler: Scheduler::new(config),
+            config,
+        }
+    }
+
+    /// What the admission test says of the plan in effect.
+    pub(super) fn analysis(&self) -> Analysis {
+        let candidates: Vec<_> = self
+            .scheduler
+            .state()
+            .tasks()
+            .filter_map(|task| match (task.class, task.volume) {
+                (Class::Realtime(timing), Some(volume)) => Some(Candidate { timing, volume }),
+                _ => None,
+            })
+            .collect();
+        theorem1::test(&self.config.platform(), &candidates)
+    }
+}

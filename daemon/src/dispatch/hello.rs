@@ -1,0 +1,318 @@
+//! From a connection to a session.
+
+use std::os::fd::OwnedFd;
+
+use rtswap_policy::scheduler::{Event, JobKind, OpenJob};
+use rtswap_policy::task::Class;
+use rtswap_policy::units::{Bytes, Time};
+use rtswap_wire::MAX_DEVICES;
+use rtswap_wire::doorbell::Cookie;
+use rtswap_wire::hello::{DeviceState, Hello, ReplyCode};
+
+use super::Dispatcher;
+use super::run::Token;
+use crate::agent::listener::{Pending, Spoken, refuse};
+use crate::agent::session::{Session, Terms, random_cookie};
+use crate::config::{GpuConfig, Uuid};
+use crate::registry::{Declaration, Origin, RegistrationId};
+use crate::source::agents::DeviceView;
+use crate::sys::peer::{self, has_ended};
+use crate::sys::poll::Watch;
+use crate::sys::signal::BellThread;
+
+/// Why a Hello is not welcome.
+struct Refusal(ReplyCode, String);
+
+impl Dispatcher {
+    /// Takes all connections that wait.
+    pub(super) fn accept(&mut self, now: Time) {
+        loop {
+            let connection = self.next_connection;
+            let Some(socket) = self.listener.accept(connection, now) else {
+                return;
+            };
+            self.next_connection += 1;
+            let token = Token::Socket(connection);
+            if let Err(error) = self.poll.add(socket, token.into(), Watch::Readable) {
+                tracing::error!(%error, "cannot watch an agent's connection");
+            }
+        }
+    }
+
+    /// Something came on a connection, or its end.
+    pub(super) fn socket_ready(&mut self, connection: u64, now: Time) {
+        if let Some(&registration) = self.connections.get(&connection) {
+            // After the Hello an agent says nothing: whatever comes, its end or noise, ends it.
+            let current = self.sessions.get(&registration);
+            if current.is_some_and(|session| session.connection == Some(connection)) {
+                self.connection_ended(registration, now);
+            }
+            return;
+        }
+        let Spoken::Hello(hello, thread, pending) = self.listener.hear(connection) else {
+            return;
+        };
+        let (pid, uid) = (pending.peer.pid, pending.peer.uid);
+        self.learn_gpus(&hello.devices, now);
+        match self.find_registration(&hello, &pending, now) {
+            Ok((registration, cookie)) => {
+                if let Err(error) = self.welcome(
+                    connection,
+                    registration,
+                    cookie,
+                    &hello,
+                    thread,
+                    pending,
+                    now,
+                ) {
+                    tracing::error!(pid, uid, %error, "cannot start a session");
+                    let ours = self.registry.get(registration);
+                    if ours.is_some_and(|entry| matches!(entry.origin, Origin::Session)) {
+                        self.end_registration(registration, now);
+                    }
+                }
+            }
+            Err(Refusal(code, text)) => {
+                tracing::warn!(pid, uid, "refused: {text}");
+                refuse(&pending.socket, code, &text);
+            }
+        }
+    }
+
+    /// Where no file describes GPUs, those that agents see are taken with built-in values.
+    fn learn_gpus(&mut self, devices: &[DeviceState; MAX_DEVICES], now: Time) {
+        if !self.config.gpus.is_empty() {
+            return;
+        }
+        for device in devices {
+            let uuid = Uuid(device.uuid);
+            let known = self.gpus.iter().any(|gpu| gpu.uuid == uuid);
+            if device.uuid == [0; 16] || known || self.gpus.len() == MAX_DEVICES {
+                continue;
+            }
+            let gpu = GpuConfig::learned(uuid, Bytes(device.memory_bytes));
+            if let Some(complaint) = gpu.complaint() {
+                tracing::warn!(%uuid, "an agent sees a GPU that cannot be managed: {complaint}");
+                continue;
+            }
+            tracing::info!(%uuid, capacity = %gpu.capacity(), "GPU learned from an agent");
+            self.add_gpu(&gpu, now);
+        }
+    }
+
+    /// The registration that a Hello is for, and the cookie that its session gets.
+    fn find_registration(
+        &mut self,
+        hello: &Hello,
+        pending: &Pending,
+        now: Time,
+    ) -> Result<(RegistrationId, Cookie), Refusal> {
+        let uid = pending.peer.uid;
+        let own = RegistrationId(hello.registration);
+        if hello.registration != 0
+            && let Some(entry) = self.registry.get(own)
+        {
+            let cookie = match self.sessions.get(&own) {
+                Some(session) => Some(session.cookie),
+                None => self.recovery.cookie(own),
+            };
+            if entry.uid == uid && cookie == Some(Cookie(hello.cookie)) {
+                return Ok((own, Cookie(hello.cookie)));
+            }
+            if cookie.is_some() {
+                let text = format!("registration {} belongs to another session", own.0);
+                return Err(Refusal(ReplyCode::Claim, text));
+            }
+        }
+        let cookie = random_cookie().map_err(|error| {
+            Refusal(
+                ReplyCode::Busy,
+                format!("no random numbers to be had: {error}"),
+            )
+        })?;
+        let registration = match hello.task_name() {
+            Some(name) => self.claim(name, pending, now)?,
+            None => self.own_registration(pending)?,
+        };
+        Ok((registration, cookie))
+    }
+
+    fn claim(
+        &mut self,
+        name: &str,
+        pending: &Pending,
+        now: Time,
+    ) -> Result<RegistrationId, Refusal> {
+        let uid = pending.peer.uid;
+        let refused = |text| Err(Refusal(ReplyCode::Claim, text));
+        let Some(id) = self.registry.find(uid, name) else {
+            return refused(format!(
+                "no task named {name} is registered for user {uid}; register it first (rtswapctl \
+                 run --name {name} does both)"
+            ));
+        };
+        if let Some(session) = self.sessions.get(&id) {
+            if !has_ended(&session.peer.pidfd) {
+                return refused(format!(
+                    "task {name} has a process already (pid {}); end it or take another name",
+                    session.peer.pid
+                ));
+            }
+            self.process_ended(id, now);
+        }
+        let Some(entry) = self.registry.get_mut(id) else {
+            return refused(format!("task {name} has just ended; register it again"));
+        };
+        if let Some(process) = &entry.process
+            && peer::pidfd_id(process) != Some(pending.peer.pid)
+        {
+            return refused(format!(
+                "task {name} was registered for another process; this is pid {}",
+                pending.peer.pid
+            ));
+        }
+        entry.claim_until = None;
+        Ok(id)
+    }
+
+    /// A best-effort task of the process's own.
+    fn own_registration(&mut self, pending: &Pending) -> Result<RegistrationId, Refusal> {
+        let peer = &pending.peer;
+        let mut name = format!("{}-{}", peer.comm, peer.pid);
+        if self.registry.find(peer.uid, &name).is_some() {
+            name = format!("{name}-{}", self.registry.next());
+        }
+        let busy = |text| Refusal(ReplyCode::Busy, text);
+        self.registry
+            .admits(peer.uid, &name)
+            .map_err(|error| busy(error.to_string()))?;
+        let checked = Declaration::best_effort(name).check().map_err(busy)?;
+        let entry = self.registry.add(peer.uid, checked, None, Origin::Session);
+        Ok(entry.id)
+    }
+
+    #[expect(
+        clippy::too_many_arguments,
+        reason = "what a connection has become, taken apart"
+    )]
+    fn welcome(
+        &mut self,
+        connection: u64,
+        registration: RegistrationId,
+        cookie: Cookie,
+        hello: &Hello,
+        thread: Option<OwnedFd>,
+        pending: Pending,
+        now: Time,
+    ) -> rustix::io::Result<()> {
+        let Pending { socket, peer, .. } = pending;
+        let bell_thread = bell_thread(thread, peer.pid, hello.tid);
+        if bell_thread.is_none() {
+            tracing::warn!(
+                pid = peer.pid,
+                "its swap thread is not one of its own: no signals, only the futex"
+            );
+        }
+        let gpus = self.gpus.len();
+        let mut session = Session::new(peer, socket, bell_thread, cookie, gpus)?;
+        session.connection = Some(connection);
+        session.page().init(self.epoch);
+        for (block, gpu) in session.page().devices().iter().zip(&self.gpus) {
+            let (chunk, capacity) = (gpu.config.chunk.0, gpu.config.capacity.0);
+            block.daemon.describe(gpu.uuid.0, chunk, capacity);
+        }
+        let entry = self.registry.get(registration);
+        let home = entry.and_then(|entry| entry.gpu);
+        let kind = match entry.map(|entry| entry.class) {
+            Some(Class::Realtime(_)) => JobKind::Declared,
+            Some(Class::BestEffort) | None => JobKind::Implicit,
+        };
+        let mut attached = Vec::new();
+        for gpu in 0..gpus {
+            let uuid = self.gpus[gpu].uuid;
+            let state = hello.devices.iter().find(|device| device.uuid == uuid.0);
+            let state = state.copied().unwrap_or_default();
+            let known = self.task_on(registration, gpu).is_some();
+            if !known && home != Some(uuid) && !DeviceView::is_active(&state) {
+                continue;
+            }
+            let view = DeviceView::resume(&state, kind);
+            if let Some((job, _)) = view.running() {
+                session.block(gpu).daemon.grant(job.0);
+            }
+            session.devices[gpu].view = view;
+            attached.push(gpu);
+        }
+        // The cookie first: a doorbell before it would be the program's own signal.
+        session.welcome(
+            registration.0,
+            Terms {
+                orphan_timeout_ms: self.config.daemon.orphan_timeout_ms(),
+                idle_gap_us: self.config.daemon.idle_gap_us(),
+                drain_bound_ms: self.config.daemon.drain_bound_ms(),
+            },
+        )?;
+        let bell = Token::Bell(connection).into();
+        self.poll.add(session.eventfd(), bell, Watch::Edge)?;
+        let process = Token::Process(connection).into();
+        self.poll
+            .add(&session.peer.pidfd, process, Watch::Readable)?;
+        self.connections.retain(|_, owner| *owner != registration);
+        self.connections.insert(connection, registration);
+        tracing::info!(
+            task = self.registration_name(registration),
+            pid = session.peer.pid,
+            uid = session.peer.uid,
+            "session"
+        );
+        self.sessions.insert(registration, session);
+        self.recovery.is_back(registration);
+        self.unsaved = true;
+        self.unpublished = true;
+        for gpu in attached {
+            self.attach(registration, gpu, now);
+        }
+        // It may have written before the eventfd was watched.
+        self.read_pages(registration, now, false);
+        Ok(())
+    }
+
+    fn attach(&mut self, registration: RegistrationId, gpu: usize, now: Time) {
+        let Some(task) = self.ensure_task(registration, gpu, now) else {
+            return;
+        };
+        let Some(session) = self.sessions.get_mut(&registration) else {
+            return;
+        };
+        let device = &mut session.devices[gpu];
+        device.task = Some(task);
+        let attach = Event::Attach {
+            task,
+            usage: device.view.usage(),
+            backing: device.view.backing(),
+            open: device.view.running().map(|(job, kind)| OpenJob {
+                job,
+                running: true,
+                kind,
+            }),
+        };
+        if let Err(error) = self.feed(gpu, now, attach) {
+            tracing::warn!(task = registration.0, gpu, "senseless Hello: {error}");
+            if let Some(session) = self.sessions.get_mut(&registration) {
+                session.devices[gpu].task = None;
+            }
+            self.connection_ended(registration, now);
+        }
+    }
+}
+
+/// Where doorbells go. A thread that is not the peer's own is not rung: it would be hit by a signal
+/// that its program does not expect.
+fn bell_thread(thread: Option<OwnedFd>, pid: u32, tid: u32) -> Option<BellThread> {
+    if let Some(thread) = thread {
+        peer::thread_of(&thread, pid)?;
+        return Some(BellThread::Pidfd(thread));
+    }
+    let tid = peer::thread_by_own_id(pid, tid)?;
+    Some(BellThread::Ids { pid, tid })
+}

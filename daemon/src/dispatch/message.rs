@@ -1,0 +1,104 @@
+//! tokio → dispatch: calls, each answered by a oneshot. Dispatch → tokio: the snapshot, by watch.
+
+use std::os::fd::OwnedFd;
+use std::sync::{Arc, mpsc};
+
+use rtswap_dbus::Error;
+use tokio::sync::{oneshot, watch};
+
+use super::Snapshot;
+use crate::registry::{Declaration, RegistrationId};
+
+/// Who calls.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Caller {
+    /// Its user.
+    pub uid: u32,
+    /// Root or the daemon's own user.
+    pub privileged: bool,
+}
+
+/// One call.
+#[derive(Debug)]
+pub enum Request {
+    /// `Manager1.Register`, and with a lease `Manager1.RegisterWithLease`.
+    Register {
+        /// Who calls.
+        caller: Caller,
+        /// What it declares.
+        declaration: Declaration,
+        /// The only process that may claim it.
+        process: Option<OwnedFd>,
+        /// The end of a pipe whose other end the caller holds.
+        lease: Option<OwnedFd>,
+        /// The registration's number.
+        reply: oneshot::Sender<Result<RegistrationId, Error>>,
+    },
+    /// `Manager1.Unregister`.
+    Unregister {
+        /// Who calls.
+        caller: Caller,
+        /// Which.
+        registration: RegistrationId,
+        /// Done.
+        reply: oneshot::Sender<Result<(), Error>>,
+    },
+    /// End the thread.
+    Stop,
+}
+
+/// How others talk to the dispatch thread.
+#[derive(Clone, Debug)]
+pub struct Handle {
+    requests: mpsc::Sender<Request>,
+    wake: Arc<OwnedFd>,
+    snapshot: watch::Receiver<Arc<Snapshot>>,
+}
+
+impl Handle {
+    pub(super) fn new(
+        requests: mpsc::Sender<Request>,
+        wake: Arc<OwnedFd>,
+        snapshot: watch::Receiver<Arc<Snapshot>>,
+    ) -> Self {
+        Self {
+            requests,
+            wake,
+            snapshot,
+        }
+    }
+
+    /// Makes a call and waits for its answer. The snapshot shows its effect by then.
+    pub async fn call<T>(
+        &self,
+        request: impl FnOnce(oneshot::Sender<Result<T, Error>>) -> Request,
+    ) -> Result<T, Error> {
+        let gone = || Error::AgentLost("rtswapd is ending: its dispatch thread has stopped".into());
+        let (reply, answer) = oneshot::channel();
+        self.requests.send(request(reply)).map_err(|_| gone())?;
+        self.wake();
+        answer.await.map_err(|_| gone())?
+    }
+
+    /// Ends the thread.
+    pub fn stop(&self) {
+        if self.requests.send(Request::Stop).is_ok() {
+            self.wake();
+        }
+    }
+
+    /// What is known now.
+    pub fn snapshot(&self) -> Arc<Snapshot> {
+        Arc::clone(&self.snapshot.borrow())
+    }
+
+    /// To be told when it changes.
+    pub fn watch(&self) -> watch::Receiver<Arc<Snapshot>> {
+        self.snapshot.clone()
+    }
+
+    fn wake(&self) {
+        // A counter that is full has woken the thread already.
+        let _ = rustix::io::write(&*self.wake, &1_u64.to_ne_bytes());
+    }
+}

@@ -1,0 +1,98 @@
+//! The one thread that owns the schedulers, the sessions and the control pages; nothing else
+//! touches them, so there is no lock. It decides nothing: `run` waits, `feed` hands events to a
+//! scheduler and its commands to `effect`; `hello`, `death` and `calls` turn what happens to
+//! sessions and registrations into events; `recovery` takes over from the daemon before;
+//! `snapshot` and `statistics` are what others may see; `message` is how they ask.
+
+mod calls;
+mod death;
+mod effect;
+mod feed;
+mod gpu;
+mod hello;
+mod message;
+mod recovery;
+mod run;
+mod snapshot;
+mod statistics;
+
+pub use message::{Caller, Handle, Request};
+pub use run::{Parts, Running, start};
+pub use snapshot::{Process, Snapshot};
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::os::fd::OwnedFd;
+use std::sync::{Arc, mpsc};
+
+use rtswap_policy::task::TaskId;
+use rtswap_policy::units::{Bytes, Time};
+use tokio::sync::watch;
+
+use crate::agent::listener::Listener;
+use crate::agent::session::Session;
+use crate::config::Config;
+use crate::registry::{RegistrationId, Registry, StateFile};
+use crate::sys::poll::Poll;
+use gpu::Gpu;
+use recovery::Recovery;
+use statistics::Statistics;
+
+/// A task in one GPU's scheduler. A registration has one for each GPU that it uses: a realtime
+/// task on its own GPU from its registration, any other from the first sign of life there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Place {
+    registration: RegistrationId,
+    gpu: usize,
+    /// The scheduler has been told that the registration ended.
+    ended: bool,
+}
+
+/// All that the dispatch thread owns.
+struct Dispatcher {
+    config: Config,
+    poll: Poll,
+    inbox: mpsc::Receiver<Request>,
+    wake: Arc<OwnedFd>,
+    listener: Listener,
+    gpus: Vec<Gpu>,
+    registry: Registry,
+    sessions: BTreeMap<RegistrationId, Session>,
+    /// The session that a connection number in an epoll token belongs to.
+    connections: BTreeMap<u64, RegistrationId>,
+    next_connection: u64,
+    places: BTreeMap<TaskId, Place>,
+    tasks: BTreeMap<(RegistrationId, usize), TaskId>,
+    next_task: u32,
+    statistics: BTreeMap<RegistrationId, Statistics>,
+    /// What a scheduler said of a `Register` just now.
+    verdicts: BTreeMap<TaskId, Result<Bytes, String>>,
+    /// When the memory of a dead process counts as gone.
+    releases: BTreeSet<(Time, usize, TaskId)>,
+    recovery: Recovery,
+    /// Registrations of `tasks.d` whose GPU is not known yet, with what their files say of it.
+    unplaced: BTreeMap<RegistrationId, Option<String>>,
+    state_file: StateFile,
+    /// The state file is out of date.
+    unsaved: bool,
+    /// Since when the eligible times in it are.
+    stale_since: Option<Time>,
+    /// The snapshot is out of date.
+    unpublished: bool,
+    published_at: Time,
+    swept_at: Time,
+    snapshot: watch::Sender<Arc<Snapshot>>,
+    epoch: u64,
+}
+
+impl Dispatcher {
+    /// The task of a registration on a GPU, if there is one.
+    fn task_on(&self, registration: RegistrationId, gpu: usize) -> Option<TaskId> {
+        self.tasks.get(&(registration, gpu)).copied()
+    }
+
+    /// All tasks of a registration.
+    fn tasks_of(&self, registration: RegistrationId) -> Vec<TaskId> {
+        let all = (registration, 0)..=(registration, usize::MAX);
+        self.tasks.range(all).map(|(_, task)| *task).collect()
+    }
+}

@@ -1,0 +1,333 @@
+//! From one daemon to the next: the state file, and whom to wait for.
+//!
+//! Until every process that the daemon before had a session with is back, is dead, or a grace has
+//! passed, control pages are read but nobody's request is heard: what asks stays in the page, and
+//! so nothing is granted. Memory and running jobs are taken over at once. Who stays silent counts
+//! as unmanaged; when it comes back later it is still known by its cookie.
+
+use std::collections::BTreeMap;
+use std::os::fd::OwnedFd;
+
+use rtswap_policy::task::{Class, MemoryProfile, Timing};
+use rtswap_policy::units::{Bytes, Nanos, Time};
+use rtswap_wire::doorbell::Cookie;
+
+use super::Dispatcher;
+use super::gpu::Gpu;
+use super::run::Token;
+use crate::config::{GpuConfig, TaskFile};
+use crate::registry::{
+    Origin, Registration, RegistrationId, SavedOrigin, SavedRegistration, SavedSession, SavedState,
+};
+use crate::sys::peer::{open_process, start_ticks};
+use crate::sys::poll::Watch;
+
+/// How long the others wait for who is silent.
+const GRACE: Nanos = Nanos(2_000_000_000);
+
+/// Whom a fresh daemon waits for.
+#[derive(Debug, Default)]
+pub(super) struct Recovery {
+    awaited: BTreeMap<RegistrationId, (Cookie, OwnedFd)>,
+    /// Nothing is granted before this, while somebody is awaited.
+    until: Option<Time>,
+    /// Eligible times by (GPU, name), for GPUs that are not known yet.
+    next_releases: Vec<(String, String, u64)>,
+}
+
+impl Recovery {
+    /// Whether requests stay unheard.
+    pub(super) fn holds(&self) -> bool {
+        self.until.is_some()
+    }
+
+    /// It has a session again, or never will.
+    pub(super) fn is_back(&mut self, registration: RegistrationId) {
+        self.awaited.remove(&registration);
+        if self.awaited.is_empty() {
+            self.until = None;
+        }
+    }
+
+    /// The cookie of an awaited session.
+    pub(super) fn cookie(&self, registration: RegistrationId) -> Option<Cookie> {
+        Some(self.awaited.get(&registration)?.0)
+    }
+
+    pub(super) fn next_expiry(&self) -> Option<Time> {
+        self.until
+    }
+
+    pub(super) fn expire(&mut self, now: Time) {
+        if self.until.is_some_and(|until| until <= now) {
+            self.until = None;
+            let silent = self.awaited.len();
+            tracing::warn!(silent, "going on without those that did not come back");
+        }
+    }
+}
+
+impl Dispatcher {
+    /// Takes over from the daemon before.
+    pub(super) fn recover(&mut self, saved: SavedState, files: Vec<TaskFile>, now: Time) {
+        self.recovery.next_releases = saved.next_releases;
+        let numbers: BTreeMap<_, _> = saved
+            .registrations
+            .iter()
+            .map(|entry| ((entry.uid, entry.name.clone()), entry.id))
+            .collect();
+        for file in files {
+            self.add_file(file, &numbers);
+        }
+        let claim_until = now + self.config.daemon.claim_timeout();
+        for entry in saved.registrations {
+            if entry.origin != SavedOrigin::File
+                && self.registry.admits(entry.uid, &entry.name).is_ok()
+            {
+                self.registry.insert(revive(entry, claim_until));
+            }
+        }
+        for session in saved.sessions {
+            self.await_session(&session, now);
+        }
+        let alone: Vec<_> = self
+            .registry
+            .iter()
+            .filter(|entry| matches!(entry.origin, Origin::Session))
+            .filter(|entry| self.recovery.cookie(entry.id).is_none())
+            .map(|entry| entry.id)
+            .collect();
+        for registration in alone {
+            self.registry.remove(registration);
+        }
+    }
+
+    fn add_file(&mut self, file: TaskFile, numbers: &BTreeMap<(u32, String), u64>) {
+        let (uid, name) = (file.uid, file.declaration.name.clone());
+        let checked = match file.declaration.check() {
+            Ok(checked) => checked,
+            Err(complaint) => {
+                tracing::error!(task = name, "refused from tasks.d: {complaint}");
+                return;
+            }
+        };
+        if let Err(error) = self.registry.admits(uid, &name) {
+            tracing::error!(task = name, "refused from tasks.d: {error}");
+            return;
+        }
+        // Which GPU it is on is looked up when GPUs are known.
+        let wanted = checked.gpu.clone();
+        let id = match numbers.get(&(uid, name.clone())) {
+            Some(&number) => {
+                let registration = Registration {
+                    id: RegistrationId(number),
+                    uid,
+                    name,
+                    class: checked.class,
+                    memory: checked.memory,
+                    gpu: None,
+                    origin: Origin::File,
+                    process: None,
+                    claim_until: None,
+                };
+                self.registry.insert(registration).id
+            }
+            None => self.registry.add(uid, checked, None, Origin::File).id,
+        };
+        self.unplaced.insert(id, wanted);
+    }
+
+    fn await_session(&mut self, session: &SavedSession, now: Time) {
+        let id = RegistrationId(session.registration);
+        let Some(entry) = self.registry.get_mut(id) else {
+            return;
+        };
+        // The descriptor first: once it is open the number cannot be reused unnoticed.
+        let Some(process) = open_process(session.pid) else {
+            return;
+        };
+        if start_ticks(session.pid) != Some(session.start_ticks) {
+            return;
+        }
+        let token = Token::Awaited(id.0).into();
+        if let Err(error) = self.poll.add(&process, token, Watch::Readable) {
+            tracing::error!(%error, "cannot watch a process");
+            return;
+        }
+        entry.claim_until = None;
+        tracing::info!(task = entry.name, pid = session.pid, "awaited from before");
+        let awaited = (Cookie(session.cookie), process);
+        self.recovery.awaited.insert(id, awaited);
+        self.recovery.until = Some(now + GRACE);
+    }
+
+    /// A process of the daemon before died without coming back.
+    pub(super) fn awaited_ended(&mut self, registration: RegistrationId, now: Time) {
+        if self.recovery.cookie(registration).is_none() {
+            return;
+        }
+        self.recovery.is_back(registration);
+        self.unsaved = true;
+        let claim_until = now + self.config.daemon.claim_timeout();
+        match self.registry.get_mut(registration) {
+            Some(entry) if matches!(entry.origin, Origin::Session) => {
+                self.end_registration(registration, now);
+            }
+            Some(entry) if matches!(entry.origin, Origin::Call) => {
+                entry.claim_until = Some(claim_until);
+            }
+            _ => {}
+        }
+    }
+
+    /// Takes a GPU in, with what was registered for it and remembered of it.
+    pub(super) fn add_gpu(&mut self, gpu: &GpuConfig, now: Time) {
+        let index = self.gpus.len();
+        self.gpus.push(Gpu::new(gpu, &self.config));
+        self.unpublished = true;
+        let uuid = gpu.uuid.to_string();
+        let scheduler = &mut self.gpus[index].scheduler;
+        self.recovery.next_releases.retain(|(of, name, at)| {
+            let ours = *of == uuid;
+            if ours {
+                scheduler.remember(name.clone(), Time(*at));
+            }
+            !ours
+        });
+        // A configured set is complete before anything is placed; a learned GPU comes alone.
+        if self.gpus.len() < self.config.gpus.len() {
+            return;
+        }
+        for (id, wanted) in std::mem::take(&mut self.unplaced) {
+            match self.find_gpu(wanted.as_deref()) {
+                Ok(found) => {
+                    let uuid = self.gpus[found].uuid;
+                    if let Some(entry) = self.registry.get_mut(id) {
+                        entry.gpu = Some(uuid);
+                    }
+                }
+                Err(error) => {
+                    tracing::warn!(task = id.0, "waits for its GPU: {error}");
+                    self.unplaced.insert(id, wanted);
+                }
+            }
+        }
+        self.place_all(now);
+    }
+
+    /// Registers with their schedulers the realtime tasks that are not there yet.
+    fn place_all(&mut self, now: Time) {
+        let waiting: Vec<_> = self
+            .registry
+            .iter()
+            .filter(|entry| entry.is_realtime())
+            .filter_map(|entry| {
+                let at = self
+                    .gpus
+                    .iter()
+                    .position(|gpu| Some(gpu.uuid) == entry.gpu)?;
+                self.task_on(entry.id, at)
+                    .is_none()
+                    .then_some((entry.id, at))
+            })
+            .collect();
+        for (id, gpu) in waiting {
+            if let Err(reason) = self.place(id, gpu, now) {
+                tracing::error!(task = self.registration_name(id), "refused: {reason}");
+                // A process may run under it: it goes on as best-effort.
+                if let Some(entry) = self.registry.get_mut(id) {
+                    entry.class = Class::BestEffort;
+                }
+            }
+        }
+    }
+
+    /// Writes the state file.
+    pub(super) fn save(&mut self) {
+        self.unsaved = false;
+        self.stale_since = None;
+        let mut state = SavedState::default();
+        state.next = self.registry.next();
+        state.registrations = self.registry.iter().map(keep).collect();
+        for (id, session) in &self.sessions {
+            state.sessions.push(SavedSession {
+                registration: id.0,
+                cookie: session.cookie.0,
+                pid: session.peer.pid,
+                start_ticks: session.peer.start_ticks,
+            });
+        }
+        for (id, (cookie, process)) in &self.recovery.awaited {
+            if let Some(pid) = crate::sys::peer::pidfd_id(process)
+                && let Some(start_ticks) = start_ticks(pid)
+            {
+                state.sessions.push(SavedSession {
+                    registration: id.0,
+                    cookie: cookie.0,
+                    pid,
+                    start_ticks,
+                });
+            }
+        }
+        for gpu in &self.gpus {
+            let uuid = gpu.uuid.to_string();
+            for task in gpu.scheduler.state().tasks() {
+                if task.next_release > Time::default() {
+                    let at = task.next_release.0;
+                    state.next_releases.push((uuid.clone(), task.name, at));
+                }
+            }
+        }
+        state
+            .next_releases
+            .extend(self.recovery.next_releases.iter().cloned());
+        if let Err(error) = self.state_file.save(state) {
+            tracing::error!("{error}: a restarted rtswapd would not know its tasks");
+        }
+    }
+}
+
+fn keep(entry: &Registration) -> SavedRegistration {
+    SavedRegistration {
+        id: entry.id.0,
+        uid: entry.uid,
+        name: entry.name.clone(),
+        timing: match entry.class {
+            Class::Realtime(timing) => Some((timing.period.0, timing.deadline.0, timing.wcet.0)),
+            Class::BestEffort => None,
+        },
+        footprint: entry.memory.footprint.0,
+        swappable: entry.memory.swappable.0,
+        gpu: entry.gpu.map(|uuid| uuid.to_string()),
+        origin: match entry.origin {
+            Origin::Call | Origin::Lease(_) => SavedOrigin::Call,
+            Origin::File => SavedOrigin::File,
+            Origin::Session => SavedOrigin::Session,
+        },
+    }
+}
+
+fn revive(entry: SavedRegistration, claim_until: Time) -> Registration {
+    let call = entry.origin == SavedOrigin::Call;
+    Registration {
+        id: RegistrationId(entry.id),
+        uid: entry.uid,
+        name: entry.name,
+        class: match entry.timing {
+            Some((period, deadline, wcet)) => Class::Realtime(Timing {
+                period: Nanos(period),
+                deadline: Nanos(deadline),
+                wcet: Nanos(wcet),
+            }),
+            None => Class::BestEffort,
+        },
+        memory: MemoryProfile {
+            footprint: Bytes(entry.footprint),
+            swappable: Bytes(entry.swappable),
+        },
+        gpu: entry.gpu.and_then(|uuid| uuid.parse().ok()),
+        origin: if call { Origin::Call } else { Origin::Session },
+        process: None,
+        claim_until: call.then_some(claim_until),
+    }
+}

@@ -1,0 +1,184 @@
+//! What others may see: plain values, replaced as a whole.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use rtswap_dbus::{GpuProperties, TaskProperties};
+use rtswap_policy::scheduler::{Direction, Phase, TaskStatus};
+use rtswap_policy::task::{Class, TaskId};
+use rtswap_policy::units::{Bytes, Nanos, Time};
+
+use super::Dispatcher;
+use super::statistics::Statistics;
+use crate::agent::session::Session;
+use crate::registry::Registration;
+
+/// Everything that D-Bus serves.
+#[derive(Clone, Debug, Default)]
+pub struct Snapshot {
+    /// By registration number.
+    pub tasks: BTreeMap<u64, TaskProperties>,
+    /// By index.
+    pub gpus: Vec<GpuProperties>,
+    /// Who has a session.
+    pub processes: Vec<Process>,
+}
+
+/// A process with a session.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Process {
+    /// In the daemon's PID namespace.
+    pub pid: u32,
+    /// Its user.
+    pub uid: u32,
+    /// Its short name.
+    pub comm: String,
+    /// Its registration.
+    pub task: u64,
+    /// Whether its agent can be talked to.
+    pub attached: bool,
+}
+
+impl Dispatcher {
+    /// Publishes what is known now.
+    pub(super) fn publish(&mut self, now: Time) {
+        self.unpublished = false;
+        self.published_at = now;
+        let mut statuses: BTreeMap<TaskId, TaskStatus> = BTreeMap::new();
+        for gpu in &self.gpus {
+            let state = gpu.scheduler.state();
+            statuses.extend(state.tasks().map(|task| (task.task, task)));
+        }
+        let mut tasks = BTreeMap::new();
+        for entry in self.registry.iter() {
+            let statistics = self.statistics.entry(entry.id).or_default();
+            let own = self.tasks.range((entry.id, 0)..=(entry.id, usize::MAX));
+            let on: Vec<_> = own.clone().map(|((_, gpu), _)| *gpu).collect();
+            let places: Vec<_> = own.filter_map(|(_, task)| statuses.get(task)).collect();
+            let session = self.sessions.get(&entry.id);
+            let mut properties = describe(entry, &places, session, statistics);
+            if let Some(&gpu) = on.first() {
+                properties.gpu = self.gpus[gpu].uuid.to_string();
+            }
+            tasks.insert(entry.id.0, properties);
+        }
+        let gpus = (0..self.gpus.len())
+            .map(|gpu| self.describe_gpu(gpu))
+            .collect();
+        let processes = self.sessions.iter().map(|(id, session)| Process {
+            pid: session.peer.pid,
+            uid: session.peer.uid,
+            comm: session.peer.comm.clone(),
+            task: id.0,
+            attached: session.is_connected(),
+        });
+        let snapshot = Snapshot {
+            tasks,
+            gpus,
+            processes: processes.collect(),
+        };
+        self.snapshot.send_replace(Arc::new(snapshot));
+    }
+
+    fn describe_gpu(&self, index: usize) -> GpuProperties {
+        let gpu = &self.gpus[index];
+        let (status, analysis) = (gpu.scheduler.state().gpu(), gpu.analysis());
+        let running = status
+            .running
+            .first()
+            .and_then(|task| self.places.get(task));
+        GpuProperties {
+            uuid: gpu.uuid.to_string(),
+            index: index as u32,
+            capacity_bytes: status.capacity.0,
+            used_bytes: status.used.0,
+            chunk_bytes: gpu.config.chunk.0,
+            running_task: running.map_or_else(
+                || zbus::ObjectPath::from_static_str_unchecked("/").into(),
+                |place| rtswap_dbus::task_path(place.registration.0),
+            ),
+            // An empty sum of floats is −0.
+            utilization: analysis.utilization + 0.0,
+            blocking_usec: micros(analysis.blocking.total),
+        }
+    }
+}
+
+fn describe(
+    entry: &Registration,
+    places: &[&TaskStatus],
+    session: Option<&Session>,
+    statistics: &mut Statistics,
+) -> TaskProperties {
+    let timing = match entry.class {
+        Class::Realtime(timing) => Some(timing),
+        Class::BestEffort => None,
+    };
+    let sum =
+        |bytes: fn(&TaskStatus) -> Bytes| places.iter().map(|place| bytes(place)).sum::<Bytes>();
+    let demoted = places
+        .iter()
+        .any(|place| matches!(place.class, Class::Realtime(_)) && place.phase == Phase::BestEffort);
+    let (median, percentile) = statistics.percentiles();
+    TaskProperties {
+        name: entry.name.clone(),
+        class: match timing {
+            Some(_) if !demoted => "realtime",
+            Some(_) | None => "best-effort",
+        }
+        .to_owned(),
+        phase: phase(places, session).to_owned(),
+        gpu: entry.gpu.map(|uuid| uuid.to_string()).unwrap_or_default(),
+        user_id: entry.uid,
+        process_id: session.map_or(0, |session| session.peer.pid),
+        period_usec: timing.map_or(0, |timing| micros(timing.period)),
+        deadline_usec: timing.map_or(0, |timing| micros(timing.deadline)),
+        wcet_usec: timing.map_or(0, |timing| micros(timing.wcet)),
+        footprint_bytes: entry.memory.footprint.0,
+        swappable_bytes: entry.memory.swappable.0,
+        swap_volume_bytes: sum(|place| place.volume.or(place.next_volume).unwrap_or_default()).0,
+        resident_bytes: sum(|place| place.usage.resident).0,
+        swapped_bytes: sum(|place| place.usage.swapped).0,
+        budget_bytes: sum(|place| place.budget).0,
+        backing_bytes: sum(|place| place.backing).0,
+        jobs: statistics.jobs,
+        deadline_misses: statistics.misses,
+        max_lateness_usec: micros(statistics.worst_lateness),
+        response_p50_usec: micros(median),
+        response_p99_usec: micros(percentile),
+        response_max_usec: micros(statistics.worst_response),
+        swap_out_bytes_total: statistics.out.bytes,
+        swap_in_bytes_total: statistics.in_.bytes,
+        swap_out_usec_total: micros(statistics.out.time),
+        swap_in_usec_total: micros(statistics.in_.time),
+        violations: statistics.violations,
+    }
+}
+
+/// What a task does, in one word: what it does on any of its GPUs, the most telling first.
+fn phase(places: &[&TaskStatus], session: Option<&Session>) -> &'static str {
+    match session {
+        None => return "unclaimed",
+        Some(session) if !session.is_connected() => return "lost",
+        Some(_) => {}
+    }
+    let any = |is: fn(&TaskStatus) -> bool| places.iter().any(|place| is(place));
+    if any(|place| place.job.is_some_and(|job| job.granted.is_some())) {
+        "running"
+    } else if any(|place| matches!(place.op, Some((_, Direction::In, _)))) {
+        "swapping-in"
+    } else if any(|place| matches!(place.op, Some((_, Direction::Out, _)))) {
+        "swapping-out"
+    } else if any(|place| place.job.is_some()) {
+        "waiting"
+    } else if any(|place| place.phase == Phase::Loading) {
+        "loading"
+    } else {
+        "idle"
+    }
+}
+
+/// Rounded up: a bound is not made shorter by its unit.
+fn micros(span: Nanos) -> u64 {
+    span.0.div_ceil(1000)
+}

@@ -1,0 +1,17 @@
+//! The rtswap daemon: the shell around `rtswap-policy`, sources in, effects out.
+//!
+//! - [`serve`]: the whole daemon, from its options to its end;
+//! - [`config`], [`registry`]: what the administrator and the users say;
+//! - [`dispatch`]: the thread that owns the schedulers and the control pages;
+//! - [`agent`], [`source`]: the agents' side of it; [`bus`]: the D-Bus objects;
+//! - [`sys`]: the system calls that need `unsafe`.
+
+pub mod agent;
+pub mod bus;
+pub mod config;
+pub mod dispatch;
+pub mod registry;
+mod runtime;
+pub mod serve;
+pub mod source;
+pub mod sys;

@@ -1,0 +1,205 @@
+//! The registrations by number and by (user, name).
+
+use std::collections::BTreeMap;
+use std::os::fd::OwnedFd;
+
+use rtswap_dbus::Error;
+use rtswap_policy::task::{Class, MemoryProfile};
+use rtswap_policy::units::Time;
+
+use super::Checked;
+use crate::config::Uuid;
+
+/// Names a registration: the number in its D-Bus path and in the agents' Hello. Never reused while
+/// the state file lives.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct RegistrationId(pub u64);
+
+/// Registrations at a time.
+pub const MAX_TASKS: usize = 4096;
+
+/// Where a registration comes from, and so what ends it.
+#[derive(Debug)]
+pub enum Origin {
+    /// `Register`: ends `claim_timeout` after it had a process last.
+    Call,
+    /// `RegisterWithLease`: ends when the pipe's other end is closed.
+    Lease(OwnedFd),
+    /// `tasks.d`: stays.
+    File,
+    /// A process without a registration: ends with it.
+    Session,
+}
+
+/// One registration.
+#[derive(Debug)]
+pub struct Registration {
+    /// Its number.
+    pub id: RegistrationId,
+    /// Who may claim it.
+    pub uid: u32,
+    /// Unique for that user.
+    pub name: String,
+    /// As declared.
+    pub class: Class,
+    /// As declared.
+    pub memory: MemoryProfile,
+    /// Where a realtime task lives.
+    pub gpu: Option<Uuid>,
+    /// What ends it.
+    pub origin: Origin,
+    /// Only this process may claim it.
+    pub process: Option<OwnedFd>,
+    /// Without a process until then, it ends.
+    pub claim_until: Option<Time>,
+}
+
+impl Registration {
+    /// Whether it declared a deadline.
+    pub fn is_realtime(&self) -> bool {
+        matches!(self.class, Class::Realtime(_))
+    }
+}
+
+/// All of them.
+#[derive(Debug)]
+pub struct Registry {
+    by_id: BTreeMap<RegistrationId, Registration>,
+    by_name: BTreeMap<(u32, String), RegistrationId>,
+    next: u64,
+    max_per_user: usize,
+}
+
+impl Registry {
+    /// None yet; numbers start at `next`.
+    pub fn new(next: u64, max_per_user: usize) -> Self {
+        Self {
+            by_id: BTreeMap::new(),
+            by_name: BTreeMap::new(),
+            next: next.max(1),
+            max_per_user,
+        }
+    }
+
+    /// The number that the next registration gets.
+    pub fn next(&self) -> u64 {
+        self.next
+    }
+
+    /// Whether `uid` may add a task of this name.
+    pub fn admits(&self, uid: u32, name: &str) -> Result<(), Error> {
+        if let Some(id) = self.find(uid, name) {
+            return Err(Error::Busy(format!(
+                "user {uid} has a task named {name} already ({}); end it with Unregister or take \
+                 another name",
+                rtswap_dbus::task_path(id.0).as_str()
+            )));
+        }
+        if self.by_id.len() >= MAX_TASKS {
+            return Err(Error::Busy(format!(
+                "{MAX_TASKS} tasks are registered, which is the most; end some"
+            )));
+        }
+        let own = self.by_name.range((uid, String::new())..);
+        if own.take_while(|((user, _), _)| *user == uid).count() >= self.max_per_user {
+            return Err(Error::Busy(format!(
+                "user {uid} has {} tasks, which is the most; end some, or raise \
+                 daemon.max_tasks_per_user",
+                self.max_per_user
+            )));
+        }
+        Ok(())
+    }
+
+    /// Adds one under a fresh number, after [`Self::admits`].
+    pub fn add(
+        &mut self,
+        uid: u32,
+        checked: Checked,
+        gpu: Option<Uuid>,
+        origin: Origin,
+    ) -> &mut Registration {
+        let id = RegistrationId(self.next);
+        self.next += 1;
+        self.insert(Registration {
+            id,
+            uid,
+            name: checked.name,
+            class: checked.class,
+            memory: checked.memory,
+            gpu,
+            origin,
+            process: None,
+            claim_until: None,
+        })
+    }
+
+    /// Puts one back that a state file kept.
+    pub fn insert(&mut self, registration: Registration) -> &mut Registration {
+        let id = registration.id;
+        self.next = self.next.max(id.0 + 1);
+        let name = (registration.uid, registration.name.clone());
+        self.by_name.insert(name, id);
+        self.by_id.entry(id).insert_entry(registration).into_mut()
+    }
+
+    /// Ends one.
+    pub fn remove(&mut self, id: RegistrationId) -> Option<Registration> {
+        let registration = self.by_id.remove(&id)?;
+        self.by_name
+            .remove(&(registration.uid, registration.name.clone()));
+        Some(registration)
+    }
+
+    /// One by its number.
+    pub fn get(&self, id: RegistrationId) -> Option<&Registration> {
+        self.by_id.get(&id)
+    }
+
+    /// One by its number.
+    pub fn get_mut(&mut self, id: RegistrationId) -> Option<&mut Registration> {
+        self.by_id.get_mut(&id)
+    }
+
+    /// One by its user and name.
+    pub fn find(&self, uid: u32, name: &str) -> Option<RegistrationId> {
+        self.by_name.get(&(uid, name.to_owned())).copied()
+    }
+
+    /// All, by number.
+    pub fn iter(&self) -> impl Iterator<Item = &Registration> {
+        self.by_id.values()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::registry::Declaration;
+
+    fn checked(name: &str) -> Checked {
+        Declaration::best_effort(name.into()).check().unwrap()
+    }
+
+    #[test]
+    fn a_name_is_one_users_own() {
+        let mut registry = Registry::new(7, 2);
+        let id = registry.add(5, checked("a"), None, Origin::Call).id;
+        assert_eq!(id, RegistrationId(7));
+        assert_eq!(
+            registry.admits(5, "a").unwrap_err().to_string(),
+            "user 5 has a task named a already (/org/rtswap/task/7); end it with Unregister or \
+             take another name"
+        );
+        assert!(registry.admits(6, "a").is_ok());
+        registry.add(5, checked("b"), None, Origin::Call);
+        assert_eq!(
+            registry.admits(5, "c").unwrap_err().to_string(),
+            "user 5 has 2 tasks, which is the most; end some, or raise daemon.max_tasks_per_user"
+        );
+        registry.remove(id);
+        assert!(registry.admits(5, "a").is_ok());
+        let id = registry.add(5, checked("a"), None, Origin::Call).id;
+        assert_eq!(id, RegistrationId(9), "numbers are not reused");
+    }
+}

@@ -1,0 +1,25 @@
+//! CLOCK_MONOTONIC, the daemon's only clock: the same for all processes until the next boot.
+
+use rtswap_policy::units::{Nanos, Time};
+use rustix::time::{ClockId, Timespec, clock_gettime};
+
+/// Now.
+pub fn now() -> Time {
+    let now = clock_gettime(ClockId::Monotonic);
+    Time(now.tv_sec.cast_unsigned() * NANOS_PER_SECOND + now.tv_nsec.cast_unsigned())
+}
+
+/// As the kernel takes it.
+pub fn timespec(time: Time) -> Timespec {
+    Timespec {
+        tv_sec: (time.0 / NANOS_PER_SECOND).cast_signed(),
+        tv_nsec: (time.0 % NANOS_PER_SECOND).cast_signed(),
+    }
+}
+
+/// Milliseconds as nanoseconds.
+pub const fn millis(ms: u64) -> Nanos {
+    Nanos(ms.saturating_mul(1_000_000))
+}
+
+const NANOS_PER_SECOND: u64 = 1_000_000_000;

@@ -1,0 +1,15 @@
+//! Raising the limit of open descriptors: three and more belong to each session.
+
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+
+/// Raises the soft limit of open descriptors to the hard one.
+pub fn raise_limit() {
+    let limit = getrlimit(Resource::Nofile);
+    let raised = Rlimit {
+        current: limit.maximum,
+        maximum: limit.maximum,
+    };
+    if let Err(error) = setrlimit(Resource::Nofile, raised) {
+        tracing::warn!(%error, "the limit of open descriptors stays at {:?}", limit.current);
+    }
+}

@@ -1,0 +1,10 @@
+//! The system calls that need `unsafe`, and thin safe shells over descriptors. Nothing here knows
+//! of tasks.
+
+pub mod clock;
+pub mod descriptor;
+pub mod packet;
+pub mod page;
+pub mod peer;
+pub mod poll;
+pub mod signal;

@@ -1,0 +1,171 @@
+//! Who is at the other end: process, thread and their names, by descriptors that cannot be reused.
+
+use std::fs;
+use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd};
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io;
+use rustix::net::sockopt::socket_peercred;
+use rustix::process::{Pid, PidfdFlags, pidfd_open};
+
+/// A process at the other end of a socket.
+#[derive(Debug)]
+pub struct Peer {
+    /// Its user.
+    pub uid: u32,
+    /// Its id in our PID namespace.
+    pub pid: u32,
+    /// Readable when it has ended.
+    pub pidfd: OwnedFd,
+    /// Its short name, fit to be a task's.
+    pub comm: String,
+    /// As [`start_ticks`].
+    pub start_ticks: u64,
+}
+
+impl Peer {
+    /// Who connected `socket`.
+    pub fn of<F: AsFd>(socket: F) -> io::Result<Self> {
+        let credentials = socket_peercred(&socket)?;
+        let pidfd = match peer_pidfd(&socket) {
+            Some(pidfd) => pidfd,
+            // Before Linux 6.5. The pid may have been reused since the connect, which then shows
+            // as a wrong owner at worst of a session that the stranger does not know of.
+            None => pidfd_open(credentials.pid, PidfdFlags::empty())?,
+        };
+        let pid = credentials.pid.as_raw_pid() as u32;
+        Ok(Self {
+            uid: credentials.uid.as_raw(),
+            pid,
+            pidfd,
+            comm: comm(pid),
+            start_ticks: start_ticks(pid).unwrap_or_default(),
+        })
+    }
+}
+
+/// SO_PEERPIDFD, where the kernel has it.
+fn peer_pidfd<F: AsFd>(socket: &F) -> Option<OwnedFd> {
+    const SO_PEERPIDFD: i32 = 77;
+    let mut fd: i32 = -1;
+    let mut length = size_of::<i32>() as libc::socklen_t;
+    // SAFETY: both pointers are to locals of the lengths given.
+    let result = unsafe {
+        libc::getsockopt(
+            socket.as_fd().as_raw_fd(),
+            libc::SOL_SOCKET,
+            SO_PEERPIDFD,
+            (&raw mut fd).cast(),
+            &raw mut length,
+        )
+    };
+    if result != 0 || fd < 0 {
+        return None;
+    }
+    // SAFETY: on success the kernel made this descriptor for us alone.
+    Some(unsafe { OwnedFd::from_raw_fd(fd) })
+}
+
+/// Opens a process by its id.
+pub fn open_process(pid: u32) -> Option<OwnedFd> {
+    let pid = Pid::from_raw(i32::try_from(pid).ok()?)?;
+    pidfd_open(pid, PidfdFlags::empty()).ok()
+}
+
+/// Whether the process behind a pidfd has ended.
+pub fn has_ended<F: AsFd>(pidfd: F) -> bool {
+    let mut polled = [PollFd::new(&pidfd, PollFlags::IN)];
+    let at_once = Timespec::default();
+    matches!(poll(&mut polled, Some(&at_once)), Ok(1..))
+}
+
+/// The process or thread that a pidfd stands for, in our PID namespace; none once it has ended.
+pub fn pidfd_id<F: AsFd>(pidfd: F) -> Option<u32> {
+    let path = format!("/proc/self/fdinfo/{}", pidfd.as_fd().as_raw_fd());
+    let text = fs::read_to_string(path).ok()?;
+    let id = text.lines().find_map(|line| line.strip_prefix("Pid:"))?;
+    id.trim().parse().ok().filter(|id| *id != 0)
+}
+
+/// The thread that `thread` stands for, if it is one of the process `pid`. A stranger may have sent
+/// any pidfd; ringing it would hit whomever it names.
+pub fn thread_of<F: AsFd>(thread: F, pid: u32) -> Option<u32> {
+    let tid = pidfd_id(&thread)?;
+    let inside = fs::exists(format!("/proc/{pid}/task/{tid}")).unwrap_or(false);
+    // Alive before and after the look: the id was not reused meanwhile.
+    (inside && pidfd_id(&thread) == Some(tid)).then_some(tid)
+}
+
+/// The thread of process `pid` that calls itself `tid` in its own PID namespace.
+pub fn thread_by_own_id(pid: u32, tid: u32) -> Option<u32> {
+    let tasks = fs::read_dir(format!("/proc/{pid}/task")).ok()?;
+    tasks.filter_map(Result::ok).find_map(|entry| {
+        let status = fs::read_to_string(entry.path().join("status")).ok()?;
+        let ids = status
+            .lines()
+            .find_map(|line| line.strip_prefix("NSpid:"))?;
+        let own: u32 = ids.split_whitespace().next_back()?.parse().ok()?;
+        (own == tid).then_some(())?;
+        entry.file_name().to_str()?.parse().ok()
+    })
+}
+
+/// The short name of a process, cut to what may name a task; `process` where it has none such.
+fn comm(pid: u32) -> String {
+    let text = fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default();
+    let name: String = text
+        .trim()
+        .chars()
+        .map(|c| {
+            if c.is_ascii_alphanumeric() || "._-".contains(c) {
+                c
+            } else {
+                '_'
+            }
+        })
+        .collect();
+    if name.is_empty() {
+        "process".to_owned()
+    } else {
+        name
+    }
+}
+
+/// When a process started, in clock ticks since boot: with its id, its identity until the next
+/// boot.
+pub fn start_ticks(pid: u32) -> Option<u64> {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    // The name in parentheses may hold anything; field 22 counts from behind it.
+    let (_, rest) = stat.rsplit_once(')')?;
+    rest.split_whitespace().nth(19)?.parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn this_process_is_found() {
+        let pid = std::process::id();
+        let pidfd = open_process(pid).unwrap();
+        assert_eq!(pidfd_id(&pidfd), Some(pid));
+        assert_eq!(thread_of(&pidfd, pid), Some(pid));
+        assert_eq!(
+            thread_of(&pidfd, 1),
+            None,
+            "not a thread of another process"
+        );
+        assert!(start_ticks(pid).is_some());
+        assert!(rtswap_wire::valid_name(&comm(pid)));
+        assert_eq!(thread_by_own_id(pid, u32::MAX), None);
+    }
+
+    #[test]
+    fn a_socket_tells_its_peer() {
+        let (ours, theirs) = std::os::unix::net::UnixStream::pair().unwrap();
+        let peer = Peer::of(&ours).unwrap();
+        assert_eq!(peer.pid, std::process::id());
+        assert_eq!(pidfd_id(&peer.pidfd), Some(peer.pid));
+        drop(theirs);
+    }
+}
