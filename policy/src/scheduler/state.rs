@@ -280,7 +280,12 @@ impl Task {
             return budget;
         }
         let pinned = self.usage.resident.saturating_sub(self.arena_resident());
-        let room = self.firm_backing().saturating_sub(self.usage.swapped);
+        // What comes in can leave again: its slots are free by then.
+        let swapped = match &self.op {
+            Some(op) if op.direction == Direction::In => op.target,
+            _ => self.usage.swapped,
+        };
+        let room = self.firm_backing().saturating_sub(swapped);
         budget.saturating_sub(room).max(pinned.min(budget))
     }
 

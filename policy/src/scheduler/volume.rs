@@ -36,10 +36,15 @@ impl Scheduler {
     }
 
     /// A quarter more than the arena, so that pinning does not happen chunk by chunk; kept while
-    /// it is enough and less than four times too large.
+    /// it is enough and less than four times too large. The arena counts with what the budget
+    /// lets it grow to, and with the want for which the store was grown.
     fn arena_step(&self, id: TaskId) -> Bytes {
         let task = self.task(id);
-        let arena = task.usage.arena.round_up(self.config.chunk);
+        let usage = task.usage;
+        let unused = task.asked.saturating_sub(usage.resident);
+        let wanted = task.want.filter(|want| want.pinning);
+        let wanted = wanted.map_or(Bytes::ZERO, |want| want.bytes + usage.swapped);
+        let arena = (usage.arena + unused).max(wanted).round_up(self.config.chunk);
         if task.backing >= arena && task.backing.0 / 4 <= arena.0 {
             return task.backing;
         }
