@@ -16,7 +16,7 @@ use crate::report::{Report, TaskReport};
 use crate::rng::Rng;
 use crate::scenario::{Arrivals, Scenario, SimTask};
 
-/// A run that could not be made; each would be a bug of scheduler or simulator, but the last.
+/// A run that could not be made. All but the last would be bugs of scheduler or simulator.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SimError {
     /// The scheduler refused an event.
@@ -45,9 +45,9 @@ pub enum SimError {
         /// What.
         what: &'static str,
     },
-    /// A task did not load within the time that loading is given.
-    #[error("task {} was not loaded and ready after {after}: the others leave it no memory", .task.0)]
-    NotLoaded {
+    /// A task did not come to the end of its loading, or of its last job.
+    #[error("task {} is stuck for {after}: the others leave it no memory or no time", .task.0)]
+    Stuck {
         /// Who.
         task: TaskId,
         /// How long it had.
@@ -55,8 +55,8 @@ pub enum SimError {
     },
 }
 
-/// How long each task may take to load.
-const LOADING: Nanos = Nanos(60_000_000_000);
+/// How long each task may take to load, and its last job to end.
+const PATIENCE: Nanos = Nanos(60_000_000_000);
 
 /// Simulates `scenario`: all tasks register and load one after another, each realtime task runs
 /// until it is ready, and from then on jobs are asked for during `duration`. Every job asked for
@@ -72,14 +72,21 @@ pub fn run(scenario: &Scenario) -> Result<Report, SimError> {
     world.begin();
     let end = world.clock.now + scenario.duration;
     world.until = end;
-    while world.clock.next().is_some() {
+    // The clock gets that far even if nothing else happens.
+    for at in [end, end + PATIENCE] {
+        world.clock.plan(at + Nanos(1), Happening::Timer);
+    }
+    while world.clock.now <= end + PATIENCE {
         world.step()?;
-        let open = |agent: &Agent| agent.open.is_some();
-        if world.clock.now > end && !world.agents.iter().any(open) {
-            break;
+        if world.clock.now > end && world.agents.iter().all(|agent| agent.open.is_none()) {
+            return Ok(world.report);
         }
     }
-    Ok(world.report)
+    let stuck = world.agents.iter().position(|agent| agent.open.is_some());
+    Err(SimError::Stuck {
+        task: TaskId(stuck.unwrap_or(0) as u32),
+        after: PATIENCE,
+    })
 }
 
 struct World<'a> {
@@ -170,20 +177,20 @@ impl<'a> World<'a> {
         if ready(self) {
             return Ok(());
         }
-        Err(SimError::NotLoaded {
+        Err(SimError::Stuck {
             task: id,
-            after: LOADING,
+            after: PATIENCE,
         })
     }
 
     fn wait_for(&mut self, id: TaskId, done: impl Fn(&mut Self) -> bool) -> Result<(), SimError> {
-        let bound = self.clock.now + LOADING;
+        let bound = self.clock.now + PATIENCE;
         while !done(self) {
             let over = self.clock.next().is_none() && self.scheduler.poll_timeout().is_none();
             if self.clock.now > bound || over {
-                return Err(SimError::NotLoaded {
+                return Err(SimError::Stuck {
                     task: id,
-                    after: LOADING,
+                    after: PATIENCE,
                 });
             }
             self.step()?;

@@ -129,7 +129,10 @@ fn tight(rng: &mut Rng, kind: Kind) -> Option<Scenario> {
         })
         .collect();
     if kind.best_effort {
-        let footprint = rng.within(1, 4).min(capacity);
+        // What the plan leaves when every realtime task is out by all that it may be.
+        let plan = assign(&platform, room, &demands, config.objective).ok()?;
+        let out: u64 = plan.volumes.iter().map(|volume| volume.0).sum();
+        let footprint = rng.within(1, capacity - (sum - out));
         tasks.push(SimTask {
             spec: TaskSpec {
                 name: "best-effort".into(),
@@ -154,7 +157,7 @@ fn tight(rng: &mut Rng, kind: Kind) -> Option<Scenario> {
 
 fn no_miss_in(runs: u32, seed: u64, kind: Kind) {
     let mut rng = Rng::new(seed);
-    let (mut simulated, mut jobs, mut swapping) = (0, 0, 0);
+    let (mut simulated, mut jobs, mut swapping, mut beside) = (0, 0, 0, 0);
     while simulated < runs {
         let Some(scenario) = tight(&mut rng, kind) else {
             continue;
@@ -164,10 +167,13 @@ fn no_miss_in(runs: u32, seed: u64, kind: Kind) {
         assert_eq!(report.misses(), 0, "{report:#?}\n{scenario:#?}");
         assert!(report.violations.is_empty(), "{report:#?}\n{scenario:#?}");
         simulated += 1;
+        let last = report.tasks.last();
+        beside += last.map_or(0, |task| task.jobs + task.revoked);
         jobs += report.tasks.iter().map(|task| task.jobs).sum::<u64>();
         swapping += u32::from(report.tasks.iter().any(|task| task.volume > Bytes::ZERO));
     }
     assert!(jobs > u64::from(runs) * 20);
+    assert!(beside > u64::from(runs));
     assert!(
         swapping > runs / 2,
         "only {swapping} of {runs} runs swapped at all"
@@ -238,4 +244,41 @@ fn tight_means_tight() {
         .collect();
     let tight = sides.iter().filter(|side| **side > 0.98).count();
     assert!(tight * 2 > sides.len(), "{tight} of {}", sides.len());
+}
+
+#[test]
+fn a_wcet_that_is_a_lie_is_seen() {
+    let kind = Kind {
+        base: false,
+        best_effort: false,
+        constrained: false,
+    };
+    let mut rng = Rng::new(5);
+    let mut late = 0;
+    for _ in 0..50 {
+        let Some(mut scenario) = tight(&mut rng, kind) else {
+            continue;
+        };
+        for task in &mut scenario.tasks {
+            if let Class::Realtime(timing) = task.spec.class {
+                task.shortest = timing.deadline;
+            }
+        }
+        let report = run(&scenario).unwrap();
+        assert!(!report.violations.is_empty());
+        late += report.misses();
+    }
+    assert!(late > 0);
+}
+
+#[test]
+fn the_same_seed_gives_the_same_run() {
+    let kind = Kind {
+        base: true,
+        best_effort: true,
+        constrained: true,
+    };
+    let mut rng = Rng::new(6);
+    let scenario = (0..100).find_map(|_| tight(&mut rng, kind)).unwrap();
+    assert_eq!(run(&scenario).unwrap(), run(&scenario).unwrap());
 }

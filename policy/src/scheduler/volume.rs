@@ -44,7 +44,9 @@ impl Scheduler {
         let unused = task.asked.saturating_sub(usage.resident);
         let wanted = task.want.filter(|want| want.pinning);
         let wanted = wanted.map_or(Bytes::ZERO, |want| want.bytes + usage.swapped);
-        let arena = (usage.arena + unused).max(wanted).round_up(self.config.chunk);
+        let arena = (usage.arena + unused)
+            .max(wanted)
+            .round_up(self.config.chunk);
         if task.backing >= arena && task.backing.0 / 4 <= arena.0 {
             return task.backing;
         }

@@ -2,6 +2,7 @@
 //! each (`handle` checks them), every want is answered, every job is granted or ended.
 
 use alloc::collections::BTreeMap;
+use alloc::format;
 use alloc::string::ToString;
 use alloc::vec::Vec;
 
@@ -67,14 +68,15 @@ struct World {
 
 impl World {
     fn tell(&mut self, event: Event) -> bool {
-        let before = alloc::format!("{:?}", self.scheduler.state());
-        let told = self.scheduler.handle(Time(self.now), event.clone());
+        let said = format!("{event:?}");
+        let before = format!("{:?}", self.scheduler.state());
+        let told = self.scheduler.handle(Time(self.now), event);
         if told.is_err() {
-            let after = alloc::format!("{:?}", self.scheduler.state());
-            assert_eq!(before, after, "{event:?} was refused and changed something");
+            let after = format!("{:?}", self.scheduler.state());
+            assert_eq!(before, after, "{said} was refused and changed something");
         }
         while let Some(command) = self.scheduler.poll_command() {
-            self.note(command);
+            self.note(&command);
         }
         told.is_ok()
     }
@@ -83,8 +85,8 @@ impl World {
         self.truth.entry(task.0).or_default()
     }
 
-    fn note(&mut self, command: Command) {
-        match command {
+    fn note(&mut self, command: &Command) {
+        match *command {
             Command::SetBudget {
                 task,
                 bytes,
@@ -218,7 +220,7 @@ impl World {
                         truth.job = Some(open.job);
                         truth.granted = open.running;
                     }
-                    self.note(command);
+                    self.note(&command);
                 }
             }
             6 => {

@@ -2,4 +2,5 @@
 
 mod hostile;
 mod scenes;
+mod sharing;
 mod shell;

@@ -1,0 +1,130 @@
+//! Scenes of best-effort beside realtime and beside itself.
+
+use super::super::*;
+use super::shell::*;
+use crate::units::Bytes;
+
+#[test]
+fn a_realtime_job_takes_the_gpu_from_best_effort() {
+    let mut shell = Shell::new(config(100));
+    shell.load(1, realtime(100, 10, 40, 40), 40);
+    shell.load(2, best_effort(), 30);
+    shell.request(2);
+    assert!(shell.runs(2));
+    shell.request(1);
+    assert!(shell.agents[&2].revoked && !shell.runs(1));
+    shell.complete(2);
+    assert_eq!(shell.accounts[0].end, JobEnd::Revoked);
+    assert!(shell.runs(1));
+    shell.request(2);
+    assert!(!shell.runs(2));
+    shell.complete(1);
+    assert!(shell.runs(2));
+}
+
+#[test]
+fn best_effort_gives_way_after_its_quantum() {
+    let mut shell = Shell::new(config(100));
+    for id in [1, 2] {
+        shell.load(id, best_effort(), 70);
+    }
+    assert_eq!(shell.status(1).usage.swapped, Bytes(40));
+    shell.request(2);
+    shell.at(60);
+    shell.request(1);
+    shell.at(99);
+    assert!(!shell.agents[&2].revoked);
+    shell.at(100);
+    assert!(shell.agents[&2].revoked);
+    shell.complete(2);
+    shell.request(2);
+    shell.finish_swaps();
+    assert!(shell.runs(1) && !shell.runs(2));
+}
+
+#[test]
+fn a_best_effort_swap_is_aborted_and_its_reservation_released() {
+    let mut shell = Shell::new(config(100));
+    shell.load(1, realtime(1_000, 10, 40, 0), 40);
+    shell.warm(1);
+    shell.load(2, best_effort(), 50);
+    shell.load(3, best_effort(), 50);
+    shell.at(2_000);
+    shell.request(2);
+    assert_eq!(shell.op(3).unwrap().0, Direction::Out);
+    // The abort is obeyed with a chunk moved.
+    shell.agents.get_mut(&3).unwrap().usage.swapped = Bytes(10);
+    shell.agents.get_mut(&3).unwrap().usage.resident = Bytes(40);
+    shell.request(1);
+    assert_eq!(shell.op(3), None);
+    assert_eq!(shell.status(3).budget, Bytes(40));
+    assert!(shell.runs(1));
+    assert!(shell.op(2).is_none());
+    shell.complete(1);
+    shell.finish_swaps();
+    assert!(shell.runs(2));
+}
+
+#[test]
+fn a_want_takes_best_effort_memory_and_realtime_chunks_within_x() {
+    let mut shell = Shell::new(Config {
+        best_effort_reserve: Bytes(20),
+        ..config(120)
+    });
+    for id in [1, 2] {
+        shell.load(id, realtime(1_000, 10, 60, 40), 60);
+    }
+    shell.warm(1);
+    shell.warm(2);
+    shell.at(5_000);
+    // 20 of each realtime task and the reserve can be had.
+    shell.load(3, best_effort(), 40);
+    assert_eq!(shell.agents[&3].refused, 0);
+    assert_eq!(shell.status(1).usage.swapped, Bytes(20));
+    assert_eq!(shell.status(2).usage.swapped, Bytes(20));
+    shell.want(3, 50);
+    assert_eq!(shell.agents[&3].refused, 1);
+    shell.request(1);
+    shell.finish_swaps();
+    assert!(shell.runs(1));
+    assert_eq!(shell.status(3).usage.swapped, Bytes(20));
+}
+
+#[test]
+fn a_want_waits_for_realtime_and_is_answered() {
+    let mut shell = Shell::new(config(100));
+    shell.load(1, realtime(20_000, 1_000, 60, 0), 60);
+    shell.warm(1);
+    shell.load(2, best_effort(), 40);
+    shell.load(3, best_effort(), 10);
+    shell.at(30_000);
+    shell.request(1);
+    shell.want(3, 40);
+    assert_eq!(shell.op(2), None);
+    shell.complete(1);
+    assert_eq!(shell.op(2).unwrap().0, Direction::Out);
+    shell.finish_swaps();
+    assert_eq!(shell.agents[&3].budget, 40);
+    shell.want(3, 60);
+    shell.at(60_000);
+    shell.request(1);
+    shell.finish_swaps();
+    assert!(shell.runs(1));
+    assert_eq!(shell.agents[&3].refused, 1);
+}
+
+#[test]
+fn in_shared_mode_best_effort_runs_beside_realtime() {
+    let mut shell = Shell::new(Config {
+        sharing: Sharing::Shared,
+        ..config(100)
+    });
+    shell.load(1, realtime(100, 10, 40, 40), 40);
+    shell.load(2, best_effort(), 20);
+    shell.load(3, best_effort(), 20);
+    for id in [2, 1, 3] {
+        shell.request(id);
+        assert!(shell.runs(id));
+    }
+    assert!(!shell.agents[&2].revoked);
+}
