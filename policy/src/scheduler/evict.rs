@@ -92,7 +92,7 @@ impl Scheduler {
     }
 
     /// How much of a ready task may be out; anything of others.
-    fn limit(&self, task: &Task, cause: Cause) -> Option<Bytes> {
+    pub(super) fn limit(&self, task: &Task, cause: Cause) -> Option<Bytes> {
         if task.phase != Phase::Ready {
             return None;
         }

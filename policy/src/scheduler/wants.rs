@@ -3,7 +3,7 @@
 use alloc::collections::VecDeque;
 
 use super::state::{Cause, OpenWant};
-use super::{EventError, Scheduler, WantSeq};
+use super::{EventError, Scheduler, Session, WantSeq};
 use crate::task::TaskId;
 use crate::units::{Bytes, Nanos};
 
@@ -16,8 +16,10 @@ enum Answer {
     No,
     /// Its backing store is growing first.
     Pins,
-    /// Memory must become free first.
+    /// Memory must become free first, and nobody else gets any.
     Waits,
+    /// Nothing can leave now, but later something can: others go on meanwhile.
+    Hopes,
 }
 
 impl Scheduler {
@@ -68,7 +70,7 @@ impl Scheduler {
                     self.task_mut(id).want = None;
                     self.set_budget(id, bytes, Some(want.seq));
                 }
-                Answer::Pins => waiting.push_back(id),
+                Answer::Pins | Answer::Hopes => waiting.push_back(id),
                 Answer::Waits => {
                     waits = true;
                     waiting.push_back(id);
@@ -114,9 +116,30 @@ impl Scheduler {
         let others_run = self.state.running.iter().any(|running| *running != id);
         if others_run {
             Answer::Waits
+        } else if extra <= self.state.free() + self.leaves_in_time(id) {
+            Answer::Hopes
         } else {
             Answer::No
         }
+    }
+
+    /// What others may have to leave to `id` before its patience ends: what is dying, and all that
+    /// may be swapped out, once backing stores are pinned and jobs have run.
+    fn leaves_in_time(&self, id: TaskId) -> Bytes {
+        let others = self.state.tasks.iter().filter(|(other, _)| **other != id);
+        others
+            .map(|(_, task)| {
+                let may = match self.limit(task, Cause::BestEffort) {
+                    _ if task.session != Session::Attached => Bytes::ZERO,
+                    Some(limit) => limit.saturating_sub(task.out()),
+                    None => {
+                        let room = task.backing_most.unwrap_or(Bytes::MAX);
+                        task.arena_resident().min(room.saturating_sub(task.out()))
+                    }
+                };
+                task.dying + may
+            })
+            .sum()
     }
 
     /// Whether realtime can have what its plan needs with `id` at a budget of `bytes`, and with a
