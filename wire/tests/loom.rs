@@ -108,13 +108,31 @@ fn an_answered_want_comes_with_its_budget() {
             if let Some((seq, bytes)) = block.agent.wanted() {
                 assert_eq!(bytes, 70);
                 block.daemon.set_budget(&block.agent, bytes);
-                block.daemon.answer_want(seq);
+                block.daemon.answer_want(seq, true);
             }
         },
         |block| {
             let seq = block.agent.want(70);
             if block.daemon.answered_want() == seq {
+                assert!(!block.daemon.is_refused(seq));
                 assert_eq!(block.agent.take(&block.daemon, 70), Ok(()));
+            }
+        },
+    );
+}
+
+#[test]
+fn a_refusal_comes_with_its_answer() {
+    race(
+        |block| {
+            if let Some((seq, _)) = block.agent.wanted() {
+                block.daemon.answer_want(seq, false);
+            }
+        },
+        |block| {
+            let seq = block.agent.want(70);
+            if block.daemon.answered_want() == seq {
+                assert!(block.daemon.is_refused(seq));
             }
         },
     );

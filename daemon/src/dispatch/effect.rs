@@ -65,8 +65,8 @@ impl Dispatcher {
             } => {
                 let block = self.session_of(task)?.block(gpu);
                 let holds = block.daemon.set_budget(&block.agent, bytes.0);
-                if let Some(want) = answers {
-                    block.daemon.answer_want(want.0);
+                if let Some(answer) = answers {
+                    block.daemon.answer_want(answer.want.0, answer.granted);
                     wake(block.daemon.budget_word());
                 }
                 return Some(Event::BudgetSet {

@@ -2,9 +2,9 @@
 
 use alloc::format;
 
-use super::{Command, EventError, Scheduler, Usage, ViolationKind};
+use super::{Answer, Command, EventError, Scheduler, Usage, ViolationKind};
 use crate::task::TaskId;
-use crate::units::Bytes;
+use crate::units::{Bytes, Time};
 
 /// No GPU has so much; larger sizes are lies, and would overflow sums.
 const IMPOSSIBLE: Bytes = Bytes(1 << 50);
@@ -12,7 +12,7 @@ const IMPOSSIBLE: Bytes = Bytes(1 << 50);
 impl Scheduler {
     /// Asks for a new budget of an attached task. A raise counts at once, a lowering when it is
     /// confirmed.
-    pub(super) fn set_budget(&mut self, id: TaskId, bytes: Bytes, answers: Option<super::WantSeq>) {
+    pub(super) fn set_budget(&mut self, id: TaskId, bytes: Bytes, answers: Option<Answer>) {
         let task = self.task_mut(id);
         task.asked = bytes;
         task.unanswered += 1;
@@ -58,6 +58,7 @@ impl Scheduler {
         self.plausible(id, usage, most, task.backing)?;
         let task = self.task_mut(id);
         task.usage = usage;
+        task.fresh_until = Time::ZERO;
         if usage.resident > task.budget {
             self.over_budget(id, usage.resident);
         }

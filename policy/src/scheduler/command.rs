@@ -15,6 +15,15 @@ pub enum Direction {
     In,
 }
 
+/// What became of a question for more budget.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Answer {
+    /// The question.
+    pub want: WantSeq,
+    /// Whether the budget is what was asked for; else it is unchanged.
+    pub granted: bool,
+}
+
 /// One effect that the shell carries out, in the order given.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Command {
@@ -70,8 +79,8 @@ pub enum Command {
         task: TaskId,
         /// The bytes it may hold.
         bytes: Bytes,
-        /// The question that this answers.
-        answers: Option<WantSeq>,
+        /// The question that this answers, and how.
+        answers: Option<Answer>,
     },
     /// The backing store must hold this much. The agent answers with `Event::Backing`.
     SetVolume {

@@ -109,6 +109,9 @@ impl Scheduler {
     fn reclaim_unused(&mut self, id: TaskId, lacking: Bytes, cause: Cause) -> Bytes {
         let chunk = self.config.chunk;
         let task = self.task(id);
+        if cause == Cause::BestEffort && self.state.now < task.fresh_until {
+            return Bytes::ZERO;
+        }
         let unused = task.asked.saturating_sub(task.usage.resident);
         let taken = match self.limit(task, cause) {
             None => unused.min(lacking),

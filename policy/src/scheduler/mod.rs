@@ -27,7 +27,7 @@ mod timer;
 mod volume;
 mod wants;
 
-pub use command::{Command, Direction, JobAccount, JobEnd, ViolationKind};
+pub use command::{Answer, Command, Direction, JobAccount, JobEnd, ViolationKind};
 pub use config::{Config, Overrun, Sharing};
 pub use error::EventError;
 pub use event::{Event, JobKind, JobSeq, OpenJob, SwapOutcome, SwapSeq, Usage, WantSeq};

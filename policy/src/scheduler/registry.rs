@@ -262,6 +262,7 @@ impl Task {
             op: None,
             last_op: 0,
             spared_until: Time::ZERO,
+            fresh_until: Time::ZERO,
             want: None,
             plan: None,
             next: None,

@@ -117,6 +117,8 @@ pub(crate) struct Task {
     /// Not a victim before this, after an operation that went wrong.
     pub(crate) spared_until: Time,
     pub(crate) want: Option<OpenWant>,
+    /// Until then, or its agent's next report, its unused budget is not taken for best-effort.
+    pub(crate) fresh_until: Time,
 
     /// x in effect.
     pub(crate) plan: Option<Bytes>,

@@ -127,8 +127,14 @@ impl Scheduler {
             .values()
             .filter(|task| task.session == Session::Attached && task.spared_until > state.now)
             .map(|task| task.spared_until);
+        let fresh = state
+            .tasks
+            .values()
+            .filter(|task| task.fresh_until > state.now && !state.wants.is_empty())
+            .map(|task| task.fresh_until);
         released
             .into_iter()
+            .chain(fresh)
             .chain(overruns)
             .chain(ops)
             .chain(patience)

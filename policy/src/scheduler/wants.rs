@@ -3,12 +3,16 @@
 use alloc::collections::VecDeque;
 
 use super::state::{Cause, OpenWant};
-use super::{EventError, Scheduler, Session, WantSeq};
+use super::{EventError, Scheduler, Session, WantSeq, command};
 use crate::task::TaskId;
 use crate::units::{Bytes, Nanos};
 
 /// How long a program waits in an allocation at most before it is told that there is no memory.
 pub(super) const PATIENCE: Nanos = Nanos(5_000_000_000);
+
+/// A budget that was just given for an allocation is not taken back for best-effort before the
+/// agent has had this time to use it: else two programs that load take it from each other for ever.
+const FRESH: Nanos = Nanos(20_000_000);
 
 /// What became of a want.
 enum Answer {
@@ -67,8 +71,15 @@ impl Scheduler {
                         Answer::Yes => asked.max(want.bytes),
                         _ => asked,
                     };
-                    self.task_mut(id).want = None;
-                    self.set_budget(id, bytes, Some(want.seq));
+                    let granted = matches!(answer, Answer::Yes);
+                    let fresh_until = self.state.now + FRESH;
+                    let task = self.task_mut(id);
+                    task.want = None;
+                    if granted {
+                        task.fresh_until = fresh_until;
+                    }
+                    let want = want.seq;
+                    self.set_budget(id, bytes, Some(command::Answer { want, granted }));
                 }
                 Answer::Pins | Answer::Hopes => waiting.push_back(id),
                 Answer::Waits => {

@@ -42,7 +42,8 @@ pub struct DaemonDevice {
     volume_seq: AtomicU32,
     budget_bytes: AtomicU64,
     volume_bytes: AtomicU64,
-    reserved1: [AtomicU64; 4],
+    refused_seq: AtomicU32,
+    reserved1: [AtomicU32; 7],
 
     request_seq: AtomicU32,
     request_direction: AtomicU32,
@@ -66,6 +67,7 @@ const _: () = {
     assert!(offset_of!(DaemonDevice, volume_seq) == 76);
     assert!(offset_of!(DaemonDevice, budget_bytes) == 80);
     assert!(offset_of!(DaemonDevice, volume_bytes) == 88);
+    assert!(offset_of!(DaemonDevice, refused_seq) == 96);
     assert!(offset_of!(DaemonDevice, request_seq) == 128);
     assert!(offset_of!(DaemonDevice, request_direction) == 132);
     assert!(offset_of!(DaemonDevice, abort_seq) == 136);
@@ -112,7 +114,10 @@ impl DaemonDevice {
 
     /// Answers the agent's question `want_seq`, after [`Self::set_budget`]. Wake
     /// [`Self::budget_word`] afterwards.
-    pub fn answer_want(&self, want_seq: u32) {
+    pub fn answer_want(&self, want_seq: u32, granted: bool) {
+        if !granted {
+            self.refused_seq.store(want_seq, Relaxed);
+        }
         self.budget_seq.store(want_seq, Release);
     }
 
@@ -189,6 +194,12 @@ impl DaemonDevice {
     /// The last question for budget that was answered.
     pub fn answered_want(&self) -> u32 {
         self.budget_seq.load(Acquire)
+    }
+
+    /// Whether the answered question `want_seq` was refused. If it was not and the budget does not
+    /// suffice, it was lowered again meanwhile: ask again.
+    pub fn is_refused(&self, want_seq: u32) -> bool {
+        self.refused_seq.load(Relaxed) == want_seq
     }
 
     /// The futex word that changes when a question for budget is answered.

@@ -97,7 +97,7 @@ impl World {
                 if let Some(answered) = answers {
                     assert_eq!(
                         truth.want.take(),
-                        Some(answered),
+                        Some(answered.want),
                         "answers what was not asked"
                     );
                 }

@@ -118,7 +118,7 @@ impl Shell {
                 answers,
             } => {
                 let agent = self.agents.get_mut(&task.0).unwrap();
-                agent.refused += u32::from(answers.is_some() && bytes.0 == agent.budget);
+                agent.refused += u32::from(answers.is_some_and(|answer| !answer.granted));
                 agent.budget = bytes.0.max(agent.usage.resident.0);
                 let bytes = Bytes(agent.budget);
                 let set = Event::BudgetSet { task, bytes };
