@@ -15,12 +15,12 @@ use rustix::net::{
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum RuntimeError {
     /// It cannot be made.
-    #[error("cannot make {}: {source}; name another folder with --runtime-dir", path.display())]
+    #[error("cannot make {}: {cause}; name another folder with --runtime-dir", path.display())]
     Folder {
         /// The folder.
         path: PathBuf,
         /// Why.
-        source: std::io::Error,
+        cause: std::io::Error,
     },
     /// Another daemon uses it.
     #[error(
@@ -34,20 +34,20 @@ pub(crate) enum RuntimeError {
         pid: String,
     },
     /// The lock file cannot be had.
-    #[error("cannot lock {}: {source}", path.display())]
+    #[error("cannot lock {}: {cause}", path.display())]
     Lock {
         /// The file.
         path: PathBuf,
         /// Why.
-        source: std::io::Error,
+        cause: std::io::Error,
     },
     /// A socket cannot be made.
-    #[error("cannot listen on {}: {source}; name another folder with --runtime-dir", path.display())]
+    #[error("cannot listen on {}: {cause}; name another folder with --runtime-dir", path.display())]
     Socket {
         /// The socket.
         path: PathBuf,
         /// Why.
-        source: std::io::Error,
+        cause: std::io::Error,
     },
 }
 
@@ -75,14 +75,14 @@ impl RuntimeDir {
             .recursive(true)
             .mode(0o755)
             .create(path);
-        made.map_err(|source| RuntimeError::Folder {
+        made.map_err(|cause| RuntimeError::Folder {
             path: path.to_owned(),
-            source,
+            cause,
         })?;
         let lock_path = path.join("lock");
-        let failed = |source: std::io::Error| RuntimeError::Lock {
+        let failed = |cause: std::io::Error| RuntimeError::Lock {
             path: lock_path.clone(),
-            source,
+            cause,
         };
         let mut lock = OpenOptions::new()
             .read(true)
@@ -119,9 +119,9 @@ impl RuntimeDir {
     pub(crate) fn listen(&mut self, name: &str, kind: SocketType) -> Result<OwnedFd, RuntimeError> {
         const BACKLOG: i32 = 256;
         let path = self.path.join(name);
-        let failed = |source: std::io::Error| RuntimeError::Socket {
+        let failed = |cause: std::io::Error| RuntimeError::Socket {
             path: path.clone(),
-            source,
+            cause,
         };
         match fs::remove_file(&path) {
             Ok(()) => {}

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use anyhow::{Context, bail};
 use rustix::net::SocketType;
-use tokio::signal::unix::{SignalKind, signal};
+use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use crate::config::{self, Config};
 use crate::dispatch::{self, Parts};
@@ -34,6 +34,16 @@ pub fn run(options: &Options) -> anyhow::Result<()> {
     for error in errors {
         tracing::error!("{error}");
     }
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(2)
+        .enable_all()
+        .build()
+        .context("cannot start the control side")?;
+    // Before there is a socket: whoever sees one may end us.
+    let mut ends = {
+        let _inside = runtime.enter();
+        Ends::new().context("cannot wait for signals")?
+    };
     let mut runtime_dir = RuntimeDir::open(&options.runtime_dir)?;
     let agents = runtime_dir.listen("agent.sock", SocketType::SEQPACKET)?;
     let control = runtime_dir.listen(rtswap_dbus::connect::CONTROL_SOCKET, SocketType::STREAM)?;
@@ -46,20 +56,12 @@ pub fn run(options: &Options) -> anyhow::Result<()> {
         state_file: StateFile::new(&options.runtime_dir),
     };
     let mut dispatch = dispatch::start(parts).context("cannot start the dispatch thread")?;
-    let runtime = tokio::runtime::Builder::new_multi_thread()
-        .worker_threads(2)
-        .enable_all()
-        .build()
-        .context("cannot start the control side")?;
     let handle = dispatch.handle.clone();
     let stopped = runtime.block_on(async {
         let control = tokio::net::UnixListener::from_std(UnixListener::from(control))?;
-        let serving = tokio::spawn(bus::control::serve(control, handle.clone()));
-        let mut terminate = signal(SignalKind::terminate())?;
-        let mut interrupt = signal(SignalKind::interrupt())?;
+        let serving = tokio::spawn(bus::control::serve(control, handle));
         tokio::select! {
-            _ = terminate.recv() => tracing::info!("SIGTERM: ending"),
-            _ = interrupt.recv() => tracing::info!("SIGINT: ending"),
+            name = ends.next() => tracing::info!("{name}: ending"),
             end = &mut dispatch.ended => match end {
                 Ok(Ok(())) => bail!("the dispatch thread has stopped by itself"),
                 Ok(Err(error)) => bail!("the dispatch thread has failed: {error}"),
@@ -76,6 +78,28 @@ pub fn run(options: &Options) -> anyhow::Result<()> {
         bail!("the dispatch thread has panicked while ending");
     }
     Ok(())
+}
+
+/// The signals that end the daemon.
+struct Ends {
+    terminate: Signal,
+    interrupt: Signal,
+}
+
+impl Ends {
+    fn new() -> std::io::Result<Self> {
+        Ok(Self {
+            terminate: signal(SignalKind::terminate())?,
+            interrupt: signal(SignalKind::interrupt())?,
+        })
+    }
+
+    async fn next(&mut self) -> &'static str {
+        tokio::select! {
+            _ = self.terminate.recv() => "SIGTERM",
+            _ = self.interrupt.recv() => "SIGINT",
+        }
+    }
 }
 
 fn announce(config: &Config, options: &Options) {

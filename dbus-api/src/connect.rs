@@ -22,20 +22,20 @@ const CALL_BOUND: Duration = Duration::from_secs(30);
 #[derive(Debug, thiserror::Error)]
 pub enum ConnectError {
     /// Nobody listens.
-    #[error("no rtswapd listens on {}: {source}; start it, or name its folder with --runtime-dir or {RUNTIME_DIR_VARIABLE}", path.display())]
+    #[error("no rtswapd listens on {}: {cause}; start it, or name its folder with --runtime-dir or {RUNTIME_DIR_VARIABLE}", path.display())]
     NoDaemon {
         /// The socket.
         path: PathBuf,
         /// Why.
-        source: std::io::Error,
+        cause: std::io::Error,
     },
     /// Who listens does not speak D-Bus with us.
-    #[error("cannot speak D-Bus on {}: {source}", path.display())]
+    #[error("cannot speak D-Bus on {}: {cause}", path.display())]
     Handshake {
         /// The socket.
         path: PathBuf,
         /// Why.
-        source: zbus::Error,
+        cause: zbus::Error,
     },
 }
 
@@ -52,12 +52,12 @@ pub async fn connect(runtime_dir: &Path) -> Result<Connection, ConnectError> {
     let path = runtime_dir.join(CONTROL_SOCKET);
     let stream = match UnixStream::connect(&path) {
         Ok(stream) => stream,
-        Err(source) => return Err(ConnectError::NoDaemon { path, source }),
+        Err(cause) => return Err(ConnectError::NoDaemon { path, cause }),
     };
     zbus::connection::Builder::unix_stream(stream)
         .p2p()
         .method_timeout(CALL_BOUND)
         .build()
         .await
-        .map_err(|source| ConnectError::Handshake { path, source })
+        .map_err(|cause| ConnectError::Handshake { path, cause })
 }

@@ -99,9 +99,9 @@ pub fn load(path: &Path, named: bool) -> Result<Config, ConfigError> {
     match fs::read_to_string(path) {
         Ok(text) => parse(path, &text),
         Err(error) if error.kind() == ErrorKind::NotFound && !named => Ok(Config::default()),
-        Err(source) => Err(ConfigError::Unreadable {
+        Err(cause) => Err(ConfigError::Unreadable {
             path: path.to_owned(),
-            source,
+            cause,
         }),
     }
 }

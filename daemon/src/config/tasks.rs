@@ -49,9 +49,9 @@ pub fn load_tasks(folder: &Path) -> (Vec<TaskFile>, Vec<ConfigError>) {
     let entries = match fs::read_dir(folder) {
         Ok(entries) => entries,
         Err(error) if error.kind() == ErrorKind::NotFound => return (tasks, errors),
-        Err(source) => {
+        Err(cause) => {
             let path = folder.to_owned();
-            errors.push(ConfigError::Unreadable { path, source });
+            errors.push(ConfigError::Unreadable { path, cause });
             return (tasks, errors);
         }
     };
@@ -79,9 +79,9 @@ pub fn load_tasks(folder: &Path) -> (Vec<TaskFile>, Vec<ConfigError>) {
 
 fn load_one(path: &Path) -> Result<TaskFile, ConfigError> {
     trusted(path)?;
-    let text = fs::read_to_string(path).map_err(|source| ConfigError::Unreadable {
+    let text = fs::read_to_string(path).map_err(|cause| ConfigError::Unreadable {
         path: path.to_owned(),
-        source,
+        cause,
     })?;
     let file: File =
         toml::from_str(&text).map_err(|error| ConfigError::from_toml(path, &text, &error))?;
@@ -110,9 +110,9 @@ fn load_one(path: &Path) -> Result<TaskFile, ConfigError> {
 
 /// Only root or the daemon's own user may have written what decides over realtime.
 fn trusted(path: &Path) -> Result<(), ConfigError> {
-    let metadata = fs::metadata(path).map_err(|source| ConfigError::Unreadable {
+    let metadata = fs::metadata(path).map_err(|cause| ConfigError::Unreadable {
         path: path.to_owned(),
-        source,
+        cause,
     })?;
     let own = rustix::process::geteuid().as_raw();
     let reason = if metadata.uid() != 0 && metadata.uid() != own {

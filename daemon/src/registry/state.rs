@@ -76,10 +76,10 @@ impl std::fmt::Debug for SavedSession {
 
 /// Why the file cannot be kept.
 #[derive(Debug, thiserror::Error)]
-#[error("cannot write {}: {source}", path.display())]
+#[error("cannot write {}: {cause}", path.display())]
 pub struct StateError {
     path: PathBuf,
-    source: std::io::Error,
+    cause: std::io::Error,
 }
 
 /// The file.
@@ -138,9 +138,9 @@ impl StateFile {
         if self.written.as_ref() == Some(&text) {
             return Ok(());
         }
-        self.replace(&text).map_err(|source| StateError {
+        self.replace(&text).map_err(|cause| StateError {
             path: self.path.clone(),
-            source,
+            cause,
         })?;
         self.written = Some(text);
         Ok(())

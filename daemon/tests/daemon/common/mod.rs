@@ -1,0 +1,144 @@
+//! A real daemon in a folder of its own, and agents that are real but for the GPU.
+
+pub(crate) mod agent;
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use tempfile::TempDir;
+
+/// Longer than anything here takes, shorter than a hang.
+pub(crate) const BOUND: Duration = Duration::from_secs(20);
+
+/// The GPU of [`ONE_GPU`].
+pub(crate) const UUID: &str = "GPU-01234567-89ab-cdef-0123-456789abcdef";
+pub(crate) const UUID_BYTES: [u8; 16] = [
+    0x01, 0x23, 0x45, 0x67, 0x89, 0xab, 0xcd, 0xef, 0x01, 0x23, 0x45, 0x67, 0x89, 0xab, 0xcd, 0xef,
+];
+pub(crate) const MIB: u64 = 1 << 20;
+
+/// 16 MiB in chunks of 2 MiB, where swapping costs next to nothing.
+pub(crate) const ONE_GPU: &str = r#"
+version = 1
+[daemon]
+claim_timeout_s = 20
+release_grace_ms = 50
+[[gpu]]
+uuid = "GPU-01234567-89ab-cdef-0123-456789abcdef"
+memory = "16MiB"
+reserve = 0
+best_effort_reserve = 0
+chunk = "2MiB"
+[gpu.swap_cost.out]
+base_us = 100
+per_chunk_us = 100
+gib_per_s = 10
+[gpu.swap_cost.in]
+base_us = 100
+per_chunk_us = 100
+gib_per_s = 10
+"#;
+
+/// Waits until `ready` gives something.
+pub(crate) fn wait_for<T>(what: &str, mut ready: impl FnMut() -> Option<T>) -> T {
+    let start = Instant::now();
+    loop {
+        if let Some(value) = ready() {
+            return value;
+        }
+        assert!(start.elapsed() < BOUND, "waited in vain for {what}");
+        std::thread::sleep(Duration::from_millis(1));
+    }
+}
+
+/// The folder that outlives a daemon.
+pub(crate) struct Home(TempDir);
+
+impl Home {
+    pub(crate) fn new(config: &str) -> Self {
+        let home = Self(TempDir::new().unwrap());
+        fs::write(home.config(), config).unwrap();
+        home
+    }
+
+    pub(crate) fn config(&self) -> PathBuf {
+        self.0.path().join("rtswapd.toml")
+    }
+
+    pub(crate) fn runtime_dir(&self) -> PathBuf {
+        self.0.path().join("run")
+    }
+
+    pub(crate) fn path(&self) -> &Path {
+        self.0.path()
+    }
+
+    fn command(&self) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_rtswapd"));
+        command.env_remove("RTSWAP_CONFIG").env_remove("RTSWAP_LOG");
+        command.arg("--config").arg(self.config());
+        command.arg("--runtime-dir").arg(self.runtime_dir());
+        command.args(["--log", "rtswapd=debug"]);
+        command
+    }
+
+    /// Starts a daemon and waits until it serves.
+    pub(crate) fn daemon(&self) -> Daemon {
+        let log = fs::File::create(self.path().join("log")).unwrap();
+        let child = self.command().stderr(log).spawn().unwrap();
+        let mut daemon = Daemon(child);
+        let control = self.runtime_dir().join("control.sock");
+        wait_for("the daemon", || {
+            assert!(daemon.0.try_wait().unwrap().is_none(), "{}", self.log());
+            std::os::unix::net::UnixStream::connect(&control).ok()
+        });
+        daemon
+    }
+
+    /// Runs a daemon that is expected to end by itself: its exit code and last words.
+    pub(crate) fn refused(&self) -> (i32, String) {
+        let mut child = self.command().stderr(Stdio::piped()).spawn().unwrap();
+        let status = wait_for("the daemon's end", || child.try_wait().unwrap());
+        let mut text = String::new();
+        std::io::Read::read_to_string(&mut child.stderr.take().unwrap(), &mut text).unwrap();
+        let last = text.lines().last().unwrap_or_default().to_owned();
+        (status.code().unwrap(), last)
+    }
+
+    pub(crate) fn log(&self) -> String {
+        fs::read_to_string(self.path().join("log")).unwrap_or_default()
+    }
+
+    /// A connection to the control socket.
+    pub(crate) async fn bus(&self) -> zbus::Connection {
+        rtswap_dbus::connect(&self.runtime_dir()).await.unwrap()
+    }
+}
+
+/// A daemon, killed when dropped.
+pub(crate) struct Daemon(Child);
+
+impl Daemon {
+    /// SIGKILL: nothing is tidied up.
+    pub(crate) fn kill(&mut self) {
+        self.0.kill().unwrap();
+        self.0.wait().unwrap();
+    }
+
+    /// SIGTERM, and its exit code.
+    pub(crate) fn terminate(&mut self) -> Option<i32> {
+        let pid = rustix::process::Pid::from_child(&self.0);
+        rustix::process::kill_process(pid, rustix::process::Signal::TERM).unwrap();
+        wait_for("the daemon's end", || self.0.try_wait().unwrap()).code()
+    }
+}
+
+impl Drop for Daemon {
+    fn drop(&mut self) {
+        // It may have ended already.
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}

@@ -1,0 +1,116 @@
+//! The daemon ends, well or badly, and another takes over.
+
+use std::time::{Duration, Instant};
+
+use crate::common::agent::Agent;
+use crate::common::{Home, MIB, ONE_GPU, wait_for};
+use rtswap_dbus::objects::list;
+use rtswap_dbus::{Manager1Proxy, Options, Size};
+use rtswap_wire::page::JobKind;
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_killed_daemon_is_followed_by_one_that_knows_its_agents() {
+    let home = Home::new(ONE_GPU);
+    let mut daemon = home.daemon();
+    let options = Options {
+        period: Some(Duration::from_millis(100)),
+        wcet: Some(Duration::from_millis(5)),
+        footprint: Some(Size::Text("8MiB".into())),
+        swappable: Some(Size::Text("6MiB".into())),
+        ..Options::default()
+    };
+    let bus = home.bus().await;
+    let manager = Manager1Proxy::new(&bus).await.unwrap();
+    manager.register("yolo", options.into_wire()).await.unwrap();
+    let mut yolo = Agent::connect(&home.runtime_dir(), Some("yolo")).unwrap();
+    let mut other = Agent::connect(&home.runtime_dir(), None).unwrap();
+    assert_eq!(yolo.want(6 * MIB), 6 * MIB);
+    yolo.allocate(6 * MIB);
+    assert_eq!(other.want(4 * MIB), 4 * MIB);
+    other.allocate(4 * MIB);
+    let job = yolo.request(JobKind::Declared);
+    yolo.wait_granted(job);
+    daemon.kill();
+    wait_for("the loss", || {
+        (yolo.is_lost() && other.is_lost()).then_some(())
+    });
+
+    let _daemon = home.daemon();
+    let restarted = Instant::now();
+    let yolo = yolo.reconnect(&home.runtime_dir()).unwrap();
+    assert!(yolo.is_granted(job), "a running job goes on");
+    yolo.complete(job);
+    let want = yolo.ask(8 * MIB);
+    std::thread::sleep(Duration::from_millis(300));
+    assert_eq!(
+        yolo.answered(want),
+        None,
+        "nothing is given before all are back"
+    );
+    let other = other.reconnect(&home.runtime_dir()).unwrap();
+    assert_eq!(wait_for("an answer", || yolo.answered(want)), 8 * MIB);
+    assert!(
+        restarted.elapsed() < Duration::from_secs(2),
+        "not by the grace alone"
+    );
+
+    let objects = list(&home.bus().await).await.unwrap();
+    let tasks: Vec<_> = objects.tasks.iter().map(|(_, task)| task).collect();
+    assert_eq!(tasks.len(), 2, "{tasks:?}");
+    assert_eq!(
+        (tasks[0].name.as_str(), tasks[0].class.as_str()),
+        ("yolo", "realtime")
+    );
+    assert_eq!(tasks[1].resident_bytes, 4 * MIB);
+    assert!(
+        tasks.iter().all(|task| task.violations == 0),
+        "{tasks:?}\n{}",
+        home.log()
+    );
+    drop(other);
+
+    let manager = home.bus().await;
+    let manager = Manager1Proxy::new(&manager).await.unwrap();
+    let next = manager
+        .register("next", Options::default().into_wire())
+        .await
+        .unwrap();
+    assert_eq!(
+        next.as_str(),
+        "/org/rtswap/task/3",
+        "numbers are not used again"
+    );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn who_stays_silent_is_not_waited_for_longer_than_the_grace() {
+    let home = Home::new(ONE_GPU);
+    let mut daemon = home.daemon();
+    let mut one = Agent::connect(&home.runtime_dir(), None).unwrap();
+    let _silent = Agent::connect(&home.runtime_dir(), None).unwrap();
+    one.want(2 * MIB);
+    one.allocate(2 * MIB);
+    daemon.kill();
+    let _daemon = home.daemon();
+    let start = Instant::now();
+    let one = one.reconnect(&home.runtime_dir()).unwrap();
+    let want = one.ask(4 * MIB);
+    assert_eq!(wait_for("the grace", || one.answered(want)), 4 * MIB);
+    assert!(
+        start.elapsed() > Duration::from_millis(1500),
+        "{:?}",
+        start.elapsed()
+    );
+}
+
+#[test]
+fn sigterm_ends_it_cleanly() {
+    let home = Home::new(ONE_GPU);
+    let mut daemon = home.daemon();
+    let agent = Agent::connect(&home.runtime_dir(), None).unwrap();
+    assert_eq!(daemon.terminate(), Some(0));
+    for socket in ["agent.sock", "control.sock"] {
+        assert!(!home.runtime_dir().join(socket).exists(), "{socket}");
+    }
+    assert!(agent.is_lost());
+}
