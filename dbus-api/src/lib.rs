@@ -4,7 +4,7 @@
 //! - [`objects`]: all tasks and GPUs in one call, as plain structs;
 //! - [`options`]: what `Register` takes;
 //! - [`error`]: the named errors, the same type on both sides;
-//! - [`connect`]: the control socket, peer to peer.
+//! - [`mod@connect`]: the control socket, peer to peer.
 //!
 //! `xml/` has one file per interface; the daemon's tests hold what it serves against them. Times
 //! are microseconds (`…USec`), sizes are bytes (`…Bytes`), counters start at the registration.

@@ -28,10 +28,13 @@ impl Published {
             builder.serve_at(rtswap_dbus::gpu_path(index as u32), gpu)
         });
         let tasks: BTreeSet<_> = snapshot.tasks.keys().copied().collect();
-        let builder = tasks.iter().fold(builder, |builder, &id| {
-            let task = Task1::new(handle.clone(), id);
-            builder.serve_at(rtswap_dbus::task_path(id), task)
-        });
+        let builder = snapshot
+            .tasks
+            .iter()
+            .fold(builder, |builder, (&id, first)| {
+                let task = Task1::new(handle.clone(), id, first);
+                builder.serve_at(rtswap_dbus::task_path(id), task)
+            });
         let objects = Mutex::new((tasks, gpus));
         (Self { handle, objects }, builder)
     }
@@ -54,7 +57,7 @@ impl Published {
                 .await?;
         }
         for &id in now.difference(tasks) {
-            let task = Task1::new(self.handle.clone(), id);
+            let task = Task1::new(self.handle.clone(), id, &snapshot.tasks[&id]);
             server.at(rtswap_dbus::task_path(id), task).await?;
         }
         *tasks = now;

@@ -1,7 +1,6 @@
 //! `org.rtswap.Task1`: what the snapshot says of one task.
 
 use rtswap_dbus::TaskProperties;
-use zbus::fdo;
 
 use crate::dispatch::Handle;
 
@@ -10,158 +9,161 @@ use crate::dispatch::Handle;
 pub(super) struct Task1 {
     handle: Handle,
     id: u64,
+    /// What is left to say between a task's end and that of its object.
+    gone: TaskProperties,
 }
 
 impl Task1 {
-    /// Of the registration `id`.
-    pub(super) fn new(handle: Handle, id: u64) -> Self {
-        Self { handle, id }
+    /// Of the registration `id`, which began as `first`.
+    pub(super) fn new(handle: Handle, id: u64, first: &TaskProperties) -> Self {
+        let gone = TaskProperties {
+            phase: "gone".into(),
+            process_id: 0,
+            ..first.clone()
+        };
+        Self { handle, id, gone }
     }
 
-    fn get<T>(&self, of: impl Fn(&TaskProperties) -> T) -> fdo::Result<T> {
+    fn get<T>(&self, of: impl Fn(&TaskProperties) -> T) -> T {
         let snapshot = self.handle.snapshot();
-        let task = snapshot.tasks.get(&self.id);
-        task.map(of).ok_or_else(|| {
-            let path = rtswap_dbus::task_path(self.id);
-            fdo::Error::UnknownObject(format!("{} has ended", path.as_str()))
-        })
+        of(snapshot.tasks.get(&self.id).unwrap_or(&self.gone))
     }
 }
 
 #[zbus::interface(name = "org.rtswap.Task1", introspection_docs = false)]
 impl Task1 {
     #[zbus(property(emits_changed_signal = "const"), name = "Name")]
-    fn name(&self) -> fdo::Result<String> {
+    fn name(&self) -> String {
         self.get(|task| task.name.clone())
     }
 
     #[zbus(property(emits_changed_signal = "false"), name = "Class")]
-    fn class(&self) -> fdo::Result<String> {
+    fn class(&self) -> String {
         self.get(|task| task.class.clone())
     }
 
     #[zbus(property(emits_changed_signal = "false"), name = "Phase")]
-    fn phase(&self) -> fdo::Result<String> {
+    fn phase(&self) -> String {
         self.get(|task| task.phase.clone())
     }
 
     #[zbus(property(emits_changed_signal = "false"), name = "Gpu")]
-    fn gpu(&self) -> fdo::Result<String> {
+    fn gpu(&self) -> String {
         self.get(|task| task.gpu.clone())
     }
 
     #[zbus(property(emits_changed_signal = "const"), name = "UserId")]
-    fn user_id(&self) -> fdo::Result<u32> {
+    fn user_id(&self) -> u32 {
         self.get(|task| task.user_id)
     }
 
     #[zbus(property(emits_changed_signal = "false"), name = "ProcessId")]
-    fn process_id(&self) -> fdo::Result<u32> {
+    fn process_id(&self) -> u32 {
         self.get(|task| task.process_id)
     }
 
     #[zbus(property(emits_changed_signal = "const"), name = "PeriodUSec")]
-    fn period_usec(&self) -> fdo::Result<u64> {
+    fn period_usec(&self) -> u64 {
         self.get(|task| task.period_usec)
     }
 
     #[zbus(property(emits_changed_signal = "const"), name = "DeadlineUSec")]
-    fn deadline_usec(&self) -> fdo::Result<u64> {
+    fn deadline_usec(&self) -> u64 {
         self.get(|task| task.deadline_usec)
     }
 
     #[zbus(property(emits_changed_signal = "const"), name = "WcetUSec")]
-    fn wcet_usec(&self) -> fdo::Result<u64> {
+    fn wcet_usec(&self) -> u64 {
         self.get(|task| task.wcet_usec)
     }
 
     #[zbus(property(emits_changed_signal = "const"), name = "FootprintBytes")]
-    fn footprint_bytes(&self) -> fdo::Result<u64> {
+    fn footprint_bytes(&self) -> u64 {
         self.get(|task| task.footprint_bytes)
     }
 
     #[zbus(property(emits_changed_signal = "const"), name = "SwappableBytes")]
-    fn swappable_bytes(&self) -> fdo::Result<u64> {
+    fn swappable_bytes(&self) -> u64 {
         self.get(|task| task.swappable_bytes)
     }
 
     #[zbus(property(emits_changed_signal = "false"), name = "SwapVolumeBytes")]
-    fn swap_volume_bytes(&self) -> fdo::Result<u64> {
+    fn swap_volume_bytes(&self) -> u64 {
         self.get(|task| task.swap_volume_bytes)
     }
 
     #[zbus(property(emits_changed_signal = "false"), name = "ResidentBytes")]
-    fn resident_bytes(&self) -> fdo::Result<u64> {
+    fn resident_bytes(&self) -> u64 {
         self.get(|task| task.resident_bytes)
     }
 
     #[zbus(property(emits_changed_signal = "false"), name = "SwappedBytes")]
-    fn swapped_bytes(&self) -> fdo::Result<u64> {
+    fn swapped_bytes(&self) -> u64 {
         self.get(|task| task.swapped_bytes)
     }
 
     #[zbus(property(emits_changed_signal = "false"), name = "BudgetBytes")]
-    fn budget_bytes(&self) -> fdo::Result<u64> {
+    fn budget_bytes(&self) -> u64 {
         self.get(|task| task.budget_bytes)
     }
 
     #[zbus(property(emits_changed_signal = "false"), name = "BackingBytes")]
-    fn backing_bytes(&self) -> fdo::Result<u64> {
+    fn backing_bytes(&self) -> u64 {
         self.get(|task| task.backing_bytes)
     }
 
     #[zbus(property(emits_changed_signal = "false"), name = "Jobs")]
-    fn jobs(&self) -> fdo::Result<u64> {
+    fn jobs(&self) -> u64 {
         self.get(|task| task.jobs)
     }
 
     #[zbus(property(emits_changed_signal = "false"), name = "DeadlineMisses")]
-    fn deadline_misses(&self) -> fdo::Result<u64> {
+    fn deadline_misses(&self) -> u64 {
         self.get(|task| task.deadline_misses)
     }
 
     #[zbus(property(emits_changed_signal = "false"), name = "MaxLatenessUSec")]
-    fn max_lateness_usec(&self) -> fdo::Result<u64> {
+    fn max_lateness_usec(&self) -> u64 {
         self.get(|task| task.max_lateness_usec)
     }
 
     #[zbus(property(emits_changed_signal = "false"), name = "ResponseP50USec")]
-    fn response_p50_usec(&self) -> fdo::Result<u64> {
+    fn response_p50_usec(&self) -> u64 {
         self.get(|task| task.response_p50_usec)
     }
 
     #[zbus(property(emits_changed_signal = "false"), name = "ResponseP99USec")]
-    fn response_p99_usec(&self) -> fdo::Result<u64> {
+    fn response_p99_usec(&self) -> u64 {
         self.get(|task| task.response_p99_usec)
     }
 
     #[zbus(property(emits_changed_signal = "false"), name = "ResponseMaxUSec")]
-    fn response_max_usec(&self) -> fdo::Result<u64> {
+    fn response_max_usec(&self) -> u64 {
         self.get(|task| task.response_max_usec)
     }
 
     #[zbus(property(emits_changed_signal = "false"), name = "SwapOutBytesTotal")]
-    fn swap_out_bytes_total(&self) -> fdo::Result<u64> {
+    fn swap_out_bytes_total(&self) -> u64 {
         self.get(|task| task.swap_out_bytes_total)
     }
 
     #[zbus(property(emits_changed_signal = "false"), name = "SwapInBytesTotal")]
-    fn swap_in_bytes_total(&self) -> fdo::Result<u64> {
+    fn swap_in_bytes_total(&self) -> u64 {
         self.get(|task| task.swap_in_bytes_total)
     }
 
     #[zbus(property(emits_changed_signal = "false"), name = "SwapOutUSecTotal")]
-    fn swap_out_usec_total(&self) -> fdo::Result<u64> {
+    fn swap_out_usec_total(&self) -> u64 {
         self.get(|task| task.swap_out_usec_total)
     }
 
     #[zbus(property(emits_changed_signal = "false"), name = "SwapInUSecTotal")]
-    fn swap_in_usec_total(&self) -> fdo::Result<u64> {
+    fn swap_in_usec_total(&self) -> u64 {
         self.get(|task| task.swap_in_usec_total)
     }
 
     #[zbus(property(emits_changed_signal = "false"), name = "Violations")]
-    fn violations(&self) -> fdo::Result<u64> {
+    fn violations(&self) -> u64 {
         self.get(|task| task.violations)
     }
 }

@@ -43,8 +43,9 @@ async fn wait_task(home: &Home, what: &str, is: impl Fn(&TaskProperties) -> bool
 
 fn yolo() -> Options {
     Options {
-        period: Some(Duration::from_millis(100)),
-        wcet: Some(Duration::from_millis(5)),
+        period: Some(Duration::from_millis(200)),
+        // Not to be overrun where many tests share two cores.
+        wcet: Some(Duration::from_millis(80)),
         footprint: Some(Size::Text("8MiB".into())),
         swappable: Some(Size::Bytes(6 * MIB)),
         ..Options::default()
@@ -129,7 +130,7 @@ async fn a_registered_task_is_claimed_by_name_and_its_jobs_are_granted() {
     let task = objects(&home).await.tasks.remove(0).1;
     assert_eq!(
         (task.class.as_str(), task.period_usec),
-        ("realtime", 100_000)
+        ("realtime", 200_000)
     );
     assert_eq!(
         (task.deadline_misses, task.violations),

@@ -13,8 +13,8 @@ async fn a_killed_daemon_is_followed_by_one_that_knows_its_agents() {
     let home = Home::new(ONE_GPU);
     let mut daemon = home.daemon();
     let options = Options {
-        period: Some(Duration::from_millis(100)),
-        wcet: Some(Duration::from_millis(5)),
+        period: Some(Duration::from_millis(200)),
+        wcet: Some(Duration::from_millis(80)),
         footprint: Some(Size::Text("8MiB".into())),
         swappable: Some(Size::Text("6MiB".into())),
         ..Options::default()
