@@ -45,13 +45,6 @@ impl Dispatcher {
         let Some(session) = self.sessions.get_mut(&registration) else {
             return;
         };
-        // What it wrote last still counts.
-        if session.is_connected() {
-            self.read_pages(registration, now, false);
-        }
-        let Some(session) = self.sessions.get_mut(&registration) else {
-            return;
-        };
         session.lose();
         let tasks: Vec<_> = session.devices.iter().map(|device| device.task).collect();
         tracing::info!(pid = session.peer.pid, "the agent's connection ended");

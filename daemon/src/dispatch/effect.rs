@@ -21,14 +21,14 @@ impl Dispatcher {
                 self.verdicts.insert(task, Err(reason));
             }
             Command::Grant { task, job } => {
-                let session = self.session_of(task)?;
+                let session = self.session_of(task, gpu)?;
                 session.devices[gpu].view.granted(job);
                 let daemon = &session.block(gpu).daemon;
                 daemon.grant(job.0);
                 wake(daemon.grant_word());
             }
             Command::Revoke { task, job } => {
-                let session = self.session_of(task)?;
+                let session = self.session_of(task, gpu)?;
                 session.devices[gpu].view.revoked(job);
                 session.block(gpu).daemon.revoke(job.0);
                 session.ring(gpu, Direction::In, now);
@@ -39,7 +39,7 @@ impl Dispatcher {
                 direction,
                 target,
             } => {
-                let session = self.session_of(task)?;
+                let session = self.session_of(task, gpu)?;
                 session.devices[gpu].view.began(op, direction);
                 let request = SwapRequest {
                     seq: op.0,
@@ -53,7 +53,7 @@ impl Dispatcher {
                 session.ring(gpu, direction, now);
             }
             Command::Abort { task, op } => {
-                let session = self.session_of(task)?;
+                let session = self.session_of(task, gpu)?;
                 session.devices[gpu].view.aborted();
                 session.block(gpu).daemon.abort_swap(op.0);
                 session.ring(gpu, Direction::In, now);
@@ -63,7 +63,7 @@ impl Dispatcher {
                 bytes,
                 answers,
             } => {
-                let block = self.session_of(task)?.block(gpu);
+                let block = self.session_of(task, gpu)?.block(gpu);
                 let holds = block.daemon.set_budget(&block.agent, bytes.0);
                 if let Some(answer) = answers {
                     block.daemon.answer_want(answer.want.0, answer.granted);
@@ -75,7 +75,7 @@ impl Dispatcher {
                 });
             }
             Command::SetVolume { task, bytes } => {
-                let session = self.session_of(task)?;
+                let session = self.session_of(task, gpu)?;
                 session.block(gpu).daemon.set_volume(bytes.0);
                 session.ring(gpu, Direction::In, now);
             }
@@ -109,11 +109,11 @@ impl Dispatcher {
         None
     }
 
-    /// The session of a task's agent, if it can be talked to.
-    fn session_of(&mut self, task: TaskId) -> Option<&mut Session> {
+    /// The session of a task's agent, if it can be talked to and its page has the GPU.
+    fn session_of(&mut self, task: TaskId, gpu: usize) -> Option<&mut Session> {
         let registration = self.places.get(&task)?.registration;
         let session = self.sessions.get_mut(&registration)?;
-        session.is_connected().then_some(session)
+        (session.is_connected() && gpu < session.devices.len()).then_some(session)
     }
 
     fn name_of(&self, task: TaskId) -> Option<&str> {

@@ -153,29 +153,37 @@ impl Dispatcher {
     /// As [`Self::feed`], for what an agent says: where it cannot be, that is the agent's fault.
     fn feed_agents(&mut self, registration: RegistrationId, gpu: usize, now: Time, event: Event) {
         let usage = matches!(event, Event::Usage { .. });
-        let ended = matches!(event, Event::SwapEnded { .. });
+        let job = matches!(
+            event,
+            Event::JobRequested { .. } | Event::JobCompleted { .. }
+        );
         let result = self.feed(gpu, now, event);
         let Some(session) = self.sessions.get_mut(&registration) else {
             return;
         };
         let view = &mut session.devices[gpu].view;
-        if ended && let Some((direction, bytes, time)) = view.moved.take() {
+        if let Some((direction, bytes, time)) = view.moved.take() {
             let statistics = self.statistics.entry(registration).or_default();
             statistics.moved(direction, bytes, time);
         }
-        match result {
-            Ok(()) if usage => view.believed(),
-            // Its fields are not written at once: only what lasts is a lie.
-            Err(_) if usage && !view.disbelieved(now) => {}
-            Ok(()) => {}
-            Err(error) => {
-                self.statistics.entry(registration).or_default().violations += 1;
-                let pid = session.peer.pid;
-                tracing::warn!(task = registration.0, pid, gpu, "senseless report: {error}");
+        let error = match result {
+            Ok(()) => {
                 if usage {
                     view.believed();
                 }
+                return;
             }
+            // Its fields are not written at once: only what lasts is a lie.
+            Err(_) if usage && !view.disbelieved(now) => return,
+            Err(error) => error,
+        };
+        view.believed();
+        let pid = session.peer.pid;
+        tracing::warn!(task = registration.0, pid, gpu, "senseless report: {error}");
+        self.statistics.entry(registration).or_default().violations += 1;
+        if job {
+            // Both ends count differently now, and a job may never end. Its Hello sets that right.
+            self.connection_ended(registration, now);
         }
     }
 }

@@ -130,11 +130,24 @@ impl Dispatcher {
                 format!("no random numbers to be had: {error}"),
             )
         })?;
+        self.end_former_image(pending.peer.pid, now);
         let registration = match hello.task_name() {
             Some(name) => self.claim(name, pending, now)?,
             None => self.own_registration(pending)?,
         };
         Ok((registration, cookie))
+    }
+
+    /// A process that lost its session and comes without its cookie has executed another program:
+    /// what it held went with the one before.
+    fn end_former_image(&mut self, pid: u32, now: Time) {
+        let former = self
+            .sessions
+            .iter()
+            .find(|(_, session)| session.peer.pid == pid && !session.is_connected());
+        if let Some((&registration, _)) = former {
+            self.process_ended(registration, now);
+        }
     }
 
     fn claim(

@@ -268,6 +268,20 @@ async fn a_lost_connection_keeps_its_memory_and_may_come_back() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_process_that_executes_another_program_may_claim_again() {
+    let (home, _daemon) = start();
+    let bus = home.bus().await;
+    let manager = Manager1Proxy::new(&bus).await.unwrap();
+    manager.register("yolo", yolo().into_wire()).await.unwrap();
+    let mut agent = Agent::connect(&home.runtime_dir(), Some("yolo")).unwrap();
+    agent.want(4 * MIB);
+    agent.hang_up();
+    wait_task(&home, "lost", |task| task.phase == "lost").await;
+    let mut agent = Agent::connect(&home.runtime_dir(), Some("yolo")).unwrap();
+    assert_eq!(agent.want(8 * MIB), 8 * MIB);
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn strangers_are_told_what_is_wrong_and_leave_nothing() {
     let (home, _daemon) = start();
     let folder = home.runtime_dir();
@@ -334,6 +348,7 @@ async fn senseless_reports_are_counted_and_hurt_nobody() {
     agent.block().agent.request_job(job + 7, JobKind::Declared);
     agent.tell();
     wait_task(&home, "counted", |task| task.violations > 0).await;
+    wait_for("the end of the session", || agent.is_lost().then_some(()));
     assert!(home.log().contains("senseless report"));
     let mut other = Agent::connect(&home.runtime_dir(), None).unwrap();
     assert_eq!(other.want(2 * MIB), 2 * MIB);
