@@ -1,1 +1,23 @@
-//! To be written.
+//! The rtswap agent without its exported symbols: those live in the cdylib, because a library
+//! that exports `dlsym` would hijack its own test binaries.
+//!
+//! - [`cuda`], [`driver`]: the driver's words and the calls that the agent makes itself;
+//! - [`memory`]: objects, chunks and the backing store of one GPU;
+//! - [`gate`], [`device`], [`work`]: who may use the GPU now, and what is in flight;
+//! - [`session`], [`signals`], [`swap`]: the daemon's end of things;
+//! - [`agent`]: all of it, for this process; [`ops`]: what the hooks ask of it.
+
+pub mod agent;
+pub mod cuda;
+pub mod device;
+pub mod driver;
+pub mod elf;
+mod futex;
+pub mod gate;
+pub mod log;
+pub mod memory;
+pub mod ops;
+pub mod session;
+pub mod signals;
+pub mod swap;
+pub mod work;

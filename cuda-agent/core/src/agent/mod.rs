@@ -1,0 +1,289 @@
+//! The agent of this process: there is one, or none, and then every hook is a null check.
+
+use std::path::PathBuf;
+use std::ptr::null_mut;
+use std::sync::atomic::{AtomicPtr, AtomicU32, Ordering};
+use std::sync::{Arc, Mutex, Once, RwLock};
+
+use rtswap_wire::MAX_DEVICES;
+use rtswap_wire::hello::{Hello, HelloError};
+
+use crate::cuda::{Context, Status};
+use crate::device::Device;
+use crate::driver::Driver;
+use crate::gate::{self, InCall};
+use crate::log::{debug, say};
+use crate::memory::Memory;
+use crate::session::{Bell, ConnectError, Session, connect, keep_high};
+use crate::swap;
+use crate::work::Work;
+
+static AGENT: AtomicPtr<Agent> = AtomicPtr::new(null_mut());
+
+/// The agent, unless this process has none.
+#[inline]
+pub fn agent() -> Option<&'static Agent> {
+    let agent = AGENT.load(Ordering::Acquire);
+    // SAFETY: null, or leaked by `start` after it was made, so valid for ever.
+    unsafe { agent.as_ref() }
+}
+
+/// Where the daemon is and who we are.
+#[derive(Clone, Debug)]
+pub struct Config {
+    /// agent.sock.
+    pub socket: PathBuf,
+    /// The task's name, if the program was given one.
+    pub task: Option<String>,
+}
+
+impl Config {
+    /// From RTSWAP_RUNTIME_DIR (default /run/rtswap) and RTSWAP_TASK.
+    pub fn from_env() -> Self {
+        let folder = std::env::var_os("RTSWAP_RUNTIME_DIR").unwrap_or("/run/rtswap".into());
+        let task = std::env::var("RTSWAP_TASK").ok();
+        Self {
+            socket: PathBuf::from(folder).join("agent.sock"),
+            task: task.filter(|task| !task.is_empty()),
+        }
+    }
+}
+
+/// Why this process has no agent.
+#[derive(Debug, thiserror::Error)]
+pub enum StartError {
+    /// No session.
+    #[error(transparent)]
+    Connect(#[from] ConnectError),
+    /// The task's name.
+    #[error("RTSWAP_TASK: {0}")]
+    Name(#[from] HelloError),
+    /// No swap thread.
+    #[error("the swap thread does not start: {0}")]
+    Thread(#[from] std::io::Error),
+    /// The driver fails.
+    #[error("the driver fails with CUresult {}", .0.0)]
+    Driver(Status),
+    /// None of the GPUs is managed.
+    #[error("rtswapd manages none of the GPUs of this process")]
+    NoDevice,
+}
+
+impl From<Status> for StartError {
+    fn from(status: Status) -> Self {
+        Self::Driver(status)
+    }
+}
+
+/// What a managed process has.
+pub struct Agent {
+    /// The real driver.
+    pub driver: &'static dyn Driver,
+    /// The program's contexts and streams.
+    pub work: Work,
+    /// The managed GPUs.
+    pub devices: Vec<Device>,
+    /// Wakes the swap thread.
+    pub wake: Bell,
+    session: RwLock<Arc<Session>>,
+    config: Config,
+    swap_tid: u32,
+    swap_pidfd: Mutex<Option<std::os::fd::OwnedFd>>,
+}
+
+/// Gates given out so far: each device of each agent has a bit of its own.
+static NEXT_BIT: AtomicU32 = AtomicU32::new(0);
+
+impl Agent {
+    /// Says Hello and starts the swap thread. The agent lives as long as the process.
+    pub fn start(driver: &'static dyn Driver, config: Config) -> Result<&'static Self, StartError> {
+        if !config.socket.exists() {
+            return Err(ConnectError::NoDaemon(config.socket.display().to_string()).into());
+        }
+        gate::init();
+        let count = driver.device_count()?;
+        let seen: Vec<(i32, [u8; 16])> = (0..count)
+            .map(|ordinal| Ok((ordinal, driver.device_uuid(ordinal)?)))
+            .collect::<Result<_, Status>>()?;
+
+        let started = swap::spawn()?;
+        let mut hello = Hello::new(started.tid, config.task.as_deref())?;
+        for (state, (ordinal, uuid)) in hello.devices.iter_mut().zip(&seen) {
+            state.uuid = *uuid;
+            state.memory_bytes = driver.device_memory(*ordinal)?;
+        }
+        let session = Arc::new(connect(&config.socket, &hello, started.pidfd.as_ref())?);
+        let mut devices = Vec::new();
+        for (ordinal, uuid) in seen.into_iter().take(MAX_DEVICES) {
+            let Some(view) = session.view(uuid) else {
+                continue;
+            };
+            let memory = Memory::new(driver, ordinal, view.clone())?;
+            let bit = 1 << (NEXT_BIT.fetch_add(1, Ordering::Relaxed) % u64::BITS);
+            devices.push(Device::new(ordinal, uuid, bit, view, memory));
+        }
+        if devices.is_empty() {
+            return Err(StartError::NoDevice);
+        }
+        let wake = rustix::event::eventfd(
+            0,
+            rustix::event::EventfdFlags::CLOEXEC | rustix::event::EventfdFlags::NONBLOCK,
+        )
+        .and_then(Bell::new)
+        .map_err(std::io::Error::from)?;
+        let agent: &'static Self = Box::leak(Box::new(Self {
+            driver,
+            work: Work::new(driver),
+            devices,
+            wake,
+            session: RwLock::new(session),
+            config,
+            swap_tid: started.tid,
+            swap_pidfd: Mutex::new(None),
+        }));
+        let mut started = started;
+        *gate::lock(&agent.swap_pidfd) = started.pidfd.take().map(keep_high);
+        started.attach(agent);
+        Ok(agent)
+    }
+
+    /// Says Hello again, and moves everything to the new session's page.
+    pub fn reconnect(&self) -> Result<(), ConnectError> {
+        let old = self.session();
+        let mut hello = Hello::new(self.swap_tid, self.config.task.as_deref())?;
+        hello.registration = old.registration;
+        hello.cookie = old.cookie.0;
+        for (state, device) in hello.devices.iter_mut().zip(&self.devices) {
+            *state = device.state();
+        }
+        let pidfd = gate::lock(&self.swap_pidfd);
+        let session = Arc::new(connect(&self.config.socket, &hello, pidfd.as_ref())?);
+        let views: Option<Vec<_>> = self
+            .devices
+            .iter()
+            .map(|device| session.view(device.uuid))
+            .collect();
+        let views = views.ok_or(HelloError::Malformed)?;
+        *self
+            .session
+            .write()
+            .unwrap_or_else(std::sync::PoisonError::into_inner) = session;
+        for (device, view) in self.devices.iter().zip(views) {
+            device.set_view(view);
+        }
+        Ok(())
+    }
+
+    /// The session in use.
+    pub fn session(&self) -> Arc<Session> {
+        let session = self.session.read();
+        Arc::clone(&session.unwrap_or_else(std::sync::PoisonError::into_inner))
+    }
+
+    /// The managed GPU with this number.
+    pub fn device(&self, ordinal: i32) -> Option<&Device> {
+        self.devices.iter().find(|device| device.ordinal == ordinal)
+    }
+
+    /// The managed GPU of the context current in this thread, and the context.
+    pub fn current(&self) -> Option<(&Device, Context)> {
+        let context = self.driver.current_context().ok()??;
+        let device = self.device(self.driver.current_device().ok()?)?;
+        Some((device, context))
+    }
+
+    /// Enters GPU work: returns once the gate of the current context's GPU is open. The work may
+    /// go on as long as the guard lives.
+    #[inline]
+    pub fn enter(&self) -> InCall {
+        let call = InCall::begin();
+        if call.is_nested() || gate::closed() == 0 {
+            return call;
+        }
+        self.enter_closed(call)
+    }
+
+    #[cold]
+    fn enter_closed(&self, mut call: InCall) -> InCall {
+        // Without a context the driver refuses the call; on an unmanaged GPU it goes ahead.
+        let Some((device, _)) = self.current() else {
+            return call;
+        };
+        while gate::closed() & device.bit != 0 {
+            drop(call);
+            device.admit(|| self.wake.ring());
+            call = InCall::begin();
+        }
+        call
+    }
+}
+
+/// Starts the agent of this process if there is a daemon; says why where a user must know. Once;
+/// calls after the first find what came of it.
+pub fn start_once(driver: impl FnOnce() -> Option<&'static dyn Driver>) {
+    static ONCE: Once = Once::new();
+    ONCE.call_once(|| {
+        // SAFETY: reads a word that the kernel gave the process.
+        if unsafe { libc::getauxval(libc::AT_SECURE) } != 0 {
+            return;
+        }
+        let config = Config::from_env();
+        if !config.socket.exists() {
+            return;
+        }
+        let Some(driver) = driver() else {
+            debug(format_args!(
+                "the driver lacks a function that the agent needs"
+            ));
+            return;
+        };
+        let named = config.task.is_some();
+        match Agent::start(driver, config) {
+            Ok(agent) => {
+                // SAFETY: registers a function that lives as long as this library, which is never
+                // unloaded: it is preloaded.
+                unsafe { libc::pthread_atfork(None, None, Some(leave_child)) };
+                AGENT.store(std::ptr::from_ref(agent).cast_mut(), Ordering::Release);
+            }
+            Err(
+                error @ (StartError::Connect(ConnectError::NoDaemon(_)) | StartError::NoDevice),
+            ) if !named => {
+                debug(format_args!("{error}"));
+            }
+            Err(error) => say(format_args!(
+                "{error}; this process runs without rtswap, with no deadline guaranteed"
+            )),
+        }
+    });
+}
+
+/// In the child of a fork: the agent is the parent's. Only async-signal-safe calls.
+extern "C" fn leave_child() {
+    let agent = AGENT.swap(null_mut(), Ordering::AcqRel);
+    // SAFETY: as in `agent`.
+    let Some(agent) = (unsafe { agent.as_ref() }) else {
+        return;
+    };
+    for device in &agent.devices {
+        gate::open(device.bit);
+    }
+    agent.close_descriptors();
+}
+
+impl Agent {
+    fn close_descriptors(&self) {
+        use std::os::fd::AsRawFd;
+        let session = self.session.try_read().ok();
+        let of_session = session.iter().flat_map(|session| session.descriptors());
+        let pidfd = self.swap_pidfd.try_lock().ok();
+        let pidfd = pidfd.iter().filter_map(|fd| Some(fd.as_ref()?.as_raw_fd()));
+        for fd in of_session.chain(pidfd).chain([self.wake.raw()]) {
+            // SAFETY: the child's copies of the parent's descriptors; the child never uses them,
+            // because it has no agent.
+            unsafe { libc::close(fd) };
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

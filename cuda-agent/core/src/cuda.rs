@@ -1,0 +1,85 @@
+//! The driver's words in forms that any driver, older or newer than this crate, may fill.
+
+pub use cudarc::driver::sys::{
+    CUcontext, CUdevice, CUdeviceptr, CUevent, CUhostFn, CUmemAccessDesc, CUmemAllocationProp,
+    CUstream, CUuuid,
+};
+
+/// A CUresult. Not cudarc's enum: a driver newer than the enum may return what it does not list.
+#[repr(transparent)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[must_use]
+pub struct Status(pub u32);
+
+impl Status {
+    /// CUDA_SUCCESS.
+    pub const SUCCESS: Self = Self(0);
+    /// CUDA_ERROR_INVALID_VALUE.
+    pub const INVALID_VALUE: Self = Self(1);
+    /// CUDA_ERROR_OUT_OF_MEMORY.
+    pub const OUT_OF_MEMORY: Self = Self(2);
+    /// CUDA_ERROR_INVALID_CONTEXT.
+    pub const INVALID_CONTEXT: Self = Self(201);
+    /// CUDA_ERROR_NOT_FOUND.
+    pub const NOT_FOUND: Self = Self(500);
+    /// CUDA_ERROR_NOT_READY.
+    pub const NOT_READY: Self = Self(600);
+    /// CUDA_ERROR_NOT_SUPPORTED.
+    pub const NOT_SUPPORTED: Self = Self(801);
+    /// CUDA_ERROR_UNKNOWN.
+    pub const UNKNOWN: Self = Self(999);
+
+    /// The status as a result, so that `?` works.
+    pub fn ok(self) -> Result<(), Self> {
+        if self == Self::SUCCESS {
+            Ok(())
+        } else {
+            Err(self)
+        }
+    }
+}
+
+impl From<Result<(), Status>> for Status {
+    fn from(result: Result<(), Status>) -> Self {
+        result.err().unwrap_or(Status::SUCCESS)
+    }
+}
+
+macro_rules! handle {
+    ($(#[$doc:meta])* $name:ident) => {
+        $(#[$doc])*
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+        #[repr(transparent)]
+        pub struct $name(pub usize);
+    };
+}
+
+handle! {
+    /// A CUcontext; only a name here.
+    Context
+}
+handle! {
+    /// A CUstream; only a name here.
+    Stream
+}
+handle! {
+    /// A CUevent; only a name here.
+    Event
+}
+
+impl Stream {
+    /// CU_STREAM_PER_THREAD: another stream in each thread.
+    pub const PER_THREAD: Self = Self(2);
+
+    /// The context's NULL stream, in either of its names (0, CU_STREAM_LEGACY).
+    pub const LEGACY: Self = Self(1);
+
+    /// Whether the program made it by a call.
+    pub fn is_created(self) -> bool {
+        self.0 > Self::PER_THREAD.0
+    }
+}
+
+/// Physical memory from cuMemCreate.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Handle(pub u64);

@@ -1,0 +1,394 @@
+//! One managed GPU as this process uses it: its memory, its jobs, its gate.
+
+use std::sync::atomic::AtomicBool;
+use std::sync::{Mutex, MutexGuard};
+use std::time::{Duration, Instant};
+
+use rtswap_wire::hello::DeviceState;
+use rtswap_wire::page::{JobKind, next_seq};
+
+use crate::cuda::{Context, Status};
+use crate::driver::Driver;
+use crate::futex::{TICK, wait_change};
+use crate::gate::{self, lock};
+use crate::memory::{AllocError, Memory};
+use crate::session::View;
+use crate::work::{Work, in_context};
+
+/// A context is charged this part of the GPU's memory, at most [`CONTEXT_MOST`] bytes: drivers do
+/// not tell before it exists, and afterwards other processes blur the difference.
+const CONTEXT_PART: u64 = 64;
+const CONTEXT_MOST: u64 = 512 << 20;
+
+/// A managed GPU. Locks are taken in the order of the fields.
+pub struct Device {
+    /// The driver's number.
+    pub ordinal: i32,
+    /// The GPU's name on the page.
+    pub uuid: [u8; 16],
+    /// The gate.
+    pub bit: u64,
+    wants: Mutex<()>,
+    /// Held while pinned memory is made in a context, so that the context waits with its end.
+    pub pinning: Mutex<()>,
+    /// The backing store ended with its context and must be pinned again.
+    pub backing_lost: AtomicBool,
+    jobs: Mutex<Jobs>,
+    memory: Mutex<Memory>,
+}
+
+struct Jobs {
+    view: View,
+    requested: u32,
+    kind: JobKind,
+    granted: u32,
+    completed: u32,
+    /// rtswap_job_begin without its end, in all threads.
+    declared: u32,
+    /// The job asked for last was granted and is not completed: the gate is open.
+    running: bool,
+    alone: bool,
+    quiet: Quiet,
+}
+
+/// Since when nothing was called.
+struct Quiet {
+    activity: u64,
+    since: Instant,
+}
+
+impl Jobs {
+    fn ask(&mut self, kind: JobKind) {
+        self.requested = next_seq(self.requested);
+        self.kind = kind;
+        self.view.agent().request_job(self.requested, kind);
+        self.view.session.tell();
+    }
+
+    fn complete(&mut self) {
+        self.running = false;
+        self.completed = self.requested;
+        self.view.agent().complete_job(self.requested);
+        self.view.session.tell();
+    }
+}
+
+impl Device {
+    /// A GPU whose gate is closed until its first job.
+    pub fn new(ordinal: i32, uuid: [u8; 16], bit: u64, view: View, memory: Memory) -> Self {
+        gate::close(bit);
+        Self {
+            ordinal,
+            uuid,
+            bit,
+            wants: Mutex::new(()),
+            pinning: Mutex::new(()),
+            backing_lost: AtomicBool::new(false),
+            jobs: Mutex::new(Jobs {
+                view,
+                requested: 0,
+                kind: JobKind::Implicit,
+                granted: 0,
+                completed: 0,
+                declared: 0,
+                running: false,
+                alone: false,
+                quiet: Quiet {
+                    activity: 0,
+                    since: Instant::now(),
+                },
+            }),
+            memory: Mutex::new(memory),
+        }
+    }
+
+    /// The memory, locked.
+    pub fn memory(&self) -> MutexGuard<'_, Memory> {
+        lock(&self.memory)
+    }
+
+    /// The page in use.
+    pub fn view(&self) -> View {
+        lock(&self.jobs).view.clone()
+    }
+
+    /// What a Hello says of this GPU.
+    pub fn state(&self) -> DeviceState {
+        let jobs = lock(&self.jobs);
+        let memory = self.memory();
+        let usage = memory.usage();
+        DeviceState {
+            uuid: self.uuid,
+            memory_bytes: memory.device_bytes(),
+            resident_bytes: usage.resident_bytes,
+            swapped_bytes: usage.swapped_bytes,
+            arena_bytes: usage.arena_bytes,
+            backing_bytes: memory.backing_bytes(),
+            chunk_bytes: memory.chunk_bytes(),
+            requested: jobs.requested,
+            granted: jobs.granted,
+            completed: jobs.completed,
+            reserved: 0,
+        }
+    }
+
+    /// Moves to another session's page: publishes what is, asks again for what is not completed.
+    pub fn set_view(&self, view: View) {
+        let mut jobs = lock(&self.jobs);
+        self.memory().set_view(view.clone(), jobs.completed);
+        jobs.view = view;
+        if jobs.requested != jobs.completed {
+            jobs.view.agent().request_job(jobs.requested, jobs.kind);
+        }
+        jobs.view.session.tell();
+    }
+
+    /// Goes on without a daemon, once everything is resident: opens the gate for good.
+    pub fn go_alone(&self) {
+        let mut jobs = lock(&self.jobs);
+        jobs.alone = true;
+        gate::open(self.bit);
+    }
+
+    /// Blocks until a job of this GPU runs; asks for one if none was asked for. `woken` is called
+    /// when this thread opened the gate. No hooked call may be under way in this thread.
+    pub fn admit(&self, woken: impl Fn()) {
+        loop {
+            let mut jobs = lock(&self.jobs);
+            if gate::closed() & self.bit == 0 {
+                return;
+            }
+            if jobs.requested == jobs.completed {
+                let kind = if jobs.declared > 0 {
+                    JobKind::Declared
+                } else {
+                    JobKind::Implicit
+                };
+                jobs.ask(kind);
+            }
+            let seen = jobs.view.daemon().granted();
+            // A grant alone opens nothing: the job must also find its memory.
+            if seen == jobs.requested && self.memory().swapped_bytes() == 0 {
+                jobs.granted = seen;
+                jobs.running = true;
+                jobs.quiet.since = Instant::now();
+                gate::open(self.bit);
+                drop(jobs);
+                woken();
+                return;
+            }
+            let stale = seen == jobs.requested;
+            let view = jobs.view.clone();
+            drop(jobs);
+            let bound = if stale { TICK / 20 } else { TICK };
+            wait_change(view.daemon().grant_word(), seen, bound);
+        }
+    }
+
+    /// Whether a job runs.
+    pub fn runs(&self) -> bool {
+        lock(&self.jobs).running
+    }
+
+    /// Whether a job runs that nobody declared: its end must be found out.
+    pub fn runs_undeclared(&self) -> bool {
+        let jobs = lock(&self.jobs);
+        jobs.running && jobs.declared == 0
+    }
+
+    /// Whether the daemon wants the running job to end.
+    pub fn is_revoked(&self) -> bool {
+        let jobs = lock(&self.jobs);
+        jobs.running && jobs.view.daemon().revoked() == jobs.requested
+    }
+
+    /// rtswap_job_begin: true for the outermost.
+    pub fn declare(&self) -> bool {
+        let mut jobs = lock(&self.jobs);
+        jobs.declared += 1;
+        jobs.declared == 1
+    }
+
+    /// rtswap_job_end: true for the outermost. One without a begin counts for nothing.
+    pub fn undeclare(&self) -> bool {
+        let mut jobs = lock(&self.jobs);
+        let outermost = jobs.declared == 1;
+        jobs.declared = jobs.declared.saturating_sub(1);
+        outermost
+    }
+
+    /// Closes the gate, waits for calls and streams for at most `bound`, and completes the job.
+    /// False, with the gate open as it was, if work goes on or a stream captures.
+    pub fn end_job(&self, work: &Work, bound: Duration) -> bool {
+        let mut jobs = lock(&self.jobs);
+        if !jobs.running {
+            return true;
+        }
+        if work.captures() {
+            return false;
+        }
+        let start = Instant::now();
+        gate::close(self.bit);
+        let drained = gate::wait_for_calls(bound)
+            && !work.captures()
+            && work.wait_done(self.ordinal, bound.saturating_sub(start.elapsed()));
+        if drained {
+            jobs.complete();
+        } else {
+            gate::open(self.bit);
+        }
+        drained
+    }
+
+    /// Completes an undeclared job once nothing was called for `idle_gap` and all streams are
+    /// done.
+    pub fn end_if_idle(&self, work: &Work, idle_gap: Duration) {
+        let (activity, busy) = gate::activity();
+        {
+            let mut jobs = lock(&self.jobs);
+            if !jobs.running || jobs.declared > 0 {
+                return;
+            }
+            if busy || activity != jobs.quiet.activity {
+                jobs.quiet = Quiet {
+                    activity,
+                    since: Instant::now(),
+                };
+                return;
+            }
+            if jobs.quiet.since.elapsed() < idle_gap {
+                return;
+            }
+        }
+        if work.looks_done(self.ordinal) {
+            // A thread that sneaks in meets a closed gate for microseconds, and the job goes on.
+            self.end_job(work, Duration::ZERO);
+        }
+    }
+
+    /// Allocates; asks the daemon for budget where it does not suffice.
+    pub fn alloc(&self, bytes: u64, context: Context) -> Result<u64, Status> {
+        match self.memory().alloc(bytes, context) {
+            Ok(at) => return Ok(at),
+            Err(AllocError::Driver(status)) => return Err(status),
+            Err(AllocError::OverBudget(_)) => {}
+        }
+        let _one_question = lock(&self.wants);
+        loop {
+            let (total, view) = {
+                let mut memory = self.memory();
+                match memory.alloc(bytes, context) {
+                    Ok(at) => return Ok(at),
+                    Err(AllocError::Driver(status)) => return Err(status),
+                    Err(AllocError::OverBudget(needed)) => (needed.0, memory.view().clone()),
+                }
+            };
+            if is_refused(&view, total) {
+                // Another thread may have freed something meanwhile.
+                return self
+                    .memory()
+                    .alloc(bytes, context)
+                    .map_err(|error| match error {
+                        AllocError::Driver(status) => status,
+                        AllocError::OverBudget(_) => Status::OUT_OF_MEMORY,
+                    });
+            }
+        }
+    }
+
+    /// Takes budget for a context that is about to be made.
+    pub fn reserve_context(&self) -> Result<(), Status> {
+        let bytes = self.context_bytes();
+        let _one_question = lock(&self.wants);
+        loop {
+            let (total, view) = {
+                let mut memory = self.memory();
+                match memory.reserve_outside(bytes) {
+                    Ok(()) => return Ok(()),
+                    Err(needed) => (needed.0, memory.view().clone()),
+                }
+            };
+            if is_refused(&view, total) {
+                let taken = self.memory().reserve_outside(bytes);
+                return taken.map_err(|_| Status::OUT_OF_MEMORY);
+            }
+        }
+    }
+
+    /// Counts a context that exists already.
+    pub fn count_context(&self) {
+        let jobs = lock(&self.jobs);
+        let mut memory = self.memory();
+        let bytes = context_bytes(memory.device_bytes());
+        memory.count_outside(bytes, jobs.completed);
+    }
+
+    /// Gives a context's bytes back.
+    pub fn discount_context(&self) {
+        let bytes = self.context_bytes();
+        self.memory().discount_outside(bytes);
+    }
+
+    fn context_bytes(&self) -> u64 {
+        context_bytes(self.memory().device_bytes())
+    }
+
+    /// Frees the object at `at` after all work of its context, as the driver does. Nothing if no
+    /// object starts there.
+    pub fn free(&self, driver: &dyn Driver, at: u64) -> Option<Result<(), Status>> {
+        let (start, object) = self.memory().object_at(at)?;
+        if start != at {
+            return Some(Err(Status::INVALID_VALUE));
+        }
+        // A closed gate means that everything is drained; an open one may close meanwhile, which
+        // only drains more. No lock is held here: a host callback may wait for another thread.
+        if gate::closed() & self.bit == 0
+            && let Err(status) = in_context(driver, object.context, || driver.synchronize())
+        {
+            return Some(Err(status));
+        }
+        Some(self.memory().free(at).and_then(|freed| {
+            if freed {
+                Ok(())
+            } else {
+                Err(Status::INVALID_VALUE)
+            }
+        }))
+    }
+
+    /// What cuMemGetInfo shows: free and all bytes of the task's own budget.
+    pub fn memory_info(&self) -> (u64, u64) {
+        let memory = self.memory();
+        let total = memory
+            .view()
+            .daemon()
+            .memory_bytes()
+            .min(memory.device_bytes());
+        let usage = memory.usage();
+        let used = usage.resident_bytes.saturating_add(usage.swapped_bytes);
+        (total.saturating_sub(used), total)
+    }
+}
+
+fn context_bytes(device_bytes: u64) -> u64 {
+    (device_bytes / CONTEXT_PART).min(CONTEXT_MOST)
+}
+
+/// Asks for `total` bytes of budget and waits for the answer. True if that is no. False means: try
+/// again, and ask again if the budget was lowered or the page changed meanwhile.
+fn is_refused(view: &View, total: u64) -> bool {
+    let question = view.agent().want(total);
+    view.session.tell();
+    loop {
+        let answered = view.daemon().answered_want();
+        if answered == question {
+            return view.daemon().is_refused(question);
+        }
+        if view.session.is_lost() {
+            // Another daemon's page, or none and no budget: either way the caller tries again.
+            std::thread::sleep(TICK / 4);
+            return false;
+        }
+        wait_change(view.daemon().budget_word(), answered, TICK);
+    }
+}

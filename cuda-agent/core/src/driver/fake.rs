@@ -1,0 +1,275 @@
+//! A driver for tests: bytes in ordinary memory, and a precise idea of what is mapped. Copies are
+//! done at once; a stream is busy for as long as the test says.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Mutex;
+
+use super::{Driver, Result};
+use crate::cuda::{Context, Event, Handle, Status, Stream};
+use crate::gate::lock;
+
+/// The fake's unit of physical memory.
+pub(crate) const UNIT: u64 = 4096;
+
+/// One GPU, one context.
+pub(crate) struct FakeDriver {
+    pub(crate) uuid: [u8; 16],
+    pub(crate) capacity: u64,
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    next: u64,
+    physical: BTreeMap<u64, Vec<u8>>,
+    maps: BTreeMap<u64, u64>,
+    pinned: BTreeMap<usize, Vec<u8>>,
+    busy: BTreeSet<Stream>,
+    capturing: BTreeSet<Stream>,
+    refuse_pins: bool,
+    fail_copies: bool,
+}
+
+impl FakeDriver {
+    pub(crate) fn leak(uuid: [u8; 16], capacity: u64) -> &'static Self {
+        Box::leak(Box::new(Self {
+            uuid,
+            capacity,
+            state: Mutex::new(State {
+                next: 1 << 40,
+                ..State::default()
+            }),
+        }))
+    }
+
+    /// The context that is always current.
+    pub(crate) const CONTEXT: Context = Context(0xc0);
+
+    pub(crate) fn used(&self) -> u64 {
+        let state = lock(&self.state);
+        state
+            .physical
+            .values()
+            .map(|bytes| bytes.len() as u64)
+            .sum()
+    }
+
+    pub(crate) fn set_busy(&self, stream: Stream, busy: bool) {
+        let mut state = lock(&self.state);
+        if busy {
+            state.busy.insert(stream);
+        } else {
+            state.busy.remove(&stream);
+        }
+    }
+
+    pub(crate) fn set_capturing(&self, stream: Stream, captures: bool) {
+        let mut state = lock(&self.state);
+        if captures {
+            state.capturing.insert(stream);
+        } else {
+            state.capturing.remove(&stream);
+        }
+    }
+
+    pub(crate) fn refuse_pins(&self) {
+        lock(&self.state).refuse_pins = true;
+    }
+
+    pub(crate) fn fail_copies(&self, fail: bool) {
+        lock(&self.state).fail_copies = fail;
+    }
+
+    /// What a kernel does; an illegal address where nothing is mapped.
+    pub(crate) fn write(&self, at: u64, bytes: &[u8]) -> Result<()> {
+        lock(&self.state).access(at, bytes.len(), |chunk, range| {
+            let offset = range.start;
+            chunk.copy_from_slice(&bytes[offset..range.end]);
+        })
+    }
+
+    pub(crate) fn read(&self, at: u64, len: usize) -> Result<Vec<u8>> {
+        let mut bytes = vec![0; len];
+        lock(&self.state).access(at, len, |chunk, range| bytes[range].copy_from_slice(chunk))?;
+        Ok(bytes)
+    }
+}
+
+impl State {
+    /// Runs over the mapped bytes of a range, which may span mappings.
+    fn access(
+        &mut self,
+        at: u64,
+        len: usize,
+        mut each: impl FnMut(&mut [u8], std::ops::Range<usize>),
+    ) -> Result<()> {
+        let mut done = 0;
+        while done < len {
+            let here = at + done as u64;
+            let (&start, handle) = self.maps.range(..=here).next_back().ok_or(Status(700))?;
+            let physical = self.physical.get_mut(handle).ok_or(Status(700))?;
+            let offset = (here - start) as usize;
+            if offset >= physical.len() {
+                return Err(Status(700));
+            }
+            let count = (physical.len() - offset).min(len - done);
+            each(&mut physical[offset..offset + count], done..done + count);
+            done += count;
+        }
+        Ok(())
+    }
+
+    fn fresh(&mut self) -> u64 {
+        self.next += 1 << 30;
+        self.next
+    }
+}
+
+impl Driver for FakeDriver {
+    fn device_count(&self) -> Result<i32> {
+        Ok(1)
+    }
+    fn device_uuid(&self, _: i32) -> Result<[u8; 16]> {
+        Ok(self.uuid)
+    }
+    fn device_memory(&self, _: i32) -> Result<u64> {
+        Ok(self.capacity)
+    }
+    fn granularity(&self, _: i32) -> Result<u64> {
+        Ok(UNIT)
+    }
+    fn current_context(&self) -> Result<Option<Context>> {
+        Ok(Some(Self::CONTEXT))
+    }
+    fn set_context(&self, _: Option<Context>) -> Result<()> {
+        Ok(())
+    }
+    fn current_device(&self) -> Result<i32> {
+        Ok(0)
+    }
+    fn synchronize(&self) -> Result<()> {
+        while !lock(&self.state).busy.is_empty() {
+            std::thread::sleep(std::time::Duration::from_micros(200));
+        }
+        Ok(())
+    }
+    fn relax_capture_mode(&self) -> Result<()> {
+        Ok(())
+    }
+    fn reserve(&self, bytes: u64, align: u64) -> Result<u64> {
+        let mut state = lock(&self.state);
+        let at = state.next.next_multiple_of(align);
+        state.next = at + bytes;
+        Ok(at)
+    }
+    fn create(&self, _: i32, bytes: u64) -> Result<Handle> {
+        if self.used() + bytes > self.capacity {
+            return Err(Status::OUT_OF_MEMORY);
+        }
+        let mut state = lock(&self.state);
+        let handle = state.fresh();
+        // Never zeros: what an owner before left must not look right by chance.
+        state.physical.insert(handle, vec![0xdb; bytes as usize]);
+        Ok(Handle(handle))
+    }
+    fn map(&self, _: i32, at: u64, _: u64, handle: Handle) -> Result<()> {
+        let old = lock(&self.state).maps.insert(at, handle.0);
+        assert_eq!(old, None, "mapped over a mapping");
+        Ok(())
+    }
+    fn unmap(&self, at: u64, _: u64) -> Result<()> {
+        let mut state = lock(&self.state);
+        assert!(state.busy.is_empty(), "unmapped under running work");
+        state
+            .maps
+            .remove(&at)
+            .map(|_| ())
+            .ok_or(Status::INVALID_VALUE)
+    }
+    fn release(&self, handle: Handle) -> Result<()> {
+        let mut state = lock(&self.state);
+        assert!(
+            !state.maps.values().any(|mapped| *mapped == handle.0),
+            "released while mapped"
+        );
+        state
+            .physical
+            .remove(&handle.0)
+            .map(|_| ())
+            .ok_or(Status::INVALID_VALUE)
+    }
+    fn pin(&self, bytes: u64) -> Result<usize> {
+        let mut state = lock(&self.state);
+        if state.refuse_pins {
+            return Err(Status::OUT_OF_MEMORY);
+        }
+        let memory = vec![0; bytes as usize];
+        let host = memory.as_ptr().expose_provenance();
+        state.pinned.insert(host, memory);
+        Ok(host)
+    }
+    fn unpin(&self, host: usize) -> Result<()> {
+        lock(&self.state)
+            .pinned
+            .remove(&host)
+            .map(|_| ())
+            .ok_or(Status::INVALID_VALUE)
+    }
+    unsafe fn copy_in(&self, to: u64, host: usize, bytes: u64, _: Stream) -> Result<()> {
+        let mut state = lock(&self.state);
+        if state.fail_copies {
+            return Err(Status(719));
+        }
+        let slot = state.slot(host, bytes).to_vec();
+        state.access(to, slot.len(), |chunk, range| {
+            chunk.copy_from_slice(&slot[range])
+        })
+    }
+    unsafe fn copy_out(&self, host: usize, from: u64, bytes: u64, _: Stream) -> Result<()> {
+        let mut state = lock(&self.state);
+        if state.fail_copies {
+            return Err(Status(719));
+        }
+        let mut copy = vec![0; bytes as usize];
+        state.access(from, copy.len(), |chunk, range| {
+            copy[range].copy_from_slice(chunk)
+        })?;
+        state.slot(host, bytes).copy_from_slice(&copy);
+        Ok(())
+    }
+    fn create_stream(&self) -> Result<Stream> {
+        Ok(Stream(lock(&self.state).fresh() as usize))
+    }
+    fn stream_done(&self, stream: Stream) -> bool {
+        !lock(&self.state).busy.contains(&stream)
+    }
+    fn stream_captures(&self, stream: Stream) -> bool {
+        lock(&self.state).capturing.contains(&stream)
+    }
+    fn create_event(&self) -> Result<Event> {
+        Ok(Event(lock(&self.state).fresh() as usize))
+    }
+    fn record(&self, _: Event, _: Stream) -> Result<()> {
+        Ok(())
+    }
+    fn event_done(&self, _: Event) -> bool {
+        lock(&self.state).busy.is_empty()
+    }
+    fn wait_event(&self, _: Event) -> Result<()> {
+        Ok(())
+    }
+    fn destroy_event(&self, _: Event) -> Result<()> {
+        Ok(())
+    }
+}
+
+impl State {
+    fn slot(&mut self, host: usize, bytes: u64) -> &mut [u8] {
+        let (&start, segment) = self
+            .pinned
+            .range_mut(..=host)
+            .next_back()
+            .expect("a slot in pinned memory");
+        &mut segment[host - start..host - start + bytes as usize]
+    }
+}

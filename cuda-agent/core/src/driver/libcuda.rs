@@ -1,0 +1,262 @@
+//! The real driver, by the addresses of its functions.
+
+use core::ffi::{c_int, c_uint, c_void};
+use core::ptr::null_mut;
+
+use cudarc::driver::sys::{
+    CUevent_flags, CUmemAccess_flags, CUmemAllocationGranularity_flags, CUmemAllocationHandleType,
+    CUmemAllocationType, CUmemLocation, CUmemLocationType, CUstream_flags,
+};
+
+use super::{Driver, Result};
+use crate::cuda::{
+    CUcontext, CUdevice, CUdeviceptr, CUevent, CUmemAccessDesc, CUmemAllocationProp, CUstream,
+    CUuuid, Context, Event, Handle, Status, Stream,
+};
+
+macro_rules! functions {
+    ($($field:ident: $symbol:literal ($($arg:ty),*);)*) => {
+        /// The addresses of the driver's functions that the agent itself calls.
+        #[derive(Debug)]
+        pub struct Libcuda {
+            $($field: unsafe extern "C" fn($($arg),*) -> Status,)*
+        }
+
+        impl Libcuda {
+            /// Finds every function with `find`; the name of the first missing one otherwise.
+            ///
+            /// # Safety
+            /// `find` gives null or the driver's function of that name.
+            pub unsafe fn load(
+                find: impl Fn(&core::ffi::CStr) -> *mut c_void,
+            ) -> core::result::Result<Self, &'static core::ffi::CStr> {
+                Ok(Self {
+                    $($field: {
+                        let address = find($symbol);
+                        if address.is_null() {
+                            return Err($symbol);
+                        }
+                        // SAFETY: the caller found the function of this name, and the driver's
+                        // ABI gives it this signature.
+                        unsafe {
+                            core::mem::transmute::<
+                                *mut c_void,
+                                unsafe extern "C" fn($($arg),*) -> Status,
+                            >(address)
+                        }
+                    },)*
+                })
+            }
+        }
+    };
+}
+
+functions! {
+    device_get_count: c"cuDeviceGetCount" (*mut c_int);
+    device_get_uuid: c"cuDeviceGetUuid" (*mut CUuuid, CUdevice);
+    device_total_mem: c"cuDeviceTotalMem_v2" (*mut usize, CUdevice);
+    get_granularity: c"cuMemGetAllocationGranularity"
+        (*mut usize, *const CUmemAllocationProp, CUmemAllocationGranularity_flags);
+    ctx_get_current: c"cuCtxGetCurrent" (*mut CUcontext);
+    ctx_set_current: c"cuCtxSetCurrent" (CUcontext);
+    ctx_get_device: c"cuCtxGetDevice" (*mut CUdevice);
+    ctx_synchronize: c"cuCtxSynchronize" ();
+    exchange_mode: c"cuThreadExchangeStreamCaptureMode" (*mut c_uint);
+    address_reserve: c"cuMemAddressReserve" (*mut CUdeviceptr, usize, usize, CUdeviceptr, u64);
+    mem_create: c"cuMemCreate" (*mut u64, usize, *const CUmemAllocationProp, u64);
+    mem_map: c"cuMemMap" (CUdeviceptr, usize, usize, u64, u64);
+    set_access: c"cuMemSetAccess" (CUdeviceptr, usize, *const CUmemAccessDesc, usize);
+    mem_unmap: c"cuMemUnmap" (CUdeviceptr, usize);
+    mem_release: c"cuMemRelease" (u64);
+    host_alloc: c"cuMemHostAlloc" (*mut *mut c_void, usize, c_uint);
+    host_free: c"cuMemFreeHost" (*mut c_void);
+    htod: c"cuMemcpyHtoDAsync_v2" (CUdeviceptr, *const c_void, usize, CUstream);
+    dtoh: c"cuMemcpyDtoHAsync_v2" (*mut c_void, CUdeviceptr, usize, CUstream);
+    stream_create: c"cuStreamCreate" (*mut CUstream, c_uint);
+    stream_query: c"cuStreamQuery" (CUstream);
+    stream_is_capturing: c"cuStreamIsCapturing" (CUstream, *mut c_uint);
+    event_create: c"cuEventCreate" (*mut CUevent, c_uint);
+    event_record: c"cuEventRecord" (CUevent, CUstream);
+    event_query: c"cuEventQuery" (CUevent);
+    event_synchronize: c"cuEventSynchronize" (CUevent);
+    event_destroy: c"cuEventDestroy_v2" (CUevent);
+}
+
+/// CU_STREAM_CAPTURE_MODE_RELAXED.
+const RELAXED: c_uint = 2;
+/// CU_MEMHOSTALLOC_PORTABLE.
+const PORTABLE: c_uint = 1;
+
+fn location(device: i32) -> CUmemLocation {
+    CUmemLocation {
+        type_: CUmemLocationType::CU_MEM_LOCATION_TYPE_DEVICE,
+        id: device,
+    }
+}
+
+fn properties(device: i32) -> CUmemAllocationProp {
+    CUmemAllocationProp {
+        type_: CUmemAllocationType::CU_MEM_ALLOCATION_TYPE_PINNED,
+        requestedHandleTypes: CUmemAllocationHandleType::CU_MEM_HANDLE_TYPE_NONE,
+        location: location(device),
+        win32HandleMetaData: null_mut(),
+        // SAFETY: plain flags, for which zero means none.
+        allocFlags: unsafe { core::mem::zeroed() },
+    }
+}
+
+/// Calls one of the functions: its arguments are values or point to locals that outlive the call.
+macro_rules! call {
+    ($self:ident.$function:ident($($arg:expr),*)) => {
+        // SAFETY: the function has this signature (see `load`), its pointers are to live locals.
+        unsafe { ($self.$function)($($arg),*) }.ok()
+    };
+}
+
+impl Driver for Libcuda {
+    fn device_count(&self) -> Result<i32> {
+        let mut count = 0;
+        call!(self.device_get_count(&raw mut count))?;
+        Ok(count)
+    }
+
+    fn device_uuid(&self, device: i32) -> Result<[u8; 16]> {
+        let mut uuid = CUuuid { bytes: [0; 16] };
+        call!(self.device_get_uuid(&raw mut uuid, device))?;
+        Ok(uuid.bytes.map(i8::cast_unsigned))
+    }
+
+    fn device_memory(&self, device: i32) -> Result<u64> {
+        let mut bytes = 0;
+        call!(self.device_total_mem(&raw mut bytes, device))?;
+        Ok(bytes as u64)
+    }
+
+    fn granularity(&self, device: i32) -> Result<u64> {
+        let mut bytes = 0;
+        let minimum = CUmemAllocationGranularity_flags::CU_MEM_ALLOC_GRANULARITY_MINIMUM;
+        let prop = properties(device);
+        call!(self.get_granularity(&raw mut bytes, &raw const prop, minimum))?;
+        Ok(bytes as u64)
+    }
+
+    fn current_context(&self) -> Result<Option<Context>> {
+        let mut context = null_mut();
+        call!(self.ctx_get_current(&raw mut context))?;
+        Ok((!context.is_null()).then(|| Context(context.addr())))
+    }
+
+    fn set_context(&self, context: Option<Context>) -> Result<()> {
+        let raw = context.map_or(0, |context| context.0);
+        call!(self.ctx_set_current(raw as CUcontext))
+    }
+
+    fn current_device(&self) -> Result<i32> {
+        let mut device = 0;
+        call!(self.ctx_get_device(&raw mut device))?;
+        Ok(device)
+    }
+
+    fn synchronize(&self) -> Result<()> {
+        call!(self.ctx_synchronize())
+    }
+
+    fn relax_capture_mode(&self) -> Result<()> {
+        let mut mode = RELAXED;
+        call!(self.exchange_mode(&raw mut mode))
+    }
+
+    fn reserve(&self, bytes: u64, align: u64) -> Result<u64> {
+        let mut at = 0;
+        call!(self.address_reserve(&raw mut at, bytes as usize, align as usize, 0, 0))?;
+        Ok(at)
+    }
+
+    fn create(&self, device: i32, bytes: u64) -> Result<Handle> {
+        let mut handle = 0;
+        let prop = properties(device);
+        call!(self.mem_create(&raw mut handle, bytes as usize, &raw const prop, 0))?;
+        Ok(Handle(handle))
+    }
+
+    fn map(&self, device: i32, at: u64, bytes: u64, handle: Handle) -> Result<()> {
+        call!(self.mem_map(at, bytes as usize, 0, handle.0, 0))?;
+        let access = CUmemAccessDesc {
+            location: location(device),
+            flags: CUmemAccess_flags::CU_MEM_ACCESS_FLAGS_PROT_READWRITE,
+        };
+        let allowed = call!(self.set_access(at, bytes as usize, &raw const access, 1));
+        if allowed.is_err() {
+            self.unmap(at, bytes)?;
+        }
+        allowed
+    }
+
+    fn unmap(&self, at: u64, bytes: u64) -> Result<()> {
+        call!(self.mem_unmap(at, bytes as usize))
+    }
+
+    fn release(&self, handle: Handle) -> Result<()> {
+        call!(self.mem_release(handle.0))
+    }
+
+    fn pin(&self, bytes: u64) -> Result<usize> {
+        let mut host = null_mut();
+        call!(self.host_alloc(&raw mut host, bytes as usize, PORTABLE))?;
+        Ok(host.expose_provenance())
+    }
+
+    fn unpin(&self, host: usize) -> Result<()> {
+        call!(self.host_free(core::ptr::with_exposed_provenance_mut(host)))
+    }
+
+    unsafe fn copy_in(&self, to: u64, host: usize, bytes: u64, stream: Stream) -> Result<()> {
+        let host = core::ptr::with_exposed_provenance(host);
+        call!(self.htod(to, host, bytes as usize, stream.0 as CUstream))
+    }
+
+    unsafe fn copy_out(&self, host: usize, from: u64, bytes: u64, stream: Stream) -> Result<()> {
+        let host = core::ptr::with_exposed_provenance_mut(host);
+        call!(self.dtoh(host, from, bytes as usize, stream.0 as CUstream))
+    }
+
+    fn create_stream(&self) -> Result<Stream> {
+        let mut stream = null_mut();
+        let flags = CUstream_flags::CU_STREAM_NON_BLOCKING as c_uint;
+        call!(self.stream_create(&raw mut stream, flags))?;
+        Ok(Stream(stream.addr()))
+    }
+
+    fn stream_done(&self, stream: Stream) -> bool {
+        call!(self.stream_query(stream.0 as CUstream)) != Err(Status::NOT_READY)
+    }
+
+    fn stream_captures(&self, stream: Stream) -> bool {
+        let mut captures = 0;
+        call!(self.stream_is_capturing(stream.0 as CUstream, &raw mut captures)).is_ok()
+            && captures != 0
+    }
+
+    fn create_event(&self) -> Result<Event> {
+        let mut event = null_mut();
+        let flags = CUevent_flags::CU_EVENT_DISABLE_TIMING as c_uint;
+        call!(self.event_create(&raw mut event, flags))?;
+        Ok(Event(event.addr()))
+    }
+
+    fn record(&self, event: Event, stream: Stream) -> Result<()> {
+        call!(self.event_record(event.0 as CUevent, stream.0 as CUstream))
+    }
+
+    fn event_done(&self, event: Event) -> bool {
+        call!(self.event_query(event.0 as CUevent)) != Err(Status::NOT_READY)
+    }
+
+    fn wait_event(&self, event: Event) -> Result<()> {
+        call!(self.event_synchronize(event.0 as CUevent))
+    }
+
+    fn destroy_event(&self, event: Event) -> Result<()> {
+        call!(self.event_destroy(event.0 as CUevent))
+    }
+}

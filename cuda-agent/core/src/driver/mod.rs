@@ -1,0 +1,80 @@
+//! The driver as the agent uses it for its own work: never through the hooks.
+//! `libcuda` is the real one; the tests bring a fake that knows which bytes are mapped.
+
+mod libcuda;
+
+#[cfg(test)]
+pub(crate) mod fake;
+
+pub use libcuda::Libcuda;
+
+use crate::cuda::{Context, Event, Handle, Status, Stream};
+
+/// What a driver call of the agent gives.
+pub type Result<T> = core::result::Result<T, Status>;
+
+/// The calls. Sizes in bytes, addresses as the driver gave them; errors are the driver's own.
+pub trait Driver: Send + Sync {
+    /// GPUs in this process's view.
+    fn device_count(&self) -> Result<i32>;
+    /// The GPU's UUID.
+    fn device_uuid(&self, device: i32) -> Result<[u8; 16]>;
+    /// All of the GPU's memory.
+    fn device_memory(&self, device: i32) -> Result<u64>;
+    /// The unit of physical allocations on the GPU.
+    fn granularity(&self, device: i32) -> Result<u64>;
+
+    /// The context current in this thread, if any.
+    fn current_context(&self) -> Result<Option<Context>>;
+    /// Makes `context` current in this thread.
+    fn set_context(&self, context: Option<Context>) -> Result<()>;
+    /// The GPU of the current context.
+    fn current_device(&self) -> Result<i32>;
+    /// Waits for all work of the current context.
+    fn synchronize(&self) -> Result<()>;
+    /// Lets this thread make calls that a capture elsewhere would forbid. Once a thread.
+    fn relax_capture_mode(&self) -> Result<()>;
+
+    /// Reserves addresses.
+    fn reserve(&self, bytes: u64, align: u64) -> Result<u64>;
+    /// Allocates physical memory.
+    fn create(&self, device: i32, bytes: u64) -> Result<Handle>;
+    /// Maps physical memory, readable and writable by the GPU.
+    fn map(&self, device: i32, at: u64, bytes: u64, handle: Handle) -> Result<()>;
+    /// Takes the mapping away.
+    fn unmap(&self, at: u64, bytes: u64) -> Result<()>;
+    /// Frees physical memory once it is unmapped.
+    fn release(&self, handle: Handle) -> Result<()>;
+
+    /// Pinned host memory that every context may copy from and to.
+    fn pin(&self, bytes: u64) -> Result<usize>;
+    /// Frees it.
+    fn unpin(&self, host: usize) -> Result<()>;
+    /// Starts a copy to the GPU's memory.
+    ///
+    /// # Safety
+    /// `host` is valid for `bytes` until the copy is over.
+    unsafe fn copy_in(&self, to: u64, host: usize, bytes: u64, stream: Stream) -> Result<()>;
+    /// Starts a copy from the GPU's memory.
+    ///
+    /// # Safety
+    /// `host` is valid for `bytes`, and nobody else's, until the copy is over.
+    unsafe fn copy_out(&self, host: usize, from: u64, bytes: u64, stream: Stream) -> Result<()>;
+
+    /// A stream in the current context that never waits for the NULL stream.
+    fn create_stream(&self) -> Result<Stream>;
+    /// Whether all work of the stream is done. A broken context has none left.
+    fn stream_done(&self, stream: Stream) -> bool;
+    /// Whether work submitted to the stream is being captured into a graph.
+    fn stream_captures(&self, stream: Stream) -> bool;
+    /// An event without timing in the current context.
+    fn create_event(&self) -> Result<Event>;
+    /// Marks the work submitted to the stream so far.
+    fn record(&self, event: Event, stream: Stream) -> Result<()>;
+    /// Whether the marked work is done. A broken context has none left.
+    fn event_done(&self, event: Event) -> bool;
+    /// Waits for the marked work.
+    fn wait_event(&self, event: Event) -> Result<()>;
+    /// Frees an event.
+    fn destroy_event(&self, event: Event) -> Result<()>;
+}

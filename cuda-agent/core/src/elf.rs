@@ -1,0 +1,151 @@
+//! The loader's own functions. A library that exports `dlsym` cannot ask for `dlsym`: it would be
+//! told its own. So the real one is read out of libc's symbol table.
+
+use core::ffi::{CStr, c_char, c_void};
+use std::sync::OnceLock;
+
+type Dlsym = unsafe extern "C" fn(*mut c_void, *const c_char) -> *mut c_void;
+type Dlvsym = unsafe extern "C" fn(*mut c_void, *const c_char, *const c_char) -> *mut c_void;
+
+/// The loader's functions.
+#[derive(Clone, Copy, Debug)]
+pub struct Loader {
+    /// dlsym.
+    pub dlsym: Dlsym,
+    /// dlvsym.
+    pub dlvsym: Dlvsym,
+}
+
+/// Finds the loader's functions, once. Nothing on a libc that keeps them elsewhere.
+pub fn loader() -> Option<&'static Loader> {
+    static LOADER: OnceLock<Option<Loader>> = OnceLock::new();
+    LOADER
+        .get_or_init(|| {
+            // Since glibc 2.34 they live in libc, before that in libdl.
+            [c"libc.so.6", c"libdl.so.2"]
+                .into_iter()
+                .find_map(|library| {
+                    let dlsym = find(library, c"dlsym")?;
+                    let dlvsym = find(library, c"dlvsym")?;
+                    // SAFETY: glibc's functions of these names have these signatures.
+                    unsafe {
+                        Some(Loader {
+                            dlsym: core::mem::transmute::<*mut c_void, Dlsym>(dlsym),
+                            dlvsym: core::mem::transmute::<*mut c_void, Dlvsym>(dlvsym),
+                        })
+                    }
+                })
+        })
+        .as_ref()
+}
+
+/// glibc's struct link_map, its public part.
+#[repr(C)]
+struct LinkMap {
+    base: usize,
+    name: *const c_char,
+    dynamic: *const Dynamic,
+}
+
+#[repr(C)]
+struct Dynamic {
+    tag: i64,
+    value: usize,
+}
+
+#[repr(C)]
+struct Symbol {
+    name: u32,
+    info: u8,
+    other: u8,
+    section: u16,
+    value: usize,
+    size: usize,
+}
+
+const DT_STRTAB: i64 = 5;
+const DT_SYMTAB: i64 = 6;
+const DT_GNU_HASH: i64 = 0x6fff_fef5;
+
+/// The address of `symbol` as `library`, which is loaded already, defines it.
+pub fn find(library: &CStr, symbol: &CStr) -> Option<*mut c_void> {
+    // SAFETY: RTLD_NOLOAD only looks; glibc's handle is the library's link map, and a loaded
+    // library's tables stay. The handle is kept, so that the library stays too.
+    unsafe {
+        let handle = libc::dlopen(library.as_ptr(), libc::RTLD_LAZY | libc::RTLD_NOLOAD);
+        find_in((handle as *const LinkMap).as_ref()?, symbol)
+    }
+}
+
+/// # Safety
+/// `map` is a loaded library's link map.
+unsafe fn find_in(map: &LinkMap, symbol: &CStr) -> Option<*mut c_void> {
+    let (mut strings, mut symbols, mut hash) = (0, 0, 0);
+    let mut entry = map.dynamic;
+    loop {
+        // SAFETY: the dynamic section ends with a zero tag.
+        let Dynamic { tag, value } = unsafe { entry.read() };
+        match tag {
+            0 => break,
+            DT_STRTAB => strings = value,
+            DT_SYMTAB => symbols = value,
+            DT_GNU_HASH => hash = value,
+            _ => {}
+        }
+        // SAFETY: not the last entry.
+        entry = unsafe { entry.add(1) };
+    }
+    if strings == 0 || symbols == 0 || hash == 0 {
+        return None;
+    }
+    let (strings, symbols) = (strings as *const c_char, symbols as *const Symbol);
+    // SAFETY: the GNU hash table of a loaded library: a header of four words, `bloom` 64-bit
+    // words, `buckets` words, then one word for each symbol from `first` on, whose lowest bit ends
+    // a bucket.
+    unsafe {
+        let header = hash as *const u32;
+        let (buckets, first, bloom) = (*header, *header.add(1), *header.add(2));
+        let bucket = header.add(4 + 2 * bloom as usize);
+        let chain = bucket.add(buckets as usize);
+        let wanted = gnu_hash(symbol.to_bytes());
+        let mut index = *bucket.add((wanted % buckets) as usize);
+        if index < first {
+            return None;
+        }
+        loop {
+            let hashed = *chain.add((index - first) as usize);
+            let entry = &*symbols.add(index as usize);
+            if hashed | 1 == wanted | 1
+                && entry.section != 0
+                && CStr::from_ptr(strings.add(entry.name as usize)) == symbol
+            {
+                return Some((map.base + entry.value) as *mut c_void);
+            }
+            if hashed & 1 == 1 {
+                return None;
+            }
+            index += 1;
+        }
+    }
+}
+
+fn gnu_hash(name: &[u8]) -> u32 {
+    name.iter().fold(5381, |hash: u32, &byte| {
+        hash.wrapping_mul(33).wrapping_add(u32::from(byte))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_real_dlsym_is_found_without_dlsym() {
+        let loader = loader().expect("glibc");
+        assert_eq!(loader.dlsym as usize, libc::dlsym as *const () as usize);
+        assert_eq!(find(c"libc.so.6", c"no_such_symbol_anywhere"), None);
+        // SAFETY: a lookup by the loader's own function.
+        let getpid = unsafe { (loader.dlsym)(libc::RTLD_DEFAULT, c"getpid".as_ptr()) };
+        assert_eq!(Some(getpid), find(c"libc.so.6", c"getpid"));
+    }
+}

@@ -1,0 +1,356 @@
+//! A task's memory on one GPU: objects in the arena, the physical chunks behind them, and the
+//! backing store. `arena` and `swap_set` are pure; `swap` moves chunks; nothing here decides when.
+
+mod arena;
+mod backing;
+mod swap;
+mod swap_set;
+
+pub use arena::{ALIGN, Arena, Object};
+pub use backing::{Backing, Segment};
+pub use swap::{Ended, Reins, Step};
+pub use swap_set::SwapSet;
+
+use std::collections::BTreeMap;
+
+use rtswap_wire::page::{OutOfBudget, UsageReport};
+
+use crate::cuda::{Context, Event, Handle, Status, Stream};
+use crate::driver::Driver;
+use crate::session::View;
+
+/// How many times the GPU's memory is reserved as addresses at once.
+const RESERVE_FACTOR: u64 = 4;
+
+/// Why an allocation did not happen.
+#[derive(Debug)]
+pub enum AllocError {
+    /// The budget does not cover it.
+    OverBudget(OutOfBudget),
+    /// The driver said so.
+    Driver(Status),
+}
+
+impl From<Status> for AllocError {
+    fn from(status: Status) -> Self {
+        Self::Driver(status)
+    }
+}
+
+/// Where a chunk's bytes are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Place {
+    Resident(Handle),
+    Swapped,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Chunk {
+    place: Place,
+    slot: Option<usize>,
+}
+
+/// Our stream and events in one of the program's contexts.
+#[derive(Clone, Copy, Debug)]
+struct Engine {
+    context: Context,
+    stream: Stream,
+    events: [Event; 2],
+    /// Which event is next: two copies fly at most and land in order.
+    turn: usize,
+}
+
+/// The memory of a task on one GPU.
+pub struct Memory {
+    driver: &'static dyn Driver,
+    device: i32,
+    device_bytes: u64,
+    chunk: u64,
+    /// Where it is published.
+    view: View,
+    arena: Arena,
+    chunks: BTreeMap<u64, Chunk>,
+    set: SwapSet,
+    backing: Backing,
+    /// The context that the backing store ends with.
+    pinned_in: Option<Context>,
+    engine: Option<Engine>,
+    resident: u64,
+    peak: u64,
+    swapped_chunks: u64,
+    /// No daemon any more: the GPU's memory is first come, first served.
+    alone: bool,
+}
+
+impl Memory {
+    /// An empty one. δ must be a multiple of the driver's granularity.
+    pub fn new(driver: &'static dyn Driver, device: i32, view: View) -> Result<Self, Status> {
+        let chunk = view.daemon().chunk_bytes();
+        let granularity = driver.granularity(device)?;
+        if chunk == 0 || granularity == 0 || !chunk.is_multiple_of(granularity) {
+            return Err(Status::INVALID_VALUE);
+        }
+        let device_bytes = driver.device_memory(device)?;
+        if chunk > device_bytes {
+            return Err(Status::INVALID_VALUE);
+        }
+        Ok(Self {
+            driver,
+            device,
+            device_bytes,
+            chunk,
+            view,
+            arena: Arena::new(chunk),
+            chunks: BTreeMap::new(),
+            set: SwapSet::default(),
+            backing: Backing::default(),
+            pinned_in: None,
+            engine: None,
+            resident: 0,
+            peak: 0,
+            swapped_chunks: 0,
+            alone: false,
+        })
+    }
+
+    /// δ in bytes.
+    pub fn chunk_bytes(&self) -> u64 {
+        self.chunk
+    }
+
+    /// All of the GPU's memory in bytes.
+    pub fn device_bytes(&self) -> u64 {
+        self.device_bytes
+    }
+
+    /// Bytes of the arena in the backing store.
+    pub fn swapped_bytes(&self) -> u64 {
+        self.swapped_chunks * self.chunk
+    }
+
+    /// Bytes pinned.
+    pub fn backing_bytes(&self) -> u64 {
+        self.backing.slots() as u64 * self.chunk
+    }
+
+    /// Where the bytes are.
+    pub fn usage(&self) -> UsageReport {
+        UsageReport {
+            resident_bytes: self.resident,
+            swapped_bytes: self.swapped_bytes(),
+            arena_bytes: self.chunks.len() as u64 * self.chunk,
+            peak_bytes: self.peak,
+        }
+    }
+
+    /// The page in use.
+    pub fn view(&self) -> &View {
+        &self.view
+    }
+
+    /// Moves to the page of another session, and publishes there what is.
+    pub fn set_view(&mut self, view: View, completed: u32) {
+        view.agent()
+            .restore(self.usage(), self.backing_bytes(), completed);
+        self.view = view;
+    }
+
+    /// Goes on without a daemon and its budgets.
+    pub fn set_alone(&mut self) {
+        self.alone = true;
+    }
+
+    /// Allocates `bytes` for `context`: all or nothing.
+    pub fn alloc(&mut self, bytes: u64, context: Context) -> Result<u64, AllocError> {
+        // A request that no GPU could serve must not reserve addresses without end.
+        if bytes == 0 {
+            return Err(Status::INVALID_VALUE.into());
+        }
+        if bytes > self.device_bytes {
+            return Err(Status::OUT_OF_MEMORY.into());
+        }
+        let at = match self.arena.find_room(bytes) {
+            Some(at) => at,
+            None => self.reserve(bytes)?,
+        };
+        let fresh = self.arena.untouched(at, bytes);
+        let needed = fresh.len() as u64 * self.chunk;
+        self.take(needed).map_err(AllocError::OverBudget)?;
+        let mut made = Vec::with_capacity(fresh.len());
+        for &chunk in &fresh {
+            match self.create_mapped(chunk) {
+                Ok(handle) => made.push((chunk, handle)),
+                Err(status) => {
+                    for (chunk, handle) in made {
+                        self.drop_mapped(chunk, handle)?;
+                    }
+                    self.give_back(needed);
+                    return Err(status.into());
+                }
+            }
+        }
+        for (chunk, handle) in made {
+            let slot = self.set.assign(chunk);
+            let place = Place::Resident(handle);
+            self.chunks.insert(chunk, Chunk { place, slot });
+        }
+        self.arena.insert(at, Object { bytes, context });
+        self.publish();
+        Ok(at)
+    }
+
+    /// Frees the object that starts at `at`; false if there is none. All work on it must be done.
+    pub fn free(&mut self, at: u64) -> Result<bool, Status> {
+        let Some(idle) = self.arena.remove(at) else {
+            return Ok(false);
+        };
+        let mut freed = Ok(());
+        for address in idle {
+            let chunk = self
+                .chunks
+                .remove(&address)
+                .expect("a touched chunk exists");
+            if let Some(slot) = chunk.slot {
+                self.set.release(slot);
+                self.seat_another();
+            }
+            match chunk.place {
+                Place::Resident(handle) => {
+                    freed = freed.and(self.drop_mapped(address, handle));
+                    self.give_back(self.chunk);
+                }
+                Place::Swapped => self.swapped_chunks -= 1,
+            }
+        }
+        self.publish();
+        freed.map(|()| true)
+    }
+
+    /// The object that holds `address`, and where it starts.
+    pub fn object_at(&self, address: u64) -> Option<(u64, Object)> {
+        self.arena.object_at(address)
+    }
+
+    /// Takes `bytes` for what is held outside the arena, before it is allocated.
+    pub fn reserve_outside(&mut self, bytes: u64) -> Result<(), OutOfBudget> {
+        self.take(bytes)
+    }
+
+    /// Counts what is held outside the arena already, whatever the budget says. `completed` is the
+    /// last job completed.
+    pub fn count_outside(&mut self, bytes: u64, completed: u32) {
+        self.resident += bytes;
+        self.peak = self.peak.max(self.resident);
+        let agent = self.view.agent();
+        agent.restore(self.usage(), self.backing_bytes(), completed);
+    }
+
+    /// Gives back what was held outside the arena.
+    pub fn discount_outside(&mut self, bytes: u64) {
+        self.give_back(bytes);
+    }
+
+    /// Takes `bytes` of the budget before they are allocated.
+    fn take(&mut self, bytes: u64) -> Result<(), OutOfBudget> {
+        if !self.alone {
+            self.view.agent().take(self.view.daemon(), bytes)?;
+        }
+        self.resident += bytes;
+        self.peak = self.peak.max(self.resident);
+        Ok(())
+    }
+
+    fn give_back(&mut self, bytes: u64) {
+        self.resident = self.resident.saturating_sub(bytes);
+        self.view.agent().give_back(bytes);
+    }
+
+    fn publish(&self) {
+        let usage = self.usage();
+        self.view
+            .agent()
+            .set_arena(usage.arena_bytes, usage.swapped_bytes);
+    }
+
+    /// Takes segments in that were pinned in `context`, and seats resident chunks on the new slots.
+    pub fn grow_backing(&mut self, segments: Vec<Segment>, context: Context) {
+        self.pinned_in.get_or_insert(context);
+        self.backing.add(segments);
+        self.set.grow(self.backing.slots());
+        for _ in 0..self.chunks.len() {
+            if !self.seat_another() {
+                break;
+            }
+        }
+    }
+
+    /// Gives a free slot to the first resident chunk without one; false if either lacks.
+    fn seat_another(&mut self) -> bool {
+        let next = self
+            .chunks
+            .iter_mut()
+            .find(|(_, chunk)| chunk.slot.is_none());
+        let Some((&address, chunk)) = next else {
+            return false;
+        };
+        chunk.slot = self.set.assign(address);
+        chunk.slot.is_some()
+    }
+
+    /// Frees the objects that end with `context`. All work on them is done.
+    pub fn free_all_of(&mut self, context: Context) -> Result<(), Status> {
+        for at in self.arena.objects_of(context) {
+            self.free(at)?;
+        }
+        Ok(())
+    }
+
+    /// Whether chunks in the backing store would be lost with `context`.
+    pub fn must_return_before(&self, context: Context) -> bool {
+        self.pinned_in == Some(context) && self.swapped_chunks > 0
+    }
+
+    /// The program destroys `context`, which is current: drops what of ours lives in it. True if
+    /// that is the backing store.
+    pub fn end_context(&mut self, context: Context) -> Result<bool, Status> {
+        // Streams and events end with the context.
+        self.engine = self.engine.filter(|engine| engine.context != context);
+        if self.pinned_in != Some(context) {
+            return Ok(false);
+        }
+        if self.swapped_chunks > 0 {
+            return Err(Status::UNKNOWN);
+        }
+        self.pinned_in = None;
+        self.set.clear();
+        for chunk in self.chunks.values_mut() {
+            chunk.slot = None;
+        }
+        self.backing.drop_all(self.driver)?;
+        Ok(true)
+    }
+
+    fn reserve(&mut self, bytes: u64) -> Result<u64, Status> {
+        let region = (RESERVE_FACTOR * self.device_bytes).next_multiple_of(self.chunk);
+        let at = self.driver.reserve(region, self.chunk)?;
+        if !at.is_multiple_of(self.chunk) {
+            return Err(Status::NOT_SUPPORTED);
+        }
+        self.arena.add_region(at, region);
+        self.arena.find_room(bytes).ok_or(Status::OUT_OF_MEMORY)
+    }
+
+    fn create_mapped(&self, at: u64) -> Result<Handle, Status> {
+        let handle = self.driver.create(self.device, self.chunk)?;
+        if let Err(status) = self.driver.map(self.device, at, self.chunk, handle) {
+            self.driver.release(handle)?;
+            return Err(status);
+        }
+        Ok(handle)
+    }
+
+    fn drop_mapped(&self, at: u64, handle: Handle) -> Result<(), Status> {
+        self.driver.unmap(at, self.chunk)?;
+        self.driver.release(handle)
+    }
+}

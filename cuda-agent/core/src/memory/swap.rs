@@ -1,0 +1,316 @@
+//! Moving chunks between the GPU and their slots. The copy of one chunk overlaps the unmapping or
+//! mapping of its neighbour. Stops at any chunk; what is done is counted chunk by chunk.
+
+use std::collections::VecDeque;
+use std::time::{Duration, Instant};
+
+use rtswap_wire::page::{Direction, SwapOutcome};
+
+use super::{Memory, Place};
+use crate::cuda::{Context, Event, Handle, Status};
+
+/// How long a missing chunk of GPU memory is asked for again.
+const CREATE_BOUND: Duration = Duration::from_millis(250);
+
+/// What the one who asked says before each chunk.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reins {
+    /// Go on.
+    Go,
+    /// Stop here, for good.
+    Abort,
+    /// Stop here for now.
+    Wait,
+}
+
+/// How far an operation came.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Step {
+    /// Over.
+    Over(Ended),
+    /// Held by [`Reins::Wait`]; every chunk moved so far is settled.
+    Held,
+}
+
+/// How an operation ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Ended {
+    /// For the daemon.
+    pub outcome: SwapOutcome,
+    /// The driver's code where it failed.
+    pub fault: Status,
+}
+
+impl From<SwapOutcome> for Ended {
+    fn from(outcome: SwapOutcome) -> Self {
+        let fault = Status::SUCCESS;
+        Self { outcome, fault }
+    }
+}
+
+impl Ended {
+    fn failed(fault: Status) -> Self {
+        let outcome = SwapOutcome::Failed;
+        Self { outcome, fault }
+    }
+}
+
+/// A copy under way.
+struct Flight {
+    address: u64,
+    handle: Handle,
+    done: Event,
+}
+
+impl Memory {
+    /// Whether an operation to `target` bytes makes sense: whole chunks within the swap set.
+    pub fn is_target(&self, target: u64) -> bool {
+        target.is_multiple_of(self.chunk) && target <= self.backing_bytes()
+    }
+
+    /// Moves chunks until `target` bytes are in the backing store, the copies made in `context`,
+    /// which is current. `reins` is told the swapped bytes that the next chunk would lead to;
+    /// `moved` adds up the bytes copied.
+    ///
+    /// Swapping out: the gate is closed and drained.
+    pub fn swap(
+        &mut self,
+        direction: Direction,
+        target: u64,
+        context: Context,
+        moved: &mut u64,
+        reins: &mut dyn FnMut(u64) -> Reins,
+    ) -> Step {
+        if let Err(fault) = self.prepare_engine(context) {
+            return Step::Over(Ended::failed(fault));
+        }
+        match direction {
+            Direction::Out => self.swap_out(target, moved, reins),
+            Direction::In => self.swap_in(target, moved, reins),
+        }
+    }
+
+    fn swap_out(
+        &mut self,
+        target: u64,
+        moved: &mut u64,
+        reins: &mut dyn FnMut(u64) -> Reins,
+    ) -> Step {
+        let mut flights = VecDeque::new();
+        let mut over = None;
+        let order: Vec<_> = self.set.taken().collect();
+        for (slot, address) in order {
+            let Place::Resident(handle) = self.chunks[&address].place else {
+                continue;
+            };
+            let ahead = (self.swapped_chunks + flights.len() as u64 + 1) * self.chunk;
+            if ahead > target {
+                break;
+            }
+            match reins(ahead) {
+                Reins::Go => {}
+                Reins::Abort => {
+                    over = Some(Step::Over(SwapOutcome::Aborted.into()));
+                    break;
+                }
+                Reins::Wait => {
+                    over = Some(Step::Held);
+                    break;
+                }
+            }
+            if flights.len() == 2
+                && let Err(fault) = self.land_out(&mut flights, moved)
+            {
+                over = Some(Step::Over(Ended::failed(fault)));
+                break;
+            }
+            match self.launch(Direction::Out, slot, address, handle) {
+                Ok(flight) => flights.push_back(flight),
+                Err(fault) => {
+                    over = Some(Step::Over(Ended::failed(fault)));
+                    break;
+                }
+            }
+        }
+        while !flights.is_empty() {
+            if let Err(fault) = self.land_out(&mut flights, moved) {
+                over = Some(Step::Over(Ended::failed(fault)));
+            }
+        }
+        over.unwrap_or(Step::Over(SwapOutcome::Done.into()))
+    }
+
+    /// Waits for the oldest copy out, and only then lets the GPU's copy go.
+    fn land_out(&mut self, flights: &mut VecDeque<Flight>, moved: &mut u64) -> Result<(), Status> {
+        let Some(flight) = flights.pop_front() else {
+            return Ok(());
+        };
+        self.driver.wait_event(flight.done)?;
+        self.driver.unmap(flight.address, self.chunk)?;
+        self.place(flight.address, Place::Swapped);
+        self.swapped_chunks += 1;
+        *moved += self.chunk;
+        self.driver.release(flight.handle)?;
+        self.give_back(self.chunk);
+        self.publish();
+        self.view.session.tell();
+        Ok(())
+    }
+
+    fn swap_in(
+        &mut self,
+        target: u64,
+        moved: &mut u64,
+        reins: &mut dyn FnMut(u64) -> Reins,
+    ) -> Step {
+        let mut flights = VecDeque::new();
+        let mut over = None;
+        let order: Vec<_> = self.set.taken().collect();
+        for (slot, address) in order.into_iter().rev() {
+            if self.chunks[&address].place != Place::Swapped {
+                continue;
+            }
+            let left = (self.swapped_chunks - flights.len() as u64) * self.chunk;
+            if left <= target {
+                break;
+            }
+            match reins(left - self.chunk) {
+                Reins::Go => {}
+                Reins::Abort => {
+                    over = Some(Step::Over(SwapOutcome::Aborted.into()));
+                    break;
+                }
+                Reins::Wait => {
+                    over = Some(Step::Held);
+                    break;
+                }
+            }
+            if flights.len() == 2
+                && let Err(fault) = self.land_in(&mut flights, moved)
+            {
+                over = Some(Step::Over(Ended::failed(fault)));
+                break;
+            }
+            let flight = self.bring(address).and_then(|handle| {
+                self.launch(Direction::In, slot, address, handle)
+                    .map_err(|fault| {
+                        self.take_down(address, handle);
+                        Ended::failed(fault)
+                    })
+            });
+            match flight {
+                Ok(flight) => flights.push_back(flight),
+                Err(ended) => {
+                    over = Some(Step::Over(ended));
+                    break;
+                }
+            }
+        }
+        while !flights.is_empty() {
+            if let Err(fault) = self.land_in(&mut flights, moved) {
+                over = Some(Step::Over(Ended::failed(fault)));
+            }
+        }
+        over.unwrap_or(Step::Over(SwapOutcome::Done.into()))
+    }
+
+    /// Waits for the oldest copy in: only then the chunk is resident. A chunk whose copy failed
+    /// stays in its slot.
+    fn land_in(&mut self, flights: &mut VecDeque<Flight>, moved: &mut u64) -> Result<(), Status> {
+        let Some(flight) = flights.pop_front() else {
+            return Ok(());
+        };
+        if let Err(fault) = self.driver.wait_event(flight.done) {
+            self.take_down(flight.address, flight.handle);
+            return Err(fault);
+        }
+        self.place(flight.address, Place::Resident(flight.handle));
+        self.swapped_chunks -= 1;
+        *moved += self.chunk;
+        self.publish();
+        self.view.session.tell();
+        Ok(())
+    }
+
+    /// Budget, memory and mapping for a chunk that comes back.
+    fn bring(&mut self, address: u64) -> Result<Handle, Ended> {
+        self.take(self.chunk)
+            .map_err(|_| Ended::failed(Status::OUT_OF_MEMORY))?;
+        let start = Instant::now();
+        loop {
+            match self.create_mapped(address) {
+                Ok(handle) => return Ok(handle),
+                Err(Status::OUT_OF_MEMORY) if start.elapsed() < CREATE_BOUND => {
+                    std::thread::sleep(Duration::from_millis(1));
+                }
+                Err(fault) => {
+                    self.give_back(self.chunk);
+                    let outcome = if fault == Status::OUT_OF_MEMORY {
+                        SwapOutcome::OutOfMemory
+                    } else {
+                        SwapOutcome::Failed
+                    };
+                    return Err(Ended { outcome, fault });
+                }
+            }
+        }
+    }
+
+    fn take_down(&mut self, address: u64, handle: Handle) {
+        // What cannot be unmapped stays counted: it is still there.
+        if self.drop_mapped(address, handle).is_ok() {
+            self.give_back(self.chunk);
+        }
+    }
+
+    fn launch(
+        &mut self,
+        direction: Direction,
+        slot: usize,
+        address: u64,
+        handle: Handle,
+    ) -> Result<Flight, Status> {
+        let chunk = self.chunk;
+        let engine = self
+            .engine
+            .as_mut()
+            .expect("prepared before the first chunk");
+        let host = self.backing.slot(slot, chunk);
+        // SAFETY: the slot is δ bytes of the backing store, belongs to this chunk alone, and stays
+        // until the backing store is dropped, which no operation outlives.
+        unsafe {
+            match direction {
+                Direction::Out => self.driver.copy_out(host, address, chunk, engine.stream),
+                Direction::In => self.driver.copy_in(address, host, chunk, engine.stream),
+            }
+        }?;
+        let done = engine.events[engine.turn];
+        engine.turn ^= 1;
+        self.driver.record(done, engine.stream)?;
+        Ok(Flight {
+            address,
+            handle,
+            done,
+        })
+    }
+
+    fn place(&mut self, address: u64, place: Place) {
+        let chunk = self.chunks.get_mut(&address);
+        chunk.expect("no chunk is freed during an operation").place = place;
+    }
+
+    fn prepare_engine(&mut self, context: Context) -> Result<(), Status> {
+        if self.engine.is_some_and(|engine| engine.context == context) {
+            return Ok(());
+        }
+        let stream = self.driver.create_stream()?;
+        let events = [self.driver.create_event()?, self.driver.create_event()?];
+        self.engine = Some(super::Engine {
+            context,
+            stream,
+            events,
+            turn: 0,
+        });
+        Ok(())
+    }
+}

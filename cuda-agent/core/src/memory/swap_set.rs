@@ -1,0 +1,69 @@
+//! Which chunks may leave: slot i of the backing store belongs to one chunk as long as it lives.
+//! Pure.
+
+/// The slots in the order in which they are swapped out; swapping in goes backwards.
+#[derive(Debug, Default)]
+pub struct SwapSet {
+    /// The address of each slot's chunk.
+    slots: Vec<Option<u64>>,
+}
+
+impl SwapSet {
+    /// Slots, taken or not.
+    pub fn slots(&self) -> usize {
+        self.slots.len()
+    }
+
+    /// Adds slots until there are `len`.
+    pub fn grow(&mut self, len: usize) {
+        if len > self.slots.len() {
+            self.slots.resize(len, None);
+        }
+    }
+
+    /// Forgets all slots: the backing store is gone.
+    pub fn clear(&mut self) {
+        self.slots.clear();
+    }
+
+    /// Gives the lowest free slot to `chunk`, which has none.
+    pub fn assign(&mut self, chunk: u64) -> Option<usize> {
+        let slot = self.slots.iter().position(Option::is_none)?;
+        self.slots[slot] = Some(chunk);
+        Some(slot)
+    }
+
+    /// Takes the slot of a chunk that is freed.
+    pub fn release(&mut self, slot: usize) {
+        self.slots[slot] = None;
+    }
+
+    /// Slots and their chunks, in the order of swapping out.
+    pub fn taken(&self) -> impl DoubleEndedIterator<Item = (usize, u64)> + '_ {
+        self.slots
+            .iter()
+            .enumerate()
+            .filter_map(|(slot, chunk)| Some((slot, (*chunk)?)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_freed_slot_goes_to_the_next_chunk() {
+        let mut set = SwapSet::default();
+        assert_eq!(set.assign(10), None, "no backing store, no slot");
+        set.grow(2);
+        assert_eq!(
+            (set.assign(10), set.assign(20), set.assign(30)),
+            (Some(0), Some(1), None)
+        );
+        set.release(0);
+        assert_eq!(set.assign(30), Some(0));
+        assert_eq!(set.taken().rev().collect::<Vec<_>>(), [(1, 20), (0, 30)]);
+        set.grow(1);
+        assert_eq!(set.slots(), 2, "slots that may be in use are never cut off");
+    }
+}

@@ -1,0 +1,209 @@
+//! What the hooks ask of the agent, in types. `None` means: not ours, call the driver.
+
+use std::sync::atomic::Ordering;
+
+use crate::agent::Agent;
+use crate::cuda::{Context, Status, Stream};
+use crate::device::Device;
+use crate::gate;
+use crate::work::in_context;
+
+/// What a hook does instead of the driver's function.
+pub type Detour<T> = Option<Result<T, Status>>;
+
+impl Agent {
+    /// cuMemAlloc.
+    pub fn alloc(&self, bytes: u64) -> Detour<u64> {
+        let (device, context) = self.current_known()?;
+        Some(device.alloc(bytes, context))
+    }
+
+    /// cuMemAllocPitch: rows of `width` bytes, each aligned. The address and the pitch.
+    pub fn alloc_pitch(&self, width: u64, height: u64, element: u32) -> Detour<(u64, u64)> {
+        let (device, context) = self.current_known()?;
+        if width == 0 || height == 0 || !matches!(element, 4 | 8 | 16) {
+            return Some(Err(Status::INVALID_VALUE));
+        }
+        let sizes = width
+            .checked_next_multiple_of(crate::memory::ALIGN)
+            .and_then(|pitch| Some((pitch, pitch.checked_mul(height)?)));
+        let Some((pitch, bytes)) = sizes else {
+            return Some(Err(Status::OUT_OF_MEMORY));
+        };
+        Some(device.alloc(bytes, context).map(|at| (at, pitch)))
+    }
+
+    /// cuMemFree.
+    pub fn free(&self, at: u64) -> Detour<()> {
+        let mut devices = self.devices.iter();
+        devices.find_map(|device| device.free(self.driver, at))
+    }
+
+    /// cuMemFreeAsync on memory of the arena: the driver lets a program free what cuMemAlloc gave
+    /// in a stream's order. Waiting for everything is a correct order.
+    pub fn free_async(&self, at: u64) -> Detour<()> {
+        self.free(at)
+    }
+
+    /// cuMemGetInfo: free and all.
+    pub fn memory_info(&self) -> Option<(u64, u64)> {
+        Some(self.current()?.0.memory_info())
+    }
+
+    /// cuDeviceTotalMem.
+    pub fn total_memory(&self, ordinal: i32) -> Option<u64> {
+        Some(self.device(ordinal)?.memory_info().1)
+    }
+
+    /// The object that holds an address: its start and its bytes.
+    pub fn object_at(&self, address: u64) -> Option<(u64, u64)> {
+        self.devices.iter().find_map(|device| {
+            let (at, object) = device.memory().object_at(address)?;
+            Some((at, object.bytes))
+        })
+    }
+
+    /// The program's context and GPU; a context made unseen is learnt and counted now.
+    fn current_known(&self) -> Option<(&Device, Context)> {
+        let (device, context) = self.current()?;
+        if self.work.add_context(context, device.ordinal, false) {
+            device.count_context();
+            self.wake.ring();
+        }
+        Some((device, context))
+    }
+
+    /// Before a context is made on a GPU: its memory is taken from the budget. A primary context
+    /// that is there already takes nothing.
+    pub fn before_context(&self, ordinal: i32, primary: bool) -> Result<bool, Status> {
+        match self.device(ordinal) {
+            Some(device) if !(primary && self.work.primary_on(ordinal).is_some()) => {
+                device.reserve_context().map(|()| true)
+            }
+            _ => Ok(false),
+        }
+    }
+
+    /// After it: learns the context, or gives the memory back if there is none.
+    pub fn after_context(&self, ordinal: i32, primary: bool, made: Option<Context>, taken: bool) {
+        let Some(device) = self.device(ordinal) else {
+            return;
+        };
+        let fresh = made.is_some_and(|context| self.work.add_context(context, ordinal, primary));
+        if let Some(context) = made.filter(|_| primary) {
+            self.work.use_primary(context);
+        }
+        if taken && !fresh {
+            device.discount_context();
+        }
+        if fresh {
+            // A backing store may wait for a context.
+            self.wake.ring();
+        }
+    }
+
+    /// Before a context ends: its objects are freed, and what of ours lives in it goes.
+    pub fn end_context(&self, context: Context) -> Result<(), Status> {
+        let Some(ordinal) = self.work.device_of(context) else {
+            return Ok(());
+        };
+        let Some(device) = self.device(ordinal) else {
+            return Ok(());
+        };
+        in_context(self.driver, context, || {
+            if gate::closed() & device.bit == 0 {
+                self.driver.synchronize()?;
+            }
+            device.memory().free_all_of(context)?;
+            // Other contexts' chunks may lie in a backing store that ends with this context: then
+            // they come back first, and stay for the length of this call.
+            let returning = device.memory().must_return_before(context);
+            let _call = returning.then(|| self.enter());
+            let _no_pinning = gate::lock(&device.pinning);
+            self.work.remove_context(context);
+            if device.memory().end_context(context)? {
+                device.backing_lost.store(true, Ordering::Release);
+            }
+            Ok(())
+        })?;
+        device.discount_context();
+        self.wake.ring();
+        Ok(())
+    }
+
+    /// Before the program gives one use of a GPU's primary context back, or resets it for all.
+    pub fn release_primary(&self, ordinal: i32, reset: bool) -> Result<(), Status> {
+        match self.work.primary_on(ordinal) {
+            Some(context) if self.work.give_up_primary(context) || reset => {
+                self.end_context(context)
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// A stream was made in the current context.
+    pub fn stream_made(&self, stream: Stream) {
+        if let Some((_, context)) = self.current() {
+            self.work.add_stream(context, stream);
+        }
+    }
+
+    /// A stream begins or ends capturing.
+    pub fn capturing(&self, stream: Stream, begins: bool) {
+        if let Some((_, context)) = self.current() {
+            self.work.set_capturing(context, stream, begins);
+        }
+    }
+
+    /// rtswap_job_begin: returns once the job may run.
+    pub fn job_begin(&self) {
+        let Some(device) = self.job_device() else {
+            return;
+        };
+        if !device.declare() {
+            return;
+        }
+        // What ran undeclared ends first: the declared job is a job of its own.
+        while device.runs() && !self.work.captures() {
+            self.drain(device);
+            if device.end_job(&self.work, self.session().drain_bound) {
+                break;
+            }
+        }
+        device.admit(|| self.wake.ring());
+    }
+
+    /// rtswap_job_end: returns once all work of the job is done and the daemon was told.
+    pub fn job_end(&self) {
+        let Some(device) = self.job_device() else {
+            return;
+        };
+        if !device.undeclare() {
+            return;
+        }
+        self.drain(device);
+        // A capture or another thread's work goes on: the swap thread finds the end.
+        if !device.end_job(&self.work, self.session().drain_bound) {
+            self.wake.ring();
+        }
+    }
+
+    /// Waits for all contexts of a GPU, with the gate open and no lock held.
+    fn drain(&self, device: &Device) {
+        if self.work.captures() {
+            return;
+        }
+        for context in self.work.contexts_on(device.ordinal) {
+            // A broken context has nothing to wait for.
+            let _ = in_context(self.driver, context, || self.driver.synchronize());
+        }
+    }
+
+    /// The GPU that a declared job is on: the current context's, or the only managed one.
+    fn job_device(&self) -> Option<&Device> {
+        match self.current() {
+            Some((device, _)) => Some(device),
+            None => self.devices.first(),
+        }
+    }
+}

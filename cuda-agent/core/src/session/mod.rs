@@ -1,0 +1,100 @@
+//! One attachment to the daemon: socket, control page, eventfd, cookie.
+//! `connect` makes one, `page` maps what the daemon sends, `tell` rings the daemon.
+
+mod connect;
+mod page;
+mod tell;
+
+#[cfg(test)]
+pub(crate) mod fake_daemon;
+
+pub use connect::{ConnectError, connect};
+pub use page::{Page, PageError};
+pub use tell::{Bell, keep_high};
+
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use rtswap_wire::doorbell::Cookie;
+use rtswap_wire::page::{AgentDevice, DaemonDevice};
+
+/// What both ends agreed on, as long as the daemon lives.
+#[derive(Debug)]
+pub struct Session {
+    socket: OwnedFd,
+    page: Page,
+    bell: Bell,
+    /// Tells doorbells from the program's signals.
+    pub cookie: Cookie,
+    /// The registration that this process is attached to.
+    pub registration: u64,
+    /// How long to wait for another daemon once this one is gone.
+    pub orphan_timeout: Duration,
+    /// How long the streams of an implicit job stay idle before it is complete.
+    pub idle_gap: Duration,
+    /// How long a drain may take.
+    pub drain_bound: Duration,
+    lost: AtomicBool,
+}
+
+impl Session {
+    /// Whether the daemon is gone.
+    pub fn is_lost(&self) -> bool {
+        self.lost.load(Ordering::Relaxed)
+    }
+
+    /// Notes that the daemon is gone.
+    pub fn set_lost(&self) {
+        self.lost.store(true, Ordering::Relaxed);
+    }
+
+    /// The socket: it only says when the daemon is gone.
+    pub fn socket(&self) -> BorrowedFd<'_> {
+        self.socket.as_fd()
+    }
+
+    /// This session's descriptors, for the child of a fork to close.
+    pub fn descriptors(&self) -> [i32; 2] {
+        use std::os::fd::AsRawFd;
+        [self.socket.as_raw_fd(), self.bell.raw()]
+    }
+
+    /// Tells the daemon that the page changed.
+    pub fn tell(&self) {
+        self.bell.ring();
+    }
+
+    /// The block of the GPU with this UUID, if the daemon manages it.
+    pub fn view(self: &Arc<Self>, uuid: [u8; 16]) -> Option<View> {
+        let blocks = self.page.control().devices();
+        let index = blocks
+            .iter()
+            .position(|block| block.daemon.uuid() == uuid)?;
+        Some(View {
+            session: Arc::clone(self),
+            index,
+        })
+    }
+}
+
+/// One GPU's block of one session's page.
+#[derive(Clone, Debug)]
+pub struct View {
+    /// The session.
+    pub session: Arc<Session>,
+    index: usize,
+}
+
+impl View {
+    /// The daemon's fields: hostile.
+    pub fn daemon(&self) -> &DaemonDevice {
+        &self.session.page.control().devices()[self.index].daemon
+    }
+
+    /// Our fields.
+    pub fn agent(&self) -> &AgentDevice {
+        &self.session.page.control().devices()[self.index].agent
+    }
+}

@@ -1,0 +1,223 @@
+//! What the page of one GPU asks of the agent: volumes, revocations, swap operations. Page fields
+//! are hostile: each is loaded once and checked.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use rtswap_wire::page::{Direction, SwapOutcome, SwapReport, SwapRequest};
+
+use crate::agent::Agent;
+use crate::cuda::Status;
+use crate::device::Device;
+use crate::futex::{TICK, wait_change};
+use crate::gate;
+use crate::log::debug;
+use crate::memory::{Backing, Ended, Reins, Step};
+use crate::session::View;
+use crate::work::in_context;
+
+/// What was dealt with already, for one GPU and one session.
+#[derive(Debug, Default)]
+pub struct Requests {
+    swap: u32,
+    volume: u32,
+    pinning: Arc<AtomicBool>,
+}
+
+impl Requests {
+    /// Another session's page starts anew.
+    pub fn reset(&mut self) {
+        self.swap = 0;
+        self.volume = 0;
+    }
+
+    /// Reads the page of `device` and does what it asks.
+    pub fn serve(&mut self, agent: &'static Agent, device: &'static Device) {
+        let view = device.view();
+        self.serve_volume(agent, device, &view);
+        if device.is_revoked() {
+            device.end_job(&agent.work, view.session.drain_bound);
+        }
+        if device.runs_undeclared() {
+            device.end_if_idle(&agent.work, view.session.idle_gap);
+        }
+        if let Some(request) = view.daemon().swap_request()
+            && request.seq != self.swap
+        {
+            self.swap = request.seq;
+            let start = Instant::now();
+            let mut moved_bytes = 0;
+            let ended = swap(agent, device, &view, request, &mut moved_bytes);
+            let ns = u64::try_from(start.elapsed().as_nanos()).unwrap_or(u64::MAX);
+            debug(format_args!(
+                "swap {:?} to {} bytes: {:?}, {moved_bytes} bytes moved in {ns} ns",
+                request.direction, request.target_bytes, ended.outcome
+            ));
+            if ended.fault != Status::SUCCESS {
+                view.agent().set_fault(ended.fault.0);
+            }
+            view.agent().end_swap(SwapReport {
+                seq: request.seq,
+                outcome: ended.outcome,
+                ns,
+                moved_bytes,
+            });
+            view.session.tell();
+        }
+    }
+
+    /// Pins what is asked for in a thread of its own, because it takes long, once there is a
+    /// context to pin in.
+    fn serve_volume(&mut self, agent: &'static Agent, device: &'static Device, view: &View) {
+        let Some((seq, bytes)) = view.daemon().volume() else {
+            return;
+        };
+        if device.backing_lost.swap(false, Ordering::AcqRel) {
+            self.volume = 0;
+        }
+        if seq == 0 || seq == self.volume || self.pinning.load(Ordering::Acquire) {
+            return;
+        }
+        let (chunk, have, most) = {
+            let memory = device.memory();
+            (
+                memory.chunk_bytes(),
+                memory.backing_bytes(),
+                memory.device_bytes(),
+            )
+        };
+        let lacking = bytes.min(most).saturating_sub(have) / chunk;
+        let context = agent.work.context_on(device.ordinal);
+        if lacking > 0 && context.is_none() {
+            return;
+        }
+        self.volume = seq;
+        let (view, pinning) = (view.clone(), Arc::clone(&self.pinning));
+        let pin = move || {
+            // A context that ends waits for this lock.
+            let _pinning = gate::lock(&device.pinning);
+            if let Some(context) = agent
+                .work
+                .context_on(device.ordinal)
+                .filter(|_| lacking > 0)
+            {
+                let pinned = in_context(agent.driver, context, || {
+                    Ok(Backing::pin(agent.driver, chunk, lacking as usize))
+                });
+                match pinned {
+                    Ok((segments, result)) => {
+                        if let Err(status) = result {
+                            view.agent().set_fault(status.0);
+                        }
+                        device.memory().grow_backing(segments, context);
+                    }
+                    Err(status) => view.agent().set_fault(status.0),
+                }
+            }
+            view.agent()
+                .confirm_volume(seq, device.memory().backing_bytes());
+            view.session.tell();
+            pinning.store(false, Ordering::Release);
+        };
+        self.pinning.store(true, Ordering::Release);
+        // Signals stay blocked in it: it inherits the swap thread's mask.
+        if let Err(error) = std::thread::Builder::new()
+            .name("rtswap-pin".into())
+            .spawn(pin)
+        {
+            debug(format_args!(
+                "no thread to pin the backing store in: {error}"
+            ));
+            self.pinning.store(false, Ordering::Release);
+            self.volume = 0;
+        }
+    }
+}
+
+fn swap(
+    agent: &'static Agent,
+    device: &'static Device,
+    view: &View,
+    request: SwapRequest,
+    moved: &mut u64,
+) -> Ended {
+    let refused = |fault| Ended {
+        outcome: SwapOutcome::Failed,
+        fault,
+    };
+    if !device.memory().is_target(request.target_bytes) {
+        return refused(Status::INVALID_VALUE);
+    }
+    // A job that still runs ends first: nothing leaves under its feet.
+    if request.direction == Direction::Out && !device.end_job(&agent.work, view.session.drain_bound)
+    {
+        return SwapOutcome::Undrainable.into();
+    }
+    let Some(context) = agent.work.context_on(device.ordinal) else {
+        return if device.memory().swapped_bytes() == request.target_bytes {
+            SwapOutcome::Done.into()
+        } else {
+            refused(Status::INVALID_CONTEXT)
+        };
+    };
+    let daemon = view.daemon();
+    loop {
+        let bell = daemon.bell_word().load(Ordering::Acquire);
+        let mut reins = |next: u64| {
+            if daemon.aborted_swap() == request.seq {
+                Reins::Abort
+            } else if request.direction == Direction::In && next < daemon.credit_bytes() {
+                Reins::Wait
+            } else {
+                Reins::Go
+            }
+        };
+        // The lock is held as long as chunks fly, and not while the operation waits for credit.
+        let step = in_context(agent.driver, context, || {
+            let (direction, target) = (request.direction, request.target_bytes);
+            Ok(device
+                .memory()
+                .swap(direction, target, context, moved, &mut reins))
+        });
+        match step {
+            Ok(Step::Over(ended)) => return ended,
+            Ok(Step::Held) if view.session.is_lost() || socket_ended(view) => {
+                return SwapOutcome::Aborted.into();
+            }
+            Ok(Step::Held) => wait_change(daemon.bell_word(), bell, TICK),
+            Err(fault) => return refused(fault),
+        }
+    }
+}
+
+/// Whether the daemon went away while an operation waits for it.
+fn socket_ended(view: &View) -> bool {
+    use rustix::event::{PollFd, PollFlags, Timespec, poll};
+    let now = Timespec {
+        tv_sec: 0,
+        tv_nsec: 0,
+    };
+    let mut waited = [PollFd::from_borrowed_fd(
+        view.session.socket(),
+        PollFlags::IN,
+    )];
+    matches!(poll(&mut waited, Some(&now)), Ok(1..))
+}
+
+/// Swaps everything in, as far as there is memory. Whether all is resident.
+pub(super) fn bring_all(agent: &'static Agent, device: &'static Device) -> bool {
+    let Some(context) = agent.work.context_on(device.ordinal) else {
+        return device.memory().swapped_bytes() == 0;
+    };
+    let step = in_context(agent.driver, context, || {
+        let mut go_on = |_| Reins::Go;
+        Ok(device
+            .memory()
+            .swap(Direction::In, 0, context, &mut 0, &mut go_on))
+    });
+    if step.is_err() {
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    device.memory().swapped_bytes() == 0
+}

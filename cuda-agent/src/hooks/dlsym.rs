@@ -1,0 +1,165 @@
+//! `dlsym` and `dlvsym`. Names that are not ours go to the loader by a jump, so that RTLD_NEXT and
+//! RTLD_DEFAULT are resolved for the caller and not for us.
+
+use core::ffi::{CStr, c_char, c_void};
+use core::ptr::null_mut;
+use std::panic::catch_unwind;
+
+use rtswap_agent_core::elf::{Loader, loader};
+
+use super::{Hook, all};
+
+/// What the jump does: return `value`, or go on to it.
+#[repr(C)]
+struct Detour {
+    value: *mut c_void,
+    returns: usize,
+}
+
+/// # Safety
+/// As dlsym.
+#[unsafe(no_mangle)]
+#[unsafe(naked)]
+pub(super) unsafe extern "C" fn dlsym(handle: *mut c_void, name: *const c_char) -> *mut c_void {
+    #[cfg(target_arch = "x86_64")]
+    core::arch::naked_asm!(
+        "push rdi",
+        "push rsi",
+        "sub rsp, 8",
+        "call {detour}",
+        "add rsp, 8",
+        "pop rsi",
+        "pop rdi",
+        "test rdx, rdx",
+        "jne 2f",
+        "jmp rax",
+        "2: ret",
+        detour = sym detour_dlsym,
+    );
+    #[cfg(target_arch = "aarch64")]
+    core::arch::naked_asm!(
+        "stp x29, x30, [sp, #-32]!",
+        "stp x0, x1, [sp, #16]",
+        "bl {detour}",
+        "mov x16, x0",
+        "mov x17, x1",
+        "ldp x0, x1, [sp, #16]",
+        "ldp x29, x30, [sp], #32",
+        "cbnz x17, 2f",
+        "br x16",
+        "2: mov x0, x16",
+        "ret",
+        detour = sym detour_dlsym,
+    );
+}
+
+/// # Safety
+/// As dlvsym.
+#[unsafe(no_mangle)]
+#[unsafe(naked)]
+pub(super) unsafe extern "C" fn dlvsym(
+    handle: *mut c_void,
+    name: *const c_char,
+    version: *const c_char,
+) -> *mut c_void {
+    #[cfg(target_arch = "x86_64")]
+    core::arch::naked_asm!(
+        "push rdi",
+        "push rsi",
+        "push rdx",
+        "call {detour}",
+        "mov rcx, rdx",
+        "pop rdx",
+        "pop rsi",
+        "pop rdi",
+        "test rcx, rcx",
+        "jne 2f",
+        "jmp rax",
+        "2: ret",
+        detour = sym detour_dlvsym,
+    );
+    #[cfg(target_arch = "aarch64")]
+    core::arch::naked_asm!(
+        "stp x29, x30, [sp, #-48]!",
+        "stp x0, x1, [sp, #16]",
+        "str x2, [sp, #32]",
+        "bl {detour}",
+        "mov x16, x0",
+        "mov x17, x1",
+        "ldp x0, x1, [sp, #16]",
+        "ldr x2, [sp, #32]",
+        "ldp x29, x30, [sp], #48",
+        "cbnz x17, 2f",
+        "br x16",
+        "2: mov x0, x16",
+        "ret",
+        detour = sym detour_dlvsym,
+    );
+}
+
+unsafe extern "C" fn detour_dlsym(handle: *mut c_void, name: *const c_char) -> Detour {
+    // SAFETY: the caller's arguments, for the function that it called.
+    let look_up = |loader: &Loader| unsafe { (loader.dlsym)(handle, name) };
+    // SAFETY: the caller's name.
+    unsafe { detour(name, |loader| loader.dlsym as *mut c_void, look_up) }
+}
+
+unsafe extern "C" fn detour_dlvsym(
+    handle: *mut c_void,
+    name: *const c_char,
+    version: *const c_char,
+) -> Detour {
+    // SAFETY: the caller's arguments, for the function that it called.
+    let look_up = |loader: &Loader| unsafe { (loader.dlvsym)(handle, name, version) };
+    // SAFETY: the caller's name.
+    unsafe { detour(name, |loader| loader.dlvsym as *mut c_void, look_up) }
+}
+
+/// # Safety
+/// `name` is null or a C string.
+unsafe fn detour(
+    name: *const c_char,
+    function: impl Fn(&Loader) -> *mut c_void,
+    look_up: impl Fn(&Loader) -> *mut c_void,
+) -> Detour {
+    let returned = |value| Detour { value, returns: 1 };
+    let Some(loader) = loader() else {
+        return returned(null_mut());
+    };
+    let ours = if name.is_null() {
+        None
+    } else {
+        // SAFETY: checked for null, else a C string.
+        hook_of(unsafe { CStr::from_ptr(name) })
+    };
+    match ours {
+        // Found first by the loader, so that a machine without a driver still has none.
+        Some(hook) => returned(substitute(hook, look_up(loader))),
+        None => Detour {
+            value: function(loader),
+            returns: 0,
+        },
+    }
+}
+
+fn hook_of(name: &CStr) -> Option<&'static Hook> {
+    if !name.to_bytes().starts_with(b"cu") {
+        return None;
+    }
+    catch_unwind(|| all().find(|hook| hook.name == name))
+        .ok()
+        .flatten()
+}
+
+/// Our function for the driver's; what somebody else defined under that name stays.
+fn substitute(hook: &Hook, found: *mut c_void) -> *mut c_void {
+    let ours = hook.address as *mut c_void;
+    let real = hook.real.get(hook.name);
+    if found == ours && real.is_null() {
+        null_mut()
+    } else if !found.is_null() && found == real {
+        ours
+    } else {
+        found
+    }
+}

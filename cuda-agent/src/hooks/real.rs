@@ -1,0 +1,88 @@
+//! The driver's own functions.
+
+use core::ffi::{CStr, c_void};
+use core::ptr::null_mut;
+use std::sync::atomic::{AtomicPtr, Ordering};
+
+use rtswap_agent_core::driver::{Driver, Libcuda};
+use rtswap_agent_core::elf::loader;
+use rtswap_agent_core::log::debug;
+
+/// The address of a driver function, looked up at the first need.
+pub(crate) struct Real(AtomicPtr<c_void>);
+
+/// Stands for a function that this driver does not have: no function has this address.
+const ABSENT: *mut c_void = core::ptr::without_provenance_mut(1);
+
+impl Real {
+    pub(crate) const fn new() -> Self {
+        Self(AtomicPtr::new(null_mut()))
+    }
+
+    /// The function, or null without a driver or where the driver lacks it.
+    #[inline]
+    pub(crate) fn get(&self, name: &CStr) -> *mut c_void {
+        let known = self.0.load(Ordering::Relaxed);
+        if known > ABSENT {
+            return known;
+        }
+        if known == ABSENT {
+            return null_mut();
+        }
+        self.look_up(name)
+    }
+
+    #[cold]
+    fn look_up(&self, name: &CStr) -> *mut c_void {
+        let Some(found) = find(name) else {
+            return null_mut();
+        };
+        let kept = if found.is_null() { ABSENT } else { found };
+        self.0.store(kept, Ordering::Relaxed);
+        found
+    }
+
+    /// Learns the address from the driver itself, where it exports none.
+    pub(crate) fn learn(&self, address: *mut c_void) {
+        self.0.store(address, Ordering::Relaxed);
+    }
+}
+
+/// The driver's symbol; nothing before the driver is loaded.
+fn find(name: &CStr) -> Option<*mut c_void> {
+    static LIBRARY: AtomicPtr<c_void> = AtomicPtr::new(null_mut());
+    let mut library = LIBRARY.load(Ordering::Relaxed);
+    if library.is_null() {
+        // SAFETY: only looks whether it is loaded. The handle is kept, so that it stays.
+        library = unsafe {
+            libc::dlopen(
+                c"libcuda.so.1".as_ptr(),
+                libc::RTLD_LAZY | libc::RTLD_NOLOAD,
+            )
+        };
+        LIBRARY.store(library, Ordering::Relaxed);
+    }
+    if library.is_null() {
+        return None;
+    }
+    // SAFETY: the loader's own function, a live handle, a C string.
+    Some(unsafe { (loader()?.dlsym)(library, name.as_ptr()) })
+}
+
+/// Starts the agent of this process, once, now that the driver is loaded.
+pub(super) fn start() {
+    rtswap_agent_core::agent::start_once(|| {
+        // SAFETY: `find` gives the driver's own functions.
+        let table = unsafe { Libcuda::load(|name| find(name).unwrap_or(null_mut())) };
+        match table {
+            Ok(table) => Some(Box::leak(Box::new(table)) as &'static dyn Driver),
+            Err(missing) => {
+                debug(format_args!(
+                    "the driver lacks {}",
+                    missing.to_string_lossy()
+                ));
+                None
+            }
+        }
+    });
+}
