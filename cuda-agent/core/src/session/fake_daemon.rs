@@ -305,8 +305,8 @@ impl Daemon {
     }
 
     /// Ends the session as a killed daemon does.
-    pub(crate) fn die(self) {
-        drop(self.socket);
+    pub(crate) fn die(&self) {
+        rustix::net::shutdown(&self.socket, rustix::net::Shutdown::Both).unwrap();
     }
 }
 
