@@ -79,8 +79,7 @@ macro_rules! hooks {
             pub(super) const NAME: &core::ffi::CStr =
                 $crate::hooks::c_name(concat!(stringify!($name), "\0"));
         }
-        #[expect(non_snake_case, reason = "the driver's name")]
-        #[expect(clippy::too_many_arguments, reason = "the driver's arguments")]
+        #[allow(clippy::too_many_arguments, reason = "the driver's arguments")]
         #[unsafe(no_mangle)]
         pub(super) unsafe extern "C" fn $name($($arg: $ty),*) -> rtswap_agent_core::cuda::Status {
             let address = $name::REAL.get($name::NAME);

@@ -3,7 +3,7 @@
 
 use core::ffi::{c_int, c_uint, c_void};
 
-use rtswap_agent_core::agent::agent;
+use rtswap_agent_core::agent::{Agent, agent};
 use rtswap_agent_core::cuda::{CUdevice, CUdeviceptr, Status};
 
 use super::hooks;
@@ -32,7 +32,7 @@ unsafe fn memory_info(
     // SAFETY: the caller's arguments.
     let status = unsafe { real(free, total) };
     if status == Status::SUCCESS
-        && let Some((ours_free, ours_total)) = agent().and_then(|agent| agent.memory_info())
+        && let Some((ours_free, ours_total)) = agent().and_then(Agent::memory_info)
     {
         // SAFETY: the driver filled both.
         unsafe {

@@ -77,10 +77,10 @@ impl Bench {
             let start = Instant::now();
             while !launched.is_finished() {
                 let jobs = self.daemon.block().agent.jobs();
-                if let Some(jobs) = jobs.filter(|jobs| jobs.requested != jobs.completed) {
-                    if self.daemon.block().daemon.granted() != jobs.requested {
-                        self.daemon.grant_next();
-                    }
+                if let Some(jobs) = jobs.filter(|jobs| jobs.requested != jobs.completed)
+                    && self.daemon.block().daemon.granted() != jobs.requested
+                {
+                    self.daemon.grant_next();
                 }
                 assert!(start.elapsed() < BOUND, "the work was never let in");
                 std::thread::sleep(Duration::from_micros(100));

@@ -222,7 +222,7 @@ impl Driver for FakeDriver {
         }
         let slot = state.slot(host, bytes).to_vec();
         state.access(to, slot.len(), |chunk, range| {
-            chunk.copy_from_slice(&slot[range])
+            chunk.copy_from_slice(&slot[range]);
         })
     }
     unsafe fn copy_out(&self, host: usize, from: u64, bytes: u64, _: Stream) -> Result<()> {
@@ -232,7 +232,7 @@ impl Driver for FakeDriver {
         }
         let mut copy = vec![0; bytes as usize];
         state.access(from, copy.len(), |chunk, range| {
-            copy[range].copy_from_slice(chunk)
+            copy[range].copy_from_slice(chunk);
         })?;
         state.slot(host, bytes).copy_from_slice(&copy);
         Ok(())
