@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::time::Instant;
 
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Context, Result, ensure};
 use serde_json::Value;
 
 use crate::process::Run;
@@ -122,41 +122,56 @@ fn check_demo(workspace: &Workspace) -> Result<()> {
     judge(&report)
 }
 
-/// What must hold for any run of the demonstration, on a busy machine too: deadlines are judged only
-/// where the host let the processes run.
+/// A miss is the host's and not rtswap's only where the host stood still for longer than this: the
+/// demonstration's plan leaves a third of the shortest period, 1.4 s, unused.
+const SLACK_MS: f64 = 200.0;
+/// What a task itself copies besides: less than this a job.
+const OWN_COPIES: f64 = 64.0;
+
+/// What must hold for any run of the demonstration, on a busy machine too.
 fn judge(report: &Value) -> Result<()> {
-    let number = |pointer: &str| {
-        let value = report.pointer(pointer).and_then(Value::as_f64);
-        value.with_context(|| format!("the demo's report has no number {pointer}: {report}"))
+    let number = |of: &Value, pointer: &str| {
+        let value = of.pointer(pointer).and_then(Value::as_f64);
+        value.with_context(|| format!("no number {pointer} in {of}"))
     };
     ensure!(
         report["bare_out_of_memory"] == true,
         "the tasks fit the bare GPU: {report}"
     );
     ensure!(
-        number("/oversubscription")? >= 1.8,
+        number(report, "/oversubscription")? >= 1.8,
         "too little oversubscription: {report}"
     );
     ensure!(
-        number("/checksum_errors")? == 0.0,
+        number(report, "/checksum_errors")? == 0.0,
         "wrong results: {report}"
     );
-    ensure!(
-        number("/witness/h2d_bytes")? > 0.0,
-        "the witness saw no swap: {report}"
-    );
-    let (misses, stalls) = (
-        number("/deadline_misses")?,
-        number("/host_stalls_ms/total")?,
-    );
-    match misses {
-        0.0 => Ok(()),
-        _ if stalls > 0.0 => {
-            eprintln!("{misses} deadline misses beside {stalls} ms of host stalls: not judged");
-            Ok(())
-        }
-        _ => bail!("{misses} deadline misses on a host that never stalled: {report}"),
+    let tasks = report["tasks"]
+        .as_array()
+        .context("the report has no tasks")?;
+    let (mut jobs, mut swapped, mut swapping) = (0.0, 0.0, 0);
+    for task in tasks {
+        jobs += number(task, "/jobs")?;
+        swapped += number(task, "/swapped_bytes")?;
+        swapping += usize::from(number(task, "/swapped_bytes")? > 0.0);
     }
+    ensure!(
+        tasks.len() == 4 && swapping >= 2,
+        "too little was swapped: {report}"
+    );
+    let witnessed = number(report, "/witness/d2h_bytes")? + number(report, "/witness/h2d_bytes")?;
+    ensure!(
+        (0.0..=OWN_COPIES * (jobs + 100.0)).contains(&(witnessed - swapped)),
+        "the witness counted {witnessed} bytes, rtswap {swapped}: {report}"
+    );
+    let misses = number(report, "/deadline_misses")?;
+    let stall = number(report, "/host_stalls_ms/max")?;
+    if misses > 0.0 && stall > SLACK_MS {
+        eprintln!("{misses} deadline misses, and the host stood still for {stall} ms: not judged");
+        return Ok(());
+    }
+    ensure!(misses == 0.0, "{misses} deadline misses: {report}");
+    Ok(())
 }
 
 #[cfg(test)]
@@ -166,10 +181,12 @@ mod tests {
     use super::*;
 
     fn report() -> Value {
+        let task = |bytes| json!({ "jobs": 12, "swapped_bytes": bytes });
         json!({
             "version": 1, "oversubscription": 1.9, "bare_out_of_memory": true, "checksum_errors": 0,
             "deadline_misses": 0, "host_stalls_ms": { "total": 0.0, "max": 0.0 },
-            "witness": { "d2h_bytes": 1, "h2d_bytes": 1 },
+            "tasks": [task(1000), task(2000), task(0), task(0)],
+            "witness": { "d2h_bytes": 1600, "h2d_bytes": 1500 },
         })
     }
 
@@ -184,8 +201,11 @@ mod tests {
             ("/bare_out_of_memory", json!(false)),
             ("/oversubscription", json!(1.2)),
             ("/checksum_errors", json!(1)),
-            ("/witness/h2d_bytes", json!(0)),
+            ("/witness/h2d_bytes", json!(1399)),
+            ("/witness/d2h_bytes", json!(100_000)),
             ("/witness", json!(null)),
+            ("/tasks/0/swapped_bytes", json!(0)),
+            ("/tasks", json!([])),
             ("/deadline_misses", json!(1)),
         ] {
             let mut report = report();
@@ -195,10 +215,12 @@ mod tests {
     }
 
     #[test]
-    fn misses_are_not_judged_where_the_host_stalled() {
+    fn a_miss_is_not_judged_where_the_host_stood_still() {
         let mut report = report();
         report["deadline_misses"] = json!(2);
-        report["host_stalls_ms"]["total"] = json!(80.0);
+        report["host_stalls_ms"]["max"] = json!(80.0);
+        assert!(judge(&report).is_err());
+        report["host_stalls_ms"]["max"] = json!(800.0);
         judge(&report).unwrap();
     }
 }

@@ -82,7 +82,9 @@ impl GpuModel {
                 let kernels = weights as f64 / self.compute_bytes_per_s * MARGIN;
                 Task {
                     name,
-                    period: whole_ms(period_ms as f64 / 1e3 * scale),
+                    period: Duration::from_millis(
+                        (period_ms as f64 * scale / 10.0).round() as u64 * 10,
+                    ),
                     wcet: whole_ms(kernels) + JOB_BASE,
                     footprint,
                     swappable,
