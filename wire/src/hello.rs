@@ -27,13 +27,13 @@ pub struct DeviceState {
     pub uuid: [u8; 16],
     /// All of the GPU's memory in bytes, as the driver tells.
     pub memory_bytes: u64,
-    /// As [`crate::page::AgentDevice::resident_bytes`].
+    /// As [`crate::page::UsageReport::resident_bytes`].
     pub resident_bytes: u64,
-    /// As [`crate::page::AgentDevice::swapped_bytes`].
+    /// As [`crate::page::UsageReport::swapped_bytes`].
     pub swapped_bytes: u64,
-    /// As [`crate::page::AgentDevice::arena_bytes`].
+    /// As [`crate::page::UsageReport::arena_bytes`].
     pub arena_bytes: u64,
-    /// As [`crate::page::AgentDevice::backing_bytes`].
+    /// What is pinned of its backing store.
     pub backing_bytes: u64,
     /// The chunk size that its arena uses; zero before there is one.
     pub chunk_bytes: u64,

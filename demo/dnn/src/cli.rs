@@ -56,6 +56,9 @@ pub(crate) struct Options {
     /// Say `job N` on standard error after each job that counts.
     #[arg(long)]
     pub progress: bool,
+    /// After the report, keep the GPU memory until standard input ends.
+    #[arg(long)]
+    pub hold: bool,
     /// Report as JSON.
     #[arg(long)]
     pub json: bool,

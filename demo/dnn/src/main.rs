@@ -10,6 +10,7 @@ mod reference;
 mod report;
 mod text;
 
+use std::io;
 use std::process::ExitCode;
 use std::time::Instant;
 
@@ -132,6 +133,10 @@ fn run(options: &Options) -> Result<ExitCode, Failure> {
         );
     } else {
         println!("{report}");
+    }
+    if options.hold {
+        // However it ends, it has ended.
+        let _ = io::copy(&mut io::stdin(), &mut io::sink());
     }
     Ok(ExitCode::from(u8::from(report.checksum_errors > 0)))
 }

@@ -34,7 +34,7 @@ impl Program {
     /// Starts it. Called on the main thread only: the kernel ends it with the thread that started it.
     pub(crate) fn start(mut command: Command) -> Result<Self> {
         command
-            .stdin(Stdio::null())
+            .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped());
         // SAFETY: the closure runs between fork and exec and makes one system call, which is
@@ -76,6 +76,11 @@ impl Program {
     /// How it ended, if it has.
     pub(crate) fn ended(&mut self) -> Result<Option<ExitStatus>> {
         Ok(self.child.try_wait()?)
+    }
+
+    /// Ends its standard input.
+    pub(crate) fn close_input(&mut self) {
+        self.child.stdin = None;
     }
 
     /// Asks it to end, and insists after a while.

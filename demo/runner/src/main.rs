@@ -38,7 +38,8 @@ fn main() -> ExitCode {
             } else {
                 println!("{report}");
             }
-            ExitCode::from(u8::from(report.checksum_errors > 0))
+            let sound = report.checksum_errors == 0 && report.unexplained_bytes().unwrap_or(0) == 0;
+            ExitCode::from(u8::from(!sound))
         }
         Err(error) => {
             eprintln!("rtswap-demo: {error:#}");
@@ -96,15 +97,7 @@ fn show(options: &Options) -> Result<Report> {
     let reports: Vec<TaskReport> = tasks
         .iter()
         .zip(&managed.tasks)
-        .enumerate()
-        .map(|(i, (task, outcome))| {
-            task_report(
-                task,
-                outcome,
-                crossed.as_ref().map(|all| all[i]),
-                bench.link_gib_per_s(),
-            )
-        })
+        .map(|(task, outcome)| task_report(task, outcome, bench.link_gib_per_s()))
         .collect();
     Ok(Report {
         version: 1,
@@ -119,33 +112,19 @@ fn show(options: &Options) -> Result<Report> {
     })
 }
 
-fn task_report(
-    task: &Task,
-    outcome: &Outcome,
-    crossed: Option<Crossed>,
-    link: Option<(f64, f64)>,
-) -> TaskReport {
+fn task_report(task: &Task, outcome: &Outcome, link: Option<(f64, f64)>) -> TaskReport {
     let Outcome {
         report, account, ..
     } = outcome;
-    let own = report.d2h_bytes + report.h2d_bytes;
-    let accounted = || {
-        let account = account.as_ref();
-        account.map_or(0, |task| {
-            task.swap_out_bytes_total + task.swap_in_bytes_total
-        })
-    };
     TaskReport {
         name: task.name,
         jobs: report.jobs,
         deadline_misses: report.deadline_misses,
         checksum_errors: report.checksum_errors,
         response_ms: report.response_ms,
-        swapped_bytes: crossed.map_or_else(accounted, |all| all.total().saturating_sub(own)),
+        swapped_bytes: account.swap_out_bytes_total + account.swap_in_bytes_total,
+        own_bytes: report.d2h_bytes + report.h2d_bytes,
         period_ms: task.period.as_millis(),
-        link_share: account
-            .as_ref()
-            .zip(link)
-            .and_then(|(task, link)| task.link_share(link)),
+        link_share: link.and_then(|link| account.link_share(link)),
     }
 }

@@ -13,7 +13,7 @@ use crate::child::{Line, Program};
 use crate::interrupt::Interrupt;
 use crate::report::DnnReport;
 use crate::stalls::{StallWitness, Stalls};
-use crate::status::{self, Status};
+use crate::status;
 use crate::tasks::{GpuModel, Task};
 
 /// Jobs before those that count: the first loads, the second waits for the last to have loaded.
@@ -38,8 +38,8 @@ pub(crate) struct Outcome {
     pub pid: u32,
     /// What the program says of itself.
     pub report: DnnReport,
-    /// The daemon's last account of it.
-    pub account: Option<status::Task>,
+    /// The daemon's account of it, after its last job.
+    pub account: status::Task,
 }
 
 struct Session {
@@ -47,7 +47,6 @@ struct Session {
     program: Program,
     bar: ProgressBar,
     report: Option<DnnReport>,
-    ended: bool,
     complaint: String,
 }
 
@@ -69,11 +68,10 @@ pub(crate) fn run(
         sessions.push(Session::start(bench, task, &info.uuid, span, &bars)?);
     }
 
-    let mut accounts = HashMap::new();
     let mut utilization = 0.0_f64;
     let mut asked = Instant::now();
     let until = Instant::now() + span * 2 + Duration::from_mins(1);
-    while sessions.iter().any(|session| !session.ended) {
+    while sessions.iter().any(|session| session.report.is_none()) {
         interrupt.check()?;
         ensure!(
             Instant::now() < until,
@@ -88,22 +86,29 @@ pub(crate) fn run(
         }
         if asked.elapsed() >= STATUS_EVERY {
             asked = Instant::now();
-            let Status { gpus, tasks } = status::ask(bench)?;
+            let gpus = status::ask(bench)?.gpus;
             utilization = gpus
                 .iter()
                 .map(|gpu| gpu.utilization)
                 .fold(utilization, f64::max);
-            accounts.extend(tasks.into_iter().map(|task| (task.name.clone(), task)));
         }
         thread::sleep(POLL);
     }
     let stalls = witness.stop();
-    let outcomes = sessions.into_iter().map(|session| Outcome {
-        pid: session.program.pid(),
-        account: accounts.remove(session.task.name),
-        report: session.report.expect("none ends well without"),
+    let mut accounts = settled(bench)?;
+    for session in &mut sessions {
+        session.finish()?;
+    }
+    let outcomes = sessions.into_iter().map(|session| {
+        let name = session.task.name;
+        let account = accounts.remove(name);
+        Ok(Outcome {
+            pid: session.program.pid(),
+            account: account.with_context(|| format!("the daemon has no account of {name}"))?,
+            report: session.report.expect("the loop waits for it"),
+        })
     });
-    let tasks = outcomes.collect();
+    let tasks = outcomes.collect::<Result<_>>()?;
     daemon.stop();
     Ok(Managed {
         tasks,
@@ -125,8 +130,27 @@ fn start_daemon(bench: &Bench, toml: &str) -> Result<Program> {
     Program::start(command)
 }
 
+/// The daemon's accounts once all swaps have ended: they stay as they are.
+fn settled(bench: &Bench) -> Result<HashMap<String, status::Task>> {
+    const BOUND: Duration = Duration::from_secs(20);
+    let until = Instant::now() + BOUND;
+    let mut before = None;
+    loop {
+        let tasks = status::ask(bench)?.tasks;
+        if before.as_ref() == Some(&tasks) {
+            return Ok(tasks
+                .into_iter()
+                .map(|task| (task.name.clone(), task))
+                .collect());
+        }
+        ensure!(Instant::now() < until, "tasks without jobs go on swapping");
+        before = Some(tasks);
+        thread::sleep(STATUS_EVERY);
+    }
+}
+
 fn unfinished(sessions: &[Session]) -> String {
-    let names = sessions.iter().filter(|session| !session.ended);
+    let names = sessions.iter().filter(|session| session.report.is_none());
     names
         .map(|session| session.task.name)
         .collect::<Vec<_>>()
@@ -154,6 +178,8 @@ impl Session {
             .args([
                 "--json",
                 "--progress",
+                // Until the daemon's account of it is taken.
+                "--hold",
                 "--warmup",
                 WARMUP,
                 "--jobs",
@@ -173,16 +199,12 @@ impl Session {
             program,
             bar,
             report: None,
-            ended: false,
             complaint: String::new(),
         })
     }
 
     /// Reads what it wrote; an error where it ended otherwise than by its report.
     fn advance(&mut self) -> Result<()> {
-        if self.ended {
-            return Ok(());
-        }
         let ended = self.program.ended()?;
         let name = self.task.name;
         for line in self.program.lines()? {
@@ -199,15 +221,31 @@ impl Session {
                 Line::Out(_) => {}
             }
         }
-        if let Some(status) = ended {
-            // Wrong results are reported, and are the report's to judge.
-            ensure!(
-                self.report.is_some() && matches!(status.code(), Some(0 | 1)),
-                "{name} ended with {status} under rtswap: {}",
-                self.complaint
-            );
-            self.ended = true;
+        match ended {
+            Some(status) if self.report.is_none() => {
+                bail!(
+                    "{name} ended with {status} under rtswap: {}",
+                    self.complaint
+                )
+            }
+            _ => Ok(()),
         }
-        Ok(())
+    }
+
+    /// Lets it end.
+    fn finish(&mut self) -> Result<()> {
+        const BOUND: Duration = Duration::from_secs(20);
+        let name = self.task.name;
+        self.program.close_input();
+        let until = Instant::now() + BOUND;
+        loop {
+            match self.program.ended()? {
+                // Wrong results are reported, and are the report's to judge.
+                Some(status) if matches!(status.code(), Some(0 | 1)) => return Ok(()),
+                Some(status) => bail!("{name} ended with {status} under rtswap"),
+                None => ensure!(Instant::now() < until, "{name} does not end"),
+            }
+            thread::sleep(POLL);
+        }
     }
 }

@@ -43,8 +43,11 @@ pub(crate) struct TaskReport {
     pub deadline_misses: u64,
     pub checksum_errors: u64,
     pub response_ms: Times,
-    /// By the witness, less the program's own copies; by the daemon's count on a real GPU.
+    /// Both ways, by the daemon's account.
     pub swapped_bytes: u64,
+    /// The program's own copies, both ways.
+    #[serde(skip)]
+    pub own_bytes: u64,
     #[serde(skip)]
     pub period_ms: u128,
     /// Swap rate while swapping, as a share of the modelled link; none on a real GPU.
@@ -70,6 +73,20 @@ pub(crate) struct Report {
 }
 
 const MIB: f64 = 1_048_576.0;
+
+impl Report {
+    /// Bytes that the witness counted and neither rtswap nor the programs account for, or the other
+    /// way round: must be 0. None without a witness.
+    pub(crate) fn unexplained_bytes(&self) -> Option<u64> {
+        let accounted: u64 = self
+            .tasks
+            .iter()
+            .map(|task| task.swapped_bytes + task.own_bytes)
+            .sum();
+        self.witness
+            .map(|crossed| crossed.total().abs_diff(accounted))
+    }
+}
 
 impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -111,9 +128,11 @@ impl fmt::Display for Report {
                 h2d_bytes,
             }) => write!(
                 f,
-                "witness: the simulated GPU counted {:.0} MiB out and {:.0} MiB in",
+                "witness: the simulated GPU counted {:.0} MiB out and {:.0} MiB in, {} bytes apart from \
+                 rtswap's account",
                 d2h_bytes as f64 / MIB,
-                h2d_bytes as f64 / MIB
+                h2d_bytes as f64 / MIB,
+                self.unexplained_bytes().unwrap_or_default()
             ),
             None => write!(
                 f,
@@ -144,6 +163,7 @@ mod tests {
                     max: 400.4,
                 },
                 swapped_bytes: 64 << 20,
+                own_bytes: 0,
                 period_ms: 1400,
                 link_share: Some(0.876),
             }],

@@ -29,7 +29,7 @@ pub(crate) struct Gpu {
 }
 
 /// One task.
-#[derive(Debug, Clone, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Deserialize)]
 pub(crate) struct Task {
     /// Its name.
     pub name: String,
