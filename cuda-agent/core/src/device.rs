@@ -47,7 +47,6 @@ struct Jobs {
     declared: u32,
     /// The job asked for last was granted and is not completed: the gate is open.
     running: bool,
-    alone: bool,
     quiet: Quiet,
 }
 
@@ -92,7 +91,6 @@ impl Device {
                 completed: 0,
                 declared: 0,
                 running: false,
-                alone: false,
                 quiet: Quiet {
                     activity: 0,
                     since: Instant::now(),
@@ -146,7 +144,8 @@ impl Device {
     /// Goes on without a daemon, once everything is resident: opens the gate for good.
     pub fn go_alone(&self) {
         let mut jobs = lock(&self.jobs);
-        jobs.alone = true;
+        // No job runs any more, so that nothing closes the gate again.
+        jobs.running = false;
         gate::open(self.bit);
     }
 

@@ -1,5 +1,6 @@
 //! The agent of this process: there is one, or none, and then every hook is a null check.
 
+use std::os::fd::OwnedFd;
 use std::path::PathBuf;
 use std::ptr::null_mut;
 use std::sync::atomic::{AtomicPtr, AtomicU32, Ordering};
@@ -14,7 +15,7 @@ use crate::driver::Driver;
 use crate::gate::{self, InCall};
 use crate::log::{debug, say};
 use crate::memory::Memory;
-use crate::session::{Bell, ConnectError, Session, connect, keep_high};
+use crate::session::{Bell, ConnectError, Mark, Session, connect, keep_high};
 use crate::swap;
 use crate::work::Work;
 
@@ -88,7 +89,11 @@ pub struct Agent {
     session: RwLock<Arc<Session>>,
     config: Config,
     swap_tid: u32,
-    swap_pidfd: Mutex<Option<std::os::fd::OwnedFd>>,
+    swap_pidfd: Option<OwnedFd>,
+    /// The swap thread's descriptors.
+    thread_marks: Vec<Mark>,
+    /// All of ours that are open now.
+    marks: Mutex<Vec<Mark>>,
 }
 
 /// Gates given out so far: each device of each agent has a bit of its own.
@@ -106,7 +111,8 @@ impl Agent {
             .map(|ordinal| Ok((ordinal, driver.device_uuid(ordinal)?)))
             .collect::<Result<_, Status>>()?;
 
-        let started = swap::spawn()?;
+        let mut started = swap::spawn()?;
+        started.pidfd = started.pidfd.map(keep_high);
         let mut hello = Hello::new(started.tid, config.task.as_deref())?;
         for (state, (ordinal, uuid)) in hello.devices.iter_mut().zip(&seen) {
             state.uuid = *uuid;
@@ -139,10 +145,11 @@ impl Agent {
             session: RwLock::new(session),
             config,
             swap_tid: started.tid,
-            swap_pidfd: Mutex::new(None),
+            swap_pidfd: started.pidfd.take(),
+            thread_marks: std::mem::take(&mut started.marks),
+            marks: Mutex::default(),
         }));
-        let mut started = started;
-        *gate::lock(&agent.swap_pidfd) = started.pidfd.take().map(keep_high);
+        agent.mark_descriptors();
         started.attach(agent);
         Ok(agent)
     }
@@ -156,8 +163,8 @@ impl Agent {
         for (state, device) in hello.devices.iter_mut().zip(&self.devices) {
             *state = device.state();
         }
-        let pidfd = gate::lock(&self.swap_pidfd);
-        let session = Arc::new(connect(&self.config.socket, &hello, pidfd.as_ref())?);
+        let pidfd = self.swap_pidfd.as_ref();
+        let session = Arc::new(connect(&self.config.socket, &hello, pidfd)?);
         let views: Option<Vec<_>> = self
             .devices
             .iter()
@@ -171,7 +178,17 @@ impl Agent {
         for (device, view) in self.devices.iter().zip(views) {
             device.set_view(view);
         }
+        self.mark_descriptors();
         Ok(())
+    }
+
+    fn mark_descriptors(&self) {
+        let ours = self.swap_pidfd.iter().chain([self.wake.fd()]);
+        *gate::lock(&self.marks) = ours
+            .filter_map(|fd| Mark::of(fd).ok())
+            .chain(self.session().marks())
+            .chain(self.thread_marks.iter().copied())
+            .collect();
     }
 
     /// The session in use.
@@ -267,21 +284,9 @@ extern "C" fn leave_child() {
     for device in &agent.devices {
         gate::open(device.bit);
     }
-    agent.close_descriptors();
-}
-
-impl Agent {
-    fn close_descriptors(&self) {
-        use std::os::fd::AsRawFd;
-        let session = self.session.try_read().ok();
-        let of_session = session.iter().flat_map(|session| session.descriptors());
-        let pidfd = self.swap_pidfd.try_lock().ok();
-        let pidfd = pidfd.iter().filter_map(|fd| Some(fd.as_ref()?.as_raw_fd()));
-        for fd in of_session.chain(pidfd).chain([self.wake.raw()]) {
-            // SAFETY: the child's copies of the parent's descriptors; the child never uses them,
-            // because it has no agent.
-            unsafe { libc::close(fd) };
-        }
+    // A thread of the parent may have held the lock: then the child keeps copies that do no harm.
+    if let Ok(marks) = agent.marks.try_lock() {
+        marks.iter().for_each(|mark| mark.close());
     }
 }
 

@@ -10,7 +10,7 @@ pub(crate) mod fake_daemon;
 
 pub use connect::{ConnectError, connect};
 pub use page::{Page, PageError};
-pub use tell::{Bell, keep_high};
+pub use tell::{Bell, Mark, keep_high};
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
@@ -56,9 +56,9 @@ impl Session {
     }
 
     /// This session's descriptors, for the child of a fork to close.
-    pub fn descriptors(&self) -> [i32; 2] {
-        use std::os::fd::AsRawFd;
-        [self.socket.as_raw_fd(), self.bell.raw()]
+    pub fn marks(&self) -> impl Iterator<Item = Mark> {
+        let marks = [Mark::of(&self.socket), Mark::of(self.bell.fd())];
+        marks.into_iter().flatten()
     }
 
     /// Tells the daemon that the page changed.

@@ -1,6 +1,6 @@
 //! Ringing an eventfd that lives in a stranger's process.
 
-use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 
 /// Where the agent's descriptors lie: above those that a program meets by counting up.
 const HIGH: i32 = 500;
@@ -8,6 +8,33 @@ const HIGH: i32 = 500;
 /// Moves a descriptor out of the program's way, where the limit allows.
 pub fn keep_high(fd: OwnedFd) -> OwnedFd {
     rustix::io::fcntl_dupfd_cloexec(&fd, HIGH).unwrap_or(fd)
+}
+
+/// A descriptor of ours by number, for the child of a fork to close if it is still ours there.
+#[derive(Clone, Copy, Debug)]
+pub struct Mark {
+    fd: i32,
+    identity: (u64, u64),
+}
+
+impl Mark {
+    /// Marks an open descriptor.
+    pub fn of(fd: &OwnedFd) -> rustix::io::Result<Self> {
+        Ok(Self {
+            fd: fd.as_raw_fd(),
+            identity: identity(fd)?,
+        })
+    }
+
+    /// Closes this process's copy. Async-signal-safe.
+    pub fn close(self) {
+        // SAFETY: only asks what the number is, and lets go of it.
+        let fd = unsafe { BorrowedFd::borrow_raw(self.fd) };
+        if identity(fd) == Ok(self.identity) {
+            // SAFETY: still the file that was marked; in the child of a fork nobody uses it.
+            unsafe { libc::close(self.fd) };
+        }
+    }
 }
 
 /// An eventfd. Programs close descriptors that are not theirs and get the number again for a file
@@ -33,11 +60,6 @@ impl Bell {
         }
     }
 
-    /// The descriptor's number.
-    pub fn raw(&self) -> i32 {
-        self.fd.as_raw_fd()
-    }
-
     /// Takes all rings back.
     pub fn clear(&self) {
         if self.is_ours() {
@@ -56,16 +78,14 @@ impl Bell {
     }
 }
 
-fn identity(fd: &OwnedFd) -> rustix::io::Result<(u64, u64)> {
+fn identity(fd: impl AsFd) -> rustix::io::Result<(u64, u64)> {
     rustix::fs::fstat(fd).map(|stat| (stat.st_dev, stat.st_ino))
 }
 
 #[cfg(test)]
 mod tests {
-    use std::io::{Read, Seek};
-    use std::os::fd::FromRawFd;
-
     use super::*;
+    use std::io::{Read, Seek};
 
     #[test]
     fn a_file_under_the_same_number_stays_empty() {
@@ -75,13 +95,11 @@ mod tests {
             rustix::fs::memfd_create("program", rustix::fs::MemfdFlags::CLOEXEC).unwrap(),
         );
         // SAFETY: what a program does that closes every descriptor; the number stays open.
-        assert!(unsafe { libc::dup2(file.as_raw_fd(), bell.raw()) } >= 0);
+        assert!(unsafe { libc::dup2(file.as_raw_fd(), bell.fd.as_raw_fd()) } >= 0);
         bell.ring();
         let mut bytes = Vec::new();
         file.rewind().unwrap();
         file.read_to_end(&mut bytes).unwrap();
         assert_eq!(bytes, b"");
-        // SAFETY: a duplicate of the number, so that both owners close something of their own.
-        drop(unsafe { OwnedFd::from_raw_fd(libc::dup(bell.raw())) });
     }
 }

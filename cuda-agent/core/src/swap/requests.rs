@@ -95,6 +95,8 @@ impl Requests {
         self.volume = seq;
         let (view, pinning) = (view.clone(), Arc::clone(&self.pinning));
         let pin = move || {
+            // Pinning may break a capture of the program otherwise, as in the swap thread.
+            let _ = agent.driver.relax_capture_mode();
             // A context that ends waits for this lock.
             let _pinning = gate::lock(&device.pinning);
             if let Some(context) = agent

@@ -12,6 +12,7 @@ use crate::agent::Agent;
 use crate::device::Device;
 use crate::futex::TICK;
 use crate::log::debug;
+use crate::session::Mark;
 use crate::signals::{Doorbells, block_all, restore};
 
 /// How often a deaf thread (see [`Doorbells::is_deaf`]) looks by itself.
@@ -29,7 +30,7 @@ pub struct Started {
     /// Its pidfd, where the kernel has one for threads.
     pub pidfd: Option<OwnedFd>,
     /// Its descriptors.
-    pub descriptors: Vec<i32>,
+    pub marks: Vec<Mark>,
     agent: mpsc::Sender<&'static Agent>,
 }
 
@@ -52,7 +53,7 @@ pub fn spawn() -> std::io::Result<Started> {
         .spawn(move || {
             let bells = Doorbells::new();
             let told = match &bells {
-                Ok(bells) => Ok((rustix::thread::gettid(), bells.descriptors().collect())),
+                Ok(bells) => Ok((rustix::thread::gettid(), bells.marks().collect())),
                 Err(error) => Err(std::io::Error::from(error.kind())),
             };
             if started.send(told).is_ok()
@@ -64,11 +65,11 @@ pub fn spawn() -> std::io::Result<Started> {
     restore(&before);
     spawned?;
     let gone = |_| std::io::Error::from(std::io::ErrorKind::TimedOut);
-    let (tid, descriptors) = ready.recv_timeout(START_BOUND).map_err(gone)??;
+    let (tid, marks) = ready.recv_timeout(START_BOUND).map_err(gone)??;
     Ok(Started {
         tid: tid.as_raw_nonzero().get().cast_unsigned(),
         pidfd: pidfd_of_thread(tid.as_raw_nonzero().get()),
-        descriptors,
+        marks,
         agent,
     })
 }

@@ -11,6 +11,8 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 
 use rtswap_wire::doorbell::Cookie;
 
+use crate::session::{Mark, keep_high};
+
 const NUMBERS: [i32; 2] = [libc::SIGUSR1, libc::SIGUSR2];
 
 /// The swap thread's ear. Made and used in that thread.
@@ -42,7 +44,7 @@ impl Doorbells {
             return Err(std::io::Error::last_os_error());
         }
         // SAFETY: a new descriptor that nobody else owns.
-        let fd = crate::session::keep_high(unsafe { OwnedFd::from_raw_fd(fd) });
+        let fd = keep_high(unsafe { OwnedFd::from_raw_fd(fd) });
         let status = rustix::fs::open(
             "/proc/thread-self/status",
             rustix::fs::OFlags::RDONLY | rustix::fs::OFlags::CLOEXEC,
@@ -50,7 +52,7 @@ impl Doorbells {
         );
         Ok(Self {
             fd,
-            status: status.ok().map(crate::session::keep_high),
+            status: status.ok().map(keep_high),
             left_out: 0,
         })
     }
@@ -61,9 +63,9 @@ impl Doorbells {
     }
 
     /// The descriptors, for the child of a fork to close.
-    pub fn descriptors(&self) -> impl Iterator<Item = i32> {
-        let status = self.status.as_ref().map(AsRawFd::as_raw_fd);
-        std::iter::once(self.fd.as_raw_fd()).chain(status)
+    pub fn marks(&self) -> impl Iterator<Item = Mark> {
+        let all = self.status.iter().chain([&self.fd]);
+        all.filter_map(|fd| Mark::of(fd).ok())
     }
 
     /// Whether some number is left out: doorbells of it do not wake the thread, it must look.
@@ -207,3 +209,6 @@ fn queue(process: i32, number: i32, from: &libc::signalfd_siginfo) -> std::io::R
         Err(std::io::Error::last_os_error())
     }
 }
+
+#[cfg(test)]
+mod tests;
