@@ -6,7 +6,7 @@ use core::cmp::Reverse;
 
 use super::state::{Cause, Phase, Session, Task};
 use super::{Direction, Scheduler, Sharing, ViolationKind};
-use crate::scheduler::job::Place;
+use crate::scheduler::job::{Job, Place};
 use crate::task::TaskId;
 use crate::units::{Bytes, Time};
 
@@ -74,10 +74,8 @@ impl Scheduler {
             .iter()
             .filter(|(id, task)| {
                 let id = Some(**id);
-                let busy = task
-                    .job
-                    .as_ref()
-                    .is_some_and(|job| matches!(job.place, Place::Running | Place::Region));
+                let region = |job: &Job| job.place == Place::Region;
+                let busy = task.runs() || task.job.as_ref().is_some_and(region);
                 id != beneficiary
                     && id != spared
                     && !busy

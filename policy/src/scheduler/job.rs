@@ -20,6 +20,8 @@ pub(crate) enum Place {
     BestEffort,
     /// It holds the GPU.
     Running,
+    /// Revoked and not gone in time: it may still compute, but nobody waits for it.
+    Stray,
 }
 
 /// What a job waits for.
@@ -44,7 +46,8 @@ pub(crate) struct Job {
     /// When its region opened: from then on nothing overtakes it.
     pub(crate) opened: Option<Time>,
     pub(crate) granted: Option<Time>,
-    pub(crate) revoked: bool,
+    /// Since when it is to leave the GPU.
+    pub(crate) revoked: Option<Time>,
     /// It ran already when its agent attached.
     pub(crate) adopted: bool,
     pub(crate) overrun: bool,
@@ -72,7 +75,7 @@ impl Job {
             deadline: None,
             opened: None,
             granted: None,
-            revoked: false,
+            revoked: None,
             adopted: false,
             overrun: false,
             stalled: false,

@@ -82,10 +82,10 @@ impl Scheduler {
 
     pub(super) fn job_completed(&mut self, id: TaskId, seq: JobSeq) -> Result<(), EventError> {
         let job = self.attached(id)?.job.as_ref();
-        let job = job.filter(|job| job.place == Place::Running && job.seq == seq);
+        let job = job.filter(|job| job.granted.is_some() && job.seq == seq);
         let job = job.ok_or(EventError::JobNotGranted { task: id, job: seq })?;
         let kind = job.kind;
-        let end = if job.revoked {
+        let end = if job.revoked.is_some() {
             JobEnd::Revoked
         } else {
             JobEnd::Completed
@@ -117,6 +117,7 @@ impl Scheduler {
                 self.state.running.retain(|other| *other != id);
                 self.blame(id, job.granted.unwrap_or(now));
             }
+            Place::Stray => {}
         }
         let account = job.account(id, now, end);
         let wcet = self.task(id).timing().map_or(Nanos::ZERO, |t| t.wcet);

@@ -165,6 +165,7 @@ impl Scheduler {
 
     /// Takes the GPU from every best-effort job. True if one still has to leave.
     pub(super) fn revoke_best_effort(&mut self) -> bool {
+        let now = self.state.now;
         let mut leaving = false;
         for place in 0..self.state.running.len() {
             let id = self.state.running[place];
@@ -175,8 +176,8 @@ impl Scheduler {
                 continue;
             }
             leaving = true;
-            if !job.revoked {
-                job.revoked = true;
+            if job.revoked.is_none() {
+                job.revoked = Some(now);
                 let job = job.seq;
                 self.emit(Command::Revoke { task: id, job });
             }

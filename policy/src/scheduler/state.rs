@@ -278,7 +278,8 @@ impl Task {
 
     /// Of a budget of `budget`, what could not be made to leave.
     pub(crate) fn unmovable(&self, budget: Bytes) -> Bytes {
-        if self.session == Session::Lost {
+        let stray = |job: &Job| job.place == Place::Stray;
+        if self.session == Session::Lost || self.job.as_ref().is_some_and(stray) {
             return budget;
         }
         let pinned = self.usage.resident.saturating_sub(self.arena_resident());
@@ -299,11 +300,11 @@ impl Task {
         }
     }
 
-    /// Whether a job of it runs.
+    /// Whether a job of it is on the GPU.
     pub(crate) fn runs(&self) -> bool {
         self.job
             .as_ref()
-            .is_some_and(|job| job.place == Place::Running)
+            .is_some_and(|job| matches!(job.place, Place::Running | Place::Stray))
     }
 
     /// Whether its open job is realtime.

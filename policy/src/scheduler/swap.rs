@@ -8,10 +8,15 @@ use crate::scheduler::job::Place;
 use crate::task::TaskId;
 use crate::units::{Bytes, Nanos};
 
-/// An operation is overdue after this many times its cost bound and the drain ...
+/// An agent is overdue after this many times the bound of what it was asked for ...
 const OVERDUE_FACTOR: u64 = 4;
 /// ... and this, below which the cost model says nothing.
 const OVERDUE_FLOOR: Nanos = Nanos(100_000_000);
+/// How long an agent may take for what takes `bound` by the model.
+pub(super) fn allowance(bound: Nanos) -> Nanos {
+    Nanos(bound.0.saturating_mul(OVERDUE_FACTOR)) + OVERDUE_FLOOR
+}
+
 /// How long a task whose operation went wrong is not evicted again.
 const SPARED: Nanos = Nanos(100_000_000);
 
@@ -33,7 +38,7 @@ impl Scheduler {
             Direction::In => self.config.swap_cost.in_,
         };
         let bound = cost.bound(moved, self.config.chunk) + self.config.drain;
-        let due = Nanos(bound.0.saturating_mul(OVERDUE_FACTOR)) + OVERDUE_FLOOR;
+        let due = allowance(bound);
         let now = self.state.now;
         let task = self.task_mut(id);
         task.last_op = task.last_op.wrapping_add(1).max(1);
@@ -116,6 +121,11 @@ impl Scheduler {
         outcome: SwapOutcome,
     ) -> Result<(), EventError> {
         let op = self.reported(id, seq, swapped)?.clone();
+        // Else an agent that moves nothing and says so gladly would be asked again for ever.
+        let outcome = match outcome {
+            SwapOutcome::Done if swapped != op.target => SwapOutcome::Failed,
+            said => said,
+        };
         self.close_span();
         self.move_to(id, swapped);
         if !op.overdue {

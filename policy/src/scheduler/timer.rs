@@ -3,6 +3,7 @@
 use alloc::format;
 
 use super::state::Session;
+use super::swap::allowance;
 use super::wants::PATIENCE;
 use super::{Overrun, Scheduler, ViolationKind};
 use crate::scheduler::job::Place;
@@ -17,6 +18,11 @@ impl Scheduler {
             if self.wcet_passes(id).is_some_and(|at| at < self.state.now) {
                 self.overran(id);
             }
+        }
+        while let Some((at, id)) = self.stray_passes()
+            && at <= self.state.now
+        {
+            self.strays(id);
         }
         for id in [self.state.out, self.state.in_].into_iter().flatten() {
             let op = self.task(id).op.as_ref();
@@ -61,6 +67,30 @@ impl Scheduler {
         }
     }
 
+    /// Which revoked job is to have left the GPU next, and when.
+    fn stray_passes(&self) -> Option<(Time, TaskId)> {
+        let bound = allowance(self.config.drain);
+        let due = |id: &TaskId| Some((self.task(*id).job.as_ref()?.revoked? + bound, *id));
+        self.state.running.iter().filter_map(due).min()
+    }
+
+    /// A revoked job does not leave the GPU: others go on beside it, and its memory stays.
+    fn strays(&mut self, id: TaskId) {
+        self.state.running.retain(|other| *other != id);
+        let now = self.state.now;
+        let Some(job) = &mut self.task_mut(id).job else {
+            return;
+        };
+        job.place = Place::Stray;
+        let (seq, since) = (job.seq.0, now - job.revoked.unwrap_or(now));
+        let held_since = job.granted.unwrap_or(now);
+        self.blame(id, held_since);
+        let detail = format!(
+            "job {seq} has not left the GPU {since} after it was revoked: others go on beside it"
+        );
+        self.violation(id, ViolationKind::Undrainable, detail);
+    }
+
     /// An operation is not acknowledged in time: its engine is used by others again, the task
     /// keeps its memory and is left alone until its agent answers.
     fn overdue(&mut self, id: TaskId) {
@@ -100,7 +130,7 @@ impl Scheduler {
             .filter(|id| !state.best_effort.is_empty() || others(id))
             .filter_map(|id| {
                 let job = self.task(*id).job.as_ref()?;
-                let best_effort = job.deadline.is_none() && !job.revoked;
+                let best_effort = job.deadline.is_none() && job.revoked.is_none();
                 Some(job.granted.filter(|_| best_effort)? + self.config.best_effort_quantum)
             })
             .min()
@@ -136,6 +166,7 @@ impl Scheduler {
             .into_iter()
             .chain(fresh)
             .chain(overruns)
+            .chain(self.stray_passes().map(|(at, _)| at))
             .chain(ops)
             .chain(patience)
             .chain(spared)

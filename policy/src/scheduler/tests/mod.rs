@@ -1,6 +1,7 @@
 //! Rooms together: scenes with cooperative agents, and sequences of events from hostile ones.
 
 mod hostile;
+mod liars;
 mod scenes;
 mod sharing;
 mod shell;

@@ -1,0 +1,89 @@
+//! Best-effort agents that do not do as they are told, beside a realtime task that must run.
+
+use super::super::*;
+use super::shell::*;
+use crate::task::TaskId;
+use crate::units::{Bytes, Nanos};
+
+#[test]
+fn who_does_not_leave_the_gpu_is_waited_for_no_longer_than_its_bound() {
+    let mut shell = Shell::new(config(100));
+    shell.load(1, realtime(1_000, 10, 40, 40), 40);
+    shell.warm(1);
+    shell.load(2, best_effort(), 30);
+    shell.load(3, best_effort(), 30);
+    shell.at(2_000);
+    shell.request(2);
+    shell.request(1);
+    assert!(shell.agents[&2].revoked && !shell.runs(1));
+    // Four times the drain and 100 ms.
+    let due = shell.scheduler.poll_timeout().unwrap();
+    assert_eq!(due.0, 2_104 * MS);
+    shell.at(2_104);
+    assert_eq!(shell.violations, [(2, ViolationKind::Undrainable)]);
+    assert!(shell.runs(1), "the realtime job goes on beside it");
+    shell.complete(1);
+    shell.request(3);
+    assert!(shell.runs(3), "and so do others");
+    assert_eq!(shell.op(2), None);
+    shell.complete(2);
+    let ended = shell.accounts.last().unwrap();
+    assert_eq!((ended.task, ended.end), (TaskId(2), JobEnd::Revoked));
+    shell.complete(3);
+    shell.request(2);
+    assert!(shell.runs(2), "once it has ended it is one of many again");
+}
+
+#[test]
+fn memory_of_who_strays_is_never_moved() {
+    let mut shell = Shell::new(config(100));
+    shell.load(1, realtime(1_000, 10, 40, 40), 40);
+    shell.warm(1);
+    shell.load(2, best_effort(), 60);
+    shell.at(2_000);
+    shell.request(2);
+    shell.request(1);
+    shell.at(2_104);
+    shell.complete(1);
+    // Another wants memory that only the stray could give.
+    shell.register(3, best_effort());
+    shell.attach(3);
+    shell.want(3, 30);
+    assert_eq!(shell.op(2), None);
+}
+
+#[test]
+fn an_agent_that_says_done_and_moves_nothing_is_not_asked_again_at_once() {
+    let mut shell = Shell::new(Config {
+        best_effort_reserve: Bytes(40),
+        ..config(140)
+    });
+    for id in [4, 1] {
+        shell.load(id, realtime(1_000, 10, 60, 60), 60);
+    }
+    shell.warm(4);
+    shell.warm(1);
+    shell.at(2_000);
+    shell.load(2, best_effort(), 30);
+    shell.load(3, best_effort(), 30);
+    shell.at(4_000);
+    shell.request(4);
+    shell.finish_swaps();
+    shell.complete(4);
+    assert!(shell.status(1).usage.swapped > Bytes::ZERO);
+    shell.request(1);
+    let mut lies = 0;
+    while let Some((Direction::Out, _)) = shell.op(2) {
+        let swapped = shell.agents[&2].usage.swapped;
+        shell.end_swap(2, swapped, SwapOutcome::Done);
+        lies += 1;
+        assert!(lies < 3, "it is asked again and again");
+    }
+    assert_eq!(shell.op(3).unwrap().0, Direction::Out, "another's turn");
+    shell.finish_swaps();
+    assert!(shell.runs(1));
+    assert_eq!(
+        shell.accounts.last().map(JobAccount::lateness),
+        Some(Nanos::ZERO)
+    );
+}
