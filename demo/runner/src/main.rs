@@ -24,7 +24,6 @@ use crate::interrupt::Interrupt;
 use crate::managed::Outcome;
 use crate::report::{Report, TaskReport};
 use crate::tasks::Task;
-use crate::witness::Crossed;
 
 fn main() -> ExitCode {
     let options = Options::parse();
@@ -87,13 +86,6 @@ fn show(options: &Options) -> Result<Report> {
     );
     let span = longest * options.jobs;
     let managed = managed::run(&bench, (&model, &info), &tasks, span, &interrupt)?;
-    let crossed = match bench.machine_dir("rtswap") {
-        Some(machine) => {
-            let pids: Vec<u32> = managed.tasks.iter().map(|task| task.pid).collect();
-            Some(witness::crossed(&machine, &pids)?)
-        }
-        None => None,
-    };
     let reports: Vec<TaskReport> = tasks
         .iter()
         .zip(&managed.tasks)
@@ -107,7 +99,7 @@ fn show(options: &Options) -> Result<Report> {
         tasks: reports,
         bare_out_of_memory: bare.iter().any(Bare::out_of_memory),
         host_stalls_ms: managed.stalls,
-        witness: crossed.map(|all| all.into_iter().fold(Crossed::default(), Crossed::plus)),
+        witness: managed.crossed,
         utilization: managed.utilization,
     })
 }

@@ -15,6 +15,7 @@ use crate::report::DnnReport;
 use crate::stalls::{StallWitness, Stalls};
 use crate::status;
 use crate::tasks::{GpuModel, Task};
+use crate::witness::{self, Crossed};
 
 /// Jobs before those that count: the first loads, the second waits for the last to have loaded.
 const WARMUP: &str = "2";
@@ -28,14 +29,14 @@ pub(crate) struct Managed {
     pub tasks: Vec<Outcome>,
     /// The plan's utilization, once all were in it.
     pub utilization: f64,
+    /// The witness's count of all tasks together, when the accounts were taken.
+    pub crossed: Option<Crossed>,
     /// What the host did meanwhile.
     pub stalls: Stalls,
 }
 
 /// One task's run.
 pub(crate) struct Outcome {
-    /// Its process, gone by now.
-    pub pid: u32,
     /// What the program says of itself.
     pub report: DnnReport,
     /// The daemon's account of it, after its last job.
@@ -61,7 +62,7 @@ pub(crate) fn run(
     // The programs are dropped, and so ended, before the daemon.
     let mut daemon = start_daemon(bench, &model.daemon_toml(&info.uuid))?;
     status::wait_for_daemon(bench, &mut daemon, interrupt)?;
-    let witness = StallWitness::start();
+    let stalls = StallWitness::start();
     let bars = MultiProgress::new();
     let mut sessions = Vec::new();
     for task in tasks {
@@ -94,8 +95,16 @@ pub(crate) fn run(
         }
         thread::sleep(POLL);
     }
-    let stalls = witness.stop();
+    let stalls = stalls.stop();
     let mut accounts = settled(bench)?;
+    let pids: Vec<u32> = sessions
+        .iter()
+        .map(|session| session.program.pid())
+        .collect();
+    let crossed = bench
+        .machine_dir("rtswap")
+        .map(|machine| witness::crossed(&machine, &pids))
+        .transpose()?;
     for session in &mut sessions {
         session.finish()?;
     }
@@ -103,7 +112,6 @@ pub(crate) fn run(
         let name = session.task.name;
         let account = accounts.remove(name);
         Ok(Outcome {
-            pid: session.program.pid(),
             account: account.with_context(|| format!("the daemon has no account of {name}"))?,
             report: session.report.expect("the loop waits for it"),
         })
@@ -113,6 +121,7 @@ pub(crate) fn run(
     Ok(Managed {
         tasks,
         utilization,
+        crossed,
         stalls,
     })
 }

@@ -31,20 +31,17 @@ impl Crossed {
     }
 }
 
-/// The counts of each of `pids` on the machine in `dir`, dead or alive.
-pub(crate) fn crossed(dir: &Path, pids: &[u32]) -> Result<Vec<Crossed>> {
+/// The counts of all of `pids` together on the machine in `dir`.
+pub(crate) fn crossed(dir: &Path, pids: &[u32]) -> Result<Crossed> {
     let observer = Observer::open(dir).context("opening the simulated GPU's counters")?;
     let processes = observer.processes();
-    let of = |pid: u32| {
-        processes
-            .iter()
-            .filter(|process| process.pid == pid)
-            .flat_map(|process| &process.gpus)
-            .map(|counters| Crossed {
-                d2h_bytes: counters.d2h_bytes.load(Relaxed),
-                h2d_bytes: counters.h2d_bytes.load(Relaxed),
-            })
-            .fold(Crossed::default(), Crossed::plus)
-    };
-    Ok(pids.iter().copied().map(of).collect())
+    Ok(processes
+        .iter()
+        .filter(|process| pids.contains(&process.pid))
+        .flat_map(|process| &process.gpus)
+        .map(|counters| Crossed {
+            d2h_bytes: counters.d2h_bytes.load(Relaxed),
+            h2d_bytes: counters.h2d_bytes.load(Relaxed),
+        })
+        .fold(Crossed::default(), Crossed::plus))
 }
