@@ -1,8 +1,13 @@
 //! The loader's own functions. A library that exports `dlsym` cannot ask for `dlsym`: it would be
 //! told its own. So the real one is read out of libc's symbol table.
+//!
+//! No function of another library is called here, and no lock taken: other preloaded libraries put
+//! their own `malloc` or `dlopen` before libc's, and look up the real one by `dlsym` at its first
+//! call, which would come back here before this is done.
 
-use core::ffi::{CStr, c_char, c_void};
-use std::sync::OnceLock;
+use core::ffi::{CStr, c_char, c_int, c_void};
+use core::ptr::null_mut;
+use std::sync::atomic::{AtomicPtr, Ordering};
 
 type Dlsym = unsafe extern "C" fn(*mut c_void, *const c_char) -> *mut c_void;
 type Dlvsym = unsafe extern "C" fn(*mut c_void, *const c_char, *const c_char) -> *mut c_void;
@@ -16,27 +21,42 @@ pub struct Loader {
     pub dlvsym: Dlvsym,
 }
 
-/// Finds the loader's functions, once. Nothing on a libc that keeps them elsewhere.
-pub fn loader() -> Option<&'static Loader> {
-    static LOADER: OnceLock<Option<Loader>> = OnceLock::new();
-    LOADER
-        .get_or_init(|| {
-            // Since glibc 2.34 they live in libc, before that in libdl.
-            [c"libc.so.6", c"libdl.so.2"]
-                .into_iter()
-                .find_map(|library| {
-                    let dlsym = find(library, c"dlsym")?;
-                    let dlvsym = find(library, c"dlvsym")?;
-                    // SAFETY: glibc's functions of these names have these signatures.
-                    unsafe {
-                        Some(Loader {
-                            dlsym: core::mem::transmute::<*mut c_void, Dlsym>(dlsym),
-                            dlvsym: core::mem::transmute::<*mut c_void, Dlvsym>(dlvsym),
-                        })
-                    }
-                })
+/// The loader's functions. Nothing on a libc that keeps them elsewhere.
+pub fn loader() -> Option<Loader> {
+    static DLSYM: AtomicPtr<c_void> = AtomicPtr::new(null_mut());
+    static DLVSYM: AtomicPtr<c_void> = AtomicPtr::new(null_mut());
+    let known = |slot: &AtomicPtr<c_void>, symbol| {
+        let known = slot.load(Ordering::Relaxed);
+        if !known.is_null() {
+            return Some(known);
+        }
+        // Since glibc 2.34 they live in libc, before that in libdl.
+        let found = [c"libc.so.6", c"libdl.so.2"]
+            .into_iter()
+            .find_map(|library| find(library, symbol))?;
+        slot.store(found, Ordering::Relaxed);
+        Some(found)
+    };
+    let (dlsym, dlvsym) = (known(&DLSYM, c"dlsym")?, known(&DLVSYM, c"dlvsym")?);
+    // SAFETY: glibc's functions of these names have these signatures.
+    unsafe {
+        Some(Loader {
+            dlsym: core::mem::transmute::<*mut c_void, Dlsym>(dlsym),
+            dlvsym: core::mem::transmute::<*mut c_void, Dlvsym>(dlvsym),
         })
-        .as_ref()
+    }
+}
+
+/// glibc's struct r_debug, as far as it never changed.
+#[repr(C)]
+struct Debug {
+    version: c_int,
+    map: *const LinkMap,
+}
+
+unsafe extern "C" {
+    /// The loader's list of what is loaded, as debuggers read it.
+    static _r_debug: Debug;
 }
 
 /// glibc's struct link_map, its public part.
@@ -45,6 +65,7 @@ struct LinkMap {
     base: usize,
     name: *const c_char,
     dynamic: *const Dynamic,
+    next: *const LinkMap,
 }
 
 #[repr(C)]
@@ -67,13 +88,21 @@ const DT_STRTAB: i64 = 5;
 const DT_SYMTAB: i64 = 6;
 const DT_GNU_HASH: i64 = 0x6fff_fef5;
 
-/// The address of `symbol` as `library`, which is loaded already, defines it.
+/// The address of `symbol` as `library` defines it, which was loaded with the program: libc, or what
+/// it came with.
 pub fn find(library: &CStr, symbol: &CStr) -> Option<*mut c_void> {
-    // SAFETY: RTLD_NOLOAD only looks; glibc's handle is the library's link map, and a loaded
-    // library's tables stay. The handle is kept, so that the library stays too.
+    // SAFETY: the loader made the list before any code of ours ran. What is loaded later is
+    // appended, so that the walk up to a library of the program's start never meets a change.
     unsafe {
-        let handle = libc::dlopen(library.as_ptr(), libc::RTLD_LAZY | libc::RTLD_NOLOAD);
-        find_in((handle as *const LinkMap).as_ref()?, symbol)
+        let mut map = (&raw const _r_debug.map).read();
+        while let Some(loaded) = map.as_ref() {
+            let name = CStr::from_ptr(loaded.name).to_bytes();
+            if name.rsplit(|&byte| byte == b'/').next() == Some(library.to_bytes()) {
+                return find_in(loaded, symbol);
+            }
+            map = loaded.next;
+        }
+        None
     }
 }
 
@@ -144,6 +173,7 @@ mod tests {
         let loader = loader().expect("glibc");
         assert_eq!(loader.dlsym as usize, libc::dlsym as *const () as usize);
         assert_eq!(find(c"libc.so.6", c"no_such_symbol_anywhere"), None);
+        assert_eq!(find(c"libno_such_library.so", c"dlsym"), None);
         // SAFETY: a lookup by the loader's own function.
         let getpid = unsafe { (loader.dlsym)(libc::RTLD_DEFAULT, c"getpid".as_ptr()) };
         assert_eq!(Some(getpid), find(c"libc.so.6", c"getpid"));

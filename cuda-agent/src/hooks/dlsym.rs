@@ -101,7 +101,7 @@ unsafe extern "C" fn detour_dlsym(handle: *mut c_void, name: *const c_char) -> D
     // SAFETY: the caller's arguments, for the function that it called.
     let look_up = |loader: &Loader| unsafe { (loader.dlsym)(handle, name) };
     // SAFETY: the caller's name.
-    unsafe { detour(name, |loader| loader.dlsym as *mut c_void, look_up) }
+    unsafe { detour(handle, name, |loader| loader.dlsym as *mut c_void, look_up) }
 }
 
 unsafe extern "C" fn detour_dlvsym(
@@ -112,12 +112,13 @@ unsafe extern "C" fn detour_dlvsym(
     // SAFETY: the caller's arguments, for the function that it called.
     let look_up = |loader: &Loader| unsafe { (loader.dlvsym)(handle, name, version) };
     // SAFETY: the caller's name.
-    unsafe { detour(name, |loader| loader.dlvsym as *mut c_void, look_up) }
+    unsafe { detour(handle, name, |loader| loader.dlvsym as *mut c_void, look_up) }
 }
 
 /// # Safety
 /// `name` is null or a C string.
 unsafe fn detour(
+    handle: *mut c_void,
     name: *const c_char,
     function: impl Fn(&Loader) -> *mut c_void,
     look_up: impl Fn(&Loader) -> *mut c_void,
@@ -126,7 +127,9 @@ unsafe fn detour(
     let Some(loader) = loader() else {
         return returned(null_mut());
     };
-    let ours = if name.is_null() {
+    // What comes next depends on who asks: looked up by us, a library that comes after us would be
+    // handed its own function, and call itself for ever.
+    let ours = if name.is_null() || handle == libc::RTLD_NEXT {
         None
     } else {
         // SAFETY: checked for null, else a C string.
@@ -134,9 +137,9 @@ unsafe fn detour(
     };
     match ours {
         // Found first by the loader, so that a machine without a driver still has none.
-        Some(hook) => returned(substitute(hook, look_up(loader))),
+        Some(hook) => returned(substitute(hook, look_up(&loader))),
         None => Detour {
-            value: function(loader),
+            value: function(&loader),
             returns: 0,
         },
     }

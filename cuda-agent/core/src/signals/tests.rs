@@ -81,6 +81,15 @@ impl Listener {
         u64::from_str_radix(line.trim(), 16).unwrap() != 0
     }
 
+    /// Rings until the thread is woken: one that was about to look anyway takes a doorbell unwoken.
+    fn until_woken(&self) {
+        let before = self.wakes.load(Ordering::SeqCst);
+        until("the doorbell wakes", || {
+            self.ring(libc::SIGUSR1, COOKIE.0);
+            self.wakes.load(Ordering::SeqCst) > before
+        });
+    }
+
     fn until_taken(&self) {
         until("the doorbell is taken", || !self.has_pending());
     }
@@ -197,11 +206,7 @@ fn program() {
         "ignored" => {
             for _ in 0..200 {
                 send(libc::SIGUSR1);
-                let before = listener.wakes.load(Ordering::SeqCst);
-                listener.ring(libc::SIGUSR1, COOKIE.0);
-                until("the doorbell wakes", || {
-                    listener.wakes.load(Ordering::SeqCst) > before
-                });
+                listener.until_woken();
                 listener.until_taken();
             }
         }
@@ -219,11 +224,7 @@ fn program() {
             });
             // And then doorbells wake again.
             std::thread::sleep(Duration::from_millis(20));
-            let before = listener.wakes.load(Ordering::SeqCst);
-            listener.ring(libc::SIGUSR1, COOKIE.0);
-            until("the doorbell wakes", || {
-                listener.wakes.load(Ordering::SeqCst) > before
-            });
+            listener.until_woken();
         }
         "stranger" => {
             handle(libc::SIGUSR1);
