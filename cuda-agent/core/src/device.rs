@@ -135,7 +135,8 @@ impl Device {
         let mut jobs = lock(&self.jobs);
         self.memory().set_view(view.clone(), jobs.completed);
         jobs.view = view;
-        if jobs.requested != jobs.completed {
+        // Also one that ended since the Hello, of which the daemon thinks that it runs.
+        if jobs.requested != 0 {
             jobs.view.agent().request_job(jobs.requested, jobs.kind);
         }
         jobs.view.session.tell();
@@ -206,6 +207,11 @@ impl Device {
         let mut jobs = lock(&self.jobs);
         jobs.declared += 1;
         jobs.declared == 1
+    }
+
+    /// Whether a job was declared that has not ended.
+    pub fn is_declared(&self) -> bool {
+        lock(&self.jobs).declared > 0
     }
 
     /// rtswap_job_end: true for the outermost. One without a begin counts for nothing.
@@ -339,11 +345,9 @@ impl Device {
         if start != at {
             return Some(Err(Status::INVALID_VALUE));
         }
-        // A closed gate means that everything is drained; an open one may close meanwhile, which
-        // only drains more. No lock is held here: a host callback may wait for another thread.
-        if gate::closed() & self.bit == 0
-            && let Err(status) = in_context(driver, object.context, || driver.synchronize())
-        {
+        // Also when the gate is closed, for then it may still be draining. No lock is held here: a
+        // host callback may wait for another thread.
+        if let Err(status) = in_context(driver, object.context, || driver.synchronize()) {
             return Some(Err(status));
         }
         Some(self.memory().free(at).and_then(|freed| {

@@ -6,7 +6,7 @@ use crate::agent::Agent;
 use crate::cuda::{Context, Status, Stream};
 use crate::device::Device;
 use crate::gate;
-use crate::work::in_context;
+use crate::work::{Capture, in_context};
 
 /// What a hook does instead of the driver's function.
 pub type Detour<T> = Option<Result<T, Status>>;
@@ -111,9 +111,7 @@ impl Agent {
             return Ok(());
         };
         in_context(self.driver, context, || {
-            if gate::closed() & device.bit == 0 {
-                self.driver.synchronize()?;
-            }
+            self.driver.synchronize()?;
             device.memory().free_all_of(context)?;
             // Other contexts' chunks may lie in a backing store that ends with this context: then
             // they come back first, and stay for the length of this call.
@@ -148,11 +146,33 @@ impl Agent {
         }
     }
 
-    /// A stream begins or ends capturing.
-    pub fn capturing(&self, stream: Stream, begins: bool) {
-        if let Some((_, context)) = self.current() {
-            self.work.set_capturing(context, stream, begins);
+    /// Begins a capture on a stream by `call`, within GPU work: noted before it begins, so that
+    /// nobody asks or drains a stream that captures.
+    pub fn begin_capture(&self, stream: Stream, call: impl FnOnce() -> Status) -> Status {
+        let Some((_, context)) = self.current() else {
+            return call();
+        };
+        self.work.set_capture(context, stream, Capture::Begins);
+        let status = call();
+        let capture = match status {
+            Status::SUCCESS => Capture::Goes,
+            _ => Capture::No,
+        };
+        self.work.set_capture(context, stream, capture);
+        status
+    }
+
+    /// Ends a capture on a stream by `call`, which may fail before or after the end.
+    pub fn end_capture(&self, stream: Stream, call: impl FnOnce() -> Status) -> Status {
+        let captured = self.driver.stream_captures(stream);
+        let status = call();
+        if let Some((_, context)) = self.current()
+            && captured
+            && !self.driver.stream_captures(stream)
+        {
+            self.work.set_capture(context, stream, Capture::No);
         }
+        status
     }
 
     /// rtswap_job_begin: returns once the job may run.
@@ -175,7 +195,10 @@ impl Agent {
 
     /// rtswap_job_end: returns once all work of the job is done and the daemon was told.
     pub fn job_end(&self) {
-        let Some(device) = self.job_device() else {
+        // Another context may be current by now than when the job began.
+        let here = self.job_device().filter(|device| device.is_declared());
+        let Some(device) = here.or_else(|| self.devices.iter().find(|device| device.is_declared()))
+        else {
             return;
         };
         if !device.undeclare() {

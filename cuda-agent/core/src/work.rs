@@ -22,6 +22,8 @@ struct Known {
     streams: Vec<KnownStream>,
     /// Work of streams that the program destroyed before it was done.
     leftovers: Vec<(Context, Event)>,
+    /// Threads whose per-thread stream captures.
+    per_thread: u32,
 }
 
 struct KnownContext {
@@ -36,7 +38,18 @@ struct KnownContext {
 struct KnownStream {
     context: Context,
     stream: Stream,
-    capturing: bool,
+    capture: Capture,
+}
+
+/// Where a stream stands between the beginning and the end of a capture.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Capture {
+    /// Outside.
+    No,
+    /// The driver is about to be asked for one: its answer that there is none counts for nothing.
+    Begins,
+    /// It has begun. It may end unseen: another stream joins it, or breaks it.
+    Goes,
 }
 
 impl Work {
@@ -139,7 +152,7 @@ impl Work {
         lock(&self.known).streams.push(KnownStream {
             context,
             stream,
-            capturing: false,
+            capture: Capture::No,
         });
     }
 
@@ -154,7 +167,7 @@ impl Work {
             return;
         };
         let gone = known.streams.swap_remove(at);
-        if gone.capturing || self.driver.stream_done(stream) {
+        if gone.capture != Capture::No || self.driver.stream_done(stream) {
             return;
         }
         let marked = in_context(self.driver, gone.context, || {
@@ -166,44 +179,58 @@ impl Work {
         }
     }
 
-    /// Notes that a stream begins or ends capturing; the legacy and per-thread streams too.
-    pub fn set_capturing(&self, context: Context, stream: Stream, capturing: bool) {
+    /// Notes where a stream stands. The per-thread stream is another one in each thread: a thread
+    /// says [`Capture::Begins`] once for it, and [`Capture::No`] once after that.
+    pub fn set_capture(&self, context: Context, stream: Stream, capture: Capture) {
         let mut known = lock(&self.known);
+        if stream == Stream::PER_THREAD {
+            known.per_thread = match capture {
+                Capture::Begins => known.per_thread + 1,
+                Capture::Goes => known.per_thread,
+                Capture::No => known.per_thread.saturating_sub(1),
+            };
+            return;
+        }
         match known
             .streams
             .iter_mut()
             .find(|other| other.stream == stream && other.context == context)
         {
-            Some(found) => found.capturing = capturing,
+            Some(found) => found.capture = capture,
             None => known.streams.push(KnownStream {
                 context,
                 stream,
-                capturing,
+                capture,
             }),
         }
     }
 
-    /// Whether a stream of the process captures. A capture that ended unseen (another stream
-    /// joined it, or broke it) is found out by asking. The per-thread stream of another thread
-    /// cannot be asked.
+    /// Whether a stream of the process captures.
     pub fn captures(&self) -> bool {
-        let mut known = lock(&self.known);
-        let driver = self.driver;
-        known.streams.iter_mut().any(|known| {
-            if known.capturing && known.stream != Stream::PER_THREAD {
-                known.capturing = in_context(driver, known.context, || {
-                    Ok(driver.stream_captures(known.stream))
-                })
-                .unwrap_or(false);
-            }
-            known.capturing
-        })
+        self.captures_in(&mut lock(&self.known))
     }
 
-    /// Whether all streams that can be asked without a barrier are done. Cheap.
+    fn captures_in(&self, known: &mut Known) -> bool {
+        let driver = self.driver;
+        known.per_thread > 0
+            || known.streams.iter_mut().any(|known| {
+                if known.capture == Capture::Goes {
+                    let goes = in_context(driver, known.context, || {
+                        Ok(driver.stream_captures(known.stream))
+                    });
+                    if !goes.unwrap_or(false) {
+                        known.capture = Capture::No;
+                    }
+                }
+                known.capture != Capture::No
+            })
+    }
+
+    /// Whether all streams that can be asked without a barrier are done. Cheap. While a stream
+    /// captures none is asked, for that would break the capture.
     pub fn looks_done(&self, device: i32) -> bool {
         let mut known = lock(&self.known);
-        self.streams_done(&mut known, device)
+        !self.captures_in(&mut known) && self.streams_done(&mut known, device)
     }
 
     /// Whether all work on the GPU is done. With the gate closed and no thread in a call, so that
@@ -262,6 +289,7 @@ impl Work {
             contexts,
             streams,
             leftovers,
+            ..
         } = known;
         contexts
             .iter()

@@ -27,7 +27,8 @@ hooks! {
         count: usize, mode: c_uint);
     end_capture: cuStreamEndCapture (stream: CUstream, graph: *mut *mut c_void);
     end_capture_ptsz: cuStreamEndCapture_ptsz (stream: CUstream, graph: *mut *mut c_void);
-    host_function: cuLaunchHostFunc, cuLaunchHostFunc_ptsz (
+    host_function: cuLaunchHostFunc (stream: CUstream, function: CUhostFn, data: *mut c_void);
+    host_function_ptsz: cuLaunchHostFunc_ptsz (
         stream: CUstream, function: CUhostFn, data: *mut c_void);
     callback: cuStreamAddCallback, cuStreamAddCallback_ptsz (
         stream: CUstream, function: Callback, data: *mut c_void, flags: c_uint);
@@ -93,8 +94,7 @@ fn per_thread(stream: CUstream) -> Stream {
     }
 }
 
-/// A capture is GPU work, and lasts until its end: noted before it begins, so that nobody drains
-/// a stream that captures.
+/// A capture is GPU work, and lasts until its end.
 fn begin(stream: Stream, call: impl FnOnce() -> Status) -> Status {
     let Some(agent) = agent() else {
         return call();
@@ -102,20 +102,14 @@ fn begin(stream: Stream, call: impl FnOnce() -> Status) -> Status {
     let Some(_call) = enter(agent) else {
         return Status::UNKNOWN;
     };
-    agent.capturing(stream, true);
-    let status = call();
-    if status != Status::SUCCESS {
-        agent.capturing(stream, false);
-    }
-    status
+    agent.begin_capture(stream, call)
 }
 
 fn end(stream: Stream, call: impl FnOnce() -> Status) -> Status {
-    let status = call();
-    if let Some(agent) = agent() {
-        agent.capturing(stream, false);
+    match agent() {
+        Some(agent) => agent.end_capture(stream, call),
+        None => call(),
     }
-    status
 }
 
 unsafe fn begin_capture(driver: cuStreamBeginCapture::Function, stream: CUstream) -> Status {
@@ -205,12 +199,11 @@ struct Wrapped<F> {
     once: bool,
 }
 
-/// Whether a stream of the process captures, so that the function may become part of a graph.
-fn wrap<F>(function: F, data: *mut c_void, captures: bool) -> *mut Wrapped<F> {
+fn wrap<F>(function: F, data: *mut c_void, once: bool) -> *mut Wrapped<F> {
     Box::into_raw(Box::new(Wrapped {
         function,
         data,
-        once: !captures,
+        once,
     }))
 }
 
@@ -255,16 +248,42 @@ unsafe fn host_function(
     function: CUhostFn,
     data: *mut c_void,
 ) -> Status {
+    let call = |function, data| {
+        // SAFETY: the caller's stream, and its function or ours.
+        unsafe { driver(stream, function, data) }
+    };
+    launch_host_function(Stream(stream.addr()), call, function, data)
+}
+
+unsafe fn host_function_ptsz(
+    driver: cuLaunchHostFunc_ptsz::Function,
+    stream: CUstream,
+    function: CUhostFn,
+    data: *mut c_void,
+) -> Status {
+    let call = |function, data| {
+        // SAFETY: the caller's stream, and its function or ours.
+        unsafe { driver(stream, function, data) }
+    };
+    launch_host_function(per_thread(stream), call, function, data)
+}
+
+fn launch_host_function(
+    stream: Stream,
+    call: impl Fn(CUhostFn, *mut c_void) -> Status,
+    function: CUhostFn,
+    data: *mut c_void,
+) -> Status {
     let (Some(agent), Some(inner)) = (agent(), function) else {
-        // SAFETY: the caller's arguments.
-        return unsafe { driver(stream, function, data) };
+        return call(function, data);
     };
     let Some(_call) = enter(agent) else {
         return Status::UNKNOWN;
     };
-    let wrapped = wrap(inner, data, agent.work.captures());
-    // SAFETY: as the caller's arguments; `wrapped` is what our function needs.
-    let status = unsafe { driver(stream, Some(run_host_function), wrapped.cast()) };
+    // Asked of the stream itself too: captures on GPUs that are not managed are not noted.
+    let captures = agent.work.captures() || agent.driver.stream_captures(stream);
+    let wrapped = wrap(inner, data, !captures);
+    let status = call(Some(run_host_function), wrapped.cast());
     if status != Status::SUCCESS {
         // SAFETY: made above, and the driver did not take it.
         drop(unsafe { Box::from_raw(wrapped) });
@@ -286,7 +305,7 @@ unsafe fn callback(
     let Some(_call) = enter(agent) else {
         return Status::UNKNOWN;
     };
-    let wrapped = wrap(inner, data, false);
+    let wrapped = wrap(inner, data, true);
     // SAFETY: as the caller's arguments; `wrapped` is what our function needs.
     let status = unsafe { driver(stream, Some(run_callback), wrapped.cast(), flags) };
     if status != Status::SUCCESS {

@@ -214,10 +214,14 @@ fn a_capture_keeps_its_job() {
     bench.alloc(10);
     let stream = Stream(0x78);
     bench.agent.stream_made(stream);
-    bench.launch(|| {
-        bench.agent.capturing(stream, true);
-        bench.driver.set_capturing(stream, true);
+    let begun = bench.launch(|| {
+        bench.agent.begin_capture(stream, || {
+            assert!(bench.agent.work.captures(), "asked too early");
+            bench.driver.set_capturing(stream, true);
+            Status::SUCCESS
+        })
     });
+    assert_eq!(begun, Status::SUCCESS);
     std::thread::sleep(Duration::from_millis(50));
     assert_eq!(bench.daemon.block().agent.jobs().unwrap().completed, 0);
     // It ends unseen: another stream's end, or an error.
@@ -399,6 +403,54 @@ fn another_daemon_learns_the_truth_and_waiters_ask_it_again() {
         assert!(work.join().unwrap().unwrap() == bytes);
     });
     bench.daemon.completed(2);
+}
+
+#[test]
+fn a_job_that_ends_between_hello_and_welcome_is_known_to_have_ended() {
+    let mut bench = bench("ended", |_| ());
+    bench.alloc(10);
+    std::thread::scope(|scope| {
+        let agent = bench.agent;
+        let (end, ended) = std::sync::mpsc::channel();
+        let program = scope.spawn(move || {
+            agent.job_begin();
+            ended.recv().unwrap();
+            agent.job_end();
+        });
+        bench.daemon.grant_next();
+        bench.daemon.die();
+        bench.daemon = bench.listener.welcome_after(bench.terms, || {
+            end.send(()).unwrap();
+            program.join().unwrap();
+        });
+        let state = bench.daemon.hello.devices[0];
+        assert_eq!((state.requested, state.completed), (1, 0));
+    });
+    bench.daemon.completed(1);
+}
+
+#[test]
+fn a_free_waits_for_work_that_still_drains() {
+    let mut bench = bench("free", |_| ());
+    let at = bench.alloc(2 * CHUNK);
+    bench.daemon.set_volume(2 * CHUNK);
+    let stream = Stream(0x7b);
+    bench.agent.stream_made(stream);
+    bench.launch(|| bench.driver.set_busy(stream, true));
+    let seq = bench.daemon.request(Direction::Out, CHUNK, CHUNK);
+    let start = Instant::now();
+    while gate::closed() & bench.agent.devices[0].bit == 0 {
+        assert!(start.elapsed() < BOUND, "the gate never closed");
+        std::thread::yield_now();
+    }
+    std::thread::scope(|scope| {
+        // Under a closed gate; what runs may still use it.
+        let freed = scope.spawn(|| bench.agent.free(at));
+        std::thread::sleep(Duration::from_millis(30));
+        bench.driver.set_busy(stream, false);
+        assert_eq!(freed.join().unwrap(), Some(Ok(())));
+    });
+    assert_eq!(bench.daemon.outcome(seq), SwapOutcome::Done);
 }
 
 #[test]

@@ -241,7 +241,9 @@ impl Driver for FakeDriver {
         Ok(Stream(lock(&self.state).fresh() as usize))
     }
     fn stream_done(&self, stream: Stream) -> bool {
-        !lock(&self.state).busy.contains(&stream)
+        let state = lock(&self.state);
+        assert!(state.capturing.is_empty(), "a query broke a capture");
+        !state.busy.contains(&stream)
     }
     fn stream_captures(&self, stream: Stream) -> bool {
         lock(&self.state).capturing.contains(&stream)

@@ -113,7 +113,13 @@ impl Listener {
 
     /// Welcomes the next agent.
     pub(crate) fn welcome(&self, terms: Terms) -> Daemon {
+        self.welcome_after(terms, || ())
+    }
+
+    /// Welcomes the next agent; `meanwhile` runs between its Hello and the answer.
+    pub(crate) fn welcome_after(&self, terms: Terms, meanwhile: impl FnOnce()) -> Daemon {
         let (socket, hello, pidfd) = self.receive();
+        meanwhile();
         let memfd =
             rustix::fs::memfd_create("page", MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING)
                 .unwrap();
