@@ -1,10 +1,11 @@
 /* A program with signals of its own, which also computes on the GPU while rtswap swaps it.
  *
- * signals handler|sigwait|signalfd|ignored ROUNDS
+ * signals handler|sigwait|signalfd|ignored|flips ROUNDS
  *
  * Each round sends one SIGUSR1 to the process, waits (at most a second) until the program itself
  * has received it, and adds 1 to every word of a buffer on the GPU. At the end it says how many
- * were sent and received and whether the buffer holds what it must:
+ * were sent and received and whether the buffer holds what it must. `flips` sends none: a thread
+ * ignores and handles SIGUSR1 in turn, which discards whatever of that number is pending.
  *   {"sent":N,"received":N,"wrong_words":N}
  */
 #define _GNU_SOURCE
@@ -42,6 +43,19 @@ static void *signalfd_thread(void *set) {
     return NULL;
 }
 
+static void *flip_thread(void *unused) {
+    struct timespec nap = {0, 50 * 1000};
+    struct sigaction handled = {.sa_handler = on_signal}, ignored = {.sa_handler = SIG_IGN};
+    (void)unused;
+    for (;;) {
+        sigaction(SIGUSR1, &ignored, NULL);
+        nanosleep(&nap, NULL);
+        sigaction(SIGUSR1, &handled, NULL);
+        nanosleep(&nap, NULL);
+    }
+    return NULL;
+}
+
 static int received_within_a_second(long wanted) {
     struct timespec nap = {0, 50 * 1000};
     for (int i = 0; i < 20000; i++) {
@@ -75,6 +89,9 @@ int main(int argc, char **argv) {
     } else if (strcmp(mode, "ignored") == 0) {
         signal(SIGUSR1, SIG_IGN);
         expects = 0;
+    } else if (strcmp(mode, "flips") == 0) {
+        pthread_create(&thread, NULL, flip_thread, NULL);
+        expects = -1;
     } else {
         /* Blocked in the main thread and in those made after it, as sigwait(3) asks. */
         pthread_sigmask(SIG_BLOCK, &set, NULL);
@@ -83,11 +100,13 @@ int main(int argc, char **argv) {
     }
 
     for (long round = 0; round < rounds; round++) {
-        kill(getpid(), SIGUSR1);
-        sent++;
+        if (expects >= 0) {
+            kill(getpid(), SIGUSR1);
+            sent++;
+        }
         probe_axpy(axpy, NULL, y, one, WORDS, 1);
         MUST(cuCtxSynchronize());
-        if (expects && !received_within_a_second(sent)) break;
+        if (expects > 0 && !received_within_a_second(sent)) break;
     }
 
     uint32_t *host = malloc(4 * WORDS);

@@ -189,6 +189,8 @@ pub fn probe(name: &str, folder: &Path, driver_folder: &Path) -> Result<PathBuf>
         .args(["-O1", "-Wall", "-Werror", "-pthread", "-o"])
         .arg(&program)
         .arg(&source)
+        .arg("-I")
+        .arg(Path::new(env!("CARGO_MANIFEST_DIR")).join("../../cuda-agent/include"))
         .arg("-L")
         .arg(driver_folder)
         .args(["-l:libcuda.so.1"])
