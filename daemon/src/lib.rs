@@ -4,12 +4,14 @@
 //! - [`config`], [`registry`]: what the administrator and the users say;
 //! - [`dispatch`]: the thread that owns the schedulers and the control pages;
 //! - [`agent`], [`source`]: the agents' side of it; [`bus`]: the D-Bus objects;
+//! - `runtime`: the folder of sockets; `quota`: how much strangers may make it log;
 //! - [`sys`]: the system calls that need `unsafe`.
 
 pub mod agent;
 pub mod bus;
 pub mod config;
 pub mod dispatch;
+mod quota;
 pub mod registry;
 mod runtime;
 pub mod serve;

@@ -6,9 +6,11 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use rtswap_policy::units::{Nanos, Time};
 use rtswap_wire::hello::{Hello, HelloError, Reply, ReplyCode};
 use rustix::io;
+use rustix::net::sockopt::socket_peercred;
 use rustix::net::{SocketFlags, accept_with};
 use zerocopy::IntoBytes;
 
+use crate::quota::Quota;
 use crate::sys::packet;
 use crate::sys::peer::Peer;
 
@@ -44,14 +46,19 @@ pub enum Spoken {
 pub struct Listener {
     socket: OwnedFd,
     pending: BTreeMap<u64, Pending>,
+    /// A descriptor to give up when no other is left.
+    spare: Option<OwnedFd>,
+    complaints: Quota,
 }
 
 impl Listener {
     /// On a socket that listens and does not block.
     pub fn new(socket: OwnedFd) -> Self {
         Self {
+            spare: socket.try_clone().ok(),
             socket,
             pending: BTreeMap::new(),
+            complaints: Quota::default(),
         }
     }
 
@@ -60,43 +67,56 @@ impl Listener {
         self.socket.as_fd()
     }
 
-    /// Takes one connection under the number `connection`; none where no more wait.
+    /// Takes one connection that waits, under the number `connection`: its socket, if it may stay.
     pub fn accept(&mut self, connection: u64, now: Time) -> Option<BorrowedFd<'_>> {
-        loop {
-            let socket =
-                match accept_with(&self.socket, SocketFlags::CLOEXEC | SocketFlags::NONBLOCK) {
-                    Ok(socket) => socket,
-                    Err(io::Errno::AGAIN) => return None,
-                    Err(io::Errno::CONNABORTED | io::Errno::INTR) => continue,
-                    Err(error) => {
-                        tracing::error!(%error, "cannot take an agent's connection");
-                        return None;
-                    }
-                };
-            let Ok(peer) = Peer::of(&socket) else {
-                continue;
-            };
-            let same = |pending: &&Pending| pending.peer.uid == peer.uid;
-            if self.pending.values().filter(same).count() >= SILENT_PER_USER {
-                refuse(
-                    &socket,
-                    ReplyCode::Busy,
-                    "too many connections without a Hello",
-                );
-                continue;
+        let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+        let socket = match accept_with(&self.socket, flags) {
+            Ok(socket) => socket,
+            Err(io::Errno::MFILE | io::Errno::NFILE) => {
+                self.turn_away(now);
+                return None;
             }
-            let pending = Pending {
-                socket,
-                peer,
-                until: now + SILENCE,
-            };
-            let entry = self.pending.entry(connection).insert_entry(pending);
-            return Some(entry.into_mut().socket.as_fd());
+            Err(io::Errno::AGAIN | io::Errno::CONNABORTED | io::Errno::INTR) => return None,
+            Err(error) => {
+                if self.complaints.allows(now) {
+                    tracing::error!(%error, "cannot take an agent's connection");
+                }
+                return None;
+            }
+        };
+        let uid = socket_peercred(&socket).ok()?.uid.as_raw();
+        let same = |pending: &&Pending| pending.peer.uid == uid;
+        if self.pending.values().filter(same).count() >= SILENT_PER_USER {
+            let text = "too many connections without a Hello";
+            refuse(&socket, ReplyCode::Busy, text);
+            return None;
         }
+        let pending = Pending {
+            peer: Peer::of(&socket).ok()?,
+            socket,
+            until: now + SILENCE,
+        };
+        let entry = self.pending.entry(connection).insert_entry(pending);
+        Some(entry.into_mut().socket.as_fd())
+    }
+
+    /// No descriptor is left. What waits is taken with the one kept for this and closed: it would
+    /// wake the thread again and again otherwise.
+    fn turn_away(&mut self, now: Time) {
+        if self.complaints.allows(now) {
+            tracing::error!("no descriptor is left for an agent's connection: raise LimitNOFILE");
+        }
+        self.spare = None;
+        if let Ok(socket) = accept_with(&self.socket, SocketFlags::CLOEXEC | SocketFlags::NONBLOCK)
+        {
+            let text = "rtswapd has no descriptor left; try again later";
+            refuse(&socket, ReplyCode::Busy, text);
+        }
+        self.spare = self.socket.try_clone().ok();
     }
 
     /// Reads what a pending connection says.
-    pub fn hear(&mut self, connection: u64) -> Spoken {
+    pub fn hear(&mut self, connection: u64, now: Time) -> Spoken {
         let Some(pending) = self.pending.get(&connection) else {
             return Spoken::Nothing;
         };
@@ -120,7 +140,9 @@ impl Listener {
                     HelloError::Version(_) => ReplyCode::Version,
                     _ => ReplyCode::Malformed,
                 };
-                tracing::warn!(pid = pending.peer.pid, uid = pending.peer.uid, "{error}");
+                if self.complaints.allows(now) {
+                    tracing::warn!(pid = pending.peer.pid, uid = pending.peer.uid, "{error}");
+                }
                 refuse(&pending.socket, code, &error.to_string());
                 Spoken::Gone
             }

@@ -9,6 +9,7 @@ use zbus::Guid;
 use zbus::connection::Builder;
 use zbus::fdo::ObjectManager;
 
+use super::limits::Limits;
 use super::manager::Manager1;
 use super::publish::Published;
 use crate::dispatch::Handle;
@@ -16,17 +17,11 @@ use crate::dispatch::Handle;
 /// How long a client may take to authenticate.
 const HANDSHAKE: Duration = Duration::from_secs(10);
 
-/// Connections at a time. Who is above waits in the socket's backlog.
-const CONNECTIONS: usize = 256;
-
 /// Serves `listener` until it is dropped.
 pub async fn serve(listener: UnixListener, handle: Handle) {
     let guid = Guid::generate();
-    let slots = Arc::new(tokio::sync::Semaphore::new(CONNECTIONS));
+    let limits = Limits::default();
     loop {
-        let Ok(slot) = Arc::clone(&slots).acquire_owned().await else {
-            return;
-        };
         let stream = match listener.accept().await {
             Ok((stream, _)) => stream,
             Err(error) => {
@@ -35,9 +30,14 @@ pub async fn serve(listener: UnixListener, handle: Handle) {
                 continue;
             }
         };
-        let (guid, handle) = (guid.clone(), handle.clone());
+        // Who has too many is hung up on: waiting in line it would keep the others out.
+        let uid = stream.peer_cred().map(|peer| peer.uid());
+        let Some(slot) = uid.ok().and_then(|uid| limits.connect(uid)) else {
+            continue;
+        };
+        let (guid, handle, limits) = (guid.clone(), handle.clone(), limits.clone());
         tokio::spawn(async move {
-            if let Err(error) = serve_one(stream, guid, handle).await {
+            if let Err(error) = serve_one(stream, guid, handle, limits).await {
                 tracing::debug!(%error, "a connection on the control socket ended");
             }
             drop(slot);
@@ -45,7 +45,12 @@ pub async fn serve(listener: UnixListener, handle: Handle) {
     }
 }
 
-async fn serve_one(stream: UnixStream, guid: Guid<'static>, handle: Handle) -> zbus::Result<()> {
+async fn serve_one(
+    stream: UnixStream,
+    guid: Guid<'static>,
+    handle: Handle,
+    limits: Limits,
+) -> zbus::Result<()> {
     let mut changes = handle.watch();
     let builder = Builder::unix_stream(stream.into_std()?).server(guid).p2p();
     let (published, builder) = Published::new(handle.clone(), builder);
@@ -54,7 +59,7 @@ async fn serve_one(stream: UnixStream, guid: Guid<'static>, handle: Handle) -> z
         .serve_at(rtswap_dbus::ROOT_PATH, ObjectManager)
         .serve_at(
             rtswap_dbus::ROOT_PATH,
-            Manager1::new(handle, Arc::clone(&published)),
+            Manager1::new(handle, Arc::clone(&published), limits),
         )
         .build();
     let silent = || zbus::Error::Handshake("the client did not authenticate in time".into());

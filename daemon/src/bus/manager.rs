@@ -3,15 +3,17 @@
 use std::collections::HashMap;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
+use std::time::Instant;
 
 use rtswap_dbus::Error;
 use rustix::pipe::{PipeFlags, pipe_with};
 use zbus::{Connection, OwnedObjectPath, OwnedVariant};
 
 use super::auth::caller;
+use super::limits::Limits;
 use super::options;
 use super::publish::Published;
-use crate::dispatch::{Handle, Request};
+use crate::dispatch::{Caller, Handle, Request};
 use crate::registry::RegistrationId;
 
 /// The root object.
@@ -19,12 +21,29 @@ use crate::registry::RegistrationId;
 pub(super) struct Manager1 {
     handle: Handle,
     published: Arc<Published>,
+    limits: Limits,
 }
 
 impl Manager1 {
     /// Of one connection, whose objects are `published`.
-    pub(super) fn new(handle: Handle, published: Arc<Published>) -> Self {
-        Self { handle, published }
+    pub(super) fn new(handle: Handle, published: Arc<Published>, limits: Limits) -> Self {
+        Self {
+            handle,
+            published,
+            limits,
+        }
+    }
+
+    /// Who calls to change something, if it may do so again.
+    async fn changer(&self, connection: &Connection) -> Result<Caller, Error> {
+        let caller = caller(connection).await?;
+        if self.limits.call(caller.uid, Instant::now()) {
+            return Ok(caller);
+        }
+        Err(Error::Busy(format!(
+            "user {} calls too often; wait a second",
+            caller.uid
+        )))
     }
 
     async fn add(
@@ -34,7 +53,7 @@ impl Manager1 {
         options: HashMap<String, OwnedVariant>,
         lease: Option<OwnedFd>,
     ) -> Result<OwnedObjectPath, Error> {
-        let caller = caller(connection).await?;
+        let caller = self.changer(connection).await?;
         let (declaration, process) =
             options::read(name, options).map_err(Error::InvalidArgument)?;
         let register = |reply| Request::Register {
@@ -81,7 +100,7 @@ impl Manager1 {
         #[zbus(connection)] connection: &Connection,
         task: OwnedObjectPath,
     ) -> Result<(), Error> {
-        let caller = caller(connection).await?;
+        let caller = self.changer(connection).await?;
         let Some(id) = rtswap_dbus::task_id(task.as_str()) else {
             return Err(Error::NoSuchTask(format!("{} is no task", task.as_str())));
         };

@@ -12,6 +12,8 @@ impl Dispatcher {
         let Some(session) = self.sessions.remove(&registration) else {
             return;
         };
+        // The agent may hold it too, and then closing our end would not take it from the set.
+        self.poll.remove(session.eventfd());
         self.connections.retain(|_, owner| *owner != registration);
         let name = self.registration_name(registration).unwrap_or_default();
         tracing::info!(task = name, pid = session.peer.pid, "process ended");
@@ -42,10 +44,12 @@ impl Dispatcher {
     /// The connection is gone. A forked child may have closed it: the process may live on, and
     /// its memory with it.
     pub(super) fn connection_ended(&mut self, registration: RegistrationId, now: Time) {
-        let Some(session) = self.sessions.get_mut(&registration) else {
+        let session = self.sessions.get_mut(&registration);
+        let Some(session) = session.filter(|session| session.is_connected()) else {
             return;
         };
         session.lose();
+        self.poll.remove(session.eventfd());
         let tasks: Vec<_> = session.devices.iter().map(|device| device.task).collect();
         tracing::info!(pid = session.peer.pid, "the agent's connection ended");
         for (gpu, task) in tasks.into_iter().enumerate() {

@@ -1,6 +1,6 @@
 //! Commands → effects, and what the scheduler must hear back.
 
-use rtswap_policy::scheduler::{Command, Direction, Event, JobEnd};
+use rtswap_policy::scheduler::{Command, Direction, JobEnd};
 use rtswap_policy::task::TaskId;
 use rtswap_policy::units::{Bytes, Nanos, Time};
 use rtswap_wire::page::{self, SwapRequest};
@@ -11,8 +11,14 @@ use crate::registry::RegistrationId;
 use crate::sys::page::wake;
 
 impl Dispatcher {
-    /// Does what the scheduler of `gpu` wants.
-    pub(super) fn carry_out(&mut self, gpu: usize, now: Time, command: Command) -> Option<Event> {
+    /// Does what the scheduler of `gpu` wants. What must be answered at once is a budget: whose,
+    /// and what it is now.
+    pub(super) fn carry_out(
+        &mut self,
+        gpu: usize,
+        now: Time,
+        command: Command,
+    ) -> Option<(TaskId, Bytes)> {
         match command {
             Command::Admitted { task, volume } => {
                 self.verdicts.insert(task, Ok(volume));
@@ -69,10 +75,7 @@ impl Dispatcher {
                     block.daemon.answer_want(answer.want.0, answer.granted);
                     wake(block.daemon.budget_word());
                 }
-                return Some(Event::BudgetSet {
-                    task,
-                    bytes: Bytes(holds),
-                });
+                return Some((task, Bytes(holds)));
             }
             Command::SetVolume { task, bytes } => {
                 let session = self.session_of(task, gpu)?;

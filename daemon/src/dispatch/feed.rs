@@ -5,6 +5,7 @@ use rtswap_policy::task::{Class, TaskId, TaskSpec};
 use rtswap_policy::units::Time;
 
 use super::{Dispatcher, Place};
+use crate::agent::session::Session;
 use crate::registry::RegistrationId;
 use crate::source::agents::DeviceView;
 
@@ -16,14 +17,28 @@ impl Dispatcher {
         let result = self.gpus[gpu].scheduler.handle(now, event);
         while let Some(command) = self.gpus[gpu].scheduler.poll_command() {
             tracing::trace!(gpu, ?command);
-            let Some(answer) = self.carry_out(gpu, now, command) else {
+            let Some((task, bytes)) = self.carry_out(gpu, now, command) else {
                 continue;
             };
+            let answer = Event::BudgetSet { task, bytes };
             if let Err(error) = self.gpus[gpu].scheduler.handle(now, answer) {
-                tracing::error!(gpu, %error, "the scheduler refuses the answer to its own command");
+                self.disbelieve(gpu, now, task, &error);
             }
         }
         result
+    }
+
+    /// What a page answers to a command cannot be. The scheduler would wait for another answer for
+    /// ever, so the session ends.
+    fn disbelieve(&mut self, gpu: usize, now: Time, task: TaskId, error: &EventError) {
+        let Some(&Place { registration, .. }) = self.places.get(&task) else {
+            return;
+        };
+        if self.complaints.allows(now) {
+            tracing::warn!(task = registration.0, gpu, "senseless answer: {error}");
+        }
+        self.statistics.entry(registration).or_default().violations += 1;
+        self.connection_ended(registration, now);
     }
 
     /// As [`Self::feed`], for an event that only the daemon itself can have caused.
@@ -146,7 +161,11 @@ impl Dispatcher {
             device.view.look(block, task, hold, &mut events);
         }
         for event in events {
-            self.feed_agents(registration, gpu, now, event);
+            // What came before may have ended the session.
+            let session = self.sessions.get(&registration);
+            if session.is_some_and(Session::is_connected) {
+                self.feed_agents(registration, gpu, now, event);
+            }
         }
     }
 
@@ -179,7 +198,9 @@ impl Dispatcher {
         };
         view.believed();
         let pid = session.peer.pid;
-        tracing::warn!(task = registration.0, pid, gpu, "senseless report: {error}");
+        if self.complaints.allows(now) {
+            tracing::warn!(task = registration.0, pid, gpu, "senseless report: {error}");
+        }
         self.statistics.entry(registration).or_default().violations += 1;
         if job {
             // Both ends count differently now, and a job may never end. Its Hello sets that right.

@@ -20,13 +20,17 @@ use crate::sys::peer::{self, has_ended};
 use crate::sys::poll::Watch;
 use crate::sys::signal::BellThread;
 
+/// New connections that are taken before others have their turn.
+const ACCEPTED_AT_ONCE: u32 = 4;
+
 /// Why a Hello is not welcome.
 struct Refusal(ReplyCode, String);
 
 impl Dispatcher {
-    /// Takes all connections that wait.
+    /// Takes some of the connections that wait. The others wake the thread again: who connects as
+    /// fast as it can takes its turn like everybody else.
     pub(super) fn accept(&mut self, now: Time) {
-        loop {
+        for _ in 0..ACCEPTED_AT_ONCE {
             let connection = self.next_connection;
             let Some(socket) = self.listener.accept(connection, now) else {
                 return;
@@ -49,7 +53,7 @@ impl Dispatcher {
             }
             return;
         }
-        let Spoken::Hello(hello, thread, pending) = self.listener.hear(connection) else {
+        let Spoken::Hello(hello, thread, pending) = self.listener.hear(connection, now) else {
             return;
         };
         let (pid, uid) = (pending.peer.pid, pending.peer.uid);
@@ -73,7 +77,9 @@ impl Dispatcher {
                 }
             }
             Err(Refusal(code, text)) => {
-                tracing::warn!(pid, uid, "refused: {text}");
+                if self.complaints.allows(now) {
+                    tracing::warn!(pid, uid, "refused: {text}");
+                }
                 refuse(&pending.socket, code, &text);
             }
         }
@@ -112,17 +118,20 @@ impl Dispatcher {
         if hello.registration != 0
             && let Some(entry) = self.registry.get(own)
         {
-            let cookie = match self.sessions.get(&own) {
-                Some(session) => Some(session.cookie),
-                None => self.recovery.cookie(own),
+            let session = match self.sessions.get(&own) {
+                Some(session) => Some((session.cookie, Some(session.peer.pid))),
+                None => self.recovery.session(own),
             };
-            if entry.uid == uid && cookie == Some(Cookie(hello.cookie)) {
-                return Ok((own, Cookie(hello.cookie)));
+            let said = (Cookie(hello.cookie), Some(pending.peer.pid));
+            if entry.uid == uid && session == Some(said) {
+                return Ok((own, said.0));
             }
-            if cookie.is_some() {
+            if session.is_some_and(|(cookie, pid)| cookie == said.0 || pid == said.1) {
                 let text = format!("registration {} belongs to another session", own.0);
                 return Err(Refusal(ReplyCode::Claim, text));
             }
+            // A daemon that was killed before it had written the number down: the next one has
+            // given it to somebody else. The agent begins anew.
         }
         let cookie = random_cookie().map_err(|error| {
             Refusal(
@@ -271,6 +280,9 @@ impl Dispatcher {
         self.poll
             .add(&session.peer.pidfd, process, Watch::Readable)?;
         self.connections.retain(|_, owner| *owner != registration);
+        if let Some(former) = self.sessions.get(&registration) {
+            self.poll.remove(former.eventfd());
+        }
         self.connections.insert(connection, registration);
         tracing::info!(
             task = self.registration_name(registration),

@@ -31,6 +31,7 @@ use tokio::sync::watch;
 use crate::agent::listener::Listener;
 use crate::agent::session::Session;
 use crate::config::Config;
+use crate::quota::Quota;
 use crate::registry::{RegistrationId, Registry, StateFile};
 use crate::sys::poll::Poll;
 use gpu::Gpu;
@@ -82,6 +83,8 @@ struct Dispatcher {
     swept_at: Time,
     snapshot: watch::Sender<Arc<Snapshot>>,
     epoch: u64,
+    /// About agents that talk nonsense.
+    complaints: Quota,
 }
 
 impl Dispatcher {

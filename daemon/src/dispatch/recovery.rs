@@ -19,7 +19,7 @@ use crate::config::{GpuConfig, TaskFile};
 use crate::registry::{
     Origin, Registration, RegistrationId, SavedOrigin, SavedRegistration, SavedSession, SavedState,
 };
-use crate::sys::peer::{open_process, start_ticks};
+use crate::sys::peer::{open_process, pidfd_id, start_ticks};
 use crate::sys::poll::Watch;
 
 /// How long the others wait for who is silent.
@@ -52,6 +52,12 @@ impl Recovery {
     /// The cookie of an awaited session.
     pub(super) fn cookie(&self, registration: RegistrationId) -> Option<Cookie> {
         Some(self.awaited.get(&registration)?.0)
+    }
+
+    /// The cookie of an awaited session, and its process's id while that lives.
+    pub(super) fn session(&self, registration: RegistrationId) -> Option<(Cookie, Option<u32>)> {
+        let (cookie, process) = self.awaited.get(&registration)?;
+        Some((*cookie, pidfd_id(process)))
     }
 
     pub(super) fn next_expiry(&self) -> Option<Time> {
@@ -258,7 +264,7 @@ impl Dispatcher {
             });
         }
         for (id, (cookie, process)) in &self.recovery.awaited {
-            if let Some(pid) = crate::sys::peer::pidfd_id(process)
+            if let Some(pid) = pidfd_id(process)
                 && let Some(start_ticks) = start_ticks(pid)
             {
                 state.sessions.push(SavedSession {

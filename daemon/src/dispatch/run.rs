@@ -15,6 +15,7 @@ use super::{Dispatcher, Handle, Request, Snapshot};
 use crate::agent::listener::Listener;
 use crate::agent::session::Session;
 use crate::config::{Config, TaskFile};
+use crate::quota::Quota;
 use crate::registry::{RegistrationId, Registry, StateFile};
 use crate::sys::clock::now;
 use crate::sys::poll::{Poll, TIMER, Watch};
@@ -173,6 +174,7 @@ impl Dispatcher {
             snapshot,
             // Unlike any other run's of this boot.
             epoch: now.0,
+            complaints: Quota::default(),
         };
         dispatcher.recover(saved, parts.tasks, now);
         for gpu in dispatcher.config.gpus.clone() {
@@ -231,32 +233,39 @@ impl Dispatcher {
     fn take_requests(&mut self, now: Time) -> bool {
         // Cleared first: a request sent meanwhile wakes again.
         let _ = rustix::io::read(&*self.wake, &mut [0; 8]);
-        while let Ok(request) = self.inbox.try_recv() {
-            match request {
-                Request::Register {
-                    caller,
-                    declaration,
-                    process,
-                    lease,
-                    reply,
-                } => {
-                    let result = self.register(caller, declaration, process, lease, now);
+        // One at a time: agents have their turn between two calls, however many wait.
+        let Ok(request) = self.inbox.try_recv() else {
+            return true;
+        };
+        let _ = rustix::io::write(&*self.wake, &1_u64.to_ne_bytes());
+        match request {
+            Request::Register {
+                caller,
+                declaration,
+                process,
+                lease,
+                reply,
+            } => {
+                let result = self.register(caller, declaration, process, lease, now);
+                if result.is_ok() {
                     self.settle(now);
-                    // A caller that is gone has no use for the answer; the claim timeout or its
-                    // lease ends the registration.
-                    let _ = reply.send(result);
                 }
-                Request::Unregister {
-                    caller,
-                    registration,
-                    reply,
-                } => {
-                    let result = self.unregister(caller, registration, now);
-                    self.settle(now);
-                    let _ = reply.send(result);
-                }
-                Request::Stop => return false,
+                // A caller that is gone has no use for the answer; the claim timeout or its
+                // lease ends the registration.
+                let _ = reply.send(result);
             }
+            Request::Unregister {
+                caller,
+                registration,
+                reply,
+            } => {
+                let result = self.unregister(caller, registration, now);
+                if result.is_ok() {
+                    self.settle(now);
+                }
+                let _ = reply.send(result);
+            }
+            Request::Stop => return false,
         }
         true
     }

@@ -108,7 +108,7 @@ fn describe(
     entry: &Registration,
     places: &[&TaskStatus],
     session: Option<&Session>,
-    statistics: &mut Statistics,
+    statistics: &Statistics,
 ) -> TaskProperties {
     let timing = match entry.class {
         Class::Realtime(timing) => Some(timing),

@@ -18,9 +18,9 @@ pub(super) struct Statistics {
     pub(super) out: Moved,
     pub(super) in_: Moved,
     pub(super) violations: u64,
+    /// The last ones, oldest first, and the same by size.
     responses: VecDeque<Nanos>,
-    /// The median and the 99th percentile of `responses`, until a job ends.
-    percentiles: Option<(Nanos, Nanos)>,
+    sorted: Vec<Nanos>,
 }
 
 /// What was copied in one direction, by the agent's measure.
@@ -41,11 +41,13 @@ impl Statistics {
         self.misses += u64::from(lateness > Nanos::ZERO);
         self.worst_lateness = self.worst_lateness.max(lateness);
         self.worst_response = self.worst_response.max(response);
-        if self.responses.len() == WINDOW {
-            self.responses.pop_front();
+        if self.responses.len() == WINDOW
+            && let Some(oldest) = self.responses.pop_front()
+        {
+            self.sorted.remove(self.place(oldest));
         }
         self.responses.push_back(response);
-        self.percentiles = None;
+        self.sorted.insert(self.place(response), response);
     }
 
     /// Counts a swap operation that ended.
@@ -59,17 +61,19 @@ impl Statistics {
     }
 
     /// The median and the 99th percentile (nearest rank) of the last 4,096 response times.
-    pub(super) fn percentiles(&mut self) -> (Nanos, Nanos) {
-        if let Some(known) = self.percentiles {
-            return known;
-        }
-        let mut sorted: Vec<_> = self.responses.iter().copied().collect();
-        sorted.sort_unstable();
+    pub(super) fn percentiles(&self) -> (Nanos, Nanos) {
         let rank = |percent: usize| {
-            let rank = (sorted.len() * percent).div_ceil(100).saturating_sub(1);
-            sorted.get(rank).copied().unwrap_or_default()
+            let rank = (self.sorted.len() * percent)
+                .div_ceil(100)
+                .saturating_sub(1);
+            self.sorted.get(rank).copied().unwrap_or_default()
         };
-        *self.percentiles.insert((rank(50), rank(99)))
+        (rank(50), rank(99))
+    }
+
+    /// Where `response` is, or belongs, among the sorted.
+    fn place(&self, response: Nanos) -> usize {
+        self.sorted.partition_point(|other| *other < response)
     }
 }
 

@@ -97,7 +97,8 @@ impl Declaration {
         let (Some(period), Some(wcet), []) = (self.period, self.wcet, &missing[..]) else {
             return Err(format!(
                 "a realtime task declares period, wcet, footprint and swappable (0 if nothing may \
-                 leave the GPU); missing: {}; `rtswapctl profile` measures them",
+                 leave the GPU); missing: {}. Run it once as best-effort: `rtswapctl tasks` shows \
+                 what it holds",
                 missing.join(", ")
             ));
         };
@@ -176,7 +177,8 @@ mod tests {
         assert_eq!(
             little.check().unwrap_err(),
             "a realtime task declares period, wcet, footprint and swappable (0 if nothing may \
-             leave the GPU); missing: wcet, footprint, swappable; `rtswapctl profile` measures them"
+             leave the GPU); missing: wcet, footprint, swappable. Run it once as best-effort: `rtswapctl \
+             tasks` shows what it holds"
         );
     }
 

@@ -152,6 +152,7 @@ impl StateFile {
             .create(true)
             .truncate(true)
             .mode(0o600)
+            .custom_flags(libc::O_NOFOLLOW)
             .open(&self.fresh)?;
         file.write_all(text)?;
         // The folder is a tmpfs by default, and a state of another boot is not read: no sync.

@@ -137,7 +137,7 @@ impl Registry {
     /// Puts one back that a state file kept.
     pub fn insert(&mut self, registration: Registration) -> &mut Registration {
         let id = registration.id;
-        self.next = self.next.max(id.0 + 1);
+        self.next = self.next.max(id.0.saturating_add(1));
         let name = (registration.uid, registration.name.clone());
         self.by_name.insert(name, id);
         self.by_id.entry(id).insert_entry(registration).into_mut()

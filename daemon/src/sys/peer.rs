@@ -96,18 +96,32 @@ pub fn thread_of<F: AsFd>(thread: F, pid: u32) -> Option<u32> {
     (inside && pidfd_id(&thread) == Some(tid)).then_some(tid)
 }
 
-/// The thread of process `pid` that calls itself `tid` in its own PID namespace.
+/// The thread of process `pid` that calls itself `tid` in its own PID namespace. In another than
+/// ours it is looked for among the first [`THREADS`] only: a process may have very many, and the
+/// thread that looks has better things to do.
 pub fn thread_by_own_id(pid: u32, tid: u32) -> Option<u32> {
-    let tasks = fs::read_dir(format!("/proc/{pid}/task")).ok()?;
-    tasks.filter_map(Result::ok).find_map(|entry| {
-        let status = fs::read_to_string(entry.path().join("status")).ok()?;
-        let ids = status
-            .lines()
-            .find_map(|line| line.strip_prefix("NSpid:"))?;
-        let own: u32 = ids.split_whitespace().next_back()?.parse().ok()?;
-        (own == tid).then_some(())?;
-        entry.file_name().to_str()?.parse().ok()
-    })
+    if own_id(pid, tid) == Some(tid) {
+        return Some(tid);
+    }
+    let threads = fs::read_dir(format!("/proc/{pid}/task")).ok()?;
+    threads
+        .take(THREADS)
+        .filter_map(Result::ok)
+        .find_map(|entry| {
+            let thread = entry.file_name().to_str()?.parse().ok()?;
+            (own_id(pid, thread) == Some(tid)).then_some(thread)
+        })
+}
+
+const THREADS: usize = 256;
+
+/// What thread `thread` of process `pid` calls itself.
+fn own_id(pid: u32, thread: u32) -> Option<u32> {
+    let status = fs::read_to_string(format!("/proc/{pid}/task/{thread}/status")).ok()?;
+    let ids = status
+        .lines()
+        .find_map(|line| line.strip_prefix("NSpid:"))?;
+    ids.split_whitespace().next_back()?.parse().ok()
 }
 
 /// The short name of a process, cut to what may name a task; `process` where it has none such.

@@ -5,3 +5,4 @@ mod common;
 mod introspection;
 mod refusals;
 mod restart;
+mod strangers;

@@ -86,8 +86,15 @@ impl Home {
 
     /// Starts a daemon and waits until it serves.
     pub(crate) fn daemon(&self) -> Daemon {
+        self.daemon_with(|_| {})
+    }
+
+    /// As [`Self::daemon`], its command changed by `change`.
+    pub(crate) fn daemon_with(&self, change: impl FnOnce(&mut Command)) -> Daemon {
         let log = fs::File::create(self.path().join("log")).unwrap();
-        let child = self.command().stderr(log).spawn().unwrap();
+        let mut command = self.command();
+        change(&mut command);
+        let child = command.stderr(log).spawn().unwrap();
         let mut daemon = Daemon(child);
         let control = self.runtime_dir().join("control.sock");
         wait_for("the daemon", || {
@@ -125,6 +132,10 @@ impl Daemon {
     pub(crate) fn kill(&mut self) {
         self.0.kill().unwrap();
         self.0.wait().unwrap();
+    }
+
+    pub(crate) fn pid(&self) -> u32 {
+        self.0.id()
     }
 
     /// SIGTERM, and its exit code.

@@ -1,0 +1,127 @@
+//! How much of the control side one user may take, so that no user can shut out the others.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+/// Connections of one user at a time.
+const CONNECTIONS: u32 = 64;
+
+/// Calls of one user that change something: so many at once ...
+const BURST: u32 = 64;
+
+/// ... and one more after each of these.
+const REFILL: Duration = Duration::from_millis(20);
+
+/// What each user has taken. Root is not limited: it must get in to set things right.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Limits(Arc<Mutex<BTreeMap<u32, Share>>>);
+
+#[derive(Debug)]
+struct Share {
+    connections: u32,
+    calls: u32,
+    refilled: Instant,
+}
+
+/// One connection's place, given back when dropped.
+#[derive(Debug)]
+pub(super) struct Slot {
+    limits: Limits,
+    uid: u32,
+}
+
+impl Limits {
+    /// A place for one more connection of `uid`, if it may have one.
+    pub(super) fn connect(&self, uid: u32) -> Option<Slot> {
+        let mut shares = self.lock();
+        let share = shares.entry(uid).or_insert_with(|| Share {
+            connections: 0,
+            calls: BURST,
+            refilled: Instant::now(),
+        });
+        if uid != 0 && share.connections >= CONNECTIONS {
+            return None;
+        }
+        share.connections += 1;
+        let limits = self.clone();
+        Some(Slot { limits, uid })
+    }
+
+    /// Whether `uid` may make one more call at `now` that changes something.
+    pub(super) fn call(&self, uid: u32, now: Instant) -> bool {
+        let mut shares = self.lock();
+        let Some(share) = shares.get_mut(&uid).filter(|_| uid != 0) else {
+            return true;
+        };
+        let since = now.saturating_duration_since(share.refilled);
+        let fresh = u32::try_from(since.as_nanos() / REFILL.as_nanos()).unwrap_or(BURST);
+        if fresh > 0 {
+            share.calls = share.calls.saturating_add(fresh).min(BURST);
+            share.refilled = now;
+        }
+        match share.calls.checked_sub(1) {
+            Some(left) => {
+                share.calls = left;
+                true
+            }
+            None => false,
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<u32, Share>> {
+        // The counts are whole at any time, so a panic elsewhere leaves them sound.
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Drop for Slot {
+    fn drop(&mut self) {
+        let mut shares = self.limits.lock();
+        if let Some(share) = shares.get_mut(&self.uid) {
+            share.connections -= 1;
+            if share.connections == 0 && share.refilled.elapsed() > BURST * REFILL {
+                shares.remove(&self.uid);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_user_takes_its_share_and_no_more() {
+        let limits = Limits::default();
+        let slots: Vec<_> = (0..100).filter_map(|_| limits.connect(5)).collect();
+        assert_eq!(slots.len(), CONNECTIONS as usize);
+        assert!(limits.connect(6).is_some());
+        assert_eq!((0..100).filter_map(|_| limits.connect(0)).count(), 100);
+        drop(slots);
+        assert!(limits.connect(5).is_some());
+    }
+
+    #[test]
+    fn calls_come_back_with_time() {
+        let limits = Limits::default();
+        let _slot = limits.connect(5);
+        let start = Instant::now() + Duration::from_secs(10);
+        let calls = |at| (0..1000).filter(|_| limits.call(5, at)).count();
+        assert_eq!(calls(start), BURST as usize);
+        assert_eq!(calls(start), 0);
+        assert_eq!(calls(start + 3 * REFILL), 3);
+        assert_eq!(calls(start + 1000 * REFILL), BURST as usize);
+    }
+
+    #[test]
+    fn leaving_and_coming_back_gives_no_calls() {
+        let limits = Limits::default();
+        drop(limits.connect(5));
+        let now = Instant::now();
+        while limits.call(5, now) {}
+        drop(limits.connect(5));
+        let _slot = limits.connect(5);
+        assert!(!limits.call(5, now));
+    }
+}
