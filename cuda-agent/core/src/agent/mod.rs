@@ -1,6 +1,5 @@
 //! The agent of this process: there is one, or none, and then every hook is a null check.
 
-use std::os::fd::OwnedFd;
 use std::path::PathBuf;
 use std::ptr::null_mut;
 use std::sync::atomic::{AtomicPtr, AtomicU32, Ordering};
@@ -15,7 +14,7 @@ use crate::driver::Driver;
 use crate::gate::{self, InCall};
 use crate::log::{debug, say};
 use crate::memory::Memory;
-use crate::session::{Bell, ConnectError, Mark, Session, connect, keep_high};
+use crate::session::{Bell, ConnectError, Descriptor, Mark, Session, connect};
 use crate::swap;
 use crate::work::Work;
 
@@ -89,7 +88,7 @@ pub struct Agent {
     session: RwLock<Arc<Session>>,
     config: Config,
     swap_tid: u32,
-    swap_pidfd: Option<OwnedFd>,
+    swap_pidfd: Option<Descriptor>,
     /// The swap thread's descriptors.
     thread_marks: Vec<Mark>,
     /// All of ours that are open now.
@@ -112,13 +111,18 @@ impl Agent {
             .collect::<Result<_, Status>>()?;
 
         let mut started = swap::spawn()?;
-        started.pidfd = started.pidfd.map(keep_high);
+        let pidfd = started.pidfd.take().map(Descriptor::new).transpose();
+        let pidfd = pidfd.map_err(std::io::Error::from)?;
         let mut hello = Hello::new(started.tid, config.task.as_deref())?;
         for (state, (ordinal, uuid)) in hello.devices.iter_mut().zip(&seen) {
             state.uuid = *uuid;
             state.memory_bytes = driver.device_memory(*ordinal)?;
         }
-        let session = Arc::new(connect(&config.socket, &hello, started.pidfd.as_ref())?);
+        let session = Arc::new(connect(
+            &config.socket,
+            &hello,
+            pidfd.as_ref().and_then(Descriptor::get),
+        )?);
         let mut devices = Vec::new();
         for (ordinal, uuid) in seen.into_iter().take(MAX_DEVICES) {
             let Some(view) = session.view(uuid) else {
@@ -145,7 +149,7 @@ impl Agent {
             session: RwLock::new(session),
             config,
             swap_tid: started.tid,
-            swap_pidfd: started.pidfd.take(),
+            swap_pidfd: pidfd,
             thread_marks: std::mem::take(&mut started.marks),
             marks: Mutex::default(),
         }));
@@ -163,7 +167,7 @@ impl Agent {
         for (state, device) in hello.devices.iter_mut().zip(&self.devices) {
             *state = device.state();
         }
-        let pidfd = self.swap_pidfd.as_ref();
+        let pidfd = self.swap_pidfd.as_ref().and_then(Descriptor::get);
         let session = Arc::new(connect(&self.config.socket, &hello, pidfd)?);
         let views: Option<Vec<_>> = self
             .devices
@@ -183,9 +187,10 @@ impl Agent {
     }
 
     fn mark_descriptors(&self) {
-        let ours = self.swap_pidfd.iter().chain([self.wake.fd()]);
-        *gate::lock(&self.marks) = ours
-            .filter_map(|fd| Mark::of(fd).ok())
+        let pidfd = self.swap_pidfd.as_ref().map(Descriptor::mark);
+        *gate::lock(&self.marks) = pidfd
+            .into_iter()
+            .chain([self.wake.mark()])
             .chain(self.session().marks())
             .chain(self.thread_marks.iter().copied())
             .collect();

@@ -1,9 +1,9 @@
 //! Saying Hello.
 
 use std::mem::MaybeUninit;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::Path;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use rtswap_wire::doorbell::Cookie;
 use rtswap_wire::hello::{Hello, HelloError, Reply, ReplyCode};
@@ -15,10 +15,10 @@ use rustix::net::{
 };
 use zerocopy::IntoBytes;
 
-use super::{Bell, Page, PageError, Session, keep_high};
+use super::{Bell, Descriptor, Page, PageError, Session};
 
 /// How long the daemon may take to answer.
-const REPLY_BOUND_S: i64 = 5;
+const REPLY_BOUND: Duration = Duration::from_secs(5);
 
 /// Why there is no session.
 #[derive(Debug, thiserror::Error)]
@@ -35,7 +35,7 @@ pub enum ConnectError {
         text: String,
     },
     /// The daemon does not answer.
-    #[error("rtswapd did not answer within {REPLY_BOUND_S} s; see `systemctl status rtswapd`")]
+    #[error("rtswapd did not answer within {REPLY_BOUND:?}; see `systemctl status rtswapd`")]
     Silent,
     /// The socket failed.
     #[error("the socket to rtswapd failed: {0}")]
@@ -53,29 +53,39 @@ pub enum ConnectError {
 pub fn connect(
     path: &Path,
     hello: &Hello,
-    swap_thread: Option<&OwnedFd>,
+    swap_thread: Option<BorrowedFd<'_>>,
 ) -> Result<Session, ConnectError> {
     let socket = rustix::net::socket_with(
         AddressFamily::UNIX,
         SocketType::SEQPACKET,
-        SocketFlags::CLOEXEC,
+        // A daemon that hangs with a full queue must not hang this process for ever.
+        SocketFlags::CLOEXEC | SocketFlags::NONBLOCK,
         None,
     )?;
-    let socket = keep_high(socket);
     let absent = |_| ConnectError::NoDaemon(path.display().to_string());
     let address = SocketAddrUnix::new(path).map_err(absent)?;
-    rustix::net::connect(&socket, &address).map_err(absent)?;
+    let end = Instant::now() + REPLY_BOUND;
+    loop {
+        match rustix::net::connect(&socket, &address) {
+            Ok(()) => break,
+            Err(Errno::AGAIN | Errno::INTR) if Instant::now() < end => {
+                std::thread::sleep(Duration::from_millis(5));
+            }
+            Err(Errno::AGAIN | Errno::INTR) => return Err(ConnectError::Silent),
+            Err(error) => return Err(absent(error)),
+        }
+    }
 
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
     let mut ancillary = SendAncillaryBuffer::new(&mut space);
-    let fds = swap_thread.map(|fd| [fd.as_fd()]);
+    let fds = swap_thread.map(|fd| [fd]);
     if let Some(fds) = &fds {
         ancillary.push(SendAncillaryMessage::ScmRights(fds));
     }
     let iov = [IoSlice::new(hello.as_bytes())];
     rustix::net::sendmsg(&socket, &iov, &mut ancillary, SendFlags::NOSIGNAL)?;
 
-    let (reply, fds) = receive(&socket)?;
+    let (reply, fds) = receive(&socket, end)?;
     if reply.code() != Some(ReplyCode::Welcome) {
         return Err(ConnectError::Refused {
             code: reply.code(),
@@ -84,7 +94,7 @@ pub fn connect(
     }
     let [page, event] = <[OwnedFd; 2]>::try_from(fds).map_err(|_| HelloError::Malformed)?;
     Ok(Session {
-        socket,
+        socket: Descriptor::new(socket)?,
         page: Page::map(page.as_fd())?,
         bell: Bell::new(event)?,
         cookie: Cookie(reply.cookie),
@@ -96,14 +106,21 @@ pub fn connect(
     })
 }
 
-fn receive(socket: &OwnedFd) -> Result<(Reply, Vec<OwnedFd>), ConnectError> {
-    let timeout = rustix::event::Timespec {
-        tv_sec: REPLY_BOUND_S,
-        tv_nsec: 0,
-    };
+fn receive(socket: &OwnedFd, end: Instant) -> Result<(Reply, Vec<OwnedFd>), ConnectError> {
     let mut waited = [PollFd::new(socket, PollFlags::IN)];
-    if poll(&mut waited, Some(&timeout))? == 0 {
-        return Err(ConnectError::Silent);
+    loop {
+        let left = end.saturating_duration_since(Instant::now());
+        let left = rustix::event::Timespec {
+            tv_sec: left.as_secs().cast_signed(),
+            tv_nsec: left.subsec_nanos().into(),
+        };
+        match poll(&mut waited, Some(&left)) {
+            Ok(0) => return Err(ConnectError::Silent),
+            Ok(_) => break,
+            // A signal of the program, which may have many.
+            Err(Errno::INTR) => {}
+            Err(error) => return Err(error.into()),
+        }
     }
     let mut packet = [0; size_of::<Reply>() + 1];
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(4))];

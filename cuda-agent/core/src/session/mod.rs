@@ -1,7 +1,9 @@
 //! One attachment to the daemon: socket, control page, eventfd, cookie.
-//! `connect` makes one, `page` maps what the daemon sends, `tell` rings the daemon.
+//! `connect` makes one, `page` maps what the daemon sends, `tell` rings the daemon, `descriptor`
+//! keeps what is ours apart from what is the program's.
 
 mod connect;
+mod descriptor;
 mod page;
 mod tell;
 
@@ -9,10 +11,11 @@ mod tell;
 pub(crate) mod fake_daemon;
 
 pub use connect::{ConnectError, connect};
+pub use descriptor::{Descriptor, Mark};
 pub use page::{Page, PageError};
-pub use tell::{Bell, Mark, keep_high};
+pub use tell::Bell;
 
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -23,7 +26,7 @@ use rtswap_wire::page::{AgentDevice, DaemonDevice};
 /// What both ends agreed on, as long as the daemon lives.
 #[derive(Debug)]
 pub struct Session {
-    socket: OwnedFd,
+    socket: Descriptor,
     page: Page,
     bell: Bell,
     /// Tells doorbells from the program's signals.
@@ -50,15 +53,15 @@ impl Session {
         self.lost.store(true, Ordering::Relaxed);
     }
 
-    /// The socket: it only says when the daemon is gone.
-    pub fn socket(&self) -> BorrowedFd<'_> {
-        self.socket.as_fd()
+    /// The socket: it only says when the daemon is gone. Nothing if the program closed it, which
+    /// ends the session as well.
+    pub fn socket(&self) -> Option<BorrowedFd<'_>> {
+        self.socket.get()
     }
 
     /// This session's descriptors, for the child of a fork to close.
     pub fn marks(&self) -> impl Iterator<Item = Mark> {
-        let marks = [Mark::of(&self.socket), Mark::of(self.bell.fd())];
-        marks.into_iter().flatten()
+        [self.socket.mark(), self.bell.mark()].into_iter()
     }
 
     /// Tells the daemon that the page changed.

@@ -7,20 +7,20 @@
 //! for this thread is. While a number is pending for the process, it is left out of the wait set,
 //! so that the swap thread does not spin on it either.
 
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 
 use rtswap_wire::doorbell::Cookie;
 
-use crate::session::{Mark, keep_high};
+use crate::session::{Descriptor, Mark};
 
 const NUMBERS: [i32; 2] = [libc::SIGUSR1, libc::SIGUSR2];
 
 /// The swap thread's ear. Made and used in that thread.
 #[derive(Debug)]
 pub struct Doorbells {
-    fd: OwnedFd,
+    fd: Descriptor,
     /// /proc/thread-self/status, where there is a /proc.
-    status: Option<OwnedFd>,
+    status: Option<Descriptor>,
     /// Numbers left out for now, as a mask.
     left_out: u64,
 }
@@ -44,7 +44,7 @@ impl Doorbells {
             return Err(std::io::Error::last_os_error());
         }
         // SAFETY: a new descriptor that nobody else owns.
-        let fd = keep_high(unsafe { OwnedFd::from_raw_fd(fd) });
+        let fd = Descriptor::new(unsafe { OwnedFd::from_raw_fd(fd) })?;
         let status = rustix::fs::open(
             "/proc/thread-self/status",
             rustix::fs::OFlags::RDONLY | rustix::fs::OFlags::CLOEXEC,
@@ -52,20 +52,21 @@ impl Doorbells {
         );
         Ok(Self {
             fd,
-            status: status.ok().map(keep_high),
+            status: status.and_then(Descriptor::new).ok(),
             left_out: 0,
         })
     }
 
-    /// Readable when a doorbell may have rung.
-    pub fn fd(&self) -> BorrowedFd<'_> {
-        self.fd.as_fd()
+    /// Readable when a doorbell may have rung. Nothing if the program closed it: the next
+    /// [`Self::take`] opens another.
+    pub fn fd(&self) -> Option<BorrowedFd<'_>> {
+        self.fd.get()
     }
 
     /// The descriptors, for the child of a fork to close.
     pub fn marks(&self) -> impl Iterator<Item = Mark> {
         let all = self.status.iter().chain([&self.fd]);
-        all.filter_map(|fd| Mark::of(fd).ok())
+        all.map(Descriptor::mark)
     }
 
     /// Whether some number is left out: doorbells of it do not wake the thread, it must look.
@@ -76,6 +77,12 @@ impl Doorbells {
     /// Takes the doorbells, hands back what was the program's, and listens to what may be
     /// listened to.
     pub fn take(&mut self, cookie: Cookie) {
+        let whole = self.status.iter().all(|status| status.get().is_some());
+        if (!whole || self.fd.get().is_none())
+            && let Ok(fresh) = Self::new()
+        {
+            *self = fresh;
+        }
         // Without /proc everything counts as this thread's: the program's signals are taken and
         // raised again.
         let mut pending = self.pending();
@@ -94,14 +101,16 @@ impl Doorbells {
         if process != self.left_out {
             self.left_out = process;
             let rest = set(process);
-            // SAFETY: sets the mask of our own signalfd.
-            unsafe { libc::signalfd(self.fd.as_raw_fd(), &raw const rest, 0) };
+            if let Some(fd) = self.fd.get() {
+                // SAFETY: sets the mask of our own signalfd.
+                unsafe { libc::signalfd(fd.as_raw_fd(), &raw const rest, 0) };
+            }
         }
     }
 
     fn pending(&self) -> Option<Pending> {
         let mut text = [0; 4096];
-        let bytes = rustix::io::pread(self.status.as_ref()?, &mut text, 0).ok()?;
+        let bytes = rustix::io::pread(self.status.as_ref()?.get()?, &mut text, 0).ok()?;
         let text = std::str::from_utf8(&text[..bytes]).ok()?;
         let mask = |key: &str| {
             let line = text.lines().find_map(|line| line.strip_prefix(key))?;
@@ -117,7 +126,7 @@ impl Doorbells {
     /// Takes one signal: of this thread if it has any, else of the process.
     fn read(&self) -> Option<libc::signalfd_siginfo> {
         let mut bytes = [0; size_of::<libc::signalfd_siginfo>()];
-        let got = rustix::io::read(&self.fd, &mut bytes).ok()?;
+        let got = rustix::io::read(self.fd.get()?, &mut bytes).ok()?;
         // SAFETY: plain integers, for which any bytes are valid; the kernel writes whole ones.
         (got == bytes.len()).then(|| unsafe { std::mem::transmute_copy(&bytes) })
     }

@@ -38,7 +38,7 @@ impl Listener {
                     tv_sec: 0,
                     tv_nsec: 2_000_000,
                 };
-                let mut waited = [PollFd::from_borrowed_fd(bells.fd(), PollFlags::IN)];
+                let mut waited = [PollFd::from_borrowed_fd(bells.fd().unwrap(), PollFlags::IN)];
                 if poll(&mut waited, Some(&bound)) == Ok(1) {
                     wakes.fetch_add(1, Ordering::SeqCst);
                 }

@@ -200,10 +200,10 @@ fn socket_ended(view: &View) -> bool {
         tv_sec: 0,
         tv_nsec: 0,
     };
-    let mut waited = [PollFd::from_borrowed_fd(
-        view.session.socket(),
-        PollFlags::IN,
-    )];
+    let Some(socket) = view.session.socket() else {
+        return true;
+    };
+    let mut waited = [PollFd::from_borrowed_fd(socket, PollFlags::IN)];
     matches!(poll(&mut waited, Some(&now)), Ok(1..))
 }
 

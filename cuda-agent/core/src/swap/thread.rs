@@ -122,20 +122,18 @@ fn run(agent: &'static Agent, mut bells: Doorbells) {
             tv_sec: 0,
             tv_nsec: i64::from(timeout.subsec_nanos()),
         };
-        let mut waited = vec![
-            PollFd::from_borrowed_fd(bells.fd(), PollFlags::IN),
-            PollFd::new(agent.wake.fd(), PollFlags::IN),
-        ];
-        if orphan.is_none() {
-            waited.push(PollFd::from_borrowed_fd(session.socket(), PollFlags::IN));
-        }
+        // A program that closed our descriptors leaves the clock. The socket comes first.
+        let socket = session.socket().filter(|_| orphan.is_none());
+        let mut waited: Vec<_> = [socket, bells.fd(), agent.wake.fd()]
+            .into_iter()
+            .flatten()
+            .map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN))
+            .collect();
         if poll(&mut waited, Some(&timeout)).is_err() {
-            // A program that closed our descriptors leaves the clock.
             std::thread::sleep(Duration::from_millis(1));
         }
-        let ended = waited
-            .get(2)
-            .is_some_and(|socket| !socket.revents().is_empty());
+        let ended = orphan.is_none()
+            && (socket.is_none() || waited.first().is_some_and(|it| !it.revents().is_empty()));
         drop(waited);
         agent.wake.clear();
         bells.take(session.cookie);
