@@ -141,7 +141,8 @@ impl Scheduler {
         others
             .map(|(_, task)| {
                 let may = match self.limit(task, Cause::BestEffort) {
-                    _ if task.session != Session::Attached => Bytes::ZERO,
+                    // A lost session is often the first sign of a death.
+                    _ if task.session != Session::Attached => task.budget,
                     Some(limit) => limit.saturating_sub(task.out()),
                     None => {
                         let room = task.backing_most.unwrap_or(Bytes::MAX);

@@ -128,3 +128,19 @@ fn in_shared_mode_best_effort_runs_beside_realtime() {
     }
     assert!(!shell.agents[&2].revoked);
 }
+
+#[test]
+fn a_want_outlasts_the_death_of_who_is_in_the_way() {
+    let mut shell = Shell::new(config(100));
+    shell.load(1, best_effort(), 90);
+    shell.load(2, best_effort(), 10);
+    // The connection's end is seen before the process's.
+    shell.tell(Event::Lost { task: TaskId(1) });
+    shell.want(2, 60);
+    assert_eq!((shell.agents[&2].refused, shell.agents[&2].budget), (0, 10));
+    shell.agents.remove(&1);
+    shell.tell(Event::Detach { task: TaskId(1) });
+    assert_eq!((shell.agents[&2].refused, shell.agents[&2].budget), (0, 10));
+    shell.tell(Event::Released { task: TaskId(1) });
+    assert_eq!((shell.agents[&2].refused, shell.agents[&2].budget), (0, 60));
+}
