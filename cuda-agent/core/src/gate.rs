@@ -50,6 +50,10 @@ struct Owner;
 impl Drop for Owner {
     fn drop(&mut self) {
         if let Ok(Some(thread)) = WORD.try_with(Cell::take) {
+            // A thread that was cancelled, or left by pthread_exit, never came back from its call.
+            if thread.word.load(Relaxed) & 1 == 1 {
+                thread.word.fetch_add(1, Release);
+            }
             thread.used.store(false, Release);
         }
     }
@@ -282,6 +286,16 @@ mod tests {
             thread.join().expect("a launch failed");
         }
         assert!(launches.load(Relaxed) > 1000, "the threads did launch");
+    }
+
+    #[test]
+    fn a_thread_that_never_returned_from_its_call_is_not_in_one() {
+        let word = std::thread::spawn(|| {
+            std::mem::forget(InCall::begin());
+            WORD.get().map(|thread| &thread.word).unwrap()
+        });
+        let word = word.join().unwrap();
+        assert_eq!(word.load(Acquire) & 1, 0);
     }
 
     #[test]

@@ -6,6 +6,7 @@ use crate::agent::Agent;
 use crate::cuda::{Context, Status, Stream};
 use crate::device::Device;
 use crate::gate;
+use crate::memory::Object;
 use crate::work::{Capture, in_context};
 
 /// What a hook does instead of the driver's function.
@@ -55,11 +56,11 @@ impl Agent {
         Some(self.device(ordinal)?.memory_info().1)
     }
 
-    /// The object that holds an address: its start and its bytes.
-    pub fn object_at(&self, address: u64) -> Option<(u64, u64)> {
+    /// The object that holds an address, its start, and its GPU.
+    pub fn object_at(&self, address: u64) -> Option<(u64, Object, i32)> {
         self.devices.iter().find_map(|device| {
             let (at, object) = device.memory().object_at(address)?;
-            Some((at, object.bytes))
+            Some((at, object, device.ordinal))
         })
     }
 

@@ -6,7 +6,7 @@ use core::ffi::{c_int, c_uint, c_void};
 use rtswap_agent_core::agent::{Agent, agent};
 use rtswap_agent_core::cuda::{CUdevice, CUdeviceptr, Status};
 
-use super::hooks;
+use super::{enter, hooks};
 
 hooks! {
     memory_info: cuMemGetInfo_v2 (free: *mut usize, total: *mut usize);
@@ -19,10 +19,20 @@ hooks! {
         count: c_uint, attributes: *mut c_int, data: *mut *mut c_void, at: CUdeviceptr);
 }
 
-/// CU_POINTER_ATTRIBUTE_RANGE_START_ADDR.
-const RANGE_START: c_int = 11;
-/// CU_POINTER_ATTRIBUTE_RANGE_SIZE.
-const RANGE_SIZE: c_int = 12;
+/// CUpointer_attribute, those that an object has whether its chunks are mapped or not.
+mod attribute {
+    use core::ffi::c_int;
+
+    pub(super) const CONTEXT: c_int = 1;
+    pub(super) const MEMORY_TYPE: c_int = 2;
+    pub(super) const DEVICE_POINTER: c_int = 3;
+    pub(super) const DEVICE_ORDINAL: c_int = 9;
+    pub(super) const RANGE_START: c_int = 11;
+    pub(super) const RANGE_SIZE: c_int = 12;
+}
+
+/// CU_MEMORYTYPE_DEVICE.
+const DEVICE: c_uint = 2;
 
 unsafe fn memory_info(
     real: cuMemGetInfo_v2::Function,
@@ -65,7 +75,7 @@ unsafe fn address_range(
     bytes: *mut usize,
     at: CUdeviceptr,
 ) -> Status {
-    let Some((start, len)) = agent().and_then(|agent| agent.object_at(at)) else {
+    let Some((start, object, _)) = agent().and_then(|agent| agent.object_at(at)) else {
         // SAFETY: the caller's arguments.
         return unsafe { real(base, bytes, at) };
     };
@@ -75,7 +85,7 @@ unsafe fn address_range(
             *base = start;
         }
         if let Some(bytes) = bytes.as_mut() {
-            *bytes = len as usize;
+            *bytes = object.bytes as usize;
         }
     }
     Status::SUCCESS
@@ -87,10 +97,19 @@ unsafe fn pointer_attribute(
     attribute: c_int,
     at: CUdeviceptr,
 ) -> Status {
+    let ours = agent().filter(|agent| agent.object_at(at).is_some());
+    let Some(agent) = ours else {
+        // SAFETY: the caller's arguments.
+        return unsafe { real(data, attribute, at) };
+    };
     // SAFETY: the caller's pointer for this attribute.
-    if unsafe { fill_range(data, attribute, at) } {
+    if unsafe { fill(data, attribute, at) } {
         return Status::SUCCESS;
     }
+    // The rest the driver knows only of memory that is there.
+    let Some(_call) = enter(agent) else {
+        return Status::UNKNOWN;
+    };
     // SAFETY: the caller's arguments.
     unsafe { real(data, attribute, at) }
 }
@@ -106,32 +125,36 @@ unsafe fn pointer_attributes(
     let status = unsafe { real(count, attributes, data, at) };
     if status == Status::SUCCESS {
         for index in 0..count as usize {
-            // SAFETY: the driver read both arrays up to `count`.
-            unsafe { fill_range(*data.add(index), *attributes.add(index), at) };
+            // SAFETY: the driver read both arrays up to `count`. Where nothing is mapped it gave what
+            // it gives for no memory, which is right for the rest.
+            unsafe { fill(*data.add(index), *attributes.add(index), at) };
         }
     }
     status
 }
 
-/// Answers for an object of the arena, whose mapping is the chunk's.
+/// Answers for an object of the arena, whose mapping is the chunk's, if it is there.
 ///
 /// # Safety
 /// `data` is null or what the attribute needs.
-unsafe fn fill_range(data: *mut c_void, attribute: c_int, at: CUdeviceptr) -> bool {
-    if data.is_null() || !matches!(attribute, RANGE_START | RANGE_SIZE) {
+unsafe fn fill(data: *mut c_void, attribute: c_int, at: CUdeviceptr) -> bool {
+    if data.is_null() {
         return false;
     }
-    let Some((start, bytes)) = agent().and_then(|agent| agent.object_at(at)) else {
+    let Some((start, object, ordinal)) = agent().and_then(|agent| agent.object_at(at)) else {
         return false;
     };
-    // SAFETY: both attributes are 64-bit words.
+    // SAFETY: the driver's types for these attributes.
     unsafe {
-        data.cast::<u64>()
-            .write_unaligned(if attribute == RANGE_START {
-                start
-            } else {
-                bytes
-            });
+        match attribute {
+            attribute::CONTEXT => data.cast::<usize>().write_unaligned(object.context.0),
+            attribute::MEMORY_TYPE => data.cast::<c_uint>().write_unaligned(DEVICE),
+            attribute::DEVICE_POINTER => data.cast::<u64>().write_unaligned(at),
+            attribute::DEVICE_ORDINAL => data.cast::<c_int>().write_unaligned(ordinal),
+            attribute::RANGE_START => data.cast::<u64>().write_unaligned(start),
+            attribute::RANGE_SIZE => data.cast::<u64>().write_unaligned(object.bytes),
+            _ => return false,
+        }
     }
     true
 }
