@@ -81,10 +81,18 @@ pub(crate) enum Cause {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct OpenWant {
     pub(crate) seq: WantSeq,
-    pub(crate) bytes: Bytes,
+    /// Resident and swapped together: some of it may leave while the want waits.
+    pub(crate) total: Bytes,
     pub(crate) since: Time,
     /// The backing store was asked to grow for it.
     pub(crate) pinning: bool,
+}
+
+impl OpenWant {
+    /// The budget that it takes, with `swapped` in the backing store.
+    pub(crate) fn budget(&self, swapped: Bytes) -> Bytes {
+        self.total.saturating_sub(swapped)
+    }
 }
 
 /// One task.

@@ -43,7 +43,7 @@ impl Scheduler {
         let usage = task.usage;
         let unused = task.asked.saturating_sub(usage.resident);
         let wanted = task.want.filter(|want| want.pinning);
-        let wanted = wanted.map_or(Bytes::ZERO, |want| want.bytes + usage.swapped);
+        let wanted = wanted.map_or(Bytes::ZERO, |want| want.total);
         let arena = (usage.arena + unused)
             .max(wanted)
             .round_up(self.config.chunk);

@@ -35,6 +35,7 @@ impl Scheduler {
     ) -> Result<(), EventError> {
         let since = self.state.now;
         let task = self.attached(id)?;
+        let total = bytes + task.usage.swapped;
         match task.want {
             Some(open) if open.seq == seq => {
                 return Err(EventError::WantOpen {
@@ -48,7 +49,7 @@ impl Scheduler {
         }
         self.task_mut(id).want = Some(OpenWant {
             seq,
-            bytes,
+            total,
             since,
             pinning: false,
         });
@@ -66,9 +67,10 @@ impl Scheduler {
             let answer = self.answer(id, want, waits);
             match answer {
                 Answer::Yes | Answer::No => {
-                    let asked = self.task(id).asked;
+                    let task = self.task(id);
+                    let asked = task.asked;
                     let bytes = match answer {
-                        Answer::Yes => asked.max(want.bytes),
+                        Answer::Yes => asked.max(want.budget(task.usage.swapped)),
                         _ => asked,
                     };
                     let granted = matches!(answer, Answer::Yes);
@@ -94,17 +96,16 @@ impl Scheduler {
 
     fn answer(&mut self, id: TaskId, want: OpenWant, others_wait: bool) -> Answer {
         let task = self.task(id);
-        let Some(extra) = want.bytes.0.checked_sub(task.asked.0).map(Bytes) else {
-            return Answer::Yes;
-        };
+        let budget = want.budget(task.usage.swapped);
+        let extra = budget.saturating_sub(task.asked);
         if extra == Bytes::ZERO {
             return Answer::Yes;
         }
         let state = &self.state;
-        if want.bytes > state.capacity || want.since + PATIENCE <= state.now {
+        if budget > state.capacity || want.since + PATIENCE <= state.now {
             return Answer::No;
         }
-        if !self.keeps_promise(id, want.bytes, None) {
+        if !self.keeps_promise(id, budget, None) {
             return self.pin_for(id, want);
         }
         if others_wait || self.head_lacks_memory() {
@@ -186,8 +187,9 @@ impl Scheduler {
         if task.backing_asked.is_some() {
             return Answer::Pins;
         }
-        let backing = (want.bytes + task.usage.swapped).round_up(self.config.chunk);
-        if want.pinning || !self.keeps_promise(id, want.bytes, Some(backing)) {
+        let backing = want.total.round_up(self.config.chunk);
+        let budget = want.budget(task.usage.swapped);
+        if want.pinning || !self.keeps_promise(id, budget, Some(backing)) {
             return Answer::No;
         }
         if let Some(want) = &mut self.task_mut(id).want {

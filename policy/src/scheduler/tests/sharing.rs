@@ -144,3 +144,25 @@ fn a_want_outlasts_the_death_of_who_is_in_the_way() {
     shell.tell(Event::Released { task: TaskId(1) });
     assert_eq!((shell.agents[&2].refused, shell.agents[&2].budget), (0, 60));
 }
+
+#[test]
+fn a_want_shrinks_with_what_leaves_while_it_waits() {
+    let mut shell = Shell::new(config(100));
+    shell.load(1, best_effort(), 50);
+    shell.load(2, best_effort(), 50);
+    // 2 wants 20 more while 1 runs; then 1 needs more itself, and memory of 2 leaves for it.
+    shell.request(1);
+    shell.want(2, 70);
+    shell.want(1, 80);
+    shell.complete(1);
+    shell.finish_swaps();
+    assert_eq!((shell.agents[&1].refused, shell.agents[&2].refused), (0, 0));
+    let swapped = shell.agents[&2].usage.swapped.0;
+    assert!(swapped > 0 || shell.agents[&1].usage.swapped.0 > 0);
+    let holds = shell.agents[&2].usage.resident.0;
+    assert!(
+        shell.agents[&2].budget >= holds + 20,
+        "{:?}",
+        shell.agents[&2]
+    );
+}
