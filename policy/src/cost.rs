@@ -1,5 +1,9 @@
 //! The swap cost model: O(x,δ) = base + ⌈x/δ⌉ · (per_chunk + δ/bandwidth), and 0 for x = 0.
 
+mod fit;
+
+pub use fit::{Fit, FitError, Sample, fit};
+
 use crate::units::{Bytes, Nanos};
 
 /// What one direction costs, measured with both copy engines loaded.

@@ -108,7 +108,8 @@ impl Scheduler {
         if !self.keeps_promise(id, budget, None) {
             return self.pin_for(id, want);
         }
-        if others_wait || self.head_lacks_memory() {
+        // Who runs asks first: the others may wait for just that job.
+        if (others_wait && !self.task(id).runs()) || self.head_lacks_memory() {
             return Answer::Waits;
         }
         if extra <= state.free() {
@@ -146,8 +147,11 @@ impl Scheduler {
                     _ if task.session != Session::Attached => task.budget,
                     Some(limit) => limit.saturating_sub(task.out()),
                     None => {
-                        let room = task.backing_most.unwrap_or(Bytes::MAX);
-                        task.arena_resident().min(room.saturating_sub(task.out()))
+                        // Chunks on their way in are in the budget already.
+                        let fixed = task.usage.resident.saturating_sub(task.arena_resident());
+                        let most = task.backing_most.unwrap_or(Bytes::MAX);
+                        let room = most.saturating_sub(task.usage.swapped);
+                        task.budget.saturating_sub(fixed).min(room)
                     }
                 };
                 task.dying + may

@@ -146,23 +146,49 @@ fn a_want_outlasts_the_death_of_who_is_in_the_way() {
 }
 
 #[test]
+fn a_want_waits_for_what_is_on_its_way_in() {
+    let mut shell = Shell::new(config(100));
+    shell.load(1, best_effort(), 60);
+    shell.load(2, best_effort(), 60);
+    shell.request(1);
+    shell.finish_swaps();
+    assert!(shell.runs(1));
+    shell.complete(1);
+    // 2 comes in for its job, and 1 allocates meanwhile.
+    shell.request(2);
+    while shell
+        .op(2)
+        .is_none_or(|(direction, _)| direction != Direction::In)
+    {
+        shell.end_first_swap();
+    }
+    shell.want(1, shell.agents[&1].usage.resident.0 + 50);
+    assert_eq!(shell.agents[&1].refused, 0);
+    shell.finish_swaps();
+    shell.complete(2);
+    shell.finish_swaps();
+    assert_eq!(shell.agents[&1].refused, 0);
+}
+
+#[test]
 fn a_want_shrinks_with_what_leaves_while_it_waits() {
     let mut shell = Shell::new(config(100));
     shell.load(1, best_effort(), 50);
-    shell.load(2, best_effort(), 50);
-    // 2 wants 20 more while 1 runs; then 1 needs more itself, and memory of 2 leaves for it.
+    shell.load(2, best_effort(), 40);
+    // 2 wants all that there is, which takes all of 1, and 1 runs.
     shell.request(1);
-    shell.want(2, 70);
+    shell.want(2, 100);
+    assert_eq!(shell.agents[&2].budget, 40);
+    // 1 needs more itself and gets it from 2; then it ends.
     shell.want(1, 80);
+    shell.finish_swaps();
+    assert_eq!(shell.agents[&1].budget, 80);
+    let swapped = shell.agents[&2].usage.swapped.0;
+    assert!(swapped > 0);
     shell.complete(1);
     shell.finish_swaps();
-    assert_eq!((shell.agents[&1].refused, shell.agents[&2].refused), (0, 0));
-    let swapped = shell.agents[&2].usage.swapped.0;
-    assert!(swapped > 0 || shell.agents[&1].usage.swapped.0 > 0);
-    let holds = shell.agents[&2].usage.resident.0;
-    assert!(
-        shell.agents[&2].budget >= holds + 20,
-        "{:?}",
-        shell.agents[&2]
+    assert_eq!(
+        (shell.agents[&2].refused, shell.agents[&2].budget),
+        (0, 100 - swapped)
     );
 }

@@ -262,13 +262,17 @@ impl Shell {
 
     /// Ends every swap operation as asked, and those that follow.
     pub(super) fn finish_swaps(&mut self) {
-        while let Some((id, target)) = self
-            .agents
-            .iter()
-            .find_map(|(id, agent)| agent.op.map(|(_, _, target)| (*id, target)))
-        {
+        while self.end_first_swap() {}
+    }
+
+    /// Ends one swap operation as asked. False if there is none.
+    pub(super) fn end_first_swap(&mut self) -> bool {
+        let mut ops = self.agents.iter();
+        let first = ops.find_map(|(id, agent)| agent.op.map(|(_, _, target)| (*id, target)));
+        if let Some((id, target)) = first {
             self.end_swap(id, target, SwapOutcome::Done);
         }
+        first.is_some()
     }
 
     pub(super) fn at(&mut self, millis: u64) {
