@@ -91,7 +91,7 @@ pub(crate) struct OpenWant {
 impl OpenWant {
     /// The budget that it takes, with `swapped` in the backing store.
     pub(crate) fn budget(&self, swapped: Bytes) -> Bytes {
-        self.total.saturating_sub(swapped.min(Bytes::ZERO))
+        self.total.saturating_sub(swapped)
     }
 }
 

@@ -183,6 +183,7 @@ fn a_want_shrinks_with_what_leaves_while_it_waits() {
     shell.want(1, 80);
     shell.finish_swaps();
     assert_eq!(shell.agents[&1].budget, 80);
+    shell.allocate(1, 30);
     let swapped = shell.agents[&2].usage.swapped.0;
     assert!(swapped > 0);
     shell.complete(1);
