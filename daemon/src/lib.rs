@@ -5,12 +5,14 @@
 //! - [`dispatch`]: the thread that owns the schedulers and the control pages;
 //! - [`agent`], [`source`]: the agents' side of it; [`bus`]: the D-Bus objects;
 //! - `runtime`: the folder of sockets; `quota`: how much strangers may make it log;
+//! - [`log`]: how that gets to stderr;
 //! - [`sys`]: the system calls that need `unsafe`.
 
 pub mod agent;
 pub mod bus;
 pub mod config;
 pub mod dispatch;
+pub mod log;
 mod quota;
 pub mod registry;
 mod runtime;

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::{Parser, ValueEnum};
+use rtswapd::log::Log;
 use rtswapd::serve;
 use tracing_subscriber::EnvFilter;
 
@@ -51,16 +52,26 @@ fn main() -> ExitCode {
             return ExitCode::from(BAD_INPUT);
         }
     };
+    let log = match Log::start(std::io::stderr()) {
+        Ok(log) => log,
+        Err(error) => {
+            eprintln!("rtswapd: cannot start the thread that logs: {error}");
+            return ExitCode::from(FAILED);
+        }
+    };
+    let writer = log.clone();
     tracing_subscriber::fmt()
         .with_env_filter(filter)
-        .with_writer(std::io::stderr)
+        .with_writer(move || writer.clone())
         .with_ansi(std::io::stderr().is_terminal())
         .init();
     let options = serve::Options {
         config: arguments.config,
         runtime_dir: arguments.runtime_dir,
     };
-    match serve::run(&options) {
+    let end = serve::run(&options);
+    log.flush();
+    match end {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("rtswapd: {error:#}");

@@ -1,0 +1,85 @@
+//! The log's way to stderr: over a thread, so that who reads stderr slowly, or not at all, never
+//! holds up the dispatch thread. Lines for which there is no room are dropped.
+
+use std::io::{self, Write};
+use std::sync::mpsc::{SyncSender, sync_channel};
+use std::thread;
+use std::time::Duration;
+
+/// Lines that may wait.
+const LINES: usize = 4096;
+
+/// How long the end waits for the last lines.
+const FLUSH: Duration = Duration::from_secs(1);
+
+enum Item {
+    Line(Vec<u8>),
+    /// All before it is written.
+    Mark(SyncSender<()>),
+}
+
+/// Takes whole lines and never waits.
+#[derive(Clone)]
+pub struct Log(SyncSender<Item>);
+
+impl Log {
+    /// Starts the thread that writes to `target`.
+    pub fn start(mut target: impl Write + Send + 'static) -> io::Result<Self> {
+        let (lines, waiting) = sync_channel(LINES);
+        thread::Builder::new().name("log".into()).spawn(move || {
+            for item in waiting {
+                match item {
+                    // Nobody can be told where the log itself cannot be written.
+                    Item::Line(line) => drop(target.write_all(&line)),
+                    Item::Mark(reached) => drop(reached.try_send(())),
+                }
+            }
+        })?;
+        Ok(Self(lines))
+    }
+
+    /// Waits until what was logged so far is written, or a second has passed.
+    pub fn flush(&self) {
+        let (reached, done) = sync_channel(1);
+        if self.0.try_send(Item::Mark(reached)).is_ok() {
+            // Too late is as good as never: the end does not wait longer.
+            let _ = done.recv_timeout(FLUSH);
+        }
+    }
+}
+
+impl Write for Log {
+    fn write(&mut self, line: &[u8]) -> io::Result<usize> {
+        // Dropped where there is no room.
+        let _ = self.0.try_send(Item::Line(line.to_vec()));
+        Ok(line.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::Read;
+    use std::time::Instant;
+
+    #[test]
+    fn lines_arrive_and_a_reader_that_does_not_read_holds_nobody_up() {
+        let (mut reader, writer) = io::pipe().unwrap();
+        let mut log = Log::start(writer).unwrap();
+        log.write_all(b"first\n").unwrap();
+        log.flush();
+        let mut first = [0; 6];
+        reader.read_exact(&mut first).unwrap();
+        assert_eq!(&first, b"first\n");
+        let start = Instant::now();
+        // Far more than pipe and queue hold.
+        for _ in 0..20_000 {
+            log.write_all(&[b'x'; 200]).unwrap();
+        }
+        assert!(start.elapsed() < Duration::from_secs(5));
+    }
+}
