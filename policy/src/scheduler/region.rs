@@ -86,8 +86,14 @@ impl Scheduler {
         if required > self.state.free() && required > Bytes::ZERO {
             if !self.evict(required, Cause::Realtime, Some(id)) && self.nothing_coming() {
                 let detail = format!(
-                    "lacks {required} with {} free and nothing left that may leave",
-                    self.state.free()
+                    "lacks {required} with {} free, {} of the dead not released yet, and nothing \
+                     left that may leave",
+                    self.state.free(),
+                    self.state
+                        .tasks
+                        .values()
+                        .map(|task| task.dying)
+                        .sum::<Bytes>()
                 );
                 self.stall(id, detail);
                 return true;
