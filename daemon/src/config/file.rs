@@ -2,7 +2,6 @@
 
 use std::fs;
 use std::io::ErrorKind;
-use std::ops::Range;
 use std::path::Path;
 
 use rtswap_policy::units::Nanos;
@@ -109,14 +108,7 @@ pub fn load(path: &Path, named: bool) -> Result<Config, ConfigError> {
 fn parse(path: &Path, text: &str) -> Result<Config, ConfigError> {
     let file: File =
         toml::from_str(text).map_err(|error| ConfigError::from_toml(path, text, &error))?;
-    let wrong = |span: Range<usize>, message| Err(ConfigError::at(path, text, span.start, message));
-    if *file.version.get_ref() != 1 {
-        let message = format!(
-            "version {} is not known; this rtswapd reads version 1",
-            file.version.get_ref()
-        );
-        return wrong(file.version.span(), message);
-    }
+    check_version(path, text, &file.version)?;
     let mut seen: Vec<Uuid> = Vec::new();
     for gpu in &file.gpu {
         let complaint = if seen.len() == MAX_DEVICES {
@@ -127,7 +119,7 @@ fn parse(path: &Path, text: &str) -> Result<Config, ConfigError> {
             gpu.get_ref().complaint()
         };
         if let Some(complaint) = complaint {
-            return wrong(gpu.span(), complaint);
+            return Err(ConfigError::at(path, text, gpu.span().start, complaint));
         }
         seen.push(gpu.get_ref().uuid);
     }
@@ -136,6 +128,22 @@ fn parse(path: &Path, text: &str) -> Result<Config, ConfigError> {
         scheduler: file.scheduler,
         gpus: file.gpu.into_iter().map(Spanned::into_inner).collect(),
     })
+}
+
+/// Every file names the version of its format.
+pub(super) fn check_version(
+    path: &Path,
+    text: &str,
+    version: &Spanned<u64>,
+) -> Result<(), ConfigError> {
+    if *version.get_ref() == 1 {
+        return Ok(());
+    }
+    let message = format!(
+        "version {} is not known; this rtswapd reads version 1",
+        version.get_ref()
+    );
+    Err(ConfigError::at(path, text, version.span().start, message))
 }
 
 #[cfg(test)]
@@ -170,6 +178,28 @@ mod tests {
         assert_eq!(gpu.swap_cost.out.base, Nanos(10_000));
         assert_eq!(gpu.swap_cost.out.bytes_per_second, 1 << 30);
         assert_eq!(gpu.swap_cost.in_.per_chunk, Nanos(79_500), "built in");
+    }
+
+    #[test]
+    fn the_documented_file_is_taken_and_says_the_built_in_values() {
+        let document = include_str!("../../../docs/configuration.md");
+        let block = document.split("```toml\n").nth(1).unwrap();
+        let text = block.split("```").next().unwrap();
+        let config = parse(Path::new("docs/configuration.md"), text).unwrap();
+        let built_in = parse(Path::new("f.toml"), "version = 1\n").unwrap();
+        assert_eq!(
+            format!("{:?}", config.daemon),
+            format!("{:?}", built_in.daemon)
+        );
+        let said = config.gpus[0].scheduler(&config.scheduler);
+        let learned = GpuConfig::learned(config.gpus[0].uuid, Bytes(24 << 30));
+        let learned = learned.scheduler(&built_in.scheduler);
+        assert_eq!(
+            (said.swap_cost, said.chunk),
+            (learned.swap_cost, learned.chunk)
+        );
+        assert_eq!(said.best_effort_quantum, learned.best_effort_quantum);
+        assert_eq!(said.dispatch_latency, learned.dispatch_latency);
     }
 
     #[test]

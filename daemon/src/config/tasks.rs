@@ -6,8 +6,10 @@ use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
 use serde::Deserialize;
+use toml::Spanned;
 
 use super::ConfigError;
+use super::file::check_version;
 use super::value::{Millis, Size};
 use crate::registry::Declaration;
 
@@ -23,6 +25,7 @@ pub struct TaskFile {
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct File {
+    version: Spanned<u64>,
     name: String,
     user: User,
     class: Option<String>,
@@ -85,6 +88,7 @@ fn load_one(path: &Path) -> Result<TaskFile, ConfigError> {
     })?;
     let file: File =
         toml::from_str(&text).map_err(|error| ConfigError::from_toml(path, &text, &error))?;
+    check_version(path, &text, &file.version)?;
     let uid = match &file.user {
         User::Id(uid) => *uid,
         User::Name(name) => uid_of(name).ok_or_else(|| {
@@ -157,30 +161,37 @@ mod tests {
         };
         write(
             "a.toml",
-            "name = \"yolo\"\nuser = \"root\"\nperiod_ms = 33.0\n",
+            "version = 1\nname = \"yolo\"\nuser = \"root\"\nperiod_ms = 33.0\n",
         );
-        write("b.toml", "name = \"b\"\nuser = 7\nfootprnt = 1\n");
-        let open = write("c.toml", "name = \"c\"\nuser = 0\n");
+        write(
+            "b.toml",
+            "version = 1\nname = \"b\"\nuser = 7\nfootprnt = 1\n",
+        );
+        let open = write("c.toml", "version = 1\nname = \"c\"\nuser = 0\n");
         fs::set_permissions(&open, fs::Permissions::from_mode(0o666)).unwrap();
-        write("d.toml", "name = \"d\"\nuser = \"nobody-of-that-name\"\n");
+        write(
+            "d.toml",
+            "version = 1\nname = \"d\"\nuser = \"nobody-of-that-name\"\n",
+        );
+        write("e.toml", "version = 2\nname = \"e\"\nuser = 0\n");
         write("notes.txt", "not a task");
         let (tasks, errors) = load_tasks(folder.path());
-        assert_eq!(tasks.len(), 1);
+        assert_eq!((tasks.len(), errors.len()), (1, 4));
         assert_eq!(
             (tasks[0].uid, tasks[0].declaration.name.as_str()),
             (0, "yolo")
         );
         let errors: Vec<_> = errors.iter().map(ToString::to_string).collect();
         assert!(
-            errors[0].ends_with("b.toml:3:1: unknown key `footprnt`; did you mean `footprint`?"),
+            errors[0].ends_with("b.toml:4:1: unknown key `footprnt`; did you mean `footprint`?"),
             "{errors:?}"
         );
         assert!(
             errors[1].ends_with("c.toml: refused: others may write it (mode 666); chmod go-w it"),
             "{errors:?}"
         );
-        assert!(errors[2].contains("d.toml:2:1: user \"nobody-of-that-name\" is not in"));
-        assert_eq!(errors.len(), 3);
+        assert!(errors[3].contains("e.toml:1:11: version 2 is not known"));
+        assert!(errors[2].contains("d.toml:3:1: user \"nobody-of-that-name\" is not in"));
     }
 
     #[test]

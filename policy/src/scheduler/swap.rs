@@ -72,9 +72,10 @@ impl Scheduler {
         let task = self.attached(id)?;
         let none = EventError::NoOperation { task: id, op: seq };
         let op = task.op.as_ref().filter(|op| op.seq == seq).ok_or(none)?;
-        let range = op.from.min(op.target)..=op.from.max(op.target);
+        // It may be less than either end: the program frees swapped memory meanwhile.
+        let most = op.from.max(op.target);
         let left = swapped.saturating_sub(task.usage.swapped);
-        let what = if !range.contains(&swapped) || swapped > task.usage.arena {
+        let what = if swapped > most {
             "swapped, which its operation cannot have reached"
         } else if swapped.round_down(self.config.chunk) != swapped {
             "swapped, not a multiple of the chunk size"
@@ -92,9 +93,18 @@ impl Scheduler {
 
     fn move_to(&mut self, id: TaskId, swapped: Bytes) {
         let task = self.task_mut(id);
+        let outward = task
+            .op
+            .as_ref()
+            .is_some_and(|op| op.direction == Direction::Out);
         let usage = &mut task.usage;
-        usage.resident = (usage.resident + usage.swapped).saturating_sub(swapped);
+        let came = usage.swapped.saturating_sub(swapped);
+        // What an operation outward does not hold any more was freed; nothing came in.
+        let came = if outward { Bytes::ZERO } else { came };
+        let left = swapped.saturating_sub(usage.swapped);
+        usage.resident = (usage.resident + came).saturating_sub(left);
         usage.swapped = swapped;
+        usage.arena = usage.arena.max(swapped).min(usage.resident + swapped);
         let resident = usage.resident;
         if resident > task.budget {
             // It took what was reserved for the swap-in for something else.

@@ -2,7 +2,7 @@
 
 use super::super::*;
 use super::shell::*;
-use crate::units::Bytes;
+use crate::units::{Bytes, Nanos};
 
 #[test]
 fn a_realtime_job_takes_the_gpu_from_best_effort() {
@@ -192,4 +192,43 @@ fn a_want_shrinks_with_what_leaves_while_it_waits() {
         (shell.agents[&2].refused, shell.agents[&2].budget),
         (0, 100 - swapped)
     );
+}
+
+#[test]
+fn memory_freed_in_the_middle_of_an_operation_confuses_nobody() {
+    let mut shell = Shell::new(config(100));
+    shell.load(1, best_effort(), 60);
+    shell.load(2, best_effort(), 60);
+    shell.request(1);
+    let (op, direction, target) = shell.agents[&2].op.unwrap();
+    assert_eq!((direction, target), (Direction::Out, Bytes(20)));
+    let task = TaskId(2);
+    let progress = |swapped| Event::SwapProgress {
+        task,
+        op,
+        swapped: Bytes(swapped),
+    };
+    shell.tell(progress(10));
+    // The program frees what has left, and something that has not.
+    shell.tell(progress(0));
+    let agent = shell.agents.get_mut(&2).unwrap();
+    agent.usage.resident = Bytes(20);
+    agent.usage.arena = Bytes(30);
+    agent.usage.swapped = Bytes(10);
+    agent.op = None;
+    let usage = agent.usage;
+    let (took, outcome) = (Nanos::ZERO, SwapOutcome::Done);
+    shell.tell(Event::SwapEnded {
+        task,
+        op,
+        swapped: Bytes(10),
+        took,
+        outcome,
+    });
+    shell.tell(Event::Usage { task, usage });
+    shell.finish_swaps();
+    shell.at(200);
+    shell.finish_swaps();
+    assert!(shell.runs(1), "{:?}", shell.status(1));
+    assert!(shell.violations.is_empty(), "{:?}", shell.violations);
 }
