@@ -97,7 +97,7 @@ pub fn thread_of<F: AsFd>(thread: F, pid: u32) -> Option<u32> {
 }
 
 /// The thread of process `pid` that calls itself `tid` in its own PID namespace. In another than
-/// ours it is looked for among the first [`THREADS`] only: a process may have very many, and the
+/// ours it is looked for among the first 256 only: a process may have very many, and the
 /// thread that looks has better things to do.
 pub fn thread_by_own_id(pid: u32, tid: u32) -> Option<u32> {
     if own_id(pid, tid) == Some(tid) {
