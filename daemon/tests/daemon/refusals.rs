@@ -274,7 +274,7 @@ async fn tasks_of_the_administrator_are_there_and_stay() {
         fs::set_permissions(&path, fs::Permissions::from_mode(mode)).unwrap();
     };
     let file = format!(
-        "name = \"yolo\"\nuser = {uid}\nperiod_ms = 100\nwcet_ms = 5.0\nfootprint = \"8MiB\"\n\
+        "version = 1\nname = \"yolo\"\nuser = {uid}\nperiod_ms = 100\nwcet_ms = 5.0\nfootprint = \"8MiB\"\n\
          swappable = 0\n"
     );
     write("yolo.toml", file.clone(), 0o644);
