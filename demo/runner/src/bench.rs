@@ -150,7 +150,8 @@ impl Bench {
                 memory: info.memory_bytes,
                 chunk: 2 * MIB,
                 context: gpu.context_bytes.0,
-                best_effort_reserve: 0,
+                // The contexts of two tasks that are loading.
+                best_effort_reserve: 3 * MIB,
                 swap_out_us_per_chunk: gpu.copy_us + gpu.unmap_us + gpu.release_us,
                 swap_in_us_per_chunk: gpu.copy_us + gpu.create_us + gpu.map_us + gpu.access_us,
                 swap_out_bytes_per_s: gpu.d2h_gib_per_s * GIB,

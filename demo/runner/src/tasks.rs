@@ -185,7 +185,7 @@ mod tests {
             memory: 96 << 20,
             chunk: 2 << 20,
             context: 2 << 20,
-            best_effort_reserve: 0,
+            best_effort_reserve: 3 << 20,
             swap_out_us_per_chunk: 73.6,
             swap_in_us_per_chunk: 79.5,
             swap_out_bytes_per_s: 0.3775 * GIB,

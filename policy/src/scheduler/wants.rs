@@ -194,7 +194,9 @@ impl Scheduler {
         let backing = want.total.round_up(self.config.chunk);
         let budget = want.budget(task.usage.swapped);
         if want.pinning || !self.keeps_promise(id, budget, Some(backing)) {
-            return Answer::No;
+            // Under a plan that is about to take effect it has its memory.
+            let planned = task.next.is_some() && self.state.pending.is_some();
+            return if planned { Answer::Hopes } else { Answer::No };
         }
         if let Some(want) = &mut self.task_mut(id).want {
             want.pinning = true;
