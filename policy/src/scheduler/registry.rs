@@ -263,6 +263,7 @@ impl Task {
             last_op: 0,
             spared_until: Time::ZERO,
             fresh_until: Time::ZERO,
+            keeps_backing: false,
             want: None,
             plan: None,
             next: None,

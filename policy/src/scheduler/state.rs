@@ -118,6 +118,8 @@ pub(crate) struct Task {
     pub(crate) backing: Bytes,
     /// The `SetVolume` not yet answered.
     pub(crate) backing_asked: Option<Bytes>,
+    /// Its agent was asked for a smaller one and kept what it had.
+    pub(crate) keeps_backing: bool,
     /// The most that could be pinned, once less came than was asked for.
     pub(crate) backing_most: Option<Bytes>,
     pub(crate) op: Option<Op>,

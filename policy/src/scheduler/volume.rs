@@ -29,7 +29,9 @@ impl Scheduler {
     /// Asks for a backing store of `bytes`, unless it is that or an answer is outstanding.
     pub(super) fn ask_volume(&mut self, id: TaskId, bytes: Bytes) {
         let task = self.task_mut(id);
-        if task.backing_asked.is_none() && task.backing != bytes {
+        // A smaller one is not asked for twice of an agent that never unpins.
+        let shrinks = bytes < task.backing && !task.keeps_backing;
+        if task.backing_asked.is_none() && (bytes > task.backing || shrinks) {
             task.backing_asked = Some(bytes);
             self.emit(Command::SetVolume { task: id, bytes });
         }
@@ -64,7 +66,9 @@ impl Scheduler {
         }
         let task = self.task_mut(id);
         task.backing = bytes;
-        let refused = task.backing_asked.take().is_some_and(|asked| bytes < asked);
+        let asked = task.backing_asked.take();
+        task.keeps_backing |= asked.is_some_and(|asked| bytes > asked);
+        let refused = asked.is_some_and(|asked| bytes < asked);
         if refused {
             task.backing_most = Some(bytes);
         } else if task.backing_most.is_some_and(|most| bytes > most) {
