@@ -102,6 +102,24 @@ fn a_budget_lowered_against_a_taking_never_loses_a_byte() {
 }
 
 #[test]
+fn a_taking_that_is_too_late_for_two_lowerings_gets_nothing() {
+    loom::model(|| {
+        let block = Arc::new(Block::default());
+        block.daemon.set_budget(&block.agent, 100);
+        let shared = Arc::clone(&block);
+        let agent = thread::spawn(move || shared.agent.take(&shared.daemon, 80).is_ok());
+        let first = block.daemon.set_budget(&block.agent, 10);
+        let second = block.daemon.set_budget(&block.agent, 20);
+        let taken = agent.join().unwrap();
+        assert!(!taken || second >= 80, "taken, and {second} counted");
+        assert!(
+            second <= first.max(20),
+            "nobody gave {second} after {first} was confirmed"
+        );
+    });
+}
+
+#[test]
 fn an_answered_want_comes_with_its_budget() {
     race(
         |block| {

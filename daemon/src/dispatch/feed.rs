@@ -172,6 +172,17 @@ impl Dispatcher {
     /// As [`Self::feed`], for what an agent says: where it cannot be, that is the agent's fault.
     fn feed_agents(&mut self, registration: RegistrationId, gpu: usize, now: Time, event: Event) {
         let usage = matches!(event, Event::Usage { .. });
+        if let Event::Usage { usage, .. } = &event
+            && let Some(session) = self.sessions.get_mut(&registration)
+        {
+            let (block, device) = session.block_and_device(gpu);
+            // A taking that a lowering overtook shows for a moment before it is undone, and a
+            // report may be older than the last lowering.
+            let over = usage.resident.0 > block.daemon.budget_bytes();
+            if over && !device.view.disbelieved(now) {
+                return;
+            }
+        }
         let job = matches!(
             event,
             Event::JobRequested { .. } | Event::JobCompleted { .. }

@@ -259,7 +259,7 @@ fn without_descriptors_the_daemon_neither_spins_nor_dies() {
 }
 
 #[test]
-fn an_impossible_figure_ends_its_session_and_nothing_else() {
+fn an_impossible_figure_is_a_violation_and_disturbs_nobody() {
     let (home, _daemon) = open_to_all();
     let mut honest = Agent::connect(&home.runtime_dir(), None).unwrap();
     let mut liar = Agent::connect(&home.runtime_dir(), None).unwrap();
@@ -270,7 +270,9 @@ fn an_impossible_figure_ends_its_session_and_nothing_else() {
     };
     liar.block().agent.restore(restore, 0, 0);
     liar.ask(4 * MIB);
-    wait_for("the end of its session", || liar.is_lost().then_some(()));
+    wait_for("the complaint", || {
+        home.log().contains("senseless report").then_some(())
+    });
     assert_eq!(honest.want(8 * MIB), 8 * MIB);
     honest.allocate(8 * MIB);
     let job = honest.request(JobKind::Declared);

@@ -150,6 +150,7 @@ impl Scheduler {
         task.usage = Usage::default();
         task.backing = Bytes::ZERO;
         task.backing_most = None;
+        task.keeps_backing = false;
         task.carried = Bytes::ZERO;
         task.proved = false;
         if task.phase == Phase::Ready {

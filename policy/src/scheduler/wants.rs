@@ -132,6 +132,15 @@ impl Scheduler {
         } else if extra <= self.state.free() + self.leaves_in_time(id) {
             Answer::Hopes
         } else {
+            self.no_unless_planned(id)
+        }
+    }
+
+    /// Who has no memory now has it under a plan that is about to take effect.
+    fn no_unless_planned(&self, id: TaskId) -> Answer {
+        if self.task(id).next.is_some() && self.state.pending.is_some() {
+            Answer::Hopes
+        } else {
             Answer::No
         }
     }
@@ -194,9 +203,7 @@ impl Scheduler {
         let backing = want.total.round_up(self.config.chunk);
         let budget = want.budget(task.usage.swapped);
         if want.pinning || !self.keeps_promise(id, budget, Some(backing)) {
-            // Under a plan that is about to take effect it has its memory.
-            let planned = task.next.is_some() && self.state.pending.is_some();
-            return if planned { Answer::Hopes } else { Answer::No };
+            return self.no_unless_planned(id);
         }
         if let Some(want) = &mut self.task_mut(id).want {
             want.pinning = true;

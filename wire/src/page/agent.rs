@@ -137,9 +137,14 @@ impl AgentDevice {
         self.completed_seq.store(seq, Release);
     }
 
-    /// Takes `bytes` of the budget before they are allocated.
+    /// Takes `bytes` of the budget before they are allocated. While a lowering races with it, the
+    /// usage may exceed the budget for a moment: only an excess that lasts is one.
     pub fn take(&self, daemon: &DaemonDevice, bytes: u64) -> Result<(), OutOfBudget> {
         let needed = self.resident_bytes.load(Relaxed).saturating_add(bytes);
+        // What never fitted is not shown at all.
+        if needed > daemon.budget_bytes() {
+            return Err(OutOfBudget(needed));
+        }
         self.resident_bytes.store(needed, Relaxed);
         fence(SeqCst);
         if needed > daemon.budget_bytes() {

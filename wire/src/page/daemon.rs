@@ -98,18 +98,19 @@ impl DaemonDevice {
         self.revoke_seq.store(seq, Release);
     }
 
-    /// Sets the budget, and returns what holds: more than `bytes` where the agent had taken more
-    /// already. The other half of [`AgentDevice::take`]: of a lowering and a taking that race, at
-    /// least one sees the other.
+    /// Sets the budget, and returns what holds: more than `bytes` where the agent had taken more of
+    /// the former budget already, but never more than the larger of the two. The other half of
+    /// [`AgentDevice::take`]: of a lowering and a taking that race, at least one sees the other.
     pub fn set_budget(&self, agent: &AgentDevice, bytes: u64) -> u64 {
+        let former = self.budget_bytes.load(Relaxed);
         self.budget_bytes.store(bytes, Relaxed);
         fence(SeqCst);
         let taken = agent.usage().resident_bytes;
-        if taken > bytes {
-            self.budget_bytes.store(taken, Relaxed);
-            return taken;
+        let holds = taken.min(former).max(bytes);
+        if holds > bytes {
+            self.budget_bytes.store(holds, Relaxed);
         }
-        bytes
+        holds
     }
 
     /// Answers the agent's question `want_seq`, after [`Self::set_budget`]. Wake

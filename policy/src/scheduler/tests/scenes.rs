@@ -338,3 +338,80 @@ fn after_a_restart_nobody_joins_two_that_run() {
     shell.complete(2);
     assert!(shell.runs(3));
 }
+
+#[test]
+fn an_agent_that_never_unpins_is_asked_to_once() {
+    let mut shell = Shell::new(config(100));
+    shell.register(1, realtime(1_000, 10, 60, 40));
+    shell.attach(1);
+    shell.agents.get_mut(&1).unwrap().keeps = true;
+    shell.want(1, 60);
+    shell.allocate(1, 60);
+    let pinned = shell.agents[&1].backing;
+    assert!(pinned >= 60, "a loading task can leave whole: {pinned}");
+    let asked = shell.agents[&1].asked_volumes;
+    // Ready and alone it needs no backing store.
+    shell.warm(1);
+    assert_eq!(shell.status(1).volume, Some(Bytes(0)));
+    shell.at(5_000);
+    shell.request(1);
+    shell.complete(1);
+    assert_eq!(shell.agents[&1].asked_volumes, asked + 1);
+    assert_eq!(shell.status(1).backing, Bytes(pinned));
+    // The next process of the task may do better.
+    shell.tell(Event::Detach { task: TaskId(1) });
+    shell.tell(Event::Released { task: TaskId(1) });
+    shell.at(9_000);
+    shell.attach(1);
+    shell.want(1, 60);
+    shell.allocate(1, 60);
+    shell.warm(1);
+    assert_eq!(shell.status(1).backing, Bytes(0));
+}
+
+#[test]
+fn a_newcomers_want_waits_for_its_plan() {
+    let mut shell = Shell::new(config(100));
+    shell.load(1, realtime(1_000, 10, 60, 40), 60);
+    shell.warm(1);
+    shell.agents.get_mut(&1).unwrap().pins_late = true;
+    shell.register(2, realtime(1_000, 10, 60, 40));
+    shell.attach(2);
+    // Without a plan it must be able to leave whole, which it cannot.
+    shell.agents.get_mut(&2).unwrap().pinnable = Some(40);
+    shell.want(2, 60);
+    assert_eq!(shell.status(2).volume, None);
+    assert_eq!(
+        (shell.agents[&2].refused, shell.agents[&2].budget),
+        (0, 0),
+        "it waits"
+    );
+    shell.pin_late(1);
+    shell.finish_swaps();
+    assert!(shell.status(2).volume.is_some());
+    assert_eq!((shell.agents[&2].refused, shell.agents[&2].budget), (0, 60));
+}
+
+#[test]
+fn a_newcomer_that_can_pin_nothing_is_told() {
+    let mut shell = Shell::new(config(100));
+    shell.load(1, realtime(1_000, 10, 60, 40), 60);
+    shell.warm(1);
+    shell.register(2, realtime(1_000, 10, 60, 40));
+    assert_eq!(shell.refusals, [""; 0]);
+    shell.agents.insert(
+        2,
+        Agent {
+            pinnable: Some(0),
+            ..Agent::default()
+        },
+    );
+    shell.tell(Event::Attach {
+        task: TaskId(2),
+        usage: Usage::default(),
+        backing: Bytes::ZERO,
+        open: None,
+    });
+    assert_eq!(shell.violations, [(2, ViolationKind::Backing)]);
+    assert_eq!(shell.status(2).phase, Phase::BestEffort);
+}

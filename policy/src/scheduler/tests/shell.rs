@@ -23,6 +23,13 @@ pub(super) struct Agent {
     pub(super) backing: u64,
     /// The most that it can pin.
     pub(super) pinnable: Option<u64>,
+    /// It never unpins.
+    pub(super) keeps: bool,
+    /// It answers for its backing store only when the test says so.
+    pub(super) pins_late: bool,
+    pub(super) late: Option<u64>,
+    /// How often it was asked for a backing store.
+    pub(super) asked_volumes: u32,
     pub(super) op: Option<(SwapSeq, Direction, Bytes)>,
     pub(super) granted: Option<JobSeq>,
     pub(super) revoked: bool,
@@ -126,10 +133,13 @@ impl Shell {
             }
             Command::SetVolume { task, bytes } => {
                 let agent = self.agents.get_mut(&task.0).unwrap();
-                agent.backing = bytes.0.min(agent.pinnable.unwrap_or(u64::MAX));
-                let bytes = Bytes(agent.backing);
-                let backing = Event::Backing { task, bytes };
-                self.scheduler.handle(Time(self.now), backing).unwrap();
+                agent.asked_volumes += 1;
+                assert!(agent.asked_volumes < 100, "asked for ever");
+                if agent.pins_late {
+                    agent.late = Some(bytes.0);
+                } else {
+                    self.pin(task.0, bytes.0);
+                }
             }
             Command::Swap {
                 task,
@@ -163,6 +173,24 @@ impl Shell {
             Command::Refused { reason, .. } => self.refusals.push(reason),
             Command::Admitted { .. } => {}
         }
+    }
+
+    fn pin(&mut self, id: u32, bytes: u64) {
+        let agent = self.agents.get_mut(&id).unwrap();
+        let least = if agent.keeps { agent.backing } else { 0 };
+        agent.backing = bytes.min(agent.pinnable.unwrap_or(u64::MAX)).max(least);
+        let backing = Event::Backing {
+            task: TaskId(id),
+            bytes: Bytes(agent.backing),
+        };
+        self.scheduler.handle(Time(self.now), backing).unwrap();
+    }
+
+    /// An agent that pins late does it now.
+    pub(super) fn pin_late(&mut self, id: u32) {
+        let bytes = self.agents.get_mut(&id).unwrap().late.take().unwrap();
+        self.pin(id, bytes);
+        self.settle();
     }
 
     pub(super) fn register(&mut self, id: u32, mut spec: TaskSpec) {
