@@ -120,20 +120,39 @@ impl Manager1 {
     ) -> Result<Vec<HashMap<String, OwnedVariant>>, Error> {
         let caller = caller(connection).await?;
         let snapshot = self.handle.snapshot();
-        let visible = |uid| caller.privileged || caller.uid == uid;
+        let visible = |uid| caller.privileged || Some(caller.uid) == uid;
         let processes = snapshot.processes.iter();
         processes
             .filter(|process| visible(process.uid))
             .map(|process| {
                 let comm = zbus::Variant::from(process.comm.as_str());
-                let task = rtswap_dbus::task_path(process.task);
-                Ok(HashMap::from([
+                let mut fields = HashMap::from([
                     ("pid".to_owned(), process.pid.into()),
-                    ("uid".to_owned(), process.uid.into()),
                     ("comm".to_owned(), comm.try_into()?),
-                    ("task".to_owned(), zbus::Variant::from(task).try_into()?),
+                    ("managed".to_owned(), process.managed.into()),
                     ("attached".to_owned(), process.attached.into()),
-                ]))
+                ]);
+                if let Some(uid) = process.uid {
+                    fields.insert("uid".to_owned(), uid.into());
+                }
+                if let Some(task) = process.task {
+                    let task = zbus::Variant::from(rtswap_dbus::task_path(task));
+                    fields.insert("task".to_owned(), task.try_into()?);
+                }
+                if let Some(gpu) = process.gpu {
+                    fields.insert("gpu".to_owned(), (gpu as u32).into());
+                }
+                if let Some(nvml) = process.nvml {
+                    fields.insert("nvml_bytes".to_owned(), nvml.0.into());
+                }
+                if let Some(agent) = process.agent {
+                    fields.insert("agent_bytes".to_owned(), agent.0.into());
+                }
+                if let Some(named) = process.disagreement {
+                    let named = zbus::Variant::from(named);
+                    fields.insert("disagreement".to_owned(), named.try_into()?);
+                }
+                Ok(fields)
             })
             .collect()
     }

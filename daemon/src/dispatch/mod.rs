@@ -18,7 +18,7 @@ mod statistics;
 
 pub use message::{Caller, Handle, Request};
 pub use run::{Parts, Running, start};
-pub use snapshot::{Process, Snapshot};
+pub use snapshot::{Device, Process, Snapshot};
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::os::fd::OwnedFd;

@@ -20,23 +20,52 @@ pub struct Snapshot {
     pub tasks: BTreeMap<u64, TaskProperties>,
     /// By index.
     pub gpus: Vec<GpuProperties>,
-    /// Who has a session.
+    /// The GPUs themselves, by index.
+    pub devices: Vec<Device>,
+    /// Who uses a GPU, and who has a session: by pid, one for each GPU that the process uses.
     pub processes: Vec<Process>,
 }
 
-/// A process with a session.
+/// What the driver tells of a GPU, or the configuration where there is no NVML.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Device {
+    /// As the driver has it; empty where there is no NVML.
+    pub name: String,
+    /// All memory.
+    pub total: Bytes,
+    /// What processes hold of it, managed or not, by NVML; by the agents where there is none.
+    pub used: Bytes,
+    /// What of it processes without an agent hold.
+    pub unmanaged: Bytes,
+    /// Percent of the last sample period in which kernels ran; none where there is no NVML.
+    pub utilization: Option<u32>,
+    /// Whether NVML speaks for this GPU.
+    pub nvml: bool,
+}
+
+/// A process on one GPU, with what each witness says of it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Process {
     /// In the daemon's PID namespace.
     pub pid: u32,
-    /// Its user.
-    pub uid: u32,
+    /// Its user; unknown once it is gone.
+    pub uid: Option<u32>,
     /// Its short name.
     pub comm: String,
+    /// The GPU's index; none for a session that uses no GPU.
+    pub gpu: Option<usize>,
+    /// What NVML says that it holds; none where NVML does not show it.
+    pub nvml: Option<Bytes>,
+    /// What its agent says that it holds; none where it has no agent.
+    pub agent: Option<Bytes>,
     /// Its registration.
-    pub task: u64,
+    pub task: Option<u64>,
+    /// Whether it has an agent; until NVML shows it no more, also of a dead one.
+    pub managed: bool,
     /// Whether its agent can be talked to.
     pub attached: bool,
+    /// Where the witnesses differ: `untracked`, `overreport` or `underreport`.
+    pub disagreement: Option<&'static str>,
 }
 
 impl Dispatcher {
@@ -67,14 +96,20 @@ impl Dispatcher {
             .collect();
         let processes = self.sessions.iter().map(|(id, session)| Process {
             pid: session.peer.pid,
-            uid: session.peer.uid,
+            uid: Some(session.peer.uid),
             comm: session.peer.comm.clone(),
-            task: id.0,
+            gpu: None,
+            nvml: None,
+            agent: None,
+            task: Some(id.0),
+            managed: true,
             attached: session.is_connected(),
+            disagreement: None,
         });
         let snapshot = Snapshot {
             tasks,
             gpus,
+            devices: vec![Device::default(); self.gpus.len()],
             processes: processes.collect(),
         };
         self.snapshot.send_replace(Arc::new(snapshot));
