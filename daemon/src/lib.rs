@@ -1,6 +1,6 @@
 //! The rtswap daemon: the shell around `rtswap-policy`, sources in, effects out.
 //!
-//! - [`serve`]: the whole daemon, from its options to its end;
+//! - [`cli`]: what may be typed; [`serve`]: the whole daemon, from its options to its end;
 //! - [`config`], [`registry`]: what the administrator and the users say;
 //! - [`dispatch`]: the thread that owns the schedulers and the control pages;
 //! - [`agent`], [`source`]: the agents' side of it; [`bus`]: the D-Bus objects;
@@ -10,6 +10,7 @@
 
 pub mod agent;
 pub mod bus;
+pub mod cli;
 pub mod config;
 pub mod dispatch;
 pub mod log;

@@ -1,46 +1,13 @@
 //! The rtswap daemon.
 
 use std::io::IsTerminal;
-use std::path::PathBuf;
 use std::process::ExitCode;
 
-use clap::{Parser, ValueEnum};
+use clap::Parser;
+use rtswapd::cli::{Arguments, Bus};
 use rtswapd::log::Log;
 use rtswapd::serve;
 use tracing_subscriber::EnvFilter;
-
-/// Shares GPUs among tasks by deadline, and swaps what does not fit.
-#[derive(Parser)]
-#[command(name = "rtswapd", version)]
-struct Arguments {
-    /// The configuration; /etc/rtswap/rtswapd.toml if it is there. tasks.d lies beside it.
-    #[arg(long, env = "RTSWAP_CONFIG", value_name = "FILE")]
-    config: Option<PathBuf>,
-    /// The folder of the sockets and of the state.
-    #[arg(
-        long,
-        env = rtswap_dbus::connect::RUNTIME_DIR_VARIABLE,
-        value_name = "DIR",
-        default_value = rtswap_dbus::connect::DEFAULT_RUNTIME_DIR
-    )]
-    runtime_dir: PathBuf,
-    /// The bus to join beside the control socket.
-    #[arg(long, value_enum, default_value_t = Bus::None)]
-    bus: Bus,
-    /// What to log, as `info` or `rtswapd::dispatch=trace`.
-    #[arg(
-        long,
-        env = "RTSWAP_LOG",
-        value_name = "FILTER",
-        default_value = "info"
-    )]
-    log: String,
-}
-
-#[derive(Clone, Copy, ValueEnum)]
-enum Bus {
-    None,
-}
 
 fn main() -> ExitCode {
     let arguments = Arguments::parse();

@@ -12,7 +12,7 @@ use crate::duration;
 /// Run more models than the GPU has memory for, and still meet every deadline.
 #[derive(Debug, Parser)]
 #[command(name = "rtswapctl", version)]
-pub(crate) struct Cli {
+pub struct Cli {
     /// The daemon's runtime folder
     #[arg(
         long,
@@ -20,14 +20,16 @@ pub(crate) struct Cli {
         env = "RTSWAP_RUNTIME_DIR",
         default_value = "/run/rtswap"
     )]
-    pub(crate) runtime_dir: PathBuf,
+    pub runtime_dir: PathBuf,
 
+    /// What is to be done
     #[command(subcommand)]
-    pub(crate) command: Command,
+    pub command: Command,
 }
 
+/// What is to be done.
 #[derive(Debug, Subcommand)]
-pub(crate) enum Command {
+pub enum Command {
     /// Register a task and become its program, with the agent preloaded
     Run(RunOptions),
     /// Show the GPUs and what every task does on them
@@ -38,60 +40,65 @@ pub(crate) enum Command {
 
 /// What a task declares, and its program.
 #[derive(Debug, Args)]
-pub(crate) struct RunOptions {
+pub struct RunOptions {
     /// The task's name [default: the program's file name]
     #[arg(long)]
-    pub(crate) name: Option<String>,
+    pub name: Option<String>,
     /// T, the least time between two releases, such as 33ms
     #[arg(long, value_parser = duration::parse)]
-    pub(crate) period: Option<Duration>,
+    pub period: Option<Duration>,
     /// D, relative to the release [default: the period]
     #[arg(long, value_parser = duration::parse)]
-    pub(crate) deadline: Option<Duration>,
+    pub deadline: Option<Duration>,
     /// C, the longest time from grant to completion
     #[arg(long, value_parser = duration::parse)]
-    pub(crate) wcet: Option<Duration>,
+    pub wcet: Option<Duration>,
     /// m, all GPU memory of the task, its context included, such as 6.2GiB
     #[arg(long, value_parser = size)]
-    pub(crate) footprint: Option<Size>,
+    pub footprint: Option<Size>,
     /// The part of the footprint that may be swapped
     #[arg(long, value_parser = size)]
-    pub(crate) swappable: Option<Size>,
+    pub swappable: Option<Size>,
     /// Index or UUID of the GPU that it lives on
     #[arg(long)]
-    pub(crate) gpu: Option<String>,
+    pub gpu: Option<String>,
     /// The class [default: realtime with a period, best-effort without]
     #[arg(long)]
-    pub(crate) class: Option<Class>,
+    pub class: Option<Class>,
     /// The agent's library [default: beside rtswapctl, else the system's]
     #[arg(long, env = "RTSWAP_AGENT", value_name = "FILE")]
-    pub(crate) agent: Option<PathBuf>,
+    pub agent: Option<PathBuf>,
     /// The program and its arguments
     #[arg(last = true, required = true, value_name = "CMD")]
-    pub(crate) program: Vec<OsString>,
+    pub program: Vec<OsString>,
 }
 
+/// The class of a task.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(crate) enum Class {
+pub enum Class {
+    /// Has a deadline and passes admission
     Realtime,
+    /// Shares what is left
     BestEffort,
 }
 
+/// How the status is shown.
 #[derive(Debug, Args)]
-pub(crate) struct StatusOptions {
+pub struct StatusOptions {
     /// Print JSON
     #[arg(long)]
-    pub(crate) json: bool,
+    pub json: bool,
     /// Print again every second until interrupted
     #[arg(long)]
-    pub(crate) watch: bool,
+    pub watch: bool,
 }
 
+/// How the tasks are listed.
 #[derive(Debug, Args)]
-pub(crate) struct TasksOptions {
+pub struct TasksOptions {
     /// Print JSON
     #[arg(long)]
-    pub(crate) json: bool,
+    pub json: bool,
 }
 
 /// The daemon reads sizes with units, so that every client means the same by them.

@@ -3,9 +3,7 @@
 //! Exit codes: 0 ok, 1 no (not schedulable, not found), 2 bad input, 3 no daemon, 4 denied. `run`
 //! becomes the program and ends as that does.
 
-mod cli;
 mod daemon;
-mod duration;
 mod failure;
 mod run;
 mod status;
@@ -16,7 +14,7 @@ use std::process::ExitCode;
 
 use clap::Parser;
 
-use cli::{Cli, Command};
+use rtswapctl::cli::{self, Cli, Command};
 
 fn main() -> ExitCode {
     let cli = Cli::parse();

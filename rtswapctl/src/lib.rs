@@ -1,0 +1,4 @@
+//! What may be typed at `rtswapctl`, for the program itself and for its manual.
+
+pub mod cli;
+mod duration;
