@@ -3,145 +3,153 @@
 use std::collections::HashMap;
 
 use zbus::fdo::ObjectManagerProxy;
-use zbus::{Connection, OwnedObjectPath, OwnedVariant};
+use zbus::{Connection, OwnedObjectPath, OwnedVariant, Variant};
 
 use crate::{BUS_NAME, Error, GPU, ROOT_PATH, TASK};
 
-type Properties = HashMap<String, OwnedVariant>;
+/// The properties of one interface of one object, by name.
+pub type Properties = HashMap<String, OwnedVariant>;
 
-/// The properties of `org.rtswap.Task1`.
-#[derive(Clone, Debug, PartialEq, Eq, Default)]
-pub struct TaskProperties {
-    /// The name, unique per user.
-    pub name: String,
-    /// `realtime` or `best-effort`.
-    pub class: String,
-    /// What it does now: `unclaimed`, `loading`, `idle`, `waiting`, `swapping-out`, `swapping-in`, `running`, `lost` or `gone`.
-    pub phase: String,
-    /// UUID of its GPU; empty while it has none.
-    pub gpu: String,
-    /// The user that may claim it.
-    pub user_id: u32,
-    /// Its process in the daemon's PID namespace; 0 while there is none.
-    pub process_id: u32,
-    /// T; 0 for best-effort.
-    pub period_usec: u64,
-    /// D; 0 for best-effort.
-    pub deadline_usec: u64,
-    /// C; 0 for best-effort.
-    pub wcet_usec: u64,
-    /// m as declared.
-    pub footprint_bytes: u64,
-    /// mˢ as declared.
-    pub swappable_bytes: u64,
-    /// x: what the plan lets leave the GPU.
-    pub swap_volume_bytes: u64,
-    /// On the GPU now.
-    pub resident_bytes: u64,
-    /// In the backing store now.
-    pub swapped_bytes: u64,
-    /// What it may hold now.
-    pub budget_bytes: u64,
-    /// Pinned for its backing store.
-    pub backing_bytes: u64,
-    /// Jobs that ran to completion.
-    pub jobs: u64,
-    /// Of them, those that ended late.
-    pub deadline_misses: u64,
-    /// By how much at most.
-    pub max_lateness_usec: u64,
-    /// Median response time of the last 4,096 jobs; a job responds from its eligible instant.
-    pub response_p50_usec: u64,
-    /// Their 99th percentile.
-    pub response_p99_usec: u64,
-    /// The longest response time of all jobs.
-    pub response_max_usec: u64,
-    /// Copied to the backing store so far.
-    pub swap_out_bytes_total: u64,
-    /// Copied back so far.
-    pub swap_in_bytes_total: u64,
-    /// Time spent on it, by the agent's measure.
-    pub swap_out_usec_total: u64,
-    /// Time spent on it, by the agent's measure.
-    pub swap_in_usec_total: u64,
-    /// Broken promises and senseless reports so far.
-    pub violations: u64,
+/// An interface's properties, each with its name on D-Bus and how it is told of: fixed, announced
+/// when it changes, or silent because it changes with each job.
+macro_rules! properties {
+    (
+        $(#[$meta:meta])*
+        pub struct $name:ident {
+            $($(#[$doc:meta])* $field:ident: $type:ty = $wire:literal $told:ident,)*
+        }
+    ) => {
+        $(#[$meta])*
+        pub struct $name {
+            $($(#[$doc])* pub $field: $type,)*
+        }
+
+        impl $name {
+            /// All, by their names on D-Bus.
+            pub fn to_wire(&self) -> Properties {
+                HashMap::from([$(($wire.to_owned(), give(self.$field.clone())),)*])
+            }
+
+            /// What is different from `before` and announced.
+            pub fn changes(&self, before: &Self) -> HashMap<&'static str, Variant<'static>> {
+                let mut changes = HashMap::new();
+                $(
+                    if properties!(@announced $told) && self.$field != before.$field {
+                        changes.insert($wire, Variant::from(self.$field.clone()));
+                    }
+                )*
+                changes
+            }
+
+            /// The names of those that are announced when they change.
+            pub fn announced() -> impl Iterator<Item = &'static str> {
+                [$(($wire, properties!(@announced $told)),)*]
+                    .into_iter()
+                    .filter_map(|(name, announced)| announced.then_some(name))
+            }
+        }
+
+        impl TryFrom<Properties> for $name {
+            type Error = Error;
+
+            fn try_from(mut properties: Properties) -> Result<Self, Error> {
+                Ok(Self { $($field: take(&mut properties, $wire)?,)* })
+            }
+        }
+    };
+    (@announced announced) => { true };
+    (@announced fixed) => { false };
+    (@announced silent) => { false };
 }
 
-/// The properties of `org.rtswap.Gpu1`.
-#[derive(Clone, Debug, PartialEq)]
-pub struct GpuProperties {
-    /// `GPU-` and the UUID, as nvidia-smi prints it.
-    pub uuid: String,
-    /// The daemon's number of it, from 0.
-    pub index: u32,
-    /// mᴰ: what rtswap may hand out.
-    pub capacity_bytes: u64,
-    /// What its tasks hold and have reserved now.
-    pub used_bytes: u64,
-    /// δ.
-    pub chunk_bytes: u64,
-    /// The task whose job holds the GPU; `/` where none does.
-    pub running_task: OwnedObjectPath,
-    /// ΣU of the plan, swaps included.
-    pub utilization: f64,
-    /// B(all) of the plan.
-    pub blocking_usec: u64,
-}
-
-impl TryFrom<Properties> for TaskProperties {
-    type Error = Error;
-
-    fn try_from(mut properties: Properties) -> Result<Self, Error> {
-        let from = &mut properties;
-        Ok(Self {
-            name: take(from, "Name")?,
-            class: take(from, "Class")?,
-            phase: take(from, "Phase")?,
-            gpu: take(from, "Gpu")?,
-            user_id: take(from, "UserId")?,
-            process_id: take(from, "ProcessId")?,
-            period_usec: take(from, "PeriodUSec")?,
-            deadline_usec: take(from, "DeadlineUSec")?,
-            wcet_usec: take(from, "WcetUSec")?,
-            footprint_bytes: take(from, "FootprintBytes")?,
-            swappable_bytes: take(from, "SwappableBytes")?,
-            swap_volume_bytes: take(from, "SwapVolumeBytes")?,
-            resident_bytes: take(from, "ResidentBytes")?,
-            swapped_bytes: take(from, "SwappedBytes")?,
-            budget_bytes: take(from, "BudgetBytes")?,
-            backing_bytes: take(from, "BackingBytes")?,
-            jobs: take(from, "Jobs")?,
-            deadline_misses: take(from, "DeadlineMisses")?,
-            max_lateness_usec: take(from, "MaxLatenessUSec")?,
-            response_p50_usec: take(from, "ResponseP50USec")?,
-            response_p99_usec: take(from, "ResponseP99USec")?,
-            response_max_usec: take(from, "ResponseMaxUSec")?,
-            swap_out_bytes_total: take(from, "SwapOutBytesTotal")?,
-            swap_in_bytes_total: take(from, "SwapInBytesTotal")?,
-            swap_out_usec_total: take(from, "SwapOutUSecTotal")?,
-            swap_in_usec_total: take(from, "SwapInUSecTotal")?,
-            violations: take(from, "Violations")?,
-        })
+properties! {
+    /// The properties of `org.rtswap.Task1`.
+    #[derive(Clone, Debug, PartialEq, Eq, Default)]
+    pub struct TaskProperties {
+        /// The name, unique per user.
+        name: String = "Name" fixed,
+        /// `realtime` or `best-effort`.
+        class: String = "Class" announced,
+        /// What it does now: `unclaimed`, `loading`, `idle`, `waiting`, `swapping-out`, `swapping-in`, `running`, `lost` or `gone`.
+        phase: String = "Phase" announced,
+        /// UUID of its GPU; empty while it has none.
+        gpu: String = "Gpu" announced,
+        /// The user that may claim it.
+        user_id: u32 = "UserId" fixed,
+        /// Its process in the daemon's PID namespace; 0 while there is none.
+        process_id: u32 = "ProcessId" announced,
+        /// T; 0 for best-effort.
+        period_usec: u64 = "PeriodUSec" announced,
+        /// D; 0 for best-effort.
+        deadline_usec: u64 = "DeadlineUSec" announced,
+        /// C; 0 for best-effort.
+        wcet_usec: u64 = "WcetUSec" announced,
+        /// m as declared.
+        footprint_bytes: u64 = "FootprintBytes" fixed,
+        /// mˢ as declared.
+        swappable_bytes: u64 = "SwappableBytes" fixed,
+        /// x: what the plan lets leave the GPU.
+        swap_volume_bytes: u64 = "SwapVolumeBytes" announced,
+        /// On the GPU now.
+        resident_bytes: u64 = "ResidentBytes" announced,
+        /// In the backing store now.
+        swapped_bytes: u64 = "SwappedBytes" announced,
+        /// What it may hold now.
+        budget_bytes: u64 = "BudgetBytes" announced,
+        /// Pinned for its backing store.
+        backing_bytes: u64 = "BackingBytes" announced,
+        /// Jobs that ran to completion.
+        jobs: u64 = "Jobs" silent,
+        /// Of them, those that ended late.
+        deadline_misses: u64 = "DeadlineMisses" announced,
+        /// By how much at most.
+        max_lateness_usec: u64 = "MaxLatenessUSec" announced,
+        /// Median response time of the last 4,096 jobs; a job responds from its eligible instant.
+        response_p50_usec: u64 = "ResponseP50USec" silent,
+        /// Their 99th percentile.
+        response_p99_usec: u64 = "ResponseP99USec" silent,
+        /// The longest response time of all jobs.
+        response_max_usec: u64 = "ResponseMaxUSec" silent,
+        /// Copied to the backing store so far.
+        swap_out_bytes_total: u64 = "SwapOutBytesTotal" silent,
+        /// Copied back so far.
+        swap_in_bytes_total: u64 = "SwapInBytesTotal" silent,
+        /// Time spent on it, by the agent's measure.
+        swap_out_usec_total: u64 = "SwapOutUSecTotal" silent,
+        /// Time spent on it, by the agent's measure.
+        swap_in_usec_total: u64 = "SwapInUSecTotal" silent,
+        /// Broken promises and senseless reports so far.
+        violations: u64 = "Violations" announced,
     }
 }
 
-impl TryFrom<Properties> for GpuProperties {
-    type Error = Error;
-
-    fn try_from(mut properties: Properties) -> Result<Self, Error> {
-        let from = &mut properties;
-        Ok(Self {
-            uuid: take(from, "Uuid")?,
-            index: take(from, "Index")?,
-            capacity_bytes: take(from, "CapacityBytes")?,
-            used_bytes: take(from, "UsedBytes")?,
-            chunk_bytes: take(from, "ChunkBytes")?,
-            running_task: take(from, "RunningTask")?,
-            utilization: take(from, "Utilization")?,
-            blocking_usec: take(from, "BlockingUSec")?,
-        })
+properties! {
+    /// The properties of `org.rtswap.Gpu1`.
+    #[derive(Clone, Debug, PartialEq)]
+    pub struct GpuProperties {
+        /// `GPU-` and the UUID, as nvidia-smi prints it.
+        uuid: String = "Uuid" fixed,
+        /// The daemon's number of it, from 0.
+        index: u32 = "Index" fixed,
+        /// mᴰ: what rtswap may hand out.
+        capacity_bytes: u64 = "CapacityBytes" announced,
+        /// What its tasks hold and have reserved now.
+        used_bytes: u64 = "UsedBytes" announced,
+        /// δ.
+        chunk_bytes: u64 = "ChunkBytes" fixed,
+        /// The task whose job holds the GPU; `/` where none does.
+        running_task: OwnedObjectPath = "RunningTask" silent,
+        /// ΣU of the plan, swaps included.
+        utilization: f64 = "Utilization" announced,
+        /// B(all) of the plan.
+        blocking_usec: u64 = "BlockingUSec" announced,
     }
+}
+
+/// One property's value.
+fn give(value: impl Into<Variant<'static>>) -> OwnedVariant {
+    let value = value.into().try_into();
+    value.expect("only a descriptor cannot be owned twice")
 }
 
 /// One property out of the map.

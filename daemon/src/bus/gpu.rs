@@ -38,12 +38,12 @@ impl Gpu1 {
         self.get(|gpu| gpu.index)
     }
 
-    #[zbus(property(emits_changed_signal = "false"), name = "CapacityBytes")]
+    #[zbus(property, name = "CapacityBytes")]
     fn capacity_bytes(&self) -> fdo::Result<u64> {
         self.get(|gpu| gpu.capacity_bytes)
     }
 
-    #[zbus(property(emits_changed_signal = "false"), name = "UsedBytes")]
+    #[zbus(property, name = "UsedBytes")]
     fn used_bytes(&self) -> fdo::Result<u64> {
         self.get(|gpu| gpu.used_bytes)
     }
@@ -58,12 +58,12 @@ impl Gpu1 {
         self.get(|gpu| gpu.running_task.clone())
     }
 
-    #[zbus(property(emits_changed_signal = "false"), name = "Utilization")]
+    #[zbus(property, name = "Utilization")]
     fn utilization(&self) -> fdo::Result<f64> {
         self.get(|gpu| gpu.utilization)
     }
 
-    #[zbus(property(emits_changed_signal = "false"), name = "BlockingUSec")]
+    #[zbus(property, name = "BlockingUSec")]
     fn blocking_usec(&self) -> fdo::Result<u64> {
         self.get(|gpu| gpu.blocking_usec)
     }

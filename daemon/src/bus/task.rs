@@ -37,17 +37,17 @@ impl Task1 {
         self.get(|task| task.name.clone())
     }
 
-    #[zbus(property(emits_changed_signal = "false"), name = "Class")]
+    #[zbus(property, name = "Class")]
     fn class(&self) -> String {
         self.get(|task| task.class.clone())
     }
 
-    #[zbus(property(emits_changed_signal = "false"), name = "Phase")]
+    #[zbus(property, name = "Phase")]
     fn phase(&self) -> String {
         self.get(|task| task.phase.clone())
     }
 
-    #[zbus(property(emits_changed_signal = "false"), name = "Gpu")]
+    #[zbus(property, name = "Gpu")]
     fn gpu(&self) -> String {
         self.get(|task| task.gpu.clone())
     }
@@ -57,22 +57,22 @@ impl Task1 {
         self.get(|task| task.user_id)
     }
 
-    #[zbus(property(emits_changed_signal = "false"), name = "ProcessId")]
+    #[zbus(property, name = "ProcessId")]
     fn process_id(&self) -> u32 {
         self.get(|task| task.process_id)
     }
 
-    #[zbus(property(emits_changed_signal = "const"), name = "PeriodUSec")]
+    #[zbus(property, name = "PeriodUSec")]
     fn period_usec(&self) -> u64 {
         self.get(|task| task.period_usec)
     }
 
-    #[zbus(property(emits_changed_signal = "const"), name = "DeadlineUSec")]
+    #[zbus(property, name = "DeadlineUSec")]
     fn deadline_usec(&self) -> u64 {
         self.get(|task| task.deadline_usec)
     }
 
-    #[zbus(property(emits_changed_signal = "const"), name = "WcetUSec")]
+    #[zbus(property, name = "WcetUSec")]
     fn wcet_usec(&self) -> u64 {
         self.get(|task| task.wcet_usec)
     }
@@ -87,27 +87,27 @@ impl Task1 {
         self.get(|task| task.swappable_bytes)
     }
 
-    #[zbus(property(emits_changed_signal = "false"), name = "SwapVolumeBytes")]
+    #[zbus(property, name = "SwapVolumeBytes")]
     fn swap_volume_bytes(&self) -> u64 {
         self.get(|task| task.swap_volume_bytes)
     }
 
-    #[zbus(property(emits_changed_signal = "false"), name = "ResidentBytes")]
+    #[zbus(property, name = "ResidentBytes")]
     fn resident_bytes(&self) -> u64 {
         self.get(|task| task.resident_bytes)
     }
 
-    #[zbus(property(emits_changed_signal = "false"), name = "SwappedBytes")]
+    #[zbus(property, name = "SwappedBytes")]
     fn swapped_bytes(&self) -> u64 {
         self.get(|task| task.swapped_bytes)
     }
 
-    #[zbus(property(emits_changed_signal = "false"), name = "BudgetBytes")]
+    #[zbus(property, name = "BudgetBytes")]
     fn budget_bytes(&self) -> u64 {
         self.get(|task| task.budget_bytes)
     }
 
-    #[zbus(property(emits_changed_signal = "false"), name = "BackingBytes")]
+    #[zbus(property, name = "BackingBytes")]
     fn backing_bytes(&self) -> u64 {
         self.get(|task| task.backing_bytes)
     }
@@ -117,12 +117,12 @@ impl Task1 {
         self.get(|task| task.jobs)
     }
 
-    #[zbus(property(emits_changed_signal = "false"), name = "DeadlineMisses")]
+    #[zbus(property, name = "DeadlineMisses")]
     fn deadline_misses(&self) -> u64 {
         self.get(|task| task.deadline_misses)
     }
 
-    #[zbus(property(emits_changed_signal = "false"), name = "MaxLatenessUSec")]
+    #[zbus(property, name = "MaxLatenessUSec")]
     fn max_lateness_usec(&self) -> u64 {
         self.get(|task| task.max_lateness_usec)
     }
@@ -162,7 +162,7 @@ impl Task1 {
         self.get(|task| task.swap_in_usec_total)
     }
 
-    #[zbus(property(emits_changed_signal = "false"), name = "Violations")]
+    #[zbus(property, name = "Violations")]
     fn violations(&self) -> u64 {
         self.get(|task| task.violations)
     }

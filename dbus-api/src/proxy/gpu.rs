@@ -16,11 +16,11 @@ pub trait Gpu1 {
     fn index(&self) -> Result<u32, Error>;
 
     /// mᴰ: what rtswap may hand out.
-    #[zbus(property(emits_changed_signal = "false"), name = "CapacityBytes")]
+    #[zbus(property, name = "CapacityBytes")]
     fn capacity_bytes(&self) -> Result<u64, Error>;
 
     /// What its tasks hold and have reserved now.
-    #[zbus(property(emits_changed_signal = "false"), name = "UsedBytes")]
+    #[zbus(property, name = "UsedBytes")]
     fn used_bytes(&self) -> Result<u64, Error>;
 
     /// δ.
@@ -32,10 +32,10 @@ pub trait Gpu1 {
     fn running_task(&self) -> Result<OwnedObjectPath, Error>;
 
     /// ΣU of the plan, swaps included.
-    #[zbus(property(emits_changed_signal = "false"), name = "Utilization")]
+    #[zbus(property, name = "Utilization")]
     fn utilization(&self) -> Result<f64, Error>;
 
     /// B(all) of the plan.
-    #[zbus(property(emits_changed_signal = "false"), name = "BlockingUSec")]
+    #[zbus(property, name = "BlockingUSec")]
     fn blocking_usec(&self) -> Result<u64, Error>;
 }

@@ -10,15 +10,15 @@ pub trait Task1 {
     fn name(&self) -> Result<String, Error>;
 
     /// `realtime` or `best-effort`.
-    #[zbus(property(emits_changed_signal = "false"), name = "Class")]
+    #[zbus(property, name = "Class")]
     fn class(&self) -> Result<String, Error>;
 
     /// What it does now: `unclaimed`, `loading`, `idle`, `waiting`, `swapping-out`, `swapping-in`, `running`, `lost` or `gone`.
-    #[zbus(property(emits_changed_signal = "false"), name = "Phase")]
+    #[zbus(property, name = "Phase")]
     fn phase(&self) -> Result<String, Error>;
 
     /// UUID of its GPU; empty while it has none.
-    #[zbus(property(emits_changed_signal = "false"), name = "Gpu")]
+    #[zbus(property, name = "Gpu")]
     fn gpu(&self) -> Result<String, Error>;
 
     /// The user that may claim it.
@@ -26,19 +26,19 @@ pub trait Task1 {
     fn user_id(&self) -> Result<u32, Error>;
 
     /// Its process in the daemon's PID namespace; 0 while there is none.
-    #[zbus(property(emits_changed_signal = "false"), name = "ProcessId")]
+    #[zbus(property, name = "ProcessId")]
     fn process_id(&self) -> Result<u32, Error>;
 
     /// T; 0 for best-effort.
-    #[zbus(property(emits_changed_signal = "const"), name = "PeriodUSec")]
+    #[zbus(property, name = "PeriodUSec")]
     fn period_usec(&self) -> Result<u64, Error>;
 
     /// D; 0 for best-effort.
-    #[zbus(property(emits_changed_signal = "const"), name = "DeadlineUSec")]
+    #[zbus(property, name = "DeadlineUSec")]
     fn deadline_usec(&self) -> Result<u64, Error>;
 
     /// C; 0 for best-effort.
-    #[zbus(property(emits_changed_signal = "const"), name = "WcetUSec")]
+    #[zbus(property, name = "WcetUSec")]
     fn wcet_usec(&self) -> Result<u64, Error>;
 
     /// m as declared.
@@ -50,23 +50,23 @@ pub trait Task1 {
     fn swappable_bytes(&self) -> Result<u64, Error>;
 
     /// x: what the plan lets leave the GPU.
-    #[zbus(property(emits_changed_signal = "false"), name = "SwapVolumeBytes")]
+    #[zbus(property, name = "SwapVolumeBytes")]
     fn swap_volume_bytes(&self) -> Result<u64, Error>;
 
     /// On the GPU now.
-    #[zbus(property(emits_changed_signal = "false"), name = "ResidentBytes")]
+    #[zbus(property, name = "ResidentBytes")]
     fn resident_bytes(&self) -> Result<u64, Error>;
 
     /// In the backing store now.
-    #[zbus(property(emits_changed_signal = "false"), name = "SwappedBytes")]
+    #[zbus(property, name = "SwappedBytes")]
     fn swapped_bytes(&self) -> Result<u64, Error>;
 
     /// What it may hold now.
-    #[zbus(property(emits_changed_signal = "false"), name = "BudgetBytes")]
+    #[zbus(property, name = "BudgetBytes")]
     fn budget_bytes(&self) -> Result<u64, Error>;
 
     /// Pinned for its backing store.
-    #[zbus(property(emits_changed_signal = "false"), name = "BackingBytes")]
+    #[zbus(property, name = "BackingBytes")]
     fn backing_bytes(&self) -> Result<u64, Error>;
 
     /// Jobs that ran to completion.
@@ -74,11 +74,11 @@ pub trait Task1 {
     fn jobs(&self) -> Result<u64, Error>;
 
     /// Of them, those that ended late.
-    #[zbus(property(emits_changed_signal = "false"), name = "DeadlineMisses")]
+    #[zbus(property, name = "DeadlineMisses")]
     fn deadline_misses(&self) -> Result<u64, Error>;
 
     /// By how much at most.
-    #[zbus(property(emits_changed_signal = "false"), name = "MaxLatenessUSec")]
+    #[zbus(property, name = "MaxLatenessUSec")]
     fn max_lateness_usec(&self) -> Result<u64, Error>;
 
     /// Median response time of the last 4,096 jobs; a job responds from its eligible instant.
@@ -110,6 +110,6 @@ pub trait Task1 {
     fn swap_in_usec_total(&self) -> Result<u64, Error>;
 
     /// Broken promises and senseless reports so far.
-    #[zbus(property(emits_changed_signal = "false"), name = "Violations")]
+    #[zbus(property, name = "Violations")]
     fn violations(&self) -> Result<u64, Error>;
 }
