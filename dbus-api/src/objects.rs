@@ -125,12 +125,24 @@ properties! {
 
 properties! {
     /// The properties of `org.rtswap.Gpu1`.
-    #[derive(Clone, Debug, PartialEq)]
+    #[derive(Clone, Debug, PartialEq, Default)]
     pub struct GpuProperties {
         /// `GPU-` and the UUID, as nvidia-smi prints it.
         uuid: String = "Uuid" fixed,
         /// The daemon's number of it, from 0.
         index: u32 = "Index" fixed,
+        /// As the driver has it; empty where there is no NVML.
+        name: String = "Name" announced,
+        /// Whether NVML speaks for it.
+        has_nvml: bool = "HasNvml" announced,
+        /// All its memory.
+        memory_bytes: u64 = "MemoryBytes" announced,
+        /// What processes hold of it, with an agent or without; by the agents where there is no NVML.
+        device_used_bytes: u64 = "DeviceUsedBytes" announced,
+        /// The part of that which processes without an agent hold.
+        unmanaged_bytes: u64 = "UnmanagedBytes" announced,
+        /// Percent of NVML's last sample period in which kernels ran; 0 where there is no NVML.
+        device_utilization_percent: u32 = "DeviceUtilizationPercent" silent,
         /// mᴰ: what rtswap may hand out.
         capacity_bytes: u64 = "CapacityBytes" announced,
         /// What its tasks hold and have reserved now.

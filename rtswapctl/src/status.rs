@@ -235,6 +235,7 @@ mod tests {
             running_task: rtswap_dbus::task_path(7),
             utilization: 0.456,
             blocking_usec: 1_000,
+            ..GpuProperties::default()
         };
         let task = TaskProperties {
             name: "yolo".into(),

@@ -38,6 +38,36 @@ impl Gpu1 {
         self.get(|gpu| gpu.index)
     }
 
+    #[zbus(property, name = "Name")]
+    fn name(&self) -> fdo::Result<String> {
+        self.get(|gpu| gpu.name.clone())
+    }
+
+    #[zbus(property, name = "HasNvml")]
+    fn has_nvml(&self) -> fdo::Result<bool> {
+        self.get(|gpu| gpu.has_nvml)
+    }
+
+    #[zbus(property, name = "MemoryBytes")]
+    fn memory_bytes(&self) -> fdo::Result<u64> {
+        self.get(|gpu| gpu.memory_bytes)
+    }
+
+    #[zbus(property, name = "DeviceUsedBytes")]
+    fn device_used_bytes(&self) -> fdo::Result<u64> {
+        self.get(|gpu| gpu.device_used_bytes)
+    }
+
+    #[zbus(property, name = "UnmanagedBytes")]
+    fn unmanaged_bytes(&self) -> fdo::Result<u64> {
+        self.get(|gpu| gpu.unmanaged_bytes)
+    }
+
+    #[zbus(property(emits_changed_signal = "false"), name = "DeviceUtilizationPercent")]
+    fn device_utilization_percent(&self) -> fdo::Result<u32> {
+        self.get(|gpu| gpu.device_utilization_percent)
+    }
+
     #[zbus(property, name = "CapacityBytes")]
     fn capacity_bytes(&self) -> fdo::Result<u64> {
         self.get(|gpu| gpu.capacity_bytes)

@@ -91,8 +91,10 @@ impl Dispatcher {
             }
             tasks.insert(entry.id.0, properties);
         }
+        let devices = vec![Device::default(); self.gpus.len()];
         let gpus = (0..self.gpus.len())
-            .map(|gpu| self.describe_gpu(gpu))
+            .zip(&devices)
+            .map(|(gpu, device)| self.describe_gpu(gpu, device))
             .collect();
         let processes = self.sessions.iter().map(|(id, session)| Process {
             pid: session.peer.pid,
@@ -109,13 +111,13 @@ impl Dispatcher {
         let snapshot = Snapshot {
             tasks,
             gpus,
-            devices: vec![Device::default(); self.gpus.len()],
+            devices,
             processes: processes.collect(),
         };
         self.snapshot.send_replace(Arc::new(snapshot));
     }
 
-    fn describe_gpu(&self, index: usize) -> GpuProperties {
+    fn describe_gpu(&self, index: usize, device: &Device) -> GpuProperties {
         let gpu = &self.gpus[index];
         let (status, analysis) = (gpu.scheduler.state().gpu(), gpu.analysis());
         let running = status
@@ -125,6 +127,12 @@ impl Dispatcher {
         GpuProperties {
             uuid: gpu.uuid.to_string(),
             index: index as u32,
+            name: device.name.clone(),
+            has_nvml: device.nvml,
+            memory_bytes: device.total.0,
+            device_used_bytes: device.used.0,
+            unmanaged_bytes: device.unmanaged.0,
+            device_utilization_percent: device.utilization.unwrap_or_default(),
             capacity_bytes: status.capacity.0,
             used_bytes: status.used.0,
             chunk_bytes: gpu.config.chunk.0,

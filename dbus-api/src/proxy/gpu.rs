@@ -15,6 +15,30 @@ pub trait Gpu1 {
     #[zbus(property(emits_changed_signal = "const"), name = "Index")]
     fn index(&self) -> Result<u32, Error>;
 
+    /// As the driver has it; empty where there is no NVML.
+    #[zbus(property, name = "Name")]
+    fn name(&self) -> Result<String, Error>;
+
+    /// Whether NVML speaks for it.
+    #[zbus(property, name = "HasNvml")]
+    fn has_nvml(&self) -> Result<bool, Error>;
+
+    /// All its memory.
+    #[zbus(property, name = "MemoryBytes")]
+    fn memory_bytes(&self) -> Result<u64, Error>;
+
+    /// What processes hold of it, with an agent or without; by the agents where there is no NVML.
+    #[zbus(property, name = "DeviceUsedBytes")]
+    fn device_used_bytes(&self) -> Result<u64, Error>;
+
+    /// The part of that which processes without an agent hold.
+    #[zbus(property, name = "UnmanagedBytes")]
+    fn unmanaged_bytes(&self) -> Result<u64, Error>;
+
+    /// Percent of NVML's last sample period in which kernels ran; 0 where there is no NVML.
+    #[zbus(property(emits_changed_signal = "false"), name = "DeviceUtilizationPercent")]
+    fn device_utilization_percent(&self) -> Result<u32, Error>;
+
     /// mᴰ: what rtswap may hand out.
     #[zbus(property, name = "CapacityBytes")]
     fn capacity_bytes(&self) -> Result<u64, Error>;
