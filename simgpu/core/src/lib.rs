@@ -21,4 +21,5 @@ mod observe;
 
 pub use error::{Error, Result};
 pub use hostrate::host_copy_bytes_per_s;
-pub use observe::{GpuUsage, Observer, ProcessUsage};
+pub use machine::Lately;
+pub use observe::{GpuUsage, Holder, Observer, ProcessUsage};

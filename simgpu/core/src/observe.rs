@@ -1,10 +1,11 @@
-//! Looking at a machine from outside: the independent witness for tests.
+//! Looking at a machine from outside: what management libraries show, and the
+//! independent witness for tests.
 
 use std::path::Path;
 use std::sync::atomic::Ordering::Relaxed;
 
 use crate::config::{Config, GRANULE};
-use crate::machine::{Counters, EngineKind, Machine, MachineError};
+use crate::machine::{Counters, EngineKind, Lately, Machine, MachineError};
 
 /// A view of an existing machine. It takes no slot and no memory.
 #[derive(Debug)]
@@ -35,6 +36,23 @@ pub struct ProcessUsage<'a> {
     pub gpus: Vec<&'a Counters>,
 }
 
+/// A running process that holds memory of a GPU.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Holder {
+    /// Its pid.
+    pub pid: u32,
+    /// All it holds there, contexts included, bytes.
+    pub bytes: u64,
+    /// How it kept the compute engine busy of late.
+    pub compute: Lately,
+}
+
+const ENGINES: [EngineKind; 3] = [
+    EngineKind::HostToDevice,
+    EngineKind::DeviceToHost,
+    EngineKind::Compute,
+];
+
 impl Observer {
     /// Opens the machine that some process made in `dir`.
     pub fn open(dir: &Path) -> Result<Self, MachineError> {
@@ -53,16 +71,41 @@ impl Observer {
             .map(|gpu| {
                 let total_bytes = self.machine.gpu(gpu).memory.0;
                 let free_bytes = self.machine.free_granules(gpu) as u64 * GRANULE;
-                let engines = [
-                    EngineKind::HostToDevice,
-                    EngineKind::DeviceToHost,
-                    EngineKind::Compute,
-                ];
                 GpuUsage {
                     total_bytes,
                     used_bytes: total_bytes - free_bytes,
-                    busy_ns: engines.map(|engine| self.machine.busy_ns(gpu, engine)),
+                    busy_ns: ENGINES.map(|engine| self.machine.busy_ns(gpu, engine)),
                 }
+            })
+            .collect()
+    }
+
+    /// Whether `dir` still has this machine, and not another one or none.
+    pub fn is_in(&self, dir: &Path) -> bool {
+        self.machine.is_in(dir)
+    }
+
+    /// How busy each engine of a GPU was of late, in the order of
+    /// [`GpuUsage::busy_ns`].
+    pub fn engines_lately(&self, gpu: usize) -> [Lately; 3] {
+        ENGINES.map(|engine| self.machine.engine_lately(gpu, engine))
+    }
+
+    /// Who holds memory of a GPU, oldest slot first. What dead processes have
+    /// not given back yet is used and nobody's.
+    pub fn holders(&self, gpu: usize) -> Vec<Holder> {
+        self.machine.reap();
+        let granules = self.machine.granules_by_tag(gpu);
+        let processes = self.machine.processes().into_iter();
+        processes
+            .filter(|(slot, owner)| owner.is_live() && !self.machine.was_found_dead(*slot))
+            .filter_map(|(slot, owner)| {
+                let granules = *granules.get(&owner.tag(slot))?;
+                Some(Holder {
+                    pid: owner.pid,
+                    bytes: granules as u64 * GRANULE,
+                    compute: self.machine.compute_lately(gpu, slot),
+                })
             })
             .collect()
     }

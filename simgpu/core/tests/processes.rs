@@ -167,9 +167,18 @@ fn memory_of_the_dead_comes_back_after_the_lag() {
     let (dir, driver) = machine(|config| config.release_lag_ms = 150.0);
     let mut holder = Player::start("hold", dir.path());
     assert_eq!(holder.says(), "holds");
+    let observer = Observer::open(dir.path()).unwrap();
+    let seen = observer.holders(0);
+    assert_eq!(seen.len(), 1, "{seen:?}");
+    assert_eq!(
+        (seen[0].pid, seen[0].bytes),
+        (holder.process.id(), 22 * MIB)
+    );
     holder.kill();
     let death = Instant::now();
     assert_eq!(free(&driver), 10 * MIB);
+    assert_eq!(observer.holders(0), []);
+    assert_eq!(observer.gpus()[0].used_bytes, 22 * MIB);
     while free(&driver) != 32 * MIB {
         assert!(death.elapsed() < PATIENCE, "the memory never comes back");
         std::thread::sleep(Duration::from_millis(5));
@@ -196,6 +205,9 @@ fn processes_share_an_engine_in_turn() {
     let observer = Observer::open(dir.path()).unwrap();
     let busy = observer.gpus()[0].busy_ns[0] as f64 / 1e9;
     assert!((busy - 3.0 * alone).abs() < 1e-3, "{busy}");
+    let [lately, ..] = observer.engines_lately(0);
+    assert_eq!(lately.busy_ns, observer.gpus()[0].busy_ns[0]);
+    assert!(lately.percent() >= 20, "{lately:?}");
 }
 
 #[test]

@@ -100,10 +100,11 @@ macro_rules! api {
         }
         api!(@items [$($table)*
             api!(@entry $since $name fn($($type),*)),
-            api!(@entry 7000 $per_thread fn($($type),*)),
+            // CUDA 7.0 brought the per-thread stream.
+            api!(@entry (if $since > 7000 { $since } else { 7000 }) $per_thread fn($($type),*)),
         ] $($rest)*);
     };
-    (@entry $since:literal $name:ident fn($($type:ty),*)) => {
+    (@entry $since:tt $name:ident fn($($type:ty),*)) => {
         crate::export::Export {
             symbol: stringify!($name),
             since: $since,

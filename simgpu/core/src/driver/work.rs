@@ -276,11 +276,10 @@ impl Executor {
         work: impl FnOnce() -> Result<()>,
     ) -> Result<u64> {
         let machine = &self.process.machine;
+        let asked_ns = now_ns();
         let span = machine.reserve(self.gpu, EngineKind::Compute, ready_ns, busy_ns as u64);
-        self.process
-            .counters(self.gpu)
-            .compute_ns
-            .fetch_add(busy_ns as u64, Relaxed);
+        let slot = self.process.identity.slot;
+        machine.count_compute(self.gpu, slot, asked_ns, span);
         wait_roughly_until(span.start_ns);
         work()?;
         wait_until(span.end_ns);

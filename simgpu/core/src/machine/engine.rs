@@ -1,12 +1,13 @@
 //! The engines of a GPU: who may use one, and how long it takes.
 //!
-//! An engine is one word, the instant up to which it is reserved. An operation
-//! reserves its time behind that, does its real work, and is complete not
+//! An engine is one word, the instant up to which it is reserved, in a meter. An
+//! operation reserves its time behind that, does its real work, and is complete not
 //! before its reservation ends. A reservation of a killed process simply passes.
 
 use std::sync::atomic::Ordering::{AcqRel, Relaxed};
 
-use super::Machine;
+use super::{Lately, Machine};
+use crate::clock::now_ns;
 
 /// The engines of each GPU, shared by all processes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -40,16 +41,15 @@ impl Machine {
         duration_ns: u64,
     ) -> Reservation {
         let engine = self.engine(gpu, kind);
-        let mut busy_until = engine.busy_until_ns.load(Relaxed);
+        engine.mark(now_ns());
+        let until = engine.until_ns();
+        let mut busy_until = until.load(Relaxed);
         loop {
             let start_ns = ready_ns.max(busy_until);
             let end_ns = start_ns + duration_ns;
-            match engine
-                .busy_until_ns
-                .compare_exchange_weak(busy_until, end_ns, AcqRel, Relaxed)
-            {
+            match until.compare_exchange_weak(busy_until, end_ns, AcqRel, Relaxed) {
                 Ok(_) => {
-                    engine.busy_ns.fetch_add(duration_ns, Relaxed);
+                    engine.count(duration_ns);
                     return Reservation { start_ns, end_ns };
                 }
                 Err(later) => busy_until = later,
@@ -59,7 +59,27 @@ impl Machine {
 
     /// All time an engine was ever reserved for, ns.
     pub(crate) fn busy_ns(&self, gpu: usize, kind: EngineKind) -> u64 {
-        self.engine(gpu, kind).busy_ns.load(Relaxed)
+        self.engine(gpu, kind).total_ns()
+    }
+
+    /// How busy an engine was of late.
+    pub(crate) fn engine_lately(&self, gpu: usize, kind: EngineKind) -> Lately {
+        self.engine(gpu, kind).lately(now_ns())
+    }
+
+    /// Counts a reservation of the compute engine as a process's, whose slot this is.
+    ///
+    /// `asked_ns` is when it asked for it.
+    pub(crate) fn count_compute(&self, gpu: usize, slot: usize, asked_ns: u64, span: Reservation) {
+        let meter = self.compute_meter(gpu, slot);
+        meter.mark(asked_ns);
+        meter.count_span(span.start_ns, span.end_ns);
+    }
+
+    /// How busy a process kept the compute engine of late; exact where it has
+    /// one thing at a time on it, otherwise off by what else it has reserved.
+    pub(crate) fn compute_lately(&self, gpu: usize, slot: usize) -> Lately {
+        self.compute_meter(gpu, slot).lately(now_ns())
     }
 }
 

@@ -1,6 +1,7 @@
 //! Handing out device memory. The table of owners is the whole truth: what is
 //! free is what no one owns, so no kill can leave a count that is wrong.
 
+use std::collections::HashMap;
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed};
 
 use super::{Identity, Machine};
@@ -71,6 +72,15 @@ impl Machine {
             // Fails on what belongs to others, which is what it is for.
             let _ = owner.compare_exchange(tag, 0, AcqRel, Relaxed);
         }
+    }
+
+    /// How many granules each tag owns; tag 0 is nobody.
+    pub(crate) fn granules_by_tag(&self, gpu: usize) -> HashMap<u64, usize> {
+        let mut by_tag = HashMap::new();
+        for owner in self.owners(gpu) {
+            *by_tag.entry(owner.load(Acquire)).or_default() += 1;
+        }
+        by_tag
     }
 
     /// How many granules nobody owns.

@@ -4,12 +4,13 @@ use std::ptr;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::atomic::{AtomicU32, AtomicU64};
 
+use super::meter::Meter;
 use crate::config::{Config, GRANULE};
 
 /// First bytes of the file.
 pub(super) const MAGIC: [u8; 8] = *b"simgpu\0\0";
 /// Changes whenever the layout does.
-pub(super) const LAYOUT_VERSION: u32 = 1;
+pub(super) const LAYOUT_VERSION: u32 = 2;
 /// How many processes, living or remembered, the machine knows.
 pub(super) const SLOTS: usize = 512;
 
@@ -39,19 +40,10 @@ pub(super) struct Slot {
     pub(super) dead_at_ns: AtomicU64,
 }
 
-/// One engine of a GPU.
-#[repr(C, align(64))]
-pub(super) struct Engine {
-    /// Up to when it is reserved, ns.
-    pub(super) busy_until_ns: AtomicU64,
-    /// All time ever reserved, ns.
-    pub(super) busy_ns: AtomicU64,
-}
-
 /// The words that all processes share of one GPU.
 #[repr(C)]
 pub(super) struct GpuWords {
-    pub(super) engines: [Engine; 3],
+    pub(super) engines: [Meter; 3],
     /// Where the next search for a free granule starts.
     pub(super) hint: AtomicU64,
 }
@@ -83,8 +75,6 @@ pub struct Counters {
     pub frees: AtomicU64,
     /// Kernels run.
     pub launches: AtomicU64,
-    /// Time the compute engine was reserved, ns.
-    pub compute_ns: AtomicU64,
     /// Bytes allocated by the process beyond its contexts: whole granules.
     pub memory_bytes: AtomicU64,
     /// Bytes its contexts take.
@@ -112,6 +102,7 @@ impl Counters {
 pub(super) struct GpuLayout {
     pub(super) words: usize,
     pub(super) counters: usize,
+    pub(super) meters: usize,
     pub(super) owners: usize,
     pub(super) memory: usize,
 }
@@ -120,6 +111,8 @@ pub(super) struct GpuLayout {
 #[derive(Debug)]
 pub(super) struct Layout {
     pub(super) gpus: Vec<GpuLayout>,
+    /// Bytes of all but the device memory, which comes last.
+    pub(super) accounts_size: usize,
     /// Bytes of the file.
     pub(super) size: usize,
 }
@@ -138,6 +131,7 @@ impl Layout {
             .map(|gpu| GpuLayout {
                 words: take(size_of::<GpuWords>(), 4096),
                 counters: take(SLOTS * size_of::<Counters>(), 4096),
+                meters: take(SLOTS * size_of::<Meter>(), 4096),
                 owners: take((gpu.memory.0 / GRANULE) as usize * size_of::<u64>(), 4096),
                 memory: 0,
             })
@@ -146,6 +140,7 @@ impl Layout {
             gpu.memory = take(config.memory.0 as usize, GRANULE as usize);
         }
         Self {
+            accounts_size: gpus[0].memory,
             gpus,
             size: at.next_multiple_of(GRANULE as usize),
         }

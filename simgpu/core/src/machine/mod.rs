@@ -1,18 +1,20 @@
 //! The simulated machine: one shared file that every process maps.
 //!
 //! It holds the configuration, who is attached (`slots`), who owns which
-//! granule of device memory (`granules`), the engines (`engine`), counters
-//! and the device memory itself. Nothing in it is a lock: a process can be
+//! granule of device memory (`granules`), the engines (`engine`) and how busy
+//! they were (`meter`), counters and the device memory itself. Nothing in it is a lock: a process can be
 //! killed between any two instructions and others go on.
 
 mod engine;
 mod granules;
 mod layout;
+mod meter;
 mod open;
 mod slots;
 
 pub use engine::EngineKind;
 pub use layout::Counters;
+pub use meter::Lately;
 pub use open::{MachineError, default_dir};
 
 #[cfg(test)]
@@ -23,12 +25,17 @@ use std::ptr::NonNull;
 use std::sync::atomic::AtomicU64;
 
 use crate::config::{Config, GRANULE, GpuConfig};
-use layout::{Engine, GpuWords, Header, Layout, SLOTS, Slot};
+use layout::{GpuWords, Header, Layout, SLOTS, Slot};
+use meter::Meter;
 
 /// The machine as this process maps it.
 #[derive(Debug)]
 pub struct Machine {
     base: NonNull<u8>,
+    /// Bytes that are mapped: all, or all but the device memory.
+    mapped: usize,
+    /// Device and inode of the file.
+    file: (u64, u64),
     layout: Layout,
     config: Config,
 }
@@ -69,9 +76,23 @@ impl Machine {
         }
     }
 
+    /// How the process in `slot` uses the compute engine of one GPU.
+    fn compute_meter(&self, gpu: usize, slot: usize) -> &Meter {
+        assert!(slot < SLOTS);
+        // SAFETY: the layout has SLOTS aligned Meters here, all of them atomics.
+        unsafe {
+            &*self
+                .base
+                .as_ptr()
+                .add(self.layout.gpus[gpu].meters)
+                .cast::<Meter>()
+                .add(slot)
+        }
+    }
+
     /// Where a granule's bytes are in this process.
     pub(crate) fn granule(&self, gpu: usize, index: u32) -> *mut u8 {
-        assert!((index as usize) < self.granule_count(gpu));
+        assert!((index as usize) < self.granule_count(gpu) && self.mapped == self.layout.size);
         let offset = self.layout.gpus[gpu].memory + index as usize * GRANULE as usize;
         // SAFETY: the layout has all granules of the GPU within the mapping.
         unsafe { self.base.as_ptr().add(offset) }
@@ -106,7 +127,7 @@ impl Machine {
         }
     }
 
-    fn engine(&self, gpu: usize, kind: EngineKind) -> &Engine {
+    fn engine(&self, gpu: usize, kind: EngineKind) -> &Meter {
         &self.words(gpu).engines[kind as usize]
     }
 
@@ -123,6 +144,6 @@ impl Machine {
 impl Drop for Machine {
     fn drop(&mut self) {
         // SAFETY: the mapping was made for this Machine, and no reference outlives it.
-        unsafe { libc::munmap(self.base.as_ptr().cast(), self.layout.size) };
+        unsafe { libc::munmap(self.base.as_ptr().cast(), self.mapped) };
     }
 }

@@ -77,6 +77,14 @@ pub fn default_dir() -> PathBuf {
 
 const FILE: &str = "machine";
 
+/// How much of a machine is mapped.
+#[derive(Clone, Copy)]
+enum Extent {
+    Whole,
+    /// All but the device memory.
+    Accounts,
+}
+
 impl Machine {
     /// Joins the machine in `dir`, or makes it first.
     ///
@@ -94,43 +102,55 @@ impl Machine {
             create(dir, &path, wanted.unwrap_or(&Config::default()))?;
         }
         drop(lock);
-        let machine = Self::join(&path)?;
+        let machine = Self::join(&path, Extent::Whole)?;
         if wanted.is_some_and(|wanted| *wanted != machine.config) {
             return Err(MachineError::Mismatch { path });
         }
         Ok(machine)
     }
 
-    /// Joins the machine in `dir` that somebody else has made.
+    /// Joins the machine in `dir` that somebody else has made, to look at it:
+    /// the device memory is not mapped.
     pub(crate) fn open_existing(dir: &Path) -> Result<Self, MachineError> {
-        Self::join(&dir.join(FILE))
+        Self::join(&dir.join(FILE), Extent::Accounts)
     }
 
-    fn join(path: &Path) -> Result<Self, MachineError> {
+    /// Whether `dir` still has this machine: its file can be removed, and
+    /// another one be made.
+    pub(crate) fn is_in(&self, dir: &Path) -> bool {
+        fs::metadata(dir.join(FILE)).is_ok_and(|file| (file.dev(), file.ino()) == self.file)
+    }
+
+    fn join(path: &Path, extent: Extent) -> Result<Self, MachineError> {
         let file = open_file(path, false)?;
-        let len = file
+        let about = file
             .metadata()
-            .map_err(|e| system(path, "cannot be read", e))?
-            .len() as usize;
+            .map_err(|e| system(path, "cannot be read", e))?;
+        let len = about.len() as usize;
         let foreign = || MachineError::Layout {
             path: path.to_owned(),
         };
-        if len < CONFIG_AT + CONFIG_MAX {
+        let front_len = CONFIG_AT + CONFIG_MAX;
+        if len < front_len {
             return Err(foreign());
         }
-        let base = map(&file, path, len)?;
-        let config = read_config(base, len);
-        let layout = config
-            .as_ref()
-            .map(Layout::of)
-            .filter(|layout| layout.size == len);
-        let (Some(config), Some(layout)) = (config, layout) else {
-            // SAFETY: mapped above with this length, and not used any more.
-            unsafe { libc::munmap(base.as_ptr().cast(), len) };
+        let front = map(&file, path, front_len)?;
+        let config = read_config(front);
+        // SAFETY: mapped above with this length, and not used any more.
+        unsafe { libc::munmap(front.as_ptr().cast(), front_len) };
+        let config = config.ok_or_else(foreign)?;
+        let layout = Layout::of(&config);
+        if layout.size != len {
             return Err(foreign());
+        }
+        let mapped = match extent {
+            Extent::Whole => len,
+            Extent::Accounts => layout.accounts_size,
         };
         Ok(Self {
-            base,
+            base: map(&file, path, mapped)?,
+            mapped,
+            file: (about.dev(), about.ino()),
             layout,
             config,
         })
@@ -257,17 +277,16 @@ fn map(file: &File, path: &Path, len: usize) -> Result<NonNull<u8>, MachineError
     Ok(NonNull::new(base).expect("a mapping is never at 0"))
 }
 
-fn read_config(base: NonNull<u8>, len: usize) -> Option<Config> {
-    // SAFETY: the mapping has at least the header and the configuration's room
-    // (checked by the caller), which do not change once the file has its name.
+/// Reads the configuration from a mapping of the file's first part.
+fn read_config(front: NonNull<u8>) -> Option<Config> {
+    // SAFETY: the mapping has the header and the configuration's room, which do
+    // not change once the file has its name.
     let (header, text) = unsafe {
-        let header = &*base.as_ptr().cast::<Header>();
-        let text_len = (header.config_len as usize)
-            .min(CONFIG_MAX)
-            .min(len - CONFIG_AT);
+        let header = &*front.as_ptr().cast::<Header>();
+        let text_len = (header.config_len as usize).min(CONFIG_MAX);
         (
             header,
-            std::slice::from_raw_parts(base.as_ptr().add(CONFIG_AT), text_len),
+            std::slice::from_raw_parts(front.as_ptr().add(CONFIG_AT), text_len),
         )
     };
     let known = header.magic == MAGIC

@@ -58,7 +58,8 @@ impl Owner {
         matches!(self.state, State::Claimed | State::Live)
     }
 
-    fn tag(self, slot: usize) -> u64 {
+    /// What marks the granules of the process in `slot`.
+    pub(crate) fn tag(self, slot: usize) -> u64 {
         u64::from(self.generation) << 32 | (slot as u64 + 1)
     }
 }
@@ -89,6 +90,7 @@ impl Machine {
             words.dead_at_ns.store(0, Relaxed);
             for gpu in 0..self.config.gpus.len() {
                 self.counters(gpu, slot).clear();
+                self.compute_meter(gpu, slot).clear();
             }
             words.start_ticks.store(start_ticks, Relaxed);
             words.owner.store(
@@ -160,6 +162,11 @@ impl Machine {
                 }
             }
         }
+    }
+
+    /// Whether the process in `slot` was found dead.
+    pub(crate) fn was_found_dead(&self, slot: usize) -> bool {
+        self.slot(slot).dead_at_ns.load(Acquire) != 0
     }
 
     /// All processes that have a slot, with their place in it.

@@ -2,12 +2,10 @@
 
 use std::ffi::{CStr, c_char, c_int, c_uint};
 
+use simgpu_core::driver::attributes::CUDA_VERSION;
 use simgpu_core::{Error, driver};
 
 use crate::abi::Out;
-
-/// The version of CUDA whose driver this stands for: 12.8.
-const DRIVER_VERSION: c_int = 12_080;
 
 api! {
     2000 fn cuInit(flags: c_uint) {
@@ -18,7 +16,7 @@ api! {
     }
 
     2020 fn cuDriverGetVersion(version: Out<c_int>) {
-        version.set(DRIVER_VERSION)
+        version.set(CUDA_VERSION)
     }
 
     6000 fn cuGetErrorName(code: c_uint, name: Out<*const c_char>) {

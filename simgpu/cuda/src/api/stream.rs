@@ -59,6 +59,15 @@ api! {
         handle.set(context.handle())
     }
 
+    12050 fn cuStreamGetCtx_v2 | cuStreamGetCtx_v2_ptsz(
+        on: usize, handle: Out<usize>, green: Out<usize>,
+    ) |default| {
+        let (context, _) = stream(on, default)?;
+        handle.set(context.handle())?;
+        green.set_if_wanted(0);
+        Ok(())
+    }
+
     12080 fn cuStreamGetDevice | cuStreamGetDevice_ptsz(on: usize, device: Out<c_int>) |default| {
         let (context, _) = stream(on, default)?;
         device.set(context.gpu() as c_int)
@@ -122,6 +131,25 @@ api! {
         id.set_if_wanted(0);
         graph.set_if_wanted(0);
         dependencies.set_if_wanted(0);
+        dependency_count.set_if_wanted(0);
+        Ok(())
+    }
+
+    12030 fn cuStreamGetCaptureInfo_v3 | cuStreamGetCaptureInfo_v3_ptsz(
+        on: usize,
+        status: Out<c_uint>,
+        id: Out<u64>,
+        graph: Out<usize>,
+        dependencies: Out<usize>,
+        edges: Out<usize>,
+        dependency_count: Out<usize>,
+    ) |default| {
+        stream(on, default)?;
+        status.set(NOT_CAPTURING)?;
+        id.set_if_wanted(0);
+        graph.set_if_wanted(0);
+        dependencies.set_if_wanted(0);
+        edges.set_if_wanted(0);
         dependency_count.set_if_wanted(0);
         Ok(())
     }

@@ -40,7 +40,9 @@ api! {
     3020 unsupported cuMemsetD2D16_v2;
     3020 unsupported cuMemsetD2D32_v2;
     8000 unsupported cuMemPrefetchAsync;
+    12020 unsupported cuMemPrefetchAsync_v2;
     8000 unsupported cuMemAdvise;
+    12020 unsupported cuMemAdvise_v2;
     3020 unsupported cuArrayCreate_v2;
     2000 unsupported cuArrayDestroy;
     2000 unsupported cuModuleLoadFatBinary;
