@@ -22,15 +22,15 @@ pub(super) struct Meter {
     marks: [Mark; SPANS as usize],
 }
 
-/// What is reserved, at some instant.
+/// What is reserved, at some instant; all in ns.
 #[repr(C)]
 #[derive(Debug, Default, Clone, Copy)]
 struct Reserved<T> {
-    /// All time ever reserved, ns.
-    total_ns: T,
-    /// From where on all time up to `until_ns` is reserved, if that is ahead.
-    from_ns: T,
-    until_ns: T,
+    /// All time ever reserved.
+    total: T,
+    /// From where on all time up to `until` is reserved, if that is ahead.
+    from: T,
+    until: T,
 }
 
 #[repr(C)]
@@ -61,24 +61,24 @@ impl Lately {
 impl Reserved<u64> {
     /// What of it was carried out by `at_ns`.
     fn carried_out(self, at_ns: u64) -> u64 {
-        let ahead = self.until_ns.saturating_sub(at_ns.max(self.from_ns));
-        self.total_ns.saturating_sub(ahead)
+        let ahead = self.until.saturating_sub(at_ns.max(self.from));
+        self.total.saturating_sub(ahead)
     }
 }
 
 impl Reserved<AtomicU64> {
     fn load(&self) -> Reserved<u64> {
         Reserved {
-            total_ns: self.total_ns.load(Relaxed),
-            from_ns: self.from_ns.load(Relaxed),
-            until_ns: self.until_ns.load(Relaxed),
+            total: self.total.load(Relaxed),
+            from: self.from.load(Relaxed),
+            until: self.until.load(Relaxed),
         }
     }
 
     fn store(&self, values: Reserved<u64>) {
-        self.total_ns.store(values.total_ns, Relaxed);
-        self.from_ns.store(values.from_ns, Relaxed);
-        self.until_ns.store(values.until_ns, Relaxed);
+        self.total.store(values.total, Relaxed);
+        self.from.store(values.from, Relaxed);
+        self.until.store(values.until, Relaxed);
     }
 }
 
@@ -93,24 +93,24 @@ impl Meter {
 
     /// Up to when time is reserved, ns: the word that reservations of an engine race for.
     pub(super) fn until_ns(&self) -> &AtomicU64 {
-        &self.now.until_ns
+        &self.now.until
     }
 
     /// All time ever reserved, ns.
     pub(super) fn total_ns(&self) -> u64 {
-        self.now.total_ns.load(Relaxed)
+        self.now.total.load(Relaxed)
     }
 
     /// Counts a reservation that was made by moving [`Meter::until_ns`].
     pub(super) fn count(&self, duration_ns: u64) {
-        self.now.total_ns.fetch_add(duration_ns, Relaxed);
+        self.now.total.fetch_add(duration_ns, Relaxed);
     }
 
     /// Counts a reservation of which the newest alone is remembered: for one of
     /// several who share an engine, whose reservations need not touch.
     pub(super) fn count_span(&self, from_ns: u64, until_ns: u64) {
-        self.now.from_ns.store(from_ns, Relaxed);
-        self.now.until_ns.store(until_ns, Relaxed);
+        self.now.from.store(from_ns, Relaxed);
+        self.now.until.store(until_ns, Relaxed);
         self.count(until_ns - from_ns);
     }
 
