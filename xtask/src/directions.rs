@@ -5,7 +5,7 @@ use cargo_metadata::Metadata;
 /// A package and the packages of this workspace that it may depend on.
 type Row = (&'static str, &'static [&'static str]);
 
-const ALLOWED: [Row; 13] = [
+const ALLOWED: [Row; 14] = [
     ("rtswap-policy", &[]),
     ("rtswap-simulator", &["rtswap-policy"]),
     ("rtswap-wire", &[]),
@@ -21,6 +21,7 @@ const ALLOWED: [Row; 13] = [
     ("simgpu-cuda", &["simgpu-core"]),
     ("dnn", &[]),
     ("rtswap-demo", &["simgpu-core"]),
+    ("rtswap-packaging", &["rtswapctl", "rtswapd"]),
     ("xtask", &[]),
 ];
 

@@ -1,13 +1,15 @@
-//! Developer commands of rtswap: `cargo xtask demo | test | ci`.
+//! Developer commands of rtswap: `cargo xtask demo | test | deb | ci`.
 //!
 //! It only starts programs and reads texts; what the commands do lives in the crates and tests.
 
 mod ci;
+mod deb;
 mod demo;
 mod directions;
 mod house;
 mod process;
 mod test;
+mod tools;
 mod workspace;
 
 use std::process::ExitCode;
@@ -35,6 +37,8 @@ enum Command {
     },
     /// Run every test: units, properties, loom models, end to end.
     Test,
+    /// Build the Debian packages, in target/deb.
+    Deb,
     /// Check all that a change must pass.
     Ci,
 }
@@ -44,6 +48,7 @@ fn main() -> ExitCode {
     let name = match command {
         Command::Demo { .. } => "demo",
         Command::Test => "test",
+        Command::Deb => "deb",
         Command::Ci => "ci",
     };
     match run(command) {
@@ -60,6 +65,7 @@ fn run(command: Command) -> Result<()> {
     match command {
         Command::Demo { options } => demo::show(&workspace, &options),
         Command::Test => test::all(&workspace),
+        Command::Deb => deb::build(&workspace),
         Command::Ci => ci::check(&workspace),
     }
 }

@@ -1,0 +1,78 @@
+//! Writes what the packages say of the programs: manual pages, completions and Debian's changelogs.
+//!
+//! `rtswap-packaging FOLDER`; `cargo xtask deb` starts it. The command lines and docs/ are the source.
+
+mod changelog;
+mod command;
+mod markdown;
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result};
+use clap::{CommandFactory, Parser};
+use clap_complete::Shell;
+
+use crate::command::Page;
+
+/// Write the manual, the completions and the changelogs of the packages
+#[derive(Parser)]
+struct Arguments {
+    /// Where they go
+    folder: PathBuf,
+    /// When the packaged sources were committed, as RFC 2822 writes it
+    #[arg(long)]
+    date: String,
+}
+
+fn main() -> Result<()> {
+    let Arguments { folder, date } = Arguments::parse();
+    fs::create_dir_all(&folder).with_context(|| folder.display().to_string())?;
+    for (name, text) in pages().into_iter().chain(changelog::all(&date)) {
+        write(&folder.join(name), text.as_bytes())?;
+    }
+    let mut rtswapctl = rtswapctl::cli::Cli::command();
+    for shell in [Shell::Bash, Shell::Zsh, Shell::Fish] {
+        clap_complete::generate_to(shell, &mut rtswapctl, "rtswapctl", &folder)?;
+    }
+    Ok(())
+}
+
+/// Each manual page by its file name.
+fn pages() -> Vec<(String, String)> {
+    let mut pages = Page {
+        section: "8",
+        after: include_str!("../man/rtswapd.md"),
+    }
+    .render(rtswapd::cli::Arguments::command());
+    pages.extend(
+        Page {
+            section: "1",
+            after: include_str!("../man/rtswapctl.md"),
+        }
+        .render(rtswapctl::cli::Cli::command()),
+    );
+    for (name, section, text) in [
+        (
+            "rtswapd.toml",
+            "5",
+            include_str!("../../docs/configuration.md"),
+        ),
+        (
+            "rtswap-simgpu",
+            "1",
+            include_str!("../man/rtswap-simgpu.md"),
+        ),
+        ("rtswap-dnn", "1", include_str!("../man/rtswap-dnn.md")),
+    ] {
+        pages.push((
+            format!("{name}.{section}"),
+            markdown::page(name, section, text),
+        ));
+    }
+    pages
+}
+
+fn write(path: &Path, text: &[u8]) -> Result<()> {
+    fs::write(path, text).with_context(|| path.display().to_string())
+}

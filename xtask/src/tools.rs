@@ -1,0 +1,95 @@
+//! Programs of others that developers need, under the target folder, in versions that are known to work.
+
+use std::path::{Path, PathBuf};
+
+use anyhow::{Result, ensure};
+
+use crate::process::Run;
+use crate::workspace::Workspace;
+
+/// Where they lie.
+pub(crate) fn folder(workspace: &Workspace) -> PathBuf {
+    workspace.target().join("tools")
+}
+
+/// A cargo subcommand from its registry, built once; the program.
+pub(crate) fn cargo(workspace: &Workspace, name: &str, version: &str) -> Result<PathBuf> {
+    let root = folder(workspace).join(format!("{name}-{version}"));
+    let program = root.join("bin").join(name);
+    if !program.is_file() {
+        workspace
+            .cargo(&["install", name, "--locked", "--version", version, "--root"])
+            .args(&[&root])
+            .env("CARGO_TARGET_DIR", folder(workspace).join("build"))
+            .succeed()?;
+    }
+    Ok(program)
+}
+
+/// A Python package, installed once; the folder to import it from.
+pub(crate) fn python(workspace: &Workspace, name: &str, version: &str) -> Result<PathBuf> {
+    let root = folder(workspace).join(format!("{name}-{version}"));
+    if !root.is_dir() {
+        // What is interrupted leaves nothing that looks whole.
+        let part = root.with_extension("part");
+        remove(&part)?;
+        Run::new("python3", workspace.root())
+            .args(&["-m", "pip", "install", "--quiet", "--no-deps", "--target"])
+            .args(&[&part])
+            .args(&[format!("{name}=={version}")])
+            .succeed()?;
+        std::fs::rename(part, &root)?;
+    }
+    Ok(root)
+}
+
+/// Programs of Debian packages, (program, package): what is missing is installed where apt-get is and may, else an error
+/// names it.
+pub(crate) fn debian(programs: &[(&str, &str)], folder: &Path) -> Result<()> {
+    let missing: Vec<&str> = programs
+        .iter()
+        .filter(|(program, _)| !exists(program, folder))
+        .map(|(_, package)| *package)
+        .collect();
+    if missing.is_empty() {
+        return Ok(());
+    }
+    ensure!(
+        is_root(folder) && exists("apt-get", folder),
+        "programs are missing: apt-get install {}",
+        missing.join(" ")
+    );
+    let apt = |arguments: &[&str]| {
+        Run::new("apt-get", folder)
+            .args(arguments)
+            .env("DEBIAN_FRONTEND", "noninteractive")
+            .succeed()
+    };
+    apt(&["update", "--quiet", "--quiet"])?;
+    apt(&[
+        &["install", "--yes", "--quiet", "--no-install-recommends"],
+        missing.as_slice(),
+    ]
+    .concat())
+}
+
+/// Whether we are root.
+pub(crate) fn is_root(folder: &Path) -> bool {
+    Run::new("sh", folder)
+        .args(&["-c", "test \"$(id -u)\" -eq 0"])
+        .succeeds_quietly()
+}
+
+/// Whether the program is in the PATH.
+pub(crate) fn exists(program: &str, folder: &Path) -> bool {
+    Run::new("sh", folder)
+        .args(&["-c", "command -v \"$0\"", program])
+        .succeeds_quietly()
+}
+
+fn remove(folder: &Path) -> Result<()> {
+    match std::fs::remove_dir_all(folder) {
+        Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(error.into()),
+        _ => Ok(()),
+    }
+}
