@@ -223,12 +223,12 @@ mod tests {
                 meter.mark(now);
                 meter.count_span(now + others, now + others + duration);
                 reserved.push((now + others, now + others + duration));
-                now += (others + duration) / 2;
+                now += others + duration / 2;
                 let lately = meter.lately(now);
                 let start = now - lately.window_ns;
                 let busy: u64 = reserved.iter().map(|span| overlap(*span, start, now)).sum();
                 prop_assert_eq!(lately.busy_ns, busy);
-                now += (others + duration).div_ceil(2);
+                now += duration.div_ceil(2);
             }
         }
     }
@@ -246,7 +246,7 @@ mod tests {
     #[test]
     fn a_writer_that_died_costs_its_mark_and_no_later_one() {
         let meter = Meter::default();
-        meter.mark_of(200).span.store(200 | WRITING, Relaxed);
+        meter.mark_of(200).span.store(WRITING + 200, Relaxed);
         reserve(&meter, 200 * SPAN, MS);
         assert!(meter.before(200).is_none());
         reserve(&meter, 216 * SPAN, MS);

@@ -1,0 +1,46 @@
+//! Memory of a GPU as a whole.
+
+use nvml_wrapper_sys::bindings as sys;
+
+use crate::abi::{Device, Out, check_version, version_of};
+use crate::status::Result;
+use crate::view::{View, look};
+
+api! {
+    fn nvmlDeviceGetMemoryInfo(device: Device, memory: Out<sys::nvmlMemory_t>) {
+        look(|view| {
+            let (total, used) = total_and_used(view, device)?;
+            memory.set(sys::nvmlMemory_t {
+                total,
+                free: total - used,
+                used,
+            })
+        })
+    }
+
+    fn nvmlDeviceGetMemoryInfo_v2(device: Device, memory: Out<sys::nvmlMemory_v2_t>) {
+        look(|view| {
+            let version = version_of::<sys::nvmlMemory_v2_t>(2);
+            check_version(memory.get()?.version, version)?;
+            let (total, used) = total_and_used(view, device)?;
+            memory.set(sys::nvmlMemory_v2_t {
+                version,
+                total,
+                // This driver keeps nothing for itself.
+                reserved: 0,
+                free: total - used,
+                used,
+            })
+        })
+    }
+}
+
+/// Bytes; what dead processes have not given back yet is used.
+fn total_and_used(view: &View, device: Device) -> Result<(u64, u64)> {
+    let gpu = device.gpu(view)?;
+    let total = view.gpu(gpu)?.memory.0;
+    let used = view
+        .machine()
+        .map_or(0, |machine| machine.gpus()[gpu].used_bytes);
+    Ok((total, used))
+}
