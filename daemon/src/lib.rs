@@ -13,6 +13,7 @@ pub mod bus;
 pub mod cli;
 pub mod config;
 pub mod dispatch;
+pub mod ledger;
 pub mod log;
 mod quota;
 pub mod registry;

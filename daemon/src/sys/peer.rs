@@ -124,8 +124,16 @@ fn own_id(pid: u32, thread: u32) -> Option<u32> {
     ids.split_whitespace().next_back()?.parse().ok()
 }
 
+/// The user that a process runs as.
+pub fn owner(pid: u32) -> Option<u32> {
+    // Not the folder's owner: that is root where the process may not be traced.
+    let status = fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
+    let users = status.lines().find_map(|line| line.strip_prefix("Uid:"))?;
+    users.split_whitespace().next()?.parse().ok()
+}
+
 /// The short name of a process, cut to what may name a task; `process` where it has none such.
-fn comm(pid: u32) -> String {
+pub fn comm(pid: u32) -> String {
     let text = fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default();
     let name: String = text
         .trim()
@@ -170,6 +178,7 @@ mod tests {
             "not a thread of another process"
         );
         assert!(start_ticks(pid).is_some());
+        assert_eq!(owner(pid), Some(rustix::process::getuid().as_raw()));
         assert!(rtswap_wire::valid_name(&comm(pid)));
         assert_eq!(thread_by_own_id(pid, u32::MAX), None);
     }

@@ -1,0 +1,543 @@
+//! One GPU: who holds what, by whom, and where two witnesses differ.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::fmt;
+
+use rtswap_policy::units::{Bytes, Time};
+
+use super::Capacity;
+use crate::source::gpu::{GpuSample, ProcessSample};
+
+/// The server of CUDA's multi-process service, as the kernel cuts its name.
+const MPS: &str = "nvidia-cuda-mps";
+
+/// Looks over which memory must be nobody's before it counts: used bytes and processes are not read
+/// at one instant.
+const RESIDUES: usize = 3;
+
+/// What holds for an account's life.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Terms {
+    /// All memory of the GPU that rtswap may use.
+    pub memory: Bytes,
+    /// What of it is never handed out.
+    pub reserve: Bytes,
+    /// δ: what others hold is counted in whole chunks.
+    pub chunk: Bytes,
+}
+
+impl Terms {
+    /// The difference below which nobody is contradicted. An agent guesses its context, the
+    /// driver rounds.
+    fn floor(&self) -> Bytes {
+        const LEAST: u64 = 2 << 20;
+        const MOST: u64 = 512 << 20;
+        Bytes((self.memory.0 / 64).clamp(LEAST, MOST))
+    }
+
+    /// mᴰ where nobody else holds anything.
+    fn capacity(&self) -> Bytes {
+        self.memory.saturating_sub(self.reserve)
+    }
+}
+
+/// What is known of a managed process on the GPU, at the time of a look or after it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Claim {
+    /// What its agent says that it holds; none once it is dead.
+    pub agent: Option<Bytes>,
+    /// What its scheduler counts for it: its budget, or what is dying.
+    pub held: Bytes,
+}
+
+/// How an agent's account differs from the driver's.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Disagreement {
+    /// The driver shows memory, the agent knows of none.
+    Untracked,
+    /// The agent says more than there is.
+    Overreport,
+    /// The agent says less than there is.
+    Underreport,
+}
+
+impl Disagreement {
+    /// Its name.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Untracked => "untracked",
+            Self::Overreport => "overreport",
+            Self::Underreport => "underreport",
+        }
+    }
+}
+
+impl fmt::Display for Disagreement {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+/// News of a look, for the log.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Finding {
+    /// A disagreement began, changed or ended.
+    Named {
+        /// Whose.
+        pid: u32,
+        /// Which; none for an end.
+        disagreement: Option<Disagreement>,
+        /// What NVML shows.
+        nvml: Bytes,
+        /// What its agent says.
+        agent: Bytes,
+    },
+    /// NVML shows none of the managed processes: it numbers them by another PID namespace.
+    Blind,
+    /// A multi-process server runs: what single processes hold cannot be known.
+    Shared,
+}
+
+/// The values that something had since the last look.
+#[derive(Clone, Copy, Debug, Default)]
+struct Range {
+    low: Bytes,
+    high: Bytes,
+}
+
+impl Range {
+    fn at(bytes: Bytes) -> Self {
+        Self {
+            low: bytes,
+            high: bytes,
+        }
+    }
+
+    fn widen(&mut self, bytes: Bytes) {
+        self.low = self.low.min(bytes);
+        self.high = self.high.max(bytes);
+    }
+}
+
+/// What is kept of a managed process from one look to the next.
+#[derive(Debug, Default)]
+struct Witness {
+    agent: Range,
+    held: Range,
+    /// What the last look said, to be named if the next one says so too.
+    suspected: Option<Disagreement>,
+    named: Option<Disagreement>,
+    /// What the driver showed at the last look beyond what was held.
+    excess: Bytes,
+}
+
+/// One GPU's account.
+#[derive(Debug)]
+pub struct Account {
+    terms: Terms,
+    capacity: Capacity,
+    last: Option<GpuSample>,
+    managed: BTreeMap<u32, Witness>,
+    residues: VecDeque<Bytes>,
+    /// Held by no task, as of the last look.
+    others: Bytes,
+    /// NVML has shown a managed process.
+    trusted: bool,
+    /// Looks in a row that showed none of those that must be there.
+    blind: u32,
+    shared: bool,
+}
+
+impl Account {
+    /// An account without a look yet.
+    pub fn new(terms: Terms) -> Self {
+        Self {
+            terms,
+            capacity: Capacity::new(terms.capacity()),
+            last: None,
+            managed: BTreeMap::new(),
+            residues: VecDeque::new(),
+            others: Bytes::ZERO,
+            trusted: false,
+            blind: 0,
+            shared: false,
+        }
+    }
+
+    /// The last look, while NVML speaks of this GPU.
+    pub fn last(&self) -> Option<&GpuSample> {
+        self.last.as_ref()
+    }
+
+    /// All memory of the GPU.
+    pub fn memory(&self) -> Bytes {
+        self.last
+            .as_ref()
+            .map_or(self.terms.memory, |last| last.total)
+    }
+
+    /// What no task holds: processes without an agent, what agents do not count, and what is
+    /// nobody's.
+    pub fn others(&self) -> Bytes {
+        self.others
+    }
+
+    /// Whether NVML shows the processes of this PID namespace.
+    pub fn is_trusted(&self) -> bool {
+        self.trusted
+    }
+
+    /// How the witnesses of a process differ.
+    pub fn disagreement(&self, pid: u32) -> Option<Disagreement> {
+        self.managed.get(&pid)?.named
+    }
+
+    /// An agent says that its process holds `bytes` now.
+    pub fn agent_says(&mut self, pid: u32, bytes: Bytes) {
+        if let Some(witness) = self.managed.get_mut(&pid) {
+            witness.agent.widen(bytes);
+        }
+    }
+
+    /// A process may hold `bytes` now.
+    pub fn is_granted(&mut self, pid: u32, bytes: Bytes) {
+        if let Some(witness) = self.managed.get_mut(&pid) {
+            witness.held.widen(bytes);
+        }
+    }
+
+    /// NVML speaks of this GPU no more: what it said last stays counted.
+    pub fn fall_silent(&mut self) {
+        self.last = None;
+    }
+
+    /// Lays what NVML shows beside what is claimed for each managed process. A value of the time
+    /// since the last look is as good as one of now: who reads is never at the same instant.
+    /// `awaited` are processes that may be managed soon, and are not counted meanwhile.
+    pub fn reconcile(
+        &mut self,
+        sample: GpuSample,
+        claims: &BTreeMap<u32, Claim>,
+        awaited: &BTreeSet<u32>,
+    ) -> Vec<Finding> {
+        let mut findings = Vec::new();
+        self.managed.retain(|pid, _| claims.contains_key(pid));
+        let shown: BTreeMap<u32, &ProcessSample> = sample
+            .processes
+            .iter()
+            .map(|process| (process.pid, process))
+            .collect();
+        let shared = sample.processes.iter().any(is_mps);
+        if shared && !self.shared {
+            findings.push(Finding::Shared);
+        }
+        self.shared = shared;
+        self.trusted |= claims.keys().any(|pid| shown.contains_key(pid));
+        let floor = self.terms.floor();
+        let (mut excess, mut invisible) = (Bytes::ZERO, Bytes::ZERO);
+        for (&pid, claim) in claims {
+            let witness = self.managed.entry(pid).or_insert_with(|| Witness {
+                agent: Range::at(claim.agent.unwrap_or_default()),
+                held: Range::at(claim.held),
+                ..Witness::default()
+            });
+            witness.held.widen(claim.held);
+            witness.agent.widen(claim.agent.unwrap_or_default());
+            let nvml = match shown.get(&pid) {
+                Some(process) => process.bytes,
+                None if self.trusted => Some(Bytes::ZERO),
+                None => {
+                    invisible += witness.agent.low.min(witness.held.low);
+                    None
+                }
+            };
+            if let Some(nvml) = nvml.filter(|_| !shared) {
+                excess += witness.exceeds(nvml, floor);
+                if let Some(agent) = claim.agent {
+                    findings.extend(witness.compare(pid, nvml, agent, floor));
+                }
+            }
+            witness.agent = Range::at(claim.agent.unwrap_or_default());
+            witness.held = Range::at(claim.held);
+        }
+        if invisible > floor && !shared {
+            self.blind = self.blind.saturating_add(1);
+            if self.blind == 2 {
+                findings.push(Finding::Blind);
+            }
+        }
+        let bytes = |process: &ProcessSample| process.bytes.unwrap_or_default();
+        let all: Bytes = sample.processes.iter().map(bytes).sum();
+        let unmanaged: Bytes = sample
+            .processes
+            .iter()
+            .filter(|process| !claims.contains_key(&process.pid) && !awaited.contains(&process.pid))
+            .map(bytes)
+            .sum();
+        let residue = self.residue(sample.used.saturating_sub(all));
+        self.others = if shared {
+            let held: Bytes = claims.values().map(|claim| claim.held).sum();
+            sample.used.saturating_sub(held)
+        } else {
+            // Who is invisible under its number is there under another.
+            (unmanaged + residue).saturating_sub(invisible) + excess
+        };
+        self.last = Some(sample);
+        findings
+    }
+
+    /// What to tell the scheduler of mᴰ, after a look.
+    pub fn capacity(&mut self, now: Time) -> Option<Bytes> {
+        let others = self.others.round_up(self.terms.chunk);
+        let bytes = self.terms.capacity().saturating_sub(others);
+        self.capacity.update(now, bytes)
+    }
+
+    /// Of the bytes that no process shows, those that stay.
+    fn residue(&mut self, now: Bytes) -> Bytes {
+        if self.residues.len() == RESIDUES {
+            self.residues.pop_front();
+        }
+        self.residues.push_back(now);
+        let least = self.residues.iter().min().copied().unwrap_or_default();
+        let lasting = self.residues.len() == RESIDUES && least > self.terms.floor();
+        if lasting { least } else { Bytes::ZERO }
+    }
+}
+
+impl Witness {
+    /// What the driver shows beyond what is held for it, where two looks show it.
+    fn exceeds(&mut self, nvml: Bytes, floor: Bytes) -> Bytes {
+        let excess = nvml.saturating_sub(self.held.high);
+        let lasting = excess.min(std::mem::replace(&mut self.excess, excess));
+        if lasting > floor {
+            lasting
+        } else {
+            Bytes::ZERO
+        }
+    }
+
+    /// Names a difference that two looks in a row show.
+    fn compare(&mut self, pid: u32, nvml: Bytes, agent: Bytes, floor: Bytes) -> Option<Finding> {
+        let Range { low, high } = self.agent;
+        let tolerance = floor.max(Bytes(nvml.max(high).0 / 64));
+        let differs = if nvml > high + tolerance {
+            Some(if high == Bytes::ZERO {
+                Disagreement::Untracked
+            } else {
+                Disagreement::Underreport
+            })
+        } else if low > nvml + tolerance {
+            Some(Disagreement::Overreport)
+        } else {
+            None
+        };
+        let suspected = std::mem::replace(&mut self.suspected, differs);
+        if differs != suspected || differs == self.named {
+            return None;
+        }
+        self.named = differs;
+        Some(Finding::Named {
+            pid,
+            disagreement: differs,
+            nvml,
+            agent,
+        })
+    }
+}
+
+fn is_mps(process: &ProcessSample) -> bool {
+    let identity = process.identity.as_ref();
+    identity.is_some_and(|identity| identity.comm == MPS)
+}
+
+#[cfg(test)]
+pub(super) mod tests {
+    use super::*;
+    use crate::config::Uuid;
+    use crate::source::gpu::Identity;
+
+    const MIB: u64 = 1 << 20;
+
+    pub(crate) fn process(pid: u32, mib: u64) -> ProcessSample {
+        ProcessSample {
+            pid,
+            bytes: Some(Bytes(mib * MIB)),
+            identity: Some(Identity {
+                uid: 1000,
+                comm: "program".into(),
+                start_ticks: 0,
+            }),
+        }
+    }
+
+    /// A GPU where `used` is what the processes hold.
+    pub(crate) fn sample(total: u64, processes: &[ProcessSample]) -> GpuSample {
+        GpuSample {
+            uuid: Uuid([1; 16]),
+            name: "GPU".into(),
+            total: Bytes(total * MIB),
+            reserved: Bytes::ZERO,
+            used: processes.iter().filter_map(|process| process.bytes).sum(),
+            utilization: None,
+            processes: processes.to_vec(),
+        }
+    }
+
+    fn account() -> Account {
+        Account::new(Terms {
+            memory: Bytes(64 * MIB),
+            reserve: Bytes(8 * MIB),
+            chunk: Bytes(2 * MIB),
+        })
+    }
+
+    fn claim(agent: u64, held: u64) -> Claim {
+        Claim {
+            agent: Some(Bytes(agent * MIB)),
+            held: Bytes(held * MIB),
+        }
+    }
+
+    fn look(
+        account: &mut Account,
+        processes: &[ProcessSample],
+        claims: &[(u32, Claim)],
+    ) -> Vec<Finding> {
+        let claims = claims.iter().copied().collect();
+        account.reconcile(sample(64, processes), &claims, &BTreeSet::new())
+    }
+
+    fn names(findings: &[Finding]) -> Vec<Option<Disagreement>> {
+        findings
+            .iter()
+            .map(|finding| match finding {
+                Finding::Named { disagreement, .. } => *disagreement,
+                other => panic!("{other:?}"),
+            })
+            .collect()
+    }
+
+    #[test]
+    fn who_has_no_agent_takes_from_the_capacity_to_the_chunk() {
+        let mut account = account();
+        assert_eq!(look(&mut account, &[process(5, 11)], &[]), []);
+        assert_eq!(account.others(), Bytes(11 * MIB));
+        assert_eq!(account.capacity(Time(0)), Some(Bytes(44 * MIB)));
+        look(&mut account, &[process(5, 12)], &[]);
+        assert_eq!(account.capacity(Time(1)), None, "the same in chunks");
+    }
+
+    #[test]
+    fn managed_and_dying_memory_is_the_schedulers_to_count() {
+        let mut account = account();
+        let dying = Claim {
+            agent: None,
+            held: Bytes(30 * MIB),
+        };
+        for _ in 0..3 {
+            let shown = [process(5, 20), process(6, 30)];
+            let findings = look(&mut account, &shown, &[(5, claim(20, 20)), (6, dying)]);
+            assert_eq!(findings, []);
+        }
+        assert_eq!(account.others(), Bytes::ZERO);
+        assert_eq!(account.capacity(Time(0)), None);
+        assert!(account.is_trusted());
+    }
+
+    #[test]
+    fn a_process_that_is_awaited_is_not_counted() {
+        let mut account = account();
+        let awaited = BTreeSet::from([5]);
+        account.reconcile(sample(64, &[process(5, 20)]), &BTreeMap::new(), &awaited);
+        assert_eq!(account.others(), Bytes::ZERO);
+    }
+
+    #[test]
+    fn a_difference_is_named_when_it_lasts_and_takes_from_the_capacity() {
+        let mut account = account();
+        let claims = [(5, claim(20, 20)), (6, claim(0, 0)), (7, claim(12, 12))];
+        let shown = [process(5, 26), process(6, 4), process(7, 2)];
+        assert_eq!(look(&mut account, &shown, &claims), []);
+        let findings = look(&mut account, &shown, &claims);
+        let expected = [
+            Disagreement::Underreport,
+            Disagreement::Untracked,
+            Disagreement::Overreport,
+        ];
+        assert_eq!(names(&findings), expected.map(Some));
+        assert_eq!(account.others(), Bytes(10 * MIB), "6 of 5, 4 of 6");
+        assert_eq!(look(&mut account, &shown, &claims), [], "said once");
+        assert_eq!(account.disagreement(6), Some(Disagreement::Untracked));
+        let right = [process(5, 20), process(7, 12)];
+        assert_eq!(look(&mut account, &right, &claims), []);
+        let findings = look(&mut account, &right, &claims);
+        assert_eq!(names(&findings), [None, None, None]);
+        assert_eq!(account.others(), Bytes::ZERO);
+    }
+
+    #[test]
+    fn a_context_is_noise() {
+        let mut account = account();
+        for _ in 0..3 {
+            let findings = look(&mut account, &[process(5, 22)], &[(5, claim(20, 20))]);
+            assert_eq!(findings, []);
+        }
+        assert_eq!(account.others(), Bytes::ZERO);
+    }
+
+    #[test]
+    fn what_moved_since_the_last_look_contradicts_nobody() {
+        let mut account = account();
+        look(&mut account, &[process(5, 40)], &[(5, claim(40, 40))]);
+        // Out, in again and half out: whatever the driver saw of it was true once.
+        for shown in [0, 40, 40, 0, 13] {
+            account.agent_says(5, Bytes::ZERO);
+            account.is_granted(5, Bytes(40 * MIB));
+            account.agent_says(5, Bytes(40 * MIB));
+            let findings = look(&mut account, &[process(5, shown)], &[(5, claim(20, 20))]);
+            assert_eq!(findings, []);
+            assert_eq!(account.others(), Bytes::ZERO);
+        }
+    }
+
+    #[test]
+    fn what_is_nobodys_counts_when_it_stays() {
+        let mut account = account();
+        let mut torn = sample(64, &[]);
+        torn.used = Bytes(20 * MIB);
+        let (claims, awaited) = (BTreeMap::new(), BTreeSet::new());
+        account.reconcile(torn.clone(), &claims, &awaited);
+        account.reconcile(sample(64, &[]), &claims, &awaited);
+        assert_eq!(account.others(), Bytes::ZERO);
+        for _ in 0..RESIDUES {
+            account.reconcile(torn.clone(), &claims, &awaited);
+        }
+        assert_eq!(account.others(), Bytes(20 * MIB));
+    }
+
+    #[test]
+    fn under_another_namespace_nothing_is_counted_twice() {
+        let mut account = account();
+        // Process 5 is 4005 to NVML; 4006 has no agent.
+        let shown = [process(4005, 20), process(4006, 10)];
+        let claims = [(5, claim(20, 20))];
+        assert_eq!(look(&mut account, &shown, &claims), []);
+        assert_eq!(look(&mut account, &shown, &claims), [Finding::Blind]);
+        assert_eq!(look(&mut account, &shown, &claims), [], "said once");
+        assert_eq!(account.others(), Bytes(10 * MIB));
+        assert!(!account.is_trusted());
+    }
+
+    #[test]
+    fn under_mps_only_the_sum_is_believed() {
+        let mut account = account();
+        let mut server = process(9, 30);
+        server.identity.as_mut().unwrap().comm = MPS.into();
+        let claims = [(5, claim(20, 20))];
+        let shown = [server];
+        assert_eq!(look(&mut account, &shown, &claims), [Finding::Shared]);
+        assert_eq!(look(&mut account, &shown, &claims), []);
+        assert_eq!(account.others(), Bytes(10 * MIB));
+    }
+}

@@ -1,0 +1,105 @@
+//! The thread that reads: at a period, and faster while somebody waits for memory to be gone.
+
+use std::sync::mpsc::{self, RecvTimeoutError};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use super::{Reader, Sample};
+use crate::sys::clock::now;
+
+/// The period while memory is dying.
+const HURRIED: Duration = Duration::from_millis(20);
+
+/// The thread, from outside. It ends when this is dropped, or when nobody takes its samples; it is
+/// not waited for, because a call to a driver that hangs does not end.
+#[derive(Debug)]
+pub struct Poller {
+    hurry: mpsc::Sender<bool>,
+    hurried: bool,
+}
+
+impl Poller {
+    /// Has it read at once and often, or as ever.
+    pub fn hurry(&mut self, hurry: bool) {
+        if self.hurried != hurry {
+            self.hurried = hurry;
+            // A thread that has ended has said why.
+            let _ = self.hurry.send(hurry);
+        }
+    }
+}
+
+/// Starts it: the first look is one `period` away. `deliver` takes a sample, and says whether more
+/// are wanted.
+pub fn spawn(
+    mut reader: impl Reader,
+    period: Duration,
+    mut deliver: impl FnMut(Sample) -> bool + Send + 'static,
+) -> std::io::Result<Poller> {
+    let (hurry, paces) = mpsc::channel();
+    thread::Builder::new().name("nvml".into()).spawn(move || {
+        let mut hurried = false;
+        let mut last = Instant::now();
+        loop {
+            // A change of pace cuts the wait short.
+            while let Some(left) = (last + if hurried { HURRIED } else { period })
+                .checked_duration_since(Instant::now())
+            {
+                match paces.recv_timeout(left) {
+                    Ok(pace) => hurried = pace,
+                    Err(RecvTimeoutError::Timeout) => break,
+                    Err(RecvTimeoutError::Disconnected) => return,
+                }
+            }
+            last = Instant::now();
+            let began = now();
+            let gpus = reader.read();
+            if !deliver(Sample { began, gpus }) {
+                return;
+            }
+            match paces.try_recv() {
+                Ok(pace) => hurried = pace,
+                Err(mpsc::TryRecvError::Empty) => {}
+                Err(mpsc::TryRecvError::Disconnected) => return,
+            }
+        }
+    })?;
+    Ok(Poller {
+        hurry,
+        hurried: false,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::source::gpu::GpuSample;
+
+    struct Nothing;
+
+    impl Reader for Nothing {
+        fn read(&mut self) -> Vec<GpuSample> {
+            Vec::new()
+        }
+    }
+
+    const BOUND: Duration = Duration::from_secs(10);
+
+    #[test]
+    fn it_reads_when_hurried_and_ends_when_dropped() {
+        let (tell, told) = mpsc::channel();
+        let hour = Duration::from_hours(1);
+        let deliver = move |sample| tell.send(sample).is_ok();
+        let mut poller = spawn(Nothing, hour, deliver).unwrap();
+        assert!(told.try_recv().is_err());
+        poller.hurry(true);
+        let first = told.recv_timeout(BOUND).unwrap();
+        let second = told.recv_timeout(BOUND).unwrap();
+        assert!(second.began > first.began);
+        drop(poller);
+        let end = Instant::now() + BOUND;
+        while told.recv_timeout(BOUND).is_ok() {
+            assert!(Instant::now() < end, "it goes on");
+        }
+    }
+}
