@@ -3,6 +3,7 @@
 use std::fs;
 use std::io::ErrorKind;
 use std::path::Path;
+use std::time::Duration;
 
 use rtswap_policy::units::Nanos;
 use rtswap_wire::MAX_DEVICES;
@@ -19,7 +20,8 @@ pub struct Config {
     pub daemon: DaemonConfig,
     /// `[scheduler]`.
     pub scheduler: SchedulerConfig,
-    /// `[[gpu]]`, at most [`MAX_DEVICES`]; where there is none, GPUs are learned from agents.
+    /// `[[gpu]]`, at most [`MAX_DEVICES`]; where there is none, GPUs are learned from NVML or from
+    /// agents.
     pub gpus: Vec<GpuConfig>,
 }
 
@@ -32,6 +34,7 @@ pub struct DaemonConfig {
     idle_gap_us: Micros,
     drain_bound_ms: Millis,
     release_grace_ms: Millis,
+    nvml_period_ms: Millis,
     /// Tasks that one user may have at a time, best-effort ones included.
     pub max_tasks_per_user: usize,
 }
@@ -44,6 +47,7 @@ impl Default for DaemonConfig {
             idle_gap_us: Micros::from_nanos(2_000_000),
             drain_bound_ms: Millis::from_nanos(1_000_000_000),
             release_grace_ms: Millis::from_nanos(250_000_000),
+            nvml_period_ms: Millis::from_nanos(1_000_000_000),
             max_tasks_per_user: 256,
         }
     }
@@ -70,9 +74,14 @@ impl DaemonConfig {
         whole(self.drain_bound_ms.0.0 / 1_000_000)
     }
 
-    /// How long the memory of a dead process counts on.
+    /// How long the memory of a dead process counts on where NVML cannot tell.
     pub fn release_grace(&self) -> Nanos {
         self.release_grace_ms.0
+    }
+
+    /// How often NVML is read; at least a millisecond lies between.
+    pub fn nvml_period(&self) -> Duration {
+        Duration::from_nanos(self.nvml_period_ms.0.0.max(1_000_000))
     }
 }
 
@@ -192,7 +201,8 @@ mod tests {
             format!("{:?}", built_in.daemon)
         );
         let said = config.gpus[0].scheduler(&config.scheduler);
-        let learned = GpuConfig::learned(config.gpus[0].uuid, Bytes(24 << 30));
+        let learned = GpuConfig::learned(config.gpus[0].uuid);
+        let learned = learned.completed(Bytes(24 << 30), Bytes::ZERO);
         let learned = learned.scheduler(&built_in.scheduler);
         assert_eq!(
             (said.swap_cost, said.chunk),

@@ -113,7 +113,7 @@ impl Default for SchedulerConfig {
 pub struct GpuConfig {
     /// Which.
     pub uuid: Uuid,
-    memory: Size,
+    memory: Option<Size>,
     reserve: Option<Size>,
     best_effort_reserve: Option<Size>,
     #[serde(default = "default_chunk")]
@@ -163,11 +163,11 @@ const fn default_chunk() -> Size {
 }
 
 impl GpuConfig {
-    /// A GPU that no file describes, with built-in values.
-    pub fn learned(uuid: Uuid, memory: Bytes) -> Self {
+    /// A GPU that no file describes, with built-in values. Its memory is yet to be learned.
+    pub fn learned(uuid: Uuid) -> Self {
         Self {
             uuid,
-            memory: Size(memory),
+            memory: None,
             reserve: None,
             best_effort_reserve: None,
             chunk: default_chunk(),
@@ -180,10 +180,33 @@ impl GpuConfig {
         self.chunk.0
     }
 
-    /// mᴰ: memory less reserve.
+    /// All memory that rtswap may use; zero while it is not known.
+    pub fn memory(&self) -> Bytes {
+        self.memory.unwrap_or(Size(Bytes::ZERO)).0
+    }
+
+    /// What of it is never handed out.
+    pub fn reserve(&self) -> Bytes {
+        let part = Size(Bytes(self.memory().0 / RESERVE_PART));
+        self.reserve.unwrap_or(part).0
+    }
+
+    /// mᴰ where nobody else holds anything: memory less reserve.
     pub fn capacity(&self) -> Bytes {
-        let part = Size(Bytes(self.memory.0.0 / RESERVE_PART));
-        self.memory.0.saturating_sub(self.reserve.unwrap_or(part).0)
+        self.memory().saturating_sub(self.reserve())
+    }
+
+    /// Takes `total` bytes, of which the driver keeps `reserved`, for what no file says. A file
+    /// may say less memory than there is, not more.
+    #[must_use]
+    pub fn completed(self, total: Bytes, reserved: Bytes) -> Self {
+        let memory = self.memory.map_or(total, |memory| memory.0.min(total));
+        let headroom = Bytes(memory.0 / RESERVE_PART);
+        Self {
+            memory: Some(Size(memory)),
+            reserve: Some(self.reserve.unwrap_or(Size(reserved + headroom))),
+            ..self
+        }
     }
 
     /// What is wrong with it, in words.
@@ -194,7 +217,7 @@ impl GpuConfig {
                 "chunk is {chunk} bytes; it must be a multiple of 2MiB, the least that CUDA maps"
             ));
         }
-        if self.capacity().0 < chunk {
+        if self.memory.is_some() && self.capacity().0 < chunk {
             return Some(format!(
                 "memory less reserve is {}, which is less than one chunk of {}",
                 self.capacity(),
@@ -219,7 +242,7 @@ impl GpuConfig {
             out: self.swap_cost.out.cost(),
             in_: self.swap_cost.r#in.cost(),
         };
-        let part = Size(Bytes(self.memory.0.0 / BEST_EFFORT_PART));
+        let part = Size(Bytes(self.memory().0 / BEST_EFFORT_PART));
         Config {
             capacity: self.capacity(),
             chunk: self.chunk(),
@@ -291,10 +314,29 @@ mod tests {
 
     #[test]
     fn a_learned_gpu_is_sound() {
-        let gpu = GpuConfig::learned(Uuid([1; 16]), Bytes(24 << 30));
+        let gpu = GpuConfig::learned(Uuid([1; 16]));
+        assert_eq!(gpu.complaint(), None);
+        let gpu = gpu.completed(Bytes(24 << 30), Bytes::ZERO);
         assert_eq!(gpu.complaint(), None);
         let config = gpu.scheduler(&SchedulerConfig::default());
         assert_eq!(config.capacity, Bytes((24 << 30) - (384 << 20)));
         assert!(config.drain >= config.swap_cost.out.bound(config.chunk, config.chunk));
+    }
+
+    #[test]
+    fn a_file_goes_before_the_driver_but_makes_no_memory() {
+        let uuid = Uuid([1; 16]);
+        let (total, reserved) = (Bytes(24 << 30), Bytes(300 << 20));
+        let learned = GpuConfig::learned(uuid).completed(total, reserved);
+        assert_eq!(learned.capacity(), Bytes((24 << 30) - (684 << 20)));
+        let said = |memory, reserve| GpuConfig {
+            memory: Some(Size(Bytes(memory))),
+            reserve,
+            ..GpuConfig::learned(uuid)
+        };
+        let less = said(16 << 30, Some(Size(Bytes(1 << 30)))).completed(total, reserved);
+        assert_eq!(less.capacity(), Bytes(15 << 30));
+        let more = said(48 << 30, None).completed(total, reserved);
+        assert_eq!(more.capacity(), learned.capacity());
     }
 }

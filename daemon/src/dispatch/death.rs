@@ -26,8 +26,7 @@ impl Dispatcher {
             self.feed_own(gpu, now, Event::Detach { task });
             let status = self.gpus[gpu].scheduler.state().task(task);
             if status.is_some_and(|status| status.dying > Bytes::ZERO) {
-                let due = now + self.config.daemon.release_grace();
-                self.releases.insert((due, gpu, task));
+                self.bury(gpu, task, &session.peer, now);
             }
         }
         let claim_until = now + self.config.daemon.claim_timeout();
@@ -92,7 +91,8 @@ impl Dispatcher {
         }
     }
 
-    /// Ends the registrations that no process claimed, frees what is dead long enough.
+    /// Ends the registrations that no process claimed, frees what is dead long enough where NVML
+    /// does not tell.
     pub(super) fn expire(&mut self, now: Time) {
         let unclaimed: Vec<_> = self
             .registry
@@ -109,10 +109,7 @@ impl Dispatcher {
                 break;
             }
             self.releases.pop_first();
-            let status = self.gpus[gpu].scheduler.state().task(task);
-            if status.is_some_and(|status| status.dying > Bytes::ZERO) {
-                self.feed_own(gpu, now, Event::Released { task });
-            }
+            self.release(gpu, task, now);
         }
         self.listener.expire(now);
     }

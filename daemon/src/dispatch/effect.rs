@@ -69,12 +69,14 @@ impl Dispatcher {
                 bytes,
                 answers,
             } => {
-                let block = self.session_of(task, gpu)?.block(gpu);
+                let session = self.session_of(task, gpu)?;
+                let (pid, block) = (session.peer.pid, session.block(gpu));
                 let holds = block.daemon.set_budget(&block.agent, bytes.0);
                 if let Some(answer) = answers {
                     block.daemon.answer_want(answer.want.0, answer.granted);
                     wake(block.daemon.budget_word());
                 }
+                self.gpus[gpu].account.is_granted(pid, Bytes(holds));
                 return Some((task, Bytes(holds)));
             }
             Command::SetVolume { task, bytes } => {

@@ -4,6 +4,7 @@ use rtswap_policy::scheduler::{Event, EventError};
 use rtswap_policy::task::{Class, TaskId, TaskSpec};
 use rtswap_policy::units::Time;
 
+use super::memory::agent_bytes;
 use super::{Dispatcher, Place};
 use crate::agent::session::Session;
 use crate::registry::RegistrationId;
@@ -157,6 +158,8 @@ impl Dispatcher {
         };
         let mut events = Vec::new();
         if let Some(session) = self.sessions.get_mut(&registration) {
+            let says = agent_bytes(session, gpu);
+            self.gpus[gpu].account.agent_says(session.peer.pid, says);
             let (block, device) = session.block_and_device(gpu);
             device.view.look(block, task, hold, &mut events);
         }

@@ -1,4 +1,4 @@
-//! One GPU: its scheduler and what the control pages say of it.
+//! One GPU: its scheduler and the account of its memory.
 
 use rtswap_policy::admission::theorem1;
 use rtswap_policy::admission::{Analysis, Candidate};
@@ -6,21 +6,32 @@ use rtswap_policy::scheduler::{Config as SchedulerConfig, Scheduler};
 use rtswap_policy::task::Class;
 
 use crate::config::{Config, GpuConfig, Uuid};
+use crate::ledger::{Account, Dead, Terms};
 
 /// One GPU.
 pub(super) struct Gpu {
     pub(super) uuid: Uuid,
     pub(super) scheduler: Scheduler,
     pub(super) config: SchedulerConfig,
+    pub(super) account: Account,
+    /// Whose memory the driver may still hold.
+    pub(super) dead: Vec<Dead>,
 }
 
 impl Gpu {
     pub(super) fn new(gpu: &GpuConfig, config: &Config) -> Self {
         let config = gpu.scheduler(&config.scheduler);
+        let terms = Terms {
+            memory: gpu.memory(),
+            reserve: gpu.reserve(),
+            chunk: config.chunk,
+        };
         Self {
             uuid: gpu.uuid,
             scheduler: Scheduler::new(config),
             config,
+            account: Account::new(terms),
+            dead: Vec::new(),
         }
     }
 

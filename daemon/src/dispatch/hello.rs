@@ -5,15 +5,14 @@ use std::os::fd::OwnedFd;
 use rtswap_policy::scheduler::{Event, JobKind, OpenJob};
 use rtswap_policy::task::Class;
 use rtswap_policy::units::{Bytes, Time};
-use rtswap_wire::MAX_DEVICES;
 use rtswap_wire::doorbell::Cookie;
-use rtswap_wire::hello::{DeviceState, Hello, ReplyCode};
+use rtswap_wire::hello::{Hello, ReplyCode};
 
 use super::Dispatcher;
 use super::run::Token;
 use crate::agent::listener::{Pending, Spoken, refuse};
 use crate::agent::session::{Session, Terms, random_cookie};
-use crate::config::{GpuConfig, Uuid};
+use crate::config::Uuid;
 use crate::registry::{Declaration, Origin, RegistrationId};
 use crate::source::agents::DeviceView;
 use crate::sys::peer::{self, has_ended};
@@ -57,7 +56,11 @@ impl Dispatcher {
             return;
         };
         let (pid, uid) = (pending.peer.pid, pending.peer.uid);
-        self.learn_gpus(&hello.devices, now);
+        for device in &hello.devices {
+            if device.uuid != [0; 16] {
+                self.learn_gpu(Uuid(device.uuid), Bytes(device.memory_bytes), now);
+            }
+        }
         match self.find_registration(&hello, &pending, now) {
             Ok((registration, cookie)) => {
                 if let Err(error) = self.welcome(
@@ -82,27 +85,6 @@ impl Dispatcher {
                 }
                 refuse(&pending.socket, code, &text);
             }
-        }
-    }
-
-    /// Where no file describes GPUs, those that agents see are taken with built-in values.
-    fn learn_gpus(&mut self, devices: &[DeviceState; MAX_DEVICES], now: Time) {
-        if !self.config.gpus.is_empty() {
-            return;
-        }
-        for device in devices {
-            let uuid = Uuid(device.uuid);
-            let known = self.gpus.iter().any(|gpu| gpu.uuid == uuid);
-            if device.uuid == [0; 16] || known || self.gpus.len() == MAX_DEVICES {
-                continue;
-            }
-            let gpu = GpuConfig::learned(uuid, Bytes(device.memory_bytes));
-            if let Some(complaint) = gpu.complaint() {
-                tracing::warn!(%uuid, "an agent sees a GPU that cannot be managed: {complaint}");
-                continue;
-            }
-            tracing::info!(%uuid, capacity = %gpu.capacity(), "GPU learned from an agent");
-            self.add_gpu(&gpu, now);
         }
     }
 

@@ -1,4 +1,4 @@
-//! tokio → dispatch: calls, each answered by a oneshot. Dispatch → tokio: the snapshot, by watch.
+//! tokio → dispatch: calls, each answered by a oneshot. NVML's thread → dispatch: samples. Dispatch → tokio: the snapshot, by watch.
 
 use std::os::fd::OwnedFd;
 use std::sync::{Arc, mpsc};
@@ -8,6 +8,7 @@ use tokio::sync::{oneshot, watch};
 
 use super::Snapshot;
 use crate::registry::{Declaration, RegistrationId};
+use crate::source::gpu::Sample;
 
 /// Who calls.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -43,6 +44,8 @@ pub enum Request {
         /// Done.
         reply: oneshot::Sender<Result<(), Error>>,
     },
+    /// What NVML showed; from its own thread.
+    Sample(Sample),
     /// End the thread.
     Stop,
 }
@@ -78,6 +81,13 @@ impl Handle {
         self.requests.send(request(reply)).map_err(|_| gone())?;
         self.wake();
         answer.await.map_err(|_| gone())?
+    }
+
+    /// Hands over what NVML showed. False once the thread has ended.
+    pub fn sample(&self, sample: Sample) -> bool {
+        let sent = self.requests.send(Request::Sample(sample)).is_ok();
+        self.wake();
+        sent
     }
 
     /// Ends the thread.

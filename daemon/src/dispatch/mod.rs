@@ -1,8 +1,9 @@
 //! The one thread that owns the schedulers, the sessions and the control pages; nothing else
 //! touches them, so there is no lock. It decides nothing: `run` waits, `feed` hands events to a
 //! scheduler and its commands to `effect`; `hello`, `death` and `calls` turn what happens to
-//! sessions and registrations into events; `recovery` takes over from the daemon before;
-//! `snapshot` and `statistics` are what others may see; `message` is how they ask.
+//! sessions and registrations into events, `memory` what NVML shows; `recovery` takes over from
+//! the daemon before; `snapshot`, `processes` and `statistics` are what others may see; `message` is how they
+//! ask.
 
 mod calls;
 mod death;
@@ -10,7 +11,9 @@ mod effect;
 mod feed;
 mod gpu;
 mod hello;
+mod memory;
 mod message;
+mod processes;
 mod recovery;
 mod run;
 mod snapshot;
@@ -35,6 +38,7 @@ use crate::quota::Quota;
 use crate::registry::{RegistrationId, Registry, StateFile};
 use crate::sys::poll::Poll;
 use gpu::Gpu;
+use memory::Nvml;
 use recovery::Recovery;
 use statistics::Statistics;
 
@@ -67,8 +71,9 @@ struct Dispatcher {
     statistics: BTreeMap<RegistrationId, Statistics>,
     /// What a scheduler said of a `Register` just now.
     verdicts: BTreeMap<TaskId, Result<Bytes, String>>,
-    /// When the memory of a dead process counts as gone.
+    /// When the memory of a dead process counts as gone, where NVML does not tell.
     releases: BTreeSet<(Time, usize, TaskId)>,
+    nvml: Nvml,
     recovery: Recovery,
     /// Registrations of `tasks.d` whose GPU is not known yet, with what their files say of it.
     unplaced: BTreeMap<RegistrationId, Option<String>>,

@@ -5,8 +5,9 @@
 //! so nothing is granted. Memory and running jobs are taken over at once. Who stays silent counts
 //! as unmanaged; when it comes back later it is still known by its cookie.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::os::fd::OwnedFd;
+use std::sync::Arc;
 
 use rtswap_policy::task::{Class, MemoryProfile, Timing};
 use rtswap_policy::units::{Bytes, Nanos, Time};
@@ -19,6 +20,7 @@ use crate::config::{GpuConfig, TaskFile};
 use crate::registry::{
     Origin, Registration, RegistrationId, SavedOrigin, SavedRegistration, SavedSession, SavedState,
 };
+use crate::source::gpu::GpuSample;
 use crate::sys::peer::{open_process, pidfd_id, start_ticks};
 use crate::sys::poll::Watch;
 
@@ -58,6 +60,17 @@ impl Recovery {
     pub(super) fn session(&self, registration: RegistrationId) -> Option<(Cookie, Option<u32>)> {
         let (cookie, process) = self.awaited.get(&registration)?;
         Some((*cookie, pidfd_id(process)))
+    }
+
+    /// The processes that are awaited.
+    pub(super) fn pids(&self) -> BTreeSet<u32> {
+        if !self.holds() {
+            return BTreeSet::new();
+        }
+        let processes = self.awaited.values();
+        processes
+            .filter_map(|(_, process)| pidfd_id(process))
+            .collect()
     }
 
     pub(super) fn next_expiry(&self) -> Option<Time> {
@@ -186,8 +199,12 @@ impl Dispatcher {
         }
     }
 
-    /// Takes a GPU in, with what was registered for it and remembered of it.
-    pub(super) fn add_gpu(&mut self, gpu: &GpuConfig, now: Time) {
+    /// Takes a GPU in, with what NVML shows of it now and what is remembered of it.
+    pub(super) fn add_gpu(&mut self, gpu: &GpuConfig, shown: Option<GpuSample>, now: Time) {
+        if let Some(complaint) = gpu.complaint() {
+            tracing::error!(uuid = %gpu.uuid, "a GPU that cannot be managed: {complaint}");
+            return;
+        }
         let index = self.gpus.len();
         self.gpus.push(Gpu::new(gpu, &self.config));
         self.unpublished = true;
@@ -200,10 +217,17 @@ impl Dispatcher {
             }
             !ours
         });
-        // A configured set is complete before anything is placed; a learned GPU comes alone.
-        if self.gpus.len() < self.config.gpus.len() {
-            return;
+        let name = shown.as_ref().map(|shown| Arc::clone(&shown.name));
+        tracing::info!(
+            index, %uuid, name = name.as_deref(), capacity = %gpu.capacity(), chunk = %gpu.chunk(), "GPU"
+        );
+        if let Some(shown) = shown {
+            self.reconcile(index, shown, now);
         }
+    }
+
+    /// Places what was registered for GPUs that are known now.
+    pub(super) fn place_registered(&mut self, now: Time) {
         for (id, wanted) in std::mem::take(&mut self.unplaced) {
             match self.find_gpu(wanted.as_deref()) {
                 Ok(found) => {

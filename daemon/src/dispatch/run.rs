@@ -10,6 +10,7 @@ use rtswap_policy::units::{Nanos, Time};
 use rustix::event::{EventfdFlags, eventfd};
 use tokio::sync::{oneshot, watch};
 
+use super::memory::Nvml;
 use super::recovery::Recovery;
 use super::{Dispatcher, Handle, Request, Snapshot};
 use crate::agent::listener::Listener;
@@ -17,6 +18,8 @@ use crate::agent::session::Session;
 use crate::config::{Config, TaskFile};
 use crate::quota::Quota;
 use crate::registry::{RegistrationId, Registry, StateFile};
+use crate::source;
+use crate::source::gpu::{Reader, Sample};
 use crate::sys::clock::now;
 use crate::sys::poll::{Poll, TIMER, Watch};
 
@@ -111,14 +114,29 @@ impl Token {
     }
 }
 
-/// Starts the thread.
+/// Starts the thread, and NVML's where there is one: its first look is before anything is served.
 pub fn start(parts: Parts) -> std::io::Result<Running> {
     let (requests, inbox) = mpsc::channel();
     let wake = Arc::new(eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?);
     let (snapshot, watched) = watch::channel(Arc::new(Snapshot::default()));
     let handle = Handle::new(requests, Arc::clone(&wake), watched);
     let (end, ended) = oneshot::channel();
-    let dispatcher = Dispatcher::new(parts, inbox, wake, snapshot)?;
+    let mut first = None;
+    let mut poller = None;
+    if let Some(mut reader) = source::gpu::open() {
+        let (began, gpus) = (now(), reader.read());
+        first = Some(Sample { began, gpus });
+        let period = parts.config.daemon.nvml_period();
+        let dispatch = handle.clone();
+        poller = Some(source::gpu::spawn(reader, period, move |sample| {
+            dispatch.sample(sample)
+        })?);
+    }
+    let nvml = Nvml::new(
+        poller,
+        first.as_ref().is_some_and(|look| !look.gpus.is_empty()),
+    );
+    let dispatcher = Dispatcher::new(parts, inbox, wake, snapshot, nvml, first)?;
     let thread = thread::Builder::new()
         .name("dispatch".into())
         .spawn(move || {
@@ -138,6 +156,8 @@ impl Dispatcher {
         inbox: mpsc::Receiver<Request>,
         wake: Arc<OwnedFd>,
         snapshot: watch::Sender<Arc<Snapshot>>,
+        nvml: Nvml,
+        first: Option<Sample>,
     ) -> std::io::Result<Self> {
         let now = now();
         let listener = Listener::new(parts.listener);
@@ -163,6 +183,7 @@ impl Dispatcher {
             statistics: BTreeMap::new(),
             verdicts: BTreeMap::new(),
             releases: BTreeSet::new(),
+            nvml,
             recovery: Recovery::default(),
             unplaced: BTreeMap::new(),
             state_file: parts.state_file,
@@ -177,9 +198,7 @@ impl Dispatcher {
             complaints: Quota::default(),
         };
         dispatcher.recover(saved, parts.tasks, now);
-        for gpu in dispatcher.config.gpus.clone() {
-            dispatcher.add_gpu(&gpu, now);
-        }
+        dispatcher.add_first_gpus(first, now);
         dispatcher.publish(now);
         Ok(dispatcher)
     }
@@ -265,6 +284,7 @@ impl Dispatcher {
                 }
                 let _ = reply.send(result);
             }
+            Request::Sample(sample) => self.take_sample(sample, now),
             Request::Stop => return false,
         }
         true

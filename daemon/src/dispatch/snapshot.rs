@@ -35,7 +35,7 @@ pub struct Device {
     pub total: Bytes,
     /// What processes hold of it, managed or not, by NVML; by the agents where there is none.
     pub used: Bytes,
-    /// What of it processes without an agent hold.
+    /// What of it no task holds: processes without an agent, and what agents do not count.
     pub unmanaged: Bytes,
     /// Percent of the last sample period in which kernels ran; none where there is no NVML.
     pub utilization: Option<u32>,
@@ -91,28 +91,16 @@ impl Dispatcher {
             }
             tasks.insert(entry.id.0, properties);
         }
-        let devices = vec![Device::default(); self.gpus.len()];
+        let devices: Vec<_> = (0..self.gpus.len()).map(|gpu| self.device(gpu)).collect();
         let gpus = (0..self.gpus.len())
             .zip(&devices)
             .map(|(gpu, device)| self.describe_gpu(gpu, device))
             .collect();
-        let processes = self.sessions.iter().map(|(id, session)| Process {
-            pid: session.peer.pid,
-            uid: Some(session.peer.uid),
-            comm: session.peer.comm.clone(),
-            gpu: None,
-            nvml: None,
-            agent: None,
-            task: Some(id.0),
-            managed: true,
-            attached: session.is_connected(),
-            disagreement: None,
-        });
         let snapshot = Snapshot {
             tasks,
             gpus,
             devices,
-            processes: processes.collect(),
+            processes: self.processes(),
         };
         self.snapshot.send_replace(Arc::new(snapshot));
     }

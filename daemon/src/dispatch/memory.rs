@@ -1,0 +1,232 @@
+//! What NVML shows → the ledger → capacities, and the end of what is dying.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use rtswap_policy::scheduler::Event;
+use rtswap_policy::task::TaskId;
+use rtswap_policy::units::{Bytes, Time};
+use rtswap_wire::MAX_DEVICES;
+
+use super::Dispatcher;
+use super::gpu::Gpu;
+use crate::agent::session::Session;
+use crate::config::{GpuConfig, Uuid};
+use crate::ledger::{Claim, Dead, Finding};
+use crate::source::gpu::{GpuSample, Identity, Poller, Sample};
+use crate::sys::peer::{Peer, has_ended};
+
+/// What the dispatch thread knows of NVML.
+#[derive(Debug, Default)]
+pub(super) struct Nvml {
+    /// Reads it, on its own thread; none where there is no NVML.
+    poller: Option<Poller>,
+    /// NVML is there, and shows at least one GPU.
+    pub(super) speaks: bool,
+}
+
+impl Nvml {
+    pub(super) fn new(poller: Option<Poller>, speaks: bool) -> Self {
+        Self { poller, speaks }
+    }
+
+    fn hurry(&mut self, hurry: bool) {
+        if let Some(poller) = &mut self.poller {
+            poller.hurry(hurry);
+        }
+    }
+}
+
+impl Dispatcher {
+    /// Takes in the GPUs of the configuration, or all that NVML shows where it has none.
+    pub(super) fn add_first_gpus(&mut self, first: Option<Sample>, now: Time) {
+        let shown = first.map(|sample| sample.gpus).unwrap_or_default();
+        let mut gpus = self.config.gpus.clone();
+        if gpus.is_empty() {
+            gpus.extend(shown.iter().map(|gpu| GpuConfig::learned(gpu.uuid)));
+            gpus.truncate(MAX_DEVICES);
+        }
+        for gpu in gpus {
+            match shown.iter().find(|shown| shown.uuid == gpu.uuid) {
+                Some(shown) => {
+                    if gpu.memory() > shown.total {
+                        tracing::warn!(uuid = %gpu.uuid, configured = %gpu.memory(), total = %shown.total,
+                            "the GPU has less memory than its file says: that counts");
+                    }
+                    let gpu = gpu.completed(shown.total, shown.reserved);
+                    self.add_gpu(&gpu, Some(shown.clone()), now);
+                }
+                None if gpu.memory() > Bytes::ZERO => self.add_gpu(&gpu, None, now),
+                None => tracing::warn!(uuid = %gpu.uuid,
+                    "the GPU's memory is not known: no file says it and NVML does not show the GPU; \
+                     it waits for an agent that sees it"),
+            }
+        }
+        self.place_registered(now);
+    }
+
+    /// A GPU that an agent sees. NVML and files go before: a stranger introduces only what both
+    /// leave open.
+    pub(super) fn learn_gpu(&mut self, uuid: Uuid, memory: Bytes, now: Time) {
+        let known = self.gpus.iter().any(|gpu| gpu.uuid == uuid);
+        if known || self.gpus.len() == MAX_DEVICES {
+            return;
+        }
+        let described = self.config.gpus.iter().find(|gpu| gpu.uuid == uuid);
+        let gpu = match described {
+            Some(gpu) => *gpu,
+            None if self.config.gpus.is_empty() && !self.nvml.speaks => GpuConfig::learned(uuid),
+            None => return,
+        };
+        self.add_gpu(&gpu.completed(memory, Bytes::ZERO), None, now);
+        self.place_registered(now);
+    }
+
+    /// A process of a task died and left memory on a GPU.
+    pub(super) fn bury(&mut self, gpu: usize, task: TaskId, peer: &Peer, now: Time) {
+        let grace = self.config.daemon.release_grace();
+        // A program that executed another one let go of all it held, and has its number still.
+        if self.gpus[gpu].account.last().is_none() || !has_ended(&peer.pidfd) {
+            self.releases.insert((now + grace, gpu, task));
+            return;
+        }
+        let identity = Identity {
+            uid: peer.uid,
+            comm: peer.comm.clone(),
+            start_ticks: peer.start_ticks,
+        };
+        let dead = Dead::new(task, peer.pid, identity, now, grace);
+        self.gpus[gpu].dead.push(dead);
+        self.nvml.hurry(true);
+    }
+
+    /// Takes one look of NVML at all GPUs.
+    pub(super) fn take_sample(&mut self, sample: Sample, now: Time) {
+        // What agents wrote until now is among the values that the look may have met.
+        let all: Vec<_> = self.sessions.keys().copied().collect();
+        for registration in all {
+            self.read_pages(registration, now, false);
+        }
+        let mut shown: BTreeMap<_, _> =
+            sample.gpus.into_iter().map(|gpu| (gpu.uuid, gpu)).collect();
+        for gpu in 0..self.gpus.len() {
+            let shown = shown.remove(&self.gpus[gpu].uuid);
+            self.release_dead(gpu, sample.began, shown.as_ref(), now);
+            if let Some(shown) = shown {
+                self.reconcile(gpu, shown, now);
+            } else {
+                self.gpus[gpu].account.fall_silent();
+            }
+        }
+        self.nvml
+            .hurry(self.gpus.iter().any(|gpu| !gpu.dead.is_empty()));
+        self.unpublished = true;
+    }
+
+    /// Lays a look beside what is claimed, and tells the scheduler of the capacity that follows.
+    pub(super) fn reconcile(&mut self, gpu: usize, shown: GpuSample, now: Time) {
+        let awaited = self.recovery.pids();
+        let claims = self.claims(gpu);
+        for finding in self.gpus[gpu].account.reconcile(shown, &claims, &awaited) {
+            tell(gpu, finding);
+        }
+        let Gpu { account, .. } = &mut self.gpus[gpu];
+        if let Some(bytes) = account.capacity(now) {
+            tracing::info!(gpu, capacity = %bytes, others = %account.others(), "capacity changed");
+            self.feed_own(gpu, now, Event::Capacity { bytes });
+        }
+    }
+
+    /// What is known of each managed process on a GPU. The dead first: a number may be in use anew.
+    fn claims(&self, index: usize) -> BTreeMap<u32, Claim> {
+        let gpu = &self.gpus[index];
+        let state = gpu.scheduler.state();
+        let dead = gpu.dead.iter().map(|dead| {
+            let held = state.task(dead.task).map(|task| task.dying);
+            let held = held.unwrap_or_default();
+            (dead.pid, Claim { agent: None, held })
+        });
+        let living = self.sessions.values().map(|session| {
+            let device = session.devices.get(index);
+            let task = device
+                .and_then(|device| device.task)
+                .and_then(|task| state.task(task));
+            let claim = Claim {
+                agent: Some(agent_bytes(session, index)),
+                held: task.map(|task| task.budget).unwrap_or_default(),
+            };
+            (session.peer.pid, claim)
+        });
+        dead.chain(living).collect()
+    }
+
+    /// Ends what is dying where the driver has let go of it.
+    fn release_dead(&mut self, gpu: usize, began: Time, shown: Option<&GpuSample>, now: Time) {
+        let Gpu { dead, account, .. } = &mut self.gpus[gpu];
+        let trusted = account.is_trusted();
+        let mut gone = BTreeSet::new();
+        dead.retain(|dead| {
+            let is_gone = dead.is_gone(began, now, shown, trusted);
+            if is_gone {
+                gone.insert(dead.task);
+            }
+            !is_gone
+        });
+        for waiting in dead.iter_mut() {
+            // Its bytes are those of all its dead processes.
+            gone.remove(&waiting.task);
+            if waiting.complains(now) {
+                let pid = waiting.pid;
+                let seconds = (now - waiting.died).0 / 1_000_000_000;
+                tracing::warn!(
+                    gpu,
+                    pid,
+                    "dead for {seconds} s, and NVML shows its memory still: it stays counted; if \
+                     the process hangs in the driver, nvidia-smi and dmesg say more"
+                );
+            }
+        }
+        for task in gone {
+            self.release(gpu, task, now);
+        }
+    }
+
+    /// The memory that a dead process of a task left is gone.
+    pub(super) fn release(&mut self, gpu: usize, task: TaskId, now: Time) {
+        let status = self.gpus[gpu].scheduler.state().task(task);
+        if status.is_some_and(|status| status.dying > Bytes::ZERO) {
+            self.feed_own(gpu, now, Event::Released { task });
+        }
+    }
+}
+
+/// What a session's agent says that its process holds on a GPU.
+pub(super) fn agent_bytes(session: &Session, gpu: usize) -> Bytes {
+    match session.devices.get(gpu) {
+        Some(_) if session.is_connected() => Bytes(session.block(gpu).agent.usage().resident_bytes),
+        Some(device) => device.view.usage().resident,
+        None => Bytes::ZERO,
+    }
+}
+
+fn tell(gpu: usize, finding: Finding) {
+    match finding {
+        Finding::Named {
+            pid,
+            disagreement: Some(name),
+            nvml,
+            agent,
+        } => tracing::warn!(gpu, pid, %nvml, %agent, "{name}: the witnesses differ"),
+        Finding::Named {
+            pid, nvml, agent, ..
+        } => tracing::info!(gpu, pid, %nvml, %agent, "the witnesses agree again"),
+        Finding::Blind => tracing::warn!(
+            gpu,
+            "NVML does not show the processes of this PID namespace: what each holds is known from \
+             its agent alone; run rtswapd in the host's PID namespace to have it checked"
+        ),
+        Finding::Shared => tracing::warn!(
+            gpu,
+            "a multi-process server (MPS) runs: what single processes hold cannot be checked"
+        ),
+    }
+}

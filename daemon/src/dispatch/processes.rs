@@ -1,0 +1,129 @@
+//! What others may see of the ledger: GPUs as the driver has them, and who holds their memory.
+
+use std::collections::BTreeSet;
+
+use super::memory::agent_bytes;
+use super::{Device, Dispatcher, Process};
+use crate::agent::session::Session;
+use crate::ledger::Disagreement;
+use crate::registry::RegistrationId;
+use crate::source::gpu::{GpuSample, ProcessSample};
+
+impl Dispatcher {
+    /// One GPU as the driver has it.
+    pub(super) fn device(&self, index: usize) -> Device {
+        let gpu = &self.gpus[index];
+        let Some(last) = gpu.account.last() else {
+            let sessions = self.sessions.values();
+            return Device {
+                total: gpu.account.memory(),
+                used: sessions.map(|session| agent_bytes(session, index)).sum(),
+                unmanaged: gpu.account.others(),
+                ..Device::default()
+            };
+        };
+        Device {
+            name: last.name.to_string(),
+            total: last.total,
+            used: last.used,
+            unmanaged: gpu.account.others(),
+            utilization: last.utilization,
+            nvml: true,
+        }
+    }
+
+    /// Everybody of whom some witness tells.
+    pub(super) fn processes(&self) -> Vec<Process> {
+        let mut rows = Vec::new();
+        let mut placed = BTreeSet::new();
+        for (index, gpu) in self.gpus.iter().enumerate() {
+            let last = gpu.account.last();
+            let mut managed = BTreeSet::new();
+            for (&id, session) in &self.sessions {
+                let pid = session.peer.pid;
+                managed.insert(pid);
+                let nvml = shown(last, pid);
+                let used = session.devices.get(index);
+                let used = used.is_some_and(|device| device.task.is_some());
+                if !used && nvml.is_none() {
+                    continue;
+                }
+                placed.insert(id);
+                rows.push(Process {
+                    gpu: Some(index),
+                    nvml: nvml.and_then(|process| process.bytes),
+                    agent: Some(agent_bytes(session, index)),
+                    disagreement: gpu.account.disagreement(pid).map(Disagreement::name),
+                    ..of_session(id, session)
+                });
+            }
+            for dead in &gpu.dead {
+                if !managed.insert(dead.pid) {
+                    continue;
+                }
+                let place = self.places.get(&dead.task);
+                rows.push(Process {
+                    pid: dead.pid,
+                    uid: Some(dead.identity.uid),
+                    comm: dead.identity.comm.clone(),
+                    gpu: Some(index),
+                    nvml: shown(last, dead.pid).and_then(|process| process.bytes),
+                    agent: None,
+                    task: place.map(|place| place.registration.0),
+                    managed: true,
+                    attached: false,
+                    disagreement: None,
+                });
+            }
+            let shown = last.map(|last| last.processes.as_slice());
+            let others = shown.unwrap_or_default().iter();
+            rows.extend(
+                others
+                    .filter(|process| !managed.contains(&process.pid))
+                    .map(|process| of_other(index, process)),
+            );
+        }
+        let idle = self.sessions.iter().filter(|(id, _)| !placed.contains(id));
+        rows.extend(idle.map(|(&id, session)| of_session(id, session)));
+        rows.sort_by_key(|row| (row.pid, row.gpu));
+        rows
+    }
+}
+
+fn shown(last: Option<&GpuSample>, pid: u32) -> Option<&ProcessSample> {
+    let mut processes = last?.processes.iter();
+    processes.find(|process| process.pid == pid)
+}
+
+/// A process with a session, on no GPU.
+fn of_session(id: RegistrationId, session: &Session) -> Process {
+    Process {
+        pid: session.peer.pid,
+        uid: Some(session.peer.uid),
+        comm: session.peer.comm.clone(),
+        gpu: None,
+        nvml: None,
+        agent: None,
+        task: Some(id.0),
+        managed: true,
+        attached: session.is_connected(),
+        disagreement: None,
+    }
+}
+
+/// A process without an agent.
+fn of_other(gpu: usize, process: &ProcessSample) -> Process {
+    let identity = process.identity.as_ref();
+    Process {
+        pid: process.pid,
+        uid: identity.map(|identity| identity.uid),
+        comm: identity.map_or_else(String::new, |identity| identity.comm.clone()),
+        gpu: Some(gpu),
+        nvml: process.bytes,
+        agent: None,
+        task: None,
+        managed: false,
+        attached: false,
+        disagreement: None,
+    }
+}
