@@ -105,10 +105,7 @@ impl Ends {
 fn announce(config: &Config, options: &Options) {
     let folder = options.runtime_dir.display();
     tracing::info!(version = env!("CARGO_PKG_VERSION"), %folder, "rtswapd serves");
-    for (index, gpu) in config.gpus.iter().enumerate() {
-        tracing::info!(index, uuid = %gpu.uuid, capacity = %gpu.capacity(), chunk = %gpu.chunk(), "GPU");
-    }
     if config.gpus.is_empty() {
-        tracing::info!("no GPU is configured: they are learned from agents, with built-in costs");
+        tracing::info!("no GPU is configured: they are learned, with built-in costs");
     }
 }
