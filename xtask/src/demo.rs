@@ -6,11 +6,12 @@ use crate::process::Run;
 use crate::workspace::Workspace;
 
 /// The packages whose programs and libraries the demonstration starts, and itself.
-const PACKAGES: [&str; 6] = [
+const PACKAGES: [&str; 7] = [
     "rtswapd",
     "rtswapctl",
     "rtswap-cuda",
     "simgpu-cuda",
+    "simgpu-nvml",
     "dnn",
     "rtswap-demo",
 ];

@@ -5,7 +5,7 @@ use cargo_metadata::Metadata;
 /// A package and the packages of this workspace that it may depend on.
 type Row = (&'static str, &'static [&'static str]);
 
-const ALLOWED: [Row; 14] = [
+const ALLOWED: [Row; 15] = [
     ("rtswap-policy", &[]),
     ("rtswap-simulator", &["rtswap-policy"]),
     ("rtswap-wire", &[]),
@@ -19,6 +19,7 @@ const ALLOWED: [Row; 14] = [
     ),
     ("simgpu-core", &[]),
     ("simgpu-cuda", &["simgpu-core"]),
+    ("simgpu-nvml", &["simgpu-core"]),
     ("dnn", &[]),
     ("rtswap-demo", &["simgpu-core"]),
     ("rtswap-packaging", &["rtswapctl", "rtswapd"]),

@@ -2,12 +2,21 @@
 
 use std::fs;
 use std::os::unix::fs::symlink;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, ensure};
 use cargo_metadata::{Metadata, MetadataCommand};
 
 use crate::process::Run;
+
+/// The simulated driver's libraries as they are built, and as programs look for them.
+const SIMGPU: [(&str, [&str; 2]); 2] = [
+    ("libsimgpu_cuda.so", ["libcuda.so.1", "libcuda.so"]),
+    (
+        "libsimgpu_nvml.so",
+        ["libnvidia-ml.so.1", "libnvidia-ml.so"],
+    ),
+];
 
 /// The workspace that this program was built in.
 pub(crate) struct Workspace {
@@ -41,22 +50,26 @@ impl Workspace {
         Run::new(cargo, self.root()).args(arguments)
     }
 
-    /// Links the simulated driver of `profile` (`debug` or `release`) into a folder of its own, under
-    /// the names by which programs load it, so that no `cargo run` picks it up by accident.
-    pub(crate) fn link_simgpu(&self, profile: &str) -> Result<()> {
-        let built = self.target().join(profile).join("libsimgpu_cuda.so");
-        ensure!(built.exists(), "{} was not built", built.display());
-        let folder = self.target().join(profile).join("simgpu");
+    /// Links the simulated driver's libraries of `profile` (`debug` or `release`) into a folder of
+    /// their own, under the names by which programs load them, so that no `cargo run` picks them up by
+    /// accident; the folder.
+    pub(crate) fn link_simgpu(&self, profile: &str) -> Result<PathBuf> {
+        let outputs = self.target().join(profile);
+        let folder = outputs.join("simgpu");
         fs::create_dir_all(&folder)?;
-        for name in ["libcuda.so.1", "libcuda.so"] {
-            let link = folder.join(name);
-            if let Err(error) = fs::remove_file(&link)
-                && error.kind() != std::io::ErrorKind::NotFound
-            {
-                return Err(error).with_context(|| format!("replacing {}", link.display()));
+        for (library, names) in SIMGPU {
+            let built = outputs.join(library);
+            ensure!(built.exists(), "{} was not built", built.display());
+            for name in names {
+                let link = folder.join(name);
+                if let Err(error) = fs::remove_file(&link)
+                    && error.kind() != std::io::ErrorKind::NotFound
+                {
+                    return Err(error).with_context(|| format!("replacing {}", link.display()));
+                }
+                symlink(&built, &link).with_context(|| format!("linking {}", link.display()))?;
             }
-            symlink(&built, &link).with_context(|| format!("linking {}", link.display()))?;
         }
-        Ok(())
+        Ok(folder)
     }
 }
