@@ -2,7 +2,9 @@
 
 use std::path::PathBuf;
 
-use clap::{Parser, ValueEnum};
+use clap::Parser;
+
+use crate::bus::Bus;
 
 /// Shares GPUs among tasks by deadline, and swaps what does not fit.
 #[derive(Debug, Parser)]
@@ -19,8 +21,8 @@ pub struct Arguments {
         default_value = rtswap_dbus::connect::DEFAULT_RUNTIME_DIR
     )]
     pub runtime_dir: PathBuf,
-    /// The bus to join beside the control socket.
-    #[arg(long, value_enum, default_value_t = Bus::None)]
+    /// The bus to join beside the control socket: system, session, none or an address.
+    #[arg(long, env = "RTSWAP_BUS", value_name = "BUS", default_value = "none")]
     pub bus: Bus,
     /// What to log, as `info` or `rtswapd::dispatch=trace`.
     #[arg(
@@ -30,11 +32,4 @@ pub struct Arguments {
         default_value = "info"
     )]
     pub log: String,
-}
-
-/// The bus to join.
-#[derive(Clone, Copy, Debug, ValueEnum)]
-pub enum Bus {
-    /// None: the control socket alone
-    None,
 }

@@ -4,14 +4,13 @@ use std::io::IsTerminal;
 use std::process::ExitCode;
 
 use clap::Parser;
-use rtswapd::cli::{Arguments, Bus};
+use rtswapd::cli::Arguments;
 use rtswapd::log::Log;
 use rtswapd::serve;
 use tracing_subscriber::EnvFilter;
 
 fn main() -> ExitCode {
     let arguments = Arguments::parse();
-    let Bus::None = arguments.bus;
     let filter = match arguments.log.parse::<EnvFilter>() {
         Ok(filter) => filter,
         Err(error) => {
@@ -35,6 +34,7 @@ fn main() -> ExitCode {
     let options = serve::Options {
         config: arguments.config,
         runtime_dir: arguments.runtime_dir,
+        bus: arguments.bus,
     };
     let end = serve::run(&options);
     log.flush();

@@ -2,36 +2,38 @@
 
 use std::os::unix::net::UnixListener;
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use anyhow::{Context, bail};
 use rustix::net::SocketType;
+use sd_notify::NotifyState;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
-use crate::config::{self, Config};
-use crate::dispatch::{self, Parts};
+use crate::bus::{self, Bus, JoinError, Shared};
+use crate::config::Config;
+use crate::dispatch::{self, Parts, Running};
+use crate::files::Files;
 use crate::registry::StateFile;
 use crate::runtime::RuntimeDir;
-use crate::{bus, sys};
+use crate::{sys, systemd};
 
 /// What the command line decides.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// The file that the user named; else [`config::DEFAULT_FILE`], if it is there.
+    /// The file that the user named; else [`crate::config::DEFAULT_FILE`], if it is there.
     pub config: Option<PathBuf>,
     /// The folder of the sockets, the lock and the state.
     pub runtime_dir: PathBuf,
+    /// The bus to join beside the control socket.
+    pub bus: Bus,
 }
 
 /// Serves until SIGTERM or SIGINT. All that can be wrong is found before anything is served, and
-/// leaves nothing behind.
+/// leaves nothing behind; only a bus that cannot be reached is tried again later.
 pub fn run(options: &Options) -> anyhow::Result<()> {
-    let named = options.config.is_some();
-    let file = options.config.clone();
-    let file = file.unwrap_or_else(|| PathBuf::from(config::DEFAULT_FILE));
-    let config = config::load(&file, named)?;
-    let tasks_folder = file.with_file_name("tasks.d");
-    let (tasks, errors) = config::load_tasks(&tasks_folder);
-    for error in errors {
+    let files = Arc::new(Files::new(options.config.clone()));
+    let said = files.read()?;
+    for error in said.errors {
         tracing::error!("{error}");
     }
     let runtime = tokio::runtime::Builder::new_multi_thread()
@@ -40,37 +42,30 @@ pub fn run(options: &Options) -> anyhow::Result<()> {
         .build()
         .context("cannot start the control side")?;
     // Before there is a socket: whoever sees one may end us.
-    let mut ends = {
+    let signals = {
         let _inside = runtime.enter();
-        Ends::new().context("cannot wait for signals")?
+        Signals::new().context("cannot wait for signals")?
     };
     let mut runtime_dir = RuntimeDir::open(&options.runtime_dir)?;
     let agents = runtime_dir.listen("agent.sock", SocketType::SEQPACKET)?;
     let control = runtime_dir.listen(rtswap_dbus::connect::CONTROL_SOCKET, SocketType::STREAM)?;
     sys::descriptor::raise_limit();
-    announce(&config, options);
+    announce(&said.config, options);
     let parts = Parts {
-        config,
-        tasks,
+        config: said.config,
+        tasks: said.tasks,
         listener: agents,
         state_file: StateFile::new(&options.runtime_dir),
     };
     let mut dispatch = dispatch::start(parts).context("cannot start the dispatch thread")?;
-    let handle = dispatch.handle.clone();
-    let stopped = runtime.block_on(async {
-        let control = tokio::net::UnixListener::from_std(UnixListener::from(control))?;
-        let serving = tokio::spawn(bus::control::serve(control, handle));
-        tokio::select! {
-            name = ends.next() => tracing::info!("{name}: ending"),
-            end = &mut dispatch.ended => match end {
-                Ok(Ok(())) => bail!("the dispatch thread has stopped by itself"),
-                Ok(Err(error)) => bail!("the dispatch thread has failed: {error}"),
-                Err(_) => bail!("the dispatch thread has panicked; its last words are above"),
-            },
-        }
-        serving.abort();
-        anyhow::Ok(())
-    });
+    let stopped = runtime.block_on(serve(
+        control.into(),
+        options,
+        files,
+        &mut dispatch,
+        signals,
+    ));
+    systemd::tell(NotifyState::Stopping);
     dispatch.handle.stop();
     let sound = dispatch.join();
     stopped?;
@@ -80,25 +75,69 @@ pub fn run(options: &Options) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// The signals that end the daemon.
-struct Ends {
-    terminate: Signal,
-    interrupt: Signal,
+/// Opens the doors, and keeps them open until told to end.
+async fn serve(
+    control: UnixListener,
+    options: &Options,
+    files: Arc<Files>,
+    dispatch: &mut Running,
+    mut signals: Signals,
+) -> anyhow::Result<()> {
+    let handle = dispatch.handle.clone();
+    let shared = Shared::new(handle.clone(), Arc::clone(&files));
+    let control = tokio::net::UnixListener::from_std(control)?;
+    tokio::spawn(bus::control::serve(control, shared.clone()));
+    let joined = match bus::join(&options.bus, &shared).await {
+        Ok(joined) => joined,
+        // Whoever calls that name would talk to somebody else.
+        Err(error @ JoinError::Taken { .. }) => return Err(error.into()),
+        Err(error) => {
+            tracing::error!("{error}; trying again");
+            None
+        }
+    };
+    if options.bus != Bus::None {
+        tokio::spawn(bus::stay(options.bus.clone(), joined, shared));
+    }
+    systemd::tell(NotifyState::Ready);
+    tokio::spawn(systemd::keep_alive(handle.clone()));
+    loop {
+        tokio::select! {
+            _ = signals.reload.recv() => match files.reload(&handle).await {
+                Ok(()) => tracing::info!("SIGHUP: the files are in effect"),
+                Err(error) => tracing::error!("SIGHUP: {error}"),
+            },
+            _ = signals.terminate.recv() => {
+                tracing::info!("SIGTERM: ending");
+                return Ok(());
+            }
+            _ = signals.interrupt.recv() => {
+                tracing::info!("SIGINT: ending");
+                return Ok(());
+            }
+            end = &mut dispatch.ended => match end {
+                Ok(Ok(())) => bail!("the dispatch thread has stopped by itself"),
+                Ok(Err(error)) => bail!("the dispatch thread has failed: {error}"),
+                Err(_) => bail!("the dispatch thread has panicked; its last words are above"),
+            },
+        }
+    }
 }
 
-impl Ends {
+/// The signals that the daemon hears.
+struct Signals {
+    terminate: Signal,
+    interrupt: Signal,
+    reload: Signal,
+}
+
+impl Signals {
     fn new() -> std::io::Result<Self> {
         Ok(Self {
             terminate: signal(SignalKind::terminate())?,
             interrupt: signal(SignalKind::interrupt())?,
+            reload: signal(SignalKind::hangup())?,
         })
-    }
-
-    async fn next(&mut self) -> &'static str {
-        tokio::select! {
-            _ = self.terminate.recv() => "SIGTERM",
-            _ = self.interrupt.recv() => "SIGINT",
-        }
     }
 }
 

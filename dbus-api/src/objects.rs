@@ -31,6 +31,7 @@ macro_rules! properties {
             }
 
             /// What is different from `before` and announced.
+            #[allow(clippy::float_cmp, reason = "told again for a rounding is no harm")]
             pub fn changes(&self, before: &Self) -> HashMap<&'static str, Variant<'static>> {
                 let mut changes = HashMap::new();
                 $(

@@ -1,22 +1,100 @@
-//! Who calls, on the control socket: its peer's credentials.
+//! Who calls, and what it may do beyond what everybody may.
+//!
+//! Root and the daemon's own user may do all. On the system bus polkit may allow the others more;
+//! elsewhere nobody can be asked.
 
 use rtswap_dbus::Error;
 use zbus::Connection;
+use zbus::fdo::DBusProxy;
+use zbus::message::Header;
+use zbus::names::BusName;
 
+use super::limits::Limits;
+use super::polkit::{self, Action};
 use crate::dispatch::Caller;
 
-/// The user at the other end. Root and the daemon's own user may do all.
-pub(super) async fn caller(connection: &Connection) -> Result<Caller, Error> {
-    let credentials = connection.peer_creds().await;
-    let uid = credentials.ok().and_then(|peer| peer.unix_user_id());
-    let Some(uid) = uid else {
-        return Err(Error::AccessDenied(
-            "the kernel does not tell who calls; connect by the control socket".into(),
-        ));
-    };
-    let own = rustix::process::geteuid().as_raw();
-    Ok(Caller {
-        uid,
-        privileged: uid == 0 || uid == own,
-    })
+/// How callers come in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Door {
+    /// The control socket: one peer, by the kernel's word.
+    Socket,
+    /// A bus: many, by the bus's word.
+    Bus {
+        /// Whether polkit speaks there.
+        polkit: bool,
+    },
+}
+
+/// One call.
+#[derive(Debug)]
+pub(super) struct Visit<'a> {
+    connection: &'a Connection,
+    header: &'a Header<'a>,
+    door: Door,
+    /// Who makes it.
+    pub(super) caller: Caller,
+}
+
+impl<'a> Visit<'a> {
+    /// Finds out who makes the call of this `header`.
+    pub(super) async fn of(
+        door: Door,
+        connection: &'a Connection,
+        header: &'a Header<'a>,
+    ) -> Result<Self, Error> {
+        let uid = match door {
+            Door::Socket => {
+                let credentials = connection.peer_creds().await;
+                credentials.ok().and_then(|peer| peer.unix_user_id())
+            }
+            Door::Bus { .. } => match header.sender() {
+                Some(sender) => {
+                    let bus = DBusProxy::new(connection).await?;
+                    let name = BusName::from(sender.as_ref());
+                    bus.get_connection_credentials(name).await?.unix_user_id()
+                }
+                None => None,
+            },
+        };
+        let uid = uid.ok_or_else(|| {
+            Error::AccessDenied(
+                "nobody tells who calls; connect by the control socket of rtswapd".into(),
+            )
+        })?;
+        let own = rustix::process::geteuid().as_raw();
+        let caller = Caller {
+            uid,
+            privileged: uid == 0 || uid == own,
+        };
+        Ok(Self {
+            connection,
+            header,
+            door,
+            caller,
+        })
+    }
+
+    /// The caller with what polkit allows it for this call. Where polkit does not speak it is
+    /// who it was, and the dispatch thread says no. Waits as long as somebody types a password.
+    pub(super) async fn asking_for(self, action: Action, limits: &Limits) -> Result<Caller, Error> {
+        let Caller { uid, privileged } = self.caller;
+        if privileged || self.door != (Door::Bus { polkit: true }) {
+            return Ok(self.caller);
+        }
+        let Some(_question) = limits.ask(uid) else {
+            return Err(Error::Busy(format!(
+                "user {uid} waits for several authorizations already; answer those"
+            )));
+        };
+        match polkit::check(self.connection, self.header, action).await {
+            Ok(()) => Ok(Caller {
+                uid,
+                privileged: true,
+            }),
+            Err(denial) => Err(Error::AccessDenied(format!(
+                "user {uid} may not {}: {denial}",
+                action.words()
+            ))),
+        }
+    }
 }

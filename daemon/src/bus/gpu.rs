@@ -63,7 +63,10 @@ impl Gpu1 {
         self.get(|gpu| gpu.unmanaged_bytes)
     }
 
-    #[zbus(property(emits_changed_signal = "false"), name = "DeviceUtilizationPercent")]
+    #[zbus(
+        property(emits_changed_signal = "false"),
+        name = "DeviceUtilizationPercent"
+    )]
     fn device_utilization_percent(&self) -> fdo::Result<u32> {
         self.get(|gpu| gpu.device_utilization_percent)
     }

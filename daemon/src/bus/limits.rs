@@ -13,6 +13,12 @@ const BURST: u32 = 64;
 /// ... and one more after each of these.
 const REFILL: Duration = Duration::from_millis(20);
 
+/// Questions to polkit that wait for one user at a time.
+const QUESTIONS: u32 = 8;
+
+/// Users whose shares are remembered; beyond, those that have all of theirs are forgotten.
+const USERS: usize = 256;
+
 /// What each user has taken. Root is not limited: it must get in to set things right.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Limits(Arc<Mutex<BTreeMap<u32, Share>>>);
@@ -20,40 +26,83 @@ pub(super) struct Limits(Arc<Mutex<BTreeMap<u32, Share>>>);
 #[derive(Debug)]
 struct Share {
     connections: u32,
+    questions: u32,
     calls: u32,
     refilled: Instant,
 }
 
-/// One connection's place, given back when dropped.
+impl Share {
+    fn new() -> Self {
+        Self {
+            connections: 0,
+            questions: 0,
+            calls: BURST,
+            refilled: Instant::now(),
+        }
+    }
+
+    /// How many places of this kind are taken, and how many there are.
+    fn places(&mut self, kind: Kind) -> (&mut u32, u32) {
+        match kind {
+            Kind::Connection => (&mut self.connections, CONNECTIONS),
+            Kind::Question => (&mut self.questions, QUESTIONS),
+        }
+    }
+
+    /// Whether it may be forgotten at `now`: it would come back the same.
+    fn is_whole(&self, now: Instant) -> bool {
+        let rested = now.saturating_duration_since(self.refilled) > BURST * REFILL;
+        self.connections == 0 && self.questions == 0 && rested
+    }
+}
+
+/// What a place is for.
+#[derive(Clone, Copy, Debug)]
+enum Kind {
+    Connection,
+    Question,
+}
+
+/// One place, given back when dropped.
 #[derive(Debug)]
 pub(super) struct Slot {
     limits: Limits,
     uid: u32,
+    kind: Kind,
 }
 
 impl Limits {
     /// A place for one more connection of `uid`, if it may have one.
     pub(super) fn connect(&self, uid: u32) -> Option<Slot> {
+        self.take(uid, Kind::Connection)
+    }
+
+    /// A place for one more question about `uid` that waits for an answer, if it may have one.
+    pub(super) fn ask(&self, uid: u32) -> Option<Slot> {
+        self.take(uid, Kind::Question)
+    }
+
+    fn take(&self, uid: u32, kind: Kind) -> Option<Slot> {
         let mut shares = self.lock();
-        let share = shares.entry(uid).or_insert_with(|| Share {
-            connections: 0,
-            calls: BURST,
-            refilled: Instant::now(),
-        });
-        if uid != 0 && share.connections >= CONNECTIONS {
+        let (taken, most) = shares.entry(uid).or_insert_with(Share::new).places(kind);
+        if uid != 0 && *taken >= most {
             return None;
         }
-        share.connections += 1;
+        *taken += 1;
         let limits = self.clone();
-        Some(Slot { limits, uid })
+        Some(Slot { limits, uid, kind })
     }
 
     /// Whether `uid` may make one more call at `now` that changes something.
     pub(super) fn call(&self, uid: u32, now: Instant) -> bool {
-        let mut shares = self.lock();
-        let Some(share) = shares.get_mut(&uid).filter(|_| uid != 0) else {
+        if uid == 0 {
             return true;
-        };
+        }
+        let mut shares = self.lock();
+        if shares.len() > USERS {
+            shares.retain(|_, share| !share.is_whole(now));
+        }
+        let share = shares.entry(uid).or_insert_with(Share::new);
         let since = now.saturating_duration_since(share.refilled);
         let fresh = u32::try_from(since.as_nanos() / REFILL.as_nanos()).unwrap_or(BURST);
         if fresh > 0 {
@@ -79,10 +128,7 @@ impl Drop for Slot {
     fn drop(&mut self) {
         let mut shares = self.limits.lock();
         if let Some(share) = shares.get_mut(&self.uid) {
-            share.connections -= 1;
-            if share.connections == 0 && share.refilled.elapsed() > BURST * REFILL {
-                shares.remove(&self.uid);
-            }
+            *share.places(self.kind).0 -= 1;
         }
     }
 }
@@ -123,5 +169,23 @@ mod tests {
         drop(limits.connect(5));
         let _slot = limits.connect(5);
         assert!(!limits.call(5, now));
+    }
+
+    #[test]
+    fn questions_are_few_and_shares_of_the_idle_forgotten() {
+        let limits = Limits::default();
+        let asked: Vec<_> = (0..20).filter_map(|_| limits.ask(5)).collect();
+        assert_eq!(asked.len(), QUESTIONS as usize);
+        assert!(limits.ask(6).is_some());
+        let soon = Instant::now();
+        for uid in 10..1000 {
+            limits.call(uid, soon);
+        }
+        limits.call(7, soon + Duration::from_secs(10));
+        assert_eq!(
+            limits.lock().len(),
+            2,
+            "who waits for an answer, and who calls"
+        );
     }
 }

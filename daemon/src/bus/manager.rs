@@ -6,56 +6,74 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use rtswap_dbus::Error;
+use rtswap_policy::task::Class;
 use rustix::pipe::{PipeFlags, pipe_with};
-use zbus::{Connection, OwnedObjectPath, OwnedVariant};
+use zbus::message::Header;
+use zbus::object_server::SignalEmitter;
+use zbus::{Connection, ObjectPath, OwnedObjectPath, OwnedVariant};
 
-use super::auth::caller;
-use super::limits::Limits;
-use super::options;
+use super::auth::{Door, Visit};
+use super::polkit::Action;
 use super::publish::Published;
-use crate::dispatch::{Caller, Handle, Request};
+use super::{Shared, options};
+use crate::dispatch::Request;
 use crate::registry::RegistrationId;
 
 /// The root object.
 #[derive(Clone, Debug)]
 pub(super) struct Manager1 {
-    handle: Handle,
+    shared: Shared,
     published: Arc<Published>,
-    limits: Limits,
+    door: Door,
 }
 
 impl Manager1 {
     /// Of one connection, whose objects are `published`.
-    pub(super) fn new(handle: Handle, published: Arc<Published>, limits: Limits) -> Self {
+    pub(super) fn new(shared: Shared, published: Arc<Published>, door: Door) -> Self {
         Self {
-            handle,
+            shared,
             published,
-            limits,
+            door,
         }
     }
 
-    /// Who calls to change something, if it may do so again.
-    async fn changer(&self, connection: &Connection) -> Result<Caller, Error> {
-        let caller = caller(connection).await?;
-        if self.limits.call(caller.uid, Instant::now()) {
-            return Ok(caller);
+    /// A call that takes the dispatch thread's time, if its user may make one more.
+    async fn visit<'a>(
+        &self,
+        connection: &'a Connection,
+        header: &'a Header<'a>,
+    ) -> Result<Visit<'a>, Error> {
+        let visit = Visit::of(self.door, connection, header).await?;
+        let uid = visit.caller.uid;
+        if self.shared.limits.call(uid, Instant::now()) {
+            return Ok(visit);
         }
         Err(Error::Busy(format!(
-            "user {} calls too often; wait a second",
-            caller.uid
+            "user {uid} calls too often; wait a second"
         )))
     }
 
     async fn add(
         &self,
         connection: &Connection,
+        header: &Header<'_>,
         name: &str,
         options: HashMap<String, OwnedVariant>,
         lease: Option<OwnedFd>,
     ) -> Result<OwnedObjectPath, Error> {
-        let caller = self.changer(connection).await?;
+        let visit = self.visit(connection, header).await?;
         let (declaration, process) =
             options::read(name, options).map_err(Error::InvalidArgument)?;
+        // Nobody types a password for what cannot be.
+        let checked = declaration.clone().check();
+        let class = checked.map_err(Error::InvalidArgument)?.class;
+        let caller = match class {
+            Class::Realtime(_) => {
+                let asked = visit.asking_for(Action::RegisterRealtime, &self.shared.limits);
+                asked.await?
+            }
+            Class::BestEffort => visit.caller,
+        };
         let register = |reply| Request::Register {
             caller,
             declaration,
@@ -63,7 +81,7 @@ impl Manager1 {
             lease,
             reply,
         };
-        let id = self.handle.call(register).await?;
+        let id = self.shared.handle.call(register).await?;
         // So that the caller finds the object that it is told of.
         self.published.update(connection).await?;
         Ok(rtswap_dbus::task_path(id.0))
@@ -76,50 +94,112 @@ impl Manager1 {
     async fn register(
         &self,
         #[zbus(connection)] connection: &Connection,
+        #[zbus(header)] header: Header<'_>,
         name: &str,
         options: HashMap<String, OwnedVariant>,
     ) -> Result<OwnedObjectPath, Error> {
-        self.add(connection, name, options, None).await
+        self.add(connection, &header, name, options, None).await
     }
 
     #[zbus(out_args("task", "lease"))]
     async fn register_with_lease(
         &self,
         #[zbus(connection)] connection: &Connection,
+        #[zbus(header)] header: Header<'_>,
         name: &str,
         options: HashMap<String, OwnedVariant>,
     ) -> Result<(OwnedObjectPath, zbus::OwnedFd), Error> {
         let (ours, theirs) = pipe_with(PipeFlags::CLOEXEC)
             .map_err(|error| Error::Busy(format!("no pipe to be had for a lease: {error}")))?;
-        let task = self.add(connection, name, options, Some(ours)).await?;
-        Ok((task, theirs.into()))
+        let task = self.add(connection, &header, name, options, Some(ours));
+        Ok((task.await?, theirs.into()))
     }
 
     async fn unregister(
         &self,
         #[zbus(connection)] connection: &Connection,
+        #[zbus(header)] header: Header<'_>,
         task: OwnedObjectPath,
     ) -> Result<(), Error> {
-        let caller = self.changer(connection).await?;
+        let visit = self.visit(connection, &header).await?;
         let Some(id) = rtswap_dbus::task_id(task.as_str()) else {
             return Err(Error::NoSuchTask(format!("{} is no task", task.as_str())));
+        };
+        // Numbers are not reused: its owner is still that when the dispatch thread looks.
+        let snapshot = self.shared.handle.snapshot();
+        let owner = snapshot.tasks.get(&id).map(|task| task.user_id);
+        let caller = match owner {
+            Some(uid) if uid != visit.caller.uid => {
+                let asked = visit.asking_for(Action::ManageOthers, &self.shared.limits);
+                asked.await?
+            }
+            _ => visit.caller,
         };
         let unregister = |reply| Request::Unregister {
             caller,
             registration: RegistrationId(id),
             reply,
         };
-        self.handle.call(unregister).await?;
-        Ok(self.published.update(connection).await?)
+        self.shared.handle.call(unregister).await?;
+        self.published.update(connection).await?;
+        Ok(())
     }
+
+    #[zbus(out_args("plan"))]
+    async fn plan(
+        &self,
+        #[zbus(connection)] connection: &Connection,
+        #[zbus(header)] header: Header<'_>,
+    ) -> Result<String, Error> {
+        self.visit(connection, &header).await?;
+        self.shared
+            .handle
+            .call(|reply| Request::Plan { reply })
+            .await
+    }
+
+    async fn reload(
+        &self,
+        #[zbus(connection)] connection: &Connection,
+        #[zbus(header)] header: Header<'_>,
+    ) -> Result<(), Error> {
+        let visit = self.visit(connection, &header).await?;
+        if !visit.caller.privileged {
+            return Err(Error::AccessDenied(format!(
+                "user {} may not reload the files; root may",
+                visit.caller.uid
+            )));
+        }
+        self.shared.files.reload(&self.shared.handle).await?;
+        self.published.update(connection).await?;
+        Ok(())
+    }
+
+    #[zbus(signal)]
+    pub(super) async fn deadline_missed(
+        emitter: &SignalEmitter<'_>,
+        task: ObjectPath<'_>,
+        job: u64,
+        lateness_us: u64,
+        cause: &str,
+    ) -> zbus::Result<()>;
+
+    #[zbus(signal)]
+    pub(super) async fn violation(
+        emitter: &SignalEmitter<'_>,
+        task: ObjectPath<'_>,
+        kind: &str,
+        detail: &str,
+    ) -> zbus::Result<()>;
 
     #[zbus(out_args("processes"))]
     async fn list_processes(
         &self,
         #[zbus(connection)] connection: &Connection,
+        #[zbus(header)] header: Header<'_>,
     ) -> Result<Vec<HashMap<String, OwnedVariant>>, Error> {
-        let caller = caller(connection).await?;
-        let snapshot = self.handle.snapshot();
+        let caller = Visit::of(self.door, connection, &header).await?.caller;
+        let snapshot = self.shared.handle.snapshot();
         let visible = |uid| caller.privileged || Some(caller.uid) == uid;
         let processes = snapshot.processes.iter();
         processes

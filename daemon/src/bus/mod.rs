@@ -1,13 +1,45 @@
-//! The D-Bus objects: `manager`, `task` and `gpu` are the interfaces, `options` reads what
-//! `Register` is given, `auth` says who may, `limits` how much, `publish` keeps a connection's objects the
-//! snapshot's, `control` serves them peer to peer on the control socket. State is the dispatch
-//! thread's: no method here takes `&mut self`, so that none blocks another.
+//! The D-Bus objects. `control` and `join` are the two doors, the socket and a bus; `attend` is a
+//! connection's life behind either, `publish` keeps its objects the snapshot's. `manager`, `task`,
+//! `gpu` and `objects` are the interfaces, `options` reads what `Register` is given; `auth` says
+//! who calls, `polkit` who may, `limits` how much. State is the dispatch thread's: no method
+//! takes `&mut self`, so that none blocks another.
 
+mod attend;
 mod auth;
 pub mod control;
 mod gpu;
+mod join;
 mod limits;
 mod manager;
+mod objects;
 mod options;
+mod polkit;
 mod publish;
 mod task;
+
+pub use join::{Bus, JoinError, Joined, join, stay};
+
+use std::sync::Arc;
+
+use crate::dispatch::Handle;
+use crate::files::Files;
+use limits::Limits;
+
+/// What all connections have in common.
+#[derive(Clone, Debug)]
+pub struct Shared {
+    handle: Handle,
+    files: Arc<Files>,
+    limits: Limits,
+}
+
+impl Shared {
+    /// To serve what `handle` leads to, and to read `files` again when asked.
+    pub fn new(handle: Handle, files: Arc<Files>) -> Self {
+        Self {
+            handle,
+            files,
+            limits: Limits::default(),
+        }
+    }
+}

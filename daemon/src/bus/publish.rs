@@ -1,66 +1,127 @@
-//! A connection's objects, kept the snapshot's.
+//! A connection's objects, kept the snapshot's, and what is told of their changes.
 
-use std::collections::BTreeSet;
+use std::collections::HashMap;
+use std::collections::btree_map::{BTreeMap, Entry};
+use std::sync::Arc;
 
+use rtswap_dbus::{GPU, GpuProperties, TASK, TaskProperties};
 use tokio::sync::Mutex;
-use zbus::Connection;
 use zbus::connection::Builder;
+use zbus::fdo::Properties;
+use zbus::names::InterfaceName;
+use zbus::object_server::SignalEmitter;
+use zbus::{Connection, OwnedObjectPath, Variant};
 
 use super::gpu::Gpu1;
 use super::task::Task1;
-use crate::dispatch::Handle;
+use crate::dispatch::{Handle, Snapshot};
 
 /// The objects that one connection serves now.
 #[derive(Debug)]
 pub(super) struct Published {
     handle: Handle,
-    /// By registration and by index. Held while they change, so that two updates do not cross.
-    objects: Mutex<(BTreeSet<u64>, usize)>,
+    /// Held while they change, so that two updates do not cross.
+    told: Mutex<Told>,
+}
+
+/// The objects that are served, as they were told of last.
+#[derive(Debug)]
+struct Told {
+    tasks: BTreeMap<u64, TaskProperties>,
+    gpus: Vec<GpuProperties>,
 }
 
 impl Published {
     /// What the latest snapshot has, to be served from a connection's first call on.
     pub(super) fn new(handle: Handle, builder: Builder<'static>) -> (Self, Builder<'static>) {
         let snapshot = handle.snapshot();
-        let gpus = snapshot.gpus.len();
-        let builder = (0..gpus).fold(builder, |builder, index| {
+        let told = Told {
+            tasks: snapshot.tasks.clone(),
+            gpus: snapshot.gpus.clone(),
+        };
+        let builder = (0..told.gpus.len()).fold(builder, |builder, index| {
             let gpu = Gpu1::new(handle.clone(), index);
             builder.serve_at(rtswap_dbus::gpu_path(index as u32), gpu)
         });
-        let tasks: BTreeSet<_> = snapshot.tasks.keys().copied().collect();
-        let builder = snapshot
-            .tasks
-            .iter()
-            .fold(builder, |builder, (&id, first)| {
-                let task = Task1::new(handle.clone(), id, first);
-                builder.serve_at(rtswap_dbus::task_path(id), task)
-            });
-        let objects = Mutex::new((tasks, gpus));
-        (Self { handle, objects }, builder)
+        let builder = told.tasks.iter().fold(builder, |builder, (&id, first)| {
+            let task = Task1::new(handle.clone(), id, first);
+            builder.serve_at(rtswap_dbus::task_path(id), task)
+        });
+        let told = Mutex::new(told);
+        (Self { handle, told }, builder)
     }
 
-    /// Serves what the latest snapshot has, and no more.
-    pub(super) async fn update(&self, connection: &Connection) -> zbus::Result<()> {
-        let server = connection.object_server();
-        let mut objects = self.objects.lock().await;
-        let (tasks, gpus) = &mut *objects;
+    /// Serves what the latest snapshot has, and no more. Returns that.
+    pub(super) async fn update(&self, connection: &Connection) -> zbus::Result<Arc<Snapshot>> {
+        let mut told = self.told.lock().await;
         let snapshot = self.handle.snapshot();
-        for index in *gpus..snapshot.gpus.len() {
-            let gpu = Gpu1::new(self.handle.clone(), index);
-            server.at(rtswap_dbus::gpu_path(index as u32), gpu).await?;
+        self.serve(connection, &mut told, &snapshot).await?;
+        Ok(snapshot)
+    }
+
+    /// As [`Self::update`], and tells what has changed of those that stay.
+    pub(super) async fn announce(&self, connection: &Connection) -> zbus::Result<()> {
+        let mut told = self.told.lock().await;
+        let snapshot = self.handle.snapshot();
+        self.serve(connection, &mut told, &snapshot).await?;
+        for (id, task) in &snapshot.tasks {
+            let Some(before) = told.tasks.get_mut(id) else {
+                continue;
+            };
+            let path = rtswap_dbus::task_path(*id);
+            changed(connection, path, TASK, task.changes(before)).await?;
+            before.clone_from(task);
         }
-        *gpus = snapshot.gpus.len();
-        let now: BTreeSet<_> = snapshot.tasks.keys().copied().collect();
-        for &id in tasks.difference(&now) {
-            server
-                .remove::<Task1, _>(rtswap_dbus::task_path(id))
-                .await?;
+        for (gpu, before) in snapshot.gpus.iter().zip(&mut told.gpus) {
+            let path = rtswap_dbus::gpu_path(gpu.index);
+            changed(connection, path, GPU, gpu.changes(before)).await?;
+            before.clone_from(gpu);
         }
-        for &id in now.difference(tasks) {
-            let task = Task1::new(self.handle.clone(), id, &snapshot.tasks[&id]);
-            server.at(rtswap_dbus::task_path(id), task).await?;
-        }
-        *tasks = now;
         Ok(())
     }
+
+    async fn serve(
+        &self,
+        connection: &Connection,
+        told: &mut Told,
+        snapshot: &Snapshot,
+    ) -> zbus::Result<()> {
+        let server = connection.object_server();
+        for (index, first) in snapshot.gpus.iter().enumerate().skip(told.gpus.len()) {
+            let gpu = Gpu1::new(self.handle.clone(), index);
+            server.at(rtswap_dbus::gpu_path(index as u32), gpu).await?;
+            told.gpus.push(first.clone());
+        }
+        let ended: Vec<_> = told.tasks.keys().copied().collect();
+        for id in ended {
+            if !snapshot.tasks.contains_key(&id) {
+                told.tasks.remove(&id);
+                let path = rtswap_dbus::task_path(id);
+                server.remove::<Task1, _>(path).await?;
+            }
+        }
+        for (&id, first) in &snapshot.tasks {
+            if let Entry::Vacant(untold) = told.tasks.entry(id) {
+                let task = Task1::new(self.handle.clone(), id, first);
+                server.at(rtswap_dbus::task_path(id), task).await?;
+                untold.insert(first.clone());
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Tells of one object's changes, if there are any.
+async fn changed(
+    connection: &Connection,
+    path: OwnedObjectPath,
+    interface: &'static str,
+    changes: HashMap<&str, Variant<'_>>,
+) -> zbus::Result<()> {
+    if changes.is_empty() {
+        return Ok(());
+    }
+    let emitter = SignalEmitter::new(connection, path)?;
+    let interface = InterfaceName::from_static_str_unchecked(interface);
+    Properties::properties_changed(&emitter, interface, changes, (&[]).into()).await
 }

@@ -62,7 +62,7 @@ impl<'de> Deserialize<'de> for Uuid {
 }
 
 /// `[scheduler]`: the same for all GPUs.
-#[derive(Clone, Copy, Debug, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct SchedulerConfig {
     sharing: SharingWord,
@@ -73,21 +73,21 @@ pub struct SchedulerConfig {
     dispatch_latency_us: Micros,
 }
 
-#[derive(Clone, Copy, Debug, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 enum SharingWord {
     Exclusive,
     Shared,
 }
 
-#[derive(Clone, Copy, Debug, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 enum OverrunWord {
     Continue,
     Demote,
 }
 
-#[derive(Clone, Copy, Debug, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 enum ObjectiveWord {
     Time,
@@ -108,7 +108,7 @@ impl Default for SchedulerConfig {
 }
 
 /// One `[[gpu]]`.
-#[derive(Clone, Copy, Debug, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct GpuConfig {
     /// Which.
@@ -122,14 +122,14 @@ pub struct GpuConfig {
     swap_cost: SwapCostTables,
 }
 
-#[derive(Clone, Copy, Debug, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 struct SwapCostTables {
     out: CostTable,
     r#in: CostTable,
 }
 
-#[derive(Clone, Copy, Debug, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct CostTable {
     base_us: Micros,

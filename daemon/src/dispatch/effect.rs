@@ -1,11 +1,11 @@
 //! Commands → effects, and what the scheduler must hear back.
 
-use rtswap_policy::scheduler::{Command, Direction, JobEnd};
+use rtswap_policy::scheduler::{Command, Direction, JobAccount, JobEnd, ViolationKind};
 use rtswap_policy::task::TaskId;
 use rtswap_policy::units::{Bytes, Nanos, Time};
 use rtswap_wire::page::{self, SwapRequest};
 
-use super::Dispatcher;
+use super::{Dispatcher, News};
 use crate::agent::session::Session;
 use crate::registry::RegistrationId;
 use crate::sys::page::wake;
@@ -101,6 +101,13 @@ impl Dispatcher {
                         blocked_by = blocker,
                         "deadline missed"
                     );
+                    let cause = cause(&account, blocker);
+                    self.tell(News::DeadlineMissed {
+                        task: registration,
+                        job: account.job.0.into(),
+                        lateness_us: late.0.div_ceil(1000),
+                        cause,
+                    });
                 }
                 let statistics = self.statistics.entry(registration).or_default();
                 statistics.account(&account);
@@ -109,9 +116,20 @@ impl Dispatcher {
                 let registration = self.places.get(&task)?.registration;
                 tracing::warn!(task = self.name_of(task), ?kind, "violation: {detail}");
                 self.statistics.entry(registration).or_default().violations += 1;
+                self.tell(News::Violation {
+                    task: registration,
+                    kind: word(kind),
+                    detail,
+                });
             }
         }
         None
+    }
+
+    /// Tells whoever listens.
+    pub(super) fn tell(&self, news: News) {
+        // Nobody may.
+        let _ = self.news.send(news);
     }
 
     /// The session of a task's agent, if it can be talked to and its page has the GPU.
@@ -128,5 +146,30 @@ impl Dispatcher {
 
     pub(super) fn registration_name(&self, id: RegistrationId) -> Option<&str> {
         Some(self.registry.get(id)?.name.as_str())
+    }
+}
+
+/// Where the time of a job went, the waiting first.
+fn cause(account: &JobAccount, blocker: Option<&str>) -> String {
+    let behind = blocker.map(|name| format!(" behind {name}"));
+    format!(
+        "queue {}{}, swap-out {}, swap-in {}, execution {}",
+        account.queue,
+        behind.unwrap_or_default(),
+        account.swap_out,
+        account.swap_in,
+        account.execution
+    )
+}
+
+/// A violation's kind as D-Bus has it.
+fn word(kind: ViolationKind) -> &'static str {
+    match kind {
+        ViolationKind::Overrun => "overrun",
+        ViolationKind::SwapOverdue => "swap-overdue",
+        ViolationKind::OverBudget => "over-budget",
+        ViolationKind::Undrainable => "undrainable",
+        ViolationKind::Emergency => "emergency",
+        ViolationKind::Backing => "backing",
     }
 }

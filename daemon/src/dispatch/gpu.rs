@@ -2,7 +2,7 @@
 
 use rtswap_policy::admission::theorem1;
 use rtswap_policy::admission::{Analysis, Candidate};
-use rtswap_policy::scheduler::{Config as SchedulerConfig, Scheduler};
+use rtswap_policy::scheduler::{Config as SchedulerConfig, Scheduler, TaskStatus};
 use rtswap_policy::task::Class;
 
 use crate::config::{Config, GpuConfig, Uuid};
@@ -33,6 +33,23 @@ impl Gpu {
             account: Account::new(terms),
             dead: Vec::new(),
         }
+    }
+
+    /// The realtime tasks of the plan to come, and what the admission test says of them.
+    pub(super) fn intended(&self) -> (Vec<TaskStatus>, Analysis) {
+        let tasks = self.scheduler.state().tasks();
+        let planned =
+            tasks.filter_map(
+                |task| match (task.class, task.next_volume.or(task.volume)) {
+                    (Class::Realtime(timing), Some(volume)) => {
+                        Some((task, Candidate { timing, volume }))
+                    }
+                    _ => None,
+                },
+            );
+        let (tasks, candidates): (Vec<_>, Vec<_>) = planned.unzip();
+        let analysis = theorem1::test(&self.config.platform(), &candidates);
+        (tasks, analysis)
     }
 
     /// What the admission test says of the plan in effect.

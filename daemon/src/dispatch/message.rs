@@ -1,12 +1,14 @@
-//! tokio → dispatch: calls, each answered by a oneshot. NVML's thread → dispatch: samples. Dispatch → tokio: the snapshot, by watch.
+//! tokio → dispatch: calls, each answered by a oneshot. NVML's thread → dispatch: samples.
+//! Dispatch → tokio: the snapshot, by watch, and news, by broadcast.
 
 use std::os::fd::OwnedFd;
 use std::sync::{Arc, mpsc};
 
 use rtswap_dbus::Error;
-use tokio::sync::{oneshot, watch};
+use tokio::sync::{broadcast, oneshot, watch};
 
 use super::Snapshot;
+use crate::config::{Config, TaskFile};
 use crate::registry::{Declaration, RegistrationId};
 use crate::source::gpu::Sample;
 
@@ -15,7 +17,7 @@ use crate::source::gpu::Sample;
 pub struct Caller {
     /// Its user.
     pub uid: u32,
-    /// Root or the daemon's own user.
+    /// Root or the daemon's own user, or allowed by polkit for this call.
     pub privileged: bool,
 }
 
@@ -44,11 +46,58 @@ pub enum Request {
         /// Done.
         reply: oneshot::Sender<Result<(), Error>>,
     },
+    /// `Manager1.Plan`.
+    Plan {
+        /// The JSON.
+        reply: oneshot::Sender<Result<String, Error>>,
+    },
+    /// `Manager1.Reload` and SIGHUP: what the files say now.
+    Reload {
+        /// rtswapd.toml.
+        config: Config,
+        /// tasks.d.
+        tasks: Vec<TaskFile>,
+        /// Done.
+        reply: oneshot::Sender<Result<(), Error>>,
+    },
+    /// Whether the thread lives.
+    Ping {
+        /// It does.
+        reply: oneshot::Sender<Result<(), Error>>,
+    },
     /// What NVML showed; from its own thread.
     Sample(Sample),
     /// End the thread.
     Stop,
 }
+
+/// What happened once. Whoever is told of it decides nothing by it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum News {
+    /// A job ended late.
+    DeadlineMissed {
+        /// Whose.
+        task: RegistrationId,
+        /// Which.
+        job: u64,
+        /// By how much, rounded up.
+        lateness_us: u64,
+        /// Where its time went.
+        cause: String,
+    },
+    /// A promise was broken.
+    Violation {
+        /// Whose.
+        task: RegistrationId,
+        /// What, in one word.
+        kind: &'static str,
+        /// In words and numbers.
+        detail: String,
+    },
+}
+
+/// News that wait for a slow listener; the oldest are lost to it then.
+pub(super) const NEWS: usize = 256;
 
 /// How others talk to the dispatch thread.
 #[derive(Clone, Debug)]
@@ -56,6 +105,7 @@ pub struct Handle {
     requests: mpsc::Sender<Request>,
     wake: Arc<OwnedFd>,
     snapshot: watch::Receiver<Arc<Snapshot>>,
+    news: broadcast::Sender<News>,
 }
 
 impl Handle {
@@ -63,11 +113,13 @@ impl Handle {
         requests: mpsc::Sender<Request>,
         wake: Arc<OwnedFd>,
         snapshot: watch::Receiver<Arc<Snapshot>>,
+        news: broadcast::Sender<News>,
     ) -> Self {
         Self {
             requests,
             wake,
             snapshot,
+            news,
         }
     }
 
@@ -105,6 +157,11 @@ impl Handle {
     /// To be told when it changes.
     pub fn watch(&self) -> watch::Receiver<Arc<Snapshot>> {
         self.snapshot.clone()
+    }
+
+    /// To be told what happens from now on.
+    pub fn news(&self) -> broadcast::Receiver<News> {
+        self.news.subscribe()
     }
 
     fn wake(&self) {

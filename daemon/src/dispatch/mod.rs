@@ -2,8 +2,8 @@
 //! touches them, so there is no lock. It decides nothing: `run` waits, `feed` hands events to a
 //! scheduler and its commands to `effect`; `hello`, `death` and `calls` turn what happens to
 //! sessions and registrations into events, `memory` what NVML shows; `recovery` takes over from
-//! the daemon before; `snapshot`, `processes` and `statistics` are what others may see; `message` is how they
-//! ask.
+//! the daemon before; `reload` takes the administrator's files again; `snapshot`, `processes`,
+//! `statistics` and `plan` are what others may see; `message` is how they ask.
 
 mod calls;
 mod death;
@@ -13,13 +13,15 @@ mod gpu;
 mod hello;
 mod memory;
 mod message;
+mod plan;
 mod processes;
 mod recovery;
+mod reload;
 mod run;
 mod snapshot;
 mod statistics;
 
-pub use message::{Caller, Handle, Request};
+pub use message::{Caller, Handle, News, Request};
 pub use run::{Parts, Running, start};
 pub use snapshot::{Device, Process, Snapshot};
 
@@ -29,7 +31,7 @@ use std::sync::{Arc, mpsc};
 
 use rtswap_policy::task::TaskId;
 use rtswap_policy::units::{Bytes, Time};
-use tokio::sync::watch;
+use tokio::sync::{broadcast, watch};
 
 use crate::agent::listener::Listener;
 use crate::agent::session::Session;
@@ -87,6 +89,7 @@ struct Dispatcher {
     published_at: Time,
     swept_at: Time,
     snapshot: watch::Sender<Arc<Snapshot>>,
+    news: broadcast::Sender<News>,
     epoch: u64,
     /// About agents that talk nonsense.
     complaints: Quota,

@@ -8,11 +8,12 @@ use std::thread;
 use rtswap_policy::scheduler::Event;
 use rtswap_policy::units::{Nanos, Time};
 use rustix::event::{EventfdFlags, eventfd};
-use tokio::sync::{oneshot, watch};
+use tokio::sync::{broadcast, oneshot, watch};
 
 use super::memory::Nvml;
+use super::message::NEWS;
 use super::recovery::Recovery;
-use super::{Dispatcher, Handle, Request, Snapshot};
+use super::{Dispatcher, Handle, News, Request, Snapshot};
 use crate::agent::listener::Listener;
 use crate::agent::session::Session;
 use crate::config::{Config, TaskFile};
@@ -119,7 +120,8 @@ pub fn start(parts: Parts) -> std::io::Result<Running> {
     let (requests, inbox) = mpsc::channel();
     let wake = Arc::new(eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?);
     let (snapshot, watched) = watch::channel(Arc::new(Snapshot::default()));
-    let handle = Handle::new(requests, Arc::clone(&wake), watched);
+    let (news, _) = broadcast::channel(NEWS);
+    let handle = Handle::new(requests, Arc::clone(&wake), watched, news.clone());
     let (end, ended) = oneshot::channel();
     let mut first = None;
     let mut poller = None;
@@ -136,7 +138,7 @@ pub fn start(parts: Parts) -> std::io::Result<Running> {
         poller,
         first.as_ref().is_some_and(|look| !look.gpus.is_empty()),
     );
-    let dispatcher = Dispatcher::new(parts, inbox, wake, snapshot, nvml, first)?;
+    let dispatcher = Dispatcher::new(parts, inbox, wake, (snapshot, news), nvml, first)?;
     let thread = thread::Builder::new()
         .name("dispatch".into())
         .spawn(move || {
@@ -155,7 +157,7 @@ impl Dispatcher {
         parts: Parts,
         inbox: mpsc::Receiver<Request>,
         wake: Arc<OwnedFd>,
-        snapshot: watch::Sender<Arc<Snapshot>>,
+        (snapshot, news): (watch::Sender<Arc<Snapshot>>, broadcast::Sender<News>),
         nvml: Nvml,
         first: Option<Sample>,
     ) -> std::io::Result<Self> {
@@ -193,6 +195,7 @@ impl Dispatcher {
             published_at: now,
             swept_at: now,
             snapshot,
+            news,
             // Unlike any other run's of this boot.
             epoch: now.0,
             complaints: Quota::default(),
@@ -285,6 +288,21 @@ impl Dispatcher {
                 let _ = reply.send(result);
             }
             Request::Sample(sample) => self.take_sample(sample, now),
+            Request::Plan { reply } => {
+                let _ = reply.send(Ok(self.plan()));
+            }
+            Request::Reload {
+                config,
+                tasks,
+                reply,
+            } => {
+                let result = self.reload(&config, tasks, now);
+                self.settle(now);
+                let _ = reply.send(result);
+            }
+            Request::Ping { reply } => {
+                let _ = reply.send(Ok(()));
+            }
             Request::Stop => return false,
         }
         true

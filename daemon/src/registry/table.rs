@@ -81,6 +81,11 @@ impl Registry {
         }
     }
 
+    /// Lets each user have so many from now on. Who has more keeps them.
+    pub fn set_max_per_user(&mut self, most: usize) {
+        self.max_per_user = most;
+    }
+
     /// The number that the next registration gets.
     pub fn next(&self) -> u64 {
         self.next

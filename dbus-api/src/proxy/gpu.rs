@@ -36,7 +36,10 @@ pub trait Gpu1 {
     fn unmanaged_bytes(&self) -> Result<u64, Error>;
 
     /// Percent of NVML's last sample period in which kernels ran; 0 where there is no NVML.
-    #[zbus(property(emits_changed_signal = "false"), name = "DeviceUtilizationPercent")]
+    #[zbus(
+        property(emits_changed_signal = "false"),
+        name = "DeviceUtilizationPercent"
+    )]
     fn device_utilization_percent(&self) -> Result<u32, Error>;
 
     /// mᴰ: what rtswap may hand out.

@@ -15,6 +15,7 @@ use crate::Error;
 pub trait Manager1 {
     /// Registers a task; it ends if no process claims it in time. Options as in
     /// [`crate::Options`].
+    #[zbus(allow_interactive_auth)]
     fn register(
         &self,
         name: &str,
@@ -22,6 +23,7 @@ pub trait Manager1 {
     ) -> Result<OwnedObjectPath, Error>;
 
     /// Registers a task that lives until the returned descriptor (and all its copies) are closed.
+    #[zbus(allow_interactive_auth)]
     fn register_with_lease(
         &self,
         name: &str,
@@ -29,8 +31,31 @@ pub trait Manager1 {
     ) -> Result<(OwnedObjectPath, OwnedFd), Error>;
 
     /// Ends a registration. A process that runs under it goes on as best-effort.
+    #[zbus(allow_interactive_auth)]
     fn unregister(&self, task: &zbus::ObjectPath<'_>) -> Result<(), Error>;
+
+    /// What the admission test says of every GPU now: JSON with `version` 1, and the keys of
+    /// `rtswapctl plan --json` for each of `gpus`.
+    fn plan(&self) -> Result<String, Error>;
+
+    /// Reads the administrator's files again. Where one is wrong, all stays as it was.
+    fn reload(&self) -> Result<(), Error>;
 
     /// The processes that the caller may see: `pid u, uid u, task o, comm s, attached b` of each.
     fn list_processes(&self) -> Result<Vec<HashMap<String, OwnedVariant>>, Error>;
+
+    /// A job of `task` ended `lateness_us` late; `cause` says where its time went.
+    #[zbus(signal)]
+    fn deadline_missed(
+        &self,
+        task: zbus::ObjectPath<'_>,
+        job: u64,
+        lateness_us: u64,
+        cause: &str,
+    ) -> zbus::Result<()>;
+
+    /// A promise was broken: `kind` is `overrun`, `swap-overdue`, `over-budget`, `undrainable`,
+    /// `emergency` or `backing`, `detail` has the numbers.
+    #[zbus(signal)]
+    fn violation(&self, task: zbus::ObjectPath<'_>, kind: &str, detail: &str) -> zbus::Result<()>;
 }

@@ -1,4 +1,4 @@
-//! Client proxies, one file per interface. No property is cached: none emits a change signal yet.
+//! Client proxies, one file per interface.
 
 mod gpu;
 mod manager;

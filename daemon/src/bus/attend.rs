@@ -1,0 +1,105 @@
+//! One connection's life, on the control socket or on a bus: served until it is closed.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::broadcast::error::RecvError;
+use tokio::sync::{broadcast, watch};
+use tokio::time::Instant;
+use zbus::Connection;
+use zbus::connection::Builder;
+use zbus::object_server::SignalEmitter;
+
+use super::Shared;
+use super::auth::Door;
+use super::manager::Manager1;
+use super::objects::Objects;
+use super::publish::Published;
+use crate::dispatch::{News, Snapshot};
+
+/// Changes of properties are told of at most so often.
+const PACE: Duration = Duration::from_millis(250);
+
+/// A connection with its objects.
+#[derive(Debug)]
+pub(super) struct Attended {
+    pub(super) connection: Connection,
+    published: Arc<Published>,
+    snapshots: watch::Receiver<Arc<Snapshot>>,
+    news: broadcast::Receiver<News>,
+}
+
+impl Attended {
+    /// Builds the connection with everything on it.
+    pub(super) async fn build(
+        builder: Builder<'static>,
+        door: Door,
+        shared: &Shared,
+    ) -> zbus::Result<Self> {
+        // From before the first look, so that nothing falls between.
+        let (snapshots, news) = (shared.handle.watch(), shared.handle.news());
+        let (published, builder) = Published::new(shared.handle.clone(), builder);
+        let published = Arc::new(published);
+        let manager = Manager1::new(shared.clone(), Arc::clone(&published), door);
+        let connection = builder
+            .serve_at(rtswap_dbus::ROOT_PATH, Objects::new(Arc::clone(&published)))
+            .serve_at(rtswap_dbus::ROOT_PATH, manager)
+            .build()
+            .await?;
+        Ok(Self {
+            connection,
+            published,
+            snapshots,
+            news,
+        })
+    }
+
+    /// Tells of what changes and happens until the connection is closed or the daemon ends.
+    pub(super) async fn run(mut self) -> zbus::Result<()> {
+        let root = SignalEmitter::new(&self.connection, rtswap_dbus::ROOT_PATH)?;
+        self.published.update(&self.connection).await?;
+        let mut untold = true;
+        let mut told_at = Instant::now();
+        loop {
+            tokio::select! {
+                () = self.connection.closed() => return Ok(()),
+                changed = self.snapshots.changed() => {
+                    if changed.is_err() {
+                        return Ok(());
+                    }
+                    untold = true;
+                    self.published.update(&self.connection).await?;
+                }
+                () = tokio::time::sleep_until(told_at + PACE), if untold => {
+                    (untold, told_at) = (false, Instant::now());
+                    self.published.announce(&self.connection).await?;
+                }
+                news = self.news.recv() => match news {
+                    Ok(news) => tell(&root, &news).await?,
+                    Err(RecvError::Lagged(unsaid)) => {
+                        tracing::warn!(unsaid, "a client on D-Bus was too slow for its signals");
+                    }
+                    Err(RecvError::Closed) => return Ok(()),
+                },
+            }
+        }
+    }
+}
+
+async fn tell(root: &SignalEmitter<'_>, news: &News) -> zbus::Result<()> {
+    match news {
+        News::DeadlineMissed {
+            task,
+            job,
+            lateness_us,
+            cause,
+        } => {
+            let task = rtswap_dbus::task_path(task.0);
+            Manager1::deadline_missed(root, task.as_ref(), *job, *lateness_us, cause).await
+        }
+        News::Violation { task, kind, detail } => {
+            let task = rtswap_dbus::task_path(task.0);
+            Manager1::violation(root, task.as_ref(), kind, detail).await
+        }
+    }
+}

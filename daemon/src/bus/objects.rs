@@ -1,0 +1,68 @@
+//! `org.freedesktop.DBus.ObjectManager` on the root object, out of one snapshot.
+//!
+//! zbus's own would ask each property by itself, so that an answer mixes states, and lists the
+//! empty parents `/org/rtswap/task` and `/org/rtswap/gpu`. It still sends the signals, to which
+//! an interface of this name is enough.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use rtswap_dbus::objects::Properties;
+use rtswap_dbus::{Error, GPU, TASK};
+use zbus::object_server::SignalEmitter;
+use zbus::{Connection, ObjectPath, OwnedObjectPath, Variant};
+
+use super::publish::Published;
+
+/// Every object below the root.
+#[derive(Clone, Debug)]
+pub(super) struct Objects {
+    published: Arc<Published>,
+}
+
+impl Objects {
+    /// Of one connection.
+    pub(super) fn new(published: Arc<Published>) -> Self {
+        Self { published }
+    }
+}
+
+type Managed = HashMap<OwnedObjectPath, HashMap<&'static str, Properties>>;
+
+#[zbus::interface(
+    name = "org.freedesktop.DBus.ObjectManager",
+    introspection_docs = false
+)]
+impl Objects {
+    #[zbus(out_args("objects"))]
+    async fn get_managed_objects(
+        &self,
+        #[zbus(connection)] connection: &Connection,
+    ) -> Result<Managed, Error> {
+        // So that whoever is told of an object finds it.
+        let snapshot = self.published.update(connection).await?;
+        let tasks = snapshot.tasks.iter().map(|(id, task)| {
+            let path = rtswap_dbus::task_path(*id);
+            (path, HashMap::from([(TASK, task.to_wire())]))
+        });
+        let gpus = snapshot.gpus.iter().map(|gpu| {
+            let path = rtswap_dbus::gpu_path(gpu.index);
+            (path, HashMap::from([(GPU, gpu.to_wire())]))
+        });
+        Ok(tasks.chain(gpus).collect())
+    }
+
+    #[zbus(signal)]
+    async fn interfaces_added(
+        emitter: &SignalEmitter<'_>,
+        object: ObjectPath<'_>,
+        interfaces: HashMap<&str, HashMap<&str, Variant<'_>>>,
+    ) -> zbus::Result<()>;
+
+    #[zbus(signal)]
+    async fn interfaces_removed(
+        emitter: &SignalEmitter<'_>,
+        object: ObjectPath<'_>,
+        interfaces: &[&str],
+    ) -> zbus::Result<()>;
+}

@@ -1,0 +1,24 @@
+//! What the service manager is told, where there is one.
+
+use sd_notify::NotifyState;
+
+use crate::dispatch::{Handle, Request};
+
+/// Tells it.
+pub(crate) fn tell(state: NotifyState<'_>) {
+    if let Err(error) = sd_notify::notify(&[state]) {
+        tracing::warn!(%error, "cannot tell the service manager");
+    }
+}
+
+/// Feeds its watchdog for as long as the dispatch thread answers: a thread that hangs ends the
+/// daemon, and the next one takes over.
+pub(crate) async fn keep_alive(handle: Handle) {
+    let Some(bound) = sd_notify::watchdog_enabled() else {
+        return;
+    };
+    while handle.call(|reply| Request::Ping { reply }).await.is_ok() {
+        tell(NotifyState::Watchdog);
+        tokio::time::sleep(bound / 3).await;
+    }
+}
