@@ -11,7 +11,7 @@ use super::Dispatcher;
 use super::gpu::Gpu;
 use crate::agent::session::Session;
 use crate::config::{GpuConfig, Uuid};
-use crate::ledger::{Claim, Dead, Finding};
+use crate::ledger::{Claim, Dead, Finding, Look, depart};
 use crate::source::gpu::{GpuSample, Identity, Poller, Sample};
 use crate::sys::peer::{Peer, has_ended};
 
@@ -140,9 +140,12 @@ impl Dispatcher {
     fn claims(&self, index: usize) -> BTreeMap<u32, Claim> {
         let gpu = &self.gpus[index];
         let state = gpu.scheduler.state();
+        let mut counted = BTreeSet::new();
         let dead = gpu.dead.iter().map(|dead| {
-            let held = state.task(dead.task).map(|task| task.dying);
-            let held = held.unwrap_or_default();
+            // What several dead of one task left is counted once.
+            let first = counted.insert(dead.task);
+            let task = state.task(dead.task).filter(|_| first);
+            let held = task.map(|task| task.dying).unwrap_or_default();
             (dead.pid, Claim { agent: None, held })
         });
         let living = self.sessions.values().map(|session| {
@@ -161,31 +164,35 @@ impl Dispatcher {
 
     /// Ends what is dying where the driver has let go of it.
     fn release_dead(&mut self, gpu: usize, began: Time, shown: Option<&GpuSample>, now: Time) {
-        let Gpu { dead, account, .. } = &mut self.gpus[gpu];
-        let trusted = account.is_trusted();
-        let mut gone = BTreeSet::new();
-        dead.retain(|dead| {
-            let is_gone = dead.is_gone(began, now, shown, trusted);
-            if is_gone {
-                gone.insert(dead.task);
-            }
-            !is_gone
+        let Gpu {
+            dead,
+            account,
+            scheduler,
+            ..
+        } = &mut self.gpus[gpu];
+        let look = Look {
+            began,
+            now,
+            sample: shown,
+            trusted: account.is_trusted(),
+            nobodys: shown.map_or(Bytes::ZERO, |shown| account.nobodys(shown)),
+        };
+        let state = scheduler.state();
+        let departed = depart(dead, &look, |task| {
+            state.task(task).map(|task| task.dying).unwrap_or_default()
         });
-        for waiting in dead.iter_mut() {
-            // Its bytes are those of all its dead processes.
-            gone.remove(&waiting.task);
-            if waiting.complains(now) {
-                let pid = waiting.pid;
-                let seconds = (now - waiting.died).0 / 1_000_000_000;
-                tracing::warn!(
-                    gpu,
-                    pid,
-                    "dead for {seconds} s, and NVML shows its memory still: it stays counted; if \
-                     the process hangs in the driver, nvidia-smi and dmesg say more"
-                );
-            }
+        for late in departed.late {
+            let pid = late.pid;
+            let seconds = (now - late.died).0 / 1_000_000_000;
+            tracing::warn!(
+                gpu,
+                pid,
+                comm = late.identity.comm,
+                "dead for {seconds} s, and its memory is not back yet: it stays counted; if the \
+                 process hangs in the driver, dmesg says more"
+            );
         }
-        for task in gone {
+        for task in departed.gone {
             self.release(gpu, task, now);
         }
     }

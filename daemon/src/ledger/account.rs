@@ -139,6 +139,8 @@ pub struct Account {
     last: Option<GpuSample>,
     managed: BTreeMap<u32, Witness>,
     residues: VecDeque<Bytes>,
+    /// What was nobody's when nobody was dying.
+    residue_before: Bytes,
     /// Held by no task, as of the last look.
     others: Bytes,
     /// NVML has shown a managed process.
@@ -157,6 +159,7 @@ impl Account {
             last: None,
             managed: BTreeMap::new(),
             residues: VecDeque::new(),
+            residue_before: Bytes::ZERO,
             others: Bytes::ZERO,
             trusted: false,
             blind: 0,
@@ -190,6 +193,16 @@ impl Account {
     /// How the witnesses of a process differ.
     pub fn disagreement(&self, pid: u32) -> Option<Disagreement> {
         self.managed.get(&pid)?.named
+    }
+
+    /// What a look shows of no process, more than when nobody was dying; none where it is noise.
+    pub fn nobodys(&self, sample: &GpuSample) -> Bytes {
+        let more = unshown(sample).saturating_sub(self.residue_before);
+        if more > self.terms.floor() {
+            more
+        } else {
+            Bytes::ZERO
+        }
     }
 
     /// An agent says that its process holds `bytes` now.
@@ -234,7 +247,7 @@ impl Account {
         self.shared = shared;
         self.trusted |= claims.keys().any(|pid| shown.contains_key(pid));
         let floor = self.terms.floor();
-        let (mut excess, mut invisible) = (Bytes::ZERO, Bytes::ZERO);
+        let (mut excess, mut invisible, mut unseen) = (Bytes::ZERO, Bytes::ZERO, Bytes::ZERO);
         for (&pid, claim) in claims {
             let witness = self.managed.entry(pid).or_insert_with(|| Witness {
                 agent: Range::at(claim.agent.unwrap_or_default()),
@@ -245,6 +258,10 @@ impl Account {
             witness.agent.widen(claim.agent.unwrap_or_default());
             let nvml = match shown.get(&pid) {
                 Some(process) => process.bytes,
+                None if claim.agent.is_none() => {
+                    unseen += claim.held;
+                    None
+                }
                 None if self.trusted => Some(Bytes::ZERO),
                 None => {
                     invisible += witness.agent.low.min(witness.held.low);
@@ -267,14 +284,17 @@ impl Account {
             }
         }
         let bytes = |process: &ProcessSample| process.bytes.unwrap_or_default();
-        let all: Bytes = sample.processes.iter().map(bytes).sum();
         let unmanaged: Bytes = sample
             .processes
             .iter()
             .filter(|process| !claims.contains_key(&process.pid) && !awaited.contains(&process.pid))
             .map(bytes)
             .sum();
-        let residue = self.residue(sample.used.saturating_sub(all));
+        // What a driver has not back from the dead yet is the scheduler's to count.
+        let residue = self.residue(unshown(&sample).saturating_sub(unseen));
+        if unseen == Bytes::ZERO {
+            self.residue_before = self.residues.iter().min().copied().unwrap_or_default();
+        }
         self.others = if shared {
             let held: Bytes = claims.values().map(|claim| claim.held).sum();
             sample.used.saturating_sub(held)
@@ -344,6 +364,13 @@ impl Witness {
             agent,
         })
     }
+}
+
+/// What is used and shown of no process.
+fn unshown(sample: &GpuSample) -> Bytes {
+    let processes = sample.processes.iter();
+    let shown = processes.filter_map(|process| process.bytes).sum();
+    sample.used.saturating_sub(shown)
 }
 
 fn is_mps(process: &ProcessSample) -> bool {
@@ -514,6 +541,29 @@ pub(super) mod tests {
             account.reconcile(torn.clone(), &claims, &awaited);
         }
         assert_eq!(account.others(), Bytes(20 * MIB));
+    }
+
+    #[test]
+    fn what_the_dead_have_not_given_back_is_not_counted_twice() {
+        let mut account = account();
+        look(&mut account, &[process(5, 20)], &[(5, claim(20, 20))]);
+        let mut lagging = sample(64, &[]);
+        lagging.used = Bytes(20 * MIB);
+        assert_eq!(account.nobodys(&lagging), Bytes(20 * MIB));
+        let dead = Claim {
+            agent: None,
+            held: Bytes(20 * MIB),
+        };
+        let claims = BTreeMap::from([(5, dead)]);
+        for _ in 0..RESIDUES {
+            account.reconcile(lagging.clone(), &claims, &BTreeSet::new());
+            assert_eq!(account.others(), Bytes::ZERO);
+        }
+        assert_eq!(account.nobodys(&lagging), Bytes(20 * MIB), "still");
+        for _ in 0..RESIDUES {
+            account.reconcile(lagging.clone(), &BTreeMap::new(), &BTreeSet::new());
+        }
+        assert_eq!(account.others(), Bytes(20 * MIB), "given up");
     }
 
     #[test]

@@ -9,4 +9,4 @@ mod dead;
 
 pub use account::{Account, Claim, Disagreement, Finding, Terms};
 pub use capacity::Capacity;
-pub use dead::Dead;
+pub use dead::{Dead, Departed, Look, depart};
