@@ -20,21 +20,23 @@ const GLIBC: (u32, u32) = (2, 28);
 const PROFILE: &str = "dist";
 
 /// The crates that packages have something of.
-const CRATES: [&str; 6] = [
+const CRATES: [&str; 7] = [
     "rtswapd",
     "rtswapctl",
     "rtswap-cuda",
     "simgpu-cuda",
+    "simgpu-nvml",
     "dnn",
     "rtswap-packaging",
 ];
 
 /// What of them is installed.
-const INSTALLED: [&str; 5] = [
+const INSTALLED: [&str; 6] = [
     "rtswapd",
     "rtswapctl",
     "librtswap_cuda.so",
     "libsimgpu_cuda.so",
+    "libsimgpu_nvml.so",
     "dnn",
 ];
 
@@ -62,7 +64,7 @@ pub(crate) fn build(workspace: &Workspace) -> Result<()> {
     package(workspace, epoch)?;
     let packages = packages(workspace)?;
     Run::new("lintian", root)
-        .args(&["--fail-on", "error", "--suppress-tags", ROOTS_OWN])
+        .args(&["--allow-root", "--fail-on", "error"])
         .args(&packages)
         .succeed()?;
     for path in packages {
@@ -70,9 +72,6 @@ pub(crate) fn build(workspace: &Workspace) -> Result<()> {
     }
     Ok(())
 }
-
-/// Lintian's word on itself when root runs it.
-const ROOTS_OWN: &str = "running-with-root-privileges";
 
 /// The folder of the finished packages.
 pub(crate) fn folder(workspace: &Workspace) -> PathBuf {
@@ -188,12 +187,12 @@ fn package(workspace: &Workspace, epoch: &str) -> Result<()> {
         fs::remove_dir_all(&folder)?;
     }
     fs::create_dir_all(&folder)?;
-    for variant in [&[][..], &["--variant", "simgpu"]] {
+    for variant in ["rtswap", "simgpu"] {
         Run::new(&cargo_deb, workspace.root())
             .args(&["-p", "rtswap-packaging", "--no-build", "--dbgsym"])
             .args(&["--profile", PROFILE, "--target", TARGET, "--output"])
             .args(&[&folder])
-            .args(variant)
+            .args(&["--variant", variant])
             .env("SOURCE_DATE_EPOCH", epoch)
             .succeed()?;
     }
