@@ -8,11 +8,11 @@ use serde_json::Value;
 
 use crate::process::Run;
 use crate::workspace::Workspace;
-use crate::{demo, directions, house, test};
+use crate::{clients, demo, directions, house, test};
 
 type Step = (&'static str, fn(&Workspace) -> Result<()>);
 
-const STEPS: [Step; 8] = [
+const STEPS: [Step; 9] = [
     ("format", format),
     ("directions", check_directions),
     ("house rules", check_house),
@@ -20,6 +20,7 @@ const STEPS: [Step; 8] = [
     ("rustdoc", rustdoc),
     ("licences, bans, sources", deny),
     ("test", test::all),
+    ("NVIDIA's clients", clients::check),
     ("demo", check_demo),
 ];
 

@@ -1,8 +1,9 @@
-//! Developer commands of rtswap: `cargo xtask demo | test | deb | ci`.
+//! Developer commands of rtswap: `cargo xtask demo | test | clients | deb | ci`.
 //!
 //! It only starts programs and reads texts; what the commands do lives in the crates and tests.
 
 mod ci;
+mod clients;
 mod deb;
 mod demo;
 mod directions;
@@ -37,6 +38,8 @@ enum Command {
     },
     /// Run every test: units, properties, loom models, end to end.
     Test,
+    /// Run NVIDIA's own clients over the simulated driver.
+    Clients,
     /// Build the Debian packages, in target/deb.
     Deb,
     /// Check all that a change must pass.
@@ -48,6 +51,7 @@ fn main() -> ExitCode {
     let name = match command {
         Command::Demo { .. } => "demo",
         Command::Test => "test",
+        Command::Clients => "clients",
         Command::Deb => "deb",
         Command::Ci => "ci",
     };
@@ -65,6 +69,7 @@ fn run(command: Command) -> Result<()> {
     match command {
         Command::Demo { options } => demo::show(&workspace, &options),
         Command::Test => test::all(&workspace),
+        Command::Clients => clients::check(&workspace),
         Command::Deb => deb::build(&workspace),
         Command::Ci => ci::check(&workspace),
     }

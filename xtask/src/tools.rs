@@ -54,10 +54,15 @@ pub(crate) fn debian(programs: &[(&str, &str)], folder: &Path) -> Result<()> {
     if missing.is_empty() {
         return Ok(());
     }
+    install(&missing, folder)
+}
+
+/// Installs Debian packages where apt-get is and may, else an error names them.
+pub(crate) fn install(packages: &[&str], folder: &Path) -> Result<()> {
     ensure!(
         is_root(folder) && exists("apt-get", folder),
         "programs are missing: apt-get install {}",
-        missing.join(" ")
+        packages.join(" ")
     );
     let apt = |arguments: &[&str]| {
         Run::new("apt-get", folder)
@@ -68,7 +73,7 @@ pub(crate) fn debian(programs: &[(&str, &str)], folder: &Path) -> Result<()> {
     apt(&["update", "--quiet", "--quiet"])?;
     apt(&[
         &["install", "--yes", "--quiet", "--no-install-recommends"],
-        missing.as_slice(),
+        packages,
     ]
     .concat())
 }
