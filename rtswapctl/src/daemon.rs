@@ -2,7 +2,8 @@
 
 use std::path::Path;
 
-use rtswap_dbus::objects::{self, Objects};
+use rtswap_dbus::Manager1Proxy;
+use rtswap_dbus::objects::{self, Objects, Properties};
 use tokio::runtime::Builder;
 
 use crate::failure::Failure;
@@ -20,5 +21,20 @@ pub(crate) fn objects(runtime_dir: &Path) -> Result<Objects, Failure> {
     converse(async {
         let connection = rtswap_dbus::connect(runtime_dir).await?;
         Ok(objects::list(&connection).await?)
+    })
+}
+
+/// The processes of which some witness tells, each as `ListProcesses` describes it.
+pub(crate) type Processes = Vec<Properties>;
+
+/// As [`objects`], with the processes.
+pub(crate) fn objects_and_processes(runtime_dir: &Path) -> Result<(Objects, Processes), Failure> {
+    converse(async {
+        let connection = rtswap_dbus::connect(runtime_dir).await?;
+        let manager = Manager1Proxy::new(&connection)
+            .await
+            .map_err(rtswap_dbus::Error::from)?;
+        let objects = objects::list(&connection).await?;
+        Ok((objects, manager.list_processes().await?))
     })
 }

@@ -1,0 +1,210 @@
+//! `rtswapctl status`: what happens on the GPUs now.
+
+mod gpu;
+mod process;
+mod task;
+
+use std::path::Path;
+use std::thread;
+use std::time::Duration;
+
+use rtswap_dbus::objects::Objects;
+use rtswapctl::cli::StatusOptions;
+use serde::Serialize;
+
+use crate::daemon::{self, Processes};
+use crate::failure::Failure;
+use crate::table::table;
+use gpu::Gpu;
+use process::Process;
+use task::Task;
+
+/// The JSON of `status`, version 1.
+#[derive(Debug, Serialize)]
+struct Status {
+    version: u32,
+    gpus: Vec<Gpu>,
+    tasks: Vec<Task>,
+    processes: Vec<Process>,
+}
+
+/// Prints it once, or every second.
+pub(crate) fn status(runtime_dir: &Path, options: &StatusOptions) -> Result<(), Failure> {
+    loop {
+        let status = Status::new(daemon::objects_and_processes(runtime_dir)?);
+        if options.json {
+            println!("{}", serde_json::to_string(&status).expect("plain data"));
+        } else if options.watch {
+            // Home and clear, as watch(1) does.
+            print!("\x1b[H\x1b[2J{}", status.text());
+        } else {
+            print!("{}", status.text());
+        }
+        if !options.watch {
+            return Ok(());
+        }
+        thread::sleep(Duration::from_secs(1));
+    }
+}
+
+impl Status {
+    fn new((objects, processes): (Objects, Processes)) -> Self {
+        let index_of = |uuid: &str| {
+            let gpu = objects.gpus.iter().find(|(_, gpu)| gpu.uuid == uuid);
+            gpu.map(|(_, gpu)| gpu.index)
+        };
+        let name_of = |path: &str| {
+            let task = objects.tasks.iter().find(|(task, _)| task.as_str() == path);
+            task.map(|(_, task)| task.name.clone())
+        };
+        let gpus = objects.gpus.iter();
+        let tasks = objects.tasks.iter();
+        let processes = processes.into_iter();
+        Self {
+            version: 1,
+            gpus: gpus.map(|(_, gpu)| Gpu::new(gpu, name_of)).collect(),
+            tasks: tasks
+                .map(|(path, task)| Task::new(path.as_str(), task, index_of(&task.gpu)))
+                .collect(),
+            processes: processes
+                .map(|process| Process::new(process, name_of))
+                .collect(),
+        }
+    }
+
+    fn text(&self) -> String {
+        let mut text = String::new();
+        for gpu in &self.gpus {
+            gpu.write(&mut text);
+        }
+        if self.gpus.is_empty() {
+            text.push_str(
+                "no GPU is known yet: configure one, or start a program under the agent\n",
+            );
+        }
+        if self.tasks.is_empty() {
+            text.push_str("no tasks\n");
+        } else {
+            let rows: Vec<_> = self.tasks.iter().map(Task::row).collect();
+            text.push('\n');
+            text.push_str(&table(&Task::HEADS, &Task::WORDS, &rows));
+        }
+        if !self.processes.is_empty() {
+            let rows: Vec<_> = self.processes.iter().map(Process::row).collect();
+            text.push('\n');
+            text.push_str(&table(&Process::HEADS, &Process::WORDS, &rows));
+        }
+        text
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use rtswap_dbus::objects::Properties;
+    use rtswap_dbus::{GpuProperties, TaskProperties};
+    use zbus::{OwnedVariant, Variant};
+
+    use super::*;
+
+    fn objects() -> Objects {
+        let gpu = GpuProperties {
+            uuid: "GPU-1".into(),
+            index: 3,
+            name: "Simulated".into(),
+            has_nvml: true,
+            memory_bytes: 128 << 20,
+            device_used_bytes: 72 << 20,
+            unmanaged_bytes: 8 << 20,
+            device_utilization_percent: 30,
+            capacity_bytes: 96 << 20,
+            used_bytes: 64 << 20,
+            chunk_bytes: 2 << 20,
+            running_task: rtswap_dbus::task_path(7),
+            utilization: 0.456,
+            blocking_usec: 1_000,
+        };
+        let task = TaskProperties {
+            name: "yolo".into(),
+            class: "realtime".into(),
+            phase: "running".into(),
+            gpu: "GPU-1".into(),
+            process_id: 4711,
+            resident_bytes: 40 << 20,
+            jobs: 12,
+            response_p99_usec: 33_000,
+            ..TaskProperties::default()
+        };
+        Objects {
+            gpus: vec![(rtswap_dbus::gpu_path(3), gpu)],
+            tasks: vec![(rtswap_dbus::task_path(7), task)],
+        }
+    }
+
+    fn process(fields: Vec<(&str, OwnedVariant)>) -> Properties {
+        let fields = fields.into_iter();
+        fields.map(|(key, value)| (key.to_owned(), value)).collect()
+    }
+
+    fn text_value(text: &'static str) -> OwnedVariant {
+        Variant::from(text).try_into().unwrap()
+    }
+
+    fn processes() -> Processes {
+        let path = Variant::from(rtswap_dbus::task_path(7)).try_into().unwrap();
+        let managed = process(vec![
+            ("pid", 4711_u32.into()),
+            ("comm", text_value("dnn")),
+            ("uid", 1000_u32.into()),
+            ("gpu", 3_u32.into()),
+            ("managed", true.into()),
+            ("attached", true.into()),
+            ("task", path),
+            ("nvml_bytes", (64_u64 << 20).into()),
+            ("agent_bytes", (40_u64 << 20).into()),
+            ("disagreement", text_value("underreport")),
+        ]);
+        let unmanaged = process(vec![
+            ("pid", 99_u32.into()),
+            ("comm", text_value("Xorg")),
+            ("uid", 0_u32.into()),
+            ("gpu", 3_u32.into()),
+            ("managed", false.into()),
+            ("attached", false.into()),
+            ("nvml_bytes", (8_u64 << 20).into()),
+        ]);
+        vec![unmanaged, managed]
+    }
+
+    fn status() -> Status {
+        Status::new((objects(), processes()))
+    }
+
+    #[test]
+    fn a_person_sees_who_runs_and_where_memory_is() {
+        let expected = "\
+GPU 3  Simulated  GPU-1
+  memory    72 MiB of 128 MiB used, 8 MiB unmanaged, 30 % busy
+  capacity  96 MiB, 64 MiB held, chunks of 2 MiB, planned utilization 46 %, running: yolo
+
+TASK  CLASS     PHASE    GPU   PID  RESIDENT  SWAPPED  VOLUME  JOBS  MISSES  P50    P99  MAX
+yolo  realtime  running    3  4711    40 MiB        0       0    12       0    -  33 ms    -
+
+ PID  PROCESS   UID  GPU    NVML   AGENT  TASK  NOTE
+  99  Xorg        0    3   8 MiB       -  -     unmanaged
+4711  dnn      1000    3  64 MiB  40 MiB  yolo  underreport
+";
+        assert_eq!(status().text(), expected);
+    }
+
+    #[test]
+    fn a_program_gets_names_and_indices() {
+        let json = serde_json::to_value(status()).unwrap();
+        assert_eq!(json["version"], 1);
+        assert_eq!(json["gpus"][0]["running"], "yolo");
+        assert_eq!(json["gpus"][0]["unmanaged_bytes"], 8 << 20);
+        assert_eq!(json["tasks"][0]["gpu"], 3);
+        assert_eq!(json["tasks"][0]["response_us"]["p99"], 33_000);
+        assert_eq!(json["processes"][0]["agent_bytes"], serde_json::Value::Null);
+        assert_eq!(json["processes"][1]["task"], "yolo");
+    }
+}

@@ -1,0 +1,102 @@
+//! One task.
+
+use rtswap_dbus::TaskProperties;
+use serde::Serialize;
+
+use crate::table::{bytes, ms};
+
+#[derive(Debug, Serialize)]
+pub(super) struct Task {
+    path: String,
+    name: String,
+    class: String,
+    phase: String,
+    gpu: Option<u32>,
+    uid: u32,
+    pid: u32,
+    footprint_bytes: u64,
+    swap_volume_bytes: u64,
+    resident_bytes: u64,
+    swapped_bytes: u64,
+    budget_bytes: u64,
+    backing_bytes: u64,
+    jobs: u64,
+    deadline_misses: u64,
+    max_lateness_us: u64,
+    response_us: Response,
+    swap_out_bytes_total: u64,
+    swap_in_bytes_total: u64,
+    swap_out_us_total: u64,
+    swap_in_us_total: u64,
+    violations: u64,
+}
+
+#[derive(Debug, Serialize)]
+struct Response {
+    p50: u64,
+    p99: u64,
+    max: u64,
+}
+
+impl Task {
+    pub(super) const HEADS: [&'static str; 13] = [
+        "TASK", "CLASS", "PHASE", "GPU", "PID", "RESIDENT", "SWAPPED", "VOLUME", "JOBS", "MISSES",
+        "P50", "P99", "MAX",
+    ];
+    /// The columns of words.
+    pub(super) const WORDS: [usize; 3] = [0, 1, 2];
+
+    pub(super) fn new(path: &str, task: &TaskProperties, gpu: Option<u32>) -> Self {
+        Self {
+            path: path.to_owned(),
+            name: task.name.clone(),
+            class: task.class.clone(),
+            phase: task.phase.clone(),
+            gpu,
+            uid: task.user_id,
+            pid: task.process_id,
+            footprint_bytes: task.footprint_bytes,
+            swap_volume_bytes: task.swap_volume_bytes,
+            resident_bytes: task.resident_bytes,
+            swapped_bytes: task.swapped_bytes,
+            budget_bytes: task.budget_bytes,
+            backing_bytes: task.backing_bytes,
+            jobs: task.jobs,
+            deadline_misses: task.deadline_misses,
+            max_lateness_us: task.max_lateness_usec,
+            response_us: Response {
+                p50: task.response_p50_usec,
+                p99: task.response_p99_usec,
+                max: task.response_max_usec,
+            },
+            swap_out_bytes_total: task.swap_out_bytes_total,
+            swap_in_bytes_total: task.swap_in_bytes_total,
+            swap_out_us_total: task.swap_out_usec_total,
+            swap_in_us_total: task.swap_in_usec_total,
+            violations: task.violations,
+        }
+    }
+
+    pub(super) fn row(&self) -> Vec<String> {
+        vec![
+            self.name.clone(),
+            self.class.clone(),
+            self.phase.clone(),
+            self.gpu
+                .map_or_else(|| "-".to_owned(), |gpu| gpu.to_string()),
+            if self.pid == 0 {
+                "-".to_owned()
+            } else {
+                self.pid.to_string()
+            },
+            bytes(self.resident_bytes),
+            bytes(self.swapped_bytes),
+            bytes(self.swap_volume_bytes),
+            self.jobs.to_string(),
+            self.deadline_misses.to_string(),
+            ms(self.response_us.p50),
+            ms(self.response_us.p99),
+            ms(self.response_us.max),
+        ]
+    }
+}
