@@ -1,10 +1,12 @@
 //! What is served is what `dbus-api/xml` says. `RTSWAP_BLESS=1 cargo test` writes the files anew.
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
 
 use crate::common::{Home, ONE_GPU};
-use rtswap_dbus::{Manager1Proxy, Options};
+use rtswap_dbus::{GpuProperties, Manager1Proxy, Options, TaskProperties};
+use zbus::Connection;
 use zbus::fdo::IntrospectableProxy;
 
 const HEAD: &str = "<!DOCTYPE node PUBLIC \"-//freedesktop//DTD D-BUS Object Introspection 1.0//EN\"\n \
@@ -21,8 +23,12 @@ fn interface(xml: &str, name: &str) -> String {
 async fn introspection_equals_the_files() {
     let home = Home::new(ONE_GPU);
     let _daemon = home.daemon();
-    let bus = home.bus().await;
-    let manager = Manager1Proxy::new(&bus).await.unwrap();
+    equals_the_files(&home.bus().await).await;
+}
+
+/// Whoever serves on `bus` has one GPU.
+pub(crate) async fn equals_the_files(bus: &Connection) {
+    let manager = Manager1Proxy::new(bus).await.unwrap();
     let task = manager
         .register("x", Options::default().into_wire())
         .await
@@ -34,7 +40,7 @@ async fn introspection_equals_the_files() {
         ("/org/rtswap/gpu/0", rtswap_dbus::GPU),
     ];
     for (path, name) in paths {
-        let proxy = IntrospectableProxy::builder(&bus)
+        let proxy = IntrospectableProxy::builder(bus)
             .destination(rtswap_dbus::BUS_NAME)
             .path(path)
             .build()
@@ -48,4 +54,23 @@ async fn introspection_equals_the_files() {
         let written = fs::read_to_string(&file).unwrap_or_default();
         assert_eq!(served, written, "{}", file.display());
     }
+}
+
+/// The properties of a file without an annotation: those that a client may cache until it is told.
+fn cached(name: &str) -> BTreeSet<String> {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../dbus-api/xml");
+    let text = fs::read_to_string(folder.join(format!("{name}.xml"))).unwrap();
+    let lines = text.lines().map(str::trim);
+    lines
+        .filter(|line| line.starts_with("<property") && line.ends_with("/>"))
+        .map(|line| line.split('"').nth(1).unwrap().to_owned())
+        .collect()
+}
+
+#[test]
+fn what_is_announced_is_what_may_be_cached() {
+    let announced: BTreeSet<_> = TaskProperties::announced().map(str::to_owned).collect();
+    assert_eq!(announced, cached(rtswap_dbus::TASK));
+    let announced: BTreeSet<_> = GpuProperties::announced().map(str::to_owned).collect();
+    assert_eq!(announced, cached(rtswap_dbus::GPU));
 }

@@ -1,6 +1,8 @@
-//! The daemon as a process, with agents and clients over its real sockets.
+//! The daemon as a process, with agents and clients over its real sockets, and on a real bus.
 
 mod agents;
+#[path = "../bus/mod.rs"]
+mod bus;
 mod common;
 mod introspection;
 mod refusals;

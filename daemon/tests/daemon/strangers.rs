@@ -8,40 +8,12 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use crate::common::agent::{Agent, hello};
+use crate::common::user::{as_nobody, block_on};
 use crate::common::{Daemon, Home, MIB, ONE_GPU, wait_for};
 use rtswap_dbus::objects::list;
 use rtswap_dbus::{Error, Manager1Proxy, Options, Size};
 use rtswap_wire::hello::ReplyCode;
 use rtswap_wire::page::JobKind;
-
-/// Who has no rights.
-const NOBODY: u32 = 65534;
-
-/// Runs `work` as the user nobody; false where that cannot be done, since we are not root.
-fn as_nobody<T: Send>(work: impl FnOnce() -> T + Send) -> Option<T> {
-    if !rustix::process::geteuid().is_root() {
-        return None;
-    }
-    std::thread::scope(|scope| {
-        let thread = scope.spawn(|| {
-            // SAFETY: plain system calls; raw, so that they change this thread alone.
-            let dropped = unsafe {
-                libc::syscall(libc::SYS_setgroups, 0, 0) == 0
-                    && libc::syscall(libc::SYS_setresgid, NOBODY, NOBODY, NOBODY) == 0
-                    && libc::syscall(libc::SYS_setresuid, NOBODY, NOBODY, NOBODY) == 0
-            };
-            assert!(dropped);
-            work()
-        });
-        Some(thread.join().unwrap())
-    })
-}
-
-/// Runs `work` of one thread.
-fn block_on<T>(work: impl Future<Output = T>) -> T {
-    let mut runtime = tokio::runtime::Builder::new_current_thread();
-    runtime.enable_all().build().unwrap().block_on(work)
-}
 
 /// A daemon that everybody can reach.
 fn open_to_all() -> (Home, Daemon) {

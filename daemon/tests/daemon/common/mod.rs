@@ -1,6 +1,7 @@
 //! A real daemon in a folder of its own, and agents that are real but for the GPU.
 
 pub(crate) mod agent;
+pub(crate) mod user;
 
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -1,0 +1,77 @@
+//! A thousand registrations of one user.
+
+use std::time::{Duration, Instant};
+
+use futures_util::future::join_all;
+
+use super::private::joined;
+use crate::common::agent::Agent;
+use crate::common::user::{as_nobody, block_on};
+use crate::common::{MIB, wait_for};
+use rtswap_dbus::objects::list;
+use rtswap_dbus::{Error, Manager1Proxy, Options};
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_flood_of_registrations_is_refused_and_disturbs_nobody() {
+    let Some((home, bus, _daemon)) = joined() else {
+        return;
+    };
+    let mut agent = Agent::connect(&home.runtime_dir(), None).unwrap();
+    let root = bus.connect().await;
+    let (taken, worst) = std::thread::scope(|scope| {
+        let flood = scope.spawn(|| {
+            as_nobody(|| {
+                block_on(async {
+                    let bus = bus.connect().await;
+                    let manager = Manager1Proxy::new(&bus).await.unwrap();
+                    let names: Vec<_> = (0..1000).map(|at| format!("t{at}")).collect();
+                    let calls = names
+                        .iter()
+                        .map(|name| manager.register(name, Options::default().into_wire()));
+                    let answers = join_all(calls).await;
+                    for answer in &answers {
+                        let sound = matches!(answer, Ok(_) | Err(Error::Busy(_)));
+                        assert!(sound, "{answer:?}");
+                    }
+                    answers.iter().filter(|answer| answer.is_ok()).count()
+                })
+            })
+        });
+        let mut worst = Duration::ZERO;
+        let mut asked = 0;
+        while !flood.is_finished() || asked < 10 {
+            let start = Instant::now();
+            asked += 1;
+            agent.want(asked % 8 * MIB);
+            worst = worst.max(start.elapsed());
+        }
+        (flood.join().unwrap().unwrap(), worst)
+    });
+    println!("{taken} of 1000 taken; an agent waited {worst:?} at most");
+    // A burst of 64, and one more each 20 ms.
+    assert!((64..400).contains(&taken), "{taken}");
+    assert!(worst < Duration::from_secs(1), "{worst:?}");
+    let tasks = list(&root).await.unwrap().tasks;
+    let nobodys = tasks.iter().filter(|(_, task)| task.user_id == 65534);
+    assert_eq!(nobodys.count(), taken);
+    // Another user is let in at once, and so is that one after a while.
+    let manager = Manager1Proxy::new(&root).await.unwrap();
+    manager
+        .register("roots", Options::default().into_wire())
+        .await
+        .unwrap();
+    wait_for("its next turn", || {
+        as_nobody(|| {
+            block_on(async {
+                let bus = bus.connect().await;
+                let manager = Manager1Proxy::new(&bus).await.unwrap();
+                let task = tasks
+                    .iter()
+                    .find(|(_, task)| task.user_id == 65534)
+                    .unwrap();
+                manager.unregister(&task.0.as_ref()).await.ok()
+            })
+        })
+        .unwrap()
+    });
+}

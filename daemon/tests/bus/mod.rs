@@ -1,0 +1,12 @@
+//! The daemon on a real bus: a dbus-daemon of its own, with the shipped policy and, where polkit
+//! is asked, an authority that answers as the test wants.
+
+mod authority;
+mod changes;
+mod doors;
+mod flood;
+mod hand;
+mod polkit;
+mod private;
+mod reload;
+mod systemd;
