@@ -4,7 +4,7 @@
 //! - [`objects`]: all tasks and GPUs in one call, as plain structs;
 //! - [`options`]: what `Register` takes;
 //! - [`error`]: the named errors, the same type on both sides;
-//! - [`mod@connect`]: the control socket, peer to peer.
+//! - [`mod@connect`]: the ways to the daemon, by the system bus or by the control socket.
 //!
 //! `xml/` has one file per interface; the daemon's tests hold what it serves against them. Times
 //! are microseconds (`…USec`), sizes are bytes (`…Bytes`), counters start at the registration.
@@ -15,7 +15,7 @@ pub mod objects;
 pub mod options;
 pub mod proxy;
 
-pub use connect::{connect, runtime_dir};
+pub use connect::{connect, find};
 pub use error::Error;
 pub use objects::{GpuProperties, TaskProperties};
 pub use options::{Options, Size};

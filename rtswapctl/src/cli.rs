@@ -13,14 +13,9 @@ use crate::duration;
 #[derive(Debug, Parser)]
 #[command(name = "rtswapctl", version)]
 pub struct Cli {
-    /// The daemon's runtime folder
-    #[arg(
-        long,
-        global = true,
-        env = "RTSWAP_RUNTIME_DIR",
-        default_value = "/run/rtswap"
-    )]
-    pub runtime_dir: PathBuf,
+    /// The daemon's runtime folder [default: by the system bus where it is there, else /run/rtswap]
+    #[arg(long, global = true, env = "RTSWAP_RUNTIME_DIR", value_name = "DIR")]
+    pub runtime_dir: Option<PathBuf>,
 
     /// What is to be done
     #[command(subcommand)]

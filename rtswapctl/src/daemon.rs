@@ -17,9 +17,9 @@ pub(crate) fn converse<T>(future: impl Future<Output = Result<T, Failure>>) -> R
 }
 
 /// Everything that the daemon serves now.
-pub(crate) fn objects(runtime_dir: &Path) -> Result<Objects, Failure> {
+pub(crate) fn objects(runtime_dir: Option<&Path>) -> Result<Objects, Failure> {
     converse(async {
-        let connection = rtswap_dbus::connect(runtime_dir).await?;
+        let connection = rtswap_dbus::find(runtime_dir).await?;
         Ok(objects::list(&connection).await?)
     })
 }
@@ -28,9 +28,11 @@ pub(crate) fn objects(runtime_dir: &Path) -> Result<Objects, Failure> {
 pub(crate) type Processes = Vec<Properties>;
 
 /// As [`objects`], with the processes.
-pub(crate) fn objects_and_processes(runtime_dir: &Path) -> Result<(Objects, Processes), Failure> {
+pub(crate) fn objects_and_processes(
+    runtime_dir: Option<&Path>,
+) -> Result<(Objects, Processes), Failure> {
     converse(async {
-        let connection = rtswap_dbus::connect(runtime_dir).await?;
+        let connection = rtswap_dbus::find(runtime_dir).await?;
         let manager = Manager1Proxy::new(&connection)
             .await
             .map_err(rtswap_dbus::Error::from)?;

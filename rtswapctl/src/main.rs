@@ -18,10 +18,11 @@ use rtswapctl::cli::{self, Cli, Command};
 
 fn main() -> ExitCode {
     let cli = Cli::parse();
+    let runtime_dir = cli.runtime_dir.as_deref();
     let done = match cli.command {
-        Command::Run(options) => run::run(&cli.runtime_dir, &options),
-        Command::Status(options) => status::status(&cli.runtime_dir, &options),
-        Command::Tasks(options) => tasks::tasks(&cli.runtime_dir, &options),
+        Command::Run(options) => run::run(runtime_dir, &options),
+        Command::Status(options) => status::status(runtime_dir, &options),
+        Command::Tasks(options) => tasks::tasks(runtime_dir, &options),
     };
     match done {
         Ok(()) => ExitCode::SUCCESS,

@@ -25,7 +25,7 @@ const SYSTEM_FOLDER: &str = concat!("/usr/lib/", std::env!("RTSWAP_MULTIARCH"));
 const TASK_VARIABLE: &str = "RTSWAP_TASK";
 
 /// Returns only if the program could not be started.
-pub(crate) fn run(runtime_dir: &Path, options: &RunOptions) -> Result<(), Failure> {
+pub(crate) fn run(runtime_dir: Option<&Path>, options: &RunOptions) -> Result<(), Failure> {
     missing(options)?;
     let name = name(options)?;
     let agent = agent(options.agent.as_deref())?;
@@ -35,12 +35,15 @@ pub(crate) fn run(runtime_dir: &Path, options: &RunOptions) -> Result<(), Failur
     command
         .args(arguments)
         .env("LD_PRELOAD", preload)
-        .env(TASK_VARIABLE, &name)
-        .env(RUNTIME_DIR_VARIABLE, runtime_dir);
+        .env(TASK_VARIABLE, &name);
+    // The agent looks where the task was registered.
+    if let Some(runtime_dir) = runtime_dir {
+        command.env(RUNTIME_DIR_VARIABLE, runtime_dir);
+    }
 
     let declared = declared(options);
     let lease = converse(async {
-        let connection = rtswap_dbus::connect(runtime_dir).await?;
+        let connection = rtswap_dbus::find(runtime_dir).await?;
         let manager = Manager1Proxy::new(&connection)
             .await
             .map_err(rtswap_dbus::Error::from)?;

@@ -33,7 +33,7 @@ struct Task {
 }
 
 /// Prints it.
-pub(crate) fn tasks(runtime_dir: &Path, options: &TasksOptions) -> Result<(), Failure> {
+pub(crate) fn tasks(runtime_dir: Option<&Path>, options: &TasksOptions) -> Result<(), Failure> {
     let tasks = Tasks::new(&daemon::objects(runtime_dir)?);
     if options.json {
         println!("{}", serde_json::to_string(&tasks).expect("plain data"));

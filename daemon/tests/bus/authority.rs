@@ -65,11 +65,11 @@ impl Authority {
         &self,
         subject: (String, HashMap<String, OwnedVariant>),
         action: String,
-        _details: HashMap<String, String>,
+        details: HashMap<String, String>,
         flags: u32,
         question: String,
     ) -> (Answer,) {
-        assert_eq!(subject.0, "system-bus-name");
+        assert_eq!((subject.0.as_str(), details.len()), ("system-bus-name", 0));
         self.asked.lock().unwrap().push((action, flags));
         if self.manner == Manner::Wait {
             assert!(!question.is_empty(), "it can be taken back");

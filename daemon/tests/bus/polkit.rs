@@ -1,5 +1,6 @@
 //! Realtime and others' tasks for ordinary users: by polkit's leave, and never at others' cost.
 
+use std::os::unix::fs::PermissionsExt;
 use std::time::{Duration, Instant};
 
 use futures_util::future::join_all;
@@ -237,7 +238,6 @@ async fn a_waiting_authorization_blocks_nobody_and_leaves_with_its_caller() {
 #[test]
 fn elsewhere_than_on_the_system_bus_polkit_is_not_asked() {
     let home = Home::new(ONE_GPU);
-    use std::os::unix::fs::PermissionsExt;
     let open = std::fs::Permissions::from_mode(0o755);
     std::fs::set_permissions(home.path(), open).unwrap();
     let Some(bus) = Bus::start(&home) else {

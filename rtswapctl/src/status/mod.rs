@@ -29,7 +29,7 @@ struct Status {
 }
 
 /// Prints it once, or every second.
-pub(crate) fn status(runtime_dir: &Path, options: &StatusOptions) -> Result<(), Failure> {
+pub(crate) fn status(runtime_dir: Option<&Path>, options: &StatusOptions) -> Result<(), Failure> {
     loop {
         let status = Status::new(daemon::objects_and_processes(runtime_dir)?);
         if options.json {
