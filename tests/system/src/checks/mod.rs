@@ -1,0 +1,68 @@
+//! What must hold, in the order of an installation's life.
+
+mod bus;
+mod clients;
+mod hardening;
+mod install;
+mod realtime;
+mod reload;
+mod removal;
+mod swapping;
+
+use std::path::Path;
+
+use anyhow::Result;
+
+use crate::machine::Machine;
+use crate::report::Report;
+
+/// What the checks need in the system besides the packages.
+pub(crate) fn prepare(machine: &Machine, root: &Path) -> Result<()> {
+    clients::prepare(machine, root)
+}
+
+/// All of them. One that fails says so and the next goes on.
+pub(crate) fn all(report: &mut Report<'_>) {
+    install::check(report);
+    bus::check(report);
+    clients::check(report);
+    realtime::check(report);
+    swapping::check(report);
+    reload::check(report);
+    hardening::check(report);
+    removal::check(report);
+}
+
+/// An ordinary user, who owns the simulated GPU.
+const USER: &str = "tester";
+/// Another.
+const OTHER: &str = "other";
+
+/// Where the daemon's objects are.
+const MANAGER: [&str; 3] = ["org.rtswap", "/org/rtswap", "org.rtswap.Manager1"];
+
+/// `rtswapctl status --json` as the ordinary user.
+fn status(machine: &Machine) -> Result<serde_json::Value> {
+    machine
+        .run_as(USER, &["rtswapctl", "status", "--json"])?
+        .json()
+}
+
+/// The daemon's process; 0 while there is none.
+fn main_pid(machine: &Machine) -> Result<u32> {
+    let pid = machine.run(&[
+        "systemctl",
+        "show",
+        "--property=MainPID",
+        "--value",
+        "rtswapd",
+    ])?;
+    Ok(pid.ok()?.trim().parse()?)
+}
+
+/// Whether the daemon is up and not `than`, an earlier one.
+fn is_another(machine: &Machine, than: u32) -> Result<bool> {
+    let active = machine.run(&["systemctl", "is-active", "rtswapd"])?;
+    let now = main_pid(machine)?;
+    Ok(active.stdout == "active\n" && now != 0 && now != than)
+}

@@ -1,0 +1,141 @@
+//! The packages in a booted Debian: installs them by apt and does what README says, as an ordinary user where that
+//! should work.
+//!
+//! Needs root and namespaces; where they are not to be had it says why and exits with 77.
+
+mod checks;
+mod machine;
+mod report;
+mod rootfs;
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitCode};
+use std::time::{Duration, Instant};
+use std::{fs, thread};
+
+use anyhow::{Context, Result, ensure};
+use clap::Parser;
+
+use crate::machine::{Machine, cgroup_mount};
+use crate::report::Report;
+
+/// The whole run ends within this, the making of the root file system included.
+const BOUND: Duration = Duration::from_secs(360);
+const FAILED: u8 = 1;
+const SKIPPED: u8 = 77;
+
+/// Install the packages in a booted system and use them
+#[derive(Parser)]
+struct Arguments {
+    /// The folder of the packages
+    #[arg(long)]
+    packages: PathBuf,
+    /// Where the root file system is kept and the system runs
+    #[arg(long)]
+    cache: PathBuf,
+}
+
+fn main() -> ExitCode {
+    let arguments = Arguments::parse();
+    if let Some(reason) = lacking() {
+        println!("SKIPPED the system test: {reason}");
+        return ExitCode::from(SKIPPED);
+    }
+    // A system that outlives its bound is killed by the kernel when we end.
+    thread::spawn(|| {
+        thread::sleep(BOUND);
+        eprintln!("the system test does not end within {BOUND:?}");
+        std::process::exit(FAILED.into());
+    });
+    match run(&arguments) {
+        Ok(0) => ExitCode::SUCCESS,
+        Ok(_) => ExitCode::from(FAILED),
+        Err(error) => {
+            eprintln!("system test: {error:#}");
+            ExitCode::from(FAILED)
+        }
+    }
+}
+
+/// Why this machine cannot boot a system in namespaces.
+fn lacking() -> Option<String> {
+    let works = |program: &str, arguments: &[&str]| {
+        let output = Command::new(program).args(arguments).output();
+        output.is_ok_and(|output| output.status.success())
+    };
+    if !works("sh", &["-c", "test \"$(id -u)\" -eq 0"]) {
+        return Some("it needs root".into());
+    }
+    let namespaces = [
+        "--mount", "--pid", "--uts", "--ipc", "--cgroup", "--net", "--fork", "true",
+    ];
+    if !works("unshare", &namespaces) {
+        return Some("this machine lets root make no namespaces".into());
+    }
+    let Some(cgroups) = cgroup_mount() else {
+        return Some("no cgroup v2 is mounted".into());
+    };
+    let own = cgroups.join(format!("rtswap-system-{}", std::process::id()));
+    if fs::create_dir(&own)
+        .and_then(|()| fs::remove_dir(&own))
+        .is_err()
+    {
+        return Some(format!("root may make no cgroup in {}", cgroups.display()));
+    }
+    (!works("mmdebstrap", &["--version"])).then(|| "mmdebstrap is not installed".into())
+}
+
+/// Runs all checks; how many failed.
+fn run(arguments: &Arguments) -> Result<usize> {
+    let packages = packages(&arguments.packages)?;
+    let start = Instant::now();
+    let root = rootfs::ready(&arguments.cache)?;
+    sweep(&arguments.cache)?;
+    let machine = Machine::boot(&root, &arguments.cache)?;
+    eprintln!("booted, {:.1} s", start.elapsed().as_secs_f64());
+    for package in &packages {
+        let name = package.file_name().expect("a package has a name");
+        fs::copy(package, machine.shared().join(name))?;
+    }
+    checks::prepare(&machine, &root)?;
+    let mut report = Report::new(&machine);
+    checks::all(&mut report);
+    println!("{} passed, {} failed", report.passed, report.failed);
+    Ok(report.failed)
+}
+
+/// One package of each name.
+fn packages(folder: &Path) -> Result<Vec<PathBuf>> {
+    let mut packages = Vec::new();
+    for entry in fs::read_dir(folder).with_context(|| folder.display().to_string())? {
+        let path = entry?.path();
+        if path.extension().is_some_and(|extension| extension == "deb") {
+            packages.push(path);
+        }
+    }
+    ensure!(
+        packages.len() == 2,
+        "{} packages in {}, not rtswap and rtswap-simgpu: run `cargo xtask deb`",
+        packages.len(),
+        folder.display()
+    );
+    Ok(packages)
+}
+
+/// Removes what runs left that were killed themselves; their systems ended with them.
+fn sweep(cache: &Path) -> Result<()> {
+    let cgroups = cgroup_mount().context("no cgroup v2 is mounted")?;
+    for folder in [cache, &cgroups] {
+        for entry in fs::read_dir(folder)? {
+            let path = entry?.path();
+            let name = path.file_name().unwrap_or_default().to_string_lossy();
+            let Some(pid) = name.strip_prefix("rtswap-system-") else {
+                continue;
+            };
+            if !Path::new("/proc").join(pid).exists() {
+                machine::remove(&path);
+            }
+        }
+    }
+    Ok(())
+}
