@@ -8,11 +8,11 @@ use serde_json::Value;
 
 use crate::process::Run;
 use crate::workspace::Workspace;
-use crate::{clients, demo, directions, house, test};
+use crate::{clients, demo, directions, house, system, test};
 
 type Step = (&'static str, fn(&Workspace) -> Result<()>);
 
-const STEPS: [Step; 9] = [
+const STEPS: [Step; 10] = [
     ("format", format),
     ("directions", check_directions),
     ("house rules", check_house),
@@ -22,6 +22,7 @@ const STEPS: [Step; 9] = [
     ("test", test::all),
     ("NVIDIA's clients", clients::check),
     ("demo", check_demo),
+    ("packages in a booted system", system::check),
 ];
 
 /// Jobs per task of the short demonstration.

@@ -1,4 +1,4 @@
-//! Developer commands of rtswap: `cargo xtask demo | test | clients | deb | ci`.
+//! Developer commands of rtswap: `cargo xtask demo | test | clients | deb | system-test | ci`.
 //!
 //! It only starts programs and reads texts; what the commands do lives in the crates and tests.
 
@@ -9,6 +9,7 @@ mod demo;
 mod directions;
 mod house;
 mod process;
+mod system;
 mod test;
 mod tools;
 mod workspace;
@@ -42,6 +43,8 @@ enum Command {
     Clients,
     /// Build the Debian packages, in target/deb.
     Deb,
+    /// Build the packages, install them in a booted Debian and use them there; needs root.
+    SystemTest,
     /// Check all that a change must pass.
     Ci,
 }
@@ -53,6 +56,7 @@ fn main() -> ExitCode {
         Command::Test => "test",
         Command::Clients => "clients",
         Command::Deb => "deb",
+        Command::SystemTest => "system-test",
         Command::Ci => "ci",
     };
     match run(command) {
@@ -71,6 +75,7 @@ fn run(command: Command) -> Result<()> {
         Command::Test => test::all(&workspace),
         Command::Clients => clients::check(&workspace),
         Command::Deb => deb::build(&workspace),
+        Command::SystemTest => system::test(&workspace),
         Command::Ci => ci::check(&workspace),
     }
 }

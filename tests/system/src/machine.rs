@@ -11,7 +11,7 @@ use anyhow::{Context, Result, bail, ensure};
 use serde_json::Value;
 
 /// How long systemd may take to boot.
-const BOOT: Duration = Duration::from_secs(60);
+const BOOT: Duration = Duration::from_mins(1);
 /// How long one command in it may take, in seconds; those that install take longest.
 const COMMAND: u32 = 90;
 const POLL: Duration = Duration::from_millis(100);
@@ -60,12 +60,11 @@ impl Done {
 /// Where cgroup v2 is mounted on this machine.
 pub(crate) fn cgroup_mount() -> Option<PathBuf> {
     let mounts = fs::read_to_string("/proc/mounts").ok()?;
-    let mount = mounts.lines().find_map(|line| {
+    mounts.lines().find_map(|line| {
         let mut fields = line.split(' ').skip(1);
         let path = fields.next()?;
         (fields.next()? == "cgroup2").then(|| PathBuf::from(path))
-    });
-    mount
+    })
 }
 
 impl Machine {

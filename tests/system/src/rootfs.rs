@@ -58,10 +58,12 @@ fn make(cache: &Path) -> Result<()> {
         command.arg(format!("--customize-hook={hook}"));
     }
     command.arg(SUITE).arg(cache.join("part"));
-    command.args(sources()?).stdin(Stdio::null());
+    command.args(sources()?);
     // A slow mirror ends here and not in the time of the whole run.
-    let status = bounded(&mut command, 240)?;
-    ensure!(status, "mmdebstrap failed; its words are above");
+    ensure!(
+        bounded(&command, 240)?,
+        "mmdebstrap failed; its words are above"
+    );
     Ok(())
 }
 
@@ -100,13 +102,19 @@ fn sources() -> Result<Vec<PathBuf>> {
     Ok(files)
 }
 
-/// Whether it ends well within `seconds`; timeout(1) ends it, and what it started, otherwise.
-fn bounded(command: &mut Command, seconds: u32) -> Result<bool> {
-    let mut timeout = Command::new("timeout");
-    timeout
-        .args(["--kill-after=10", &seconds.to_string()])
+/// Whether it ends well within `seconds`. timeout(1) ends it, and what it started, otherwise, or when we end.
+fn bounded(command: &Command, seconds: u32) -> Result<bool> {
+    let status = Command::new("setpriv")
+        .args([
+            "--pdeathsig",
+            "TERM",
+            "timeout",
+            "--kill-after=10",
+            &seconds.to_string(),
+        ])
         .arg(command.get_program())
         .args(command.get_args())
-        .stdin(Stdio::null());
-    Ok(timeout.status().context("timeout")?.success())
+        .stdin(Stdio::null())
+        .status();
+    Ok(status.context("setpriv")?.success())
 }

@@ -18,6 +18,7 @@ pub(super) fn check(report: &mut Report<'_>) {
     report.check("files are where users look for them", files);
     report.check("no program finds the simulated driver by itself", hidden);
     report.check("NVML tells the daemon of the GPU", nvml);
+    report.check("the example configuration describes it", described);
 }
 
 fn apt(machine: &Machine) -> Result<()> {
@@ -111,4 +112,20 @@ fn nvml(machine: &Machine) -> Result<()> {
         ensure!((600 << 20..=768 << 20).contains(&capacity), "{status}");
         Ok(true)
     })
+}
+
+fn described(machine: &Machine) -> Result<()> {
+    let info = machine
+        .run_as(USER, &["rtswap-simgpu", "rtswap-dnn", "--info"])?
+        .json()?;
+    let examples = "/usr/share/doc/rtswap-simgpu/examples";
+    let copy = format!("cp {examples}/rtswapd.toml /etc/rtswap/ && systemctl restart rtswapd");
+    machine.shell(&copy)?.ok()?;
+    let gpu = &status(machine)?["gpus"][0];
+    ensure!(
+        gpu["uuid"] == info["gpus"][0]["uuid"],
+        "{gpu} is not {info}"
+    );
+    ensure!(gpu["chunk_bytes"] == 16 << 20, "{gpu}");
+    Ok(())
 }

@@ -22,7 +22,7 @@ pub(super) fn check(report: &mut Report<'_>) {
 
 const SPOIL: &str = "cp /etc/rtswap/rtswapd.toml /root/rtswapd.toml
     printf '[daemon]\\nclaim_timout_s = 5\\n' >> /etc/rtswap/rtswapd.toml";
-const RESTORE: &str = "cp /root/rtswapd.toml /etc/rtswap/rtswapd.toml";
+const RESTORE: &str = "mv /root/rtswapd.toml /etc/rtswap/rtswapd.toml";
 
 fn refused(machine: &Machine) -> Result<()> {
     let before = main_pid(machine)?;
