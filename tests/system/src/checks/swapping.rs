@@ -34,6 +34,7 @@ pub(super) fn check(report: &mut Report<'_>) {
 
 fn start(machine: &Machine) -> Result<Vec<Child>> {
     let mut programs = Vec::new();
+    let jobs = JOBS.to_string();
     for name in NAMES {
         let run = [
             "rtswap-simgpu",
@@ -45,7 +46,7 @@ fn start(machine: &Machine) -> Result<Vec<Child>> {
             "rtswap-dnn",
         ];
         let dnn = [
-            "--memory", MEMORY, "--period", "3s", "--jobs", JOBS, "--json",
+            "--memory", MEMORY, "--period", "3s", "--jobs", &jobs, "--json",
         ];
         let mut command: Command = machine.command_as(USER, &[&run[..], &dnn].concat());
         let child = command
