@@ -117,8 +117,8 @@ impl Dispatcher {
                 self.gpus[gpu].account.fall_silent();
             }
         }
-        self.nvml
-            .hurry(self.gpus.iter().any(|gpu| !gpu.dead.is_empty()));
+        let waits = |gpu: &Gpu| !gpu.dead.is_empty() || gpu.account.is_rising();
+        self.nvml.hurry(self.gpus.iter().any(waits));
         self.unpublished = true;
     }
 

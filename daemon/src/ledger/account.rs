@@ -313,6 +313,11 @@ impl Account {
         self.capacity.update(now, bytes)
     }
 
+    /// Whether the next looks decide if mᴰ rises.
+    pub fn is_rising(&self) -> bool {
+        self.capacity.is_rising()
+    }
+
     /// Of the bytes that no process shows, those that stay.
     fn residue(&mut self, now: Bytes) -> Bytes {
         if self.residues.len() == RESIDUES {

@@ -3,7 +3,7 @@
 use rtswap_policy::units::{Bytes, Nanos, Time};
 
 /// How long more must have been there before it is handed out.
-const STEADY: Nanos = Nanos(2_000_000_000);
+const STEADY: Nanos = Nanos(250_000_000);
 
 /// What the scheduler was told last, and what it may be told next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -17,6 +17,11 @@ impl Capacity {
     /// Begins with what the scheduler begins with.
     pub fn new(told: Bytes) -> Self {
         Self { told, more: None }
+    }
+
+    /// Whether there is more than the scheduler was told.
+    pub fn is_rising(&self) -> bool {
+        self.more.is_some()
     }
 
     /// What to tell the scheduler, now that there are `bytes`.
@@ -53,10 +58,10 @@ mod tests {
         assert_eq!(capacity.update(at(0), Bytes(100)), None);
         assert_eq!(capacity.update(at(1), Bytes(60)), Some(Bytes(60)));
         assert_eq!(capacity.update(at(2), Bytes(100)), None);
-        assert_eq!(capacity.update(at(1000), Bytes(80)), None);
-        assert_eq!(capacity.update(at(2001), Bytes(100)), None, "not yet");
+        assert_eq!(capacity.update(at(100), Bytes(80)), None);
+        assert_eq!(capacity.update(at(251), Bytes(100)), None, "not yet");
         assert_eq!(
-            capacity.update(at(2002), Bytes(100)),
+            capacity.update(at(252), Bytes(100)),
             Some(Bytes(80)),
             "the least of the time"
         );
@@ -66,9 +71,9 @@ mod tests {
     fn who_comes_and_goes_does_not_make_it_rise() {
         let mut capacity = Capacity::new(Bytes(100));
         let told: Vec<_> = (0..100)
-            .filter_map(|second| {
-                let bytes = Bytes(if second % 2 == 0 { 60 } else { 100 });
-                capacity.update(at(second * 1000), bytes)
+            .filter_map(|look| {
+                let bytes = Bytes(if look % 2 == 0 { 60 } else { 100 });
+                capacity.update(at(look * 200), bytes)
             })
             .collect();
         assert_eq!(told, [Bytes(60)]);

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use super::{Reader, Sample};
 use crate::sys::clock::now;
 
-/// The period while memory is dying.
+/// The period while somebody waits for memory.
 const HURRIED: Duration = Duration::from_millis(20);
 
 /// The thread, from outside. It ends when this is dropped, or when nobody takes its samples; it is
