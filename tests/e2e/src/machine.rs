@@ -22,8 +22,12 @@ pub struct MachineOptions {
     pub link_gib_per_s: f64,
     /// Chunk size in MiB.
     pub chunk_mib: u64,
+    /// Further lines for the simulated GPUs' configuration.
+    pub simgpu_toml: String,
     /// Further lines for the daemon's configuration, before its GPUs.
     pub daemon_toml: String,
+    /// Whether the daemon's configuration describes the GPUs.
+    pub described: bool,
 }
 
 impl Default for MachineOptions {
@@ -33,7 +37,9 @@ impl Default for MachineOptions {
             memory_mib: 64,
             link_gib_per_s: 1.0,
             chunk_mib: 2,
+            simgpu_toml: String::new(),
             daemon_toml: String::new(),
+            described: true,
         }
     }
 }
@@ -61,8 +67,12 @@ impl Machine {
         fs::create_dir(machine.simgpu_dir())?;
         fs::create_dir(machine.runtime_dir())?;
         fs::create_dir(machine.driver_dir())?;
-        for name in ["libcuda.so.1", "libcuda.so"] {
-            let library = machine.binaries.join("libsimgpu_cuda.so");
+        for (name, library) in [
+            ("libcuda.so.1", "libsimgpu_cuda.so"),
+            ("libcuda.so", "libsimgpu_cuda.so"),
+            ("libnvidia-ml.so.1", "libsimgpu_nvml.so"),
+        ] {
+            let library = machine.binaries.join(library);
             std::os::unix::fs::symlink(&library, machine.driver_dir().join(name))?;
         }
         fs::write(machine.path("simgpu.toml"), machine.simgpu_toml())?;
@@ -84,7 +94,7 @@ impl Machine {
         self.path("run")
     }
 
-    /// Where `libcuda.so.1` is.
+    /// Where `libcuda.so.1` and `libnvidia-ml.so.1` are.
     pub fn driver_dir(&self) -> PathBuf {
         self.path("driver")
     }
@@ -181,17 +191,23 @@ impl Machine {
             gpus,
             memory_mib,
             link_gib_per_s,
+            simgpu_toml,
             ..
         } = &self.options;
         format!(
             "version = 1\ngpus = {gpus}\nmemory = \"{memory_mib}MiB\"\nd2h_gib_per_s = {link_gib_per_s:?}\n\
-             h2d_gib_per_s = {link_gib_per_s:?}\ncompute_gib_per_s = 16.0\ncontext_bytes = \"2MiB\"\n"
+             h2d_gib_per_s = {link_gib_per_s:?}\ncompute_gib_per_s = 16.0\ncontext_bytes = \"2MiB\"\n{simgpu_toml}\n"
         )
     }
 
     fn daemon_toml(&self) -> Result<String> {
         let mut toml = format!("version = 1\n{}\n", self.options.daemon_toml);
-        for uuid in self.uuids()? {
+        // The simulated machine is made here if nothing made it yet: NVML shows it from then on.
+        let uuids = self.uuids()?;
+        if !self.options.described {
+            return Ok(toml);
+        }
+        for uuid in uuids {
             let MachineOptions {
                 memory_mib,
                 chunk_mib,
@@ -250,6 +266,7 @@ fn binaries() -> Result<PathBuf> {
         "dnn",
         "librtswap_cuda.so",
         "libsimgpu_cuda.so",
+        "libsimgpu_nvml.so",
     ] {
         ensure!(
             folder.join(name).exists(),

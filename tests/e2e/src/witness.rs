@@ -38,6 +38,12 @@ impl Machine {
         Some(sum)
     }
 
+    /// The memory that a process holds on a GPU, its context included.
+    pub fn process_bytes(&self, pid: u32, gpu: usize) -> Option<u64> {
+        let observer = Observer::open(&self.simgpu_dir()).ok()?;
+        Some(observer.process_bytes(pid, gpu))
+    }
+
     /// The memory that processes hold on a GPU.
     pub fn used_bytes(&self, gpu: usize) -> Option<u64> {
         let observer = Observer::open(&self.simgpu_dir()).ok()?;
