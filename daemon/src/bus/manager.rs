@@ -16,8 +16,8 @@ use super::auth::{Door, Visit};
 use super::polkit::Action;
 use super::publish::Published;
 use super::{Shared, options};
-use crate::dispatch::Request;
-use crate::registry::RegistrationId;
+use crate::dispatch::{Caller, Request};
+use crate::registry::{Declaration, RegistrationId};
 
 /// The root object.
 #[derive(Clone, Debug)]
@@ -53,14 +53,14 @@ impl Manager1 {
         )))
     }
 
-    async fn add(
+    /// What is to be registered, once its caller may.
+    async fn admit(
         &self,
         connection: &Connection,
         header: &Header<'_>,
         name: &str,
         options: HashMap<String, OwnedVariant>,
-        lease: Option<OwnedFd>,
-    ) -> Result<OwnedObjectPath, Error> {
+    ) -> Result<Admitted, Error> {
         let visit = self.visit(connection, header).await?;
         let (declaration, process) =
             options::read(name, options).map_err(Error::InvalidArgument)?;
@@ -74,10 +74,23 @@ impl Manager1 {
             }
             Class::BestEffort => visit.caller,
         };
-        let register = |reply| Request::Register {
+        Ok(Admitted {
             caller,
             declaration,
             process,
+        })
+    }
+
+    async fn add(
+        &self,
+        connection: &Connection,
+        admitted: Admitted,
+        lease: Option<OwnedFd>,
+    ) -> Result<OwnedObjectPath, Error> {
+        let register = |reply| Request::Register {
+            caller: admitted.caller,
+            declaration: admitted.declaration,
+            process: admitted.process,
             lease,
             reply,
         };
@@ -86,6 +99,14 @@ impl Manager1 {
         self.published.update(connection).await?;
         Ok(rtswap_dbus::task_path(id.0))
     }
+}
+
+/// What [`Manager1::admit`] has let in.
+struct Admitted {
+    caller: Caller,
+    declaration: Declaration,
+    /// The only process that may claim it.
+    process: Option<OwnedFd>,
 }
 
 #[zbus::interface(name = "org.rtswap.Manager1", introspection_docs = false)]
@@ -98,7 +119,8 @@ impl Manager1 {
         name: &str,
         options: HashMap<String, OwnedVariant>,
     ) -> Result<OwnedObjectPath, Error> {
-        self.add(connection, &header, name, options, None).await
+        let admitted = self.admit(connection, &header, name, options).await?;
+        self.add(connection, admitted, None).await
     }
 
     #[zbus(out_args("task", "lease"))]
@@ -109,10 +131,12 @@ impl Manager1 {
         name: &str,
         options: HashMap<String, OwnedVariant>,
     ) -> Result<(OwnedObjectPath, zbus::OwnedFd), Error> {
+        let admitted = self.admit(connection, &header, name, options).await?;
+        // Not before: a flood that is refused holds no descriptors.
         let (ours, theirs) = pipe_with(PipeFlags::CLOEXEC)
             .map_err(|error| Error::Busy(format!("no pipe to be had for a lease: {error}")))?;
-        let task = self.add(connection, &header, name, options, Some(ours));
-        Ok((task.await?, theirs.into()))
+        let task = self.add(connection, admitted, Some(ours)).await?;
+        Ok((task, theirs.into()))
     }
 
     async fn unregister(

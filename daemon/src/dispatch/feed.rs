@@ -5,7 +5,7 @@ use rtswap_policy::task::{Class, TaskId, TaskSpec};
 use rtswap_policy::units::Time;
 
 use super::memory::agent_bytes;
-use super::{Dispatcher, Place};
+use super::{Dispatcher, News, Place};
 use crate::agent::session::Session;
 use crate::registry::RegistrationId;
 use crate::source::agents::DeviceView;
@@ -214,6 +214,11 @@ impl Dispatcher {
         let pid = session.peer.pid;
         if self.complaints.allows(now) {
             tracing::warn!(task = registration.0, pid, gpu, "senseless report: {error}");
+            self.tell(News::Violation {
+                task: registration,
+                kind: "senseless-report",
+                detail: error.to_string(),
+            });
         }
         self.statistics.entry(registration).or_default().violations += 1;
         if job {

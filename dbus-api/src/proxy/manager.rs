@@ -55,7 +55,7 @@ pub trait Manager1 {
     ) -> zbus::Result<()>;
 
     /// A promise was broken: `kind` is `overrun`, `swap-overdue`, `over-budget`, `undrainable`,
-    /// `emergency` or `backing`, `detail` has the numbers.
+    /// `emergency`, `backing` or `senseless-report`, `detail` has the numbers.
     #[zbus(signal)]
     fn violation(&self, task: zbus::ObjectPath<'_>, kind: &str, detail: &str) -> zbus::Result<()>;
 }
