@@ -48,6 +48,7 @@ pub(crate) fn build(workspace: &Workspace) -> Result<()> {
             ("dpkg-shlibdeps", "dpkg-dev"),
             ("objdump", "binutils"),
             ("lintian", "lintian"),
+            ("pip3", "python3-pip"),
         ],
         root,
     )?;

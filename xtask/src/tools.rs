@@ -17,11 +17,13 @@ pub(crate) fn cargo(workspace: &Workspace, name: &str, version: &str) -> Result<
     let root = folder(workspace).join(format!("{name}-{version}"));
     let program = root.join("bin").join(name);
     if !program.is_file() {
+        let build = folder(workspace).join("build");
         workspace
             .cargo(&["install", name, "--locked", "--version", version, "--root"])
             .args(&[&root])
-            .env("CARGO_TARGET_DIR", folder(workspace).join("build"))
+            .env("CARGO_TARGET_DIR", &build)
             .succeed()?;
+        remove(&build)?;
     }
     Ok(program)
 }
