@@ -227,9 +227,10 @@ impl Config {
         toml::to_string(self).expect("a configuration is plain tables of plain values")
     }
 
-    /// Reads what [`Config::canonical`] wrote.
+    /// Reads what [`Config::canonical`] wrote; what it never writes is refused.
     pub(crate) fn from_canonical(text: &str) -> Option<Self> {
-        toml::from_str(text).ok()
+        let config: Self = toml::from_str(text).ok()?;
+        config.check("the machine").is_ok().then_some(config)
     }
 
     /// The UUID of GPU `ordinal`: the same for the same configuration.
@@ -510,6 +511,11 @@ mod tests {
             Config::from_canonical(&config.canonical()),
             Some(config.clone())
         );
+        let none = Config {
+            gpus: Vec::new(),
+            ..config.clone()
+        };
+        assert_eq!(Config::from_canonical(&none.canonical()), None);
         assert_ne!(config.uuid(0), config.uuid(1));
         assert_ne!(config.uuid(0), Config::default().uuid(0));
     }
