@@ -313,6 +313,7 @@ pub(crate) mod tests {
     pub(crate) fn small(memory_mib: u64) -> (tempfile::TempDir, Machine) {
         let gpu = GpuConfig {
             memory: Size(memory_mib << 20),
+            context_bytes: Size(GRANULE),
             ..GpuConfig::default()
         };
         let config = Config {
@@ -360,6 +361,7 @@ pub(crate) mod tests {
         let dir = tempfile::tempdir_in("/dev/shm").unwrap();
         let gpu = GpuConfig {
             memory: Size(4 << 20),
+            context_bytes: Size(GRANULE),
             ..GpuConfig::default()
         };
         let config = Config {
