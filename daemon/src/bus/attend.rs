@@ -20,6 +20,15 @@ use crate::dispatch::{News, Snapshot};
 /// Changes of properties are told of at most so often.
 const PACE: Duration = Duration::from_millis(250);
 
+/// Why a connection is not attended any more.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum End {
+    /// It is closed.
+    Closed,
+    /// The dispatch thread has ended.
+    Daemon,
+}
+
 /// A connection with its objects.
 #[derive(Debug)]
 pub(super) struct Attended {
@@ -55,17 +64,17 @@ impl Attended {
     }
 
     /// Tells of what changes and happens until the connection is closed or the daemon ends.
-    pub(super) async fn run(mut self) -> zbus::Result<()> {
+    pub(super) async fn run(mut self) -> zbus::Result<End> {
         let root = SignalEmitter::new(&self.connection, rtswap_dbus::ROOT_PATH)?;
         self.published.update(&self.connection).await?;
         let mut untold = true;
         let mut told_at = Instant::now();
         loop {
             tokio::select! {
-                () = self.connection.closed() => return Ok(()),
+                () = self.connection.closed() => return Ok(End::Closed),
                 changed = self.snapshots.changed() => {
                     if changed.is_err() {
-                        return Ok(());
+                        return Ok(End::Daemon);
                     }
                     untold = true;
                     self.published.update(&self.connection).await?;
@@ -79,7 +88,7 @@ impl Attended {
                     Err(RecvError::Lagged(unsaid)) => {
                         tracing::warn!(unsaid, "a client on D-Bus was too slow for its signals");
                     }
-                    Err(RecvError::Closed) => return Ok(()),
+                    Err(RecvError::Closed) => return Ok(End::Daemon),
                 },
             }
         }

@@ -10,7 +10,7 @@ use zbus::names::BusName;
 use zbus::{Address, Connection};
 
 use super::Shared;
-use super::attend::Attended;
+use super::attend::{Attended, End};
 use super::auth::Door;
 
 /// Between two attempts to join, at first and at most.
@@ -152,8 +152,11 @@ pub async fn stay(bus: Bus, mut joined: Option<Joined>, shared: Shared) {
     let mut pause = first;
     loop {
         if let Some(Joined(attended)) = joined.take() {
-            let ended = attended.run().await;
-            let why = ended.err().map(|error| error.to_string());
+            let why = match attended.run().await {
+                Ok(End::Daemon) => return,
+                Ok(End::Closed) => None,
+                Err(error) => Some(error.to_string()),
+            };
             tracing::warn!(why, "{bus} went away; the control socket goes on");
             pause = first;
         }

@@ -117,7 +117,7 @@ impl Dispatcher {
         }
         match entry.origin {
             Origin::File => Err(Error::InvalidArgument(format!(
-                "{} comes from a file in tasks.d; remove that and restart rtswapd",
+                "{} comes from a file in tasks.d; remove that and reload rtswapd",
                 path.as_str()
             ))),
             Origin::Session => Err(Error::InvalidArgument(format!(
