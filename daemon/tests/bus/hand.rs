@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use zbus::{Connection, OwnedObjectPath, OwnedVariant, Variant};
 
 use super::private::joined;
-use crate::common::{BOUND, MIB, UUID};
+use crate::common::{BOUND, MIB, UUID, skipped};
 use crate::introspection;
 use rtswap_dbus::objects::list;
 use rtswap_dbus::{BUS_NAME, Error, MANAGER, Manager1Proxy, Options, ROOT_PATH};
@@ -136,7 +136,7 @@ fn busctl_does_as_the_manual_says() {
         period_us t 33000 wcet_us t 100 class s realtime footprint t 6657199 swappable s 2MiB";
     let register: Vec<_> = register.split_whitespace().collect();
     let Ok(done) = busctl(&register) else {
-        println!("SKIPPED: there is no busctl (apt install systemd)");
+        skipped("there is no busctl (apt install systemd)");
         return;
     };
     let text = |bytes| String::from_utf8(bytes).unwrap();

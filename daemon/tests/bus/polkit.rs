@@ -204,13 +204,14 @@ async fn a_waiting_authorization_blocks_nobody_and_leaves_with_its_caller() {
                 let names: Vec<_> = (0..12).map(|at| format!("w{at}")).collect();
                 let asked = names.iter().map(|name| {
                     let asked = manager.register(name, realtime().into_wire());
-                    tokio::time::timeout(Duration::from_millis(500), asked)
+                    tokio::time::timeout(Duration::from_secs(2), asked)
                 });
                 let answers = join_all(asked).await;
                 let refused = answers.iter().flatten().filter(|answer| {
                     matches!(answer, Err(Error::Busy(text)) if text.contains("several auth"))
                 });
                 assert_eq!(refused.count(), 5, "{answers:?}");
+                assert_eq!(authority.asked().len(), 8);
             });
         });
         // That client is gone, and its seven questions with it.

@@ -10,7 +10,7 @@ use std::sync::LazyLock;
 use zbus::Connection;
 use zbus::connection::Builder;
 
-use crate::common::{BOUND, Daemon, Home, ONE_GPU, wait_for};
+use crate::common::{BOUND, Daemon, Home, ONE_GPU, skipped, wait_for};
 
 /// As the system bus: nothing is allowed that a service's own policy does not allow.
 const CONFIG: &str = r#"<!DOCTYPE busconfig PUBLIC "-//freedesktop//DTD D-BUS Bus Configuration 1.0//EN"
@@ -63,7 +63,7 @@ impl Bus {
             (!root).then_some("the shipped policy gives the name to root alone")
         });
         if let Some(reason) = *REASON {
-            println!("SKIPPED: {reason}");
+            skipped(reason);
             return None;
         }
         let socket = home.path().join("bus");

@@ -6,7 +6,7 @@ pub(crate) const NOBODY: u32 = 65534;
 /// Runs `work` as the user nobody; none where that cannot be done, since we are not root.
 pub(crate) fn as_nobody<T: Send>(work: impl FnOnce() -> T + Send) -> Option<T> {
     if !rustix::process::geteuid().is_root() {
-        println!("SKIPPED: only root can become another user");
+        super::skipped("only root can become another user");
         return None;
     }
     std::thread::scope(|scope| {
