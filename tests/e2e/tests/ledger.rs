@@ -4,7 +4,7 @@
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
-use rtswap_e2e::{Machine, MachineOptions, Program, wait_until};
+use rtswap_e2e::{Machine, MachineOptions, Program, probe, wait_until};
 use serde_json::Value;
 
 const BOUND: Duration = Duration::from_mins(1);
@@ -157,6 +157,60 @@ fn both_witnesses_agree_while_tasks_swap() -> Result<()> {
     })?;
     let log = daemon.stderr();
     ensure!(!log.contains("witnesses"), "{log}");
+    Ok(())
+}
+
+#[test]
+fn memory_that_an_agent_does_not_count_is_named_and_taken_from_the_capacity() -> Result<()> {
+    let machine = Machine::new(options())?;
+    let daemon = machine.daemon()?;
+    // Physical memory that the program makes itself passes the agent by.
+    let hidden = probe("hidden", &machine.path(""), &machine.driver_dir())?;
+    let mut program = Program::start(machine.preloaded(hidden))?;
+    program.wait_for_line("held", BOUND)?;
+    let pid = program.pid();
+    see(&machine, "the witnesses differ", |status| {
+        let row = process(status, pid)?;
+        let (nvml, agent) = (row["nvml_bytes"].as_u64()?, row["agent_bytes"].as_u64()?);
+        let gpu = &status["gpus"][0];
+        let hidden = nvml.checked_sub(gpu["used_bytes"].as_u64()?)?;
+        let rest = CAPACITY - hidden.next_multiple_of(2 * MIB);
+        let counted = gpu["capacity_bytes"] == rest && gpu["unmanaged_bytes"] == hidden;
+        let named = row["disagreement"] == "underreport" && nvml >= agent + 16 * MIB;
+        (counted && named).then_some(())
+    })?;
+    let log = daemon.stderr();
+    ensure!(
+        log.matches("underreport: the witnesses differ").count() == 1,
+        "{log}"
+    );
+    program.kill()?;
+    see(&machine, "the capacity returns", |status| {
+        (status["gpus"][0]["capacity_bytes"] == CAPACITY).then_some(())
+    })
+}
+
+#[test]
+fn a_new_daemon_counts_nobody_twice() -> Result<()> {
+    let machine = Machine::new(options())?;
+    let mut daemon = machine.daemon()?;
+    let task = managed(&machine, "task", "40MiB")?;
+    let loaded = |status: &Value| {
+        let row = process(status, task.pid())?;
+        let (nvml, agent) = (row["nvml_bytes"].as_u64()?, row["agent_bytes"].as_u64()?);
+        (agent > 40 * MIB && nvml > 40 * MIB).then_some(())
+    };
+    see(&machine, "the task is loaded", loaded)?;
+    daemon.kill()?;
+    daemon = machine.daemon()?;
+    see(&machine, "the task is back", |status| {
+        assert_eq!(status["gpus"][0]["capacity_bytes"], CAPACITY, "{status}");
+        loaded(status)
+    })?;
+    let status = machine.status()?;
+    ensure!(status["gpus"][0]["capacity_bytes"] == CAPACITY, "{status}");
+    let log = daemon.stderr();
+    ensure!(!log.contains("capacity changed"), "{log}");
     Ok(())
 }
 
