@@ -1,6 +1,7 @@
 //! What NVML shows → the ledger → capacities, and the end of what is dying.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
 
 use rtswap_policy::scheduler::Event;
 use rtswap_policy::task::TaskId;
@@ -27,6 +28,13 @@ pub(super) struct Nvml {
 impl Nvml {
     pub(super) fn new(poller: Option<Poller>, speaks: bool) -> Self {
         Self { poller, speaks }
+    }
+
+    /// How often it is read.
+    pub(super) fn set_period(&mut self, period: Duration) {
+        if let Some(poller) = &mut self.poller {
+            poller.set_period(period);
+        }
     }
 
     fn hurry(&mut self, hurry: bool) {

@@ -32,6 +32,7 @@ impl Dispatcher {
         self.registry
             .set_max_per_user(config.daemon.max_tasks_per_user);
         self.config.daemon = config.daemon;
+        self.nvml.set_period(config.daemon.nvml_period());
         self.unsaved = true;
         self.unpublished = true;
         let named: BTreeSet<_> = wanted

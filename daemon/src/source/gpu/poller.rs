@@ -14,17 +14,28 @@ const HURRIED: Duration = Duration::from_millis(20);
 /// not waited for, because a call to a driver that hangs does not end.
 #[derive(Debug)]
 pub struct Poller {
-    hurry: mpsc::Sender<bool>,
+    periods: mpsc::Sender<Duration>,
+    period: Duration,
     hurried: bool,
 }
 
 impl Poller {
-    /// Has it read at once and often, or as ever.
+    /// Has it read often, or as ever.
     pub fn hurry(&mut self, hurry: bool) {
-        if self.hurried != hurry {
-            self.hurried = hurry;
+        self.pace(self.period, hurry);
+    }
+
+    /// How often it reads while nobody waits.
+    pub fn set_period(&mut self, period: Duration) {
+        self.pace(period, self.hurried);
+    }
+
+    fn pace(&mut self, period: Duration, hurried: bool) {
+        if (period, hurried) != (self.period, self.hurried) {
+            (self.period, self.hurried) = (period, hurried);
+            let pace = if hurried { period.min(HURRIED) } else { period };
             // A thread that has ended has said why.
-            let _ = self.hurry.send(hurry);
+            let _ = self.periods.send(pace);
         }
     }
 }
@@ -36,17 +47,16 @@ pub fn spawn(
     period: Duration,
     mut deliver: impl FnMut(Sample) -> bool + Send + 'static,
 ) -> std::io::Result<Poller> {
-    let (hurry, paces) = mpsc::channel();
+    let (periods, changes) = mpsc::channel();
+    let mut pace = period;
     thread::Builder::new().name("nvml".into()).spawn(move || {
-        let mut hurried = false;
         let mut last = Instant::now();
         loop {
             // A change of pace cuts the wait short.
-            while let Some(left) = (last + if hurried { HURRIED } else { period })
-                .checked_duration_since(Instant::now())
-            {
-                match paces.recv_timeout(left) {
-                    Ok(pace) => hurried = pace,
+            loop {
+                let left = (last + pace).saturating_duration_since(Instant::now());
+                match changes.recv_timeout(left) {
+                    Ok(changed) => pace = changed,
                     Err(RecvTimeoutError::Timeout) => break,
                     Err(RecvTimeoutError::Disconnected) => return,
                 }
@@ -57,15 +67,11 @@ pub fn spawn(
             if !deliver(Sample { began, gpus }) {
                 return;
             }
-            match paces.try_recv() {
-                Ok(pace) => hurried = pace,
-                Err(mpsc::TryRecvError::Empty) => {}
-                Err(mpsc::TryRecvError::Disconnected) => return,
-            }
         }
     })?;
     Ok(Poller {
-        hurry,
+        periods,
+        period,
         hurried: false,
     })
 }
@@ -96,6 +102,10 @@ mod tests {
         let first = told.recv_timeout(BOUND).unwrap();
         let second = told.recv_timeout(BOUND).unwrap();
         assert!(second.began > first.began);
+        poller.hurry(false);
+        poller.set_period(Duration::from_millis(1));
+        let third = told.recv_timeout(BOUND).unwrap();
+        assert!(third.began > second.began);
         drop(poller);
         let end = Instant::now() + BOUND;
         while told.recv_timeout(BOUND).is_ok() {
