@@ -134,10 +134,10 @@ impl Dispatcher {
     pub(super) fn reconcile(&mut self, gpu: usize, shown: GpuSample, now: Time) {
         let awaited = self.recovery.pids();
         let claims = self.claims(gpu);
-        for finding in self.gpus[gpu].account.reconcile(shown, &claims, &awaited) {
+        let account = &mut self.gpus[gpu].account;
+        for finding in account.reconcile(now, shown, &claims, &awaited) {
             tell(gpu, finding);
         }
-        let Gpu { account, .. } = &mut self.gpus[gpu];
         if let Some(bytes) = account.capacity(now) {
             tracing::info!(gpu, capacity = %bytes, others = %account.others(), "capacity changed");
             self.feed_own(gpu, now, Event::Capacity { bytes });

@@ -1,11 +1,11 @@
 //! One GPU: who holds what, by whom, and where two witnesses differ.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
-use std::fmt;
 
 use rtswap_policy::units::{Bytes, Time};
 
 use super::Capacity;
+use super::witness::{Claim, Disagreement, Witness};
 use crate::source::gpu::{GpuSample, ProcessSample};
 
 /// The server of CUDA's multi-process service, as the kernel cuts its name.
@@ -41,43 +41,6 @@ impl Terms {
     }
 }
 
-/// What is known of a managed process on the GPU, at the time of a look or after it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Claim {
-    /// What its agent says that it holds; none once it is dead.
-    pub agent: Option<Bytes>,
-    /// What its scheduler counts for it: its budget, or what is dying.
-    pub held: Bytes,
-}
-
-/// How an agent's account differs from the driver's.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Disagreement {
-    /// The driver shows memory, the agent knows of none.
-    Untracked,
-    /// The agent says more than there is.
-    Overreport,
-    /// The agent says less than there is.
-    Underreport,
-}
-
-impl Disagreement {
-    /// Its name.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Untracked => "untracked",
-            Self::Overreport => "overreport",
-            Self::Underreport => "underreport",
-        }
-    }
-}
-
-impl fmt::Display for Disagreement {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.name())
-    }
-}
-
 /// News of a look, for the log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Finding {
@@ -96,39 +59,6 @@ pub enum Finding {
     Blind,
     /// A multi-process server runs: what single processes hold cannot be known.
     Shared,
-}
-
-/// The values that something had since the last look.
-#[derive(Clone, Copy, Debug, Default)]
-struct Range {
-    low: Bytes,
-    high: Bytes,
-}
-
-impl Range {
-    fn at(bytes: Bytes) -> Self {
-        Self {
-            low: bytes,
-            high: bytes,
-        }
-    }
-
-    fn widen(&mut self, bytes: Bytes) {
-        self.low = self.low.min(bytes);
-        self.high = self.high.max(bytes);
-    }
-}
-
-/// What is kept of a managed process from one look to the next.
-#[derive(Debug, Default)]
-struct Witness {
-    agent: Range,
-    held: Range,
-    /// What the last look said, to be named if the next one says so too.
-    suspected: Option<Disagreement>,
-    named: Option<Disagreement>,
-    /// What the driver showed at the last look beyond what was held.
-    excess: Bytes,
 }
 
 /// One GPU's account.
@@ -229,6 +159,7 @@ impl Account {
     /// `awaited` are processes that may be managed soon, and are not counted meanwhile.
     pub fn reconcile(
         &mut self,
+        now: Time,
         sample: GpuSample,
         claims: &BTreeMap<u32, Claim>,
         awaited: &BTreeSet<u32>,
@@ -249,13 +180,11 @@ impl Account {
         let floor = self.terms.floor();
         let (mut excess, mut invisible, mut unseen) = (Bytes::ZERO, Bytes::ZERO, Bytes::ZERO);
         for (&pid, claim) in claims {
-            let witness = self.managed.entry(pid).or_insert_with(|| Witness {
-                agent: Range::at(claim.agent.unwrap_or_default()),
-                held: Range::at(claim.held),
-                ..Witness::default()
-            });
-            witness.held.widen(claim.held);
-            witness.agent.widen(claim.agent.unwrap_or_default());
+            let witness = self
+                .managed
+                .entry(pid)
+                .or_insert_with(|| Witness::new(claim));
+            witness.widen(claim);
             let nvml = match shown.get(&pid) {
                 Some(process) => process.bytes,
                 None if claim.agent.is_none() => {
@@ -271,11 +200,10 @@ impl Account {
             if let Some(nvml) = nvml.filter(|_| !shared) {
                 excess += witness.exceeds(nvml, floor);
                 if let Some(agent) = claim.agent {
-                    findings.extend(witness.compare(pid, nvml, agent, floor));
+                    findings.extend(witness.compare(now, pid, nvml, agent, floor));
                 }
             }
-            witness.agent = Range::at(claim.agent.unwrap_or_default());
-            witness.held = Range::at(claim.held);
+            witness.settle(claim);
         }
         if invisible > floor && !shared {
             self.blind = self.blind.saturating_add(1);
@@ -330,47 +258,6 @@ impl Account {
     }
 }
 
-impl Witness {
-    /// What the driver shows beyond what is held for it, where two looks show it.
-    fn exceeds(&mut self, nvml: Bytes, floor: Bytes) -> Bytes {
-        let excess = nvml.saturating_sub(self.held.high);
-        let lasting = excess.min(std::mem::replace(&mut self.excess, excess));
-        if lasting > floor {
-            lasting
-        } else {
-            Bytes::ZERO
-        }
-    }
-
-    /// Names a difference that two looks in a row show.
-    fn compare(&mut self, pid: u32, nvml: Bytes, agent: Bytes, floor: Bytes) -> Option<Finding> {
-        let Range { low, high } = self.agent;
-        let tolerance = floor.max(Bytes(nvml.max(high).0 / 64));
-        let differs = if nvml > high + tolerance {
-            Some(if high == Bytes::ZERO {
-                Disagreement::Untracked
-            } else {
-                Disagreement::Underreport
-            })
-        } else if low > nvml + tolerance {
-            Some(Disagreement::Overreport)
-        } else {
-            None
-        };
-        let suspected = std::mem::replace(&mut self.suspected, differs);
-        if differs != suspected || differs == self.named {
-            return None;
-        }
-        self.named = differs;
-        Some(Finding::Named {
-            pid,
-            disagreement: differs,
-            nvml,
-            agent,
-        })
-    }
-}
-
 /// What is used and shown of no process.
 fn unshown(sample: &GpuSample) -> Bytes {
     let processes = sample.processes.iter();
@@ -385,8 +272,11 @@ fn is_mps(process: &ProcessSample) -> bool {
 
 #[cfg(test)]
 pub(super) mod tests {
+    use std::sync::atomic::{AtomicU64, Ordering};
+
     use super::*;
     use crate::config::Uuid;
+    use crate::ledger::witness::LASTING;
     use crate::source::gpu::Identity;
 
     const MIB: u64 = 1 << 20;
@@ -424,6 +314,12 @@ pub(super) mod tests {
         })
     }
 
+    /// An instant so much after the last that what is seen at both lasts.
+    fn later() -> Time {
+        static LOOKS: AtomicU64 = AtomicU64::new(0);
+        Time(LOOKS.fetch_add(LASTING.0, Ordering::Relaxed))
+    }
+
     fn claim(agent: u64, held: u64) -> Claim {
         Claim {
             agent: Some(Bytes(agent * MIB)),
@@ -437,7 +333,7 @@ pub(super) mod tests {
         claims: &[(u32, Claim)],
     ) -> Vec<Finding> {
         let claims = claims.iter().copied().collect();
-        account.reconcile(sample(64, processes), &claims, &BTreeSet::new())
+        account.reconcile(later(), sample(64, processes), &claims, &BTreeSet::new())
     }
 
     fn names(findings: &[Finding]) -> Vec<Option<Disagreement>> {
@@ -481,7 +377,12 @@ pub(super) mod tests {
     fn a_process_that_is_awaited_is_not_counted() {
         let mut account = account();
         let awaited = BTreeSet::from([5]);
-        account.reconcile(sample(64, &[process(5, 20)]), &BTreeMap::new(), &awaited);
+        account.reconcile(
+            later(),
+            sample(64, &[process(5, 20)]),
+            &BTreeMap::new(),
+            &awaited,
+        );
         assert_eq!(account.others(), Bytes::ZERO);
     }
 
@@ -539,11 +440,11 @@ pub(super) mod tests {
         let mut torn = sample(64, &[]);
         torn.used = Bytes(20 * MIB);
         let (claims, awaited) = (BTreeMap::new(), BTreeSet::new());
-        account.reconcile(torn.clone(), &claims, &awaited);
-        account.reconcile(sample(64, &[]), &claims, &awaited);
+        account.reconcile(later(), torn.clone(), &claims, &awaited);
+        account.reconcile(later(), sample(64, &[]), &claims, &awaited);
         assert_eq!(account.others(), Bytes::ZERO);
         for _ in 0..RESIDUES {
-            account.reconcile(torn.clone(), &claims, &awaited);
+            account.reconcile(later(), torn.clone(), &claims, &awaited);
         }
         assert_eq!(account.others(), Bytes(20 * MIB));
     }
@@ -561,12 +462,12 @@ pub(super) mod tests {
         };
         let claims = BTreeMap::from([(5, dead)]);
         for _ in 0..RESIDUES {
-            account.reconcile(lagging.clone(), &claims, &BTreeSet::new());
+            account.reconcile(later(), lagging.clone(), &claims, &BTreeSet::new());
             assert_eq!(account.others(), Bytes::ZERO);
         }
         assert_eq!(account.nobodys(&lagging), Bytes(20 * MIB), "still");
         for _ in 0..RESIDUES {
-            account.reconcile(lagging.clone(), &BTreeMap::new(), &BTreeSet::new());
+            account.reconcile(later(), lagging.clone(), &BTreeMap::new(), &BTreeSet::new());
         }
         assert_eq!(account.others(), Bytes(20 * MIB), "given up");
     }

@@ -1,0 +1,150 @@
+//! One managed process: what is claimed for it between two looks, and how it stands to what the
+//! driver shows.
+
+use std::fmt;
+
+use rtswap_policy::units::{Bytes, Nanos, Time};
+
+use super::account::Finding;
+
+/// How long witnesses must differ before it is said. An agent takes from its budget first, and then
+/// makes gibibytes chunk by chunk.
+pub(super) const LASTING: Nanos = Nanos(2_000_000_000);
+
+/// What is known of a managed process on the GPU, at the time of a look or after it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Claim {
+    /// What its agent says that it holds; none once it is dead.
+    pub agent: Option<Bytes>,
+    /// What its scheduler counts for it: its budget, or what is dying.
+    pub held: Bytes,
+}
+
+/// How an agent's account differs from the driver's.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Disagreement {
+    /// The driver shows memory, the agent knows of none.
+    Untracked,
+    /// The agent says more than there is.
+    Overreport,
+    /// The agent says less than there is.
+    Underreport,
+}
+
+impl Disagreement {
+    /// Its name.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Untracked => "untracked",
+            Self::Overreport => "overreport",
+            Self::Underreport => "underreport",
+        }
+    }
+}
+
+impl fmt::Display for Disagreement {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+/// The values that something had since the last look.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Range {
+    pub(super) low: Bytes,
+    pub(super) high: Bytes,
+}
+
+impl Range {
+    fn at(bytes: Bytes) -> Self {
+        Self {
+            low: bytes,
+            high: bytes,
+        }
+    }
+
+    pub(super) fn widen(&mut self, bytes: Bytes) {
+        self.low = self.low.min(bytes);
+        self.high = self.high.max(bytes);
+    }
+}
+
+/// What is kept of a managed process from one look to the next.
+#[derive(Debug, Default)]
+pub(super) struct Witness {
+    pub(super) agent: Range,
+    pub(super) held: Range,
+    /// What the looks say, and since when: to be named if it lasts.
+    suspected: Option<(Time, Option<Disagreement>)>,
+    pub(super) named: Option<Disagreement>,
+    /// What the driver showed at the last look beyond what was held.
+    excess: Bytes,
+}
+
+impl Witness {
+    /// Begins with what is claimed now.
+    pub(super) fn new(claim: &Claim) -> Self {
+        let mut witness = Self::default();
+        witness.settle(claim);
+        witness
+    }
+
+    /// What is claimed now may have been true at the look.
+    pub(super) fn widen(&mut self, claim: &Claim) {
+        self.held.widen(claim.held);
+        self.agent.widen(claim.agent.unwrap_or_default());
+    }
+
+    /// A look is done: from now on counts what is claimed now.
+    pub(super) fn settle(&mut self, claim: &Claim) {
+        self.held = Range::at(claim.held);
+        self.agent = Range::at(claim.agent.unwrap_or_default());
+    }
+
+    /// What the driver shows beyond what is held for it, where two looks show it.
+    pub(super) fn exceeds(&mut self, nvml: Bytes, floor: Bytes) -> Bytes {
+        let excess = nvml.saturating_sub(self.held.high);
+        let lasting = excess.min(std::mem::replace(&mut self.excess, excess));
+        if lasting > floor {
+            lasting
+        } else {
+            Bytes::ZERO
+        }
+    }
+
+    /// Names a difference that lasts.
+    pub(super) fn compare(
+        &mut self,
+        now: Time,
+        pid: u32,
+        nvml: Bytes,
+        agent: Bytes,
+        floor: Bytes,
+    ) -> Option<Finding> {
+        let Range { low, high } = self.agent;
+        let tolerance = floor.max(Bytes(nvml.max(high).0 / 64));
+        let differs = if nvml > high + tolerance {
+            Some(if high == Bytes::ZERO {
+                Disagreement::Untracked
+            } else {
+                Disagreement::Underreport
+            })
+        } else if low > nvml + tolerance {
+            Some(Disagreement::Overreport)
+        } else {
+            None
+        };
+        let before = self.suspected.filter(|(_, before)| *before == differs);
+        let (since, _) = *self.suspected.insert(before.unwrap_or((now, differs)));
+        if differs == self.named || now - since < LASTING {
+            return None;
+        }
+        self.named = differs;
+        Some(Finding::Named {
+            pid,
+            disagreement: differs,
+            nvml,
+            agent,
+        })
+    }
+}
