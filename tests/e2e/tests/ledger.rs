@@ -284,7 +284,10 @@ fn gpus_are_known_from_nvml_before_any_agent() -> Result<()> {
 #[test]
 fn without_nvml_agents_are_believed() -> Result<()> {
     let machine = Machine::new(options())?;
-    std::fs::remove_file(machine.driver_dir().join("libnvidia-ml.so.1"))?;
+    // Nothing that can be loaded, and in front of what this machine may have of its own.
+    let library = machine.driver_dir().join("libnvidia-ml.so.1");
+    std::fs::remove_file(&library)?;
+    std::fs::write(library, "")?;
     let daemon = machine.daemon()?;
     let _stranger = bare(&machine, "4MiB")?;
     let mut task = managed(&machine, "task", "20MiB")?;

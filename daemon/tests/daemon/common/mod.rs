@@ -62,13 +62,15 @@ pub(crate) fn wait_for<T>(what: &str, mut ready: impl FnMut() -> Option<T>) -> T
     }
 }
 
-/// The folder that outlives a daemon.
-pub(crate) struct Home(TempDir);
+/// The folder that outlives a daemon, and one with an NVML that cannot be loaded: the GPUs here are
+/// made up, and the machine's own are none of them.
+pub(crate) struct Home(TempDir, TempDir);
 
 impl Home {
     pub(crate) fn new(config: &str) -> Self {
-        let home = Self(TempDir::new().unwrap());
+        let home = Self(TempDir::new().unwrap(), TempDir::new().unwrap());
         fs::write(home.config(), config).unwrap();
+        fs::write(home.1.path().join("libnvidia-ml.so.1"), "").unwrap();
         home
     }
 
@@ -87,6 +89,7 @@ impl Home {
     fn command(&self) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_rtswapd"));
         command.env_remove("RTSWAP_CONFIG").env_remove("RTSWAP_LOG");
+        command.env("LD_LIBRARY_PATH", self.1.path());
         command.arg("--config").arg(self.config());
         command.arg("--runtime-dir").arg(self.runtime_dir());
         command.args(["--log", "rtswapd=debug"]);
