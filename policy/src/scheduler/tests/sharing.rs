@@ -232,3 +232,30 @@ fn memory_freed_in_the_middle_of_an_operation_confuses_nobody() {
     assert!(shell.runs(1), "{:?}", shell.status(1));
     assert!(shell.violations.is_empty(), "{:?}", shell.violations);
 }
+
+#[test]
+fn two_that_wait_for_a_third_do_not_take_their_memory_from_each_other() {
+    let mut shell = Shell::new(config(480));
+    for id in [2, 3] {
+        shell.register(id, realtime(2_000, 10, 220, 210));
+    }
+    shell.register(4, realtime(2_000, 10, 240, 230));
+    for id in [2, 3, 4] {
+        // Pinning takes its time, so nothing can be swapped out yet.
+        let slow = Agent {
+            pins_late: true,
+            ..Agent::default()
+        };
+        shell.attach_as(id, slow);
+        shell.want(id, 30);
+        shell.allocate(id, 30);
+    }
+    shell.request_kind(3, JobKind::Implicit);
+    assert!(shell.runs(3));
+    // Task 4 lacks more than is free, task 2 does not.
+    shell.request_kind(4, JobKind::Implicit);
+    shell.request_kind(2, JobKind::Implicit);
+    assert!(!shell.runs(4) && !shell.runs(2));
+    shell.complete(3);
+    assert!(shell.runs(4) || shell.runs(2));
+}
