@@ -19,6 +19,9 @@ use crate::work::{Work, in_context};
 /// not tell before it exists, and afterwards other processes blur the difference.
 const CONTEXT_PART: u64 = 64;
 const CONTEXT_MOST: u64 = 512 << 20;
+/// Milliseconds between the tries of [`Device::insist`]: in all longer than what a dead process
+/// held lags behind its death.
+const PAUSES_MS: [u64; 8] = [0, 2, 5, 10, 20, 50, 100, 200];
 
 /// A managed GPU. Locks are taken in the order of the fields.
 pub struct Device {
@@ -273,51 +276,71 @@ impl Device {
 
     /// Allocates; asks the daemon for budget where it does not suffice.
     pub fn alloc(&self, bytes: u64, context: Context) -> Result<u64, Status> {
-        match self.memory().alloc(bytes, context) {
-            Ok(at) => return Ok(at),
-            Err(AllocError::Driver(status)) => return Err(status),
-            Err(AllocError::OverBudget(_)) => {}
-        }
-        let _one_question = lock(&self.wants);
-        loop {
-            let (total, view) = {
-                let mut memory = self.memory();
-                match memory.alloc(bytes, context) {
-                    Ok(at) => return Ok(at),
-                    Err(AllocError::Driver(status)) => return Err(status),
-                    Err(AllocError::OverBudget(needed)) => (needed.0, memory.view().clone()),
-                }
-            };
-            if is_refused(&view, total) {
-                // Another thread may have freed something meanwhile.
-                return self
-                    .memory()
-                    .alloc(bytes, context)
-                    .map_err(|error| match error {
-                        AllocError::Driver(status) => status,
-                        AllocError::OverBudget(_) => Status::OUT_OF_MEMORY,
-                    });
+        self.insist(|| {
+            let alloc = |memory: &mut Memory| memory.alloc(bytes, context);
+            let at_once = alloc(&mut self.memory());
+            match at_once {
+                Err(AllocError::OverBudget(_)) => self.with_budget(alloc),
+                result => result,
             }
-        }
+        })
     }
 
     /// Takes budget for a context that is about to be made.
     pub fn reserve_context(&self) -> Result<(), Status> {
-        let bytes = self.context_bytes();
+        Ok(self.reserve(self.context_bytes())?)
+    }
+
+    /// Takes `bytes` of budget for what is held outside the arena.
+    fn reserve(&self, bytes: u64) -> Result<(), AllocError> {
+        let reserve = |memory: &mut Memory| memory.reserve_outside(bytes);
+        self.with_budget(|memory| reserve(memory).map_err(AllocError::OverBudget))
+    }
+
+    /// Does what takes memory; asks the daemon for budget until that suffices or is refused.
+    fn with_budget<T>(
+        &self,
+        mut take: impl FnMut(&mut Memory) -> Result<T, AllocError>,
+    ) -> Result<T, AllocError> {
         let _one_question = lock(&self.wants);
         loop {
             let (total, view) = {
                 let mut memory = self.memory();
-                match memory.reserve_outside(bytes) {
-                    Ok(()) => return Ok(()),
-                    Err(needed) => (needed.0, memory.view().clone()),
+                match take(&mut memory) {
+                    Err(AllocError::OverBudget(needed)) => (needed.0, memory.view().clone()),
+                    result => return result,
                 }
             };
             if is_refused(&view, total) {
-                let taken = self.memory().reserve_outside(bytes);
-                return taken.map_err(|_| Status::OUT_OF_MEMORY);
+                // Another thread may have freed something meanwhile.
+                let mut memory = self.memory();
+                return take(&mut memory);
             }
         }
+    }
+
+    /// Allocates, again and again where the driver has less memory than the budgets say: a context
+    /// took more than it is charged, or what a dead process held comes back late. Each time a chunk
+    /// more must leave for it; that is given back in the end.
+    pub fn insist<T>(
+        &self,
+        mut allocate: impl FnMut() -> Result<T, AllocError>,
+    ) -> Result<T, Status> {
+        let chunk = self.memory().chunk_bytes();
+        let mut extra = 0;
+        let result = PAUSES_MS.iter().find_map(|&pause| match allocate() {
+            Err(AllocError::Driver(Status::OUT_OF_MEMORY)) if self.reserve(chunk).is_ok() => {
+                extra += chunk;
+                std::thread::sleep(Duration::from_millis(pause));
+                None
+            }
+            result => Some(result),
+        });
+        let result = result.unwrap_or_else(&mut allocate);
+        if extra > 0 {
+            self.memory().discount_outside(extra);
+        }
+        Ok(result?)
     }
 
     /// Counts a context that exists already.

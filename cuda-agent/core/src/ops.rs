@@ -85,6 +85,18 @@ impl Agent {
         }
     }
 
+    /// Makes it by `call`, which may lack memory although it was taken from the budget.
+    pub fn make_context(&self, ordinal: i32, mut call: impl FnMut() -> Status) -> Status {
+        let Some(device) = self.device(ordinal) else {
+            return call();
+        };
+        let made = device.insist(|| match call() {
+            Status::SUCCESS => Ok(()),
+            status => Err(status.into()),
+        });
+        made.into()
+    }
+
     /// After it: learns the context, or gives the memory back if there is none.
     pub fn after_context(&self, ordinal: i32, primary: bool, made: Option<Context>, taken: bool) {
         let Some(device) = self.device(ordinal) else {

@@ -82,7 +82,7 @@ unsafe fn create(
     made: *mut CUcontext,
     device: CUdevice,
     primary: bool,
-    call: impl FnOnce() -> Status,
+    call: impl Fn() -> Status,
 ) -> Status {
     let Some(agent) = agent() else {
         return call();
@@ -91,7 +91,7 @@ unsafe fn create(
         Ok(taken) => taken,
         Err(status) => return status,
     };
-    let status = call();
+    let status = agent.make_context(device, call);
     let context = (status == Status::SUCCESS && !made.is_null())
         // SAFETY: the driver filled it.
         .then(|| Context(unsafe { *made }.addr()));

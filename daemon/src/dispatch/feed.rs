@@ -186,9 +186,9 @@ impl Dispatcher {
                 return;
             }
         }
-        let job = matches!(
+        let turn = matches!(
             event,
-            Event::JobRequested { .. } | Event::JobCompleted { .. }
+            Event::JobRequested { .. } | Event::JobCompleted { .. } | Event::SwapEnded { .. }
         );
         let result = self.feed(gpu, now, event);
         let Some(session) = self.sessions.get_mut(&registration) else {
@@ -221,8 +221,9 @@ impl Dispatcher {
             });
         }
         self.statistics.entry(registration).or_default().violations += 1;
-        if job {
-            // Both ends count differently now, and a job may never end. Its Hello sets that right.
+        if turn {
+            // Both ends count differently now, and a job or an operation may never end. Its Hello
+            // sets that right.
             self.connection_ended(registration, now);
         }
     }

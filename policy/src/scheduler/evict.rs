@@ -12,7 +12,9 @@ use crate::units::{Bytes, Time};
 
 impl Scheduler {
     /// Sees to it that `required` bytes become free. Unused budget goes at once, chunks by one
-    /// swap-out at a time. False if nothing is on its way and nothing can be.
+    /// swap-out at a time. False if nothing is on its way and nothing can be. Best-effort takes
+    /// all that it lacks or nothing: else two would take from each other for ever what suffices
+    /// neither.
     pub(super) fn evict(
         &mut self,
         required: Bytes,
@@ -20,12 +22,19 @@ impl Scheduler {
         beneficiary: Option<TaskId>,
     ) -> bool {
         let mut lacking = self.lacking(required);
-        for id in self.victims(cause, beneficiary) {
+        let mut victims = self.victims(cause, beneficiary);
+        if cause == Cause::BestEffort {
+            let yields = victims.iter().map(|id| self.yields(*id, cause));
+            if yields.sum::<Bytes>() < lacking {
+                victims.clear();
+            }
+        }
+        for id in victims {
             if lacking == Bytes::ZERO {
                 return true;
             }
             lacking = lacking.saturating_sub(self.reclaim_unused(id, lacking, cause));
-            let chunks = self.can_leave(id, cause);
+            let chunks = self.can_leave(id, cause, self.task(id).asked);
             if lacking == Bytes::ZERO || chunks == Bytes::ZERO {
                 continue;
             }
@@ -103,31 +112,46 @@ impl Scheduler {
         })
     }
 
-    /// Takes back up to `lacking` bytes of budget that `id` does not use.
-    fn reclaim_unused(&mut self, id: TaskId, lacking: Bytes, cause: Cause) -> Bytes {
+    /// All that `id` can be made to give.
+    fn yields(&self, id: TaskId, cause: Cause) -> Bytes {
+        let unused = self.unused(id, Bytes::MAX, cause);
+        let left = self.task(id).asked.saturating_sub(unused);
+        unused + self.can_leave(id, cause, left)
+    }
+
+    /// Up to `lacking` bytes of budget that `id` does not use and may lose.
+    fn unused(&self, id: TaskId, lacking: Bytes, cause: Cause) -> Bytes {
         let chunk = self.config.chunk;
         let task = self.task(id);
         if cause == Cause::BestEffort && self.state.now < task.fresh_until {
             return Bytes::ZERO;
         }
         let unused = task.asked.saturating_sub(task.usage.resident);
-        let taken = match self.limit(task, cause) {
-            None => unused.min(lacking),
-            Some(limit) => {
-                let least = task.need(chunk).saturating_sub(limit);
-                let may = unused.min(task.asked.saturating_sub(least));
-                may.round_down(chunk).min(lacking.round_up(chunk))
-            }
+        let Some(limit) = self.limit(task, cause) else {
+            return unused.min(lacking);
         };
+        let least = task.need(chunk).saturating_sub(limit);
+        let may = unused.min(task.asked.saturating_sub(least));
+        let may = may.round_down(chunk);
+        if may <= lacking {
+            may
+        } else {
+            lacking.round_up(chunk)
+        }
+    }
+
+    /// Takes back up to `lacking` bytes of budget that `id` does not use.
+    fn reclaim_unused(&mut self, id: TaskId, lacking: Bytes, cause: Cause) -> Bytes {
+        let taken = self.unused(id, lacking, cause);
         if taken > Bytes::ZERO {
-            let asked = task.asked - taken;
+            let asked = self.task(id).asked - taken;
             self.set_budget(id, asked, None);
         }
         taken
     }
 
-    /// How much of `id` a swap-out may move now, in whole chunks.
-    fn can_leave(&self, id: TaskId, cause: Cause) -> Bytes {
+    /// How much of `id`, with a budget of `asked`, a swap-out may move now, in whole chunks.
+    fn can_leave(&self, id: TaskId, cause: Cause, asked: Bytes) -> Bytes {
         let chunk = self.config.chunk;
         let task = self.task(id);
         let room = task.firm_backing().saturating_sub(task.usage.swapped);
@@ -135,7 +159,7 @@ impl Scheduler {
         if let Some(limit) = self.limit(task, cause) {
             let least = task.need(chunk).saturating_sub(limit);
             most = most
-                .min(task.asked.saturating_sub(least))
+                .min(asked.saturating_sub(least))
                 .min(limit.saturating_sub(task.usage.swapped));
         }
         most.round_down(chunk)

@@ -79,8 +79,9 @@ impl Scheduler {
             "swapped, which its operation cannot have reached"
         } else if swapped.round_down(self.config.chunk) != swapped {
             "swapped, not a multiple of the chunk size"
-        } else if left > task.usage.resident {
-            "swapped, more than was resident"
+        } else if left > task.budget {
+            // Not what was resident: it may have allocated since its last report.
+            "swapped, more than it may hold"
         } else {
             return Ok(op);
         };
@@ -102,14 +103,12 @@ impl Scheduler {
         // What an operation outward does not hold any more was freed; nothing came in.
         let came = if outward { Bytes::ZERO } else { came };
         let left = swapped.saturating_sub(usage.swapped);
-        usage.resident = (usage.resident + came).saturating_sub(left);
+        let resident = (usage.resident + came).saturating_sub(left);
+        // Some of what seems to have come in may have been freed instead: its next report tells,
+        // and whether it took more than it may.
+        usage.resident = resident.min(task.budget);
         usage.swapped = swapped;
         usage.arena = usage.arena.max(swapped).min(usage.resident + swapped);
-        let resident = usage.resident;
-        if resident > task.budget {
-            // It took what was reserved for the swap-in for something else.
-            self.over_budget(id, resident);
-        }
     }
 
     pub(super) fn swap_progress(

@@ -102,7 +102,12 @@ impl Scheduler {
             return Answer::Yes;
         }
         let state = &self.state;
-        if budget > state.capacity || want.since + PATIENCE <= state.now {
+        // To run it must be wholly in, beside what of others never leaves.
+        let others = state.tasks.iter().filter(|(other, _)| **other != id);
+        let fixed: Bytes = others
+            .map(|(_, task)| task.usage.resident.saturating_sub(task.arena_resident()))
+            .sum();
+        if want.total + fixed > state.capacity || want.since + PATIENCE <= state.now {
             return Answer::No;
         }
         if !self.keeps_promise(id, budget, None) {

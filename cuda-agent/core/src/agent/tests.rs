@@ -185,6 +185,36 @@ fn over_budget_the_daemon_is_asked_and_a_refusal_is_out_of_memory() {
 }
 
 #[test]
+fn where_the_driver_has_less_than_the_budget_more_must_leave() {
+    let bench = bench("less", |terms| terms.budget = 3 * CHUNK);
+    // Others hold two chunks more than they are counted with.
+    bench.driver.set_others(MEMORY - 2 * CHUNK + 1);
+    let given = std::thread::scope(|scope| {
+        let asked = scope.spawn(|| bench.agent.alloc(2 * CHUNK));
+        let first = bench.daemon.answer_next(|wanted| {
+            bench.driver.set_others(MEMORY - 2 * CHUNK);
+            wanted
+        });
+        let at = asked.join().unwrap().expect("managed").expect("in the end");
+        bench
+            .driver
+            .write(at, &vec![1; 2 * CHUNK as usize])
+            .unwrap();
+        first
+    });
+    assert_eq!(given, 3 * CHUNK + CONTEXT, "a chunk more must be free");
+    assert_eq!(bench.usage().0, 2 * CHUNK + CONTEXT, "and is given back");
+    // What nobody can give ends in an error, and nothing stays behind.
+    bench.driver.set_others(MEMORY);
+    std::thread::scope(|scope| {
+        let asked = scope.spawn(|| bench.agent.alloc(CHUNK));
+        bench.daemon.answer_next(|_| 3 * CHUNK + CONTEXT);
+        assert_eq!(asked.join().unwrap(), Some(Err(Status::OUT_OF_MEMORY)));
+    });
+    assert_eq!(bench.usage().0, 2 * CHUNK + CONTEXT);
+}
+
+#[test]
 fn an_implicit_job_ends_when_its_streams_are_idle() {
     let bench = bench("implicit", |_| ());
     bench.alloc(10);

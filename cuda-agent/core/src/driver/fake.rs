@@ -28,6 +28,7 @@ struct State {
     capturing: BTreeSet<Stream>,
     refuse_pins: bool,
     fail_copies: bool,
+    others: u64,
 }
 
 impl FakeDriver {
@@ -78,6 +79,11 @@ impl FakeDriver {
 
     pub(crate) fn fail_copies(&self, fail: bool) {
         lock(&self.state).fail_copies = fail;
+    }
+
+    /// What other processes hold.
+    pub(crate) fn set_others(&self, bytes: u64) {
+        lock(&self.state).others = bytes;
     }
 
     /// What a kernel does; an illegal address where nothing is mapped.
@@ -163,7 +169,7 @@ impl Driver for FakeDriver {
         Ok(at)
     }
     fn create(&self, _: i32, bytes: u64) -> Result<Handle> {
-        if self.used() + bytes > self.capacity {
+        if self.used() + lock(&self.state).others + bytes > self.capacity {
             return Err(Status::OUT_OF_MEMORY);
         }
         let mut state = lock(&self.state);

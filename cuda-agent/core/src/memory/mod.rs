@@ -25,10 +25,21 @@ const RESERVE_FACTOR: u64 = 4;
 /// Why an allocation did not happen.
 #[derive(Debug)]
 pub enum AllocError {
+    /// The GPU has less.
+    TooLarge,
     /// The budget does not cover it.
     OverBudget(OutOfBudget),
     /// The driver said so.
     Driver(Status),
+}
+
+impl From<AllocError> for Status {
+    fn from(error: AllocError) -> Self {
+        match error {
+            AllocError::TooLarge | AllocError::OverBudget(_) => Self::OUT_OF_MEMORY,
+            AllocError::Driver(status) => status,
+        }
+    }
 }
 
 impl From<Status> for AllocError {
@@ -167,7 +178,7 @@ impl Memory {
             return Err(Status::INVALID_VALUE.into());
         }
         if bytes > self.device_bytes {
-            return Err(Status::OUT_OF_MEMORY.into());
+            return Err(AllocError::TooLarge);
         }
         let at = match self.arena.find_room(bytes) {
             Some(at) => at,

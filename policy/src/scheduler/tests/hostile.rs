@@ -61,6 +61,8 @@ struct Truth {
 }
 
 struct World {
+    /// Budgets are confirmed at once, as by the daemon.
+    prompt: bool,
     scheduler: Scheduler,
     now: u64,
     truth: BTreeMap<u32, Truth>,
@@ -68,6 +70,29 @@ struct World {
 
 impl World {
     fn tell(&mut self, event: Event) -> bool {
+        let told = self.handle(event);
+        if self.prompt {
+            self.settle();
+        }
+        told
+    }
+
+    /// Confirms budgets until there is nothing to confirm.
+    fn settle(&mut self) {
+        for _ in 0..1_000 {
+            let mut truths = self.truth.iter_mut();
+            let Some((id, truth)) = truths.find(|(_, truth)| !truth.budgets.is_empty()) else {
+                return;
+            };
+            let bytes = truth.budgets.remove(0).max(truth.usage.resident);
+            let task = TaskId(*id);
+            // One that is gone has nothing to confirm.
+            self.handle(Event::BudgetSet { task, bytes });
+        }
+        panic!("never comes to rest: {:#?}", self.scheduler.state());
+    }
+
+    fn handle(&mut self, event: Event) -> bool {
         let said = format!("{event:?}");
         let before = format!("{:?}", self.scheduler.state());
         let told = self.scheduler.handle(Time(self.now), event);
@@ -75,10 +100,13 @@ impl World {
             let after = format!("{:?}", self.scheduler.state());
             assert_eq!(before, after, "{said} was refused and changed something");
         }
-        while let Some(command) = self.scheduler.poll_command() {
+        for _ in 0..1_000 {
+            let Some(command) = self.scheduler.poll_command() else {
+                return told.is_ok();
+            };
             self.note(&command);
         }
-        told.is_ok()
+        panic!("never comes to rest: {:#?}", self.scheduler.state());
     }
 
     fn of(&mut self, task: TaskId) -> &mut Truth {
@@ -222,6 +250,9 @@ impl World {
                     }
                     self.note(&command);
                 }
+                if self.prompt {
+                    self.settle();
+                }
             }
             6 => {
                 if self.tell(Event::Detach { task }) {
@@ -326,11 +357,14 @@ impl World {
                     swapped: truth.usage.swapped,
                     arena: resident + truth.usage.swapped,
                 };
-                if self.tell(Event::Usage { task, usage }) {
-                    self.truth.entry(id).or_default().usage = usage;
+                self.truth.entry(id).or_default().usage = usage;
+                if !self.tell(Event::Usage { task, usage }) {
+                    self.truth.entry(id).or_default().usage = truth.usage;
                 }
             }
-            23 | 24 => self.answer_shell(id, (choice > 250).then_some(bytes)),
+            23 | 24 => {
+                self.answer_shell(id, (choice > 250).then_some(bytes));
+            }
             25 => {
                 let pinned = if choice < 40 { bytes } else { Bytes::MAX };
                 self.answer_volume(id, pinned);
@@ -346,19 +380,21 @@ impl World {
         }
     }
 
-    fn answer_shell(&mut self, id: u32, lie: Option<Bytes>) {
+    fn answer_shell(&mut self, id: u32, lie: Option<Bytes>) -> bool {
         let truth = self.truth.entry(id).or_default();
         if truth.budgets.is_empty() {
-            return;
+            return false;
         }
         let asked = truth.budgets[0];
         let bytes = lie.unwrap_or(asked.max(truth.usage.resident));
-        if self.tell(Event::BudgetSet {
+        let told = self.handle(Event::BudgetSet {
             task: TaskId(id),
             bytes,
-        }) {
+        });
+        if told {
             self.truth.entry(id).or_default().budgets.remove(0);
         }
+        told
     }
 
     fn answer_volume(&mut self, id: u32, pinned: Bytes) {
@@ -378,12 +414,15 @@ impl World {
     /// The shell answers all that it was asked.
     fn answer_all(&mut self) {
         for id in 1..6 {
-            while let Some(budgets) = self.truth.get(&id).map(|t| t.budgets.len())
-                && budgets > 0
-            {
-                self.answer_shell(id, None);
-                let truth = self.truth.entry(id).or_default();
-                truth.budgets.truncate(budgets - 1);
+            for _ in 0..1_000 {
+                if !self.answer_shell(id, None) {
+                    // One that is gone, or with a lie before it.
+                    let truth = self.truth.entry(id).or_default();
+                    if truth.budgets.is_empty() {
+                        break;
+                    }
+                    truth.budgets.remove(0);
+                }
             }
             while self.truth.get(&id).is_some_and(|t| !t.volumes.is_empty()) {
                 self.answer_volume(id, Bytes::MAX);
@@ -515,8 +554,9 @@ impl World {
     }
 }
 
-fn play(steps: &[Step], prepared: bool, sharing: Sharing, overrun: Overrun) {
+fn play(steps: &[Step], prepared: bool, prompt: bool, sharing: Sharing, overrun: Overrun) {
     let mut world = World {
+        prompt,
         scheduler: Scheduler::new(Config {
             sharing,
             overrun,
@@ -545,11 +585,12 @@ proptest! {
     fn nobody_is_forgotten_and_nothing_breaks(
         steps in prop::collection::vec(step(), 1..250),
         prepared in prop::bool::weighted(0.8),
+        prompt in any::<bool>(),
         shared in any::<bool>(),
         demote in any::<bool>(),
     ) {
         let sharing = if shared { Sharing::Shared } else { Sharing::Exclusive };
         let overrun = if demote { Overrun::Demote } else { Overrun::Continue };
-        play(&steps, prepared, sharing, overrun);
+        play(&steps, prepared, prompt, sharing, overrun);
     }
 }

@@ -399,19 +399,11 @@ fn a_newcomer_that_can_pin_nothing_is_told() {
     shell.warm(1);
     shell.register(2, realtime(1_000, 10, 60, 40));
     assert_eq!(shell.refusals, [""; 0]);
-    shell.agents.insert(
-        2,
-        Agent {
-            pinnable: Some(0),
-            ..Agent::default()
-        },
-    );
-    shell.tell(Event::Attach {
-        task: TaskId(2),
-        usage: Usage::default(),
-        backing: Bytes::ZERO,
-        open: None,
-    });
+    let poor = Agent {
+        pinnable: Some(0),
+        ..Agent::default()
+    };
+    shell.attach_as(2, poor);
     assert_eq!(shell.violations, [(2, ViolationKind::Backing)]);
     assert_eq!(shell.status(2).phase, Phase::BestEffort);
 }

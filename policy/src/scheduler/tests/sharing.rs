@@ -2,6 +2,7 @@
 
 use super::super::*;
 use super::shell::*;
+use crate::task::TaskId;
 use crate::units::{Bytes, Nanos};
 
 #[test]
@@ -162,7 +163,7 @@ fn a_want_waits_for_what_is_on_its_way_in() {
     {
         shell.end_first_swap();
     }
-    shell.want(1, shell.agents[&1].usage.resident.0 + 50);
+    shell.want(1, shell.agents[&1].usage.resident.0 + 30);
     assert_eq!(shell.agents[&1].refused, 0);
     shell.finish_swaps();
     shell.complete(2);
@@ -231,4 +232,65 @@ fn memory_freed_in_the_middle_of_an_operation_confuses_nobody() {
     shell.finish_swaps();
     assert!(shell.runs(1), "{:?}", shell.status(1));
     assert!(shell.violations.is_empty(), "{:?}", shell.violations);
+}
+
+#[test]
+fn two_that_wait_for_a_third_do_not_take_their_memory_from_each_other() {
+    let mut shell = Shell::new(config(480));
+    for id in [2, 3] {
+        shell.register(id, realtime(2_000, 10, 220, 210));
+    }
+    shell.register(4, realtime(2_000, 10, 240, 230));
+    for id in [2, 3, 4] {
+        // Pinning takes its time, so nothing can be swapped out yet.
+        let slow = Agent {
+            pins_late: true,
+            ..Agent::default()
+        };
+        shell.attach_as(id, slow);
+        shell.want(id, 30);
+        shell.allocate(id, 30);
+    }
+    shell.request_kind(3, JobKind::Implicit);
+    assert!(shell.runs(3));
+    // Task 4 lacks more than is free, task 2 does not.
+    shell.request_kind(4, JobKind::Implicit);
+    shell.request_kind(2, JobKind::Implicit);
+    assert!(!shell.runs(4) && !shell.runs(2));
+    shell.complete(3);
+    assert!(shell.runs(4) || shell.runs(2));
+}
+
+#[test]
+fn who_could_never_run_with_it_gets_no_more() {
+    let mut shell = Shell::new(config(100));
+    shell.load(1, best_effort(), 60);
+    shell.load(2, best_effort(), 60);
+    let swapped = shell.status(1).usage.swapped.0;
+    assert!(swapped > 0);
+    shell.want(1, 60 - swapped + 50);
+    assert_eq!(shell.agents[&1].refused, 1, "110 in all, of 100");
+}
+
+#[test]
+fn memory_taken_during_a_swap_may_leave_with_it() {
+    let mut shell = Shell::new(config(100));
+    shell.load(1, best_effort(), 30);
+    shell.load(2, best_effort(), 40);
+    // Its fresh budget is left to it.
+    shell.want(1, 60);
+    shell.want(2, 70);
+    let Some((Direction::Out, target)) = shell.op(1) else {
+        panic!("{:?}", shell.status(1));
+    };
+    // Within its budget it allocated after its last report, and all that is known leaves.
+    assert_eq!((target, shell.status(1).usage.resident), (30, Bytes(30)));
+    let agent = shell.agents.get_mut(&1).unwrap();
+    agent.usage.resident += Bytes(10);
+    agent.usage.arena += Bytes(10);
+    shell.end_swap(1, Bytes(30), SwapOutcome::Done);
+    let usage = shell.agents[&1].usage;
+    let task = TaskId(1);
+    shell.tell(Event::Usage { task, usage });
+    assert_eq!(shell.violations, []);
 }

@@ -112,9 +112,13 @@ impl Shell {
     }
 
     pub(super) fn settle(&mut self) {
-        while let Some(command) = self.scheduler.poll_command() {
+        for _ in 0..1_000 {
+            let Some(command) = self.scheduler.poll_command() else {
+                return;
+            };
             self.obey(command);
         }
+        panic!("never comes to rest: {:#?}", self.scheduler.state());
     }
 
     fn obey(&mut self, command: Command) {
@@ -201,7 +205,11 @@ impl Shell {
 
     /// A process of the task appears, with its context of no size.
     pub(super) fn attach(&mut self, id: u32) {
-        self.agents.insert(id, Agent::default());
+        self.attach_as(id, Agent::default());
+    }
+
+    pub(super) fn attach_as(&mut self, id: u32, agent: Agent) {
+        self.agents.insert(id, agent);
         self.tell(Event::Attach {
             task: TaskId(id),
             usage: Usage::default(),
