@@ -50,8 +50,9 @@ impl Attended {
         let (published, builder) = Published::new(shared.handle.clone(), builder);
         let published = Arc::new(published);
         let manager = Manager1::new(shared.clone(), Arc::clone(&published), door);
+        let objects = Objects::new(shared.clone(), Arc::clone(&published), door);
         let connection = builder
-            .serve_at(rtswap_dbus::ROOT_PATH, Objects::new(Arc::clone(&published)))
+            .serve_at(rtswap_dbus::ROOT_PATH, objects)
             .serve_at(rtswap_dbus::ROOT_PATH, manager)
             .build()
             .await?;

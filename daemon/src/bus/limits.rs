@@ -4,6 +4,8 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+
 /// Connections of one user at a time.
 const CONNECTIONS: u32 = 64;
 
@@ -15,6 +17,10 @@ const REFILL: Duration = Duration::from_millis(20);
 
 /// Questions to polkit that wait for one user at a time.
 const QUESTIONS: u32 = 8;
+
+/// Long answers that are made for one user at a time; more of them wait for these. The control
+/// side has two threads, so one is left to the others.
+const ANSWERS: usize = 1;
 
 /// Users whose shares are remembered; beyond, those that have all of theirs are forgotten.
 const USERS: usize = 256;
@@ -29,6 +35,7 @@ struct Share {
     questions: u32,
     calls: u32,
     refilled: Instant,
+    answers: Arc<Semaphore>,
 }
 
 impl Share {
@@ -38,6 +45,7 @@ impl Share {
             questions: 0,
             calls: BURST,
             refilled: Instant::now(),
+            answers: Arc::new(Semaphore::new(ANSWERS)),
         }
     }
 
@@ -52,7 +60,8 @@ impl Share {
     /// Whether it may be forgotten at `now`: it would come back the same.
     fn is_whole(&self, now: Instant) -> bool {
         let rested = now.saturating_duration_since(self.refilled) > BURST * REFILL;
-        self.connections == 0 && self.questions == 0 && rested
+        let silent = self.answers.available_permits() == ANSWERS;
+        self.connections == 0 && self.questions == 0 && silent && rested
     }
 }
 
@@ -116,6 +125,22 @@ impl Limits {
             }
             None => false,
         }
+    }
+
+    /// Waits until one more long answer may be made for `uid`. The others' go on meanwhile.
+    pub(super) async fn turn(&self, uid: u32) -> Option<OwnedSemaphorePermit> {
+        if uid == 0 {
+            return None;
+        }
+        let answers = {
+            let mut shares = self.lock();
+            let share = shares.entry(uid).or_insert_with(Share::new);
+            Arc::clone(&share.answers)
+        };
+        let turn = answers.acquire_owned().await.ok();
+        // Whoever else is ready goes first.
+        tokio::task::yield_now().await;
+        turn
     }
 
     fn lock(&self) -> MutexGuard<'_, BTreeMap<u32, Share>> {

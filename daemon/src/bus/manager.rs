@@ -223,6 +223,7 @@ impl Manager1 {
         #[zbus(header)] header: Header<'_>,
     ) -> Result<Vec<HashMap<String, OwnedVariant>>, Error> {
         let caller = Visit::of(self.door, connection, &header).await?.caller;
+        let _turn = self.shared.limits.turn(caller.uid).await;
         let snapshot = self.shared.handle.snapshot();
         let visible = |uid| caller.privileged || Some(caller.uid) == uid;
         let processes = snapshot.processes.iter();

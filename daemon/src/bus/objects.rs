@@ -9,21 +9,30 @@ use std::sync::Arc;
 
 use rtswap_dbus::objects::Properties;
 use rtswap_dbus::{Error, GPU, TASK};
+use zbus::message::Header;
 use zbus::object_server::SignalEmitter;
 use zbus::{Connection, ObjectPath, OwnedObjectPath, Variant};
 
+use super::Shared;
+use super::auth::{Door, Visit};
 use super::publish::Published;
 
 /// Every object below the root.
 #[derive(Clone, Debug)]
 pub(super) struct Objects {
+    shared: Shared,
     published: Arc<Published>,
+    door: Door,
 }
 
 impl Objects {
     /// Of one connection.
-    pub(super) fn new(published: Arc<Published>) -> Self {
-        Self { published }
+    pub(super) fn new(shared: Shared, published: Arc<Published>, door: Door) -> Self {
+        Self {
+            shared,
+            published,
+            door,
+        }
     }
 }
 
@@ -38,7 +47,10 @@ impl Objects {
     async fn get_managed_objects(
         &self,
         #[zbus(connection)] connection: &Connection,
+        #[zbus(header)] header: Header<'_>,
     ) -> Result<Managed, Error> {
+        let caller = Visit::of(self.door, connection, &header).await?.caller;
+        let _turn = self.shared.limits.turn(caller.uid).await;
         // So that whoever is told of an object finds it.
         let snapshot = self.published.update(connection).await?;
         let tasks = snapshot.tasks.iter().map(|(id, task)| {

@@ -1,5 +1,6 @@
-//! A thousand registrations of one user.
+//! One user who wants too much: a thousand registrations, hundreds of long answers.
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use futures_util::future::join_all;
@@ -7,7 +8,7 @@ use futures_util::future::join_all;
 use super::private::joined;
 use crate::common::agent::Agent;
 use crate::common::user::{as_nobody, block_on};
-use crate::common::{MIB, wait_for};
+use crate::common::{BOUND, MIB, wait_for};
 use rtswap_dbus::objects::list;
 use rtswap_dbus::{Error, Manager1Proxy, Options};
 
@@ -74,4 +75,48 @@ async fn a_flood_of_registrations_is_refused_and_disturbs_nobody() {
         })
         .unwrap()
     });
+}
+
+#[test]
+fn a_flood_of_questions_holds_nobody_up() {
+    let Some((_home, bus, _daemon)) = joined() else {
+        return;
+    };
+    let over = AtomicBool::new(false);
+    let mut times = Vec::new();
+    std::thread::scope(|scope| {
+        block_on(async {
+            let root = bus.connect().await;
+            let manager = Manager1Proxy::new(&root).await.unwrap();
+            for at in 0..100 {
+                let options = Options::default().into_wire();
+                manager.register(&format!("t{at}"), options).await.unwrap();
+            }
+            let flood = scope.spawn(|| {
+                as_nobody(|| {
+                    block_on(async {
+                        let buses = join_all((0..4).map(|_| bus.connect())).await;
+                        let start = Instant::now();
+                        while !over.load(Ordering::Relaxed) && start.elapsed() < BOUND {
+                            let asked = buses.iter().cycle().take(200).map(list);
+                            for answer in join_all(asked).await {
+                                assert_eq!(answer.unwrap().tasks.len(), 100);
+                            }
+                        }
+                    });
+                })
+            });
+            for _ in 0..51 {
+                let start = Instant::now();
+                manager.list_processes().await.unwrap();
+                times.push(start.elapsed());
+                tokio::time::sleep(Duration::from_millis(20)).await;
+            }
+            over.store(true, Ordering::Relaxed);
+            flood.join().unwrap();
+        });
+    });
+    times.sort();
+    println!("meanwhile: {:?}, at worst {:?}", times[25], times[50]);
+    assert!(times[25] < Duration::from_millis(50), "{times:?}");
 }
