@@ -41,7 +41,9 @@ pub trait Manager1 {
     /// Reads the administrator's files again. Where one is wrong, all stays as it was.
     fn reload(&self) -> Result<(), Error>;
 
-    /// The processes that the caller may see: `pid u, uid u, task o, comm s, attached b` of each.
+    /// The processes that the caller may see, one entry for each GPU that a process uses: `pid u,
+    /// comm s, managed b, attached b`, and where it is known `uid u, gpu u, task o, nvml_bytes t,
+    /// agent_bytes t, disagreement s`.
     fn list_processes(&self) -> Result<Vec<HashMap<String, OwnedVariant>>, Error>;
 
     /// A job of `task` ended `lateness_us` late; `cause` says where its time went.
