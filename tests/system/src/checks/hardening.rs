@@ -13,6 +13,7 @@ pub(super) fn check(report: &mut Report<'_>) {
     {
         println!("        exposure {exposure:.1}, at most {MOST:.1}");
     }
+    report.check("systemd-analyze finds nothing wrong in the unit", verified);
     report.check("the system runs without a failed unit", sound);
 }
 
@@ -35,6 +36,12 @@ fn exposure(machine: &Machine) -> Result<f64> {
     let figure: f64 = figure.split(' ').next().unwrap_or_default().parse()?;
     ensure!(figure <= MOST, "{said}");
     Ok(figure)
+}
+
+fn verified(machine: &Machine) -> Result<()> {
+    let done = machine.run(&["systemd-analyze", "verify", "--man=no", "rtswapd.service"])?;
+    ensure!(done.code == Some(0) && done.stderr.is_empty(), "{done:?}");
+    Ok(())
 }
 
 fn sound(machine: &Machine) -> Result<()> {

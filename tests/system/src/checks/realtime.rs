@@ -12,7 +12,16 @@ pub(super) fn check(report: &mut Report<'_>) {
     report.check("realtime is AccessDenied to an ordinary user", denied);
     report.check("rtswapctl says so with exit code 4", exit_code);
     report.check("a rule of polkit grants it", granted);
+    report.check("a realtime program of that user runs", runs);
+    report.check("without the rule it is denied again", |machine| {
+        machine.run(&["rm", RULE])?.ok()?;
+        machine.wait("denied", Duration::from_secs(10), |machine| {
+            Ok(machine.run_as(USER, &CLIENT)?.code == Some(1))
+        })
+    });
 }
+
+const RULE: &str = "/etc/polkit-1/rules.d/50-rtswap-test.rules";
 
 const CLIENT: [&str; 4] = [
     "python3",
@@ -51,21 +60,50 @@ fn exit_code(machine: &Machine) -> Result<()> {
 }
 
 fn granted(machine: &Machine) -> Result<()> {
-    machine
-        .shell(
-            "cat > /etc/polkit-1/rules.d/50-rtswap-test.rules <<'RULE'
-polkit.addRule(function(action, subject) {
-    if (action.id == 'org.rtswap.register-realtime' && subject.user == 'tester') return polkit.Result.YES;
-});
-RULE",
-        )?
-        .ok()?;
-    let granted = machine.wait("granted", Duration::from_secs(10), |machine| {
+    let rule = format!(
+        "cat > {RULE} <<'END'
+polkit.addRule(function(action, subject) {{
+    if (action.id == 'org.rtswap.register-realtime' && subject.user == '{USER}') return polkit.Result.YES;
+}});
+END"
+    );
+    machine.shell(&rule)?.ok()?;
+    machine.wait("granted", Duration::from_secs(10), |machine| {
         let said = machine.run_as(USER, &CLIENT)?.ok()?;
         Ok(said.ends_with(" detector\n"))
-    });
-    machine
-        .run(&["rm", "/etc/polkit-1/rules.d/50-rtswap-test.rules"])?
-        .ok()?;
-    granted
+    })
+}
+
+/// Whether its deadlines hold is for tests on a machine that does nothing else meanwhile.
+fn runs(machine: &Machine) -> Result<()> {
+    let run = ["rtswap-simgpu", "rtswapctl", "run", "--name", "detector"];
+    let declared = [
+        "--period",
+        "500ms",
+        "--wcet",
+        "60ms",
+        "--footprint",
+        "96MiB",
+        "--swappable",
+        "80MiB",
+        "--",
+    ];
+    let dnn = [
+        "rtswap-dnn",
+        "--memory",
+        "64MiB",
+        "--period",
+        "500ms",
+        "--jobs",
+        "6",
+        "--json",
+    ];
+    let report = machine
+        .run_as(USER, &[&run[..], &declared, &dnn].concat())?
+        .json()?;
+    ensure!(
+        report["jobs"] == 6 && report["checksum_errors"] == 0,
+        "{report}"
+    );
+    Ok(())
 }

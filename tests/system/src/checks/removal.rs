@@ -1,15 +1,17 @@
-//! Reinstalling, removing and purging.
+//! Upgrading, removing and purging.
+
+use std::time::Duration;
 
 use anyhow::{Result, ensure};
 
-use super::status;
+use super::{is_another, main_pid, status, swapping};
 use crate::machine::Machine;
 use crate::report::Report;
 
 pub(super) fn check(report: &mut Report<'_>) {
     report.check(
-        "reinstalling keeps an edited configuration and restarts the daemon",
-        reinstall,
+        "an upgrade keeps an edited configuration, a running program and its session",
+        upgrade,
     );
     report.check(
         "apt remove leaves no unit and no bus name, and the configuration",
@@ -21,23 +23,32 @@ pub(super) fn check(report: &mut Report<'_>) {
 const CONFIGURATION: &str = "/etc/rtswap/rtswapd.toml";
 const EDIT: &str = "# edited by the administrator";
 
-fn reinstall(machine: &Machine) -> Result<()> {
+/// The next version of the package, alike in all but its number.
+const NEXT: &str = "cd /root && dpkg-deb --raw-extract /srv/shared/rtswap_*.deb next
+    sed -i 's/^Version: .*/&.1/' next/DEBIAN/control
+    dpkg-deb -Zgzip --build next next.deb >/dev/null";
+
+fn upgrade(machine: &Machine) -> Result<()> {
+    machine.shell(NEXT)?.ok()?;
     machine
         .shell(&format!("echo '{EDIT}' >> {CONFIGURATION}"))?
         .ok()?;
-    let before = super::main_pid(machine)?;
+    let program = swapping::program(machine, "traveller", "64MiB", 5)?;
+    let session = |machine: &Machine| {
+        let status = status(machine)?;
+        Ok(swapping::task(&status, "traveller").is_some_and(|task| task["pid"] != 0))
+    };
+    machine.wait("its session", Duration::from_secs(10), session)?;
+    let before = main_pid(machine)?;
     machine
-        .shell("cd /srv/shared && apt-get install --yes --reinstall ./rtswap_*.deb")?
+        .shell("cd /root && apt-get install --yes ./next.deb && rm -r next next.deb")?
         .ok()?;
+    ensure!(is_another(machine, before)?, "the old daemon runs on");
+    machine.wait("its session is back", Duration::from_secs(10), session)?;
     machine
         .run(&["grep", "--quiet", EDIT, CONFIGURATION])?
         .ok()?;
-    ensure!(
-        super::is_another(machine, before)?,
-        "the old daemon runs on"
-    );
-    status(machine)?;
-    Ok(())
+    swapping::finish(program, "traveller", 5)
 }
 
 fn remove(machine: &Machine) -> Result<()> {

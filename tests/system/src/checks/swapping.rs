@@ -1,6 +1,6 @@
 //! Two programs that do not fit together, and a daemon that dies meanwhile.
 
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Stdio};
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
@@ -28,35 +28,40 @@ pub(super) fn check(report: &mut Report<'_>) {
         "killed by SIGKILL, the daemon comes back and so do its sessions",
         crash,
     );
-    report.check("every result of both is right", |_| finish(programs));
+    report.check("every result of both is right", |_| {
+        let mut named = programs.into_iter().zip(NAMES);
+        named.try_for_each(|(program, name)| finish(program, name, JOBS))
+    });
     report.check("they leave no process and no memory behind", gone);
 }
 
 fn start(machine: &Machine) -> Result<Vec<Child>> {
-    let mut programs = Vec::new();
-    let jobs = JOBS.to_string();
-    for name in NAMES {
-        let run = [
-            "rtswap-simgpu",
-            "rtswapctl",
-            "run",
-            "--name",
-            name,
-            "--",
-            "rtswap-dnn",
-        ];
-        let dnn = [
-            "--memory", MEMORY, "--period", "3s", "--jobs", &jobs, "--json",
-        ];
-        let mut command: Command = machine.command_as(USER, &[&run[..], &dnn].concat());
-        let child = command
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            .spawn();
-        programs.push(child.context("nsenter")?);
-    }
+    let programs = NAMES.map(|name| program(machine, name, MEMORY, JOBS));
     machine.wait("two sessions", Duration::from_secs(20), sessions)?;
-    Ok(programs)
+    programs.into_iter().collect()
+}
+
+/// Starts `jobs` jobs of the workload under rtswap, one in 3 s, as the ordinary user.
+pub(super) fn program(machine: &Machine, name: &str, memory: &str, jobs: u64) -> Result<Child> {
+    let jobs = jobs.to_string();
+    let run = [
+        "rtswap-simgpu",
+        "rtswapctl",
+        "run",
+        "--name",
+        name,
+        "--",
+        "rtswap-dnn",
+    ];
+    let dnn = [
+        "--memory", memory, "--period", "3s", "--jobs", &jobs, "--json",
+    ];
+    let mut command = machine.command_as(USER, &[&run[..], &dnn].concat());
+    let child = command
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn();
+    child.context("nsenter")
 }
 
 /// Whether both programs are there, each with its process.
@@ -66,7 +71,8 @@ fn sessions(machine: &Machine) -> Result<bool> {
     Ok(NAMES.iter().all(attached))
 }
 
-fn task<'a>(status: &'a Value, name: &str) -> Option<&'a Value> {
+/// The task of that name in a status.
+pub(super) fn task<'a>(status: &'a Value, name: &str) -> Option<&'a Value> {
     let tasks = status["tasks"].as_array()?;
     tasks.iter().find(|task| task["name"] == name)
 }
@@ -91,19 +97,17 @@ fn crash(machine: &Machine) -> Result<()> {
     machine.wait("both sessions are back", Duration::from_secs(10), sessions)
 }
 
-fn finish(programs: Vec<Child>) -> Result<()> {
-    for (program, name) in programs.into_iter().zip(NAMES) {
-        let output = program.wait_with_output()?;
-        let text = String::from_utf8_lossy(&output.stdout);
-        let complaint = String::from_utf8_lossy(&output.stderr);
-        let report: Value = serde_json::from_str(&text)
-            .with_context(|| format!("{name}: {}: {text}{complaint}", output.status))?;
-        ensure!(
-            output.status.success() && report["checksum_errors"] == 0,
-            "{name}: {report}"
-        );
-        ensure!(report["jobs"] == JOBS, "{name}: {report}");
-    }
+/// Waits for a program's end: all its jobs were right.
+pub(super) fn finish(program: Child, name: &str, jobs: u64) -> Result<()> {
+    let output = program.wait_with_output()?;
+    let text = String::from_utf8_lossy(&output.stdout);
+    let complaint = String::from_utf8_lossy(&output.stderr);
+    let report: Value = serde_json::from_str(&text)
+        .with_context(|| format!("{name}: {}: {text}{complaint}", output.status))?;
+    ensure!(
+        output.status.success() && report["checksum_errors"] == 0 && report["jobs"] == jobs,
+        "{name}: {report}"
+    );
     Ok(())
 }
 
