@@ -6,7 +6,7 @@ use crate::process::Run;
 use crate::workspace::Workspace;
 use crate::{deb, tools};
 
-/// As [`test`], where packages can be built.
+/// The same, where packages can be built.
 pub(crate) fn check(workspace: &Workspace) -> Result<()> {
     if tools::exists("dpkg-deb", workspace.root()) {
         return test(workspace);
