@@ -43,15 +43,7 @@ const INSTALLED: [&str; 6] = [
 /// Builds all packages and checks them; what was made before is replaced.
 pub(crate) fn build(workspace: &Workspace) -> Result<()> {
     let root = workspace.root();
-    tools::debian(
-        &[
-            ("dpkg-shlibdeps", "dpkg-dev"),
-            ("objdump", "binutils"),
-            ("lintian", "lintian"),
-            ("pip3", "python3-pip"),
-        ],
-        root,
-    )?;
+    need(root)?;
     compile(workspace)?;
     let built = workspace.target().join(TARGET).join(PROFILE);
     for name in INSTALLED {
@@ -72,6 +64,17 @@ pub(crate) fn build(workspace: &Workspace) -> Result<()> {
         println!("{}", path.display());
     }
     Ok(())
+}
+
+/// What Debian has for it, installed where it is missing and that may be done.
+pub(crate) fn need(root: &Path) -> Result<()> {
+    let programs = [
+        ("dpkg-shlibdeps", "dpkg-dev"),
+        ("objdump", "binutils"),
+        ("lintian", "lintian"),
+        ("pip3", "python3-pip"),
+    ];
+    tools::debian(&programs, root)
 }
 
 /// The folder of the finished packages.

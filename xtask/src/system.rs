@@ -6,12 +6,16 @@ use crate::process::Run;
 use crate::workspace::Workspace;
 use crate::{deb, tools};
 
-/// The same, where packages can be built.
+/// The same, where packages can be built; elsewhere it says why not. What root lacks is an error: it could be had.
 pub(crate) fn check(workspace: &Workspace) -> Result<()> {
-    if tools::exists("dpkg-deb", workspace.root()) {
-        return test(workspace);
-    }
-    eprintln!("SKIPPED the packages and their system test: this system has no dpkg");
+    let root = workspace.root();
+    let lacking = match deb::need(root) {
+        _ if !tools::exists("dpkg-deb", root) => "this system has no dpkg".to_owned(),
+        Err(error) if !tools::is_root(root) => error.to_string(),
+        Err(error) => return Err(error),
+        Ok(()) => return test(workspace),
+    };
+    eprintln!("SKIPPED the packages and their system test: {lacking}");
     Ok(())
 }
 

@@ -33,7 +33,7 @@ pub(crate) fn python(workspace: &Workspace, name: &str, version: &str) -> Result
     let root = folder(workspace).join(format!("{name}-{version}"));
     if !root.is_dir() {
         // What is interrupted leaves nothing that looks whole.
-        let part = root.with_extension("part");
+        let part = folder(workspace).join(format!("{name}.part"));
         remove(&part)?;
         Run::new("python3", workspace.root())
             .args(&["-m", "pip", "install", "--quiet", "--no-deps", "--target"])
