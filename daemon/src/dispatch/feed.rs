@@ -1,6 +1,6 @@
 //! Events into a scheduler, its commands into effects, until both are quiet.
 
-use rtswap_policy::scheduler::{Event, EventError};
+use rtswap_policy::scheduler::{Event, EventError, SwapOutcome};
 use rtswap_policy::task::{Class, TaskId, TaskSpec};
 use rtswap_policy::units::Time;
 
@@ -185,6 +185,14 @@ impl Dispatcher {
             if over && !device.view.disbelieved(now) {
                 return;
             }
+        }
+        let outcome = match event {
+            Event::SwapEnded { outcome, .. } => Some(outcome),
+            _ => None,
+        };
+        if outcome == Some(SwapOutcome::OutOfMemory) {
+            // Somebody has taken memory that is not known of yet.
+            self.nvml.hurry(true);
         }
         let turn = matches!(
             event,

@@ -37,7 +37,8 @@ impl Nvml {
         }
     }
 
-    fn hurry(&mut self, hurry: bool) {
+    /// Has it read soon, and often while somebody waits for memory.
+    pub(super) fn hurry(&mut self, hurry: bool) {
         if let Some(poller) = &mut self.poller {
             poller.hurry(hurry);
         }
