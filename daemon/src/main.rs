@@ -26,11 +26,16 @@ fn main() -> ExitCode {
         }
     };
     let writer = log.clone();
-    tracing_subscriber::fmt()
+    let subscriber = tracing_subscriber::fmt()
         .with_env_filter(filter)
         .with_writer(move || writer.clone())
-        .with_ansi(std::io::stderr().is_terminal())
-        .init();
+        .with_ansi(std::io::stderr().is_terminal());
+    // systemd's journal stamps each line itself.
+    if std::env::var_os("JOURNAL_STREAM").is_some() {
+        subscriber.without_time().init();
+    } else {
+        subscriber.init();
+    }
     let options = serve::Options {
         config: arguments.config,
         runtime_dir: arguments.runtime_dir,
