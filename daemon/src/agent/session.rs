@@ -120,7 +120,7 @@ impl Session {
         };
         let socket = self.socket.as_ref().ok_or(io::Errno::NOTCONN)?;
         let fds = [self.page.fd(), self.eventfd.as_fd()];
-        packet::send(socket, reply.as_bytes(), &fds)
+        packet::send(socket, reply.as_bytes(), &fds).map(drop)
     }
 
     /// The connection ended; the process may live on.

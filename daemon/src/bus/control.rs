@@ -10,6 +10,7 @@ use zbus::connection::Builder;
 use super::Shared;
 use super::attend::Attended;
 use super::auth::Door;
+use super::transport::Transport;
 
 /// How long a client may take to authenticate.
 const HANDSHAKE: Duration = Duration::from_secs(10);
@@ -42,7 +43,8 @@ pub async fn serve(listener: UnixListener, shared: Shared) {
 }
 
 async fn serve_one(stream: UnixStream, guid: Guid<'static>, shared: &Shared) -> zbus::Result<()> {
-    let builder = Builder::unix_stream(stream.into_std()?).server(guid).p2p();
+    let transport = Transport::new(stream);
+    let builder = Builder::socket(transport).server(guid).p2p();
     let attended = Attended::build(builder, Door::Socket, shared);
     let silent = || zbus::Error::Handshake("the client did not authenticate in time".into());
     let attended = timeout(HANDSHAKE, attended).await.map_err(|_| silent())??;

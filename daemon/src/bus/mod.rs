@@ -1,12 +1,14 @@
-//! The D-Bus objects. `control` and `join` are the two doors, the socket and a bus; `attend` is a
-//! connection's life behind either, `publish` keeps its objects the snapshot's. `manager`, `task`,
-//! `gpu` and `objects` are the interfaces, `options` reads what `Register` is given; `auth` says
-//! who calls, `polkit` who may, `limits` how much. State is the dispatch thread's: no method
-//! takes `&mut self`, so that none blocks another.
+//! The D-Bus objects. `control` and `join` are the two doors, the socket and a bus; `transport` and
+//! `frames` bound what comes in by the socket; `attend` is a connection's life behind either,
+//! `publish` keeps its objects the snapshot's. `manager`, `task`, `gpu` and `objects` are the
+//! interfaces, `options` reads what `Register` is given; `auth` says who calls, `polkit` who may,
+//! `limits` how much. State is the dispatch thread's: no method takes `&mut self`, so that none
+//! blocks another.
 
 mod attend;
 mod auth;
 pub mod control;
+mod frames;
 mod gpu;
 mod join;
 mod limits;
@@ -16,6 +18,7 @@ mod options;
 mod polkit;
 mod publish;
 mod task;
+mod transport;
 
 pub use join::{Bus, JoinError, Joined, join, stay};
 

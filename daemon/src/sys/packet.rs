@@ -1,4 +1,5 @@
-//! One packet with its descriptors, on a SOCK_SEQPACKET socket.
+//! Bytes with their descriptors, on a socket: one packet of a SOCK_SEQPACKET, what is there of a
+//! stream.
 
 use std::io::{IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
@@ -28,15 +29,16 @@ pub fn receive<F: AsFd>(socket: F, buffer: &mut [u8]) -> io::Result<(usize, Vec<
     Ok((message.bytes, fds))
 }
 
-/// Sends one packet with its descriptors, without waiting.
-pub fn send<F: AsFd>(socket: F, packet: &[u8], fds: &[BorrowedFd<'_>]) -> io::Result<()> {
+/// Sends one packet with its descriptors, without waiting: how much of it went, which on a stream
+/// may be a part.
+pub fn send<F: AsFd>(socket: F, packet: &[u8], fds: &[BorrowedFd<'_>]) -> io::Result<usize> {
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MOST_FDS))];
     let mut control = SendAncillaryBuffer::new(&mut space);
     if !fds.is_empty() && !control.push(SendAncillaryMessage::ScmRights(fds)) {
         return Err(io::Errno::INVAL);
     }
     let flags = SendFlags::DONTWAIT | SendFlags::NOSIGNAL;
-    sendmsg(socket, &[IoSlice::new(packet)], &mut control, flags).map(drop)
+    sendmsg(socket, &[IoSlice::new(packet)], &mut control, flags)
 }
 
 #[cfg(test)]

@@ -1,0 +1,190 @@
+//! The control socket's bytes. zbus by itself takes whatever comes: messages of 128 MiB, descriptors
+//! by the thousand, calls without end whose answers nobody reads. Here a connection has a few small
+//! calls at a time, and the next is read when one is answered.
+
+use std::io;
+use std::os::fd::{BorrowedFd, OwnedFd};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use rustix::net::{Shutdown, shutdown};
+use tokio::io::Interest;
+use tokio::net::UnixStream;
+use tokio::sync::Notify;
+use tokio::time::timeout;
+use zbus::Message;
+use zbus::connection::socket::{ReadHalf, Socket, Split, WriteHalf};
+use zbus::export::async_trait::async_trait;
+use zbus::fdo::ConnectionCredentials;
+use zbus::message::Type;
+
+use super::frames::Frames;
+use crate::sys::packet;
+
+/// Calls of one connection that are not answered yet.
+const UNANSWERED: usize = 8;
+
+/// Descriptors in one message: `Register` takes one.
+const FDS: usize = 1;
+
+/// How long a client may take no byte of what it asked for.
+const STALL: Duration = Duration::from_secs(30);
+
+/// One connection, not authenticated yet.
+#[derive(Debug)]
+pub(super) struct Transport(UnixStream);
+
+impl Transport {
+    /// Of a client.
+    pub(super) fn new(stream: UnixStream) -> Self {
+        Self(stream)
+    }
+}
+
+/// Who connected it, by the kernel's word.
+fn credentials(stream: &UnixStream) -> io::Result<ConnectionCredentials> {
+    let peer = stream.peer_cred()?;
+    let credentials = ConnectionCredentials::default().set_unix_user_id(peer.uid());
+    Ok(match peer.pid() {
+        Some(pid) => credentials.set_process_id(pid.cast_unsigned()),
+        None => credentials,
+    })
+}
+
+impl Socket for Transport {
+    type ReadHalf = Reader;
+    type WriteHalf = Writer;
+
+    fn split(self) -> Split<Reader, Writer> {
+        let (stream, calls) = (Arc::new(self.0), Arc::<Calls>::default());
+        let writer = Writer {
+            stream: Arc::clone(&stream),
+            calls: Arc::clone(&calls),
+        };
+        let reader = Reader {
+            stream,
+            calls,
+            frames: Frames::default(),
+            fds: 0,
+        };
+        Split::new(reader, writer)
+    }
+}
+
+/// How many calls wait for their answers.
+#[derive(Debug, Default)]
+struct Calls {
+    unanswered: AtomicUsize,
+    answered: Notify,
+}
+
+impl Calls {
+    async fn wait(&self) {
+        while self.unanswered.load(Ordering::Acquire) >= UNANSWERED {
+            self.answered.notified().await;
+        }
+    }
+
+    fn begin(&self, calls: usize) {
+        self.unanswered.fetch_add(calls, Ordering::AcqRel);
+    }
+
+    fn end(&self) {
+        self.unanswered.fetch_sub(1, Ordering::AcqRel);
+        self.answered.notify_one();
+    }
+}
+
+/// What comes from the client.
+#[derive(Debug)]
+pub(super) struct Reader {
+    stream: Arc<UnixStream>,
+    calls: Arc<Calls>,
+    frames: Frames,
+    /// Of the message that is being read.
+    fds: usize,
+}
+
+#[async_trait]
+impl ReadHalf for Reader {
+    async fn recvmsg(&mut self, buffer: &mut [u8]) -> io::Result<(usize, Vec<OwnedFd>)> {
+        if self.frames.is_between() {
+            self.calls.wait().await;
+        }
+        let stream = &*self.stream;
+        let read = || Ok(packet::receive(stream, buffer)?);
+        let (length, fds) = stream.async_io(Interest::READABLE, read).await?;
+        self.fds += fds.len();
+        if self.fds > FDS {
+            let text = "more descriptors than any call takes";
+            return Err(io::Error::new(io::ErrorKind::InvalidData, text));
+        }
+        self.calls.begin(self.frames.take(&mut buffer[..length])?);
+        if self.frames.is_between() {
+            self.fds = 0;
+        }
+        Ok((length, fds))
+    }
+
+    fn can_pass_unix_fd(&self) -> bool {
+        true
+    }
+
+    async fn peer_credentials(&mut self) -> io::Result<ConnectionCredentials> {
+        credentials(&self.stream)
+    }
+}
+
+/// What goes to the client.
+#[derive(Debug)]
+pub(super) struct Writer {
+    stream: Arc<UnixStream>,
+    calls: Arc<Calls>,
+}
+
+impl Writer {
+    async fn send_all(&mut self, message: &Message) -> io::Result<()> {
+        let data = message.data();
+        let fds: Vec<_> = data.fds().iter().map(std::os::fd::AsFd::as_fd).collect();
+        let mut sent = 0;
+        while sent < data.len() {
+            let fds = if sent == 0 { fds.as_slice() } else { &[] };
+            sent += self.sendmsg(&data[sent..], fds).await?;
+        }
+        Ok(())
+    }
+}
+
+#[async_trait]
+impl WriteHalf for Writer {
+    async fn send_message(&mut self, message: &Message) -> zbus::Result<()> {
+        let sent = self.send_all(message).await;
+        // Each call has one, because `Frames` asks for it; a client that is gone has had it too.
+        if matches!(message.message_type(), Type::MethodReturn | Type::Error) {
+            self.calls.end();
+        }
+        if sent.is_err() {
+            self.close().await?;
+        }
+        Ok(sent?)
+    }
+
+    async fn sendmsg(&mut self, buffer: &[u8], fds: &[BorrowedFd<'_>]) -> io::Result<usize> {
+        let stream = &*self.stream;
+        let write = || Ok(packet::send(stream, buffer, fds)?);
+        timeout(STALL, stream.async_io(Interest::WRITABLE, write)).await?
+    }
+
+    async fn close(&mut self) -> io::Result<()> {
+        Ok(shutdown(&*self.stream, Shutdown::Both)?)
+    }
+
+    fn can_pass_unix_fd(&self) -> bool {
+        true
+    }
+
+    async fn peer_credentials(&mut self) -> io::Result<ConnectionCredentials> {
+        credentials(&self.stream)
+    }
+}
