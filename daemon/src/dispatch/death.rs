@@ -104,12 +104,11 @@ impl Dispatcher {
             tracing::info!(task = registration.0, "no process claimed it in time");
             self.end_registration(registration, now);
         }
-        while let Some((due, gpu, task)) = self.releases.first().copied() {
-            if due > now {
-                break;
+        for (gpu, task) in self.graces.over(now) {
+            // The driver is asked about those that died since.
+            if self.gpus[gpu].dead.iter().all(|dead| dead.task != task) {
+                self.release(gpu, task, now);
             }
-            self.releases.pop_first();
-            self.release(gpu, task, now);
         }
         self.listener.expire(now);
     }

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use rtswap_policy::scheduler::Event;
 use rtswap_policy::task::TaskId;
-use rtswap_policy::units::{Bytes, Time};
+use rtswap_policy::units::{Bytes, Nanos, Time};
 use rtswap_wire::MAX_DEVICES;
 
 use super::Dispatcher;
@@ -17,38 +17,59 @@ use crate::source::gpu::{GpuSample, Identity, Poller, Sample};
 use crate::sys::peer::{Peer, has_ended};
 
 /// What the dispatch thread knows of NVML.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Nvml {
-    /// Reads it, on its own thread; none where there is no NVML.
-    poller: Option<Poller>,
-    /// NVML is there, and shows at least one GPU.
+    /// Reads it, on its own thread.
+    poller: Poller,
+    period: Nanos,
+    /// The last look, whatever it showed.
+    looked: Time,
+    /// The thread that reads it does not come back from the driver.
+    hangs: bool,
+    /// NVML has shown at least one GPU.
     pub(super) speaks: bool,
 }
 
+/// The driver may take so long for a look.
+const LOOK_BOUND: Nanos = Nanos(10_000_000_000);
+
 impl Nvml {
-    pub(super) fn new(poller: Option<Poller>, speaks: bool) -> Self {
-        Self { poller, speaks }
+    pub(super) fn new(poller: Poller, period: Duration, looked: Time) -> Self {
+        Self {
+            poller,
+            period: nanos(period),
+            looked,
+            hangs: false,
+            speaks: false,
+        }
     }
 
     /// How often it is read.
     pub(super) fn set_period(&mut self, period: Duration) {
-        if let Some(poller) = &mut self.poller {
-            poller.set_period(period);
-        }
+        self.period = nanos(period);
+        self.poller.set_period(period);
     }
 
-    /// Has it read soon, and often while somebody waits for memory.
+    /// Has it read often, or as ever.
     pub(super) fn hurry(&mut self, hurry: bool) {
-        if let Some(poller) = &mut self.poller {
-            poller.hurry(hurry);
-        }
+        self.poller.hurry(hurry);
     }
+
+    /// When the next look should have come, at the latest.
+    pub(super) fn next_look(&self) -> Option<Time> {
+        (!self.hangs).then(|| self.looked + self.period + LOOK_BOUND)
+    }
+}
+
+fn nanos(period: Duration) -> Nanos {
+    Nanos(u64::try_from(period.as_nanos()).unwrap_or(u64::MAX))
 }
 
 impl Dispatcher {
     /// Takes in the GPUs of the configuration, or all that NVML shows where it has none.
-    pub(super) fn add_first_gpus(&mut self, first: Option<Sample>, now: Time) {
-        let shown = first.map(|sample| sample.gpus).unwrap_or_default();
+    pub(super) fn add_first_gpus(&mut self, first: Sample, now: Time) {
+        let shown = first.gpus;
+        self.nvml.speaks = !shown.is_empty();
         let mut gpus = self.config.gpus.clone();
         if gpus.is_empty() {
             gpus.extend(shown.iter().map(|gpu| GpuConfig::learned(gpu.uuid)));
@@ -95,7 +116,7 @@ impl Dispatcher {
         let grace = self.config.daemon.release_grace();
         // A program that executed another one let go of all it held, and has its number still.
         if self.gpus[gpu].account.last().is_none() || !has_ended(&peer.pidfd) {
-            self.releases.insert((now + grace, gpu, task));
+            self.graces.begin(gpu, task, now + grace);
             return;
         }
         let identity = Identity {
@@ -110,6 +131,13 @@ impl Dispatcher {
 
     /// Takes one look of NVML at all GPUs.
     pub(super) fn take_sample(&mut self, sample: Sample, now: Time) {
+        self.nvml.looked = now;
+        if std::mem::take(&mut self.nvml.hangs) {
+            tracing::warn!("the driver answers again");
+        }
+        // Where there is no NVML, nothing changes.
+        self.unpublished |=
+            !sample.gpus.is_empty() || self.gpus.iter().any(|gpu| gpu.account.last().is_some());
         // What agents wrote until now is among the values that the look may have met.
         let all: Vec<_> = self.sessions.keys().copied().collect();
         for registration in all {
@@ -126,8 +154,46 @@ impl Dispatcher {
                 self.gpus[gpu].account.fall_silent();
             }
         }
+        for shown in shown.into_values() {
+            self.add_late(shown, now);
+        }
         let waits = |gpu: &Gpu| !gpu.dead.is_empty() || gpu.account.is_rising();
         self.nvml.hurry(self.gpus.iter().any(waits));
+    }
+
+    /// A GPU that NVML did not show at the start: its driver was loaded since.
+    fn add_late(&mut self, shown: GpuSample, now: Time) {
+        self.nvml.speaks = true;
+        let described = self.config.gpus.iter().find(|gpu| gpu.uuid == shown.uuid);
+        let gpu = match described {
+            Some(gpu) => *gpu,
+            None if self.config.gpus.is_empty() => GpuConfig::learned(shown.uuid),
+            None => return,
+        };
+        let gpu = gpu.completed(shown.total, shown.reserved);
+        if self.gpus.len() < MAX_DEVICES && gpu.complaint().is_none() {
+            self.add_gpu(&gpu, Some(shown), now);
+            self.place_registered(now);
+        }
+    }
+
+    /// Goes on without NVML where the driver does not answer.
+    pub(super) fn watch_nvml(&mut self, now: Time) {
+        if self.nvml.next_look().is_none_or(|due| now < due) {
+            return;
+        }
+        self.nvml.hangs = true;
+        tracing::error!(
+            "the driver does not answer NVML: memory is known from agents only until it does; \
+             dmesg says more"
+        );
+        for (index, gpu) in self.gpus.iter_mut().enumerate() {
+            gpu.account.fall_silent();
+            for dead in gpu.dead.drain(..) {
+                let end = now.max(dead.died + dead.grace);
+                self.graces.begin(index, dead.task, end);
+            }
+        }
         self.unpublished = true;
     }
 

@@ -25,7 +25,7 @@ pub use message::{Caller, Handle, News, Request};
 pub use run::{Parts, Running, start};
 pub use snapshot::{Device, Process, Snapshot};
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::os::fd::OwnedFd;
 use std::sync::{Arc, mpsc};
 
@@ -36,6 +36,7 @@ use tokio::sync::{broadcast, watch};
 use crate::agent::listener::Listener;
 use crate::agent::session::Session;
 use crate::config::Config;
+use crate::ledger::Graces;
 use crate::quota::Quota;
 use crate::registry::{RegistrationId, Registry, StateFile};
 use crate::sys::poll::Poll;
@@ -74,7 +75,7 @@ struct Dispatcher {
     /// What a scheduler said of a `Register` just now.
     verdicts: BTreeMap<TaskId, Result<Bytes, String>>,
     /// When the memory of a dead process counts as gone, where NVML does not tell.
-    releases: BTreeSet<(Time, usize, TaskId)>,
+    graces: Graces,
     nvml: Nvml,
     recovery: Recovery,
     /// Registrations of `tasks.d` whose GPU is not known yet, with what their files say of it.

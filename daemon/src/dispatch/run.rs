@@ -1,6 +1,6 @@
 //! The thread's life: wait, take what came, look at the clock, publish.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::os::fd::OwnedFd;
 use std::sync::{Arc, mpsc};
 use std::thread;
@@ -17,6 +17,7 @@ use super::{Dispatcher, Handle, News, Request, Snapshot};
 use crate::agent::listener::Listener;
 use crate::agent::session::Session;
 use crate::config::{Config, TaskFile};
+use crate::ledger::Graces;
 use crate::quota::Quota;
 use crate::registry::{RegistrationId, Registry, StateFile};
 use crate::source;
@@ -123,21 +124,13 @@ pub fn start(parts: Parts) -> std::io::Result<Running> {
     let (news, _) = broadcast::channel(NEWS);
     let handle = Handle::new(requests, Arc::clone(&wake), watched, news.clone());
     let (end, ended) = oneshot::channel();
-    let mut first = None;
-    let mut poller = None;
-    if let Some(mut reader) = source::gpu::open() {
-        let (began, gpus) = (now(), reader.read());
-        first = Some(Sample { began, gpus });
-        let period = parts.config.daemon.nvml_period();
-        let dispatch = handle.clone();
-        poller = Some(source::gpu::spawn(reader, period, move |sample| {
-            dispatch.sample(sample)
-        })?);
-    }
-    let nvml = Nvml::new(
-        poller,
-        first.as_ref().is_some_and(|look| !look.gpus.is_empty()),
-    );
+    let mut reader = source::gpu::open();
+    let (began, gpus) = (now(), reader.read());
+    let first = Sample { began, gpus };
+    let dispatch = handle.clone();
+    let period = parts.config.daemon.nvml_period();
+    let poller = source::gpu::spawn(reader, period, move |sample| dispatch.sample(sample))?;
+    let nvml = Nvml::new(poller, period, now());
     let dispatcher = Dispatcher::new(parts, inbox, wake, (snapshot, news), nvml, first)?;
     let thread = thread::Builder::new()
         .name("dispatch".into())
@@ -159,7 +152,7 @@ impl Dispatcher {
         wake: Arc<OwnedFd>,
         (snapshot, news): (watch::Sender<Arc<Snapshot>>, broadcast::Sender<News>),
         nvml: Nvml,
-        first: Option<Sample>,
+        first: Sample,
     ) -> std::io::Result<Self> {
         let now = now();
         let listener = Listener::new(parts.listener);
@@ -184,7 +177,7 @@ impl Dispatcher {
             next_task: 1,
             statistics: BTreeMap::new(),
             verdicts: BTreeMap::new(),
-            releases: BTreeSet::new(),
+            graces: Graces::default(),
             nvml,
             recovery: Recovery::default(),
             unplaced: BTreeMap::new(),
@@ -317,6 +310,7 @@ impl Dispatcher {
     fn look_at_clock(&mut self, now: Time) {
         self.expire(now);
         self.recovery.expire(now);
+        self.watch_nvml(now);
         for gpu in 0..self.gpus.len() {
             let due = self.gpus[gpu].scheduler.poll_timeout();
             if due.is_some_and(|due| due <= now) {
@@ -347,7 +341,7 @@ impl Dispatcher {
         let sweep = (!self.sessions.is_empty()).then(|| self.swept_at + SWEEP);
         let publish = self.unpublished.then(|| self.published_at + PUBLISH);
         let save = self.stale_since.map(|since| since + SAVE);
-        let release = self.releases.first().map(|(due, _, _)| *due);
+        let release = self.graces.next();
         let rings = self.sessions.values().filter_map(Session::next_ring);
         let claims = self.registry.iter().filter_map(|entry| entry.claim_until);
         let timers = self
@@ -359,6 +353,7 @@ impl Dispatcher {
             publish,
             save,
             release,
+            self.nvml.next_look(),
             self.listener.next_expiry(),
             self.recovery.next_expiry(),
         ]

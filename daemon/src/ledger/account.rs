@@ -152,6 +152,7 @@ impl Account {
     /// NVML speaks of this GPU no more: what it said last stays counted.
     pub fn fall_silent(&mut self) {
         self.last = None;
+        self.capacity.rise_no_more();
     }
 
     /// Lays what NVML shows beside what is claimed for each managed process. A value of the time

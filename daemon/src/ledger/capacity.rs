@@ -24,6 +24,11 @@ impl Capacity {
         self.more.is_some()
     }
 
+    /// Nobody tells whether there is still more.
+    pub fn rise_no_more(&mut self) {
+        self.more = None;
+    }
+
     /// What to tell the scheduler, now that there are `bytes`.
     pub fn update(&mut self, now: Time, bytes: Bytes) -> Option<Bytes> {
         if bytes <= self.told {
@@ -65,6 +70,17 @@ mod tests {
             Some(Bytes(80)),
             "the least of the time"
         );
+    }
+
+    #[test]
+    fn more_that_nobody_has_seen_since_is_no_more() {
+        let mut capacity = Capacity::new(Bytes(100));
+        capacity.update(at(0), Bytes(60));
+        capacity.update(at(1), Bytes(100));
+        assert!(capacity.is_rising());
+        capacity.rise_no_more();
+        assert!(!capacity.is_rising());
+        assert_eq!(capacity.update(at(900), Bytes(100)), None, "seen once");
     }
 
     #[test]

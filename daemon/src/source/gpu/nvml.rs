@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use nvml_wrapper::enums::device::UsedGpuMemory;
 use nvml_wrapper::error::NvmlError;
@@ -12,94 +13,126 @@ use rtswap_policy::units::Bytes;
 
 use super::{GpuSample, Identity, ProcessSample, Reader};
 use crate::config::Uuid;
-use crate::quota::Quota;
-use crate::sys::clock::now;
 use crate::sys::peer;
 
 /// The name under which drivers install it; without the number it comes with development files only.
 const LIBRARY: &str = "libnvidia-ml.so.1";
 
-/// Opens the driver's library. None, and a line in the log, where there is none or it does not work.
-pub fn open() -> Option<impl Reader> {
-    match Nvml::builder().lib_path(OsStr::new(LIBRARY)).init() {
-        Ok(nvml) => Some(Driver {
-            nvml,
-            complaints: Quota::default(),
-        }),
-        Err(NvmlError::LibloadingError(error)) => {
-            tracing::info!(
-                "without NVML: {error}; memory is known from the configuration and from agents only"
-            );
-            None
-        }
-        Err(error) => {
-            tracing::warn!(
-                "{LIBRARY} does not work: {error}; memory is known from the configuration and from \
-                 agents only"
-            );
-            None
-        }
-    }
+/// How long until a library that is not there, or does not work, is opened again: a driver may be
+/// loaded, or replaced, under a running daemon.
+const RETRY: Duration = Duration::from_secs(5);
+
+/// The driver, by its library where that is there.
+pub fn open() -> impl Reader {
+    Driver::default()
 }
 
+#[derive(Default)]
 struct Driver {
-    nvml: Nvml,
-    complaints: Quota,
+    nvml: Option<Nvml>,
+    /// When it was opened last, or was tried to be.
+    opened: Option<Instant>,
+    /// What does not work, by GPU and for all of them: said once.
+    said: BTreeMap<Option<u32>, String>,
 }
 
 impl Reader for Driver {
     fn read(&mut self) -> Vec<GpuSample> {
-        let count = match self.nvml.device_count() {
+        if self.nvml.is_none() && self.opened.is_none_or(|at| at.elapsed() >= RETRY) {
+            self.open();
+        }
+        let Some(nvml) = self.nvml.take() else {
+            return Vec::new();
+        };
+        let count = match nvml.device_count() {
             Ok(count) => count,
             Err(error) => {
-                if self.complaints.allows(now()) {
-                    tracing::warn!("NVML does not tell how many GPUs there are: {error}");
+                // A library outlives its driver, but never works again.
+                if self.is_news(None, &error) {
+                    tracing::warn!("{LIBRARY} works no more: {error}; opening it again");
                 }
+                self.opened = Some(Instant::now());
                 return Vec::new();
             }
         };
-        (0..count)
-            .filter_map(|index| match self.read_gpu(index) {
-                Ok(gpu) => gpu,
+        let mut gpus = Vec::new();
+        for index in 0..count {
+            match read_gpu(&nvml, index) {
+                Ok(gpu) => {
+                    if self.said.remove(&Some(index)).is_some() {
+                        tracing::info!(index, "NVML reads the GPU again");
+                    }
+                    gpus.extend(gpu);
+                }
                 Err(error) => {
-                    if self.complaints.allows(now()) {
+                    if self.is_news(Some(index), &error) {
                         tracing::warn!(index, "NVML cannot read a GPU: {error}");
                     }
-                    None
                 }
-            })
-            .collect()
+            }
+        }
+        self.nvml = Some(nvml);
+        gpus
     }
 }
 
 impl Driver {
-    /// None for a GPU that CUDA programs do not see as such.
-    fn read_gpu(&self, index: u32) -> Result<Option<GpuSample>, NvmlError> {
-        let device = self.nvml.device_by_index(index)?;
-        let Ok(uuid) = device.uuid()?.parse::<Uuid>() else {
-            return Ok(None);
-        };
-        // Programs see its instances instead, and their processes are not the GPU's.
-        if optional(device.mig_mode())?.is_some_and(|mode| mode.current != 0) {
-            return Ok(None);
+    fn open(&mut self) {
+        self.opened = Some(Instant::now());
+        match Nvml::builder().lib_path(OsStr::new(LIBRARY)).init() {
+            Ok(nvml) => {
+                if !self.said.is_empty() {
+                    tracing::info!("{LIBRARY} works");
+                }
+                self.said.clear();
+                self.nvml = Some(nvml);
+            }
+            Err(error) if !self.is_news(None, &error) => {}
+            Err(NvmlError::LibloadingError(error)) => tracing::info!(
+                "without NVML: {error}; memory is known from the configuration and from agents only"
+            ),
+            Err(error) => tracing::warn!(
+                "{LIBRARY} does not work: {error}; memory is known from the configuration and from \
+                 agents only until it does"
+            ),
         }
-        let name = Arc::from(device.name()?);
-        // The processes between two looks at the memory: only what neither shows otherwise is
-        // nobody's.
-        let before = device.memory_info()?;
-        let processes = processes(&device)?;
-        let after = device.memory_info()?;
-        let utilization = optional(device.utilization_rates())?.map(|rates| rates.gpu);
-        Ok(Some(GpuSample {
-            uuid,
-            name,
-            total: Bytes(after.total),
-            reserved: Bytes(after.reserved),
-            used: Bytes(before.used.min(after.used)),
-            utilization,
-            processes,
-        }))
     }
+
+    /// Whether this was not said of a GPU, or of them all, last.
+    fn is_news(&mut self, of: Option<u32>, error: &NvmlError) -> bool {
+        let text = error.to_string();
+        let news = self.said.get(&of) != Some(&text);
+        self.said.insert(of, text);
+        news
+    }
+}
+
+/// None for a GPU that CUDA programs do not see as such.
+fn read_gpu(nvml: &Nvml, index: u32) -> Result<Option<GpuSample>, NvmlError> {
+    let device = nvml.device_by_index(index)?;
+    let Ok(uuid) = device.uuid()?.parse::<Uuid>() else {
+        return Ok(None);
+    };
+    // Programs see its instances instead, and their processes are not the GPU's.
+    if optional(device.mig_mode())?.is_some_and(|mode| mode.current != 0) {
+        return Ok(None);
+    }
+    let name = Arc::from(device.name()?);
+    // The processes between two looks at the memory: only what neither shows otherwise is
+    // nobody's.
+    let before = device.memory_info()?;
+    let processes = processes(&device)?;
+    let after = device.memory_info()?;
+    let utilization = optional(device.utilization_rates())?.map(|rates| rates.gpu);
+    Ok(Some(GpuSample {
+        uuid,
+        name,
+        total: Bytes(after.total),
+        reserved: Bytes(after.reserved),
+        used: Bytes(before.used.min(after.used)),
+        utilization,
+        processes,
+    }))
 }
 
 fn processes(device: &Device<'_>) -> Result<Vec<ProcessSample>, NvmlError> {
