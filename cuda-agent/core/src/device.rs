@@ -320,27 +320,27 @@ impl Device {
     }
 
     /// Allocates, again and again where the driver has less memory than the budgets say: a context
-    /// took more than it is charged, or what a dead process held comes back late. Each time a chunk
-    /// more must leave for it; that is given back in the end.
+    /// took more than it is charged, a process without an agent took some that nobody has seen yet,
+    /// or what a dead process held comes back late. Each time twice as much must be free for it,
+    /// beyond what it needs, as long as the daemon agrees: what it believes free may not be there.
     pub fn insist<T>(
         &self,
         mut allocate: impl FnMut() -> Result<T, AllocError>,
     ) -> Result<T, Status> {
         let chunk = self.memory().chunk_bytes();
-        let mut extra = 0;
-        let result = PAUSES_MS.iter().find_map(|&pause| match allocate() {
-            Err(AllocError::Driver(Status::OUT_OF_MEMORY)) if self.reserve(chunk).is_ok() => {
-                extra += chunk;
-                std::thread::sleep(Duration::from_millis(pause));
-                None
+        let mut more = Some(chunk);
+        for pause in PAUSES_MS {
+            match allocate() {
+                Err(AllocError::Driver(Status::OUT_OF_MEMORY)) => {}
+                result => return Ok(result?),
             }
-            result => Some(result),
-        });
-        let result = result.unwrap_or_else(&mut allocate);
-        if extra > 0 {
-            self.memory().discount_outside(extra);
+            let taken = more.filter(|&bytes| self.reserve(bytes).is_ok());
+            std::thread::sleep(Duration::from_millis(pause));
+            // It stays in the budget for a while, for the next try.
+            self.memory().discount_outside(taken.unwrap_or(0));
+            more = taken.map(|bytes| bytes.saturating_mul(2));
         }
-        Ok(result?)
+        Ok(allocate()?)
     }
 
     /// Counts a context that exists already.

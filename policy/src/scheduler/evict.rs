@@ -72,10 +72,15 @@ impl Scheduler {
     /// Never who runs, is in its region, or is served.
     fn victims(&self, cause: Cause, beneficiary: Option<TaskId>) -> Vec<TaskId> {
         let state = &self.state;
-        // The next best-effort job, once swapped in, keeps its memory until it has run; but if
-        // the asker runs, that job waits for the asker.
-        let asker_runs = beneficiary.is_some_and(|id| self.task(id).runs());
-        let spared = (cause == Cause::BestEffort && !asker_runs)
+        // The next best-effort job, once swapped in, keeps its memory until it has run. But if the
+        // asker runs, that job waits for the asker; and if the asker waits behind it and has its
+        // turn, then nothing can be done for that job now.
+        let passes = beneficiary.is_some_and(|id| {
+            let waits = |job: &Job| job.place == Place::BestEffort;
+            let task = self.task(id);
+            task.runs() || task.job.as_ref().is_some_and(waits)
+        });
+        let spared = (cause == Cause::BestEffort && !passes)
             .then(|| state.best_effort.front().copied())
             .flatten();
         let mut victims: Vec<(Reverse<Time>, Time, TaskId)> = state

@@ -123,6 +123,32 @@ fn what_does_not_fit_beside_a_stranger_leaves_until_it_is_gone() -> Result<()> {
 }
 
 #[test]
+fn who_starts_together_with_a_stranger_gets_its_memory() -> Result<()> {
+    // What the stranger takes is not seen before the next look.
+    let machine = Machine::new(MachineOptions {
+        daemon_toml: "[daemon]\nnvml_period_ms = 1000\n".into(),
+        ..MachineOptions::default()
+    })?;
+    let _daemon = machine.daemon()?;
+    let mut stranger = bare(&machine, "12MiB")?;
+    let start = |name: &str| {
+        let mut command = machine.run(&["--name", name], machine.dnn());
+        command.args(["--json", "--memory", "28MiB", "--layers", "8"]);
+        command.args(["--jobs", "20", "--period", "200ms"]);
+        Program::start(command)
+    };
+    for task in [start("one")?, start("two")?] {
+        let report = task.finish(BOUND)?.json()?;
+        ensure!(
+            report["checksum_errors"] == 0 && report["jobs"] == 20,
+            "{report}"
+        );
+    }
+    ensure!(stranger.is_running(), "{}", stranger.stderr());
+    stranger.kill()
+}
+
+#[test]
 fn both_witnesses_agree_while_tasks_swap() -> Result<()> {
     let machine = Machine::new(options())?;
     let daemon = machine.daemon()?;

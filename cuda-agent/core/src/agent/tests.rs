@@ -202,13 +202,13 @@ fn where_the_driver_has_less_than_the_budget_more_must_leave() {
             .unwrap();
         first
     });
-    assert_eq!(given, 3 * CHUNK + CONTEXT, "a chunk more must be free");
+    assert_eq!(given, 4 * CHUNK + CONTEXT, "more and more must be free");
     assert_eq!(bench.usage().0, 2 * CHUNK + CONTEXT, "and is given back");
     // What nobody can give ends in an error, and nothing stays behind.
     bench.driver.set_others(MEMORY);
     std::thread::scope(|scope| {
         let asked = scope.spawn(|| bench.agent.alloc(CHUNK));
-        bench.daemon.answer_next(|_| 3 * CHUNK + CONTEXT);
+        bench.daemon.answer_next(|_| 4 * CHUNK + CONTEXT);
         assert_eq!(asked.join().unwrap(), Some(Err(Status::OUT_OF_MEMORY)));
     });
     assert_eq!(bench.usage().0, 2 * CHUNK + CONTEXT);

@@ -294,3 +294,23 @@ fn memory_taken_during_a_swap_may_leave_with_it() {
     shell.tell(Event::Usage { task, usage });
     assert_eq!(shell.violations, []);
 }
+
+#[test]
+fn who_cannot_run_for_now_lets_others_pass() {
+    let mut shell = Shell::new(config(100));
+    shell.load(1, best_effort(), 40);
+    shell.load(2, best_effort(), 60);
+    shell.tell(Event::Capacity { bytes: Bytes(50) });
+    shell.finish_swaps();
+    assert_eq!(shell.status(1).usage.resident, Bytes(0));
+    shell.request(2);
+    shell.finish_swaps();
+    assert!(!shell.runs(2), "60 of 50");
+    shell.request(1);
+    shell.finish_swaps();
+    assert!(shell.runs(1), "{:#?}", shell.scheduler.state());
+    shell.complete(1);
+    shell.tell(Event::Capacity { bytes: Bytes(100) });
+    shell.finish_swaps();
+    assert!(shell.runs(2));
+}
