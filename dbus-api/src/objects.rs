@@ -183,7 +183,7 @@ where
 /// Everything that the daemon serves now, tasks by id and GPUs by index.
 #[derive(Clone, Debug)]
 pub struct Objects {
-    /// The tasks that the caller may see.
+    /// The tasks, of all users: everybody may know what the GPUs are promised to.
     pub tasks: Vec<(OwnedObjectPath, TaskProperties)>,
     /// The GPUs.
     pub gpus: Vec<(OwnedObjectPath, GpuProperties)>,

@@ -6,7 +6,7 @@
 use rtswap_dbus::Error;
 use zbus::Connection;
 use zbus::fdo::DBusProxy;
-use zbus::message::Header;
+use zbus::message::{Flags, Header};
 use zbus::names::BusName;
 
 use super::limits::Limits;
@@ -42,6 +42,14 @@ impl<'a> Visit<'a> {
         connection: &'a Connection,
         header: &'a Header<'a>,
     ) -> Result<Self, Error> {
+        // A bus bounds how many answers a client waits for, and so what it can have begun; here
+        // nothing would bound the others. (`transport` has the socket's answered.)
+        let flags = header.primary().flags();
+        if matches!(door, Door::Bus { .. }) && flags.contains(Flags::NO_REPLY_EXPECTED) {
+            return Err(Error::InvalidArgument(
+                "a call that wants no answer is not taken: ask for one".into(),
+            ));
+        }
         let uid = match door {
             Door::Socket => {
                 let credentials = connection.peer_creds().await;

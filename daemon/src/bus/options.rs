@@ -82,9 +82,11 @@ fn size(key: &str, value: &Variant<'_>) -> Result<Bytes, String> {
 }
 
 fn text(key: &str, value: &Variant<'_>) -> Result<String, String> {
+    /// No class, index or UUID is longer.
+    const LONGEST: usize = 64;
     match value {
-        Variant::Str(text) => Ok(text.as_str().to_owned()),
-        _ => Err(format!("{key} must be text")),
+        Variant::Str(text) if text.len() <= LONGEST => Ok(text.as_str().to_owned()),
+        _ => Err(format!("{key} must be text of at most {LONGEST} bytes")),
     }
 }
 
@@ -150,8 +152,9 @@ mod tests {
         );
         assert_eq!(
             read_one("gpu", Variant::U32(0)).unwrap_err(),
-            "gpu must be text"
+            "gpu must be text of at most 64 bytes"
         );
+        assert!(read_one("gpu", Variant::from("0".repeat(65))).is_err());
         assert!(
             read_one("perod_us", Variant::U32(1))
                 .unwrap_err()

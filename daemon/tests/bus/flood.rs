@@ -1,16 +1,19 @@
 //! One user who wants too much: a thousand registrations, hundreds of long answers.
 
+use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use futures_util::future::join_all;
+use zbus::Message;
+use zbus::message::Flags;
 
 use super::private::joined;
 use crate::common::agent::Agent;
 use crate::common::user::{as_nobody, block_on};
 use crate::common::{BOUND, MIB, wait_for};
 use rtswap_dbus::objects::list;
-use rtswap_dbus::{Error, Manager1Proxy, Options};
+use rtswap_dbus::{BUS_NAME, Error, MANAGER, Manager1Proxy, Options, ROOT_PATH};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_flood_of_registrations_is_refused_and_disturbs_nobody() {
@@ -119,4 +122,30 @@ fn a_flood_of_questions_holds_nobody_up() {
     times.sort();
     println!("meanwhile: {:?}, at worst {:?}", times[25], times[50]);
     assert!(times[25] < Duration::from_millis(50), "{times:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn calls_that_want_no_answer_are_not_taken() {
+    let Some((_home, bus, daemon)) = joined() else {
+        return;
+    };
+    let client = bus.connect().await;
+    list(&client).await.unwrap();
+    let before = daemon.memory();
+    let call = |interface, member| {
+        Message::method_call(ROOT_PATH, member)
+            .destination(BUS_NAME)
+            .interface(interface)
+            .with_flags(Flags::NO_REPLY_EXPECTED)
+    };
+    let none: HashMap<&str, zbus::Variant<'_>> = HashMap::new();
+    let register = call(MANAGER, "Register").build(&("x", none)).unwrap();
+    client.send(&register).await.unwrap();
+    for _ in 0..20_000 {
+        let list = call("org.freedesktop.DBus.ObjectManager", "GetManagedObjects");
+        client.send(&list.build(&()).unwrap()).await.unwrap();
+    }
+    assert!(list(&client).await.unwrap().tasks.is_empty());
+    let more = daemon.memory().saturating_sub(before);
+    assert!(more < 64 * MIB, "{more}");
 }

@@ -10,7 +10,7 @@ use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, sendmsg}
 use zbus::Message;
 use zbus::message::Flags;
 
-use crate::common::{BOUND, Daemon, Home, MIB, ONE_GPU, wait_for};
+use crate::common::{BOUND, Home, MIB, ONE_GPU, wait_for};
 use rtswap_dbus::objects::list;
 
 const METHOD_RETURN: u8 = 2;
@@ -62,21 +62,13 @@ fn find(stream: &mut UnixStream, kind: u8) {
     }
 }
 
-/// The daemon's memory, in bytes.
-fn memory(daemon: &Daemon) -> u64 {
-    let status = fs::read_to_string(format!("/proc/{}/status", daemon.pid())).unwrap();
-    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
-    let number = line.unwrap().split_whitespace().next().unwrap();
-    number.parse::<u64>().unwrap() << 10
-}
-
 #[tokio::test(flavor = "multi_thread")]
 async fn calls_whose_answers_nobody_reads_are_not_taken() {
     let home = Home::new(ONE_GPU);
     let daemon = home.daemon();
     let other = home.bus().await;
     list(&other).await.unwrap();
-    let before = memory(&daemon);
+    let before = daemon.memory();
     for flags in [Flags::empty(), Flags::NO_REPLY_EXPECTED] {
         let mut stream = raw(&home);
         stream
@@ -97,7 +89,7 @@ async fn calls_whose_answers_nobody_reads_are_not_taken() {
         println!("{taken} bytes were taken");
         assert!(taken < 4 << 20, "{flags:?}: {taken}");
         list(&other).await.unwrap();
-        let more = memory(&daemon).saturating_sub(before);
+        let more = daemon.memory().saturating_sub(before);
         assert!(more < 32 * MIB, "{flags:?}: {more}");
         // It is not forgotten: who reads gets every answer.
         for _ in 0..1000 {
@@ -110,7 +102,7 @@ async fn calls_whose_answers_nobody_reads_are_not_taken() {
 fn a_message_that_is_too_long_ends_its_connection() {
     let home = Home::new(ONE_GPU);
     let daemon = home.daemon();
-    let before = memory(&daemon);
+    let before = daemon.memory();
     for _ in 0..8 {
         let mut stream = raw(&home);
         // 112 MiB are to follow.
@@ -118,7 +110,7 @@ fn a_message_that_is_too_long_ends_its_connection() {
         stream.write_all(header).unwrap();
         assert!(hangs_up(&mut stream));
     }
-    let more = memory(&daemon).saturating_sub(before);
+    let more = daemon.memory().saturating_sub(before);
     assert!(more < 32 * MIB, "{more}");
 }
 

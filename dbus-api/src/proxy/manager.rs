@@ -6,7 +6,7 @@ use zbus::{OwnedFd, OwnedObjectPath, OwnedVariant, Variant};
 
 use crate::Error;
 
-/// Registrations and processes.
+/// Registrations and processes. On a bus, a call that wants no answer is not taken.
 #[zbus::proxy(
     interface = "org.rtswap.Manager1",
     default_service = "org.rtswap",

@@ -150,6 +150,14 @@ impl Daemon {
         self.0.id()
     }
 
+    /// What it holds, in bytes.
+    pub(crate) fn memory(&self) -> u64 {
+        let status = fs::read_to_string(format!("/proc/{}/status", self.pid())).unwrap();
+        let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
+        let number = line.unwrap().split_whitespace().next().unwrap();
+        number.parse::<u64>().unwrap() << 10
+    }
+
     /// SIGTERM, and its exit code.
     pub(crate) fn terminate(&mut self) -> Option<i32> {
         let pid = rustix::process::Pid::from_child(&self.0);
