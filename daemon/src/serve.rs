@@ -3,6 +3,7 @@
 use std::os::unix::net::UnixListener;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Duration;
 
 use anyhow::{Context, bail};
 use rustix::net::SocketType;
@@ -16,6 +17,9 @@ use crate::files::Files;
 use crate::registry::StateFile;
 use crate::runtime::RuntimeDir;
 use crate::{sys, systemd};
+
+/// How long the control side may take to end.
+const LAST_ANSWERS: Duration = Duration::from_secs(1);
 
 /// What the command line decides.
 #[derive(Clone, Debug)]
@@ -68,6 +72,9 @@ pub fn run(options: &Options) -> anyhow::Result<()> {
     systemd::tell(NotifyState::Stopping);
     dispatch.handle.stop();
     let sound = dispatch.join();
+    // Off the bus before the next daemon finds the folder free.
+    runtime.shutdown_timeout(LAST_ANSWERS);
+    drop(runtime_dir);
     stopped?;
     if !sound {
         bail!("the dispatch thread has panicked while ending");

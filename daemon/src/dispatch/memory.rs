@@ -1,5 +1,6 @@
 //! What NVML shows → the ledger → capacities, and the end of what is dying.
 
+use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
@@ -211,7 +212,8 @@ impl Dispatcher {
         }
     }
 
-    /// What is known of each managed process on a GPU. The dead first: a number may be in use anew.
+    /// What is known of each managed process on a GPU. What has one number is one to the driver: a
+    /// process with several sessions, a dead one and its successor.
     fn claims(&self, index: usize) -> BTreeMap<u32, Claim> {
         let gpu = &self.gpus[index];
         let state = gpu.scheduler.state();
@@ -234,7 +236,16 @@ impl Dispatcher {
             };
             (session.peer.pid, claim)
         });
-        dead.chain(living).collect()
+        let mut claims: BTreeMap<u32, Claim> = BTreeMap::new();
+        for (pid, claim) in dead.chain(living) {
+            match claims.entry(pid) {
+                Entry::Vacant(free) => {
+                    free.insert(claim);
+                }
+                Entry::Occupied(mut same) => same.get_mut().add(claim),
+            }
+        }
+        claims
     }
 
     /// Ends what is dying where the driver has let go of it.

@@ -91,8 +91,9 @@ impl Dispatcher {
 }
 
 fn shown(last: Option<&GpuSample>, pid: u32) -> Option<&ProcessSample> {
-    let mut processes = last?.processes.iter();
-    processes.find(|process| process.pid == pid)
+    let processes = &last?.processes;
+    let at = processes.binary_search_by_key(&pid, |process| process.pid);
+    Some(&processes[at.ok()?])
 }
 
 /// A process with a session, on no GPU.

@@ -77,12 +77,15 @@ impl Recovery {
         self.until
     }
 
-    pub(super) fn expire(&mut self, now: Time) {
-        if self.until.is_some_and(|until| until <= now) {
+    /// Whether they are waited for no more from now on.
+    pub(super) fn expire(&mut self, now: Time) -> bool {
+        let over = self.until.is_some_and(|until| until <= now);
+        if over {
             self.until = None;
             let silent = self.awaited.len();
             tracing::warn!(silent, "going on without those that did not come back");
         }
+        over
     }
 }
 

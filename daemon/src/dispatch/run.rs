@@ -309,7 +309,10 @@ impl Dispatcher {
 
     fn look_at_clock(&mut self, now: Time) {
         self.expire(now);
-        self.recovery.expire(now);
+        if self.recovery.expire(now) {
+            // What the silent hold is unmanaged now: it is looked at before much is granted.
+            self.nvml.hurry(true);
+        }
         self.watch_nvml(now);
         for gpu in 0..self.gpus.len() {
             let due = self.gpus[gpu].scheduler.poll_timeout();

@@ -20,6 +20,17 @@ pub struct Claim {
     pub held: Bytes,
 }
 
+impl Claim {
+    /// As well as what is known of another holder of the same number.
+    pub fn add(&mut self, other: Self) {
+        self.held += other.held;
+        self.agent = match (self.agent, other.agent) {
+            (Some(one), Some(another)) => Some(one + another),
+            (one, another) => one.or(another),
+        };
+    }
+}
+
 /// How an agent's account differs from the driver's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Disagreement {
@@ -146,5 +157,22 @@ impl Witness {
             nvml,
             agent,
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_has_one_number_holds_the_sum() {
+        let claim = |agent: Option<u64>, held| Claim {
+            agent: agent.map(Bytes),
+            held: Bytes(held),
+        };
+        let mut all = claim(None, 8);
+        all.add(claim(Some(3), 4));
+        all.add(claim(Some(1), 2));
+        assert_eq!(all, claim(Some(4), 14), "a dead one has no agent");
     }
 }

@@ -37,7 +37,7 @@ pub struct GpuSample {
     pub used: Bytes,
     /// Percent of the last sample period in which kernels ran; none where the GPU does not tell.
     pub utilization: Option<u32>,
-    /// By pid, each once.
+    /// In the order of their pids, each once.
     pub processes: Vec<ProcessSample>,
 }
 
