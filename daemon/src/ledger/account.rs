@@ -237,7 +237,13 @@ impl Account {
 
     /// What to tell the scheduler of mᴰ, after a look.
     pub fn capacity(&mut self, now: Time) -> Option<Bytes> {
-        let others = self.others.round_up(self.terms.chunk);
+        // What a file leaves of the GPU is the others' first.
+        let theirs = self.last.as_ref().map_or(Bytes::ZERO, |last| {
+            let usable = last.total.saturating_sub(last.reserved);
+            usable.saturating_sub(self.terms.memory)
+        });
+        let others = self.others.saturating_sub(theirs);
+        let others = others.round_up(self.terms.chunk);
         let bytes = self.terms.capacity().saturating_sub(others);
         self.capacity.update(now, bytes)
     }
@@ -355,6 +361,21 @@ pub(super) mod tests {
         assert_eq!(account.capacity(Time(0)), Some(Bytes(44 * MIB)));
         look(&mut account, &[process(5, 12)], &[]);
         assert_eq!(account.capacity(Time(1)), None, "the same in chunks");
+    }
+
+    #[test]
+    fn what_a_file_leaves_of_the_gpu_is_the_others_first() {
+        let mut account = account();
+        let mut shown = sample(80, &[process(5, 15)]);
+        shown.reserved = Bytes(MIB);
+        let (claims, awaited) = (BTreeMap::new(), BTreeSet::new());
+        account.reconcile(later(), shown.clone(), &claims, &awaited);
+        assert_eq!(account.capacity(Time(0)), None, "64 of the 79 are left");
+        shown.processes = vec![process(5, 19)];
+        shown.used = Bytes(19 * MIB);
+        account.reconcile(later(), shown, &claims, &awaited);
+        assert_eq!(account.capacity(Time(1)), Some(Bytes(52 * MIB)));
+        assert_eq!(account.others(), Bytes(19 * MIB));
     }
 
     #[test]
