@@ -23,19 +23,19 @@ pub(super) fn check(report: &mut Report<'_>) {
 const SPOIL: &str = "cp /etc/rtswap/rtswapd.toml /root/rtswapd.toml
     printf '[daemon]\\nclaim_timout_s = 5\\n' >> /etc/rtswap/rtswapd.toml";
 const RESTORE: &str = "mv /root/rtswapd.toml /etc/rtswap/rtswapd.toml";
+const RELOAD: [&str; 6] = [
+    "busctl",
+    "call",
+    "org.rtswap",
+    "/org/rtswap",
+    "org.rtswap.Manager1",
+    "Reload",
+];
 
 fn refused(machine: &Machine) -> Result<()> {
     let before = main_pid(machine)?;
     machine.shell(SPOIL)?.ok()?;
-    let reload = [
-        "busctl",
-        "call",
-        "org.rtswap",
-        "/org/rtswap",
-        "org.rtswap.Manager1",
-        "Reload",
-    ];
-    let called = machine.run(&reload)?;
+    let called = machine.run(&RELOAD)?;
     machine.run(&["systemctl", "reload", "rtswapd"])?.ok()?;
     let logged = machine.wait("the log says where", Duration::from_secs(5), |machine| {
         let journal = machine
@@ -56,15 +56,7 @@ fn refused(machine: &Machine) -> Result<()> {
 }
 
 fn taken(machine: &Machine) -> Result<()> {
-    let reload = [
-        "busctl",
-        "call",
-        "org.rtswap",
-        "/org/rtswap",
-        "org.rtswap.Manager1",
-        "Reload",
-    ];
-    machine.run(&reload)?.ok()?;
+    machine.run(&RELOAD)?.ok()?;
     Ok(())
 }
 
