@@ -106,7 +106,13 @@ impl Dispatcher {
             if entry.origin != SavedOrigin::File
                 && self.registry.admits(entry.uid, &entry.name).is_ok()
             {
-                self.registry.insert(revive(entry, claim_until));
+                match entry.process.map(|(pid, ticks)| open_again(pid, ticks)) {
+                    Some(None) => tracing::info!(task = entry.name, "its only process is gone"),
+                    process => {
+                        let registration = self.registry.insert(revive(entry, claim_until));
+                        registration.process = process.flatten();
+                    }
+                }
             }
         }
         for session in saved.sessions {
@@ -164,13 +170,9 @@ impl Dispatcher {
         let Some(entry) = self.registry.get_mut(id) else {
             return;
         };
-        // The descriptor first: once it is open the number cannot be reused unnoticed.
-        let Some(process) = open_process(session.pid) else {
+        let Some(process) = open_again(session.pid, session.start_ticks) else {
             return;
         };
-        if start_ticks(session.pid) != Some(session.start_ticks) {
-            return;
-        }
         let token = Token::Awaited(id.0).into();
         if let Err(error) = self.poll.add(&process, token, Watch::Readable) {
             tracing::error!(%error, "cannot watch a process");
@@ -320,6 +322,19 @@ impl Dispatcher {
     }
 }
 
+/// The process of this number that started then, if it lives.
+fn open_again(pid: u32, ticks: u64) -> Option<OwnedFd> {
+    // The descriptor first: once it is open the number cannot be reused unnoticed.
+    let process = open_process(pid)?;
+    (start_ticks(pid) == Some(ticks)).then_some(process)
+}
+
+/// The number of a process, and when it started; of one that has ended zeros, which no process has.
+fn identify(process: &OwnedFd) -> (u32, u64) {
+    let living = pidfd_id(process).and_then(|pid| Some((pid, start_ticks(pid)?)));
+    living.unwrap_or_default()
+}
+
 fn keep(entry: &Registration) -> SavedRegistration {
     SavedRegistration {
         id: entry.id.0,
@@ -337,6 +352,7 @@ fn keep(entry: &Registration) -> SavedRegistration {
             Origin::File => SavedOrigin::File,
             Origin::Session => SavedOrigin::Session,
         },
+        process: entry.process.as_ref().map(identify),
     }
 }
 

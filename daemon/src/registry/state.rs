@@ -42,6 +42,9 @@ pub struct SavedRegistration {
     pub gpu: Option<String>,
     /// What ends it.
     pub origin: SavedOrigin,
+    /// The only process that may claim it, and when that started.
+    #[serde(default)]
+    pub process: Option<(u32, u64)>,
 }
 
 /// As [`super::Origin`]. A lease's pipe ends with the daemon: it goes on as a call.

@@ -114,3 +114,46 @@ fn sigterm_ends_it_cleanly() {
     }
     assert!(agent.is_lost());
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_one_process_may_claim_no_other_may_not_even_of_the_next_daemon() {
+    let home = Home::new(ONE_GPU);
+    let mut daemon = home.daemon();
+    let bus = home.bus().await;
+    let manager = Manager1Proxy::new(&bus).await.unwrap();
+    let mut sleeper = std::process::Command::new("sleep")
+        .arg("600")
+        .spawn()
+        .unwrap();
+    let open = |pid: rustix::process::Pid| {
+        let flags = rustix::process::PidfdFlags::empty();
+        rustix::process::pidfd_open(pid, flags).unwrap()
+    };
+    for (name, pid) in [
+        ("own", rustix::process::getpid()),
+        ("other", rustix::process::Pid::from_child(&sleeper)),
+    ] {
+        let options = Options {
+            pidfd: Some(open(pid)),
+            ..Options::default()
+        };
+        manager.register(name, options.into_wire()).await.unwrap();
+    }
+    let refused = || {
+        let refusal = Agent::connect(&home.runtime_dir(), Some("other"));
+        let refusal = format!("{:?}", refusal.err().unwrap());
+        assert!(refusal.contains("for another process"), "{refusal}");
+    };
+    refused();
+    daemon.kill();
+    daemon = home.daemon();
+    refused();
+    drop(Agent::connect(&home.runtime_dir(), Some("own")).unwrap());
+    sleeper.kill().unwrap();
+    sleeper.wait().unwrap();
+    daemon.kill();
+    let _daemon = home.daemon();
+    let tasks = list(&home.bus().await).await.unwrap().tasks;
+    let names: Vec<_> = tasks.iter().map(|(_, task)| task.name.as_str()).collect();
+    assert_eq!(names, ["own"], "nobody could ever claim the other");
+}
