@@ -336,3 +336,33 @@ fn without_nvml_agents_are_believed() -> Result<()> {
     ensure!(log.matches("without NVML").count() == 1, "{log}");
     Ok(())
 }
+
+#[test]
+fn a_driver_that_comes_late_is_found() -> Result<()> {
+    let machine = Machine::new(MachineOptions {
+        described: false,
+        ..options()
+    })?;
+    let library = machine.driver_dir().join("libnvidia-ml.so.1");
+    let aside = machine.driver_dir().join("aside");
+    std::fs::rename(&library, &aside)?;
+    std::fs::write(&library, "")?;
+    let daemon = machine.daemon()?;
+    let status = machine.status()?;
+    ensure!(
+        status["gpus"].as_array().is_some_and(Vec::is_empty),
+        "{status}"
+    );
+    std::fs::rename(&aside, &library)?;
+    let shown = |status: &Value| (status["gpus"][0]["nvml"] == true).then_some(());
+    see(&machine, "NVML is there", shown)?;
+    let task = managed(&machine, "task", "20MiB")?;
+    see(&machine, "both witnesses tell", |status| {
+        let row = process(status, task.pid())?;
+        let (nvml, agent) = (row["nvml_bytes"].as_u64()?, row["agent_bytes"].as_u64()?);
+        (agent > 20 * MIB && nvml > 20 * MIB).then_some(())
+    })?;
+    let log = daemon.stderr();
+    ensure!(log.matches("without NVML").count() == 1, "{log}");
+    Ok(())
+}
