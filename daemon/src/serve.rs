@@ -94,7 +94,11 @@ async fn serve(
     let shared = Shared::new(handle.clone(), Arc::clone(&files));
     let control = tokio::net::UnixListener::from_std(control)?;
     tokio::spawn(bus::control::serve(control, shared.clone()));
-    let joined = match bus::join(&options.bus, &shared).await {
+    let joined = tokio::select! {
+        joined = bus::join(&options.bus, &shared) => joined,
+        () = signals.end.recv() => return Ok(()),
+    };
+    let joined = match joined {
         Ok(joined) => joined,
         // Whoever calls that name would talk to somebody else.
         Err(error @ JoinError::Taken { .. }) => return Err(error.into()),
@@ -114,14 +118,7 @@ async fn serve(
                 Ok(()) => tracing::info!("SIGHUP: the files are in effect"),
                 Err(error) => tracing::error!("SIGHUP: {error}"),
             },
-            _ = signals.terminate.recv() => {
-                tracing::info!("SIGTERM: ending");
-                return Ok(());
-            }
-            _ = signals.interrupt.recv() => {
-                tracing::info!("SIGINT: ending");
-                return Ok(());
-            }
+            () = signals.end.recv() => return Ok(()),
             end = &mut dispatch.ended => match end {
                 Ok(Ok(())) => bail!("the dispatch thread has stopped by itself"),
                 Ok(Err(error)) => bail!("the dispatch thread has failed: {error}"),
@@ -133,18 +130,35 @@ async fn serve(
 
 /// The signals that the daemon hears.
 struct Signals {
+    end: End,
+    reload: Signal,
+}
+
+/// Those that end it.
+struct End {
     terminate: Signal,
     interrupt: Signal,
-    reload: Signal,
 }
 
 impl Signals {
     fn new() -> std::io::Result<Self> {
         Ok(Self {
-            terminate: signal(SignalKind::terminate())?,
-            interrupt: signal(SignalKind::interrupt())?,
+            end: End {
+                terminate: signal(SignalKind::terminate())?,
+                interrupt: signal(SignalKind::interrupt())?,
+            },
             reload: signal(SignalKind::hangup())?,
         })
+    }
+}
+
+impl End {
+    async fn recv(&mut self) {
+        let name = tokio::select! {
+            _ = self.terminate.recv() => "SIGTERM",
+            _ = self.interrupt.recv() => "SIGINT",
+        };
+        tracing::info!("{name}: ending");
     }
 }
 

@@ -1,7 +1,7 @@
 //! Getting onto a bus, and off it.
 
 use std::fs;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use super::private::{Bus, joined, on_system_bus};
 use crate::common::{BOUND, Home, ONE_GPU, wait_for};
@@ -90,6 +90,20 @@ async fn a_bus_that_is_not_there_yet_is_joined_later() {
     wait_for("the name", || {
         home.log().contains("as org.rtswap").then_some(())
     });
+}
+
+#[test]
+fn a_bus_that_does_not_answer_holds_up_no_end() {
+    let home = Home::new(ONE_GPU);
+    let path = home.path().join("silent");
+    let listener = std::os::unix::net::UnixListener::bind(&path).unwrap();
+    let mut daemon = home.daemon_with(|command| {
+        command.args(["--bus", &format!("unix:path={}", path.display())]);
+    });
+    let _silent = listener.accept().unwrap();
+    let start = Instant::now();
+    assert_eq!(daemon.terminate(), Some(0));
+    assert!(start.elapsed() < Duration::from_secs(5));
 }
 
 #[test]
