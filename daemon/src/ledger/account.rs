@@ -237,14 +237,16 @@ impl Account {
 
     /// What to tell the scheduler of mᴰ, after a look.
     pub fn capacity(&mut self, now: Time) -> Option<Bytes> {
-        // What a file leaves of the GPU is the others' first.
-        let theirs = self.last.as_ref().map_or(Bytes::ZERO, |last| {
+        // What a file leaves of the GPU is the others' first. It may promise more than there is where
+        // the driver came later.
+        let Terms { memory, .. } = self.terms;
+        let (most, theirs) = self.last.as_ref().map_or((memory, Bytes::ZERO), |last| {
             let usable = last.total.saturating_sub(last.reserved);
-            usable.saturating_sub(self.terms.memory)
+            (memory.min(last.total), usable.saturating_sub(memory))
         });
         let others = self.others.saturating_sub(theirs);
         let others = others.round_up(self.terms.chunk);
-        let bytes = self.terms.capacity().saturating_sub(others);
+        let bytes = most.saturating_sub(self.terms.reserve + others);
         self.capacity.update(now, bytes)
     }
 
@@ -376,6 +378,14 @@ pub(super) mod tests {
         account.reconcile(later(), shown, &claims, &awaited);
         assert_eq!(account.capacity(Time(1)), Some(Bytes(52 * MIB)));
         assert_eq!(account.others(), Bytes(19 * MIB));
+    }
+
+    #[test]
+    fn a_driver_that_comes_later_corrects_what_was_said() {
+        let mut account = account();
+        let (claims, awaited) = (BTreeMap::new(), BTreeSet::new());
+        account.reconcile(later(), sample(32, &[]), &claims, &awaited);
+        assert_eq!(account.capacity(Time(0)), Some(Bytes(24 * MIB)));
     }
 
     #[test]
