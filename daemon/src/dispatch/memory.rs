@@ -147,12 +147,11 @@ impl Dispatcher {
         let mut shown: BTreeMap<_, _> =
             sample.gpus.into_iter().map(|gpu| (gpu.uuid, gpu)).collect();
         for gpu in 0..self.gpus.len() {
-            let shown = shown.remove(&self.gpus[gpu].uuid);
-            self.release_dead(gpu, sample.began, shown.as_ref(), now);
-            if let Some(shown) = shown {
+            if let Some(shown) = shown.remove(&self.gpus[gpu].uuid) {
+                self.release_dead(gpu, sample.began, Some(&shown), now);
                 self.reconcile(gpu, shown, now);
-            } else {
-                self.gpus[gpu].account.fall_silent();
+            } else if self.gpus[gpu].account.is_silent(now) {
+                self.release_dead(gpu, sample.began, None, now);
             }
         }
         for shown in shown.into_values() {

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-use rtswap_policy::units::{Bytes, Time};
+use rtswap_policy::units::{Bytes, Nanos, Time};
 
 use super::Capacity;
 use super::witness::{Claim, Disagreement, Witness};
@@ -14,6 +14,9 @@ const MPS: &str = "nvidia-cuda-mps";
 /// Looks over which memory must be nobody's before it counts: used bytes and processes are not read
 /// at one instant.
 const RESIDUES: usize = 3;
+
+/// For so long looks must not show a GPU before NVML counts as silent about it.
+const SILENCE: Nanos = Nanos(1_000_000_000);
 
 /// What holds for an account's life.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -67,6 +70,8 @@ pub struct Account {
     terms: Terms,
     capacity: Capacity,
     last: Option<GpuSample>,
+    /// Since when looks do not show it.
+    missing: Option<Time>,
     managed: BTreeMap<u32, Witness>,
     residues: VecDeque<Bytes>,
     /// What was nobody's when nobody was dying.
@@ -87,6 +92,7 @@ impl Account {
             terms,
             capacity: Capacity::new(terms.capacity()),
             last: None,
+            missing: None,
             managed: BTreeMap::new(),
             residues: VecDeque::new(),
             residue_before: Bytes::ZERO,
@@ -147,6 +153,16 @@ impl Account {
         if let Some(witness) = self.managed.get_mut(&pid) {
             witness.held.widen(bytes);
         }
+    }
+
+    /// A look did not show this GPU. Whether NVML is silent about it: one look may fail.
+    pub fn is_silent(&mut self, now: Time) -> bool {
+        let since = *self.missing.get_or_insert(now);
+        let silent = now - since >= SILENCE;
+        if silent {
+            self.fall_silent();
+        }
+        silent
     }
 
     /// NVML speaks of this GPU no more: what it said last stays counted.
@@ -232,6 +248,7 @@ impl Account {
             (unmanaged + residue).saturating_sub(invisible) + excess
         };
         self.last = Some(sample);
+        self.missing = None;
         findings
     }
 
@@ -378,6 +395,19 @@ pub(super) mod tests {
         account.reconcile(later(), shown, &claims, &awaited);
         assert_eq!(account.capacity(Time(1)), Some(Bytes(52 * MIB)));
         assert_eq!(account.others(), Bytes(19 * MIB));
+    }
+
+    #[test]
+    fn one_look_that_fails_is_no_silence() {
+        let mut account = account();
+        look(&mut account, &[], &[]);
+        let start = Time(5_000_000_000);
+        assert!(!account.is_silent(start));
+        assert!(account.last().is_some());
+        look(&mut account, &[], &[]);
+        assert!(!account.is_silent(start + SILENCE), "the first that fails");
+        assert!(account.is_silent(start + SILENCE + SILENCE));
+        assert!(account.last().is_none());
     }
 
     #[test]
