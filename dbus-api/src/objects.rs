@@ -86,9 +86,9 @@ properties! {
         /// C; 0 for best-effort.
         wcet_usec: u64 = "WcetUSec" announced,
         /// m as declared.
-        footprint_bytes: u64 = "FootprintBytes" fixed,
+        footprint_bytes: u64 = "FootprintBytes" announced,
         /// mˢ as declared.
-        swappable_bytes: u64 = "SwappableBytes" fixed,
+        swappable_bytes: u64 = "SwappableBytes" announced,
         /// x: what the plan lets leave the GPU.
         swap_volume_bytes: u64 = "SwapVolumeBytes" announced,
         /// On the GPU now.

@@ -77,12 +77,12 @@ impl Task1 {
         self.get(|task| task.wcet_usec)
     }
 
-    #[zbus(property(emits_changed_signal = "const"), name = "FootprintBytes")]
+    #[zbus(property, name = "FootprintBytes")]
     fn footprint_bytes(&self) -> u64 {
         self.get(|task| task.footprint_bytes)
     }
 
-    #[zbus(property(emits_changed_signal = "const"), name = "SwappableBytes")]
+    #[zbus(property, name = "SwappableBytes")]
     fn swappable_bytes(&self) -> u64 {
         self.get(|task| task.swappable_bytes)
     }

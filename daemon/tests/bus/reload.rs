@@ -4,10 +4,13 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
+use futures_util::StreamExt;
+use zbus::fdo::PropertiesProxy;
+
 use crate::common::agent::Agent;
-use crate::common::{Home, ONE_GPU, wait_for};
+use crate::common::{BOUND, Home, MIB, ONE_GPU, wait_for};
 use rtswap_dbus::objects::list;
-use rtswap_dbus::{Error, Manager1Proxy};
+use rtswap_dbus::{BUS_NAME, Error, Manager1Proxy};
 
 /// Writes one task's file.
 fn write(folder: &Path, name: &str, period_ms: u32, wcet_ms: f64) {
@@ -54,9 +57,19 @@ async fn files_come_go_and_change_and_a_bad_one_changes_nothing() {
     assert_eq!(tasks(&bus).await, [a(100), b(200)]);
     let before = list(&bus).await.unwrap().tasks;
 
+    let changes = PropertiesProxy::new(&bus, BUS_NAME, &before[1].0).await;
+    let changes = changes.unwrap().receive_properties_changed().await;
     write(&folder, "b", 300, 5.0);
+    let larger = fs::read_to_string(folder.join("b.toml")).unwrap();
+    let larger = larger.replace("footprint = \"2MiB\"", "footprint = \"4MiB\"");
+    fs::write(folder.join("b.toml"), larger).unwrap();
     write(&folder, "c", 400, 5.0);
     manager.reload().await.unwrap();
+    let signal = tokio::time::timeout(BOUND, changes.unwrap().next()).await;
+    let signal = signal.unwrap().unwrap();
+    let told = &signal.args().unwrap().changed_properties;
+    assert_eq!(told["FootprintBytes"], zbus::Variant::U64(4 * MIB));
+    assert_eq!(told["PeriodUSec"], zbus::Variant::U64(300_000));
     let c = || ("c".to_owned(), 400);
     assert_eq!(tasks(&bus).await, [a(100), b(300), c()]);
     let after = list(&bus).await.unwrap().tasks;

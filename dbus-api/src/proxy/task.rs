@@ -42,11 +42,11 @@ pub trait Task1 {
     fn wcet_usec(&self) -> Result<u64, Error>;
 
     /// m as declared.
-    #[zbus(property(emits_changed_signal = "const"), name = "FootprintBytes")]
+    #[zbus(property, name = "FootprintBytes")]
     fn footprint_bytes(&self) -> Result<u64, Error>;
 
     /// mˢ as declared.
-    #[zbus(property(emits_changed_signal = "const"), name = "SwappableBytes")]
+    #[zbus(property, name = "SwappableBytes")]
     fn swappable_bytes(&self) -> Result<u64, Error>;
 
     /// x: what the plan lets leave the GPU.
