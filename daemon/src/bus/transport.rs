@@ -19,14 +19,11 @@ use zbus::export::async_trait::async_trait;
 use zbus::fdo::ConnectionCredentials;
 use zbus::message::Type;
 
-use super::frames::Frames;
+use super::bounds::Bounds;
 use crate::sys::packet;
 
 /// Calls of one connection that are not answered yet.
 const UNANSWERED: usize = 8;
-
-/// Descriptors in one message: `Register` takes one.
-const FDS: usize = 1;
 
 /// How long a client may take no byte of what it asked for.
 const STALL: Duration = Duration::from_secs(30);
@@ -63,10 +60,11 @@ impl Socket for Transport {
             calls: Arc::clone(&calls),
         };
         let reader = Reader {
-            stream,
             calls,
-            frames: Frames::default(),
-            fds: 0,
+            bytes: Bytes {
+                stream,
+                bounds: Bounds::default(),
+            },
         };
         Split::new(reader, writer)
     }
@@ -86,8 +84,8 @@ impl Calls {
         }
     }
 
-    fn begin(&self, calls: usize) {
-        self.unanswered.fetch_add(calls, Ordering::AcqRel);
+    fn begin(&self) {
+        self.unanswered.fetch_add(1, Ordering::AcqRel);
     }
 
     fn end(&self) {
@@ -96,43 +94,62 @@ impl Calls {
     }
 }
 
-/// What comes from the client.
+/// What comes from the client, message by message.
 #[derive(Debug)]
 pub(super) struct Reader {
-    stream: Arc<UnixStream>,
     calls: Arc<Calls>,
-    frames: Frames,
-    /// Of the message that is being read.
-    fds: usize,
+    bytes: Bytes,
 }
 
 #[async_trait]
 impl ReadHalf for Reader {
-    async fn recvmsg(&mut self, buffer: &mut [u8]) -> io::Result<(usize, Vec<OwnedFd>)> {
-        if self.frames.is_between() {
-            self.calls.wait().await;
+    async fn receive_message(
+        &mut self,
+        seq: u64,
+        early: &mut Vec<u8>,
+        early_fds: &mut Vec<OwnedFd>,
+    ) -> zbus::Result<Message> {
+        self.calls.wait().await;
+        self.bytes.bounds.begin(early, early_fds.len())?;
+        let message = self.bytes.receive_message(seq, early, early_fds).await?;
+        if message.message_type() == Type::MethodCall {
+            self.calls.begin();
         }
+        Ok(message)
+    }
+
+    async fn recvmsg(&mut self, buffer: &mut [u8]) -> io::Result<(usize, Vec<OwnedFd>)> {
+        self.bytes.recvmsg(buffer).await
+    }
+
+    fn can_pass_unix_fd(&self) -> bool {
+        self.bytes.can_pass_unix_fd()
+    }
+
+    async fn peer_credentials(&mut self) -> io::Result<ConnectionCredentials> {
+        credentials(&self.bytes.stream)
+    }
+}
+
+/// The same byte by byte. zbus makes messages of them, and authenticates.
+#[derive(Debug)]
+struct Bytes {
+    stream: Arc<UnixStream>,
+    bounds: Bounds,
+}
+
+#[async_trait]
+impl ReadHalf for Bytes {
+    async fn recvmsg(&mut self, buffer: &mut [u8]) -> io::Result<(usize, Vec<OwnedFd>)> {
         let stream = &*self.stream;
         let read = || Ok(packet::receive(stream, buffer)?);
         let (length, fds) = stream.async_io(Interest::READABLE, read).await?;
-        self.fds += fds.len();
-        if self.fds > FDS {
-            let text = "more descriptors than any call takes";
-            return Err(io::Error::new(io::ErrorKind::InvalidData, text));
-        }
-        self.calls.begin(self.frames.take(&mut buffer[..length])?);
-        if self.frames.is_between() {
-            self.fds = 0;
-        }
+        self.bounds.take(&mut buffer[..length], fds.len())?;
         Ok((length, fds))
     }
 
     fn can_pass_unix_fd(&self) -> bool {
         true
-    }
-
-    async fn peer_credentials(&mut self) -> io::Result<ConnectionCredentials> {
-        credentials(&self.stream)
     }
 }
 
@@ -160,7 +177,7 @@ impl Writer {
 impl WriteHalf for Writer {
     async fn send_message(&mut self, message: &Message) -> zbus::Result<()> {
         let sent = self.send_all(message).await;
-        // Each call has one, because `Frames` asks for it; a client that is gone has had it too.
+        // Each call has one, because `Bounds` asks for it; a client that is gone has had it too.
         if matches!(message.message_type(), Type::MethodReturn | Type::Error) {
             self.calls.end();
         }

@@ -20,11 +20,12 @@ fn raw(home: &Home) -> UnixStream {
     let mut stream = UnixStream::connect(home.runtime_dir().join("control.sock")).unwrap();
     stream.set_read_timeout(Some(BOUND)).unwrap();
     let uid = rustix::process::getuid().as_raw().to_string();
-    write!(stream, "\0AUTH EXTERNAL ").unwrap();
+    // In words that mislead who reads along.
+    write!(stream, "\0BEGIN\r\nAUTH EXTERNAL ").unwrap();
     for digit in uid.bytes() {
         write!(stream, "{digit:02x}").unwrap();
     }
-    write!(stream, "\r\nNEGOTIATE_UNIX_FD\r\nBEGIN\r\n").unwrap();
+    write!(stream, "\r\nNEGOTIATE_UNIX_FD\r\nBEGIN at last\r\n").unwrap();
     let mut said = Vec::new();
     while !said.ends_with(b"AGREE_UNIX_FD\r\n") {
         let mut byte = [0];
