@@ -72,18 +72,22 @@ impl Dispatcher {
                 self.feed_own(gpu, now, Event::Unregister { task });
             }
         }
-        if self.sessions.contains_key(&registration) {
+        let attached = self.sessions.contains_key(&registration);
+        if !attached {
+            for task in self.tasks_of(registration) {
+                if let Some(place) = self.places.remove(&task) {
+                    self.tasks.remove(&(registration, place.gpu));
+                }
+            }
+        }
+        // One that is awaited from before lives too, and knows the number.
+        if attached || self.recovery.process(registration).is_some() {
             if let Some(entry) = self.registry.get_mut(registration) {
                 entry.origin = Origin::Session;
                 entry.claim_until = None;
                 entry.class = rtswap_policy::task::Class::BestEffort;
             }
             return;
-        }
-        for task in self.tasks_of(registration) {
-            if let Some(place) = self.places.remove(&task) {
-                self.tasks.remove(&(registration, place.gpu));
-            }
         }
         self.statistics.remove(&registration);
         if let Some(entry) = self.registry.remove(registration) {

@@ -62,6 +62,11 @@ impl Recovery {
         Some((*cookie, pidfd_id(process)))
     }
 
+    /// The process of an awaited session, while it lives.
+    pub(super) fn process(&self, registration: RegistrationId) -> Option<u32> {
+        self.session(registration)?.1
+    }
+
     /// The processes that are awaited.
     pub(super) fn pids(&self) -> BTreeSet<u32> {
         if !self.holds() {

@@ -78,10 +78,11 @@ impl Dispatcher {
         if self.says(entry, &task) {
             return Ok(());
         }
-        if let Some(session) = self.sessions.get(&before) {
+        let session = self.sessions.get(&before);
+        let process = session.map(|session| session.peer.pid);
+        if let Some(pid) = process.or_else(|| self.recovery.process(before)) {
             return Err(Error::Busy(format!(
-                "it runs as process {}; reload again when that has ended",
-                session.peer.pid
+                "it runs as process {pid}; reload again when that has ended"
             )));
         }
         let old = Checked {

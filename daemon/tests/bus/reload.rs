@@ -156,3 +156,32 @@ async fn of_the_configuration_only_daemon_is_taken_again() {
     );
     assert!(register("two").await.is_err(), "as it was");
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn who_is_not_back_from_before_the_restart_runs_all_the_same() {
+    let home = Home::new(ONE_GPU);
+    let folder = home.path().join("tasks.d");
+    fs::create_dir(&folder).unwrap();
+    write(&folder, "a", 100, 5.0);
+    write(&folder, "b", 200, 5.0);
+    let mut daemon = home.daemon();
+    let a = Agent::connect(&home.runtime_dir(), Some("a")).unwrap();
+    let b = Agent::connect(&home.runtime_dir(), Some("b")).unwrap();
+    wait_for("both sessions to be kept", || {
+        let state = fs::read_to_string(home.runtime_dir().join("state")).unwrap();
+        (state.matches("\"cookie\"").count() == 2).then_some(())
+    });
+    daemon.kill();
+    let _daemon = home.daemon();
+    let bus = home.bus().await;
+    write(&folder, "a", 500, 5.0);
+    fs::remove_file(folder.join("b.toml")).unwrap();
+    let manager = Manager1Proxy::new(&bus).await.unwrap();
+    let text = refusal(manager.reload().await);
+    assert!(text.contains("a: it runs as process"), "{text}");
+    let _a = a.reconnect(&home.runtime_dir()).unwrap();
+    let mut b = b.reconnect(&home.runtime_dir()).unwrap();
+    assert_eq!(b.want(2 * MIB), 2 * MIB, "as best-effort");
+    let now = tasks(&bus).await;
+    assert_eq!(now, [("a".to_owned(), 100), ("b".to_owned(), 0)]);
+}
