@@ -92,13 +92,16 @@ impl Dispatcher {
             gpu: entry.gpu.map(|uuid| uuid.to_string()),
         };
         self.end_registration(before, now);
-        let placed = self.place_file(Some(before), uid, task, now);
-        if placed.is_err()
-            && let Err(error) = self.place_file(Some(before), uid, old, now)
-        {
-            tracing::error!("what was there before cannot be put back: {error}");
+        let Err(refused) = self.place_file(Some(before), uid, task, now) else {
+            return Ok(());
+        };
+        // There may be less capacity than when it was admitted.
+        match self.place_file(Some(before), uid, old, now) {
+            Ok(()) => Err(refused),
+            Err(error) => Err(Error::NotSchedulable(format!(
+                "{refused}; what it was before cannot be had any more either, so it is ended: {error}"
+            ))),
         }
-        placed
     }
 
     /// Whether an entry is what its file says. One that was refused at the start is not.
