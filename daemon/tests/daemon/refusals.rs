@@ -5,19 +5,9 @@ use std::os::unix::fs::PermissionsExt;
 use std::time::{Duration, Instant};
 
 use crate::common::agent::{self, Agent};
-use crate::common::{BOUND, Home, MIB, ONE_GPU, UUID};
+use crate::common::{BOUND, Home, MIB, ONE_GPU, UUID, realtime};
 use rtswap_dbus::objects::list;
 use rtswap_dbus::{Error, Manager1Proxy, Options, Size};
-
-fn realtime() -> Options {
-    Options {
-        period: Some(Duration::from_millis(100)),
-        wcet: Some(Duration::from_millis(5)),
-        footprint: Some(Size::Bytes(8 * MIB)),
-        swappable: Some(Size::Bytes(0)),
-        ..Options::default()
-    }
-}
 
 #[test]
 fn a_second_daemon_is_refused_and_the_first_goes_on() {

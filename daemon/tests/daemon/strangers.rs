@@ -9,9 +9,9 @@ use std::time::{Duration, Instant};
 
 use crate::common::agent::{Agent, hello};
 use crate::common::user::{as_nobody, block_on};
-use crate::common::{Daemon, Home, MIB, ONE_GPU, wait_for};
+use crate::common::{Daemon, Home, MIB, ONE_GPU, realtime, wait_for};
 use rtswap_dbus::objects::list;
-use rtswap_dbus::{Error, Manager1Proxy, Options, Size};
+use rtswap_dbus::{Error, Manager1Proxy, Options};
 use rtswap_wire::hello::ReplyCode;
 use rtswap_wire::page::JobKind;
 
@@ -21,16 +21,6 @@ fn open_to_all() -> (Home, Daemon) {
     fs::set_permissions(home.path(), fs::Permissions::from_mode(0o755)).unwrap();
     let daemon = home.daemon();
     (home, daemon)
-}
-
-fn realtime() -> Options {
-    Options {
-        period: Some(Duration::from_millis(100)),
-        wcet: Some(Duration::from_millis(5)),
-        footprint: Some(Size::Bytes(8 * MIB)),
-        swappable: Some(Size::Bytes(0)),
-        ..Options::default()
-    }
 }
 
 #[test]

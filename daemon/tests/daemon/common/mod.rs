@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
+use rtswap_dbus::{Options, Size};
 use tempfile::TempDir;
 
 /// Longer than anything here takes, shorter than a hang.
@@ -42,6 +43,17 @@ base_us = 100
 per_chunk_us = 100
 gib_per_s = 10
 "#;
+
+/// A realtime task that [`ONE_GPU`] has room for.
+pub(crate) fn realtime() -> Options {
+    Options {
+        period: Some(Duration::from_millis(100)),
+        wcet: Some(Duration::from_millis(5)),
+        footprint: Some(Size::Bytes(8 * MIB)),
+        swappable: Some(Size::Bytes(0)),
+        ..Options::default()
+    }
+}
 
 /// Says that a test checks nothing here, past the harness, which hides what passes.
 pub(crate) fn skipped(reason: &str) {
