@@ -17,6 +17,10 @@ pub struct Nanos(pub u64);
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Time(pub u64);
 
+/// A share in parts per million.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Ppm(pub u32);
+
 macro_rules! amount {
     ($name:ident) => {
         impl $name {
@@ -68,6 +72,22 @@ macro_rules! amount {
 
 amount!(Bytes);
 amount!(Nanos);
+
+impl Ppm {
+    /// All of it.
+    pub const ONE: Self = Self(1_000_000);
+}
+
+impl Nanos {
+    /// `self / share`, rounded up: how long what takes `self` takes at that share of its speed.
+    #[must_use]
+    pub fn slowed(self, share: Ppm) -> Self {
+        let longer = (u128::from(self.0) * u128::from(Ppm::ONE.0))
+            .checked_next_multiple_of(u128::from(share.0))
+            .and_then(|scaled| u64::try_from(scaled / u128::from(share.0)).ok());
+        longer.map_or(Self::MAX, Self)
+    }
+}
 
 impl Bytes {
     /// `self` rounded up to a multiple of `chunk` (itself for a zero chunk).

@@ -1,10 +1,11 @@
 //! What Theorem 1 admits misses no deadline under the scheduler, and no invariant breaks.
 
+use rtswap_policy::admission::Test;
 use rtswap_policy::assign::{Demand, Objective, assign};
 use rtswap_policy::cost::{DirectionCost, SwapCost};
 use rtswap_policy::scheduler::{Config, Overrun, Sharing};
 use rtswap_policy::task::{Class, MemoryProfile, TaskSpec, Timing};
-use rtswap_policy::units::{Bytes, Nanos};
+use rtswap_policy::units::{Bytes, Nanos, Ppm};
 use rtswap_simulator::{Arrivals, Rng, Scenario, SimTask, run};
 
 /// The unit of the tests' times, so large that rounding to nanoseconds is nothing.
@@ -48,6 +49,8 @@ fn config(rng: &mut Rng, kind: Kind, capacity: u64) -> Config {
             0 => Objective::Volume,
             _ => Objective::Time,
         },
+        test: Test::Theorem1,
+        duplex: Ppm::ONE,
     }
 }
 
@@ -91,7 +94,7 @@ fn tight(rng: &mut Rng, kind: Kind) -> Option<Scenario> {
             demand.timing.period = stretch(demand.timing.period, scale);
             demand.timing.deadline = stretch(demand.timing.deadline, scale);
         }
-        let left = assign(&platform, room, &demands, config.objective)
+        let left = assign(Test::Theorem1, &platform, room, &demands, config.objective)
             .ok()?
             .analysis
             .demand;
@@ -101,7 +104,7 @@ fn tight(rng: &mut Rng, kind: Kind) -> Option<Scenario> {
             demand.timing.deadline = stretch(demand.timing.deadline, left);
         }
         let sound = demands.iter().all(|d| d.timing.wcet <= d.timing.deadline);
-        if !sound || assign(&platform, room, &demands, config.objective).is_err() {
+        if !sound || assign(Test::Theorem1, &platform, room, &demands, config.objective).is_err() {
             demands = before;
         }
     }
@@ -130,7 +133,7 @@ fn tight(rng: &mut Rng, kind: Kind) -> Option<Scenario> {
         .collect();
     if kind.best_effort {
         // What the plan leaves when every realtime task is out by all that it may be.
-        let plan = assign(&platform, room, &demands, config.objective).ok()?;
+        let plan = assign(Test::Theorem1, &platform, room, &demands, config.objective).ok()?;
         let out: u64 = plan.volumes.iter().map(|volume| volume.0).sum();
         let footprint = rng.within(1, capacity - (sum - out));
         tasks.push(SimTask {
@@ -234,6 +237,7 @@ fn tight_means_tight() {
                 .collect();
             let config = scenario.config;
             let plan = assign(
+                Test::Theorem1,
                 &config.platform(),
                 config.capacity,
                 &demands,

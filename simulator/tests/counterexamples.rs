@@ -1,12 +1,12 @@
 //! Sets that refute admission tests which are weaker than ours (found by hill climbing): ours
 //! must refuse them. Those whose sets were written down.
 
-use rtswap_policy::admission::{Candidate, Platform, theorem1};
+use rtswap_policy::admission::{Candidate, Platform, Test};
 use rtswap_policy::assign::Objective;
 use rtswap_policy::cost::{DirectionCost, SwapCost};
 use rtswap_policy::scheduler::{Command, Config, Event, Overrun, Scheduler, Sharing};
 use rtswap_policy::task::{Class, MemoryProfile, TaskId, TaskSpec, Timing};
-use rtswap_policy::units::{Bytes, Nanos, Time};
+use rtswap_policy::units::{Bytes, Nanos, Ppm, Time};
 
 fn timing(period: u64, deadline: u64, wcet: u64) -> Timing {
     Timing {
@@ -36,6 +36,8 @@ fn config(drain: u64) -> Config {
         overrun: Overrun::Continue,
         best_effort_quantum: Nanos(1_000_000),
         objective: Objective::Time,
+        test: Test::Theorem1,
+        duplex: Ppm::ONE,
     }
 }
 
@@ -78,17 +80,14 @@ fn deadlines_below_the_longest_period_are_not_all_that_counts() {
         "every deadline below 27 passes"
     );
     assert_eq!(demand(53), 54);
-    assert!(!theorem1::holds(&platform(0), &set));
+    assert!(!Test::Theorem1.holds(&platform(0), &set));
 }
 
 /// C = 9, T = D = 10, and best-effort that takes 5 to leave: asked for at 1, it ends at 15, due 11.
 /// A test that looks at deadlines below the longest period only sees none.
 #[test]
 fn a_drain_counts_at_the_longest_period_too() {
-    assert!(!theorem1::holds(
-        &platform(5),
-        &candidates(&[(10, 10, 9, 1)])
-    ));
+    assert!(!Test::Theorem1.holds(&platform(5), &candidates(&[(10, 10, 9, 1)])));
     let mut scheduler = Scheduler::new(config(5));
     let spec = TaskSpec {
         name: "x".into(),

@@ -3,10 +3,11 @@
 use std::fmt;
 use std::str::FromStr;
 
+use rtswap_policy::admission::Test;
 use rtswap_policy::assign::Objective;
 use rtswap_policy::cost::{DirectionCost, SwapCost};
 use rtswap_policy::scheduler::{Config, Overrun, Sharing};
-use rtswap_policy::units::{Bytes, Nanos};
+use rtswap_policy::units::{Bytes, Nanos, Ppm};
 use serde::Deserialize;
 use serde::de::{Deserializer, Error};
 
@@ -68,6 +69,7 @@ pub struct SchedulerConfig {
     sharing: SharingWord,
     overrun: OverrunWord,
     objective: ObjectiveWord,
+    test: TestWord,
     best_effort_quantum_ms: Millis,
     drain_ms: Option<Millis>,
     dispatch_latency_us: Micros,
@@ -94,12 +96,21 @@ enum ObjectiveWord {
     Volume,
 }
 
+/// `pipelined` is not among them: agents do not swap in by credit yet.
+#[derive(Clone, Copy, Debug, PartialEq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+enum TestWord {
+    Theorem1,
+    Demand,
+}
+
 impl Default for SchedulerConfig {
     fn default() -> Self {
         Self {
             sharing: SharingWord::Exclusive,
             overrun: OverrunWord::Continue,
             objective: ObjectiveWord::Time,
+            test: TestWord::Demand,
             best_effort_quantum_ms: Millis::from_nanos(100_000_000),
             drain_ms: None,
             dispatch_latency_us: Micros::from_nanos(200_000),
@@ -265,6 +276,11 @@ impl GpuConfig {
                 ObjectiveWord::Time => Objective::Time,
                 ObjectiveWord::Volume => Objective::Volume,
             },
+            test: match shared.test {
+                TestWord::Theorem1 => Test::Theorem1,
+                TestWord::Demand => Test::Demand,
+            },
+            duplex: Ppm::ONE,
         }
     }
 }

@@ -1,6 +1,5 @@
 //! One GPU: its scheduler and the account of its memory.
 
-use rtswap_policy::admission::theorem1;
 use rtswap_policy::admission::{Analysis, Candidate};
 use rtswap_policy::scheduler::{Config as SchedulerConfig, Scheduler, TaskStatus};
 use rtswap_policy::task::Class;
@@ -48,7 +47,10 @@ impl Gpu {
                 },
             );
         let (tasks, candidates): (Vec<_>, Vec<_>) = planned.unzip();
-        let analysis = theorem1::test(&self.config.platform(), &candidates);
+        let analysis = self
+            .config
+            .test
+            .analyse(&self.config.platform(), &candidates);
         (tasks, analysis)
     }
 
@@ -63,6 +65,8 @@ impl Gpu {
                 _ => None,
             })
             .collect();
-        theorem1::test(&self.config.platform(), &candidates)
+        self.config
+            .test
+            .analyse(&self.config.platform(), &candidates)
     }
 }

@@ -89,7 +89,7 @@ impl Dispatcher {
             capacity_bytes: gpu.scheduler.state().gpu().capacity.0,
             best_effort_reserve_bytes: gpu.config.best_effort_reserve.0,
             chunk_bytes: gpu.config.chunk.0,
-            test: "theorem1",
+            test: analysis.test.name(),
             schedulable: analysis.schedulable,
             total_swap_bytes: tasks.iter().map(|task| task.swap_volume_bytes).sum(),
             blocking_ns: analysis.blocking.total.0,

@@ -3,7 +3,7 @@
 use alloc::format;
 use alloc::string::String;
 
-use super::{Candidate, Platform};
+use super::{Candidate, Platform, Test};
 use crate::units::Nanos;
 
 /// Which of the terms is the largest. Numbers are places in the list of candidates.
@@ -13,7 +13,7 @@ pub enum BlockingTerm {
     Drain,
     /// An eviction made for this task: Oᴼᵘᵗ(x).
     SwapOut(usize),
-    /// The region of this task: Oᴵⁿ(x) + C.
+    /// The region of this task: Oᴵⁿ(x) + C, or E where evictions are part of it.
     Region(usize),
     /// The runs of two tasks, the second swapped in behind the first: C + C′.
     TwoRuns(usize, usize),
@@ -29,53 +29,120 @@ pub struct Blocking {
     /// What set it.
     pub term: BlockingTerm,
     /// The part of it that is (n−1)·base_out: one exhausting eviction of each other task in a
-    /// busy period that no job is charged for.
+    /// busy period that no job is charged for. Zero for `Pipelined`, whose jobs are charged for
+    /// every eviction.
     pub bases: Nanos,
+}
+
+/// The longest executions of a set, with their places.
+#[derive(Clone, Copy, Debug, Default)]
+struct Longest {
+    first: Option<(Nanos, usize)>,
+    second: Option<(Nanos, usize)>,
+}
+
+impl Longest {
+    fn of(platform: &Platform, candidates: &[Candidate]) -> Self {
+        let mut longest = Self::default();
+        for (place, candidate) in candidates.iter().enumerate() {
+            let run = platform.execution(&candidate.timing);
+            if longest.first.is_none_or(|(most, _)| run > most) {
+                longest.second = longest.first;
+                longest.first = Some((run, place));
+            } else if longest.second.is_none_or(|(most, _)| run > most) {
+                longest.second = Some((run, place));
+            }
+        }
+        longest
+    }
+
+    /// The longest of all others than that at `place`.
+    fn beside(&self, place: usize) -> Option<(Nanos, usize)> {
+        match self.first {
+            Some((_, first)) if first == place => self.second,
+            first => first,
+        }
+    }
+}
+
+/// What the blocking by any subset of a set comes from.
+pub(super) struct Blockers<'a> {
+    test: Test,
+    platform: &'a Platform,
+    candidates: &'a [Candidate],
+    longest: Longest,
+}
+
+impl<'a> Blockers<'a> {
+    pub(super) fn new(test: Test, platform: &'a Platform, candidates: &'a [Candidate]) -> Self {
+        Self {
+            test,
+            platform,
+            candidates,
+            longest: Longest::of(platform, candidates),
+        }
+    }
+
+    /// By nothing but best-effort.
+    pub(super) fn none(&self) -> Blocking {
+        let others = (self.candidates.len() as u64).saturating_sub(1);
+        let bases = match self.test {
+            Test::Theorem1 | Test::Demand => {
+                Nanos(self.platform.cost.out.base.0.saturating_mul(others))
+            }
+            Test::Pipelined => Nanos::ZERO,
+        };
+        Blocking {
+            total: self.platform.drain + bases,
+            term: BlockingTerm::Drain,
+            bases,
+        }
+    }
+
+    /// `blocking`, if the task at `place` can block too.
+    pub(super) fn with(&self, blocking: Blocking, place: usize) -> Blocking {
+        let candidate = &self.candidates[place];
+        let platform = self.platform;
+        let chunks = candidate.volume.chunks(platform.chunk);
+        let run = platform.execution(&candidate.timing);
+        let mut largest = (blocking.total - blocking.bases, blocking.term);
+        let mut consider = |span: Nanos, term: BlockingTerm| {
+            if span > largest.0 {
+                largest = (span, term);
+            }
+        };
+        match self.test {
+            Test::Theorem1 | Test::Demand => {
+                consider(platform.swap_out(chunks), BlockingTerm::SwapOut(place));
+                consider(platform.swap_in(chunks) + run, BlockingTerm::Region(place));
+            }
+            Test::Pipelined => {
+                let tasks = self.candidates.len() as u64;
+                let region = platform.load(self.test, tasks, candidate).demand;
+                consider(region, BlockingTerm::Region(place));
+            }
+        }
+        consider(run + platform.drain, BlockingTerm::RunAndDrain(place));
+        if let Some((other, beside)) = self.longest.beside(place) {
+            consider(run + other, BlockingTerm::TwoRuns(place, beside));
+        }
+        Blocking {
+            total: largest.0 + blocking.bases,
+            term: largest.1,
+            bases: blocking.bases,
+        }
+    }
+
+    /// By any of them.
+    pub(super) fn all(&self) -> Blocking {
+        (0..self.candidates.len()).fold(self.none(), |blocking, place| self.with(blocking, place))
+    }
 }
 
 impl Blocking {
     /// B over all `candidates`: the paper's Eq. (2) with best-effort's drain.
-    pub(crate) fn over<'a, I>(platform: &Platform, candidates: I) -> Self
-    where
-        I: Iterator<Item = &'a Candidate> + Clone,
-    {
-        let (mut largest, mut term) = (platform.drain, BlockingTerm::Drain);
-        let mut consider = |span: Nanos, what: BlockingTerm| {
-            if span > largest {
-                (largest, term) = (span, what);
-            }
-        };
-        let (mut count, mut longest, mut second) = (0_u64, None, None);
-        for (place, candidate) in candidates.enumerate() {
-            count += 1;
-            let chunks = candidate.volume.chunks(platform.chunk);
-            let run = platform.execution(&candidate.timing);
-            consider(platform.swap_out(chunks), BlockingTerm::SwapOut(place));
-            consider(platform.swap_in(chunks) + run, BlockingTerm::Region(place));
-            consider(run + platform.drain, BlockingTerm::RunAndDrain(place));
-            if longest.is_none_or(|(other, _)| run > other) {
-                second = longest;
-                longest = Some((run, place));
-            } else if second.is_none_or(|(other, _)| run > other) {
-                second = Some((run, place));
-            }
-        }
-        if let (Some((first, one)), Some((next, other))) = (longest, second) {
-            consider(first + next, BlockingTerm::TwoRuns(one, other));
-        }
-        let bases = Nanos(
-            platform
-                .cost
-                .out
-                .base
-                .0
-                .saturating_mul(count.saturating_sub(1)),
-        );
-        Self {
-            total: largest + bases,
-            term,
-            bases,
-        }
+    pub(crate) fn over(test: Test, platform: &Platform, candidates: &[Candidate]) -> Self {
+        Blockers::new(test, platform, candidates).all()
     }
 
     /// In words, with the tasks' names from `name`.

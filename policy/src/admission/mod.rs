@@ -1,18 +1,35 @@
 //! Whether every deadline will be met: one file per test, all under the same scheduler.
 //!
-//! Each test returns its whole reasoning, so that a refusal can say what binds. `blocking` is
-//! what they share.
+//! Each test returns its whole reasoning, so that a refusal can say what binds. `blocking` and
+//! `load` are what they share, `processor` is what `demand` and `pipelined` share. docs/theory.md
+//! has the proofs.
 
 mod blocking;
-pub mod theorem1;
+mod load;
+mod processor;
+mod theorem1;
 
 pub use blocking::{Blocking, BlockingTerm};
+pub use load::TaskLoad;
 
 use alloc::vec::Vec;
 
 use crate::cost::SwapCost;
 use crate::task::Timing;
-use crate::units::{Bytes, Nanos};
+use crate::units::{Bytes, Nanos, Ppm};
+
+/// Which test.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Test {
+    /// The paper's Theorem 1, Eq. (2) and (3): B/min D + Σ E/D ≤ 1.
+    Theorem1,
+    /// Processor demand at every deadline. It accepts all that `Theorem1` accepts.
+    #[default]
+    Demand,
+    /// As `Demand`, for a scheduler that lets evictions and the swap-in that they are for overlap
+    /// chunk by chunk.
+    Pipelined,
+}
 
 /// What the tests assume of one GPU.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -25,6 +42,9 @@ pub struct Platform {
     pub drain: Nanos,
     /// ε: from a decision to its effect, added to each C.
     pub dispatch_latency: Nanos,
+    /// ρ: the rate of a copy engine while the other one copies too over its rate alone, of the
+    /// direction that suffers more. Only `Test::Pipelined` uses it.
+    pub duplex: Ppm,
 }
 
 /// One task with its swap volume, as the tests see it.
@@ -36,65 +56,60 @@ pub struct Candidate {
     pub volume: Bytes,
 }
 
-/// What one task brings to the test.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct TaskLoad {
-    /// Oᴼᵘᵗ(x), three bases included.
-    pub swap_out: Nanos,
-    /// Oᴵⁿ(x), one base included.
-    pub swap_in: Nanos,
-    /// E = Oᴼᵘᵗ(x) + Oᴵⁿ(x) + C + ε.
-    pub demand: Nanos,
-    /// U = E/T.
-    pub utilization: f64,
-}
-
 /// A verdict and how it came about. Ratios are for people; the verdict was reached in integers.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Analysis {
+    /// Which test.
+    pub test: Test,
     /// Whether no deadline can be missed.
     pub schedulable: bool,
-    /// How long a job can be held up by what is due later, and by what.
+    /// How long a job can be held up by what is due later, and by what: at `binding`, or at all
+    /// for `Theorem1`.
     pub blocking: Blocking,
     /// In the order of the candidates.
     pub tasks: Vec<TaskLoad>,
     /// ΣU.
     pub utilization: f64,
-    /// The left side of the inequality.
+    /// The left side of the inequality over the right one: for `Theorem1` of Eq. (3), for the
+    /// others the largest over all deadlines, at least ΣU.
     pub demand: f64,
-    /// The right side of it.
+    /// What `demand` must not exceed.
     pub bound: f64,
     /// `bound - demand`; negative where the test fails.
     pub slack: f64,
+    /// The time span L from a release to a deadline that binds; none if ΣU does, and for
+    /// `Theorem1`.
+    pub binding: Option<Nanos>,
 }
 
-impl Platform {
-    /// C + ε.
-    pub(crate) fn execution(&self, timing: &Timing) -> Nanos {
-        timing.wcet + self.dispatch_latency
-    }
-
-    /// Oᴼᵘᵗ with its three bases. Evictions are counted over busy periods, not per job: N jobs
-    /// that swap cause at most 2N−1 partial and n+N−1 exhausting ones.
-    pub(crate) fn swap_out(&self, chunks: u64) -> Nanos {
-        self.cost.out.chunks(chunks, self.chunk, 3)
-    }
-
-    /// Oᴵⁿ with its one base.
-    pub(crate) fn swap_in(&self, chunks: u64) -> Nanos {
-        self.cost.in_.chunks(chunks, self.chunk, 1)
-    }
-
-    /// What `candidate` brings.
-    pub(crate) fn load(&self, candidate: &Candidate) -> TaskLoad {
-        let chunks = candidate.volume.chunks(self.chunk);
-        let (swap_out, swap_in) = (self.swap_out(chunks), self.swap_in(chunks));
-        let demand = swap_out + swap_in + self.execution(&candidate.timing);
-        TaskLoad {
-            swap_out,
-            swap_in,
-            demand,
-            utilization: demand.0 as f64 / candidate.timing.period.0 as f64,
+impl Test {
+    /// Its name in files and on command lines.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Theorem1 => "theorem1",
+            Self::Demand => "demand",
+            Self::Pipelined => "pipelined",
         }
     }
+
+    /// Tests `candidates` and says why. No candidates are schedulable.
+    pub fn analyse(self, platform: &Platform, candidates: &[Candidate]) -> Analysis {
+        match self {
+            Self::Theorem1 => theorem1::analyse(platform, candidates),
+            Self::Demand | Self::Pipelined => processor::analyse(self, platform, candidates),
+        }
+    }
+
+    /// The verdict alone.
+    pub fn holds(self, platform: &Platform, candidates: &[Candidate]) -> bool {
+        match self {
+            Self::Theorem1 => theorem1::holds(platform, candidates),
+            Self::Demand | Self::Pipelined => processor::holds(self, platform, candidates),
+        }
+    }
+}
+
+/// The left side of Eq. (3) as a number, for comparing sets that pass.
+pub(crate) fn left_side(platform: &Platform, candidates: &[Candidate]) -> f64 {
+    theorem1::left_side(platform, candidates)
 }

@@ -12,7 +12,7 @@ use alloc::string::String;
 use alloc::vec::Vec;
 use core::fmt::Write;
 
-use crate::admission::{Analysis, Platform};
+use crate::admission::{Analysis, Platform, Test};
 use crate::task::{MemoryProfile, Timing};
 use crate::units::Bytes;
 
@@ -70,10 +70,11 @@ pub enum Infeasible {
     NotSchedulable(Box<Assignment>),
 }
 
-/// The best volumes for `platform.chunk` on a GPU of `capacity` under Theorem 1. Exact where the
-/// cost per operation is zero; otherwise the volumes are as sound, but sets that only pass when a
-/// task with a long deadline is left out of swapping may be refused.
+/// The best volumes for `platform.chunk` on a GPU of `capacity` under `test`. Exact for Theorem 1
+/// where the cost per operation is zero; otherwise the volumes are as sound, but sets that only
+/// pass when a task with a long deadline is left out of swapping may be refused.
 pub fn assign(
+    test: Test,
     platform: &Platform,
     capacity: Bytes,
     demands: &[Demand],
@@ -90,12 +91,13 @@ pub fn assign(
             });
         }
     }
-    search::run(platform, capacity, demands, objective)
+    search::run(test, platform, capacity, demands, objective)
 }
 
 /// The best of `assign` over δ = 2 MiB·2ᵏ up to 256 MiB; `platform.chunk` is not looked at. If
 /// there is none, the reason is that of 64 MiB, near which swapping is fastest.
 pub fn assign_any_chunk(
+    test: Test,
     platform: &Platform,
     capacity: Bytes,
     demands: &[Demand],
@@ -104,7 +106,7 @@ pub fn assign_any_chunk(
     const MIB: u64 = 1 << 20;
     let with = |chunk| {
         let platform = Platform { chunk, ..*platform };
-        assign(&platform, capacity, demands, objective)
+        assign(test, &platform, capacity, demands, objective)
     };
     (1..=8)
         .filter_map(|power| with(Bytes(MIB << power)).ok())

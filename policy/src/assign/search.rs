@@ -9,11 +9,12 @@ use alloc::vec::Vec;
 
 use super::fill::Problem;
 use super::{Assignment, Demand, Infeasible, Objective};
-use crate::admission::{Blocking, Platform, theorem1};
+use crate::admission::{Blocking, Platform, Test, left_side};
 use crate::fraction::{ONE, fixed};
 use crate::units::{Bytes, Nanos};
 
 pub(super) fn run(
+    test: Test,
     platform: &Platform,
     capacity: Bytes,
     demands: &[Demand],
@@ -21,12 +22,16 @@ pub(super) fn run(
 ) -> Result<Assignment, Infeasible> {
     let problem = Problem::new(platform, capacity, demands);
     let found = match objective {
+        _ if test != Test::Theorem1 => match problem.least_moving(&problem.swappable) {
+            Some(volumes) if test.holds(platform, &problem.candidates(&volumes)) => Ok(volumes),
+            other => Err(other),
+        },
         Objective::Time => descend(&problem, |caps| problem.least_moving(caps)),
         Objective::Volume => least_volume(&problem),
     };
     let tested = |volumes: Vec<u64>| Assignment {
         chunk: platform.chunk,
-        analysis: theorem1::test(platform, &problem.candidates(&volumes)),
+        analysis: test.analyse(platform, &problem.candidates(&volumes)),
         volumes: volumes.iter().map(|&k| problem.bytes(k)).collect(),
     };
     match found {
@@ -55,7 +60,7 @@ fn descend(
     let platform = problem.platform;
     let none = alloc::vec![0; problem.demands.len()];
     // What blocks without any swapping stays at every bound.
-    let floor = Blocking::over(platform, problem.candidates(&none).iter());
+    let floor = Blocking::over(Test::Theorem1, platform, &problem.candidates(&none));
     let floor = floor.total.saturating_sub(floor.bases);
     let shortest = problem.demands.iter().map(|d| d.timing.deadline.0).min();
     let running = problem
@@ -68,7 +73,7 @@ fn descend(
         let Some(volumes) = best(&problem.caps(level)) else {
             return Err(tried);
         };
-        if theorem1::holds(platform, &problem.candidates(&volumes)) {
+        if Test::Theorem1.holds(platform, &problem.candidates(&volumes)) {
             return Ok(volumes);
         }
         let left = ONE.saturating_sub(running.saturating_add(problem.moving(&volumes)));
@@ -124,7 +129,7 @@ fn least_left_side(
     fill: impl Fn(&[u64]) -> Option<Vec<u64>>,
 ) -> Vec<u64> {
     let platform = problem.platform;
-    let side = |volumes: &[u64]| theorem1::left_side(platform, &problem.candidates(volumes));
+    let side = |volumes: &[u64]| left_side(platform, &problem.candidates(volumes));
     let mut levels: Vec<_> = (0..=largest)
         .flat_map(|chunks| {
             let regions = problem

@@ -5,9 +5,9 @@ use alloc::vec::Vec;
 use proptest::prelude::*;
 
 use super::*;
-use crate::admission::{Candidate, theorem1};
+use crate::admission::{Candidate, Test};
 use crate::cost::{DirectionCost, SwapCost};
-use crate::units::Nanos;
+use crate::units::{Nanos, Ppm};
 
 fn platform(out: u64, in_: u64, base: u64) -> Platform {
     let direction = |per_chunk| DirectionCost {
@@ -23,6 +23,7 @@ fn platform(out: u64, in_: u64, base: u64) -> Platform {
         chunk: Bytes(1),
         drain: Nanos::ZERO,
         dispatch_latency: Nanos::ZERO,
+        duplex: Ppm::ONE,
     }
 }
 
@@ -56,7 +57,7 @@ fn all(platform: &Platform, capacity: u64, demands: &[Demand]) -> Vec<(u64, f64,
                 volume: Bytes(x),
             })
             .collect();
-        let analysis = theorem1::test(platform, &candidates);
+        let analysis = Test::Theorem1.analyse(platform, &candidates);
         if fits && analysis.schedulable {
             let plan = Assignment {
                 chunk: platform.chunk,
@@ -106,7 +107,7 @@ proptest! {
         prop_assume!(demands.iter().all(|d| d.memory.footprint.0 <= capacity));
         let every = all(&platform, capacity, &demands);
         for objective in [Objective::Time, Objective::Volume] {
-            let Ok(plan) = assign(&platform, Bytes(capacity), &demands, objective) else {
+            let Ok(plan) = assign(Test::Theorem1, &platform, Bytes(capacity), &demands, objective) else {
                 prop_assert!(every.is_empty(), "{objective:?}: {every:?}");
                 continue;
             };
@@ -133,7 +134,7 @@ proptest! {
         let platform = platform(out, in_, base);
         prop_assume!(demands.iter().all(|d| d.memory.footprint.0 <= capacity));
         for objective in [Objective::Time, Objective::Volume] {
-            if let Ok(plan) = assign(&platform, Bytes(capacity), &demands, objective) {
+            if let Ok(plan) = assign(Test::Theorem1, &platform, Bytes(capacity), &demands, objective) {
                 let every = all(&platform, capacity, &demands);
                 let volume: u64 = plan.volumes.iter().map(|x| x.0).sum();
                 let side = plan.analysis.demand;
@@ -147,7 +148,14 @@ proptest! {
 #[test]
 fn a_fit_needs_no_swapping() {
     let demands = [demand(100, 100, 5, 4, 4), demand(100, 100, 5, 4, 4)];
-    let plan = assign(&platform(1, 1, 0), Bytes(8), &demands, Objective::Time).unwrap();
+    let plan = assign(
+        Test::Theorem1,
+        &platform(1, 1, 0),
+        Bytes(8),
+        &demands,
+        Objective::Time,
+    )
+    .unwrap();
     assert_eq!(plan.volumes, [Bytes(0), Bytes(0)]);
 }
 
@@ -156,6 +164,7 @@ fn refusals_carry_numbers() {
     let names = ["a", "b"];
     let say = |demands: &[Demand], capacity| {
         assign(
+            Test::Theorem1,
             &platform(1, 1, 0),
             Bytes(capacity),
             demands,
@@ -196,6 +205,7 @@ fn the_chunk_size_follows_the_objective() {
         chunk: Bytes(0),
         drain: Nanos::ZERO,
         dispatch_latency: Nanos::ZERO,
+        duplex: Ppm::ONE,
     };
     let second = 1_000_000_000;
     let demands = [
@@ -209,7 +219,14 @@ fn the_chunk_size_follows_the_objective() {
         ),
     ];
     let chunk = |objective| {
-        let plan = assign_any_chunk(&platform, Bytes(8 * GIB), &demands, objective).unwrap();
+        let plan = assign_any_chunk(
+            Test::Theorem1,
+            &platform,
+            Bytes(8 * GIB),
+            &demands,
+            objective,
+        )
+        .unwrap();
         plan.chunk.0 >> 20
     };
     assert_eq!(chunk(Objective::Volume), 2);

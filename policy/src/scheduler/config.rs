@@ -1,9 +1,9 @@
 //! What one GPU's scheduler is told at its start.
 
-use crate::admission::Platform;
+use crate::admission::{Platform, Test};
 use crate::assign::Objective;
 use crate::cost::SwapCost;
-use crate::units::{Bytes, Nanos};
+use crate::units::{Bytes, Nanos, Ppm};
 
 /// Who may hold the GPU together.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -53,6 +53,11 @@ pub struct Config {
     pub best_effort_quantum: Nanos,
     /// What the volumes minimise.
     pub objective: Objective,
+    /// The admission test. `Pipelined` also lets evictions and the swap-in that they are for
+    /// overlap.
+    pub test: Test,
+    /// ρ of the test `Pipelined`: the loaded rate of a copy engine over its unloaded rate.
+    pub duplex: Ppm,
 }
 
 impl Config {
@@ -63,6 +68,7 @@ impl Config {
             chunk: self.chunk,
             drain: self.drain,
             dispatch_latency: self.dispatch_latency,
+            duplex: self.duplex,
         }
     }
 }

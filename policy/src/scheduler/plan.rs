@@ -8,7 +8,7 @@ use alloc::vec::Vec;
 
 use super::state::{Cause, Phase, Session};
 use super::{Direction, Scheduler, ViolationKind};
-use crate::admission::{Candidate, theorem1};
+use crate::admission::Candidate;
 use crate::assign::{Demand, assign};
 use crate::scheduler::job::Place;
 use crate::task::{MemoryProfile, TaskId, Timing};
@@ -49,6 +49,7 @@ impl Scheduler {
         let reserve = self.config.best_effort_reserve;
         let capacity = self.state.capacity.saturating_sub(reserve);
         assign(
+            self.config.test,
             &self.config.platform(),
             capacity,
             &demands,
@@ -107,7 +108,7 @@ impl Scheduler {
                 volume: *volume,
             })
             .collect();
-        self.state.pending = Some(theorem1::holds(&self.config.platform(), &candidates));
+        self.state.pending = Some(self.config.test.holds(&self.config.platform(), &candidates));
     }
 
     /// Lets the plan to come take effect if it may, and forgets those who have left once they

@@ -6,10 +6,11 @@ use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 
 use super::super::*;
+use crate::admission::Test;
 use crate::assign::Objective;
 use crate::cost::{DirectionCost, SwapCost};
 use crate::task::{Class, MemoryProfile, TaskSpec, Timing};
-use crate::units::{Bytes, Nanos, Time};
+use crate::units::{Bytes, Nanos, Ppm, Time};
 
 /// δ of the tests, and the unit of their sizes.
 pub(super) const CHUNK: u64 = 10;
@@ -67,6 +68,8 @@ pub(super) fn config(capacity: u64) -> Config {
         overrun: Overrun::Continue,
         best_effort_quantum: Nanos(100 * MS),
         objective: Objective::Time,
+        test: Test::Theorem1,
+        duplex: Ppm::ONE,
     }
 }
 
