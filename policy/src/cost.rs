@@ -29,11 +29,15 @@ pub struct SwapCost {
 impl DirectionCost {
     /// The time of one chunk of δ = `chunk`, rounded up to a nanosecond.
     pub fn chunk_time(&self, chunk: Bytes) -> Nanos {
-        let copy = (u128::from(chunk.0) * 1_000_000_000)
-            .checked_next_multiple_of(u128::from(self.bytes_per_second))
-            .and_then(|nanos| nanos.checked_div(u128::from(self.bytes_per_second)))
-            .and_then(|nanos| u64::try_from(nanos).ok())
-            .unwrap_or(u64::MAX);
+        const SECOND: u64 = 1_000_000_000;
+        let copy = match (chunk.0.checked_mul(SECOND), self.bytes_per_second) {
+            (_, 0) => u64::MAX,
+            (Some(scaled), rate) => scaled.div_ceil(rate),
+            (None, rate) => {
+                let scaled = u128::from(chunk.0) * u128::from(SECOND);
+                u64::try_from(scaled.div_ceil(u128::from(rate))).unwrap_or(u64::MAX)
+            }
+        };
         self.per_chunk + Nanos(copy)
     }
 

@@ -19,12 +19,20 @@ pub(crate) fn sum_against_one<I>(terms: I) -> Ordering
 where
     I: Iterator<Item = (u64, u64)> + Clone,
 {
-    exact(terms.clone()).unwrap_or_else(|| {
-        let sum = terms.fold(0_u128, |sum, (numerator, denominator)| {
-            sum.saturating_add(fixed(numerator, denominator).saturating_add(1))
-        });
-        sum.cmp(&ONE)
-    })
+    let (mut least, mut terms_over) = (0_u128, 0_u128);
+    for (numerator, denominator) in terms.clone() {
+        least = least.saturating_add(fixed(numerator, denominator));
+        terms_over += 1;
+    }
+    let most = least.saturating_add(terms_over);
+    // Only within rounding of one is the exact sum worth its cost.
+    if least > ONE {
+        Ordering::Greater
+    } else if most < ONE {
+        Ordering::Less
+    } else {
+        exact(terms).unwrap_or_else(|| most.cmp(&ONE))
+    }
 }
 
 fn exact(terms: impl Iterator<Item = (u64, u64)>) -> Option<Ordering> {

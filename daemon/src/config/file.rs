@@ -158,6 +158,7 @@ pub(super) fn check_version(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use rtswap_policy::admission::Test;
     use rtswap_policy::scheduler::Overrun;
     use rtswap_policy::units::Bytes;
 
@@ -171,7 +172,7 @@ mod tests {
     fn everything_can_be_said() {
         let text = format!(
             "version = 1\n[daemon]\nclaim_timeout_s = 5\nidle_gap_us = 1500\n[scheduler]\n\
-             overrun = \"demote\"\ndrain_ms = 12.5\n[[gpu]]\n{GPU}reserve = 0\nchunk = \"64MiB\"\n\
+             overrun = \"demote\"\ntest = \"theorem1\"\ndrain_ms = 12.5\n[[gpu]]\n{GPU}reserve = 0\nchunk = \"64MiB\"\n\
              best_effort_reserve = \"1GiB\"\n[gpu.swap_cost.out]\nbase_us = 10\n\
              per_chunk_us = 100\ngib_per_s = 1\n"
         );
@@ -183,7 +184,7 @@ mod tests {
         assert_eq!(gpu.capacity, Bytes(24 << 30));
         assert_eq!(gpu.best_effort_reserve, Bytes(1 << 30));
         assert_eq!(gpu.drain, Nanos(12_500_000));
-        assert_eq!(gpu.overrun, Overrun::Demote);
+        assert_eq!((gpu.overrun, gpu.test), (Overrun::Demote, Test::Theorem1));
         assert_eq!(gpu.swap_cost.out.base, Nanos(10_000));
         assert_eq!(gpu.swap_cost.out.bytes_per_second, 1 << 30);
         assert_eq!(gpu.swap_cost.in_.per_chunk, Nanos(79_500), "built in");
@@ -210,6 +211,7 @@ mod tests {
         );
         assert_eq!(said.best_effort_quantum, learned.best_effort_quantum);
         assert_eq!(said.dispatch_latency, learned.dispatch_latency);
+        assert_eq!((said.test, learned.test), (Test::Demand, Test::Demand));
     }
 
     #[test]
@@ -245,6 +247,10 @@ mod tests {
             complaint(&size).starts_with("f.toml:5:9: \"3 elephants\" is not a size"),
             "{}",
             complaint(&size)
+        );
+        assert_eq!(
+            complaint("version = 1\n[scheduler]\ntest = \"pipelined\"\n"),
+            "f.toml:3:8: unknown variant `pipelined`, expected `theorem1` or `demand`"
         );
         assert!(complaint("version = 1\n[daemon\n").starts_with("f.toml:2:"));
         assert!(complaint("").contains("missing field `version`"));

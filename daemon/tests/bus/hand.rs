@@ -86,7 +86,7 @@ async fn every_integer_type_registers_and_the_objects_say_the_same() {
     let gpu = &plan["gpus"][0];
     assert_eq!(
         (&gpu["schedulable"], &gpu["test"]),
-        (&true.into(), &"theorem1".into())
+        (&true.into(), &"demand".into())
     );
     assert_eq!(gpu["tasks"].as_array().unwrap().len(), 4);
     let (utilization, bound) = (gpu["utilization"].as_f64(), gpu["bound"].as_f64());

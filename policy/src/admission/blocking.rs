@@ -148,6 +148,9 @@ impl Blocking {
     /// In words, with the tasks' names from `name`.
     pub fn describe<'a>(&self, name: impl Fn(usize) -> &'a str) -> String {
         let what = match self.term {
+            BlockingTerm::Drain if self.total == self.bases => {
+                String::from("nothing that is due later")
+            }
             BlockingTerm::Drain => String::from("a best-effort job leaving the GPU"),
             BlockingTerm::SwapOut(task) => format!("the evictions made for {}", name(task)),
             BlockingTerm::Region(task) => format!("swap-in and execution of {}", name(task)),

@@ -7,6 +7,8 @@
 mod blocking;
 mod load;
 mod processor;
+#[cfg(test)]
+mod tests;
 mod theorem1;
 
 pub use blocking::{Blocking, BlockingTerm};
@@ -63,6 +65,9 @@ pub struct Analysis {
     pub test: Test,
     /// Whether no deadline can be missed.
     pub schedulable: bool,
+    /// Whether the test came to its end. If not, the times are too large or ΣU too close to one
+    /// for it to be done within its bound on work, and the set counts as not schedulable.
+    pub complete: bool,
     /// How long a job can be held up by what is due later, and by what: at `binding`, or at all
     /// for `Theorem1`.
     pub blocking: Blocking,
@@ -71,14 +76,14 @@ pub struct Analysis {
     /// ΣU.
     pub utilization: f64,
     /// The left side of the inequality over the right one: for `Theorem1` of Eq. (3), for the
-    /// others the largest over all deadlines, at least ΣU.
+    /// others the largest over all deadlines, or ΣU if that is no less or almost as much.
     pub demand: f64,
     /// What `demand` must not exceed.
     pub bound: f64,
     /// `bound - demand`; negative where the test fails.
     pub slack: f64,
-    /// The time span L from a release to a deadline that binds; none if ΣU does, and for
-    /// `Theorem1`.
+    /// The time span L from a release to a deadline that binds; none if ΣU does, to within a
+    /// thousandth, and for `Theorem1`.
     pub binding: Option<Nanos>,
 }
 

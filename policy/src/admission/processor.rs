@@ -2,24 +2,37 @@
 //! and due in it and what may block them fit. Shared by `Test::Demand` and `Test::Pipelined`,
 //! which differ in E and B.
 //!
-//! The spans are walked downwards: between two relative deadlines blocking does not change, so a
-//! span of length L that needs F ≤ L clears all spans from F to L (Zhang and Burns, "Schedulability
-//! Analysis for Real-Time Systems with EDF Scheduling", IEEE Trans. Computers 58(9), 2009).
+//! The spans are walked downwards: where the demand of a span L, with the blocking at a shorter
+//! span, fits in that one too, all spans in between are cleared (Zhang and Burns, "Schedulability
+//! Analysis for Real-Time Systems with EDF Scheduling", IEEE Trans. Computers 58(9), 2009; there
+//! without blocking).
 
 use alloc::vec::Vec;
 use core::cmp::Ordering;
 
 use super::blocking::{Blockers, Blocking};
-use super::{Analysis, Candidate, Platform, TaskLoad, Test};
+use super::{Analysis, Candidate, Platform, TaskLoad, Test, theorem1};
 use crate::fraction::{ONE, fixed, sum_against_one};
 use crate::units::Nanos;
 
-/// Beyond so many spans a set counts as not schedulable: nothing has shown that it is.
-const MOST_SPANS: u32 = 1_000_000;
+/// Spans times tasks. Beyond so many a set counts as not schedulable: nothing has shown that it
+/// is. It takes ΣU within about a millionth of one, or periods that differ a millionfold.
+pub(super) const MOST_WORK: u64 = 1 << 24;
 
-/// How the walk went.
+/// Where ΣU binds unless a span takes so much more of its length, in units of 2⁻⁶⁴.
+const NOTABLE: u128 = ONE >> 10;
+
+/// One task, in the order of deadlines.
+struct Item {
+    deadline: u64,
+    period: u64,
+    demand: u64,
+    place: usize,
+}
+
+/// How a walk went.
 struct Walk {
-    /// The span with the largest share of its length taken, if that is more than was asked.
+    /// The span that takes the largest share of its length, if that is more than was asked.
     binding: Option<(Nanos, Blocking)>,
     /// Its share in units of 2⁻⁶⁴, or what was asked.
     share: u128,
@@ -28,140 +41,166 @@ struct Walk {
 }
 
 struct Set<'a> {
-    candidates: &'a [Candidate],
     loads: Vec<TaskLoad>,
     blockers: Blockers<'a>,
-    /// Places by increasing deadline.
-    order: Vec<usize>,
+    /// By increasing deadline.
+    items: Vec<Item>,
 }
 
 pub(super) fn analyse(test: Test, platform: &Platform, candidates: &[Candidate]) -> Analysis {
     let set = Set::new(test, platform, candidates);
     let utilization: f64 = set.loads.iter().map(|load| load.utilization).sum();
-    let schedulable = holds(test, platform, candidates);
-    let walk = set.walk(set.utilization().min(ONE), false);
-    let share = (walk.share as f64 / ONE as f64).max(utilization);
-    // What was not walked to its end does not pass, whatever was seen of it.
-    let demand = if schedulable || share > 1.0 || walk.complete {
-        share
-    } else {
-        f64::INFINITY
-    };
+    let verdict = set.verdict(test, platform, candidates);
+    // Where the loads alone are too much there is no span to look for.
+    let walk = set.possible(platform).then(|| {
+        let seed = set.some_share().saturating_sub(1);
+        let notable = set.utilization().saturating_add(NOTABLE);
+        match verdict {
+            Some(true) => set.walk(seed.max(notable.min(ONE)), false),
+            _ => set.walk(seed.max(ONE), false),
+        }
+    });
+    let binding = walk.as_ref().and_then(|walk| walk.binding);
+    let share = walk.map_or(0, |walk| if walk.binding.is_some() { walk.share } else { 0 });
+    let demand = (share as f64 / ONE as f64).max(utilization);
     Analysis {
         test,
-        schedulable,
-        blocking: walk
-            .binding
-            .map_or_else(|| set.blockers.all(), |(_, blocking)| blocking),
+        schedulable: verdict == Some(true),
+        complete: verdict.is_some(),
+        blocking: binding.map_or_else(|| set.blockers.all(), |(_, blocking)| blocking),
         tasks: set.loads,
         utilization,
         demand,
         bound: 1.0,
         slack: 1.0 - demand,
-        binding: walk.binding.map(|(span, _)| span),
+        binding: binding.map(|(span, _)| span),
     }
 }
 
 pub(super) fn holds(test: Test, platform: &Platform, candidates: &[Candidate]) -> bool {
-    if candidates.is_empty() {
-        return true;
-    }
-    let set = Set::new(test, platform, candidates);
-    let periods = candidates
-        .iter()
-        .zip(&set.loads)
-        .map(|(c, load)| (load.demand.0, c.timing.period.0));
-    match sum_against_one(periods) {
-        Ordering::Greater => return false,
-        // Best-effort gets a turn only if realtime leaves the GPU idle at times.
-        Ordering::Equal if platform.drain > Nanos::ZERO => return false,
-        Ordering::Equal | Ordering::Less => {}
-    }
-    let walk = set.walk(ONE, true);
-    walk.complete && walk.binding.is_none()
+    Set::new(test, platform, candidates).verdict(test, platform, candidates) == Some(true)
 }
 
 impl<'a> Set<'a> {
     fn new(test: Test, platform: &'a Platform, candidates: &'a [Candidate]) -> Self {
         let tasks = candidates.len() as u64;
-        let mut order: Vec<_> = (0..candidates.len()).collect();
-        order.sort_by_key(|&place| candidates[place].timing.deadline);
+        let load = |candidate| platform.load(test, tasks, candidate);
+        let loads: Vec<_> = candidates.iter().map(load).collect();
+        let mut items: Vec<_> = candidates
+            .iter()
+            .zip(&loads)
+            .enumerate()
+            .map(|(place, (candidate, load))| Item {
+                deadline: candidate.timing.deadline.0,
+                period: candidate.timing.period.0,
+                demand: load.demand.0,
+                place,
+            })
+            .collect();
+        items.sort_unstable_by_key(|item| (item.deadline, item.place));
         Self {
-            candidates,
-            loads: candidates
-                .iter()
-                .map(|c| platform.load(test, tasks, c))
-                .collect(),
+            loads,
             blockers: Blockers::new(test, platform, candidates),
-            order,
+            items,
         }
+    }
+
+    /// Whether all deadlines are met; none if the walk was ended before that was known.
+    fn verdict(&self, test: Test, platform: &Platform, candidates: &[Candidate]) -> Option<bool> {
+        // What Theorem 1 accepts, this does: mostly that is quickest to see.
+        if test == Test::Demand && theorem1::holds(platform, candidates) {
+            return Some(true);
+        }
+        if !self.possible(platform) {
+            return Some(false);
+        }
+        let walk = self.walk(ONE, true);
+        match walk.binding {
+            Some(_) => Some(false),
+            None => walk.complete.then_some(true),
+        }
+    }
+
+    /// Whether the loads leave room at all: ΣU ≤ 1, and no time beyond what can be counted.
+    fn possible(&self, platform: &Platform) -> bool {
+        let counted = |item: &Item| item.demand < u64::MAX && item.deadline > 0 && item.period > 0;
+        let utilizations = self.items.iter().map(|item| (item.demand, item.period));
+        self.items.iter().all(counted)
+            && match sum_against_one(utilizations) {
+                Ordering::Less => true,
+                // Best-effort gets a turn only if realtime leaves the GPU idle at times.
+                Ordering::Equal => platform.drain == Nanos::ZERO,
+                Ordering::Greater => false,
+            }
     }
 
     /// ΣU in units of 2⁻⁶⁴, rounded up.
     fn utilization(&self) -> u128 {
-        self.candidates
+        self.items
             .iter()
-            .zip(&self.loads)
-            .map(|(c, load)| fixed(load.demand.0, c.timing.period.0).saturating_add(1))
+            .map(|item| fixed(item.demand, item.period).saturating_add(1))
             .fold(0, u128::saturating_add)
     }
 
-    /// Beyond the last relative deadline, the longest span that can fail:
-    /// (ΣU(T−D) + blocking) / (1−ΣU), or the hyperperiod.
-    fn horizon(&self) -> Option<Nanos> {
-        let mut ahead = u128::from(self.blockers.none().total.0);
-        for (candidate, load) in self.candidates.iter().zip(&self.loads) {
-            let timing = &candidate.timing;
-            let early = u128::from(timing.period.0.saturating_sub(timing.deadline.0));
-            let part = u128::from(load.demand.0).checked_mul(early)?;
-            ahead = ahead.checked_add(part.div_ceil(u128::from(timing.period.0.max(1))))?;
+    /// A share that some span takes at least: of the relative deadlines, with the first job of
+    /// each task alone.
+    fn some_share(&self) -> u128 {
+        let mut first: u64 = self
+            .items
+            .iter()
+            .fold(0, |sum, item| sum.saturating_add(item.demand));
+        let (mut blocking, mut most) = (self.blockers.none(), 0);
+        for item in self.items.iter().rev() {
+            most = most.max(fixed(first.saturating_add(blocking.total.0), item.deadline));
+            first -= item.demand.min(first);
+            blocking = self.blockers.with(blocking, item.place);
         }
-        let left = ONE.saturating_sub(self.utilization());
+        most
+    }
+
+    /// Beyond the last relative deadline, the longest span that can take more than `share`:
+    /// (ΣU(T−D) + blocking) / (share−ΣU), or the hyperperiod.
+    fn horizon(&self, share: u128) -> Option<u64> {
+        let mut ahead = u128::from(self.blockers.none().total.0);
+        for item in &self.items {
+            let early = u128::from(item.period.saturating_sub(item.deadline));
+            let part = u128::from(item.demand).checked_mul(early)?;
+            ahead = ahead.checked_add(part.div_ceil(u128::from(item.period)))?;
+        }
+        if ahead == 0 {
+            return Some(0);
+        }
         // In 2⁻³² the numerator cannot overflow, and the quotient is rounded up.
-        let idle = left >> 32;
-        let by_slack = ahead
-            .checked_shl(32)
-            .filter(|_| ahead >> 90 == 0 && idle > 0)
-            .and_then(|scaled| u64::try_from(scaled.div_ceil(idle)).ok());
-        let periods = self.candidates.iter().map(|c| c.timing.period.0);
-        let hyperperiod = periods.into_iter().try_fold(1_u64, |all, period| {
+        let idle = share.saturating_sub(self.utilization()) >> 32;
+        let by_slack = (ahead >> 90 == 0 && idle > 0)
+            .then(|| (ahead << 32).div_ceil(idle))
+            .and_then(|span| u64::try_from(span).ok());
+        let mut periods = self.items.iter().map(|item| item.period);
+        let hyperperiod = periods.try_fold(1_u64, |all, period| {
             (all / gcd(all, period)).checked_mul(period)
         });
         match (by_slack, hyperperiod) {
-            (Some(slack), Some(hyper)) => Some(Nanos(slack.min(hyper))),
-            (one, other) => one.or(other).map(Nanos),
+            (Some(slack), Some(hyper)) => Some(slack.min(hyper)),
+            (one, other) => one.or(other),
         }
     }
 
-    /// Σ (⌊(L−D)/T⌋+1)·E over D ≤ L, and the last deadline before L.
-    fn demand(&self, span: u64) -> (u64, u64) {
-        let (mut sum, mut before) = (0_u64, 0_u64);
-        for &place in &self.order {
-            let timing = &self.candidates[place].timing;
-            let Some(past) = span.checked_sub(timing.deadline.0) else {
-                break;
-            };
-            let jobs = past / timing.period.0;
-            let load = self.loads[place].demand.0;
-            sum = sum.saturating_add(load.saturating_mul(jobs + 1));
-            let last = timing.deadline.0 + jobs * timing.period.0;
-            if last < span {
-                before = before.max(last);
-            } else if jobs > 0 {
-                before = before.max(last - timing.period.0);
-            }
-        }
-        (sum, before)
+    /// Σ (⌊(L−D)/T⌋+1)·E over D ≤ L.
+    fn demand(&self, span: u64) -> u64 {
+        let due = self.items.iter().take_while(|item| item.deadline <= span);
+        due.map(|item| {
+            let jobs = (span - item.deadline) / item.period + 1;
+            item.demand.saturating_mul(jobs)
+        })
+        .fold(0, u64::saturating_add)
     }
 
-    /// The last deadline at or before `span`.
+    /// The last deadline at or before `span`, zero if there is none.
     fn last_deadline(&self, span: u64) -> u64 {
-        let last = |place: &usize| {
-            let timing = &self.candidates[*place].timing;
-            let past = span.checked_sub(timing.deadline.0)?;
-            Some(span - past % timing.period.0)
-        };
-        self.order.iter().map_while(last).max().unwrap_or(0)
+        let due = self.items.iter().take_while(|item| item.deadline <= span);
+        due.map(|item| span - (span - item.deadline) % item.period)
+            .max()
+            .unwrap_or(0)
     }
 
     /// Walks all spans, the longest first, for those that take more than `share` of their length,
@@ -172,61 +211,77 @@ impl<'a> Set<'a> {
             share,
             complete: true,
         };
-        let Some(&last) = self.order.last() else {
+        let Some(latest) = self.items.last().map(|item| item.deadline) else {
             return walk;
         };
-        let latest = self.candidates[last].timing.deadline;
-        let Some(horizon) = self.horizon() else {
+        let Some(horizon) = self.horizon(share) else {
             walk.complete = false;
             return walk;
         };
         let mut blocking = self.blockers.none();
-        let mut span = self.last_deadline(horizon.max(latest).0);
-        let mut spans = 0;
-        // Of the tasks due after the span, `blocking` holds those from `next` on.
-        let mut next = self.order.len();
+        // `blocking` holds the tasks from here on: those due after the span.
+        let mut from = self.items.len();
+        let mut span = self.last_deadline(horizon.max(latest));
+        let mut work = 0_u64;
         while span > 0 {
-            while next > 0 && self.candidates[self.order[next - 1]].timing.deadline.0 > span {
-                next -= 1;
-                blocking = self.blockers.with(blocking, self.order[next]);
-            }
-            let (sum, before) = self.demand(span);
-            let taken = sum.saturating_add(blocking.total.0);
-            let here = fixed(taken, span);
+            self.block_beyond(span, &mut from, &mut blocking);
+            let demand = self.demand(span);
+            let taken = demand.saturating_add(blocking.total.0);
+            let here = match taken {
+                u64::MAX => u128::MAX,
+                counted => fixed(counted, span),
+            };
             if here > walk.share {
                 walk.binding = Some((Nanos(span), blocking));
                 walk.share = here;
-                if first {
+                if first || here == u128::MAX {
                     return walk;
                 }
             }
-            spans += 1;
-            if spans > MOST_SPANS {
+            // Down to the span that takes the share with the blocking there. From one relative
+            // deadline down to the next, blocking stays what it is.
+            let mut cleared = span;
+            loop {
+                let floor = from.checked_sub(1).map_or(0, |at| self.items[at].deadline);
+                let least = length(demand.saturating_add(blocking.total.0), walk.share);
+                cleared = cleared.min(least.max(floor));
+                if cleared > floor || floor == 0 || least > floor {
+                    break;
+                }
+                self.block_beyond(floor - 1, &mut from, &mut blocking);
+            }
+            span = self.last_deadline(cleared.saturating_sub(1));
+            work += self.items.len() as u64;
+            if span > 0 && work >= MOST_WORK {
                 walk.complete = false;
                 return walk;
             }
-            // Shorter spans down to that of which this is the share need no look, as long as
-            // blocking stays what it is.
-            let floor = next
-                .checked_sub(1)
-                .map_or(0, |at| self.candidates[self.order[at]].timing.deadline.0);
-            let cleared = u128::from(taken) << 64;
-            let cleared = u64::try_from(cleared.div_ceil(walk.share.max(1))).unwrap_or(u64::MAX);
-            let cleared = cleared.max(floor);
-            span = if cleared < span {
-                self.last_deadline(cleared)
-            } else {
-                before
-            };
         }
         walk
     }
+
+    /// Lets those block that are due after `span`.
+    fn block_beyond(&self, span: u64, from: &mut usize, blocking: &mut Blocking) {
+        while *from > 0 && self.items[*from - 1].deadline > span {
+            *from -= 1;
+            *blocking = self.blockers.with(*blocking, self.items[*from].place);
+        }
+    }
 }
 
-/// The greatest common divisor.
+/// The shortest span of which `taken` is no more than `share`, which is not zero.
+fn length(taken: u64, share: u128) -> u64 {
+    if share == ONE {
+        return taken;
+    }
+    let least = (u128::from(taken) << 64).div_ceil(share.max(1));
+    u64::try_from(least).unwrap_or(u64::MAX)
+}
+
+/// The greatest common divisor; not both are zero.
 fn gcd(mut a: u64, mut b: u64) -> u64 {
     while b != 0 {
         (a, b) = (b, a % b);
     }
-    a.max(1)
+    a
 }

@@ -19,6 +19,7 @@ pub(super) fn analyse(platform: &Platform, candidates: &[Candidate]) -> Analysis
     Analysis {
         test: TEST,
         schedulable: holds(platform, candidates),
+        complete: true,
         blocking,
         utilization: tasks.iter().map(|load| load.utilization).sum(),
         tasks,
