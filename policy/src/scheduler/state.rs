@@ -382,6 +382,11 @@ impl State {
         })
     }
 
+    /// The task for whose job the swap operation of `id` is done, if one is under way for a job.
+    pub fn beneficiary(&self, id: TaskId) -> Option<TaskId> {
+        self.tasks.get(&id)?.op.as_ref()?.beneficiary
+    }
+
     /// The GPU itself.
     pub fn gpu(&self) -> GpuStatus {
         GpuStatus {
