@@ -3,23 +3,32 @@
 use alloc::string::String;
 use alloc::vec::Vec;
 
-use rtswap_policy::scheduler::{JobAccount, JobEnd, ViolationKind};
+use rtswap_policy::scheduler::{JobAccount, JobEnd};
 use rtswap_policy::task::TaskId;
-use rtswap_policy::units::{Bytes, Nanos};
+use rtswap_policy::units::{Bytes, Nanos, Time};
 
-/// What came of one task. Loading is not counted.
+use crate::record::Violation;
+
+/// What came of one task. What was before the start is not counted.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct TaskReport {
     /// Its name.
     pub name: String,
     /// Why it was refused, if it was: then there is nothing else.
     pub refused: Option<String>,
-    /// x as it was admitted with.
+    /// Its allocation was refused while it loaded: the program ended.
+    pub out_of_memory: bool,
+    /// x as it was admitted with; a later plan may have given it another.
     pub volume: Bytes,
-    /// Jobs that completed.
+    /// From when its jobs had deadlines, by the run's own clock; the start at the earliest. None
+    /// for best-effort, and for who was not ready in time.
+    pub ready: Option<Time>,
+    /// Jobs that completed; of a realtime task, with a deadline.
     pub jobs: u64,
     /// Of them, those that completed after their deadline.
     pub misses: u64,
+    /// Jobs of a realtime task that completed without a deadline: loading, or demoted.
+    pub unpromised: u64,
     /// Jobs that were revoked (best-effort).
     pub revoked: u64,
     /// The longest time from eligible to completed.
@@ -31,10 +40,14 @@ pub struct TaskReport {
 /// What came of a run.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Report {
+    /// When jobs began to be asked for, by the run's own clock.
+    pub start: Time,
+    /// When the last of them had ended.
+    pub end: Time,
     /// In the order of the scenario.
     pub tasks: Vec<TaskReport>,
-    /// What the scheduler reported as broken.
-    pub violations: Vec<(TaskId, ViolationKind, String)>,
+    /// What the scheduler reported as broken, loading included.
+    pub violations: Vec<Violation>,
     /// Each job that missed its deadline.
     pub late: Vec<JobAccount>,
 }
@@ -45,14 +58,27 @@ impl Report {
         self.tasks.iter().map(|task| task.misses).sum()
     }
 
-    /// Whether every task was admitted.
+    /// Jobs that completed, those with a deadline and those of best-effort.
+    pub fn jobs(&self) -> u64 {
+        self.tasks.iter().map(|task| task.jobs).sum()
+    }
+
+    /// Whether every task that came was admitted.
     pub fn admitted(&self) -> bool {
         self.tasks.iter().all(|task| task.refused.is_none())
     }
 
-    pub(crate) fn add(&mut self, account: JobAccount) {
-        let task = &mut self.tasks[account.task.0 as usize];
+    pub(crate) fn task(&mut self, id: TaskId) -> &mut TaskReport {
+        &mut self.tasks[id.0 as usize]
+    }
+
+    pub(crate) fn add(&mut self, account: JobAccount, realtime: bool) {
+        let task = self.task(account.task);
         match account.end {
+            JobEnd::Completed if realtime && account.deadline.is_none() => {
+                task.unpromised += 1;
+                return;
+            }
             JobEnd::Completed => {}
             JobEnd::Revoked => {
                 task.revoked += 1;

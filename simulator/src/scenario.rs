@@ -1,51 +1,232 @@
-//! What to simulate.
+//! What to simulate: one GPU, its tasks, and what happens to them. Several GPUs are several
+//! scenarios: each has a scheduler of its own and shares nothing with the others.
+//!
+//! # Time
+//!
+//! A run has two parts. First the tasks that are there from the beginning register, load and run
+//! until each realtime one is ready; nothing of that is reported. Then comes the *start*, and two
+//! of the longest periods after everything was ready the instants of this module count from it:
+//! offsets, releases, arrivals, departures, capacity changes. Jobs are asked for during
+//! `duration`, its end included, and each of them is run to its end.
+//!
+//! # Worst case
+//!
+//! Swapping takes exactly what `Config::swap_cost` says, under `Test::Pipelined` always at the
+//! loaded pace ρ; ε passes before each execution. What may take less time in reality is drawn
+//! between two bounds, so that a search can set both to the worst.
 
 use alloc::vec::Vec;
 
 use rtswap_policy::scheduler::Config;
-use rtswap_policy::task::TaskSpec;
-use rtswap_policy::units::Nanos;
+use rtswap_policy::task::{Class, TaskSpec};
+use rtswap_policy::units::{Bytes, Nanos};
 
-/// When a task's jobs are asked for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+use crate::error::ScenarioError;
+
+/// The most tasks of one scenario, as of the daemon.
+pub const MOST_TASKS: usize = 4_096;
+
+/// When a task's jobs are asked for. A program has one job at a time: what is due while one is
+/// open is asked for when that has ended. The scheduler lets no realtime job be eligible earlier
+/// than T after the one before, whatever is asked.
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Arrivals {
-    /// Every period, from `offset` on.
+    /// Every period, from `offset` on. Realtime only.
     Periodic {
-        /// After all tasks are ready.
+        /// After the start, or after the program has loaded if it arrives later.
         offset: Nanos,
     },
-    /// A period and up to `jitter` more after the request before, from `offset` on.
+    /// A period and up to `jitter` more after the request before, from `offset` on. Realtime only.
     Sporadic {
-        /// After all tasks are ready.
+        /// After the start, or after the program has loaded if it arrives later.
         offset: Nanos,
-        /// The most that is added to a period.
+        /// The most that is added to a period, drawn evenly.
         jitter: Nanos,
     },
-    /// Best-effort: always, as soon as the job before has ended.
+    /// At exactly these instants, none earlier than the one before; those past `duration` are
+    /// not asked for.
+    At(Vec<Nanos>),
+    /// As soon as the job before has ended. A best-effort task keeps the GPU busy so; a realtime
+    /// one comes as often as it can, and too often.
     Greedy,
 }
 
-/// One task with its behaviour.
+/// How long the executions of a task's jobs take, ε not included.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Execution {
+    /// Drawn evenly. A `most` above the WCET makes overruns.
+    Between {
+        /// The shortest.
+        least: Nanos,
+        /// The longest.
+        most: Nanos,
+    },
+    /// The n-th job reported takes the n-th, after the last the first again. Above the WCET it
+    /// is an overrun. Loading takes the WCET.
+    Each(Vec<Nanos>),
+}
+
+/// How a program ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Departure {
+    /// When the process dies, whatever its agent is doing: its registration ends too.
+    pub at: Nanos,
+    /// How long the GPU shows its memory after that; it is dying until then.
+    pub dying: Nanos,
+}
+
+/// One task with its behaviour. A program that comes again after its departure is a task of its
+/// own with the same name: the scheduler knows it by that.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SimTask {
-    /// What it registers as. A best-effort task takes its footprint, of which the swappable part
-    /// lies in the arena.
+    /// What it registers as. It takes its whole footprint, of which the swappable part lies in
+    /// the arena.
     pub spec: TaskSpec,
     /// When its jobs are asked for.
     pub arrivals: Arrivals,
-    /// The shortest execution of a job; the longest is its WCET. A greedy job takes this.
-    pub shortest: Nanos,
+    /// How long they execute.
+    pub execution: Execution,
+    /// When it registers and begins to load. None: it is ready before the start. A task that
+    /// arrives declares its first job as soon as it has loaded; that job is realtime if its plan
+    /// is in effect by then, and loading otherwise. Until it is ready its jobs have no deadline.
+    pub arrives: Option<Nanos>,
+    /// When it goes. None: it stays.
+    pub departs: Option<Departure>,
+}
+
+/// When the scheduler's invariants are checked.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Checks {
+    /// In debug builds only, by the scheduler itself, which panics: for figures and speed.
+    #[default]
+    Debug,
+    /// After every event in every build, at about twice the time: for a search. A violation is
+    /// `SimError::Invariant`.
+    Every,
 }
 
 /// One run on one GPU.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Scenario {
-    /// The GPU. Swapping takes exactly what `swap_cost` says, a drain up to `drain`.
+    /// The GPU as the scheduler is told, and as it is.
     pub config: Config,
-    /// The tasks, in the order in which they register and load.
+    /// The tasks, in the order in which they register and load; `TaskId(n)` is the n-th.
     pub tasks: Vec<SimTask>,
-    /// How long jobs are asked for, from the instant at which all realtime tasks are ready.
+    /// When mᴰ changes, and to what; none earlier than the one before.
+    pub capacity: Vec<(Nanos, Bytes)>,
+    /// How long jobs are asked for.
     pub duration: Nanos,
+    /// A best-effort job leaves the GPU between this and `config.drain` after it is revoked,
+    /// drawn evenly.
+    pub shortest_drain: Nanos,
+    /// When invariants are checked. What an agent sees for itself (a job granted without its
+    /// memory or beside another, a swap beyond the budget) is always checked.
+    pub checks: Checks,
     /// For jitter, executions and drains.
     pub seed: u64,
+}
+
+impl SimTask {
+    /// A task that is there from the beginning and stays, asks every period from the start on,
+    /// and always takes its WCET. A best-effort one is greedy, with jobs of `quantum`.
+    pub fn new(spec: TaskSpec, quantum: Nanos) -> Self {
+        let (arrivals, span) = match spec.class {
+            Class::Realtime(timing) => {
+                let offset = Nanos::ZERO;
+                (Arrivals::Periodic { offset }, timing.wcet)
+            }
+            Class::BestEffort => (Arrivals::Greedy, quantum),
+        };
+        Self {
+            spec,
+            arrivals,
+            execution: Execution::Between {
+                least: span,
+                most: span,
+            },
+            arrives: None,
+            departs: None,
+        }
+    }
+}
+
+impl Scenario {
+    /// `tasks` for `duration`, with nothing drawn but what they draw: drains take their bound,
+    /// the capacity stays, invariants are checked in debug builds.
+    pub fn new(config: Config, tasks: Vec<SimTask>, duration: Nanos, seed: u64) -> Self {
+        Self {
+            config,
+            tasks,
+            capacity: Vec::new(),
+            duration,
+            shortest_drain: config.drain,
+            checks: Checks::default(),
+            seed,
+        }
+    }
+
+    /// Whether it can be simulated. What a task declares is not looked at: the scheduler refuses
+    /// what cannot be, and the report says so.
+    ///
+    /// # Errors
+    ///
+    /// The first thing found that cannot be.
+    pub fn check(&self) -> Result<(), ScenarioError> {
+        if self.tasks.is_empty() {
+            return Err(ScenarioError::NoTasks);
+        }
+        if self.tasks.len() > MOST_TASKS {
+            return Err(ScenarioError::TooManyTasks(self.tasks.len()));
+        }
+        if self.duration == Nanos::ZERO {
+            return Err(ScenarioError::NoDuration);
+        }
+        if self.config.chunk == Bytes::ZERO {
+            return Err(ScenarioError::NoChunk);
+        }
+        if self.config.duplex.0 == 0 || self.config.duplex.0 > 1_000_000 {
+            return Err(ScenarioError::Duplex(self.config.duplex.0));
+        }
+        if self.shortest_drain > self.config.drain {
+            return Err(ScenarioError::Drain {
+                shortest: self.shortest_drain,
+                longest: self.config.drain,
+            });
+        }
+        if !self.capacity.is_sorted_by_key(|(at, _)| *at) {
+            return Err(ScenarioError::CapacityOrder);
+        }
+        self.tasks.iter().try_for_each(SimTask::check)
+    }
+}
+
+impl SimTask {
+    fn check(&self) -> Result<(), ScenarioError> {
+        let name = || self.spec.name.clone();
+        let realtime = matches!(self.spec.class, Class::Realtime(_));
+        match &self.arrivals {
+            Arrivals::Periodic { .. } | Arrivals::Sporadic { .. } if !realtime => {
+                return Err(ScenarioError::NoPeriod(name()));
+            }
+            Arrivals::At(releases) if !releases.is_sorted() => {
+                return Err(ScenarioError::ReleaseOrder(name()));
+            }
+            _ => {}
+        }
+        let shortest = match &self.execution {
+            Execution::Between { least, most } if least > most => {
+                return Err(ScenarioError::Execution(name()));
+            }
+            Execution::Between { least, .. } => Some(*least),
+            Execution::Each(spans) => spans.iter().min().copied(),
+        };
+        if shortest.is_none_or(|span| span == Nanos::ZERO) {
+            return Err(ScenarioError::Execution(name()));
+        }
+        let arrives = self.arrives.unwrap_or(Nanos::ZERO);
+        if self.departs.is_some_and(|departure| departure.at < arrives) {
+            return Err(ScenarioError::GoneBefore(name()));
+        }
+        Ok(())
+    }
 }

@@ -1,0 +1,97 @@
+//! What can be watched of a run, for traces and statistics. Nothing is kept that nobody watches.
+
+use alloc::string::String;
+
+use rtswap_policy::scheduler::{Direction, JobAccount, SwapOutcome, SwapSeq, ViolationKind};
+use rtswap_policy::task::TaskId;
+use rtswap_policy::units::{Bytes, Time};
+
+/// Swapping on behalf of one job.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Moved {
+    /// Swap operations that ended between the job's request and its end.
+    pub operations: u32,
+    /// What they moved.
+    pub bytes: Bytes,
+}
+
+/// One job that ended: the scheduler's account of it, and what was swapped for it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Record {
+    /// Where its time went.
+    pub account: JobAccount,
+    /// Evictions of others made for it.
+    pub out: Moved,
+    /// Its own swap-ins.
+    pub in_: Moved,
+}
+
+/// One swap operation that ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SwapRecord {
+    /// Whose memory.
+    pub task: TaskId,
+    /// Its number.
+    pub op: SwapSeq,
+    /// Which way.
+    pub direction: Direction,
+    /// For whose job; none after a capacity drop, and for a plan.
+    pub beneficiary: Option<TaskId>,
+    /// From the command to the acknowledgement.
+    pub started: Time,
+    /// The end of it.
+    pub ended: Time,
+    /// What moved.
+    pub bytes: Bytes,
+    /// How it ended.
+    pub outcome: SwapOutcome,
+}
+
+/// A change of who is there or how much memory there is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Change {
+    /// This task registered and was admitted.
+    Admitted(TaskId),
+    /// This task registered and was refused.
+    Refused(TaskId),
+    /// This realtime task is ready: from now on its jobs have deadlines.
+    Ready(TaskId),
+    /// The process of this task died.
+    Departed(TaskId),
+    /// mᴰ is this now.
+    Capacity(Bytes),
+}
+
+/// What the scheduler reported as broken.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Violation {
+    /// When.
+    pub at: Time,
+    /// Whose.
+    pub task: TaskId,
+    /// What.
+    pub kind: ViolationKind,
+    /// In words and numbers.
+    pub detail: String,
+}
+
+/// Watches a run from its start on: all is told in the order of time, with times of the run's
+/// own clock. `()` watches nothing and costs nothing.
+pub trait Observer {
+    /// Whether anything is told. What nobody watches is not gathered.
+    const WATCHES: bool = true;
+    /// The start: from here offsets count and jobs are reported.
+    fn start(&mut self, _now: Time) {}
+    /// A job ended.
+    fn job(&mut self, _record: &Record) {}
+    /// A swap operation ended.
+    fn swap(&mut self, _record: &SwapRecord) {}
+    /// Who is there, or how much memory there is, changed.
+    fn change(&mut self, _now: Time, _change: Change) {}
+    /// The scheduler reported something as broken.
+    fn violation(&mut self, _violation: &Violation) {}
+}
+
+impl Observer for () {
+    const WATCHES: bool = false;
+}

@@ -1,0 +1,136 @@
+//! Jobs, from the request to the end.
+
+use rtswap_policy::scheduler::{Event, JobAccount, JobKind, JobSeq, Sharing};
+use rtswap_policy::task::{Class, TaskId};
+use rtswap_policy::units::{Bytes, Nanos};
+
+use super::{Happening, World};
+use crate::error::SimError;
+use crate::record::{Observer, Record};
+use crate::scenario::{Arrivals, Execution};
+
+impl<O: Observer> World<'_, O> {
+    /// A program's clock says that its next job is due.
+    pub(super) fn release(&mut self, id: TaskId) -> Result<(), SimError> {
+        if !self.asks(id) {
+            return Ok(());
+        }
+        let now = self.clock.now;
+        let sim = self.sim(id);
+        let next = match (&sim.arrivals, sim.spec.class) {
+            (Arrivals::Periodic { .. }, Class::Realtime(timing)) => Some(now + timing.period),
+            (Arrivals::Sporadic { jitter, .. }, Class::Realtime(timing)) => {
+                let late = self.rng.within(0, jitter.0);
+                Some(now + timing.period + Nanos(late))
+            }
+            (Arrivals::At(releases), _) => {
+                let agent = self.agent(id);
+                agent.release += 1;
+                let next = releases.get(agent.release).copied();
+                next.map(|at| self.report.start + at)
+            }
+            _ => None,
+        };
+        if let Some(at) = next {
+            self.clock.plan(at, Happening::Request(id));
+        }
+        if self.agent(id).open.is_some() {
+            self.agent(id).late_requests += 1;
+            return Ok(());
+        }
+        self.request(id)
+    }
+
+    pub(super) fn request(&mut self, id: TaskId) -> Result<(), SimError> {
+        let agent = self.agent(id);
+        agent.jobs += 1;
+        let job = JobSeq(agent.jobs);
+        agent.open = Some(job);
+        self.open += 1;
+        self.tell(Event::JobRequested {
+            task: id,
+            job,
+            kind: JobKind::Declared,
+        })
+    }
+
+    pub(super) fn start_job(&mut self, id: TaskId, job: JobSeq) -> Result<(), SimError> {
+        let exclusive = self.scenario.config.sharing == Sharing::Exclusive;
+        let agent = self.agent(id);
+        let out = agent.usage.swapped > Bytes::ZERO || agent.moving.is_some();
+        let stranger = agent.open != Some(job);
+        agent.running = Some(job);
+        self.forbid(stranger, id, "is granted a job that it has not asked for")?;
+        self.forbid(out, id, "runs without its memory")?;
+        let running = self.agents.iter().filter(|agent| agent.running.is_some());
+        let beside = exclusive && running.count() > 1;
+        self.forbid(beside, id, "runs beside another")?;
+        let span = self.span(id);
+        let end = self.clock.now + self.scenario.config.dispatch_latency + span;
+        self.clock.plan(end, Happening::JobEnds(id, job));
+        Ok(())
+    }
+
+    /// How long the job that starts now executes.
+    fn span(&mut self, id: TaskId) -> Nanos {
+        let sim = self.sim(id);
+        let loading = match sim.spec.class {
+            Class::Realtime(timing) if !self.started || !self.gets_ready(id) => Some(timing.wcet),
+            _ => None,
+        };
+        if let Some(wcet) = loading {
+            return wcet;
+        }
+        match &sim.execution {
+            Execution::Between { least, most } => Nanos(self.rng.within(least.0, most.0)),
+            Execution::Each(spans) => {
+                let agent = self.agent(id);
+                let span = spans[agent.execution % spans.len()];
+                agent.execution += 1;
+                span
+            }
+        }
+    }
+
+    pub(super) fn job_ends(&mut self, id: TaskId, job: JobSeq) -> Result<(), SimError> {
+        let agent = self.agent(id);
+        if agent.running != Some(job) {
+            return Ok(());
+        }
+        agent.running = None;
+        agent.open = None;
+        self.open -= 1;
+        self.tell(Event::JobCompleted { task: id, job })?;
+        if matches!(self.sim(id).spec.class, Class::Realtime(_)) {
+            self.gets_ready(id);
+        }
+        let greedy = self.sim(id).arrivals == Arrivals::Greedy;
+        if self.agent(id).late_requests > 0 {
+            self.agent(id).late_requests -= 1;
+            self.request(id)
+        } else {
+            if greedy && self.asks(id) {
+                self.clock.plan(self.clock.now, Happening::Request(id));
+            }
+            Ok(())
+        }
+    }
+
+    /// The scheduler's account of a job that has ended.
+    pub(super) fn account(&mut self, account: JobAccount) {
+        if !self.started {
+            return;
+        }
+        let realtime = matches!(self.sim(account.task).spec.class, Class::Realtime(_));
+        if O::WATCHES {
+            let agent = self.agent(account.task);
+            let record = Record {
+                account,
+                out: core::mem::take(&mut agent.out),
+                in_: core::mem::take(&mut agent.in_),
+            };
+            self.observer.job(&record);
+        }
+        self.report.add(account, realtime);
+    }
+}

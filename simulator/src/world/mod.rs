@@ -1,0 +1,253 @@
+//! Steps from one instant to the next: tells the scheduler what happens, carries its commands
+//! out, and asks when to wake it.
+//!
+//! `life` brings programs in and out, `jobs` follows their jobs, `swaps` moves their chunks,
+//! `commands` does what the scheduler says.
+
+mod commands;
+mod jobs;
+mod life;
+mod swaps;
+
+use alloc::collections::VecDeque;
+use alloc::vec::Vec;
+
+use rtswap_policy::scheduler::{Direction, Event, JobSeq, Scheduler, SwapSeq};
+use rtswap_policy::task::TaskId;
+use rtswap_policy::units::{Bytes, Nanos, Time};
+
+use crate::agent::{Agent, Stage};
+use crate::clock::Clock;
+use crate::error::SimError;
+use crate::record::{Change, Observer};
+use crate::report::{Report, TaskReport};
+use crate::rng::Rng;
+use crate::scenario::{Checks, Scenario, SimTask};
+
+/// How long each task may take to load, and its last job to end.
+const PATIENCE: Nanos = Nanos(60_000_000_000);
+
+/// So much may happen at one instant, and so much more for each task.
+const MOST_AT_ONCE: (usize, usize) = (100_000, 100);
+
+/// Simulates `scenario` and watches nothing but the report.
+///
+/// # Errors
+///
+/// If the scenario cannot be, if a task does not come to its end, and on what would be bugs of
+/// scheduler or simulator.
+pub fn run(scenario: &Scenario) -> Result<Report, SimError> {
+    observe(scenario, &mut ())
+}
+
+/// Simulates `scenario` and tells `observer` what happens.
+///
+/// # Errors
+///
+/// As [`run`].
+pub fn observe<O: Observer>(scenario: &Scenario, observer: &mut O) -> Result<Report, SimError> {
+    scenario.check()?;
+    let mut world = World::new(scenario, observer);
+    world.prepare()?;
+    while world.clock.now <= world.until {
+        world.step()?;
+    }
+    while let Some(id) = world.busy() {
+        if world.clock.now > world.until + PATIENCE {
+            return Err(SimError::Stuck {
+                task: id,
+                after: PATIENCE,
+            });
+        }
+        world.step()?;
+    }
+    world.report.end = world.clock.now;
+    Ok(world.report)
+}
+
+/// What happens at a planned instant.
+#[derive(Clone, Copy, Debug)]
+enum Happening {
+    /// The run begins to be reported.
+    Start,
+    /// A program starts, or ends.
+    Arrives(TaskId),
+    Departs(TaskId),
+    /// The GPU shows the memory of who has gone as free.
+    Released(TaskId),
+    /// mᴰ changes.
+    Capacity(Bytes),
+    /// A job of this task is asked for.
+    Request(TaskId),
+    /// This job ends, if it did not before.
+    JobEnds(TaskId, JobSeq),
+    /// This swap operation ends, pauses or reports, if it is still due now.
+    Swap(TaskId, SwapSeq),
+    /// Nothing: the clock gets that far.
+    Passes,
+}
+
+struct World<'a, O> {
+    scenario: &'a Scenario,
+    observer: &'a mut O,
+    scheduler: Scheduler,
+    clock: Clock<Happening>,
+    rng: Rng,
+    agents: Vec<Agent>,
+    /// How many of them have a job open.
+    open: usize,
+    report: Report,
+    /// Jobs are asked for until then.
+    until: Time,
+    /// The start has been.
+    started: bool,
+    /// What agents answer to the commands that were just carried out.
+    answers: VecDeque<Event>,
+    /// Who moves chunks out and in.
+    out: Option<TaskId>,
+    in_: Option<TaskId>,
+    /// The time of one chunk, out and in.
+    pace: (Nanos, Nanos),
+    /// How much has happened at the present instant.
+    at_once: usize,
+}
+
+impl<'a, O: Observer> World<'a, O> {
+    fn new(scenario: &'a Scenario, observer: &'a mut O) -> Self {
+        let reports = scenario.tasks.iter().map(|task| TaskReport {
+            name: task.spec.name.clone(),
+            ..TaskReport::default()
+        });
+        Self {
+            scenario,
+            observer,
+            scheduler: Scheduler::new(scenario.config),
+            clock: Clock::new(),
+            rng: Rng::new(scenario.seed),
+            agents: alloc::vec![Agent::default(); scenario.tasks.len()],
+            open: 0,
+            report: Report {
+                tasks: reports.collect(),
+                ..Report::default()
+            },
+            until: Time::MAX,
+            started: false,
+            answers: VecDeque::new(),
+            out: None,
+            in_: None,
+            pace: (
+                swaps::pace(&scenario.config, Direction::Out),
+                swaps::pace(&scenario.config, Direction::In),
+            ),
+            at_once: 0,
+        }
+    }
+
+    fn sim(&self, id: TaskId) -> &'a SimTask {
+        &self.scenario.tasks[id.0 as usize]
+    }
+
+    fn agent(&mut self, id: TaskId) -> &mut Agent {
+        &mut self.agents[id.0 as usize]
+    }
+
+    fn ids(&self) -> impl Iterator<Item = TaskId> + use<O> {
+        (0..self.agents.len()).map(|place| TaskId(place as u32))
+    }
+
+    /// Someone whose job has not ended, if there is one.
+    fn busy(&self) -> Option<TaskId> {
+        if self.open == 0 {
+            return None;
+        }
+        let place = self.agents.iter().position(|agent| agent.open.is_some())?;
+        Some(TaskId(place as u32))
+    }
+
+    /// What happens next: the scheduler's timer, unless something comes before it.
+    fn step(&mut self) -> Result<(), SimError> {
+        let before = self.clock.now;
+        let next = self.clock.next();
+        if let Some(at) = self.scheduler.poll_timeout()
+            && next.is_none_or(|next| at < next)
+        {
+            self.clock.jump(at);
+            self.tell(Event::Timer)?;
+        } else if let Some(happening) = self.clock.pop() {
+            self.happens(happening)?;
+        }
+        if self.clock.now > before {
+            self.at_once = 0;
+            return Ok(());
+        }
+        self.at_once += 1;
+        let (some, each) = MOST_AT_ONCE;
+        if self.at_once > some + each * self.agents.len() {
+            return Err(SimError::Standstill {
+                at: self.clock.now,
+                events: self.at_once,
+            });
+        }
+        Ok(())
+    }
+
+    fn happens(&mut self, happening: Happening) -> Result<(), SimError> {
+        match happening {
+            Happening::Start => {
+                self.start();
+                Ok(())
+            }
+            Happening::Arrives(id) => self.load(id),
+            Happening::Departs(id) => self.depart(id),
+            Happening::Released(id) => self.released(id),
+            Happening::Capacity(bytes) => {
+                self.changed(Change::Capacity(bytes));
+                self.tell(Event::Capacity { bytes })
+            }
+            Happening::Request(id) => self.release(id),
+            Happening::JobEnds(id, job) => self.job_ends(id, job),
+            Happening::Swap(id, op) => self.swap_is_due(id, op),
+            Happening::Passes => Ok(()),
+        }
+    }
+
+    fn changed(&mut self, change: Change) {
+        if self.started {
+            self.observer.change(self.clock.now, change);
+        }
+    }
+
+    fn forbid(&self, bad: bool, task: TaskId, what: &'static str) -> Result<(), SimError> {
+        let at = self.clock.now;
+        if bad {
+            return Err(SimError::Unsafe { at, task, what });
+        }
+        Ok(())
+    }
+
+    /// Tells the scheduler, carries out what it commands, and tells what follows from that.
+    fn tell(&mut self, event: Event) -> Result<(), SimError> {
+        let at = self.clock.now;
+        let mut next = Some(event);
+        while let Some(event) = next {
+            self.scheduler
+                .handle(at, event)
+                .map_err(|error| SimError::Refused { at, error })?;
+            if self.scenario.checks == Checks::Every {
+                let state = self.scheduler.state();
+                state
+                    .check_invariants()
+                    .map_err(|error| SimError::Invariant { at, error })?;
+            }
+            while let Some(command) = self.scheduler.poll_command() {
+                self.obey(command)?;
+            }
+            next = self.answers.pop_front();
+        }
+        Ok(())
+    }
+
+    fn loaded(&self, id: TaskId) -> bool {
+        self.agents[id.0 as usize].stage == Stage::Loaded
+    }
+}
