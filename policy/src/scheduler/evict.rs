@@ -23,11 +23,9 @@ impl Scheduler {
     ) -> bool {
         let mut lacking = self.lacking(required);
         let mut victims = self.victims(cause, beneficiary);
-        if cause == Cause::BestEffort {
-            let yields = victims.iter().map(|id| self.yields(*id, cause));
-            if yields.sum::<Bytes>() < lacking {
-                victims.clear();
-            }
+        let all_or_nothing = cause == Cause::BestEffort;
+        if all_or_nothing && self.yields_of_all(cause, beneficiary) < lacking {
+            victims.clear();
         }
         for id in victims {
             if lacking == Bytes::ZERO {
@@ -62,8 +60,9 @@ impl Scheduler {
             .sum();
         let leaving = state.out.map_or(Bytes::ZERO, |id| {
             let op = self.task(id).op.as_ref();
-            op.filter(|op| !op.aborting)
-                .map_or(Bytes::ZERO, |op| op.target.saturating_sub(op.from))
+            op.filter(|op| !op.aborting).map_or(Bytes::ZERO, |op| {
+                op.target.saturating_sub(op.from + op.released)
+            })
         });
         (state.held + required).saturating_sub(state.capacity + lowering + leaving)
     }
@@ -115,6 +114,12 @@ impl Scheduler {
             // No best-effort eviction keeps a plan from taking effect.
             Cause::BestEffort => plan.min(next.unwrap_or(plan)),
         })
+    }
+
+    /// All that can be made to leave now.
+    pub(super) fn yields_of_all(&self, cause: Cause, beneficiary: Option<TaskId>) -> Bytes {
+        let victims = self.victims(cause, beneficiary);
+        victims.iter().map(|id| self.yields(*id, cause)).sum()
     }
 
     /// All that `id` can be made to give.
@@ -173,7 +178,7 @@ impl Scheduler {
     /// Volume beyond the plan leaves if unmanaged memory has grown so far that the plan does not
     /// fit any more. Its backing store grows first, and each time it is recorded. In `Shared`
     /// mode best-effort jobs are revoked before.
-    fn evict_beyond(&mut self, lacking: Bytes, beneficiary: Option<TaskId>) -> bool {
+    pub(super) fn evict_beyond(&mut self, lacking: Bytes, beneficiary: Option<TaskId>) -> bool {
         let state = &self.state;
         if state.sharing == Sharing::Shared && self.revoke_best_effort() {
             return true;

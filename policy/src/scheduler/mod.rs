@@ -4,6 +4,7 @@
 //! `registry` and `plan` know who is there and under which plan, `jobs` and `account` follow a
 //! job, `region` serves realtime and `best_effort` the rest, `evict`, `swap`, `budget`, `volume`
 //! and `wants` move memory, `timer` keeps the bounds, `invariants` says what must always hold.
+//! `pipeline` has the protocol by which chunks change hands under the test `Pipelined`.
 
 mod account;
 mod best_effort;
@@ -16,6 +17,7 @@ mod evict;
 mod invariants;
 mod job;
 mod jobs;
+mod pipeline;
 mod plan;
 mod region;
 mod registry;

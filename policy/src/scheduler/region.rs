@@ -2,6 +2,7 @@
 //! execution one region that nothing preempts.
 
 use alloc::format;
+use alloc::string::String;
 
 use super::state::Cause;
 use super::{Command, Direction, Scheduler, Sharing, SwapOutcome, ViolationKind};
@@ -50,11 +51,14 @@ impl Scheduler {
             }
             return free;
         }
+        // A swap-in failed: a chunk more each time must be free before the next.
+        let failures = self.task(id).job.as_ref().map_or(0, |job| job.failures);
+        if self.pipelined() && failures == 0 {
+            return self.fill_region(id);
+        }
         if self.task(id).op.is_some() {
             return false;
         }
-        // A swap-in failed: a chunk more each time must be free before the next.
-        let failures = self.task(id).job.as_ref().map_or(0, |job| job.failures);
         let extra = Bytes(self.config.chunk.0.saturating_mul(u64::from(failures)));
         self.bring_in(id, extra)
     }
@@ -74,6 +78,9 @@ impl Scheduler {
             }
             return free;
         }
+        if self.pipelined() {
+            return self.open_pipelined(id);
+        }
         self.bring_in(id, Bytes::ZERO)
     }
 
@@ -85,17 +92,7 @@ impl Scheduler {
         let required = short + extra;
         if required > self.state.free() && required > Bytes::ZERO {
             if !self.evict(required, Cause::Realtime, Some(id)) && self.nothing_coming() {
-                let detail = format!(
-                    "lacks {required} with {} free, {} of the dead not released yet, and nothing \
-                     left that may leave",
-                    self.state.free(),
-                    self.state
-                        .tasks
-                        .values()
-                        .map(|task| task.dying)
-                        .sum::<Bytes>()
-                );
-                self.stall(id, detail);
+                self.stall_for_memory(id, required);
                 return true;
             }
             return false;
@@ -107,6 +104,26 @@ impl Scheduler {
         if short > Bytes::ZERO {
             self.set_budget(id, need, None);
         }
+        self.open_region(id, inward);
+        if inward {
+            self.start_swap(id, Direction::In, Bytes::ZERO, Cause::Realtime, Some(id));
+        }
+        true
+    }
+
+    /// The job of `id` lacks `required`, and nothing is left that may leave.
+    pub(super) fn stall_for_memory(&mut self, id: TaskId, required: Bytes) {
+        let dying: Bytes = self.state.tasks.values().map(|task| task.dying).sum();
+        let free = self.state.free();
+        let detail = format!(
+            "lacks {required} with {free} free, {dying} of the dead not released yet, and nothing \
+             left that may leave"
+        );
+        self.stall(id, detail);
+    }
+
+    /// From now on nothing overtakes the job of `id`.
+    pub(super) fn open_region(&mut self, id: TaskId, inward: bool) {
         let now = self.state.now;
         if let Some(job) = &mut self.task_mut(id).job {
             let due = job.deadline.unwrap_or_default();
@@ -116,20 +133,16 @@ impl Scheduler {
             self.state.queue.remove(&(due, id));
             self.state.region = Some(id);
         }
-        if inward {
-            self.start_swap(id, Direction::In, Bytes::ZERO, Cause::Realtime, Some(id));
-        }
-        true
     }
 
     /// Whether no event can be expected that would free memory.
-    fn nothing_coming(&self) -> bool {
+    pub(super) fn nothing_coming(&self) -> bool {
         let state = &self.state;
         state.running.is_empty() && state.out.is_none() && state.in_.is_none()
     }
 
     /// Lets others pass a job whose memory cannot be had; said once.
-    fn stall(&mut self, id: TaskId, detail: alloc::string::String) {
+    fn stall(&mut self, id: TaskId, detail: String) {
         let before = self.task(id).job.as_ref().is_some_and(|job| job.stalled);
         if !before {
             self.violation(id, ViolationKind::Emergency, detail);

@@ -66,6 +66,10 @@ pub(crate) struct Op {
     pub(crate) due: Time,
     pub(crate) overdue: bool,
     pub(crate) aborting: bool,
+    /// It belongs to a pipelined region: budgets follow chunk by chunk.
+    pub(crate) pipelined: bool,
+    /// Of what has left, how much the budget was lowered by already.
+    pub(crate) released: Bytes,
 }
 
 /// On whose behalf memory moves.

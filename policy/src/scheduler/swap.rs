@@ -40,6 +40,8 @@ impl Scheduler {
         let bound = cost.bound(moved, self.config.chunk) + self.config.drain;
         let due = allowance(bound);
         let now = self.state.now;
+        let region = self.state.region.filter(|id| beneficiary == Some(*id));
+        let pipelined = self.pipelined() && region.is_some();
         let task = self.task_mut(id);
         task.last_op = task.last_op.wrapping_add(1).max(1);
         let seq = SwapSeq(task.last_op);
@@ -54,9 +56,16 @@ impl Scheduler {
             due: now + due,
             overdue: false,
             aborting: false,
+            pipelined,
+            released: Bytes::ZERO,
         });
         match direction {
-            Direction::Out => self.state.out = Some(id),
+            Direction::Out => {
+                self.state.out = Some(id);
+                if let Some(region) = region.filter(|_| pipelined) {
+                    self.extend_region(region, due);
+                }
+            }
             Direction::In => self.state.in_ = Some(id),
         }
         self.emit(Command::Swap {
@@ -119,6 +128,7 @@ impl Scheduler {
     ) -> Result<(), EventError> {
         self.reported(id, seq, swapped)?;
         self.move_to(id, swapped);
+        self.hand_over(id);
         Ok(())
     }
 
@@ -143,7 +153,7 @@ impl Scheduler {
                 Direction::In => self.state.in_ = None,
             }
         }
-        let now = self.state.now;
+        let (now, chunk) = (self.state.now, self.config.chunk);
         let task = self.task_mut(id);
         task.op = None;
         if task.usage.swapped <= task.plan.unwrap_or_default() {
@@ -153,10 +163,11 @@ impl Scheduler {
         if op.direction == Direction::Out && outcome != SwapOutcome::Done && !asked_to_stop {
             task.spared_until = now + SPARED;
         }
-        let (asked, resident) = (task.asked, task.usage.resident);
+        let (asked, resident, short) = (task.asked, task.usage.resident, task.short(chunk));
         // Out: what has left is free. In: what was reserved and not filled is free again.
         let freed = match op.direction {
-            Direction::Out => swapped.saturating_sub(op.from),
+            Direction::Out => swapped.saturating_sub(op.from + op.released),
+            Direction::In if op.pipelined => swapped.saturating_sub(op.target + short),
             Direction::In => swapped.saturating_sub(op.target),
         };
         let budget = asked.saturating_sub(freed).max(resident);

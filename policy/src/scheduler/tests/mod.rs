@@ -2,6 +2,7 @@
 
 mod hostile;
 mod liars;
+mod pipelined;
 mod scenes;
 mod sharing;
 mod shell;

@@ -299,8 +299,39 @@ impl Shell {
         });
     }
 
+    /// One chunk of the swap operation of `id`, as an agent in a pipelined region reports it.
+    /// False if it waits for budget.
+    pub(super) fn chunk(&mut self, id: u32) -> bool {
+        let agent = self.agents.get_mut(&id).unwrap();
+        let (op, direction, target) = agent.op.unwrap();
+        let usage = &mut agent.usage;
+        let swapped = match direction {
+            Direction::Out => usage.swapped + Bytes(CHUNK),
+            Direction::In if usage.resident.0 + CHUNK > agent.budget => return false,
+            Direction::In => usage.swapped - Bytes(CHUNK),
+        };
+        if swapped == target {
+            self.end_swap(id, swapped, SwapOutcome::Done);
+            return true;
+        }
+        usage.resident = usage.resident + usage.swapped - swapped;
+        usage.swapped = swapped;
+        let task = TaskId(id);
+        self.tell(Event::SwapProgress { task, op, swapped });
+        true
+    }
+
     /// Ends every swap operation as asked, and those that follow.
     pub(super) fn finish_swaps(&mut self) {
+        if self.scheduler.pipelined() {
+            let moves = |shell: &mut Self| {
+                let ids: Vec<u32> = shell.agents.keys().copied().collect();
+                let mut ids = ids.into_iter();
+                ids.any(|id| shell.agents[&id].op.is_some() && shell.chunk(id))
+            };
+            while moves(self) {}
+            return;
+        }
         while self.end_first_swap() {}
     }
 

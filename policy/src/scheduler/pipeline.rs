@@ -1,0 +1,132 @@
+//! Pipelined regions: evictions and the swap-in that they are for start together, and chunks
+//! change hands one by one.
+//!
+//! The region of the head opens when both copy engines are free and every chunk that it lacks can
+//! leave at once: who runs, drains or has an answer outstanding is not counted, and nothing leaves
+//! early. From then on, and with nothing new on the wire:
+//! 1. the region's agent gets `Swap` in down to zero with a budget of what is free. It fills
+//!    chunks while its resident bytes stay within its budget, waits there for the next
+//!    `SetBudget`, and says `SwapEnded` when nothing of it is out any more (or it was aborted, or
+//!    the driver failed: waiting for budget is no failure);
+//! 2. one victim after another gets `Swap` out of exactly what is lacking, and its agent reports
+//!    each chunk that has left by `SwapProgress`, the last one by `SwapEnded`;
+//! 3. each report lowers the victim's budget by what has left, and as soon as `BudgetSet` confirms
+//!    that, the region's budget is raised by as much: two `SetBudget`s a chunk, and never more
+//!    handed out than there is. Several may be unconfirmed at a time.
+//!
+//! A victim that ends short or goes is followed by another. If nobody is left who could give the
+//! rest, the swap-in is aborted, what it has filled stays, and the job is tried again as without
+//! pipelining. Best-effort swaps as ever, under any test.
+
+use super::state::Cause;
+use super::{Command, Direction, Scheduler};
+use crate::admission::Test;
+use crate::task::TaskId;
+use crate::units::{Bytes, Nanos};
+
+impl Scheduler {
+    pub(super) fn pipelined(&self) -> bool {
+        self.config.test == Test::Pipelined
+    }
+
+    /// Opens the region of the head, if it can be filled without waiting for anybody. True if
+    /// something changed.
+    pub(super) fn open_pipelined(&mut self, id: TaskId) -> bool {
+        let state = &self.state;
+        if state.out.is_some() || state.in_.is_some() {
+            return false;
+        }
+        let task = self.task(id);
+        let (required, inward) = (
+            task.short(self.config.chunk),
+            task.usage.swapped > Bytes::ZERO,
+        );
+        let lacking = (state.held + required).saturating_sub(state.capacity);
+        let missing = lacking.saturating_sub(self.yields_of_all(Cause::Realtime, Some(id)));
+        if required > Bytes::ZERO && missing > Bytes::ZERO {
+            let answers = state.tasks.values().any(|task| task.unanswered > 0);
+            if answers || self.evict_beyond(missing, Some(id)) || !self.nothing_coming() {
+                return false;
+            }
+            self.stall_for_memory(id, required);
+            return true;
+        }
+        self.open_region(id, inward);
+        true
+    }
+
+    /// Goes on with the open region of `id`, which is not wholly in yet. True if something
+    /// changed that allows more.
+    pub(super) fn fill_region(&mut self, id: TaskId) -> bool {
+        let chunk = self.config.chunk;
+        let task = self.task(id);
+        if task.op.as_ref().is_some_and(|op| op.aborting) {
+            return false;
+        }
+        self.credit(id);
+        let task = self.task(id);
+        let idle = task.op.is_none();
+        if idle && task.usage.swapped > Bytes::ZERO {
+            self.start_swap(id, Direction::In, Bytes::ZERO, Cause::Realtime, Some(id));
+        }
+        let short = self.task(id).short(chunk);
+        if short == Bytes::ZERO {
+            return idle && self.wholly_resident(id);
+        }
+        if self.evict(short, Cause::Realtime, Some(id)) || !self.state.running.is_empty() {
+            return false;
+        }
+        // Nobody is left who could give it the rest: who else has died or failed took it along.
+        if let Some(op) = &mut self.task_mut(id).op {
+            op.aborting = true;
+            let op = op.seq;
+            self.emit(Command::Abort { task: id, op });
+            return false;
+        }
+        self.stall_for_memory(id, short);
+        true
+    }
+
+    /// Raises the budget of the region by the chunks that have become free. What no swap-in waits
+    /// for comes in one piece.
+    fn credit(&mut self, id: TaskId) {
+        let chunk = self.config.chunk;
+        let (task, free) = (self.task(id), self.state.free());
+        let (asked, short) = (task.asked, task.short(chunk));
+        let holds = task.usage.resident + task.usage.swapped;
+        let raise = if free >= short {
+            short
+        } else if task.usage.swapped > Bytes::ZERO {
+            let fillable = holds.saturating_sub(asked).round_up(chunk);
+            free.min(fillable).round_down(chunk)
+        } else {
+            Bytes::ZERO
+        };
+        if raise > Bytes::ZERO {
+            self.set_budget(id, asked + raise, None);
+        }
+    }
+
+    /// Takes back the budget of the chunks of `id` that have left for the region.
+    pub(super) fn hand_over(&mut self, id: TaskId) {
+        let task = self.task_mut(id);
+        let Some(op) = &mut task.op else { return };
+        if !op.pipelined || op.direction == Direction::In {
+            return;
+        }
+        let left = task.usage.swapped.saturating_sub(op.from);
+        let freed = left.saturating_sub(op.released);
+        op.released += freed;
+        let budget = task.asked.saturating_sub(freed).max(task.usage.resident);
+        if budget < task.asked {
+            self.set_budget(id, budget, None);
+        }
+    }
+
+    /// The swap-in of the region `id` may take longer by `span`: it waits for an eviction.
+    pub(super) fn extend_region(&mut self, id: TaskId, span: Nanos) {
+        if let Some(op) = &mut self.task_mut(id).op {
+            op.due = op.due + span;
+        }
+    }
+}
