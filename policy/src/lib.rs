@@ -13,4 +13,5 @@ pub mod cost;
 mod fraction;
 pub mod scheduler;
 pub mod task;
+pub mod taskset;
 pub mod units;

@@ -1,0 +1,308 @@
+//! Where a task set is wrong, what is wrong with it, and what to write instead.
+
+use alloc::string::String;
+
+use crate::units::{Bytes, Nanos};
+
+use super::span::Unit;
+use super::{GRANULARITY, MAX_TASKS};
+
+/// A text that is no task set.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{line}:{column}: {}{fault}", Prefix(key))]
+pub struct TaskSetError {
+    /// Counted from 1.
+    pub line: usize,
+    /// Counted from 1, in characters.
+    pub column: usize,
+    /// The path of the key, as `task[0].wcet_ms`; empty for the whole text.
+    pub key: String,
+    /// What is wrong there, and what to write instead.
+    pub fault: Fault,
+}
+
+struct Prefix<'a>(&'a str);
+
+impl core::fmt::Display for Prefix<'_> {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        match self.0 {
+            "" => Ok(()),
+            key => write!(f, "{key}: "),
+        }
+    }
+}
+
+/// What can be wrong.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Fault {
+    /// The text is no TOML, or no JSON; what its parser says.
+    #[error("not {format}: {said}")]
+    Syntax {
+        /// TOML or JSON.
+        format: &'static str,
+        /// By the parser.
+        said: String,
+    },
+    /// A key that means nothing here.
+    #[error("unknown key; {}", suggestion(*meant, known))]
+    UnknownKey {
+        /// The known one that it resembles.
+        meant: Option<&'static str>,
+        /// Those that are known here, and a comma between them.
+        known: String,
+    },
+    /// A key that must be there.
+    #[error("missing; write, for example, {0}")]
+    Missing(String),
+    /// One direction of the swap cost without the other.
+    #[error(
+        "missing beside the other direction; measure and write both, or leave both out for the fit \
+         to the paper's GPU"
+    )]
+    OneDirection,
+    /// A key that is there more than once.
+    #[error("written twice, first on line {0}; leave one out")]
+    Twice(usize),
+    /// A value of another kind.
+    #[error("{found} where {expected} belongs; write, for example, {example}")]
+    Kind {
+        /// What is there.
+        found: &'static str,
+        /// What belongs there.
+        expected: &'static str,
+        /// One that would do.
+        example: String,
+    },
+    /// Another version of the format, or none.
+    #[error("version {found} is not known; write {instead}")]
+    Version {
+        /// What is there.
+        found: String,
+        /// What belongs there.
+        instead: String,
+    },
+    /// `nan`, `inf`, or no digits.
+    #[error("{0} is not a finite number; write one in digits")]
+    NotANumber(String),
+    /// Below zero, or a zero with a minus.
+    #[error("{0} has a minus sign; write a number without one")]
+    Negative(String),
+    /// A number that cannot be kept exactly.
+    #[error("more digits than can be kept; write at most {0}")]
+    TooManyDigits(u32),
+    /// Zero, or so little that nothing is left of it, where something must be.
+    #[error("must be more than 0; write, for example, {0}")]
+    Zero(&'static str),
+    /// A time in quotes.
+    #[error(
+        "{text:?} is a text, where a number of {unit} belongs; write {instead}, the key has the unit"
+    )]
+    TimeAsText {
+        /// What is there.
+        text: String,
+        /// The unit of the key.
+        unit: &'static str,
+        /// The same as a number.
+        instead: String,
+    },
+    /// A size, for a time.
+    #[error("{text:?} is a size, where a time belongs; write a number of {unit}")]
+    SizeForTime {
+        /// What is there.
+        text: String,
+        /// The unit of the key.
+        unit: &'static str,
+    },
+    /// A text that is nothing like a time.
+    #[error("{text:?} is not a time; write a number of {unit}")]
+    NotATime {
+        /// What is there.
+        text: String,
+        /// The unit of the key.
+        unit: &'static str,
+    },
+    /// More nanoseconds than 64 bits count.
+    #[error("{number} {unit} is longer than 584 years, which is the longest; write fewer {unit}")]
+    TimeTooLong {
+        /// What is there.
+        number: String,
+        /// The unit of the key.
+        unit: &'static str,
+    },
+    /// A text that is nothing like a size.
+    #[error("{0:?} is not a size; write whole bytes, or a number and a unit as \"6.2GiB\"")]
+    NotASize(String),
+    /// A number in quotes.
+    #[error(
+        "{text:?} has no unit; write \"{number}GiB\", \"{number}MiB\", or for bytes \"{number}B\""
+    )]
+    SizeWithoutUnit {
+        /// What is there.
+        text: String,
+        /// The number in it.
+        number: String,
+    },
+    /// A unit that is none.
+    #[error("{text:?} has no unit that is known; {}", unit_suggestion(instead.as_deref()))]
+    SizeUnit {
+        /// What is there.
+        text: String,
+        /// What was perhaps meant.
+        instead: Option<String>,
+    },
+    /// A time, for a size.
+    #[error("{0:?} is a time, where a size belongs; write whole bytes, or a unit as in \"6.2GiB\"")]
+    TimeForSize(String),
+    /// A fraction of a byte.
+    #[error("{0} is not a whole number of bytes; write one, or a number and a unit as \"6.2GiB\"")]
+    NotWhole(String),
+    /// More bytes than 64 bits count.
+    #[error("{0} is 16 EiB or more; write less")]
+    SizeTooLarge(String),
+    /// A bandwidth beyond counting.
+    #[error("{0} GiB/s is more than can be counted; write less")]
+    RateTooLarge(String),
+    /// Not a share.
+    #[error("{0} is no share: 0 < duplex ≤ 1; write, for example, 0.8")]
+    NotAShare(String),
+    /// D > T.
+    #[error(
+        "the deadline, {} ms, is after the end of the period, {} ms; write at most {}, or a longer \
+         period_ms",
+        ms(*deadline),
+        ms(*period),
+        ms(*period)
+    )]
+    DeadlineBeyondPeriod {
+        /// D.
+        deadline: Nanos,
+        /// T.
+        period: Nanos,
+    },
+    /// C > D.
+    #[error(
+        "the WCET, {} ms, is longer than the deadline, {} ms; write at most {}, or a longer {key}",
+        ms(*wcet),
+        ms(*deadline),
+        ms(*deadline)
+    )]
+    WcetBeyondDeadline {
+        /// C.
+        wcet: Nanos,
+        /// D.
+        deadline: Nanos,
+        /// The key that D comes from.
+        key: &'static str,
+    },
+    /// mˢ > m.
+    #[error(
+        "{} bytes ({swappable}) can be swapped of a footprint of {} bytes ({footprint}); write at \
+         most {}",
+        swappable.0, footprint.0, footprint.0
+    )]
+    SwappableBeyondFootprint {
+        /// mˢ.
+        swappable: Bytes,
+        /// m.
+        footprint: Bytes,
+    },
+    /// δ that CUDA cannot map.
+    #[error(
+        "{} bytes ({chunk}) is no multiple of {}MiB, the least that CUDA maps; write \"{}MiB\"",
+        chunk.0, GRANULARITY.0 >> 20, near_multiple(*chunk)
+    )]
+    Chunk {
+        /// δ.
+        chunk: Bytes,
+    },
+    /// mᴰ < δ.
+    #[error("{memory} does not hold one chunk of {chunk}; write more memory, or a smaller chunk")]
+    MemoryBelowChunk {
+        /// mᴰ.
+        memory: Bytes,
+        /// δ, or the least that it can be.
+        chunk: Bytes,
+    },
+    /// No name.
+    #[error("the name is empty; write one, for example \"yolo-608\"")]
+    EmptyName,
+    /// A name that a terminal would obey.
+    #[error("the name {0:?} has a control character; leave it out")]
+    ControlCharacter(String),
+    /// A name that another task has.
+    #[error("{name:?} is the name of the task on line {first}, too; write another")]
+    DuplicateName {
+        /// The name.
+        name: String,
+        /// Where the other has it.
+        first: usize,
+    },
+    /// Nothing to plan.
+    #[error("no task; write at least one {0}")]
+    NoTask(String),
+    /// Too many.
+    #[error("{tasks} tasks, and at most {MAX_TASKS} fit in a set; leave out {}", tasks - MAX_TASKS)]
+    TooManyTasks {
+        /// How many there are.
+        tasks: usize,
+    },
+}
+
+/// A fault and where it is, before lines were counted.
+#[derive(Debug)]
+pub(super) struct Wrong {
+    at: usize,
+    key: String,
+    fault: Fault,
+}
+
+impl Wrong {
+    /// `at` is a byte of the text.
+    pub(super) fn new(at: usize, key: &str, fault: Fault) -> Self {
+        Self {
+            at,
+            key: key.into(),
+            fault,
+        }
+    }
+
+    pub(super) fn in_text(self, text: &str) -> TaskSetError {
+        let before = &text[..text.floor_char_boundary(self.at)];
+        let start = before.rfind('\n').map_or(0, |newline| newline + 1);
+        TaskSetError {
+            line: line(text, self.at),
+            column: before[start..].chars().count() + 1,
+            key: self.key,
+            fault: self.fault,
+        }
+    }
+}
+
+/// The line of the byte `at`, from 1.
+pub(super) fn line(text: &str, at: usize) -> usize {
+    let before = text.as_bytes().iter().take(at);
+    before.filter(|byte| **byte == b'\n').count() + 1
+}
+
+fn suggestion(meant: Option<&'static str>, known: &str) -> String {
+    match meant {
+        Some(meant) => alloc::format!("did you mean {meant}?"),
+        None => alloc::format!("known here: {known}"),
+    }
+}
+
+fn unit_suggestion(instead: Option<&str>) -> String {
+    match instead {
+        Some(instead) => alloc::format!("did you mean {instead:?}?"),
+        None => "write B, KiB, MiB, GiB or TiB".into(),
+    }
+}
+
+fn ms(span: Nanos) -> String {
+    Unit::Millis.write(span)
+}
+
+/// The multiple of the granularity below `chunk`, or the least, in MiB.
+fn near_multiple(chunk: Bytes) -> u64 {
+    chunk.round_down(GRANULARITY).max(GRANULARITY).0 >> 20
+}

@@ -1,0 +1,133 @@
+//! The task set file: a GPU, what swapping costs on it, and realtime tasks, as TOML or as JSON with
+//! the same keys.
+//!
+//! `from_toml` and `from_json` make a `tree` of what is written, with places. `table` and `field`
+//! read keys and values from it, `number`, `size` and `span` exactly from their decimal text;
+//! `shape` knows the keys and the rules. docs/planning.md has the format.
+
+mod error;
+mod field;
+mod from_json;
+mod from_toml;
+mod nearest;
+mod number;
+mod shape;
+mod size;
+mod span;
+mod table;
+#[cfg(test)]
+mod tests;
+mod tree;
+
+pub use error::{Fault, TaskSetError};
+
+use alloc::string::String;
+use alloc::vec::Vec;
+
+use crate::assign::Demand;
+use crate::cost::{DirectionCost, SwapCost};
+use crate::task::{Class, MemoryProfile, TaskSpec, Timing};
+use crate::units::{Bytes, Nanos, Ppm};
+
+/// What a file is written in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Format {
+    /// TOML 1.1.
+    Toml,
+    /// JSON (RFC 8259).
+    Json,
+}
+
+/// The most tasks of one set.
+pub const MAX_TASKS: usize = 4096;
+
+/// The least that CUDA maps: δ is a multiple of it.
+pub const GRANULARITY: Bytes = Bytes(2 << 20);
+
+/// A checked task set: 0 < C ≤ D ≤ T and mˢ ≤ m for each task, names not empty and each used once,
+/// δ a multiple of [`GRANULARITY`] and at most the capacity. Whether it is schedulable is another
+/// question.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TaskSet {
+    /// The GPU.
+    pub gpu: Gpu,
+    /// What swapping costs on it.
+    pub swap_cost: SwapCost,
+    /// From 1 to [`MAX_TASKS`], in the order of the file.
+    pub tasks: Vec<RealtimeTask>,
+}
+
+/// The GPU that a set is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Gpu {
+    /// mᴰ.
+    pub capacity: Bytes,
+    /// δ; none: the planner chooses.
+    pub chunk: Option<Bytes>,
+    /// ρ, not zero. Only the test `pipelined` uses it.
+    pub duplex: Ppm,
+    /// Within this a best-effort job has left the GPU; zero: there is none beside realtime.
+    pub drain: Nanos,
+}
+
+/// One task of a set.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RealtimeTask {
+    /// Not empty, without control characters.
+    pub name: String,
+    /// T, D and C.
+    pub timing: Timing,
+    /// m and mˢ.
+    pub memory: MemoryProfile,
+}
+
+/// Reads a task set. What is finer than a nanosecond, a byte a second or a millionth is rounded to
+/// the safe side: WCETs and costs up, periods, deadlines, bandwidths and ρ down.
+pub fn parse(text: &str, format: Format) -> Result<TaskSet, TaskSetError> {
+    let root = match format {
+        Format::Toml => from_toml::read(text),
+        Format::Json => from_json::read(text),
+    };
+    root.and_then(|root| shape::read(&root, text, format))
+        .map_err(|wrong| wrong.in_text(text))
+}
+
+impl TaskSet {
+    /// The demands for [`crate::assign`], in the order of the tasks.
+    pub fn demands(&self) -> Vec<Demand> {
+        let demand = |task: &RealtimeTask| Demand {
+            timing: task.timing,
+            memory: task.memory,
+        };
+        self.tasks.iter().map(demand).collect()
+    }
+}
+
+impl RealtimeTask {
+    /// As it registers.
+    pub fn spec(&self) -> TaskSpec {
+        TaskSpec {
+            name: self.name.clone(),
+            class: Class::Realtime(self.timing),
+            memory: self.memory,
+        }
+    }
+}
+
+impl SwapCost {
+    /// The fit to Fig. 4 of the paper, an RTX 3090 on PCIe 3.0; the share of a chunk in the one
+    /// number that is published for swap-in is a guess.
+    pub const PAPER: Self = {
+        const fn direction(per_chunk: u64, hundredths_of_gib: u64) -> DirectionCost {
+            DirectionCost {
+                base: Nanos::ZERO,
+                per_chunk: Nanos(per_chunk),
+                bytes_per_second: (hundredths_of_gib << 30) / 100,
+            }
+        }
+        Self {
+            out: direction(73_600, 1_208),
+            in_: direction(79_500, 1_118),
+        }
+    };
+}

@@ -1,0 +1,228 @@
+//! The keys of a task set, and the rules that its values obey.
+
+use alloc::collections::BTreeMap;
+use alloc::format;
+use alloc::string::String;
+use alloc::vec::Vec;
+
+use super::error::{Fault, Wrong, line};
+use super::field::Field;
+use super::number::Round;
+use super::span::Unit;
+use super::table::{Key, Source, Table};
+use super::tree::Node;
+use super::{Format, GRANULARITY, Gpu, MAX_TASKS, RealtimeTask, TaskSet};
+use crate::cost::{DirectionCost, SwapCost};
+use crate::task::{MemoryProfile, Timing};
+use crate::units::{Nanos, Ppm};
+
+const VERSION: u64 = 1;
+
+const ROOT: &[Key] = &[
+    Key::value("version", "1"),
+    Key::table("gpu"),
+    Key::table("swap_cost"),
+    Key::tables("task"),
+];
+
+const GPU: &[Key] = &[
+    Key::value("memory", "\"24GiB\""),
+    Key::value("chunk", "\"64MiB\""),
+    Key::value("duplex", "0.8"),
+    Key::value("drain_ms", "0.0"),
+];
+
+const SWAP_COST: &[Key] = &[Key::table("out"), Key::table("in")];
+
+const DIRECTION: &[Key] = &[
+    Key::value("base_us", "0.0"),
+    Key::value("per_chunk_us", "73.6"),
+    Key::value("gib_per_s", "12.08"),
+];
+
+const TASK: &[Key] = &[
+    Key::value("name", "\"yolo-608\""),
+    Key::value("period_ms", "4000.0"),
+    Key::value("deadline_ms", "4000.0"),
+    Key::value("wcet_ms", "63.0"),
+    Key::value("footprint", "\"6.2GiB\""),
+    Key::value("swappable", "\"5.2GiB\""),
+];
+
+pub(super) fn read(root: &Node<'_>, text: &str, format: Format) -> Result<TaskSet, Wrong> {
+    let source = Source { text, format };
+    let root = Table::open(source, root, String::new(), ROOT)?;
+    // Another version may have other keys, so that it goes before them.
+    version(&root)?;
+    root.check()?;
+    let gpu = gpu(&root.need("gpu")?.table(GPU)?)?;
+    let swap_cost = match root.get("swap_cost") {
+        Some(field) => swap_cost(&field.table(SWAP_COST)?)?,
+        None => SwapCost::PAPER,
+    };
+    let tasks = tasks(&root, source)?;
+    Ok(TaskSet {
+        gpu,
+        swap_cost,
+        tasks,
+    })
+}
+
+fn version(root: &Table<'_, '_>) -> Result<(), Wrong> {
+    let field = root.need("version")?;
+    let (written, decimal) = field.decimal()?;
+    match decimal.whole() {
+        Some(VERSION) => Ok(()),
+        _ => Err(field.wrong(Fault::Version {
+            found: written.into(),
+            instead: field.example(),
+        })),
+    }
+}
+
+fn gpu(table: &Table<'_, '_>) -> Result<Gpu, Wrong> {
+    let memory = table.need("memory")?;
+    let capacity = memory.some_size()?;
+    let chunk = match table.get("chunk") {
+        Some(field) => match field.some_size()? {
+            chunk if chunk.round_down(GRANULARITY) == chunk => Some(chunk),
+            chunk => return Err(field.wrong(Fault::Chunk { chunk })),
+        },
+        None => None,
+    };
+    let least = chunk.unwrap_or(GRANULARITY);
+    if capacity < least {
+        return Err(memory.wrong(Fault::MemoryBelowChunk {
+            memory: capacity,
+            chunk: least,
+        }));
+    }
+    let duplex = table
+        .get("duplex")
+        .map_or(Ok(Ppm::ONE), |field| field.share())?;
+    let drain = table.get("drain_ms");
+    let drain = drain.map_or(Ok(Nanos::ZERO), |field| field.time(Unit::Millis, Round::Up))?;
+    Ok(Gpu {
+        capacity,
+        chunk,
+        duplex,
+        drain,
+    })
+}
+
+/// Both directions: one measured beside one of another machine would be no measurement.
+fn swap_cost(table: &Table<'_, '_>) -> Result<SwapCost, Wrong> {
+    let direction = |name| match table.get(name) {
+        Some(field) => direction(&field.table(DIRECTION)?),
+        None => Err(table.missing(name, Fault::OneDirection)),
+    };
+    if table.is_empty() {
+        return Ok(SwapCost::PAPER);
+    }
+    Ok(SwapCost {
+        out: direction("out")?,
+        in_: direction("in")?,
+    })
+}
+
+fn direction(table: &Table<'_, '_>) -> Result<DirectionCost, Wrong> {
+    Ok(DirectionCost {
+        base: table.need("base_us")?.time(Unit::Micros, Round::Up)?,
+        per_chunk: table.need("per_chunk_us")?.time(Unit::Micros, Round::Up)?,
+        bytes_per_second: table.need("gib_per_s")?.rate()?,
+    })
+}
+
+fn tasks(root: &Table<'_, '_>, source: Source<'_>) -> Result<Vec<RealtimeTask>, Wrong> {
+    let none = |at| {
+        let instead = root.example("task");
+        Wrong::new(at, "task", Fault::NoTask(instead))
+    };
+    let Some(field) = root.get("task") else {
+        return Err(none(source.text.trim_end().len()));
+    };
+    let items = field.tables()?;
+    if items.is_empty() {
+        return Err(field.wrong(Fault::NoTask(root.example("task"))));
+    }
+    if let Some(beyond) = items.get(MAX_TASKS) {
+        let fault = Fault::TooManyTasks { tasks: items.len() };
+        return Err(Wrong::new(beyond.at, "task", fault));
+    }
+    let mut names = BTreeMap::new();
+    let mut tasks = Vec::with_capacity(items.len());
+    for (place, item) in items.iter().enumerate() {
+        let table = Table::new(source, item, format!("task[{place}]"), TASK)?;
+        let name = table.need("name")?;
+        let task = task(&table, &name)?;
+        if let Some(first) = names.insert(task.name.clone(), name.node.at) {
+            return Err(name.wrong(Fault::DuplicateName {
+                name: task.name,
+                first: line(source.text, first),
+            }));
+        }
+        tasks.push(task);
+    }
+    Ok(tasks)
+}
+
+fn task(table: &Table<'_, '_>, name: &Field<'_, '_>) -> Result<RealtimeTask, Wrong> {
+    let named = name.text()?;
+    if named.trim().is_empty() {
+        return Err(name.wrong(Fault::EmptyName));
+    }
+    if named.chars().any(char::is_control) {
+        return Err(name.wrong(Fault::ControlCharacter(named.into())));
+    }
+    Ok(RealtimeTask {
+        name: named.into(),
+        timing: timing(table)?,
+        memory: memory(table)?,
+    })
+}
+
+fn timing(table: &Table<'_, '_>) -> Result<Timing, Wrong> {
+    let period = table
+        .need("period_ms")?
+        .some_time(Unit::Millis, Round::Down)?;
+    let (deadline, key) = match table.get("deadline_ms") {
+        Some(field) => {
+            let deadline = field.some_time(Unit::Millis, Round::Down)?;
+            if deadline > period {
+                return Err(field.wrong(Fault::DeadlineBeyondPeriod { deadline, period }));
+            }
+            (deadline, "deadline_ms")
+        }
+        None => (period, "period_ms"),
+    };
+    let field = table.need("wcet_ms")?;
+    let wcet = field.some_time(Unit::Millis, Round::Up)?;
+    if wcet > deadline {
+        return Err(field.wrong(Fault::WcetBeyondDeadline {
+            wcet,
+            deadline,
+            key,
+        }));
+    }
+    Ok(Timing {
+        period,
+        deadline,
+        wcet,
+    })
+}
+
+fn memory(table: &Table<'_, '_>) -> Result<MemoryProfile, Wrong> {
+    let footprint = table.need("footprint")?.size()?;
+    let field = table.need("swappable")?;
+    let swappable = field.size()?;
+    if swappable > footprint {
+        return Err(field.wrong(Fault::SwappableBeyondFootprint {
+            swappable,
+            footprint,
+        }));
+    }
+    Ok(MemoryProfile {
+        footprint,
+        swappable,
+    })
+}

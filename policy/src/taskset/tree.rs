@@ -1,0 +1,47 @@
+//! What a text says, of whichever format, each part with the byte at which it starts.
+
+use alloc::borrow::Cow;
+use alloc::vec::Vec;
+
+/// A value.
+#[derive(Debug)]
+pub(super) struct Node<'t> {
+    pub(super) at: usize,
+    pub(super) value: Value<'t>,
+}
+
+#[derive(Debug)]
+pub(super) enum Value<'t> {
+    /// In the order of the text.
+    Table(Vec<Entry<'t>>),
+    Array(Vec<Node<'t>>),
+    Text(Cow<'t, str>),
+    /// As it is written, but for `_` between digits.
+    Number(Cow<'t, str>),
+    /// What has no place in a task set, in words with their article.
+    Other(&'static str),
+}
+
+/// A key and its value.
+#[derive(Debug)]
+pub(super) struct Entry<'t> {
+    pub(super) key: Cow<'t, str>,
+    pub(super) at: usize,
+    pub(super) node: Node<'t>,
+}
+
+/// Nothing of a task set lies deeper; what does is not looked into.
+pub(super) const DEPTH: usize = 6;
+
+impl Value<'_> {
+    /// In words with their article.
+    pub(super) fn kind(&self) -> &'static str {
+        match self {
+            Self::Table(_) => "a table",
+            Self::Array(_) => "an array",
+            Self::Text(_) => "a text",
+            Self::Number(_) => "a number",
+            Self::Other(what) => what,
+        }
+    }
+}
