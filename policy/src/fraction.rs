@@ -19,12 +19,12 @@ pub(crate) fn sum_against_one<I>(terms: I) -> Ordering
 where
     I: Iterator<Item = (u64, u64)> + Clone,
 {
-    let (mut least, mut terms_over) = (0_u128, 0_u128);
+    let (mut least, mut count) = (0_u128, 0_u128);
     for (numerator, denominator) in terms.clone() {
         least = least.saturating_add(fixed(numerator, denominator));
-        terms_over += 1;
+        count += 1;
     }
-    let most = least.saturating_add(terms_over);
+    let most = least.saturating_add(count);
     // Only within rounding of one is the exact sum worth its cost.
     if least > ONE {
         Ordering::Greater

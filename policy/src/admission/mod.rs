@@ -83,7 +83,7 @@ pub struct Analysis {
     /// `bound - demand`; negative where the test fails.
     pub slack: f64,
     /// The time span L from a release to a deadline that binds; none if ΣU does, to within a
-    /// thousandth, and for `Theorem1`.
+    /// hundredth, and for `Theorem1`.
     pub binding: Option<Nanos>,
 }
 

@@ -20,7 +20,7 @@ use crate::units::Nanos;
 pub(super) const MOST_WORK: u64 = 1 << 24;
 
 /// Where ΣU binds unless a span takes so much more of its length, in units of 2⁻⁶⁴.
-const NOTABLE: u128 = ONE >> 10;
+const NOTABLE: u128 = ONE >> 7;
 
 /// One task, in the order of deadlines.
 struct Item {
@@ -55,13 +55,24 @@ pub(super) fn analyse(test: Test, platform: &Platform, candidates: &[Candidate])
     let walk = set.possible(platform).then(|| {
         let seed = set.some_share().saturating_sub(1);
         let notable = set.utilization().saturating_add(NOTABLE);
-        match verdict {
-            Some(true) => set.walk(seed.max(notable.min(ONE)), false),
-            _ => set.walk(seed.max(ONE), false),
+        if verdict == Some(true) {
+            return set.walk(seed.max(notable.min(ONE)), false);
+        }
+        let worst = set.walk(seed.max(ONE), false);
+        if worst.binding.is_some() {
+            worst
+        } else {
+            set.walk(ONE, true)
         }
     });
     let binding = walk.as_ref().and_then(|walk| walk.binding);
-    let share = walk.map_or(0, |walk| if walk.binding.is_some() { walk.share } else { 0 });
+    let share = walk.map_or(0, |walk| {
+        if walk.binding.is_some() {
+            walk.share
+        } else {
+            0
+        }
+    });
     let demand = (share as f64 / ONE as f64).max(utilization);
     Analysis {
         test,
@@ -79,6 +90,12 @@ pub(super) fn analyse(test: Test, platform: &Platform, candidates: &[Candidate])
 
 pub(super) fn holds(test: Test, platform: &Platform, candidates: &[Candidate]) -> bool {
     Set::new(test, platform, candidates).verdict(test, platform, candidates) == Some(true)
+}
+
+/// The verdict of the walk alone.
+#[cfg(test)]
+pub(super) fn walked(test: Test, platform: &Platform, candidates: &[Candidate]) -> Option<bool> {
+    Set::new(test, platform, candidates).walked(platform)
 }
 
 impl<'a> Set<'a> {
@@ -111,6 +128,10 @@ impl<'a> Set<'a> {
         if test == Test::Demand && theorem1::holds(platform, candidates) {
             return Some(true);
         }
+        self.walked(platform)
+    }
+
+    fn walked(&self, platform: &Platform) -> Option<bool> {
         if !self.possible(platform) {
             return Some(false);
         }
@@ -150,10 +171,14 @@ impl<'a> Set<'a> {
             .iter()
             .fold(0, |sum, item| sum.saturating_add(item.demand));
         let (mut blocking, mut most) = (self.blockers.none(), 0);
-        for item in self.items.iter().rev() {
-            most = most.max(fixed(first.saturating_add(blocking.total.0), item.deadline));
+        let mut from = self.items.len();
+        for (at, item) in self.items.iter().enumerate().rev() {
+            let after = self.items.get(at + 1);
+            if after.is_none_or(|after| after.deadline > item.deadline) {
+                self.block_beyond(item.deadline, &mut from, &mut blocking);
+                most = most.max(fixed(first.saturating_add(blocking.total.0), item.deadline));
+            }
             first -= item.demand.min(first);
-            blocking = self.blockers.with(blocking, item.place);
         }
         most
     }
