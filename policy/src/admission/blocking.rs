@@ -147,7 +147,12 @@ impl Blocking {
 
     /// In words, with the tasks' names from `name`.
     pub fn describe<'a>(&self, name: impl Fn(usize) -> &'a str) -> String {
-        let what = match self.term {
+        format!("{} ({})", self.total, self.cause(name))
+    }
+
+    /// What set it, in words.
+    pub fn cause<'a>(&self, name: impl Fn(usize) -> &'a str) -> String {
+        match self.term {
             BlockingTerm::Drain if self.total == self.bases => {
                 String::from("nothing that is due later")
             }
@@ -160,7 +165,6 @@ impl Blocking {
             BlockingTerm::RunAndDrain(task) => {
                 format!("the execution of {} and best-effort's drain", name(task))
             }
-        };
-        format!("{} ({what})", self.total)
+        }
     }
 }
