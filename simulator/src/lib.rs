@@ -3,7 +3,8 @@
 //!
 //! `scenario` is what to simulate, `world` steps from one instant to the next, `agent` is what
 //! a program and its agent do, `report` what came of it. `record` is what can be watched
-//! meanwhile. Nothing is random but for the seed that the scenario carries.
+//! meanwhile, by `stats` and by the pictures of `export`. Nothing is random but for the seed that
+//! the scenario carries.
 #![no_std]
 #![forbid(unsafe_code)]
 
@@ -12,15 +13,19 @@ extern crate alloc;
 mod agent;
 mod clock;
 mod error;
+pub mod export;
 pub mod record;
 pub mod report;
 mod rng;
 pub mod scenario;
+pub mod stats;
 mod world;
 
 pub use error::{ScenarioError, SimError};
+pub use export::Timeline;
 pub use record::{Change, Moved, Observer, Record, SwapRecord, Violation};
 pub use report::{Report, TaskReport};
 pub use rng::Rng;
 pub use scenario::{Arrivals, Checks, Departure, Execution, Scenario, SimTask};
+pub use stats::{Responses, Summary};
 pub use world::{observe, run};

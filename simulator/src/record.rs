@@ -95,3 +95,58 @@ pub trait Observer {
 impl Observer for () {
     const WATCHES: bool = false;
 }
+
+/// Watches what the one inside watches, if there is one.
+impl<O: Observer> Observer for Option<O> {
+    const WATCHES: bool = O::WATCHES;
+    fn start(&mut self, now: Time) {
+        if let Some(inner) = self {
+            inner.start(now);
+        }
+    }
+    fn job(&mut self, record: &Record) {
+        if let Some(inner) = self {
+            inner.job(record);
+        }
+    }
+    fn swap(&mut self, record: &SwapRecord) {
+        if let Some(inner) = self {
+            inner.swap(record);
+        }
+    }
+    fn change(&mut self, now: Time, change: Change) {
+        if let Some(inner) = self {
+            inner.change(now, change);
+        }
+    }
+    fn violation(&mut self, violation: &Violation) {
+        if let Some(inner) = self {
+            inner.violation(violation);
+        }
+    }
+}
+
+/// Both watch.
+impl<A: Observer, B: Observer> Observer for (A, B) {
+    const WATCHES: bool = A::WATCHES || B::WATCHES;
+    fn start(&mut self, now: Time) {
+        self.0.start(now);
+        self.1.start(now);
+    }
+    fn job(&mut self, record: &Record) {
+        self.0.job(record);
+        self.1.job(record);
+    }
+    fn swap(&mut self, record: &SwapRecord) {
+        self.0.swap(record);
+        self.1.swap(record);
+    }
+    fn change(&mut self, now: Time, change: Change) {
+        self.0.change(now, change);
+        self.1.change(now, change);
+    }
+    fn violation(&mut self, violation: &Violation) {
+        self.0.violation(violation);
+        self.1.violation(violation);
+    }
+}
