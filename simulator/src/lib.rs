@@ -11,8 +11,10 @@
 extern crate alloc;
 
 mod agent;
+pub mod baselines;
 mod clock;
 mod error;
+pub mod figures;
 pub mod export;
 pub mod record;
 pub mod report;

@@ -1,0 +1,283 @@
+//! The five approaches of the paper's Fig. 7, all under the same admission test.
+
+use alloc::vec::Vec;
+
+use rtswap_policy::admission::{Candidate, Platform, Test};
+use rtswap_policy::assign::{Demand, Objective, assign, assign_any_chunk};
+use rtswap_policy::cost::SwapCost;
+use rtswap_policy::task::MemoryProfile;
+use rtswap_policy::units::{Bytes, Nanos, Ppm, Time};
+
+use super::fragmentation::Catalogue;
+use super::workload::{Reading, Work};
+use crate::baselines::link::{PAGEABLE, PINNED, SMALLEST_CHUNK};
+use crate::baselines::paging::Paging;
+
+/// Who is compared.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Approach {
+    /// Swap volumes and δ by the planner, pinned memory.
+    RtSwap,
+    /// The same with δ = 2 MiB.
+    Min,
+    /// An allocation per memory object, pinned memory.
+    MoVmm,
+    /// As RT-Swap, with pageable memory.
+    Pageable,
+    /// Unified memory: on-demand paging and LRU.
+    Base,
+}
+
+/// How long Base is played: a dozen jobs of the slowest task.
+const PLAYED: Time = Time(60_000_000_000);
+
+/// What MO-VMM swaps in the test, which knows uniform chunks only.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ObjectUnit {
+    /// Allocations of the mean size of the set's.
+    Mean,
+    /// Allocations of 2 MiB, as most are.
+    Smallest,
+}
+
+/// What the paper leaves open.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Assumptions {
+    /// How sizes are read.
+    pub reading: Reading,
+    /// Swapping with pinned memory: RT-Swap, MIN and MO-VMM.
+    pub pinned: SwapCost,
+    /// Swapping with pageable memory.
+    pub pageable: SwapCost,
+    /// Paging by Base, a page of 2 MiB counting as a chunk.
+    pub paging: SwapCost,
+    /// For MO-VMM.
+    pub object: ObjectUnit,
+}
+
+/// What all five are judged by.
+#[derive(Clone, Debug)]
+pub struct Judge {
+    test: Test,
+    duplex: Ppm,
+    assumptions: Assumptions,
+    catalogue: Catalogue,
+}
+
+impl Approach {
+    /// In the order of the paper's text.
+    pub const ALL: [Self; 5] = [
+        Self::RtSwap,
+        Self::Min,
+        Self::MoVmm,
+        Self::Pageable,
+        Self::Base,
+    ];
+
+    /// As the paper writes it.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::RtSwap => "RT-Swap",
+            Self::Min => "MIN",
+            Self::MoVmm => "MO-VMM",
+            Self::Pageable => "Pageable",
+            Self::Base => "Base",
+        }
+    }
+}
+
+impl Default for Assumptions {
+    /// Base pages at the speed of pinned memory in chunks of 2 MiB, which is kind to it: what a
+    /// page fault costs is not published.
+    fn default() -> Self {
+        Self {
+            reading: Reading::default(),
+            pinned: PINNED,
+            pageable: PAGEABLE,
+            paging: PINNED,
+            object: ObjectUnit::Mean,
+        }
+    }
+}
+
+impl Judge {
+    /// `seed` draws the lists of memory objects; ρ = `duplex` matters to the test `pipelined` only.
+    pub fn new(test: Test, duplex: Ppm, assumptions: Assumptions, seed: u64) -> Self {
+        Self {
+            test,
+            duplex,
+            assumptions,
+            catalogue: Catalogue::draw(&assumptions.reading, seed),
+        }
+    }
+
+    /// The reading that sizes are understood by.
+    pub const fn reading(&self) -> &Reading {
+        &self.assumptions.reading
+    }
+
+    /// Whether `approach` guarantees every deadline of `set` on a GPU of `capacity`.
+    pub fn admits(&self, approach: Approach, set: &[Work], capacity: Bytes) -> bool {
+        let demands: Vec<Demand> = set.iter().map(|w| w.demand(self.reading())).collect();
+        // The verdict is the same under both objectives: each finds volumes if there are any.
+        let objective = Objective::Time;
+        match approach {
+            Approach::RtSwap | Approach::Pageable => {
+                let cost = match approach {
+                    Approach::Pageable => self.assumptions.pageable,
+                    _ => self.assumptions.pinned,
+                };
+                let platform = self.platform(cost, SMALLEST_CHUNK);
+                assign_any_chunk(self.test, &platform, capacity, &demands, objective).is_ok()
+            }
+            Approach::Min => {
+                let platform = self.platform(self.assumptions.pinned, SMALLEST_CHUNK);
+                assign(self.test, &platform, capacity, &demands, objective).is_ok()
+            }
+            Approach::MoVmm => {
+                let (demands, object) = self.objects(set);
+                let platform = self.platform(self.assumptions.pinned, object);
+                assign(self.test, &platform, capacity, &demands, objective).is_ok()
+            }
+            Approach::Base => self.paging_admits(&demands, capacity),
+        }
+    }
+
+    fn platform(&self, cost: SwapCost, chunk: Bytes) -> Platform {
+        Platform {
+            cost,
+            chunk,
+            drain: Nanos::ZERO,
+            dispatch_latency: Nanos::ZERO,
+            duplex: self.duplex,
+        }
+    }
+
+    /// The demands with what an allocation per object takes, and the unit in which MO-VMM swaps.
+    fn objects(&self, set: &[Work]) -> (Vec<Demand>, Bytes) {
+        let (mut taken, mut count) = (Bytes::ZERO, 0);
+        let demands = set
+            .iter()
+            .map(|work| {
+                let plain = work.demand(self.reading());
+                let objects = self.catalogue.objects(work.model, work.resolution);
+                let swappable = objects.per_object();
+                taken += swappable;
+                count += objects.count() as u64;
+                let rest = plain.memory.footprint - plain.memory.swappable;
+                Demand {
+                    memory: MemoryProfile {
+                        footprint: rest + swappable,
+                        swappable,
+                    },
+                    ..plain
+                }
+            })
+            .collect();
+        let unit = match self.assumptions.object {
+            ObjectUnit::Mean => Bytes(taken.0 / count.max(1)),
+            ObjectUnit::Smallest => SMALLEST_CHUNK,
+        };
+        (demands, unit)
+    }
+
+    /// Base has no bound: what its jobs were seen to swap at most is put into the test. More can
+    /// only make it worse, so the first failure is the end.
+    fn paging_admits(&self, demands: &[Demand], capacity: Bytes) -> bool {
+        let cost = self.assumptions.paging;
+        let Some(mut paging) = Paging::new(demands, capacity, SMALLEST_CHUNK, cost) else {
+            return false;
+        };
+        let platform = self.platform(cost, SMALLEST_CHUNK);
+        let mut candidates: Vec<Candidate> = demands
+            .iter()
+            .map(|demand| Candidate {
+                timing: demand.timing,
+                volume: Bytes::ZERO,
+            })
+            .collect();
+        if !self.test.holds(&platform, &candidates) {
+            return false;
+        }
+        while paging.now() < PLAYED {
+            let Some(job) = paging.step() else {
+                return true;
+            };
+            let volume = &mut candidates[job.task].volume;
+            if job.moved_in > *volume {
+                *volume = job.moved_in;
+                if !self.test.holds(&platform, &candidates) {
+                    return false;
+                }
+            }
+        }
+        true
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::figures::tasks::draw;
+
+    fn judge() -> Judge {
+        Judge::new(Test::Theorem1, Ppm::ONE, Assumptions::default(), 1)
+    }
+
+    #[test]
+    fn what_fits_is_admitted_by_all_that_pack_and_nothing_fits_a_tenth() {
+        let judge = judge();
+        for set in &draw(5, 10) {
+            let full = judge.reading().capacity;
+            for approach in [
+                Approach::RtSwap,
+                Approach::Min,
+                Approach::Pageable,
+                Approach::Base,
+            ] {
+                assert!(
+                    judge.admits(approach, set.of(4), full),
+                    "{}",
+                    approach.name()
+                );
+            }
+            for approach in Approach::ALL {
+                assert!(!judge.admits(approach, set.of(13), Bytes(full.0 / 10)));
+            }
+        }
+    }
+
+    #[test]
+    fn rtswap_admits_whatever_its_variations_admit() {
+        let judge = judge();
+        let full = judge.reading().capacity;
+        for set in &draw(6, 10) {
+            for tasks in 4..=13 {
+                let best = judge.admits(Approach::RtSwap, set.of(tasks), full);
+                for approach in [Approach::Min, Approach::Pageable] {
+                    assert!(best || !judge.admits(approach, set.of(tasks), full));
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn a_slower_link_admits_less() {
+        let slow = Assumptions {
+            pinned: PAGEABLE,
+            ..Assumptions::default()
+        };
+        let slow = Judge::new(Test::Theorem1, Ppm::ONE, slow, 1);
+        let full = slow.reading().capacity;
+        let sets = draw(7, 20);
+        let count = |judge: &Judge, approach| {
+            let admitted = sets
+                .iter()
+                .filter(|set| judge.admits(approach, set.of(6), full));
+            admitted.count()
+        };
+        let (fast, judged) = (judge(), Approach::RtSwap);
+        assert_eq!(count(&slow, judged), count(&fast, Approach::Pageable));
+        assert!(count(&slow, judged) < count(&fast, judged));
+    }
+}

@@ -1,0 +1,71 @@
+//! Fig. 7(b): sets of five tasks on a GPU that has less and less memory.
+
+use alloc::vec::Vec;
+
+use rtswap_policy::units::Bytes;
+
+use super::approach::{Approach, Judge};
+use super::generate::Growing;
+
+/// "each with 5 tasks".
+const TASKS: usize = 5;
+/// "from 0% to 70%".
+pub const MOST: u64 = 70;
+
+/// What one approach makes of the sets.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Curve {
+    /// Who.
+    pub approach: Approach,
+    /// How many sets are admitted at each reduction, from 0 % on in steps of `step`.
+    pub admitted: Vec<u32>,
+    /// Of the sets that it admits at 0 %, the mean of the last reduction in percent at which they
+    /// are; none if it admits none.
+    pub sustained: Option<f64>,
+    /// The same over all sets that RT-Swap admits at 0 %; those that this approach does not admit
+    /// count as zero.
+    pub sustained_of_all: Option<f64>,
+}
+
+/// All curves, in the order of [`Approach::ALL`]; `step` in percent.
+pub fn curves(judge: &Judge, sets: &[Growing], step: u64) -> Vec<Curve> {
+    let full = judge.reading().capacity;
+    let reductions: Vec<u64> = (0..=MOST).step_by(step as usize).collect();
+    let mut reached: Vec<Vec<Option<u64>>> = Vec::new();
+    let mut curves = Vec::new();
+    for approach in Approach::ALL {
+        let mut admitted = alloc::vec![0; reductions.len()];
+        let last = sets.iter().map(|set| {
+            let mut last = None;
+            for (count, &reduction) in admitted.iter_mut().zip(&reductions) {
+                let capacity = Bytes(full.0 / 100 * (100 - reduction));
+                // Less memory never helps, so the first refusal is the end.
+                if !judge.admits(approach, set.of(TASKS), capacity) {
+                    break;
+                }
+                *count += 1;
+                last = Some(reduction);
+            }
+            last
+        });
+        reached.push(last.collect());
+        let own = reached.last().into_iter().flatten().copied();
+        let reference = reached[0].iter().zip(reached.last().into_iter().flatten());
+        curves.push(Curve {
+            approach,
+            admitted,
+            sustained: mean(own.flatten()),
+            sustained_of_all: mean(
+                reference
+                    .filter(|(best, _)| best.is_some())
+                    .map(|(_, last)| last.unwrap_or(0)),
+            ),
+        });
+    }
+    curves
+}
+
+fn mean(values: impl Iterator<Item = u64>) -> Option<f64> {
+    let (count, sum) = values.fold((0_u64, 0), |(count, sum), value| (count + 1, sum + value));
+    (count > 0).then(|| sum as f64 / count as f64)
+}
