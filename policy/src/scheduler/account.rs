@@ -1,10 +1,9 @@
 //! Where the time of a waiting job goes.
 
-use super::state::Counts;
+use super::record::Counts;
 use super::{Direction, JobAccount, JobEnd, Scheduler};
 use crate::scheduler::job::Span;
-use crate::task::TaskId;
-use crate::units::{Nanos, Time};
+use crate::units::Nanos;
 
 impl Scheduler {
     /// Books what the served job has waited for since the last look.
@@ -13,7 +12,7 @@ impl Scheduler {
             return;
         };
         let now = self.state.now;
-        if let Some(job) = self.state.tasks.get_mut(&id).and_then(|t| t.job.as_mut()) {
+        if let Some(job) = self.state.tasks.get_mut(id).and_then(|t| t.job.as_mut()) {
             let waited = now - since.max(job.eligible);
             match span {
                 Span::SwapOut => job.swap_out += waited,
@@ -28,7 +27,7 @@ impl Scheduler {
         let state = &self.state;
         let served = state
             .region
-            .or_else(|| state.queue.first().map(|(_, id)| *id))
+            .or_else(|| state.queue.first().map(|(_, id)| id))
             .or_else(|| state.best_effort.front().copied());
         let span = served.and_then(|id| {
             let inward = self.task(id).op.as_ref();
@@ -42,19 +41,6 @@ impl Scheduler {
             self.close_span();
             let now = self.state.now;
             self.state.span = span.map(|(id, span)| (id, span, now));
-        }
-    }
-
-    /// Tells all that wait who held the GPU since `since`.
-    pub(super) fn blame(&mut self, holder: TaskId, since: Time) {
-        let now = self.state.now;
-        for (id, task) in &mut self.state.tasks {
-            if let Some(job) = &mut task.job
-                && job.granted.is_none()
-                && *id != holder
-            {
-                job.waited_for(holder, since, now);
-            }
         }
     }
 }

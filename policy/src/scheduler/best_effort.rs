@@ -1,6 +1,6 @@
 //! Best-effort: first come first, and only while no realtime job waits or runs (rule 5).
 
-use super::state::Cause;
+use super::record::Cause;
 use super::{Direction, Scheduler, Sharing};
 use crate::task::TaskId;
 use crate::units::{Bytes, Nanos};
@@ -13,9 +13,12 @@ impl Scheduler {
         self.state.retry = None;
         let wants_wait = self.serve_wants();
         if self.state.sharing == Sharing::Shared {
-            for id in self.state.best_effort.clone() {
+            let mut place = 0;
+            while let Some(&id) = self.state.best_effort.get(place) {
                 if self.wholly_resident(id) {
                     self.grant(id);
+                } else {
+                    place += 1;
                 }
             }
         }
@@ -46,8 +49,7 @@ impl Scheduler {
             }
             return true;
         }
-        let chunk = self.config.chunk;
-        let (need, short) = (task.need(chunk), task.short(chunk));
+        let (need, short) = (task.need(), task.short());
         let inward = task.usage.swapped > Bytes::ZERO;
         if short > Bytes::ZERO && short > self.state.free() {
             return self.evict(short, Cause::BestEffort, Some(id));

@@ -2,13 +2,33 @@
 
 use alloc::format;
 use alloc::vec::Vec;
-use core::cmp::Reverse;
 
-use super::state::{Cause, Phase, Session, Task};
-use super::{Direction, Scheduler, Sharing, ViolationKind};
+use super::books::Victim;
+use super::record::{Cause, Task};
+use super::{Direction, Scheduler, Sharing, State, ViolationKind};
 use crate::scheduler::job::{Job, Place};
 use crate::task::TaskId;
-use crate::units::{Bytes, Time};
+use crate::units::Bytes;
+
+/// A walk over the victims in order.
+struct Victims {
+    place: usize,
+    /// Who is none of them.
+    spared: [Option<TaskId>; 2],
+}
+
+impl Victims {
+    fn next(&mut self, state: &State) -> Option<TaskId> {
+        loop {
+            let (_, _, id) = state.books.victims.get(self.place)?;
+            self.place += 1;
+            let spared = self.spared.contains(&Some(id));
+            if !spared && state.tasks[id].spared_until <= state.now {
+                return Some(id);
+            }
+        }
+    }
+}
 
 impl Scheduler {
     /// Sees to it that `required` bytes become free. Unused budget goes at once, chunks by one
@@ -21,55 +41,53 @@ impl Scheduler {
         cause: Cause,
         beneficiary: Option<TaskId>,
     ) -> bool {
+        self.state.settle();
         let mut lacking = self.lacking(required);
-        let mut victims = self.victims(cause, beneficiary);
+        let mut answers = self.state.sums().unanswered > 0;
         let all_or_nothing = cause == Cause::BestEffort;
-        if all_or_nothing && self.yields_of_all(cause, beneficiary) < lacking {
-            victims.clear();
-        }
-        for id in victims {
-            if lacking == Bytes::ZERO {
-                return true;
+        if !all_or_nothing || self.missing(lacking, cause, beneficiary) == Bytes::ZERO {
+            let mut victims = self.victims(cause, beneficiary);
+            while lacking > Bytes::ZERO
+                && let Some(id) = victims.next(&self.state)
+            {
+                let taken = self.reclaim_unused(id, lacking, cause);
+                answers |= taken > Bytes::ZERO;
+                lacking = lacking.saturating_sub(taken);
+                let task = self.task(id);
+                let chunks = task.can_leave(cause, task.asked, self.config.chunk);
+                if lacking == Bytes::ZERO || chunks == Bytes::ZERO {
+                    continue;
+                }
+                if self.state.out.is_some() {
+                    return true;
+                }
+                let leaving = lacking.round_up(self.config.chunk).min(chunks);
+                let target = task.usage.swapped + leaving;
+                self.start_swap(id, Direction::Out, target, cause, beneficiary);
+                lacking = lacking.saturating_sub(leaving);
             }
-            lacking = lacking.saturating_sub(self.reclaim_unused(id, lacking, cause));
-            let chunks = self.can_leave(id, cause, self.task(id).asked);
-            if lacking == Bytes::ZERO || chunks == Bytes::ZERO {
-                continue;
-            }
-            if self.state.out.is_some() {
-                return true;
-            }
-            let leaving = lacking.round_up(self.config.chunk).min(chunks);
-            let target = self.task(id).usage.swapped + leaving;
-            self.start_swap(id, Direction::Out, target, cause, beneficiary);
-            lacking = lacking.saturating_sub(leaving);
         }
         lacking == Bytes::ZERO
             || self.state.out.is_some()
-            || self.state.tasks.values().any(|task| task.unanswered > 0)
+            || answers
             || (cause == Cause::Realtime && self.evict_beyond(lacking, beneficiary))
     }
 
     /// What is missing for `required` free bytes, with all that is on its way.
     fn lacking(&self, required: Bytes) -> Bytes {
         let state = &self.state;
-        let lowering: Bytes = state
-            .tasks
-            .values()
-            .map(|task| task.budget.saturating_sub(task.asked))
-            .sum();
         let leaving = state.out.map_or(Bytes::ZERO, |id| {
             let op = self.task(id).op.as_ref();
             op.filter(|op| !op.aborting).map_or(Bytes::ZERO, |op| {
                 op.target.saturating_sub(op.from + op.released)
             })
         });
-        (state.held + required).saturating_sub(state.capacity + lowering + leaving)
+        (state.held + required).saturating_sub(state.capacity + state.sums().lowering + leaving)
     }
 
     /// Who may be evicted, in order: best-effort by the oldest grant, then by latest next release.
     /// Never who runs, is in its region, or is served.
-    fn victims(&self, cause: Cause, beneficiary: Option<TaskId>) -> Vec<TaskId> {
+    fn victims(&self, cause: Cause, beneficiary: Option<TaskId>) -> Victims {
         let state = &self.state;
         // The next best-effort job, once swapped in, keeps its memory until it has run. But if the
         // asker runs, that job waits for the asker; and if the asker waits behind it and has its
@@ -82,72 +100,38 @@ impl Scheduler {
         let spared = (cause == Cause::BestEffort && !passes)
             .then(|| state.best_effort.front().copied())
             .flatten();
-        let mut victims: Vec<(Reverse<Time>, Time, TaskId)> = state
-            .tasks
-            .iter()
-            .filter(|(id, task)| {
-                let id = Some(**id);
-                let region = |job: &Job| job.place == Place::Region;
-                let busy = task.runs() || task.job.as_ref().is_some_and(region);
-                id != beneficiary
-                    && id != spared
-                    && !busy
-                    && task.session == Session::Attached
-                    && task.op.is_none()
-                    && task.spared_until <= state.now
-            })
-            .map(|(id, task)| (Reverse(self.next_release(*id)), task.last_granted, *id))
-            .collect();
-        victims.sort_unstable();
-        victims.into_iter().map(|(_, _, id)| id).collect()
-    }
-
-    /// How much of a ready task may be out; anything of others.
-    pub(super) fn limit(&self, task: &Task, cause: Cause) -> Option<Bytes> {
-        if task.phase != Phase::Ready {
-            return None;
+        Victims {
+            place: 0,
+            spared: [spared, beneficiary],
         }
-        let plan = task.plan.unwrap_or_default();
-        let next = task.next.filter(|_| self.state.pending.is_some());
-        Some(match cause {
-            Cause::Realtime => plan,
-            // No best-effort eviction keeps a plan from taking effect.
-            Cause::BestEffort => plan.min(next.unwrap_or(plan)),
-        })
     }
 
-    /// All that can be made to leave now.
-    pub(super) fn yields_of_all(&self, cause: Cause, beneficiary: Option<TaskId>) -> Bytes {
-        let victims = self.victims(cause, beneficiary);
-        victims.iter().map(|id| self.yields(*id, cause)).sum()
+    /// What is still missing of `lacking` when all that can leave now has left.
+    pub(super) fn missing(
+        &self,
+        lacking: Bytes,
+        cause: Cause,
+        beneficiary: Option<TaskId>,
+    ) -> Bytes {
+        let mut victims = self.victims(cause, beneficiary);
+        let mut missing = lacking;
+        while missing > Bytes::ZERO
+            && let Some(id) = victims.next(&self.state)
+        {
+            let unused = self.unused(id, Bytes::MAX, cause);
+            let yields = self.task(id).yields(cause, unused, self.config.chunk);
+            missing = missing.saturating_sub(yields);
+        }
+        missing
     }
 
-    /// All that `id` can be made to give.
-    fn yields(&self, id: TaskId, cause: Cause) -> Bytes {
-        let unused = self.unused(id, Bytes::MAX, cause);
-        let left = self.task(id).asked.saturating_sub(unused);
-        unused + self.can_leave(id, cause, left)
-    }
-
-    /// Up to `lacking` bytes of budget that `id` does not use and may lose.
+    /// Up to `lacking` bytes of budget that `id` does not use and may lose now.
     fn unused(&self, id: TaskId, lacking: Bytes, cause: Cause) -> Bytes {
-        let chunk = self.config.chunk;
         let task = self.task(id);
         if cause == Cause::BestEffort && self.state.now < task.fresh_until {
             return Bytes::ZERO;
         }
-        let unused = task.asked.saturating_sub(task.usage.resident);
-        let Some(limit) = self.limit(task, cause) else {
-            return unused.min(lacking);
-        };
-        let least = task.need(chunk).saturating_sub(limit);
-        let may = unused.min(task.asked.saturating_sub(least));
-        let may = may.round_down(chunk);
-        if may <= lacking {
-            may
-        } else {
-            lacking.round_up(chunk)
-        }
+        task.unused(lacking, cause, self.config.chunk)
     }
 
     /// Takes back up to `lacking` bytes of budget that `id` does not use.
@@ -160,29 +144,14 @@ impl Scheduler {
         taken
     }
 
-    /// How much of `id`, with a budget of `asked`, a swap-out may move now, in whole chunks.
-    fn can_leave(&self, id: TaskId, cause: Cause, asked: Bytes) -> Bytes {
-        let chunk = self.config.chunk;
-        let task = self.task(id);
-        let room = task.firm_backing().saturating_sub(task.usage.swapped);
-        let mut most = task.arena_resident().min(task.usage.resident).min(room);
-        if let Some(limit) = self.limit(task, cause) {
-            let least = task.need(chunk).saturating_sub(limit);
-            most = most
-                .min(asked.saturating_sub(least))
-                .min(limit.saturating_sub(task.usage.swapped));
-        }
-        most.round_down(chunk)
-    }
-
     /// Volume beyond the plan leaves if unmanaged memory has grown so far that the plan does not
     /// fit any more. Its backing store grows first, and each time it is recorded. In `Shared`
     /// mode best-effort jobs are revoked before.
     pub(super) fn evict_beyond(&mut self, lacking: Bytes, beneficiary: Option<TaskId>) -> bool {
-        let state = &self.state;
-        if state.sharing == Sharing::Shared && self.revoke_best_effort() {
+        if self.state.sharing == Sharing::Shared && self.revoke_best_effort() {
             return true;
         }
+        self.state.settle();
         let state = &self.state;
         let promised =
             state.planned(None, Bytes::ZERO, false) + state.unmovable(None, Bytes::ZERO, false);
@@ -190,7 +159,15 @@ impl Scheduler {
             return false;
         }
         let chunk = self.config.chunk;
-        for id in self.victims(Cause::Realtime, beneficiary) {
+        // An emergency: also who has given all that the plan allows, and so is in no order.
+        let victims = |(id, task): (TaskId, &Task)| {
+            let may =
+                Some(id) != beneficiary && task.evictable() && task.spared_until <= self.state.now;
+            may.then(|| task.victim(id))
+        };
+        let mut victims: Vec<Victim> = state.tasks.iter().filter_map(victims).collect();
+        victims.sort_unstable();
+        for (_, _, id) in victims {
             let task = self.task(id);
             let movable = task
                 .arena_resident()

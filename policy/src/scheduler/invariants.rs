@@ -3,7 +3,7 @@
 use alloc::format;
 use alloc::string::String;
 
-use super::state::{Phase, Session, Task};
+use super::record::{Phase, Session, Task};
 use super::{Direction, Sharing, State};
 use crate::scheduler::job::{Job, Place};
 use crate::task::TaskId;
@@ -24,18 +24,23 @@ fn violated(number: u8, detail: String) -> Result<(), InvariantError> {
 }
 
 impl State {
-    /// Checks the seven invariants.
+    /// Checks the seven invariants, and the books against the tasks. Allocates nothing unless one
+    /// is violated; O(n log n) in the tasks.
     pub fn check_invariants(&self) -> Result<(), InvariantError> {
         self.memory_adds_up()?;
         self.one_job_holds_the_gpu()?;
-        for (id, task) in &self.tasks {
-            Self::residency(*id, task)?;
+        for (id, task) in self.tasks.iter() {
+            Self::residency(id, task)?;
             if let Some(job) = &task.job {
-                self.job_is_in_one_place(*id, job)?;
+                self.job_is_in_one_place(id, job)?;
             }
         }
         self.earliest_deadline_first()?;
-        self.queues_hold_only_jobs()
+        self.queues_hold_only_jobs()?;
+        match self.books.disagree(&self.tasks, self.chunk) {
+            Some(what) => violated(1, format!("the books are wrong about {what}")),
+            None => Ok(()),
+        }
     }
 
     /// 1. What is held and reserved fits, or nothing was reserved since it did not.
@@ -47,7 +52,7 @@ impl State {
         if held > self.ceiling {
             return violated(1, format!("{held} are held of {}", self.ceiling));
         }
-        for (id, task) in &self.tasks {
+        for (id, task) in self.tasks.iter() {
             if task.usage.resident > task.budget || task.asked > task.budget {
                 let budget = task.budget;
                 return violated(1, format!("{id:?} holds or may hold more than {budget}"));
@@ -61,7 +66,7 @@ impl State {
         let granted = self
             .running
             .iter()
-            .filter_map(|id| self.tasks.get(id)?.job.as_ref())
+            .filter_map(|id| self.tasks.get(*id)?.job.as_ref())
             .filter(|job| !job.adopted)
             .filter(|job| self.sharing == Sharing::Exclusive || job.deadline.is_some());
         match granted.count() {
@@ -109,10 +114,10 @@ impl State {
         }
         let due = job.deadline.unwrap_or(Time::MAX);
         let places = [
-            (Place::Queue, usize::from(self.queue.contains(&(due, id)))),
+            (Place::Queue, usize::from(self.queue.contains((due, id)))),
             (
                 Place::Later,
-                self.later.iter().filter(|(_, o)| *o == id).count(),
+                usize::from(self.later.contains((job.wakes, id))),
             ),
             (Place::Region, usize::from(self.region == Some(id))),
             (
@@ -142,14 +147,15 @@ impl State {
     /// 6. Nobody with an earlier deadline was eligible when a region opened, and while a region
     ///    waits no swap operation has started but for it.
     fn earliest_deadline_first(&self) -> Result<(), InvariantError> {
-        let job_of = |id: &TaskId| Some((*id, self.tasks.get(id)?.job.as_ref()?));
+        let job_of = |id: &TaskId| Some((*id, self.tasks.get(*id)?.job.as_ref()?));
         for (id, job) in self.running.iter().chain(&self.region).filter_map(job_of) {
             let (Some(due), Some(opened)) = (job.deadline, job.opened) else {
                 continue;
             };
-            let overtaken = self.queue.iter().find(|(earlier, other)| {
+            let mut earlier = self.queue.iter().take_while(|(earlier, _)| *earlier < due);
+            let overtaken = earlier.find(|(_, other)| {
                 let waiting = job_of(other).map(|(_, waiting)| waiting);
-                *earlier < due && waiting.is_some_and(|w| w.eligible < opened && !w.stalled)
+                waiting.is_some_and(|w| w.eligible < opened && !w.stalled)
             });
             if let Some((_, other)) = overtaken {
                 return violated(6, format!("{id:?} overtook {other:?}, due earlier"));
@@ -164,7 +170,7 @@ impl State {
             return Ok(());
         };
         for engine in [self.out, self.in_].into_iter().flatten() {
-            let op = self.tasks.get(&engine).and_then(|task| task.op.as_ref());
+            let op = self.tasks.get(engine).and_then(|task| task.op.as_ref());
             let foreign =
                 op.is_some_and(|op| op.beneficiary != Some(region) && op.started > opened);
             if foreign {
@@ -179,22 +185,28 @@ impl State {
 
     /// 7. The queues name open jobs, wants and operations only.
     fn queues_hold_only_jobs(&self) -> Result<(), InvariantError> {
-        let waiting = self.queue.iter().chain(&self.later).map(|(_, id)| id);
-        let placed = waiting
-            .chain(&self.best_effort)
-            .chain(&self.running)
-            .chain(&self.region);
-        for id in placed {
+        let waiting = self.queue.iter().chain(self.later.iter()).map(|(_, id)| id);
+        let others = self.best_effort.iter().chain(&self.running);
+        let mut placed = 0;
+        for id in waiting.chain(others.chain(&self.region).copied()) {
+            placed += 1;
             if self.tasks.get(id).is_none_or(|task| task.job.is_none()) {
                 return violated(7, format!("{id:?} is queued without a job"));
             }
+        }
+        // With each open job in its one place, this leaves no second place to any.
+        let stray = |job: &Job| job.place == Place::Stray;
+        let jobs = self.tasks.values().filter_map(|task| task.job.as_ref());
+        let open = jobs.filter(|job| !stray(job)).count();
+        if open != placed {
+            return violated(7, format!("{open} jobs are open, {placed} queued"));
         }
         let wants = self
             .tasks
             .values()
             .filter(|task| task.want.is_some())
             .count();
-        let asks = |id: &TaskId| self.tasks.get(id).is_some_and(|task| task.want.is_some());
+        let asks = |id: &TaskId| self.tasks.get(*id).is_some_and(|task| task.want.is_some());
         if wants != self.wants.len() || !self.wants.iter().all(asks) {
             return violated(
                 7,
@@ -203,7 +215,7 @@ impl State {
         }
         for (engine, way) in [(self.out, Direction::Out), (self.in_, Direction::In)] {
             let Some(id) = engine else { continue };
-            let op = self.tasks.get(&id).and_then(|task| task.op.as_ref());
+            let op = self.tasks.get(id).and_then(|task| task.op.as_ref());
             if op.is_none_or(|op| op.direction != way || op.overdue) {
                 return violated(
                     7,

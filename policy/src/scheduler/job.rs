@@ -41,6 +41,8 @@ pub(crate) struct Job {
     pub(crate) place: Place,
     pub(crate) requested: Time,
     pub(crate) eligible: Time,
+    /// When it enters a queue, in `Later` and `Aside`.
+    pub(crate) wakes: Time,
     /// Realtime if there is one.
     pub(crate) deadline: Option<Time>,
     /// When its region opened: from then on nothing overtakes it.
@@ -59,7 +61,7 @@ pub(crate) struct Job {
     pub(crate) swap_out: Nanos,
     pub(crate) swap_in: Nanos,
     /// Who held the GPU longest while it waited.
-    pub(crate) blocked: Option<(TaskId, Nanos)>,
+    pub(crate) blocked: Option<TaskId>,
     /// The arena when it was granted.
     pub(crate) arena: Bytes,
 }
@@ -72,6 +74,7 @@ impl Job {
             place: Place::BestEffort,
             requested: now,
             eligible: now,
+            wakes: now,
             deadline: None,
             opened: None,
             granted: None,
@@ -88,18 +91,10 @@ impl Job {
         }
     }
 
-    /// `holder` held the GPU from `since` to `now`.
-    pub(crate) fn waited_for(&mut self, holder: TaskId, since: Time, now: Time) {
-        let waiting = (now - self.eligible).saturating_sub(self.swap_out + self.swap_in);
-        let span = (now - since.max(self.eligible)).min(waiting);
-        if span > self.blocked.map_or(Nanos::ZERO, |(_, longest)| longest) {
-            self.blocked = Some((holder, span));
-        }
-    }
-
     /// Its account, ended `now`. The four spans add up to `now − eligible`.
     pub(crate) fn account(&self, task: TaskId, now: Time, end: JobEnd) -> JobAccount {
         let start = self.granted.unwrap_or(now);
+        let queue = (start - self.eligible).saturating_sub(self.swap_out + self.swap_in);
         JobAccount {
             task,
             job: self.seq,
@@ -110,11 +105,11 @@ impl Job {
             granted: self.granted,
             ended: now,
             end,
-            queue: (start - self.eligible).saturating_sub(self.swap_out + self.swap_in),
+            queue,
             swap_out: self.swap_out,
             swap_in: self.swap_in,
             execution: now - start,
-            blocked_by: self.blocked.map(|(holder, _)| holder),
+            blocked_by: self.blocked.filter(|_| queue > Nanos::ZERO),
         }
     }
 }

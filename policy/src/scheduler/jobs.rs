@@ -1,10 +1,10 @@
 //! A job's way: asked for, placed in a queue, granted, ended.
 
-use super::state::{Phase, Session};
+use super::record::{Phase, Session};
 use super::{Command, EventError, JobEnd, JobKind, JobSeq, Scheduler};
 use crate::scheduler::job::{Job, Place};
 use crate::task::TaskId;
-use crate::units::{Bytes, Nanos, Time};
+use crate::units::{Bytes, Nanos};
 
 impl Scheduler {
     pub(super) fn job_requested(
@@ -34,6 +34,7 @@ impl Scheduler {
             task.next_release = job.eligible + timing.period;
             job.deadline = Some(job.eligible + timing.deadline);
             job.place = Place::Later;
+            job.wakes = job.eligible;
             self.state.later.insert((job.eligible, id));
         } else {
             self.state.best_effort.push_back(id);
@@ -65,7 +66,7 @@ impl Scheduler {
             return false;
         }
         // Whatever it lacks beyond x must be free, and not awaited by another.
-        let short = task.short(self.config.chunk);
+        let short = task.short();
         let (asked, extra) = (task.asked, short.saturating_sub(volume));
         if extra > Bytes::ZERO {
             if extra > self.state.free() || self.state.realtime_active() {
@@ -101,21 +102,24 @@ impl Scheduler {
     pub(super) fn end_job(&mut self, id: TaskId, end: JobEnd) {
         self.close_span();
         let now = self.state.now;
-        let Some(job) = self.task_mut(id).job.take() else {
+        let Some(mut job) = self.task_mut(id).job.take() else {
             return;
         };
+        if job.granted.is_none() {
+            job.blocked = self.state.holders.longest(job.eligible);
+        }
         match job.place {
-            Place::Later | Place::Aside => self.state.later.retain(|(_, other)| *other != id),
+            Place::Later | Place::Aside => self.state.later.remove((job.wakes, id)),
             Place::Queue => {
-                self.state
-                    .queue
-                    .remove(&(job.deadline.unwrap_or_default(), id));
+                let due = job.deadline.unwrap_or_default();
+                self.state.queue.remove((due, id));
             }
             Place::Region => self.state.region = None,
             Place::BestEffort => self.state.best_effort.retain(|other| *other != id),
             Place::Running => {
                 self.state.running.retain(|other| *other != id);
-                self.blame(id, job.granted.unwrap_or(now));
+                let since = job.granted.unwrap_or(now);
+                self.state.holders.note(id, since, now);
             }
             Place::Stray => {}
         }
@@ -134,12 +138,15 @@ impl Scheduler {
     pub(super) fn grant(&mut self, id: TaskId) {
         self.close_span();
         let now = self.state.now;
-        let task = self.task_mut(id);
+        let Some(task) = self.state.tasks.get_mut(id) else {
+            return;
+        };
         task.last_granted = now;
         let arena = task.usage.arena;
         let Some(job) = &mut task.job else {
             return;
         };
+        job.blocked = self.state.holders.longest(job.eligible);
         let former = core::mem::replace(&mut job.place, Place::Running);
         job.granted = Some(now);
         job.opened = job.opened.or(Some(now));
@@ -147,7 +154,7 @@ impl Scheduler {
         let (seq, due) = (job.seq, job.deadline);
         match former {
             Place::Queue => {
-                self.state.queue.remove(&(due.unwrap_or_default(), id));
+                self.state.queue.remove((due.unwrap_or_default(), id));
             }
             Place::Region => self.state.region = None,
             _ => self.state.best_effort.retain(|other| *other != id),
@@ -166,12 +173,13 @@ impl Scheduler {
         let former = core::mem::replace(&mut job.place, Place::Aside);
         job.opened = None;
         job.stalled = true;
+        job.wakes = until;
         job.failures = 0;
         job.swap_ins = 0;
         let due = job.deadline;
         match former {
             Place::Queue => {
-                self.state.queue.remove(&(due.unwrap_or_default(), id));
+                self.state.queue.remove((due.unwrap_or_default(), id));
             }
             Place::Region => self.state.region = None,
             _ => self.state.best_effort.retain(|other| *other != id),
@@ -181,7 +189,7 @@ impl Scheduler {
 
     /// Moves jobs whose time has come into their queues.
     pub(super) fn wake_later(&mut self) {
-        while let Some(&(at, id)) = self.state.later.first() {
+        while let Some((at, id)) = self.state.later.first() {
             if at > self.state.now {
                 return;
             }
@@ -205,15 +213,6 @@ impl Scheduler {
         task.op.is_none()
             && task.session == Session::Attached
             && task.usage.swapped == Bytes::ZERO
-            && task.short(self.config.chunk) == Bytes::ZERO
-    }
-
-    /// When the next release of `id` is, best-effort never.
-    pub(super) fn next_release(&self, id: TaskId) -> Time {
-        let task = self.task(id);
-        match task.phase {
-            Phase::Ready => task.next_release,
-            Phase::Loading | Phase::BestEffort => Time::MAX,
-        }
+            && task.short() == Bytes::ZERO
     }
 }

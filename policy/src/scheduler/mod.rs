@@ -8,21 +8,26 @@
 
 mod account;
 mod best_effort;
+mod books;
 mod budget;
 pub mod command;
 pub mod config;
 mod error;
 pub mod event;
 mod evict;
+mod holders;
 mod invariants;
 mod job;
 mod jobs;
+mod order;
 mod pipeline;
 mod plan;
+mod record;
 mod region;
 mod registry;
 pub mod state;
 mod swap;
+mod tasks;
 #[cfg(test)]
 mod tests;
 mod timer;
@@ -34,14 +39,20 @@ pub use config::{Config, Overrun, Sharing};
 pub use error::EventError;
 pub use event::{Event, JobKind, JobSeq, OpenJob, SwapOutcome, SwapSeq, Usage, WantSeq};
 pub use invariants::InvariantError;
-pub use state::{Counts, GpuStatus, JobStatus, Phase, Session, State, TaskStatus};
+pub use record::{Counts, Phase, Session};
+pub use registry::MAX_TASKS;
+pub use state::{GpuStatus, JobStatus, State, TaskStatus};
 
 use alloc::collections::VecDeque;
 use alloc::string::String;
 
-use crate::scheduler::state::Task;
+use crate::scheduler::record::Task;
 use crate::task::TaskId;
 use crate::units::Time;
+
+/// How many events the message of a violated invariant tells.
+#[cfg(debug_assertions)]
+const RECENT: usize = 32;
 
 /// The scheduler of one GPU.
 #[derive(Clone, Debug)]
@@ -62,7 +73,7 @@ impl Scheduler {
             config,
             commands: VecDeque::new(),
             #[cfg(debug_assertions)]
-            recent: VecDeque::new(),
+            recent: VecDeque::with_capacity(RECENT),
         }
     }
 
@@ -76,7 +87,7 @@ impl Scheduler {
     pub fn handle(&mut self, now: Time, event: Event) -> Result<(), EventError> {
         #[cfg(debug_assertions)]
         {
-            self.recent.truncate(31);
+            self.recent.truncate(RECENT - 1);
             self.recent.push_front((now, event.clone()));
         }
         let before = self.state.now;
@@ -86,6 +97,7 @@ impl Scheduler {
             Ok(()) => self.advance(),
             Err(_) => self.state.now = before,
         }
+        self.state.settle();
         #[cfg(debug_assertions)]
         if let Err(violated) = self.state.check_invariants() {
             panic!(
@@ -167,6 +179,14 @@ impl Scheduler {
         state.ceiling = state.capacity.max(state.ceiling.min(state.held));
     }
 
+    /// Room for what one event may command.
+    fn reserve_commands(&mut self) {
+        let tasks = self.state.tasks.len();
+        let room = 4 * tasks + 64;
+        self.commands
+            .reserve(room.saturating_sub(self.commands.len()));
+    }
+
     fn emit(&mut self, command: Command) {
         self.commands.push_back(command);
     }
@@ -177,14 +197,14 @@ impl Scheduler {
 
     /// A task that is known to exist.
     fn task(&self, id: TaskId) -> &Task {
-        &self.state.tasks[&id]
+        &self.state.tasks[id]
     }
 
     /// A task that is known to exist.
     fn task_mut(&mut self, id: TaskId) -> &mut Task {
         self.state
             .tasks
-            .get_mut(&id)
+            .get_mut(id)
             .expect("ids in the queues name known tasks")
     }
 
@@ -193,7 +213,7 @@ impl Scheduler {
         let task = self
             .state
             .tasks
-            .get(&id)
+            .get(id)
             .ok_or(EventError::UnknownTask(id))?;
         match task.session {
             Session::Attached => Ok(task),

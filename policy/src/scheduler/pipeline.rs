@@ -18,7 +18,7 @@
 //! rest, the swap-in is aborted, what it has filled stays, and the job is tried again as without
 //! pipelining. Best-effort swaps as ever, under any test.
 
-use super::state::Cause;
+use super::record::Cause;
 use super::{Command, Direction, Scheduler};
 use crate::admission::Test;
 use crate::task::TaskId;
@@ -32,19 +32,17 @@ impl Scheduler {
     /// Opens the region of the head, if it can be filled without waiting for anybody. True if
     /// something changed.
     pub(super) fn open_pipelined(&mut self, id: TaskId) -> bool {
+        self.state.settle();
         let state = &self.state;
         if state.out.is_some() || state.in_.is_some() {
             return false;
         }
         let task = self.task(id);
-        let (required, inward) = (
-            task.short(self.config.chunk),
-            task.usage.swapped > Bytes::ZERO,
-        );
+        let (required, inward) = (task.short(), task.usage.swapped > Bytes::ZERO);
         let lacking = (state.held + required).saturating_sub(state.capacity);
-        let missing = lacking.saturating_sub(self.yields_of_all(Cause::Realtime, Some(id)));
+        let missing = self.missing(lacking, Cause::Realtime, Some(id));
         if required > Bytes::ZERO && missing > Bytes::ZERO {
-            let answers = state.tasks.values().any(|task| task.unanswered > 0);
+            let answers = self.state.sums().unanswered > 0;
             if answers || self.evict_beyond(missing, Some(id)) || !self.nothing_coming() {
                 return false;
             }
@@ -58,7 +56,6 @@ impl Scheduler {
     /// Goes on with the open region of `id`, which is not wholly in yet. True if something
     /// changed that allows more.
     pub(super) fn fill_region(&mut self, id: TaskId) -> bool {
-        let chunk = self.config.chunk;
         let task = self.task(id);
         if task.op.as_ref().is_some_and(|op| op.aborting) {
             return false;
@@ -69,7 +66,7 @@ impl Scheduler {
         if idle && task.usage.swapped > Bytes::ZERO {
             self.start_swap(id, Direction::In, Bytes::ZERO, Cause::Realtime, Some(id));
         }
-        let short = self.task(id).short(chunk);
+        let short = self.task(id).short();
         if short == Bytes::ZERO {
             return idle && self.wholly_resident(id);
         }
@@ -92,7 +89,7 @@ impl Scheduler {
     fn credit(&mut self, id: TaskId) {
         let chunk = self.config.chunk;
         let (task, free) = (self.task(id), self.state.free());
-        let (asked, short) = (task.asked, task.short(chunk));
+        let (asked, short) = (task.asked, task.short());
         let holds = task.usage.resident + task.usage.swapped;
         let raise = if free >= short {
             short

@@ -6,7 +6,7 @@ use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
 
-use super::state::{Cause, Phase, Session};
+use super::record::{Cause, Phase, Task};
 use super::{Direction, Scheduler, ViolationKind};
 use crate::admission::Candidate;
 use crate::assign::{Demand, assign};
@@ -21,7 +21,7 @@ impl Scheduler {
             .tasks
             .iter()
             .filter(|(_, task)| task.next.is_some())
-            .filter_map(|(id, task)| Some((*id, task.timing()?)))
+            .filter_map(|(id, task)| Some((id, task.timing()?)))
             .collect()
     }
 
@@ -114,6 +114,10 @@ impl Scheduler {
     /// Lets the plan to come take effect if it may, and forgets those who have left once they
     /// cannot have left anything to be paid for.
     pub(super) fn change_plan(&mut self) {
+        if !self.state.stale && self.state.pending.is_none() {
+            return;
+        }
+        self.state.settle();
         if self.state.stale && self.state.quiet() {
             self.state.charged = self.in_effect();
             self.state.stale = false;
@@ -123,19 +127,12 @@ impl Scheduler {
             return;
         };
         let state = &self.state;
-        let chunk = self.config.chunk;
-        let pinned = state.tasks.values().all(|task| {
-            let volume = task.next.unwrap_or_default();
-            task.session == Session::Absent || task.backing >= volume
-        });
+        let pinned = state.sums().unpinned == 0;
         let room = state.planned(None, Bytes::ZERO, true)
             + state.unmovable(None, Bytes::ZERO, true)
             <= state.capacity;
         let quiet = state.quiet();
-        let back = state.tasks.values().all(|task| {
-            let volume = task.next.unwrap_or_default();
-            task.phase != Phase::Ready || task.short(chunk).max(task.usage.swapped) <= volume
-        });
+        let back = state.sums().beyond == 0;
         if pinned && room && (at_once || (quiet && back)) {
             self.take_effect(quiet && back);
         }
@@ -172,8 +169,8 @@ impl Scheduler {
     }
 
     fn in_effect(&self) -> alloc::collections::BTreeMap<TaskId, (Timing, Bytes)> {
-        let charge = |(id, task): (&TaskId, &super::state::Task)| {
-            Some((*id, (task.timing()?, task.plan?.max(task.carried))))
+        let charge = |(id, task): (TaskId, &Task)| {
+            Some((id, (task.timing()?, task.plan?.max(task.carried))))
         };
         self.state.tasks.iter().filter_map(charge).collect()
     }
@@ -193,12 +190,13 @@ impl Scheduler {
             && job.deadline.is_some()
         {
             let (place, due) = (job.place, job.deadline.unwrap_or_default());
+            let wakes = job.wakes;
             if matches!(place, Place::Queue | Place::Later | Place::Aside) {
                 job.deadline = None;
                 job.place = Place::BestEffort;
                 job.eligible = job.eligible.min(now);
-                self.state.queue.remove(&(due, id));
-                self.state.later.retain(|(_, other)| *other != id);
+                self.state.queue.remove((due, id));
+                self.state.later.remove((wakes, id));
                 self.state.best_effort.push_back(id);
             }
         }
@@ -219,15 +217,13 @@ impl Scheduler {
             if let Ok(volumes) = self.solve() {
                 return self.intend(&volumes);
             }
-            let newcomer = |(_, task): &(&TaskId, &super::state::Task)| {
-                task.next.is_some() && task.plan.is_none()
-            };
+            let newcomer = |(_, task): &(TaskId, &Task)| task.next.is_some() && task.plan.is_none();
             let latest = self
                 .state
                 .tasks
                 .iter()
                 .filter(newcomer)
-                .map(|(id, _)| *id)
+                .map(|(id, _)| id)
                 .next_back();
             if let Some(latest) = latest {
                 let detail = format!(
@@ -242,7 +238,8 @@ impl Scheduler {
                 self.violation(id, ViolationKind::Backing, detail);
                 return self.leave_plan(id);
             } else {
-                for task in self.state.tasks.values_mut() {
+                for (id, _) in self.members() {
+                    let task = self.task_mut(id);
                     task.next = task.plan;
                 }
                 return self.review_pending();
@@ -253,16 +250,16 @@ impl Scheduler {
     /// While a plan waits for tasks that are out by more than it allows, brings them in at
     /// best-effort priority. True if memory moves for that.
     pub(super) fn restore(&mut self) -> bool {
-        if self.state.pending.is_none() {
+        self.state.settle();
+        if self.state.pending.is_none() || self.state.sums().beyond == 0 {
             return false;
         }
-        let chunk = self.config.chunk;
         let beyond = self.state.tasks.iter().find_map(|(id, task)| {
             let volume = task.next?;
-            let short = task.short(chunk);
+            let short = task.short();
             let ready = task.phase == Phase::Ready && task.op.is_none();
             let out = short.max(task.usage.swapped);
-            (ready && out > volume).then(|| (*id, volume, short.saturating_sub(volume)))
+            (ready && out > volume).then(|| (id, volume, short.saturating_sub(volume)))
         });
         let Some((id, volume, extra)) = beyond else {
             return false;

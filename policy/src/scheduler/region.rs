@@ -4,7 +4,7 @@
 use alloc::format;
 use alloc::string::String;
 
-use super::state::Cause;
+use super::record::Cause;
 use super::{Command, Direction, Scheduler, Sharing, SwapOutcome, ViolationKind};
 use crate::scheduler::job::Place;
 use crate::task::TaskId;
@@ -25,7 +25,7 @@ impl Scheduler {
         loop {
             let on = match (self.state.region, self.state.queue.first()) {
                 (Some(id), _) => self.serve_region(id),
-                (None, Some(&(_, id))) => self.serve_head(id),
+                (None, Some((_, id))) => self.serve_head(id),
                 (None, None) => return,
             };
             if !on {
@@ -86,9 +86,8 @@ impl Scheduler {
 
     /// Makes room for `id` and opens its region once there is. True if something changed.
     fn bring_in(&mut self, id: TaskId, extra: Bytes) -> bool {
-        let chunk = self.config.chunk;
         let task = self.task(id);
-        let (need, short) = (task.need(chunk), task.short(chunk));
+        let (need, short) = (task.need(), task.short());
         let required = short + extra;
         if required > self.state.free() && required > Bytes::ZERO {
             if !self.evict(required, Cause::Realtime, Some(id)) && self.nothing_coming() {
@@ -130,7 +129,7 @@ impl Scheduler {
             job.place = Place::Region;
             job.opened = job.opened.or(Some(now));
             job.swap_ins += u32::from(inward);
-            self.state.queue.remove(&(due, id));
+            self.state.queue.remove((due, id));
             self.state.region = Some(id);
         }
     }

@@ -3,23 +3,27 @@
 use alloc::format;
 use alloc::string::String;
 
-use super::state::{Op, Phase, Session, Task};
+use super::books::Share;
+use super::record::{Op, Phase, Session, Task};
 use super::{Command, Direction, EventError, JobEnd, OpenJob, Scheduler, Usage};
 use crate::scheduler::job::{Job, Place};
 use crate::task::{Class, TaskId, TaskSpec};
 use crate::units::{Bytes, Nanos, Time};
 
+/// The most tasks that one GPU can have, those included of which only memory is left.
+pub const MAX_TASKS: usize = 4_096;
+
 impl Scheduler {
     pub(super) fn register(&mut self, id: TaskId, spec: TaskSpec) -> Result<(), EventError> {
-        if self.state.tasks.contains_key(&id) {
+        if self.state.tasks.contains(id) {
             return Err(EventError::KnownTask(id));
         }
-        if let Err(reason) = sound(&spec) {
+        if let Err(reason) = self.room().and_then(|()| sound(&spec)) {
             self.emit(Command::Refused { task: id, reason });
             return Ok(());
         }
         let realtime = matches!(spec.class, Class::Realtime(_));
-        let mut task = Task::new(spec);
+        let mut task = Task::new(spec, self.config.chunk);
         let now = self.state.now;
         self.state.remembered.retain(|_, at| *at > now);
         if let Some(at) = self.state.remembered.get(&task.spec.name) {
@@ -29,12 +33,13 @@ impl Scheduler {
             task.phase = Phase::Loading;
             task.next = Some(Bytes::ZERO);
         }
-        self.state.tasks.insert(id, task);
+        self.state.insert(id, task);
+        self.reserve_commands();
         if realtime {
             match self.solve() {
                 Ok(volumes) => self.intend(&volumes),
                 Err(reason) => {
-                    self.state.tasks.remove(&id);
+                    self.state.forget(id);
                     self.emit(Command::Refused { task: id, reason });
                     return Ok(());
                 }
@@ -45,11 +50,21 @@ impl Scheduler {
         Ok(())
     }
 
+    fn room(&self) -> Result<(), String> {
+        let tasks = self.state.tasks.len();
+        if tasks < MAX_TASKS {
+            return Ok(());
+        }
+        Err(format!(
+            "{tasks} tasks are known on this GPU, and it can have no more: unregister one first"
+        ))
+    }
+
     pub(super) fn unregister(&mut self, id: TaskId) -> Result<(), EventError> {
         let task = self
             .state
             .tasks
-            .get_mut(&id)
+            .get_mut(id)
             .ok_or(EventError::UnknownTask(id))?;
         if !task.registered {
             return Err(EventError::NotRegistered(id));
@@ -74,7 +89,7 @@ impl Scheduler {
         let task = self
             .state
             .tasks
-            .get(&id)
+            .get(id)
             .ok_or(EventError::UnknownTask(id))?;
         if !task.registered && task.session == Session::Absent {
             return Err(EventError::NotRegistered(id));
@@ -136,7 +151,7 @@ impl Scheduler {
         let task = self
             .state
             .tasks
-            .get(&id)
+            .get(id)
             .ok_or(EventError::UnknownTask(id))?;
         if task.session == Session::Absent {
             return Err(EventError::NotAttached(id));
@@ -164,7 +179,7 @@ impl Scheduler {
         let task = self
             .state
             .tasks
-            .get_mut(&id)
+            .get_mut(id)
             .ok_or(EventError::UnknownTask(id))?;
         if task.dying == Bytes::ZERO {
             return Err(EventError::NotDying(id));
@@ -219,7 +234,7 @@ impl Scheduler {
     fn forget_if_gone(&mut self, id: TaskId) {
         let task = self.task(id);
         if !task.registered && task.session == Session::Absent && task.dying == Bytes::ZERO {
-            self.state.tasks.remove(&id);
+            self.state.forget(id);
         }
     }
 }
@@ -245,8 +260,9 @@ fn sound(spec: &TaskSpec) -> Result<(), String> {
 }
 
 impl Task {
-    fn new(spec: TaskSpec) -> Self {
+    fn new(spec: TaskSpec, chunk: Bytes) -> Self {
         Self {
+            footprint: spec.memory.footprint.round_up(chunk),
             spec,
             registered: true,
             session: Session::Absent,
@@ -274,6 +290,8 @@ impl Task {
             next_release: Time::ZERO,
             last_granted: Time::ZERO,
             counts: super::Counts::default(),
+            share: Share::default(),
+            touched: false,
         }
     }
 }

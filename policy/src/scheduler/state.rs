@@ -1,153 +1,21 @@
 //! All that the scheduler knows of one GPU. Written by the rooms beside it, read by status,
 //! tests and `check_invariants`.
 
-use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
+use alloc::collections::{BTreeMap, VecDeque};
 use alloc::string::String;
 use alloc::vec::Vec;
 
+use super::books::{Books, Share, Sums};
+use super::holders::Holders;
+use super::order::Order;
+use super::record::{Counts, Phase, Session, Task};
+use super::tasks::Tasks;
 use crate::scheduler::command::Direction;
 use crate::scheduler::config::{Config, Sharing};
-use crate::scheduler::event::{JobSeq, SwapSeq, Usage, WantSeq};
-use crate::scheduler::job::{Job, Place, Span};
-use crate::task::{Class, TaskId, TaskSpec, Timing};
-use crate::units::{Bytes, Nanos, Time};
-
-/// How a task is treated now.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Phase {
-    /// Registered as realtime, treated as best-effort until its plan is in effect and its first
-    /// realtime job is asked for.
-    Loading,
-    /// Realtime.
-    Ready,
-    /// Best-effort.
-    BestEffort,
-}
-
-/// Whether the agent can be talked to.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Session {
-    /// There is no process.
-    Absent,
-    /// There is an agent.
-    Attached,
-    /// The process lives, its agent is silent.
-    Lost,
-}
-
-/// What became of a task's realtime jobs.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Counts {
-    /// Jobs that completed, best-effort ones included.
-    pub jobs: u64,
-    /// Of them, realtime jobs that ended after their deadline.
-    pub misses: u64,
-    /// The worst of these.
-    pub worst_lateness: Nanos,
-    /// Σ (completion − eligible).
-    pub response_sum: Nanos,
-    /// The longest of these.
-    pub response_max: Nanos,
-}
-
-/// A swap operation under way.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Op {
-    pub(crate) seq: SwapSeq,
-    pub(crate) direction: Direction,
-    /// In the backing store when it began, and when it will be done.
-    pub(crate) from: Bytes,
-    pub(crate) target: Bytes,
-    pub(crate) cause: Cause,
-    /// The task that it is done for, if for one.
-    pub(crate) beneficiary: Option<TaskId>,
-    pub(crate) started: Time,
-    /// Past this it is a violation.
-    pub(crate) due: Time,
-    pub(crate) overdue: bool,
-    pub(crate) aborting: bool,
-    /// It belongs to a pipelined region: budgets follow chunk by chunk.
-    pub(crate) pipelined: bool,
-    /// Of what has left, how much the budget was lowered by already.
-    pub(crate) released: Bytes,
-}
-
-/// On whose behalf memory moves.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Cause {
-    /// A realtime job, or a capacity that has dropped: never aborted.
-    Realtime,
-    /// Best-effort: aborted when a realtime job comes.
-    BestEffort,
-}
-
-/// An unanswered request for more budget.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct OpenWant {
-    pub(crate) seq: WantSeq,
-    /// Resident and swapped together: some of it may leave while the want waits.
-    pub(crate) total: Bytes,
-    pub(crate) since: Time,
-    /// The backing store was asked to grow for it.
-    pub(crate) pinning: bool,
-}
-
-impl OpenWant {
-    /// The budget that it takes, with `swapped` in the backing store.
-    pub(crate) fn budget(&self, swapped: Bytes) -> Bytes {
-        self.total.saturating_sub(swapped)
-    }
-}
-
-/// One task.
-#[derive(Clone, Debug)]
-pub(crate) struct Task {
-    pub(crate) spec: TaskSpec,
-    pub(crate) registered: bool,
-    pub(crate) session: Session,
-    pub(crate) phase: Phase,
-    /// An implicit job completed within C without growing the arena.
-    pub(crate) proved: bool,
-
-    pub(crate) usage: Usage,
-    /// What it may hold, counted until the shell has confirmed less.
-    pub(crate) budget: Bytes,
-    /// The budget last asked for; `budget` unless an answer is outstanding.
-    pub(crate) asked: Bytes,
-    /// `SetBudget`s not yet answered.
-    pub(crate) unanswered: u32,
-    /// Left on the GPU by processes that are gone.
-    pub(crate) dying: Bytes,
-    /// The pinned backing store.
-    pub(crate) backing: Bytes,
-    /// The `SetVolume` not yet answered.
-    pub(crate) backing_asked: Option<Bytes>,
-    /// Its agent was asked for a smaller one and kept what it had.
-    pub(crate) keeps_backing: bool,
-    /// The most that could be pinned, once less came than was asked for.
-    pub(crate) backing_most: Option<Bytes>,
-    pub(crate) op: Option<Op>,
-    pub(crate) last_op: u32,
-    /// Not a victim before this, after an operation that went wrong.
-    pub(crate) spared_until: Time,
-    pub(crate) want: Option<OpenWant>,
-    /// Until then, or its agent's next report, its unused budget is not taken for best-effort.
-    pub(crate) fresh_until: Time,
-
-    /// x in effect.
-    pub(crate) plan: Option<Bytes>,
-    /// x under the plan to come.
-    pub(crate) next: Option<Bytes>,
-    /// Out beyond x by an earlier plan or an emergency, and so allowed until swapped in.
-    pub(crate) carried: Bytes,
-
-    pub(crate) job: Option<Job>,
-    pub(crate) last_job: Option<JobSeq>,
-    /// Last eligible time + T: the next job is not eligible before it.
-    pub(crate) next_release: Time,
-    pub(crate) last_granted: Time,
-    pub(crate) counts: Counts,
-}
+use crate::scheduler::event::{JobSeq, SwapSeq, Usage};
+use crate::scheduler::job::Span;
+use crate::task::{Class, TaskId, Timing};
+use crate::units::{Bytes, Time};
 
 /// Everything about one GPU.
 #[derive(Clone, Debug)]
@@ -160,11 +28,12 @@ pub struct State {
     pub(crate) held: Bytes,
     /// What `held` may be: the capacity, or what it was when truth overtook it.
     pub(crate) ceiling: Bytes,
-    pub(crate) tasks: BTreeMap<TaskId, Task>,
+    pub(crate) tasks: Tasks,
+    pub(crate) books: Books,
     /// Waiting realtime jobs by absolute deadline: the computation queue.
-    pub(crate) queue: BTreeSet<(Time, TaskId)>,
+    pub(crate) queue: Order<(Time, TaskId)>,
     /// Jobs that enter a queue at a known time: not yet eligible, or put aside.
-    pub(crate) later: BTreeSet<(Time, TaskId)>,
+    pub(crate) later: Order<(Time, TaskId)>,
     /// Waiting best-effort jobs, first come first.
     pub(crate) best_effort: VecDeque<TaskId>,
     /// Tasks with an open want, first come first.
@@ -172,6 +41,7 @@ pub struct State {
     /// The region that waits to execute.
     pub(crate) region: Option<TaskId>,
     pub(crate) running: Vec<TaskId>,
+    pub(crate) holders: Holders,
     /// Who uses the copy engines.
     pub(crate) out: Option<TaskId>,
     pub(crate) in_: Option<TaskId>,
@@ -256,77 +126,6 @@ pub struct GpuStatus {
     pub best_effort: Vec<TaskId>,
 }
 
-impl Task {
-    /// Bytes that must be in the budget before a job of it runs: its footprint if it is planned,
-    /// and everything it holds anywhere.
-    pub(crate) fn need(&self, chunk: Bytes) -> Bytes {
-        let holds = self.usage.resident + self.usage.swapped;
-        match self.plan {
-            Some(_) => holds.max(self.spec.memory.footprint.round_up(chunk)),
-            None => holds,
-        }
-    }
-
-    /// What the budget lacks of `need`.
-    pub(crate) fn short(&self, chunk: Bytes) -> Bytes {
-        self.need(chunk).saturating_sub(self.asked)
-    }
-
-    /// The most that is or will be out, as things stand.
-    pub(crate) fn out(&self) -> Bytes {
-        let op = self.op.as_ref();
-        let moving = op.map_or(Bytes::ZERO, |op| op.from.max(op.target));
-        self.usage.swapped.max(moving)
-    }
-
-    /// Resident and in the arena.
-    pub(crate) fn arena_resident(&self) -> Bytes {
-        self.usage.arena.saturating_sub(self.usage.swapped)
-    }
-
-    /// The backing store as it is and will be.
-    pub(crate) fn firm_backing(&self) -> Bytes {
-        self.backing_asked
-            .map_or(self.backing, |asked| asked.min(self.backing))
-    }
-
-    /// Of a budget of `budget`, what could not be made to leave.
-    pub(crate) fn unmovable(&self, budget: Bytes) -> Bytes {
-        let stray = |job: &Job| job.place == Place::Stray;
-        if self.session == Session::Lost || self.job.as_ref().is_some_and(stray) {
-            return budget;
-        }
-        let pinned = self.usage.resident.saturating_sub(self.arena_resident());
-        // What comes in can leave again: its slots are free by then.
-        let swapped = match &self.op {
-            Some(op) if op.direction == Direction::In => op.target,
-            _ => self.usage.swapped,
-        };
-        let room = self.firm_backing().saturating_sub(swapped);
-        budget.saturating_sub(room).max(pinned.min(budget))
-    }
-
-    /// The timing of a task that registered as realtime.
-    pub(crate) fn timing(&self) -> Option<Timing> {
-        match self.spec.class {
-            Class::Realtime(timing) => Some(timing),
-            Class::BestEffort => None,
-        }
-    }
-
-    /// Whether a job of it is on the GPU.
-    pub(crate) fn runs(&self) -> bool {
-        self.job
-            .as_ref()
-            .is_some_and(|job| matches!(job.place, Place::Running | Place::Stray))
-    }
-
-    /// Whether its open job is realtime.
-    pub(crate) fn realtime_job(&self) -> bool {
-        self.job.as_ref().is_some_and(|job| job.deadline.is_some())
-    }
-}
-
 impl State {
     pub(crate) fn new(config: &Config) -> Self {
         Self {
@@ -336,13 +135,15 @@ impl State {
             capacity: config.capacity,
             held: Bytes::ZERO,
             ceiling: config.capacity,
-            tasks: BTreeMap::new(),
-            queue: BTreeSet::new(),
-            later: BTreeSet::new(),
+            tasks: Tasks::default(),
+            books: Books::new(),
+            queue: Order::new(),
+            later: Order::new(),
             best_effort: VecDeque::new(),
             wants: VecDeque::new(),
             region: None,
             running: Vec::new(),
+            holders: Holders::new(),
             out: None,
             in_: None,
             span: None,
@@ -356,12 +157,12 @@ impl State {
 
     /// Every task, by id.
     pub fn tasks(&self) -> impl Iterator<Item = TaskStatus> + '_ {
-        self.tasks.keys().filter_map(|&id| self.task(id))
+        self.tasks.ids().filter_map(|id| self.task(id))
     }
 
     /// One task.
     pub fn task(&self, id: TaskId) -> Option<TaskStatus> {
-        let task = self.tasks.get(&id)?;
+        let task = self.tasks.get(id)?;
         Some(TaskStatus {
             task: id,
             name: task.spec.name.clone(),
@@ -388,7 +189,7 @@ impl State {
 
     /// The task for whose job the swap operation of `id` is done, if one is under way for a job.
     pub fn beneficiary(&self, id: TaskId) -> Option<TaskId> {
-        self.tasks.get(&id)?.op.as_ref()?.beneficiary
+        self.tasks.get(id)?.op.as_ref()?.beneficiary
     }
 
     /// The GPU itself.
@@ -398,7 +199,7 @@ impl State {
             used: self.held,
             running: self.running.clone(),
             region: self.region,
-            queue: self.queue.iter().map(|(_, id)| *id).collect(),
+            queue: self.queue.iter().map(|(_, id)| id).collect(),
             best_effort: self.best_effort.iter().copied().collect(),
         }
     }
@@ -410,7 +211,7 @@ impl State {
 
     /// Whether a realtime job runs.
     pub(crate) fn realtime_runs(&self) -> bool {
-        self.running.iter().any(|id| self.tasks[id].realtime_job())
+        self.running.iter().any(|id| self.tasks[*id].realtime_job())
     }
 
     /// Whether a realtime job waits, is in a region or runs.
@@ -420,51 +221,75 @@ impl State {
 
     /// No realtime job eligible, no region open, no swap in flight.
     pub(crate) fn quiet(&self) -> bool {
-        let aside = |(_, id): &(Time, TaskId)| {
-            let job = self.tasks[id].job.as_ref();
-            job.is_some_and(|job| job.place == Place::Aside && job.deadline.is_some())
-        };
-        !self.realtime_active()
-            && self.out.is_none()
-            && self.in_.is_none()
-            && !self.later.iter().any(aside)
+        let moves = self.out.is_some() || self.in_.is_some();
+        !self.realtime_active() && !moves && self.sums().aside == 0
+    }
+
+    /// The sums over all tasks, which must be up to date.
+    pub(crate) fn sums(&self) -> &Sums {
+        debug_assert!(self.tasks.untouched(), "settle the books first");
+        &self.books.sums
+    }
+
+    /// Brings the books up to date.
+    pub(crate) fn settle(&mut self) {
+        let mut volumes = false;
+        while let Some((id, task)) = self.tasks.next_touched() {
+            let share = Share::of(id, task, self.chunk);
+            let former = core::mem::replace(&mut task.share, share);
+            volumes |= self.books.replace(id, &former, &share);
+        }
+        if volumes {
+            self.books.review_volumes(&self.tasks);
+        }
+    }
+
+    /// Takes in a task, with room for all that it will ever queue for.
+    pub(crate) fn insert(&mut self, id: TaskId, task: Task) {
+        let tasks = self.tasks.len() + 1;
+        self.tasks.reserve(tasks);
+        self.books.reserve(tasks);
+        self.queue.reserve(tasks);
+        self.later.reserve(tasks);
+        let room = |len: usize| tasks.saturating_sub(len);
+        self.best_effort.reserve(room(self.best_effort.len()));
+        self.wants.reserve(room(self.wants.len()));
+        self.running.reserve(room(self.running.len()));
+        self.tasks.insert(id, task);
+    }
+
+    /// Forgets a task that is in no queue.
+    pub(crate) fn forget(&mut self, id: TaskId) {
+        if let Some(task) = self.tasks.remove(id)
+            && self.books.replace(id, &task.share, &Share::default())
+        {
+            self.books.review_volumes(&self.tasks);
+        }
     }
 
     /// The most that the plan needs at once, `id` counted with a need of at least `need`: the
     /// left side of (1c).
     pub(crate) fn planned(&self, id: Option<TaskId>, need: Bytes, next: bool) -> Bytes {
-        let (mut sum, mut volumes, mut most) = (Bytes::ZERO, Bytes::ZERO, Bytes::ZERO);
-        for (other, task) in &self.tasks {
-            let Some(volume) = (if next { task.next } else { task.plan }) else {
-                continue;
-            };
-            let footprint = task.spec.memory.footprint.round_up(self.chunk);
-            let holds = task.usage.resident + task.usage.swapped;
-            let needs = if Some(*other) == id {
-                need
-            } else {
-                Bytes::ZERO
-            };
-            sum += footprint.max(holds).max(needs);
-            volumes += volume;
-            most = most.max(volume);
-        }
-        sum.saturating_sub(volumes - most)
+        let plan = usize::from(next);
+        let (sums, most) = (self.sums(), self.books.most[plan]);
+        let more = id.map_or(Bytes::ZERO, |id| {
+            let task = &self.tasks[id];
+            let planned = if next { task.next } else { task.plan };
+            let more = need.saturating_sub(task.share.sums.needs[plan]);
+            planned.map_or(Bytes::ZERO, |_| more)
+        });
+        (sums.needs[plan] + more).saturating_sub(sums.volumes[plan] - most)
     }
 
     /// What of best-effort cannot leave, `id` counted with a budget of `budget`.
     pub(crate) fn unmovable(&self, id: Option<TaskId>, budget: Bytes, next: bool) -> Bytes {
-        self.tasks
-            .iter()
-            .filter(|(_, task)| if next { task.next } else { task.plan }.is_none())
-            .map(|(other, task)| {
-                let budget = if Some(*other) == id {
-                    budget
-                } else {
-                    task.asked
-                };
-                task.unmovable(budget)
-            })
-            .sum()
+        let plan = usize::from(next);
+        let sum = self.sums().unmovable[plan];
+        let Some(task) = id.map(|id| &self.tasks[id]) else {
+            return sum;
+        };
+        let planned = if next { task.next } else { task.plan };
+        let now = planned.map_or(task.unmovable(budget), |_| Bytes::ZERO);
+        sum.saturating_sub(task.share.sums.unmovable[plan]) + now
     }
 }

@@ -2,7 +2,7 @@
 
 use alloc::format;
 
-use super::state::{Cause, Op};
+use super::record::{Cause, Op};
 use super::{Command, Direction, EventError, Scheduler, SwapOutcome, SwapSeq, ViolationKind};
 use crate::scheduler::job::Place;
 use crate::task::TaskId;
@@ -153,7 +153,7 @@ impl Scheduler {
                 Direction::In => self.state.in_ = None,
             }
         }
-        let (now, chunk) = (self.state.now, self.config.chunk);
+        let now = self.state.now;
         let task = self.task_mut(id);
         task.op = None;
         if task.usage.swapped <= task.plan.unwrap_or_default() {
@@ -163,7 +163,7 @@ impl Scheduler {
         if op.direction == Direction::Out && outcome != SwapOutcome::Done && !asked_to_stop {
             task.spared_until = now + SPARED;
         }
-        let (asked, resident, short) = (task.asked, task.usage.resident, task.short(chunk));
+        let (asked, resident, short) = (task.asked, task.usage.resident, task.short());
         // Out: what has left is free. In: what was reserved and not filled is free again.
         let freed = match op.direction {
             Direction::Out => swapped.saturating_sub(op.from + op.released),

@@ -2,7 +2,6 @@
 
 use alloc::format;
 
-use super::state::Session;
 use super::swap::allowance;
 use super::wants::PATIENCE;
 use super::{Overrun, Scheduler, ViolationKind};
@@ -84,7 +83,7 @@ impl Scheduler {
         job.place = Place::Stray;
         let (seq, since) = (job.seq.0, now - job.revoked.unwrap_or(now));
         let held_since = job.granted.unwrap_or(now);
-        self.blame(id, held_since);
+        self.state.holders.note(id, held_since, now);
         let detail = format!(
             "job {seq} has not left the GPU {since} after it was revoked: others go on beside it"
         );
@@ -138,7 +137,7 @@ impl Scheduler {
 
     pub(super) fn next_timeout(&self) -> Option<Time> {
         let state = &self.state;
-        let released = state.later.first().map(|(at, _)| *at);
+        let released = state.later.first().map(|(at, _)| at);
         let overruns = state
             .running
             .iter()
@@ -152,24 +151,17 @@ impl Scheduler {
             .wants
             .iter()
             .filter_map(|id| Some(self.task(*id).want?.since + PATIENCE));
-        let spared = state
-            .tasks
-            .values()
-            .filter(|task| task.session == Session::Attached && task.spared_until > state.now)
-            .map(|task| task.spared_until);
-        let fresh = state
-            .tasks
-            .values()
-            .filter(|task| task.fresh_until > state.now && !state.wants.is_empty())
-            .map(|task| task.fresh_until);
+        let now = (state.now, TaskId(u32::MAX));
+        let spared = state.books.spared.after(now);
+        let fresh = state.books.fresh.after(now);
+        let fresh = fresh.filter(|_| !state.wants.is_empty());
         released
             .into_iter()
-            .chain(fresh)
+            .chain([spared, fresh].into_iter().flatten().map(|(at, _)| at))
             .chain(overruns)
             .chain(self.stray_passes().map(|(at, _)| at))
             .chain(ops)
             .chain(patience)
-            .chain(spared)
             .chain(self.quantum_passes())
             .chain(state.retry)
             .min()

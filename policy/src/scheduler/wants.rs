@@ -1,8 +1,6 @@
 //! Requests for more budget: every one is answered, with the budget unchanged if refused.
 
-use alloc::collections::VecDeque;
-
-use super::state::{Cause, OpenWant};
+use super::record::{Cause, OpenWant};
 use super::{EventError, Scheduler, Session, WantSeq, command};
 use crate::task::TaskId;
 use crate::units::{Bytes, Nanos};
@@ -58,12 +56,16 @@ impl Scheduler {
 
     /// Answers what can be answered, first come first. True if one waits for memory.
     pub(super) fn serve_wants(&mut self) -> bool {
-        let mut waiting = VecDeque::new();
         let mut waits = false;
-        while let Some(id) = self.state.wants.pop_front() {
+        // Who goes on waiting is put behind, and has its place again when all were asked.
+        for _ in 0..self.state.wants.len() {
+            let Some(id) = self.state.wants.pop_front() else {
+                break;
+            };
             let Some(want) = self.task(id).want else {
                 continue;
             };
+            self.state.settle();
             let answer = self.answer(id, want, waits);
             match answer {
                 Answer::Yes | Answer::No => {
@@ -83,14 +85,13 @@ impl Scheduler {
                     let want = want.seq;
                     self.set_budget(id, bytes, Some(command::Answer { want, granted }));
                 }
-                Answer::Pins | Answer::Hopes => waiting.push_back(id),
+                Answer::Pins | Answer::Hopes => self.state.wants.push_back(id),
                 Answer::Waits => {
                     waits = true;
-                    waiting.push_back(id);
+                    self.state.wants.push_back(id);
                 }
             }
         }
-        self.state.wants = waiting;
         waits
     }
 
@@ -103,10 +104,7 @@ impl Scheduler {
         }
         let state = &self.state;
         // To run it must be wholly in, beside what of others never leaves.
-        let others = state.tasks.iter().filter(|(other, _)| **other != id);
-        let fixed: Bytes = others
-            .map(|(_, task)| task.usage.resident.saturating_sub(task.arena_resident()))
-            .sum();
+        let fixed = state.sums().fixed.saturating_sub(task.share.sums.fixed);
         if want.total + fixed > state.capacity || want.since + PATIENCE <= state.now {
             return Answer::No;
         }
@@ -153,19 +151,18 @@ impl Scheduler {
     /// What others may have to leave to `id` before its patience ends: what is dying, and all that
     /// may be swapped out, once backing stores are pinned and jobs have run.
     fn leaves_in_time(&self, id: TaskId) -> Bytes {
-        let others = self.state.tasks.iter().filter(|(other, _)| **other != id);
+        let others = self.state.tasks.iter().filter(|(other, _)| *other != id);
         others
             .map(|(_, task)| {
-                let may = match self.limit(task, Cause::BestEffort) {
+                let may = match task.limit(Cause::BestEffort) {
                     // A lost session is often the first sign of a death.
                     _ if task.session != Session::Attached => task.budget,
                     Some(limit) => limit.saturating_sub(task.out()),
                     None => {
                         // Chunks on their way in are in the budget already.
-                        let fixed = task.usage.resident.saturating_sub(task.arena_resident());
                         let most = task.backing_most.unwrap_or(Bytes::MAX);
                         let room = most.saturating_sub(task.usage.swapped);
-                        task.budget.saturating_sub(fixed).min(room)
+                        task.budget.saturating_sub(task.fixed()).min(room)
                     }
                 };
                 task.dying + may
@@ -219,11 +216,11 @@ impl Scheduler {
 
     /// Whether the job that is served waits for memory: then none is given away.
     fn head_lacks_memory(&self) -> bool {
-        let head = self.state.queue.first().map(|(_, id)| *id);
+        let head = self.state.queue.first().map(|(_, id)| id);
         let served = self.state.region.or(head);
         served.is_some_and(|id| {
             let task = self.task(id);
-            task.short(self.config.chunk) > Bytes::ZERO
+            task.short() > Bytes::ZERO
         })
     }
 }

@@ -1,0 +1,208 @@
+//! Sums and orders over all tasks, kept as tasks change: a decision looks at no task that it does
+//! not concern. `check_invariants` makes them anew and compares.
+
+use core::cmp::Reverse;
+
+use super::order::Order;
+use super::record::{Cause, Phase, Session, Task};
+use super::tasks::Tasks;
+use crate::scheduler::job::Place;
+use crate::task::TaskId;
+use crate::units::{Bytes, Time};
+
+/// Who is evicted first: by latest next release, best-effort never having one and going by the
+/// oldest grant.
+pub(crate) type Victim = (Reverse<Time>, Time, TaskId);
+
+/// Sums over tasks. Pairs are by plan: in effect, and to come.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Sums {
+    /// Lowered and not confirmed.
+    pub(crate) lowering: Bytes,
+    /// On the GPU and not in the arena.
+    pub(crate) fixed: Bytes,
+    /// What the planned need to run.
+    pub(crate) needs: [Bytes; 2],
+    /// What of them may be out.
+    pub(crate) volumes: [Bytes; 2],
+    /// What of the others could not be made to leave.
+    pub(crate) unmovable: [Bytes; 2],
+    /// Tasks with a `SetBudget` not answered.
+    pub(crate) unanswered: u64,
+    /// Realtime jobs put aside.
+    pub(crate) aside: u64,
+    /// Tasks without the backing store of the plan to come.
+    pub(crate) unpinned: u64,
+    /// Ready tasks that are out by more than it allows.
+    pub(crate) beyond: u64,
+}
+
+/// What one task adds to the books.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Share {
+    pub(crate) sums: Sums,
+    /// Set if it has anything to give.
+    victim: Option<Victim>,
+    /// Set once it was spared as a victim, or given fresh budget.
+    spared: Option<Time>,
+    fresh: Option<Time>,
+}
+
+#[derive(Clone, Debug)]
+pub(crate) struct Books {
+    pub(crate) sums: Sums,
+    /// The largest volume of each plan.
+    pub(crate) most: [Bytes; 2],
+    pub(crate) victims: Order<Victim>,
+    /// Until when tasks are no victims.
+    pub(crate) spared: Order<(Time, TaskId)>,
+    /// Until when unused budget is not taken for best-effort.
+    pub(crate) fresh: Order<(Time, TaskId)>,
+}
+
+impl Sums {
+    /// A sum that has overflowed finds back, so the order of changes does not matter.
+    fn replace(&mut self, old: &Self, new: &Self) {
+        let bytes = |sum: &mut Bytes, old: Bytes, new: Bytes| {
+            sum.0 = sum.0.wrapping_sub(old.0).wrapping_add(new.0);
+        };
+        bytes(&mut self.lowering, old.lowering, new.lowering);
+        bytes(&mut self.fixed, old.fixed, new.fixed);
+        for plan in 0..2 {
+            bytes(&mut self.needs[plan], old.needs[plan], new.needs[plan]);
+            bytes(
+                &mut self.volumes[plan],
+                old.volumes[plan],
+                new.volumes[plan],
+            );
+            bytes(
+                &mut self.unmovable[plan],
+                old.unmovable[plan],
+                new.unmovable[plan],
+            );
+        }
+        self.unanswered = self.unanswered - old.unanswered + new.unanswered;
+        self.aside = self.aside - old.aside + new.aside;
+        self.unpinned = self.unpinned - old.unpinned + new.unpinned;
+        self.beyond = self.beyond - old.beyond + new.beyond;
+    }
+}
+
+impl Share {
+    pub(crate) fn of(id: TaskId, task: &Task, chunk: Bytes) -> Self {
+        let plans = [task.plan, task.next];
+        let need = task.footprint.max(task.holds());
+        let aside = |job: &super::job::Job| job.place == Place::Aside && job.deadline.is_some();
+        let next = task.next.unwrap_or_default();
+        let out = task.short().max(task.usage.swapped);
+        let sums = Sums {
+            lowering: task.budget.saturating_sub(task.asked),
+            fixed: task.fixed(),
+            needs: plans.map(|plan| plan.map_or(Bytes::ZERO, |_| need)),
+            volumes: plans.map(Option::unwrap_or_default),
+            unmovable: plans.map(|plan| match plan {
+                Some(_) => Bytes::ZERO,
+                None => task.unmovable(task.asked),
+            }),
+            unanswered: u64::from(task.unanswered > 0),
+            aside: u64::from(task.job.as_ref().is_some_and(aside)),
+            unpinned: u64::from(task.session != Session::Absent && task.backing < next),
+            beyond: u64::from(task.phase == Phase::Ready && out > next),
+        };
+        // Who gives nothing to realtime gives nothing to best-effort either.
+        let unused = task.unused(Bytes::MAX, Cause::Realtime, chunk);
+        let yields = task.yields(Cause::Realtime, unused, chunk);
+        let gives = yields > Bytes::ZERO && task.evictable();
+        let set = |time: Time| (time > Time::ZERO).then_some(time);
+        Self {
+            sums,
+            victim: gives.then(|| task.victim(id)),
+            spared: set(task.spared_until).filter(|_| task.session == Session::Attached),
+            fresh: set(task.fresh_until),
+        }
+    }
+}
+
+fn rearrange<K: Ord + Copy>(order: &mut Order<K>, old: Option<K>, new: Option<K>) {
+    if old != new {
+        if let Some(old) = old {
+            order.remove(old);
+        }
+        if let Some(new) = new {
+            order.insert(new);
+        }
+    }
+}
+
+impl Books {
+    pub(crate) fn new() -> Self {
+        Self {
+            sums: Sums::default(),
+            most: [Bytes::ZERO; 2],
+            victims: Order::new(),
+            spared: Order::new(),
+            fresh: Order::new(),
+        }
+    }
+
+    pub(crate) fn reserve(&mut self, tasks: usize) {
+        self.victims.reserve(tasks);
+        self.spared.reserve(tasks);
+        self.fresh.reserve(tasks);
+    }
+
+    /// Replaces the share of `id`. True if volumes have changed.
+    pub(crate) fn replace(&mut self, id: TaskId, old: &Share, new: &Share) -> bool {
+        if old == new {
+            return false;
+        }
+        self.sums.replace(&old.sums, &new.sums);
+        let with = |time: Option<Time>| time.map(|time| (time, id));
+        rearrange(&mut self.victims, old.victim, new.victim);
+        rearrange(&mut self.spared, with(old.spared), with(new.spared));
+        rearrange(&mut self.fresh, with(old.fresh), with(new.fresh));
+        old.sums.volumes != new.sums.volumes
+    }
+
+    pub(crate) fn review_volumes(&mut self, tasks: &Tasks) {
+        self.most = [Bytes::ZERO; 2];
+        for task in tasks.values() {
+            for (most, volume) in self.most.iter_mut().zip(task.share.sums.volumes) {
+                *most = volume.max(*most);
+            }
+        }
+    }
+
+    /// What is wrong, if the books are not those of `tasks`.
+    pub(crate) fn disagree(&self, tasks: &Tasks, chunk: Bytes) -> Option<&'static str> {
+        let mut sums = Sums::default();
+        let mut most = [Bytes::ZERO; 2];
+        let (mut victims, mut spared, mut fresh) = (0, 0, 0);
+        for (id, task) in tasks.iter() {
+            let share = Share::of(id, task, chunk);
+            if share != task.share {
+                return Some("the share of a task");
+            }
+            sums.replace(&Sums::default(), &share.sums);
+            for (most, volume) in most.iter_mut().zip(share.sums.volumes) {
+                *most = volume.max(*most);
+            }
+            let stands = share
+                .victim
+                .is_none_or(|victim| self.victims.contains(victim))
+                && share.spared.is_none_or(|at| self.spared.contains((at, id)))
+                && share.fresh.is_none_or(|at| self.fresh.contains((at, id)));
+            if !stands {
+                return Some("a task that is missing in an order");
+            }
+            victims += usize::from(share.victim.is_some());
+            spared += usize::from(share.spared.is_some());
+            fresh += usize::from(share.fresh.is_some());
+        }
+        if sums != self.sums || most != self.most {
+            return Some("a sum over the tasks");
+        }
+        let lengths = [self.victims.len(), self.spared.len(), self.fresh.len()];
+        (lengths != [victims, spared, fresh]).then_some("a task in an order where it is not due")
+    }
+}

@@ -1,0 +1,299 @@
+//! What is known of one task.
+
+use core::cmp::Reverse;
+
+use super::books::{Share, Victim};
+use crate::scheduler::command::Direction;
+use crate::scheduler::event::{JobSeq, SwapSeq, Usage, WantSeq};
+use crate::scheduler::job::{Job, Place};
+use crate::task::{Class, TaskId, TaskSpec, Timing};
+use crate::units::{Bytes, Nanos, Time};
+
+/// How a task is treated now.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Phase {
+    /// Registered as realtime, treated as best-effort until its plan is in effect and its first
+    /// realtime job is asked for.
+    Loading,
+    /// Realtime.
+    Ready,
+    /// Best-effort.
+    BestEffort,
+}
+
+/// Whether the agent can be talked to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Session {
+    /// There is no process.
+    Absent,
+    /// There is an agent.
+    Attached,
+    /// The process lives, its agent is silent.
+    Lost,
+}
+
+/// What became of a task's realtime jobs.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counts {
+    /// Jobs that completed, best-effort ones included.
+    pub jobs: u64,
+    /// Of them, realtime jobs that ended after their deadline.
+    pub misses: u64,
+    /// The worst of these.
+    pub worst_lateness: Nanos,
+    /// Σ (completion − eligible).
+    pub response_sum: Nanos,
+    /// The longest of these.
+    pub response_max: Nanos,
+}
+
+/// A swap operation under way.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Op {
+    pub(crate) seq: SwapSeq,
+    pub(crate) direction: Direction,
+    /// In the backing store when it began, and when it will be done.
+    pub(crate) from: Bytes,
+    pub(crate) target: Bytes,
+    pub(crate) cause: Cause,
+    /// The task that it is done for, if for one.
+    pub(crate) beneficiary: Option<TaskId>,
+    pub(crate) started: Time,
+    /// Past this it is a violation.
+    pub(crate) due: Time,
+    pub(crate) overdue: bool,
+    pub(crate) aborting: bool,
+    /// It belongs to a pipelined region: budgets follow chunk by chunk.
+    pub(crate) pipelined: bool,
+    /// Of what has left, how much the budget was lowered by already.
+    pub(crate) released: Bytes,
+}
+
+/// On whose behalf memory moves.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Cause {
+    /// A realtime job, or a capacity that has dropped: never aborted.
+    Realtime,
+    /// Best-effort: aborted when a realtime job comes.
+    BestEffort,
+}
+
+/// An unanswered request for more budget.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct OpenWant {
+    pub(crate) seq: WantSeq,
+    /// Resident and swapped together: some of it may leave while the want waits.
+    pub(crate) total: Bytes,
+    pub(crate) since: Time,
+    /// The backing store was asked to grow for it.
+    pub(crate) pinning: bool,
+}
+
+impl OpenWant {
+    /// The budget that it takes, with `swapped` in the backing store.
+    pub(crate) fn budget(&self, swapped: Bytes) -> Bytes {
+        self.total.saturating_sub(swapped)
+    }
+}
+
+/// One task.
+#[derive(Clone, Debug)]
+pub(crate) struct Task {
+    pub(crate) spec: TaskSpec,
+    /// m in whole chunks.
+    pub(crate) footprint: Bytes,
+    pub(crate) registered: bool,
+    pub(crate) session: Session,
+    pub(crate) phase: Phase,
+    /// An implicit job completed within C without growing the arena.
+    pub(crate) proved: bool,
+
+    pub(crate) usage: Usage,
+    /// What it may hold, counted until the shell has confirmed less.
+    pub(crate) budget: Bytes,
+    /// The budget last asked for; `budget` unless an answer is outstanding.
+    pub(crate) asked: Bytes,
+    /// `SetBudget`s not yet answered.
+    pub(crate) unanswered: u32,
+    /// Left on the GPU by processes that are gone.
+    pub(crate) dying: Bytes,
+    /// The pinned backing store.
+    pub(crate) backing: Bytes,
+    /// The `SetVolume` not yet answered.
+    pub(crate) backing_asked: Option<Bytes>,
+    /// Its agent was asked for a smaller one and kept what it had.
+    pub(crate) keeps_backing: bool,
+    /// The most that could be pinned, once less came than was asked for.
+    pub(crate) backing_most: Option<Bytes>,
+    pub(crate) op: Option<Op>,
+    pub(crate) last_op: u32,
+    /// Not a victim before this, after an operation that went wrong.
+    pub(crate) spared_until: Time,
+    pub(crate) want: Option<OpenWant>,
+    /// Until then, or its agent's next report, its unused budget is not taken for best-effort.
+    pub(crate) fresh_until: Time,
+
+    /// x in effect.
+    pub(crate) plan: Option<Bytes>,
+    /// x under the plan to come.
+    pub(crate) next: Option<Bytes>,
+    /// Out beyond x by an earlier plan or an emergency, and so allowed until swapped in.
+    pub(crate) carried: Bytes,
+
+    pub(crate) job: Option<Job>,
+    pub(crate) last_job: Option<JobSeq>,
+    /// Last eligible time + T: the next job is not eligible before it.
+    pub(crate) next_release: Time,
+    pub(crate) last_granted: Time,
+    pub(crate) counts: Counts,
+
+    /// What the books have of it, and whether that may be out of date.
+    pub(crate) share: Share,
+    pub(crate) touched: bool,
+}
+
+impl Task {
+    /// Resident and swapped.
+    pub(crate) fn holds(&self) -> Bytes {
+        self.usage.resident + self.usage.swapped
+    }
+
+    /// Bytes that must be in the budget before a job of it runs: its footprint if it is planned,
+    /// and everything it holds anywhere.
+    pub(crate) fn need(&self) -> Bytes {
+        match self.plan {
+            Some(_) => self.holds().max(self.footprint),
+            None => self.holds(),
+        }
+    }
+
+    /// What the budget lacks of `need`.
+    pub(crate) fn short(&self) -> Bytes {
+        self.need().saturating_sub(self.asked)
+    }
+
+    /// The most that is or will be out, as things stand.
+    pub(crate) fn out(&self) -> Bytes {
+        let op = self.op.as_ref();
+        let moving = op.map_or(Bytes::ZERO, |op| op.from.max(op.target));
+        self.usage.swapped.max(moving)
+    }
+
+    /// Resident and in the arena.
+    pub(crate) fn arena_resident(&self) -> Bytes {
+        self.usage.arena.saturating_sub(self.usage.swapped)
+    }
+
+    /// Resident and not in the arena.
+    pub(crate) fn fixed(&self) -> Bytes {
+        self.usage.resident.saturating_sub(self.arena_resident())
+    }
+
+    /// The backing store as it is and will be.
+    pub(crate) fn firm_backing(&self) -> Bytes {
+        self.backing_asked
+            .map_or(self.backing, |asked| asked.min(self.backing))
+    }
+
+    /// Of a budget of `budget`, what could not be made to leave.
+    pub(crate) fn unmovable(&self, budget: Bytes) -> Bytes {
+        let stray = |job: &Job| job.place == Place::Stray;
+        if self.session == Session::Lost || self.job.as_ref().is_some_and(stray) {
+            return budget;
+        }
+        // What comes in can leave again: its slots are free by then.
+        let swapped = match &self.op {
+            Some(op) if op.direction == Direction::In => op.target,
+            _ => self.usage.swapped,
+        };
+        let room = self.firm_backing().saturating_sub(swapped);
+        budget.saturating_sub(room).max(self.fixed().min(budget))
+    }
+
+    /// The timing of a task that registered as realtime.
+    pub(crate) fn timing(&self) -> Option<Timing> {
+        match self.spec.class {
+            Class::Realtime(timing) => Some(timing),
+            Class::BestEffort => None,
+        }
+    }
+
+    /// Whether a job of it is on the GPU.
+    pub(crate) fn runs(&self) -> bool {
+        self.job
+            .as_ref()
+            .is_some_and(|job| matches!(job.place, Place::Running | Place::Stray))
+    }
+
+    /// Whether its open job is realtime.
+    pub(crate) fn realtime_job(&self) -> bool {
+        self.job.as_ref().is_some_and(|job| job.deadline.is_some())
+    }
+
+    /// When its next release is, best-effort never.
+    fn release(&self) -> Time {
+        match self.phase {
+            Phase::Ready => self.next_release,
+            Phase::Loading | Phase::BestEffort => Time::MAX,
+        }
+    }
+
+    /// Its place among the victims.
+    pub(crate) fn victim(&self, id: TaskId) -> Victim {
+        (Reverse(self.release()), self.last_granted, id)
+    }
+
+    /// Whether it may be a victim: not one that runs or is in its region, nor while it moves.
+    pub(crate) fn evictable(&self) -> bool {
+        let region = |job: &Job| job.place == Place::Region;
+        let busy = self.runs() || self.job.as_ref().is_some_and(region);
+        self.session == Session::Attached && self.op.is_none() && !busy
+    }
+
+    /// How much of a ready task may be out; anything of others.
+    pub(crate) fn limit(&self, cause: Cause) -> Option<Bytes> {
+        if self.phase != Phase::Ready {
+            return None;
+        }
+        let plan = self.plan.unwrap_or_default();
+        Some(match cause {
+            Cause::Realtime => plan,
+            // No best-effort eviction keeps a plan from taking effect.
+            Cause::BestEffort => plan.min(self.next.unwrap_or(plan)),
+        })
+    }
+
+    /// Up to `lacking` bytes of budget that it does not use and may lose.
+    pub(crate) fn unused(&self, lacking: Bytes, cause: Cause, chunk: Bytes) -> Bytes {
+        let unused = self.asked.saturating_sub(self.usage.resident);
+        let Some(limit) = self.limit(cause) else {
+            return unused.min(lacking);
+        };
+        let least = self.need().saturating_sub(limit);
+        let may = unused.min(self.asked.saturating_sub(least));
+        let may = may.round_down(chunk);
+        if may <= lacking {
+            may
+        } else {
+            lacking.round_up(chunk)
+        }
+    }
+
+    /// How much of it, with a budget of `asked`, a swap-out may move now, in whole chunks.
+    pub(crate) fn can_leave(&self, cause: Cause, asked: Bytes, chunk: Bytes) -> Bytes {
+        let room = self.firm_backing().saturating_sub(self.usage.swapped);
+        let mut most = self.arena_resident().min(self.usage.resident).min(room);
+        if let Some(limit) = self.limit(cause) {
+            let least = self.need().saturating_sub(limit);
+            most = most
+                .min(asked.saturating_sub(least))
+                .min(limit.saturating_sub(self.usage.swapped));
+        }
+        most.round_down(chunk)
+    }
+
+    /// All that it can be made to give, `unused` of it as budget.
+    pub(crate) fn yields(&self, cause: Cause, unused: Bytes, chunk: Bytes) -> Bytes {
+        unused + self.can_leave(cause, self.asked.saturating_sub(unused), chunk)
+    }
+}
