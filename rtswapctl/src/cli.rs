@@ -31,6 +31,10 @@ pub enum Command {
     Status(StatusOptions),
     /// List the registered tasks and what they declared
     Tasks(TasksOptions),
+    /// Tell whether a task set meets every deadline, and what to swap for it; needs no daemon
+    Plan(PlanOptions),
+    /// Run a task set on a simulated clock and GPU; needs no daemon
+    Simulate(SimulateOptions),
 }
 
 /// What a task declares, and its program.
@@ -94,6 +98,73 @@ pub struct TasksOptions {
     /// Print JSON
     #[arg(long)]
     pub json: bool,
+}
+
+/// A task set, and how it is to be planned.
+#[derive(Debug, Args)]
+pub struct TaskSetOptions {
+    /// The task set, in TOML or JSON; - reads standard input
+    #[arg(value_name = "FILE")]
+    pub file: PathBuf,
+    /// The admission test
+    #[arg(long, value_enum, default_value_t)]
+    pub test: Test,
+    /// What the swap volumes minimise
+    #[arg(long, value_enum, default_value_t)]
+    pub objective: Objective,
+    /// Print JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// What is planned.
+#[derive(Debug, Args)]
+pub struct PlanOptions {
+    /// The task set
+    #[command(flatten)]
+    pub set: TaskSetOptions,
+}
+
+/// What is simulated, and what is written of it.
+#[derive(Debug, Args)]
+pub struct SimulateOptions {
+    /// The task set
+    #[command(flatten)]
+    pub set: TaskSetOptions,
+    /// How long jobs are released
+    #[arg(long, value_parser = duration::parse, default_value = "60s")]
+    pub duration: Duration,
+    /// Draw each task's first release, within its period, from this seed [default: all at once]
+    #[arg(long, value_name = "N")]
+    pub seed: Option<u64>,
+    /// Write a trace for Perfetto or chrome://tracing
+    #[arg(long, value_name = "OUT.json")]
+    pub trace: Option<PathBuf>,
+    /// Draw a timeline
+    #[arg(long, value_name = "OUT.svg")]
+    pub svg: Option<PathBuf>,
+}
+
+/// The admission test.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub enum Test {
+    /// The paper's: Eq. (3) of Theorem 1
+    Theorem1,
+    /// Processor demand at every deadline; accepts all that theorem1 accepts
+    #[default]
+    Demand,
+    /// As demand, with evictions and swap-ins overlapping chunk by chunk
+    Pipelined,
+}
+
+/// What the swap volumes minimise.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub enum Objective {
+    /// The time spent swapping
+    #[default]
+    Time,
+    /// The bytes that may leave the GPU, as the paper has it
+    Volume,
 }
 
 /// The daemon reads sizes with units, so that every client means the same by them.

@@ -4,6 +4,8 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use rtswap_dbus::connect::ConnectError;
+use rtswap_policy::taskset::TaskSetError;
+use rtswap_simulator::SimError;
 
 /// Why a command did not do what was asked.
 #[derive(Debug, thiserror::Error)]
@@ -25,6 +27,32 @@ pub(crate) enum Failure {
     Connect(#[from] ConnectError),
     #[error(transparent)]
     Refused(#[from] rtswap_dbus::Error),
+    /// The answer is no, and was printed.
+    #[error("no")]
+    No,
+    #[error("cannot read {file}: {source}")]
+    Unreadable {
+        file: String,
+        source: std::io::Error,
+    },
+    #[error("{file} has more than {} MiB: that is no task set", .most >> 20)]
+    TooLarge { file: String, most: u64 },
+    #[error("{file}:{line}: not UTF-8: write the file as UTF-8 text")]
+    NotText { file: String, line: usize },
+    #[error("{file}:{error}")]
+    TaskSet {
+        file: String,
+        error: Box<TaskSetError>,
+    },
+    #[error("cannot simulate {file}: {error}")]
+    Simulation { file: String, error: SimError },
+    #[error("up to {jobs} jobs, and at most {most} are simulated so; give a shorter --duration")]
+    TooManyJobs { jobs: u64, most: u64 },
+    #[error("cannot write {}: {source}", .file.display())]
+    Unwritable {
+        file: PathBuf,
+        source: std::io::Error,
+    },
     #[error("{0}")]
     System(#[from] std::io::Error),
 }
@@ -39,12 +67,22 @@ impl Failure {
             | Self::Name(_)
             | Self::NoAgent(_)
             | Self::AgentPath(_)
+            | Self::Unreadable { .. }
+            | Self::TooLarge { .. }
+            | Self::NotText { .. }
+            | Self::TaskSet { .. }
+            | Self::TooManyJobs { .. }
+            | Self::Unwritable { .. }
+            | Self::Simulation {
+                error: SimError::Scenario(_),
+                ..
+            }
             | Self::Refused(Error::InvalidArgument(_)) => 2,
             Self::Start { source, .. } if source.kind() == std::io::ErrorKind::NotFound => 127,
             Self::Start { .. } => 126,
             Self::Connect(_) | Self::Refused(Error::Bus(_) | Error::AgentLost(_)) => 3,
             Self::Refused(Error::AccessDenied(_)) => 4,
-            Self::Refused(_) | Self::System(_) => 1,
+            Self::No | Self::Simulation { .. } | Self::Refused(_) | Self::System(_) => 1,
         })
     }
 }

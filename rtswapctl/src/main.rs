@@ -5,16 +5,22 @@
 
 mod daemon;
 mod failure;
+mod output;
+mod plan;
 mod run;
+mod simulate;
 mod status;
 mod table;
 mod tasks;
+mod taskset;
 
 use std::process::ExitCode;
 
 use clap::Parser;
 
 use rtswapctl::cli::{self, Cli, Command};
+
+use crate::failure::Failure;
 
 fn main() -> ExitCode {
     let cli = Cli::parse();
@@ -23,9 +29,12 @@ fn main() -> ExitCode {
         Command::Run(options) => run::run(runtime_dir, &options),
         Command::Status(options) => status::status(runtime_dir, &options),
         Command::Tasks(options) => tasks::tasks(runtime_dir, &options),
+        Command::Plan(options) => plan::plan(&options),
+        Command::Simulate(options) => simulate::simulate(&options),
     };
     match done {
         Ok(()) => ExitCode::SUCCESS,
+        Err(Failure::No) => Failure::No.exit_code(),
         Err(failure) => {
             eprintln!("rtswapctl: {failure}");
             failure.exit_code()

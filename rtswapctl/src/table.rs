@@ -1,5 +1,7 @@
 //! Plain text tables: numbers to the right, words to the left, two spaces between.
 
+use rtswap_policy::units::Nanos;
+
 /// Lays out `rows` under `heads`; columns whose index is in `left` are words.
 pub(crate) fn table(heads: &[&str], left: &[usize], rows: &[Vec<String>]) -> String {
     let width = |column: usize| {
@@ -48,6 +50,14 @@ pub(crate) fn ms(usec: u64) -> String {
         0 => "-".to_owned(),
         1..10_000 => format!("{:.1} ms", usec as f64 / 1e3),
         _ => format!("{:.0} ms", usec as f64 / 1e3),
+    }
+}
+
+/// A planned time in ms, to a hundredth; a dash for none.
+pub(crate) fn millis(span: Nanos) -> String {
+    match span {
+        Nanos::ZERO => "-".to_owned(),
+        span => format!("{:.2} ms", span.0 as f64 / 1e6),
     }
 }
 

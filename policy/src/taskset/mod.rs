@@ -24,7 +24,8 @@ pub use error::{Fault, TaskSetError};
 use alloc::string::String;
 use alloc::vec::Vec;
 
-use crate::assign::Demand;
+use crate::admission::{Platform, Test};
+use crate::assign::{Assignment, Demand, Infeasible, Objective, assign, assign_any_chunk};
 use crate::cost::{DirectionCost, SwapCost};
 use crate::task::{Class, MemoryProfile, TaskSpec, Timing};
 use crate::units::{Bytes, Nanos, Ppm};
@@ -100,6 +101,34 @@ impl TaskSet {
             memory: task.memory,
         };
         self.tasks.iter().map(demand).collect()
+    }
+
+    /// What the tests assume of the GPU, with δ = `chunk`. No dispatch latency: what a file says of a
+    /// WCET is all there is.
+    pub fn platform(&self, chunk: Bytes) -> Platform {
+        Platform {
+            cost: self.swap_cost,
+            chunk,
+            drain: self.gpu.drain,
+            dispatch_latency: Nanos::ZERO,
+            duplex: self.gpu.duplex,
+        }
+    }
+
+    /// The best volumes, with the best δ where the file leaves it open.
+    pub fn plan(&self, test: Test, objective: Objective) -> Result<Assignment, Infeasible> {
+        let assign = match self.gpu.chunk {
+            Some(_) => assign,
+            None => assign_any_chunk,
+        };
+        let platform = self.platform(self.gpu.chunk.unwrap_or(GRANULARITY));
+        assign(
+            test,
+            &platform,
+            self.gpu.capacity,
+            &self.demands(),
+            objective,
+        )
     }
 }
 

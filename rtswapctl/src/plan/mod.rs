@@ -1,0 +1,83 @@
+//! `rtswapctl plan`: whether a task set meets every deadline, and with which swap volumes.
+//!
+//! `answer` is the plan as JSON has it, `text` the same for people.
+
+mod answer;
+mod text;
+
+use rtswap_policy::assign::{Assignment, Infeasible};
+use rtswap_policy::taskset::TaskSet;
+
+use crate::cli::{self, PlanOptions, TaskSetOptions};
+use crate::failure::Failure;
+use crate::{output, taskset};
+
+use answer::Answer;
+
+/// Prints the plan; [`Failure::No`] if there is none that holds.
+pub(crate) fn plan(options: &PlanOptions) -> Result<(), Failure> {
+    let planned = Planned::new(taskset::read(&options.set.file)?.set, &options.set);
+    planned.print(options.set.json)?;
+    match planned.result {
+        Ok(_) => Ok(()),
+        Err(_) => Err(Failure::No),
+    }
+}
+
+/// A task set with its plan.
+pub(crate) struct Planned {
+    pub(crate) set: TaskSet,
+    pub(crate) test: rtswap_policy::admission::Test,
+    pub(crate) objective: rtswap_policy::assign::Objective,
+    pub(crate) result: Result<Assignment, Infeasible>,
+}
+
+impl Planned {
+    pub(crate) fn new(set: TaskSet, options: &TaskSetOptions) -> Self {
+        use rtswap_policy::admission::Test;
+        use rtswap_policy::assign::Objective;
+        let test = match options.test {
+            cli::Test::Theorem1 => Test::Theorem1,
+            cli::Test::Demand => Test::Demand,
+            cli::Test::Pipelined => Test::Pipelined,
+        };
+        let objective = match options.objective {
+            cli::Objective::Time => Objective::Time,
+            cli::Objective::Volume => Objective::Volume,
+        };
+        let result = set.plan(test, objective);
+        Self {
+            set,
+            test,
+            objective,
+            result,
+        }
+    }
+
+    pub(crate) fn print(&self, json: bool) -> Result<(), Failure> {
+        if json {
+            output::json(&Answer::new(self))
+        } else {
+            output::text(&self.text())
+        }
+    }
+
+    /// The plan, or the last that was tried and fails the test; none if the memory cannot be had.
+    pub(crate) fn assignment(&self) -> Option<&Assignment> {
+        match &self.result {
+            Ok(plan) => Some(plan),
+            Err(Infeasible::NotSchedulable(tried)) => Some(tried),
+            Err(_) => None,
+        }
+    }
+
+    /// Why there is no plan.
+    pub(crate) fn reason(&self) -> Option<String> {
+        let infeasible = self.result.as_ref().err()?;
+        Some(infeasible.describe(&self.set.demands(), |place| self.name(place)))
+    }
+
+    pub(crate) fn name(&self, place: usize) -> &str {
+        &self.set.tasks[place].name
+    }
+}

@@ -1,0 +1,137 @@
+//! A plan for people: a table, and in one sentence what binds.
+
+use rtswap_policy::admission::{Analysis, Test};
+use rtswap_policy::assign::{Assignment, Objective};
+use rtswap_policy::units::Bytes;
+
+use super::Planned;
+use crate::table::{bytes, millis, table};
+
+impl Planned {
+    pub(crate) fn text(&self) -> String {
+        let Some(plan) = self.assignment() else {
+            return self.refusal();
+        };
+        let mut text = match &self.result {
+            Ok(_) => format!("{}\n\n", self.verdict(plan)),
+            Err(_) => String::from("The best that was found:\n\n"),
+        };
+        text.push_str(&self.table(plan));
+        text.push('\n');
+        match &self.result {
+            Ok(_) => text.push_str(&self.binding(&plan.analysis)),
+            Err(_) => text.push_str(&self.refusal()),
+        }
+        text
+    }
+
+    fn refusal(&self) -> String {
+        let reason = self.reason().unwrap_or_default();
+        format!(
+            "Not schedulable by the test {}: {reason}.\n",
+            self.test.name()
+        )
+    }
+
+    fn verdict(&self, plan: &Assignment) -> String {
+        let total: Bytes = plan.volumes.iter().copied().sum();
+        let needed: Bytes = self
+            .set
+            .tasks
+            .iter()
+            .map(|task| task.memory.footprint)
+            .sum();
+        let capacity = self.set.gpu.capacity;
+        let load = needed.0 as f64 / capacity.0 as f64;
+        format!(
+            "Schedulable by the test {}: {} tasks need {load:.2} times the {} of the GPU.\n\
+             Chunks of {}, {} may be swapped out, {}.",
+            self.test.name(),
+            self.set.tasks.len(),
+            bytes(capacity.0),
+            bytes(plan.chunk.0),
+            bytes(total.0),
+            match self.objective {
+                Objective::Time => "the least time spent swapping",
+                Objective::Volume => "the least bytes",
+            },
+        )
+    }
+
+    fn table(&self, plan: &Assignment) -> String {
+        let constrained = self
+            .set
+            .tasks
+            .iter()
+            .any(|task| task.timing.deadline < task.timing.period);
+        let mut heads = vec!["TASK", "PERIOD"];
+        if constrained {
+            heads.push("DEADLINE");
+        }
+        heads.extend([
+            "WCET",
+            "FOOTPRINT",
+            "SWAP VOLUME",
+            "SWAP OUT",
+            "SWAP IN",
+            "UTILIZATION",
+        ]);
+        let width = heads.len();
+        let mut rows: Vec<Vec<String>> = Vec::new();
+        for (place, task) in self.set.tasks.iter().enumerate() {
+            let load = &plan.analysis.tasks[place];
+            let mut row = vec![task.name.clone(), millis(task.timing.period)];
+            if constrained {
+                row.push(millis(task.timing.deadline));
+            }
+            row.extend([
+                millis(task.timing.wcet),
+                bytes(task.memory.footprint.0),
+                bytes(plan.volumes[place].0),
+                millis(load.swap_out),
+                millis(load.swap_in),
+                format!("{:.4}", load.utilization),
+            ]);
+            rows.push(row);
+        }
+        let footprint: Bytes = self
+            .set
+            .tasks
+            .iter()
+            .map(|task| task.memory.footprint)
+            .sum();
+        let volume: Bytes = plan.volumes.iter().copied().sum();
+        let mut total = vec![String::new(); width];
+        total[0] = "total".into();
+        total[width - 5] = bytes(footprint.0);
+        total[width - 4] = bytes(volume.0);
+        total[width - 1] = format!("{:.4}", plan.analysis.utilization);
+        rows.push(total);
+        table(&heads, &[0], &rows)
+    }
+
+    /// What would fail first.
+    fn binding(&self, analysis: &Analysis) -> String {
+        let blocking = analysis.blocking.describe(|place| self.name(place));
+        let shortest = self.set.tasks.iter().map(|task| task.timing.deadline).min();
+        match (analysis.test, analysis.binding, shortest) {
+            (Test::Theorem1, _, Some(shortest)) => format!(
+                "What binds: Eq. (3), {:.4} of {:.4}: the utilization and a blocking of {blocking} \
+                 over the shortest deadline, {}.\n",
+                analysis.demand,
+                analysis.bound,
+                millis(shortest),
+            ),
+            (_, Some(span), _) => format!(
+                "What binds: within {} of a release, jobs and a blocking of {blocking} take {:.4} of \
+                 the time.\n",
+                millis(span),
+                analysis.demand,
+            ),
+            _ => format!(
+                "What binds: the utilization, {:.4} of {:.4}; no span up to a deadline is fuller.\n",
+                analysis.utilization, analysis.bound,
+            ),
+        }
+    }
+}

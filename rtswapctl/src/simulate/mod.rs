@@ -1,0 +1,114 @@
+//! `rtswapctl simulate`: a task set on a virtual clock and GPU, under the daemon's own scheduler.
+//!
+//! `answer` is what came of it as JSON has it, `text` the same for people.
+
+mod answer;
+mod text;
+
+use std::fs;
+use std::path::Path;
+
+use rtswap_policy::assign::Assignment;
+use rtswap_policy::scheduler::{Config, Overrun, Sharing};
+use rtswap_policy::units::{Bytes, Nanos};
+use rtswap_simulator::export::{chrome, svg};
+use rtswap_simulator::{Arrivals, Responses, Rng, Scenario, SimTask, Timeline, observe};
+
+use crate::cli::SimulateOptions;
+use crate::failure::Failure;
+use crate::output;
+use crate::plan::Planned;
+use crate::taskset::{self, Named};
+
+use answer::Answer;
+
+/// Simulates the plan; [`Failure::No`] if there is none that holds, or if a deadline is missed.
+pub(crate) fn simulate(options: &SimulateOptions) -> Result<(), Failure> {
+    let Named { file, set } = taskset::read(&options.set.file)?;
+    let planned = Planned::new(set, &options.set);
+    let Ok(plan) = &planned.result else {
+        planned.print(options.set.json)?;
+        return Err(Failure::No);
+    };
+    let scenario = scenario(&planned, plan, options);
+    let drawn = options.trace.is_some() || options.svg.is_some();
+    let jobs = planned.set.tasks.iter();
+    let jobs = jobs.map(|task| scenario.duration.0 / task.timing.period.0 + 1);
+    few(jobs.fold(0, u64::saturating_add), drawn)?;
+    let timeline = drawn.then(|| Timeline::new(&scenario));
+    let mut watched = (Responses::default(), timeline);
+    let report =
+        observe(&scenario, &mut watched).map_err(|error| Failure::Simulation { file, error })?;
+    let (responses, timeline) = watched;
+    if let Some(timeline) = timeline {
+        if let Some(path) = &options.trace {
+            write(path, &chrome::trace(&timeline))?;
+        }
+        if let Some(path) = &options.svg {
+            write(
+                path,
+                &svg::timeline(&timeline, &svg::View::whole(&timeline)),
+            )?;
+        }
+    }
+    let answer = Answer::new(&planned, plan, options, &report, &responses);
+    if options.set.json {
+        output::json(&answer)?;
+    } else {
+        output::text(&answer.text())?;
+    }
+    if answer.kept() {
+        Ok(())
+    } else {
+        Err(Failure::No)
+    }
+}
+
+/// A job leaves its response time in memory, and a drawn one about two kilobytes.
+const MOST_JOBS: u64 = 50_000_000;
+const MOST_DRAWN: u64 = 200_000;
+
+fn few(jobs: u64, drawn: bool) -> Result<(), Failure> {
+    let most = if drawn { MOST_DRAWN } else { MOST_JOBS };
+    if jobs > most {
+        return Err(Failure::TooManyJobs { jobs, most });
+    }
+    Ok(())
+}
+
+fn write(path: &Path, text: &str) -> Result<(), Failure> {
+    fs::write(path, text).map_err(|source| Failure::Unwritable {
+        file: path.to_owned(),
+        source,
+    })
+}
+
+/// Every task is there from the beginning, asks once a period and takes its whole WCET.
+fn scenario(planned: &Planned, plan: &Assignment, options: &SimulateOptions) -> Scenario {
+    let gpu = planned.set.gpu;
+    let config = Config {
+        capacity: gpu.capacity,
+        chunk: plan.chunk,
+        swap_cost: planned.set.swap_cost,
+        best_effort_reserve: Bytes::ZERO,
+        drain: gpu.drain,
+        sharing: Sharing::Exclusive,
+        dispatch_latency: Nanos::ZERO,
+        overrun: Overrun::Continue,
+        best_effort_quantum: Nanos::ZERO,
+        objective: planned.objective,
+        test: planned.test,
+        duplex: gpu.duplex,
+    };
+    let mut rng = options.seed.map(Rng::new);
+    let tasks = planned.set.tasks.iter().map(|task| {
+        let last = task.timing.period.0 - 1;
+        let offset = Nanos(rng.as_mut().map_or(0, |rng| rng.within(0, last)));
+        SimTask {
+            arrivals: Arrivals::Periodic { offset },
+            ..SimTask::new(task.spec(), Nanos::ZERO)
+        }
+    });
+    let duration = Nanos(u64::try_from(options.duration.as_nanos()).unwrap_or(u64::MAX));
+    Scenario::new(config, tasks.collect(), duration, options.seed.unwrap_or(0))
+}

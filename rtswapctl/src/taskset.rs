@@ -1,0 +1,84 @@
+//! Reads task set files.
+
+use std::fs::File;
+use std::io::{self, Read};
+use std::path::Path;
+
+use rtswap_policy::taskset::{Format, TaskSet, parse};
+
+use crate::failure::Failure;
+
+/// A file of 4,096 tasks has about one.
+const MOST_BYTES: u64 = 64 << 20;
+
+/// A file and what it says.
+pub(crate) struct Named {
+    /// For messages.
+    pub(crate) file: String,
+    pub(crate) set: TaskSet,
+}
+
+/// Reads `path`, or standard input for `-`.
+pub(crate) fn read(path: &Path) -> Result<Named, Failure> {
+    let (file, bytes) = if path == "-" {
+        ("stdin".to_owned(), all(io::stdin().lock()))
+    } else {
+        let opened = File::open(path);
+        (path.display().to_string(), opened.and_then(all))
+    };
+    let bytes = match bytes {
+        Ok(bytes) if bytes.len() as u64 > MOST_BYTES => {
+            let most = MOST_BYTES;
+            return Err(Failure::TooLarge { file, most });
+        }
+        Ok(bytes) => bytes,
+        Err(source) => return Err(Failure::Unreadable { file, source }),
+    };
+    let text = match std::str::from_utf8(&bytes) {
+        Ok(text) => text,
+        Err(error) => {
+            let lines = bytes[..error.valid_up_to()].split(|byte| *byte == b'\n');
+            let line = lines.count();
+            return Err(Failure::NotText { file, line });
+        }
+    };
+    match parse(text, format(path, text)) {
+        Ok(set) => Ok(Named { file, set }),
+        Err(error) => Err(Failure::TaskSet {
+            file,
+            error: error.into(),
+        }),
+    }
+}
+
+fn all(source: impl Read) -> io::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    source.take(MOST_BYTES + 1).read_to_end(&mut bytes)?;
+    Ok(bytes)
+}
+
+/// As the file's name says; otherwise by the first character, which in TOML is never a brace.
+fn format(path: &Path, text: &str) -> Format {
+    let extension = path.extension().and_then(|extension| extension.to_str());
+    match extension {
+        Some("json") => Format::Json,
+        Some("toml") => Format::Toml,
+        _ if text.trim_start().starts_with('{') => Format::Json,
+        _ => Format::Toml,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_name_goes_before_the_first_character() {
+        let format = |name, text| format(Path::new(name), text);
+        assert_eq!(format("a.json", "version = 1"), Format::Json);
+        assert_eq!(format("a.toml", "{}"), Format::Toml);
+        assert_eq!(format("-", " {}"), Format::Json);
+        assert_eq!(format("-", "[gpu]"), Format::Toml);
+        assert_eq!(format("a", ""), Format::Toml);
+    }
+}
