@@ -37,7 +37,7 @@ impl Platform {
     /// The time of a pipelined region before its execution, in a set of `tasks`: at most as many
     /// evictions as there are other tasks or chunks, all chunks at the pace of the slower
     /// direction, and one chunk more to fill the pipeline.
-    fn overlapped(&self, chunks: u64, tasks: u64) -> Nanos {
+    pub(crate) fn overlapped(&self, chunks: u64, tasks: u64) -> Nanos {
         if chunks == 0 {
             return Nanos::ZERO;
         }
@@ -46,6 +46,16 @@ impl Platform {
         let copies = Nanos(a.max(b).0.saturating_mul(chunks)) + a.min(b);
         let evictions = tasks.saturating_sub(1).min(chunks);
         copies.slowed(self.duplex) + Nanos(out.base.0.saturating_mul(evictions)) + in_.base
+    }
+
+    /// What each chunk adds to E at least.
+    pub(crate) fn pace(&self, test: Test) -> Nanos {
+        let out = self.cost.out.chunk_time(self.chunk);
+        let in_ = self.cost.in_.chunk_time(self.chunk);
+        match test {
+            Test::Theorem1 | Test::Demand => out + in_,
+            Test::Pipelined => out.max(in_).slowed(self.duplex).saturating_sub(Nanos(1)),
+        }
     }
 
     /// What `candidate` brings to `test` in a set of `tasks`.

@@ -113,8 +113,3 @@ impl Test {
         }
     }
 }
-
-/// The left side of Eq. (3) as a number, for comparing sets that pass.
-pub(crate) fn left_side(platform: &Platform, candidates: &[Candidate]) -> f64 {
-    theorem1::left_side(platform, candidates)
-}

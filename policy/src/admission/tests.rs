@@ -206,16 +206,13 @@ proptest! {
             }
             let share = |l: &u64| naive.taken(*l) as f64 / *l as f64;
             let worst = naive.deadlines(3 * HYPER).iter().map(share).fold(0.0, f64::max);
-            match analysis.binding {
-                Some(Nanos(span)) => {
-                    prop_assert!((analysis.demand - worst).abs() < 1e-9, "{analysis:?} {worst}");
-                    prop_assert!((share(&span) - worst).abs() < 1e-9);
-                    prop_assert_eq!(u128::from(analysis.blocking.total.0), naive.blocking(span));
-                }
-                None => {
-                    prop_assert!(worst <= (full + 0.01).min(1.0) + 1e-9, "{analysis:?} {worst}");
-                    prop_assert_eq!(analysis.demand, analysis.utilization);
-                }
+            if let Some(Nanos(span)) = analysis.binding {
+                prop_assert!((analysis.demand - worst).abs() < 1e-9, "{analysis:?} {worst}");
+                prop_assert!((share(&span) - worst).abs() < 1e-9);
+                prop_assert_eq!(u128::from(analysis.blocking.total.0), naive.blocking(span));
+            } else {
+                prop_assert!(worst <= (full + 0.01).min(1.0) + 1e-9, "{analysis:?} {worst}");
+                prop_assert!((analysis.demand - analysis.utilization).abs() < 1e-12);
             }
         }
     }

@@ -47,8 +47,8 @@ pub(super) fn holds(platform: &Platform, candidates: &[Candidate]) -> bool {
         && sum_against_one(demands.chain([(blocking.0, shortest.0)])) != Ordering::Greater
 }
 
-/// The left side as a number, for comparing sets that pass.
-pub(super) fn left_side(platform: &Platform, candidates: &[Candidate]) -> f64 {
+/// The left side as a number, for people.
+fn left_side(platform: &Platform, candidates: &[Candidate]) -> f64 {
     let blocking = Blocking::over(TEST, platform, candidates).total;
     let demands = candidates
         .iter()

@@ -1,20 +1,29 @@
 //! Swap volumes x and chunk size δ subject to (1b), (1c) and the admission test, without a MILP
-//! solver. `search` has one search per objective for a fixed δ, `fill` what they share.
+//! solver. `theorem1` and `spans` search over the volumes that `problem` allows for a fixed δ, the
+//! second for the other two tests; `price` is what volumes cost, `cover` the cheapest in a box.
 
-mod fill;
-mod search;
+mod cover;
+mod infeasible;
+#[cfg(test)]
+mod paper;
+mod price;
+mod problem;
+mod spans;
 #[cfg(test)]
 mod tests;
+mod theorem1;
+
+pub use infeasible::Infeasible;
 
 use alloc::boxed::Box;
-use alloc::format;
-use alloc::string::String;
 use alloc::vec::Vec;
-use core::fmt::Write;
 
 use crate::admission::{Analysis, Platform, Test};
+use crate::fraction::fixed;
 use crate::task::{MemoryProfile, Timing};
-use crate::units::Bytes;
+use crate::units::{Bytes, Nanos};
+use price::Price;
+use problem::Problem;
 
 /// What to minimise.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -44,35 +53,23 @@ pub struct Assignment {
     pub volumes: Vec<Bytes>,
     /// The test.
     pub analysis: Analysis,
+    /// By what share of itself the objective can exceed the least possible for this δ: zero where
+    /// these volumes are proven optimal. Of `Objective::Volume` only Σx is meant.
+    pub gap: f64,
 }
 
-/// Why there are none.
-#[derive(Clone, Debug, PartialEq)]
-pub enum Infeasible {
-    /// One task alone needs more than there is.
-    TooLarge {
-        /// Its place.
-        task: usize,
-        /// ⌈m/δ⌉·δ.
-        footprint: Bytes,
-        /// mᴰ.
-        capacity: Bytes,
-    },
-    /// However much leaves, one task and what cannot be swapped of the others do not fit.
-    NotSwappable {
-        /// Σm − mᴰ, in whole chunks.
-        overflow: Bytes,
-        /// The most that can be out while any one task is in: Σmˢ − max mˢ, in whole chunks.
-        swappable: Bytes,
-    },
-    /// The memory could be had, the time cannot. The last that was
-    /// tried, with the analysis that it fails.
-    NotSchedulable(Box<Assignment>),
+/// Volumes in chunks, with the gap.
+struct Solved {
+    volumes: Vec<u64>,
+    gap: f64,
 }
 
-/// The best volumes for `platform.chunk` on a GPU of `capacity` under `test`. Exact for Theorem 1
-/// where the cost per operation is zero; otherwise the volumes are as sound, but sets that only
-/// pass when a task with a long deadline is left out of swapping may be refused.
+/// If nothing passes: the last or closest that was tried, if the memory can be had at all.
+type Outcome = Result<Solved, Option<Vec<u64>>>;
+
+/// The best volumes for `platform.chunk` on a GPU of `capacity` under `test`. Exact for Theorem 1;
+/// for the other tests the best that was found, with its gap. What Theorem 1's volumes pass is
+/// always found.
 pub fn assign(
     test: Test,
     platform: &Platform,
@@ -91,7 +88,49 @@ pub fn assign(
             });
         }
     }
-    search::run(test, platform, capacity, demands, objective)
+    let problem = Problem::new(platform, capacity, demands);
+    let price = swapping(test, platform, demands);
+    let outcome = match test {
+        Test::Theorem1 => theorem1::run(&problem, &price, objective),
+        Test::Demand | Test::Pipelined => spans::run(&problem, test, &price, objective),
+    };
+    let tested = |solved: Solved| Assignment {
+        chunk,
+        analysis: test.analyse(platform, &problem.candidates(&solved.volumes)),
+        volumes: solved.volumes.iter().map(|&k| problem.bytes(k)).collect(),
+        gap: solved.gap,
+    };
+    match outcome {
+        Ok(solved) => Ok(tested(solved)),
+        Err(Some(volumes)) => {
+            let closest = Solved { volumes, gap: 0.0 };
+            Err(Infeasible::NotSchedulable(Box::new(tested(closest))))
+        }
+        Err(None) => {
+            let chunks = &problem.swappable;
+            let sum = chunks.iter().fold(0_u64, |sum, &k| sum.saturating_add(k));
+            let most = chunks.iter().copied().max().unwrap_or(0);
+            Err(Infeasible::NotSwappable {
+                overflow: problem.bytes(problem.overflow),
+                swappable: problem.bytes(sum - most.min(sum)),
+            })
+        }
+    }
+}
+
+/// Oᴼᵘᵗ+Oᴵⁿ over D. Under `Pipelined` an eviction's base counts once; there may be as many more as
+/// there are other tasks.
+fn swapping(test: Test, platform: &Platform, demands: &[Demand]) -> Price {
+    let cost = &platform.cost;
+    let chunk = cost.out.chunk_time(platform.chunk) + cost.in_.chunk_time(platform.chunk);
+    let evictions = if test == Test::Pipelined { 1 } else { 3 };
+    let charge = Nanos(cost.out.base.0.saturating_mul(evictions)) + cost.in_.base;
+    let each = |span: Nanos| {
+        demands
+            .iter()
+            .map(move |d| fixed(span.0, d.timing.deadline.0))
+    };
+    Price::new(each(chunk).collect(), each(charge).collect())
 }
 
 /// The best of `assign` over δ = 2 MiB·2ᵏ up to 256 MiB; `platform.chunk` is not looked at. If
@@ -131,65 +170,4 @@ fn swap_load(demands: &[Demand], plan: &Assignment) -> f64 {
         .zip(&plan.analysis.tasks)
         .map(|(d, load)| (load.swap_out + load.swap_in).0 as f64 / d.timing.deadline.0 as f64)
         .sum()
-}
-
-impl Infeasible {
-    /// In words and numbers, what binds and what would help; names by `name`.
-    pub fn describe<'a>(&self, demands: &[Demand], name: impl Fn(usize) -> &'a str) -> String {
-        match self {
-            Self::TooLarge {
-                task,
-                footprint,
-                capacity,
-            } => format!(
-                "{} needs {footprint} at once and {capacity} can be handed out: it does not fit \
-                 on this GPU even alone",
-                name(*task)
-            ),
-            Self::NotSwappable {
-                overflow,
-                swappable,
-            } => format!(
-                "{overflow} must be out while any one task is in, but only {swappable} of the \
-                 others can leave: {} more must be swappable, or the footprints that much smaller",
-                overflow.saturating_sub(*swappable)
-            ),
-            Self::NotSchedulable(tried) => {
-                let analysis = &tried.analysis;
-                let shortest = demands.iter().map(|d| d.timing.deadline).min();
-                let heaviest = (0..analysis.tasks.len()).max_by(|a, b| {
-                    share(demands, analysis, *a).total_cmp(&share(demands, analysis, *b))
-                });
-                let mut text = format!(
-                    "the test fails: {:.4} of {:.4}, over by {:.4}; blocking {}",
-                    analysis.demand,
-                    analysis.bound,
-                    -analysis.slack,
-                    analysis.blocking.describe(&name),
-                );
-                if let Some(shortest) = shortest {
-                    let _ = write!(text, " against a shortest deadline of {shortest}");
-                }
-                if let Some(task) = heaviest {
-                    let load = &analysis.tasks[task];
-                    let _ = write!(
-                        text,
-                        "; the largest share is {:.4} of {}: {} out, {} in, {} execution in {}. \
-                         A longer period there, or a smaller footprint, would help",
-                        share(demands, analysis, task),
-                        name(task),
-                        load.swap_out,
-                        load.swap_in,
-                        load.demand.saturating_sub(load.swap_out + load.swap_in),
-                        demands[task].timing.deadline,
-                    );
-                }
-                text
-            }
-        }
-    }
-}
-
-fn share(demands: &[Demand], analysis: &Analysis, task: usize) -> f64 {
-    analysis.tasks[task].demand.0 as f64 / demands[task].timing.deadline.0 as f64
 }

@@ -41,8 +41,8 @@ fn demand(period: u64, deadline: u64, wcet: u64, footprint: u64, swappable: u64)
     }
 }
 
-/// Every vector of volumes that (1b), (1c) and Theorem 1 allow: its Σx, swap load and left side.
-fn all(platform: &Platform, capacity: u64, demands: &[Demand]) -> Vec<(u64, f64, f64)> {
+/// Every vector of volumes that (1b), (1c) and `test` allow: its Σx, swap load and left side.
+fn all(test: Test, platform: &Platform, capacity: u64, demands: &[Demand]) -> Vec<(u64, f64, f64)> {
     let mut found = Vec::new();
     let mut volumes = alloc::vec![0_u64; demands.len()];
     loop {
@@ -57,12 +57,13 @@ fn all(platform: &Platform, capacity: u64, demands: &[Demand]) -> Vec<(u64, f64,
                 volume: Bytes(x),
             })
             .collect();
-        let analysis = Test::Theorem1.analyse(platform, &candidates);
+        let analysis = test.analyse(platform, &candidates);
         if fits && analysis.schedulable {
             let plan = Assignment {
                 chunk: platform.chunk,
                 volumes: Vec::new(),
                 analysis,
+                gap: 0.0,
             };
             found.push((sum, swap_load(demands, &plan), plan.analysis.demand));
         }
@@ -102,10 +103,10 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(4_000))]
 
     #[test]
-    fn brute_force_finds_nothing_better((demands, capacity, out, in_) in instance()) {
-        let platform = platform(out, in_, 0);
+    fn brute_force_finds_nothing_better((demands, capacity, out, in_) in instance(), base in 0_u64..4) {
+        let platform = platform(out, in_, base);
         prop_assume!(demands.iter().all(|d| d.memory.footprint.0 <= capacity));
-        let every = all(&platform, capacity, &demands);
+        let every = all(Test::Theorem1, &platform, capacity, &demands);
         for objective in [Objective::Time, Objective::Volume] {
             let Ok(plan) = assign(Test::Theorem1, &platform, Bytes(capacity), &demands, objective) else {
                 prop_assert!(every.is_empty(), "{objective:?}: {every:?}");
@@ -114,6 +115,7 @@ proptest! {
             let volume: u64 = plan.volumes.iter().map(|x| x.0).sum();
             let load = swap_load(&demands, &plan);
             prop_assert!(every.iter().any(|found| found.0 == volume));
+            prop_assert!(plan.gap < 1e-12, "{}", plan.gap);
             match objective {
                 Objective::Time => {
                     prop_assert!(every.iter().all(|found| load <= found.1 + 1e-9));
@@ -127,22 +129,77 @@ proptest! {
     }
 
     #[test]
-    fn with_bases_what_is_accepted_is_sound(
+    fn no_volumes_for_the_other_tests_are_better_than_the_gap_says(
         (demands, capacity, out, in_) in instance(),
         base in 0_u64..4,
+        duplex in prop::sample::select(alloc::vec![1_000_000_u32, 800_000, 500_000]),
     ) {
-        let platform = platform(out, in_, base);
+        let platform = Platform { duplex: Ppm(duplex), ..platform(out, in_, base.saturating_sub(1)) };
         prop_assume!(demands.iter().all(|d| d.memory.footprint.0 <= capacity));
-        for objective in [Objective::Time, Objective::Volume] {
-            if let Ok(plan) = assign(Test::Theorem1, &platform, Bytes(capacity), &demands, objective) {
-                let every = all(&platform, capacity, &demands);
-                let volume: u64 = plan.volumes.iter().map(|x| x.0).sum();
-                let side = plan.analysis.demand;
-                let known = every.iter().any(|f| f.0 == volume && (f.2 - side).abs() < 1e-9);
-                prop_assert!(known, "{plan:?} of {every:?}");
+        for (test, objective) in [
+            (Test::Demand, Objective::Time),
+            (Test::Demand, Objective::Volume),
+            (Test::Pipelined, Objective::Time),
+            (Test::Pipelined, Objective::Volume),
+        ] {
+            let every = all(test, &platform, capacity, &demands);
+            let plan = assign(test, &platform, Bytes(capacity), &demands, objective);
+            let simple = assign(Test::Theorem1, &platform, Bytes(capacity), &demands, objective);
+            if test == Test::Demand && simple.is_ok() {
+                prop_assert!(plan.is_ok());
+            }
+            let Ok(plan) = plan else { continue };
+            prop_assert!(plan.analysis.schedulable);
+            let volume: u64 = plan.volumes.iter().map(|x| x.0).sum();
+            prop_assert!(every.iter().any(|found| found.0 == volume));
+            let least = |of: fn(&(u64, f64, f64)) -> f64| every.iter().map(of).fold(f64::INFINITY, f64::min);
+            match objective {
+                Objective::Volume => {
+                    prop_assert!(volume as f64 * (1.0 - plan.gap) <= least(|found| found.0 as f64) + 1e-9);
+                }
+                // Of the bases of evictions under `Pipelined` the price counts one.
+                Objective::Time if base <= 1 || test == Test::Demand => {
+                    let load = swap_load(&demands, &plan);
+                    prop_assert!(load * (1.0 - plan.gap) <= least(|found| found.1) + 1e-9, "{plan:?} {every:?}");
+                }
+                Objective::Time => {}
             }
         }
     }
+}
+
+/// How often the searches that are not exact miss volumes that pass, of sets that Theorem 1
+/// refuses.
+#[test]
+fn hardly_any_set_that_passes_is_missed() {
+    use proptest::strategy::ValueTree;
+    use proptest::test_runner::TestRunner;
+    let mut runner = TestRunner::deterministic();
+    let (mut passing, mut missed, mut proven) = (0, 0, 0);
+    for _ in 0..6_000 {
+        let (demands, capacity, out, in_) = instance().new_tree(&mut runner).unwrap().current();
+        if demands.iter().any(|d| d.memory.footprint.0 > capacity) {
+            continue;
+        }
+        for test in [Test::Demand, Test::Pipelined] {
+            let platform = Platform {
+                duplex: Ppm(800_000),
+                ..platform(out, in_, 0)
+            };
+            let of = |test| assign(test, &platform, Bytes(capacity), &demands, Objective::Time);
+            if of(Test::Theorem1).is_ok() || all(test, &platform, capacity, &demands).is_empty() {
+                continue;
+            }
+            passing += 1;
+            match of(test) {
+                Ok(plan) => proven += u32::from(plan.gap <= 0.0),
+                Err(_) => missed += 1,
+            }
+        }
+    }
+    assert!(passing > 200, "{passing}");
+    assert!(missed * 100 <= passing, "{missed} of {passing} missed");
+    assert!(proven * 100 >= passing * 80, "{proven} of {passing} proven");
 }
 
 #[test]

@@ -1,0 +1,90 @@
+//! What volumes cost: so much per chunk and so much for swapping at all, per task.
+
+use alloc::vec::Vec;
+
+use super::problem::Problem;
+
+/// In units of 2⁻⁶⁴ of any time, rounded down.
+pub(super) struct Price {
+    pub(super) rates: Vec<u128>,
+    pub(super) charges: Vec<u128>,
+    /// Places by increasing rate.
+    order: Vec<usize>,
+}
+
+impl Price {
+    pub(super) fn new(rates: Vec<u128>, charges: Vec<u128>) -> Self {
+        let mut order: Vec<_> = (0..rates.len()).collect();
+        order.sort_by_key(|&place| rates[place]);
+        Self {
+            rates,
+            charges,
+            order,
+        }
+    }
+
+    pub(super) fn of(&self, volumes: &[u64]) -> u128 {
+        let priced = |(place, &chunks): (usize, &u64)| match chunks {
+            0 => 0,
+            k => self.rates[place]
+                .saturating_mul(u128::from(k))
+                .saturating_add(self.charges[place]),
+        };
+        volumes
+            .iter()
+            .enumerate()
+            .map(priced)
+            .fold(0, u128::saturating_add)
+    }
+
+    /// Volumes of at most `most` each within `caps` that add up to w + `most`, cheapest first.
+    /// For a given sum nothing costs less, charges apart.
+    pub(super) fn fill(&self, problem: &Problem<'_>, caps: &[u64], most: u64) -> Vec<u64> {
+        let mut volumes = alloc::vec![0; caps.len()];
+        self.each(problem, caps, most, |place, given| volumes[place] = given);
+        volumes
+    }
+
+    /// What `fill` costs without charges.
+    pub(super) fn moving(&self, problem: &Problem<'_>, caps: &[u64], most: u64) -> u128 {
+        let mut sum = 0_u128;
+        self.each(problem, caps, most, |place, given| {
+            sum = sum.saturating_add(self.rates[place].saturating_mul(u128::from(given)));
+        });
+        sum
+    }
+
+    fn each(
+        &self,
+        problem: &Problem<'_>,
+        caps: &[u64],
+        most: u64,
+        mut give: impl FnMut(usize, u64),
+    ) {
+        let mut left = problem.overflow.saturating_add(most);
+        for &place in &self.order {
+            if left == 0 {
+                return;
+            }
+            let given = caps[place].min(most).min(left);
+            give(place, given);
+            left -= given;
+        }
+    }
+
+    /// The M in `range` with the least `moving`. It is convex in M: `fill` solves a linear program
+    /// whose right side is linear in M, and whose solutions are whole.
+    pub(super) fn best_most(&self, problem: &Problem<'_>, caps: &[u64], range: (u64, u64)) -> u64 {
+        let (mut least, mut most) = range;
+        while least < most {
+            let middle = least + (most - least) / 2;
+            let here = self.moving(problem, caps, middle);
+            if self.moving(problem, caps, middle + 1) < here {
+                least = middle + 1;
+            } else {
+                most = middle;
+            }
+        }
+        least
+    }
+}

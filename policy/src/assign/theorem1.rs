@@ -1,0 +1,240 @@
+//! Exact volumes for Theorem 1: a search over the blocking bound for each objective.
+//!
+//! A lower blocking bound only tightens the box, so the time spent swapping rises as the bound
+//! falls. Whatever blocking passes must therefore fit in what the swapping at a higher one
+//! leaves: jumping there skips nothing, and the first bound that passes is the highest.
+
+use alloc::vec::Vec;
+
+use super::cover::{Found, cheapest};
+use super::price::Price;
+use super::problem::{Problem, last};
+use super::{Objective, Outcome, Solved};
+use crate::admission::{Blocking, Test};
+use crate::fraction::{ONE, fixed};
+use crate::units::Nanos;
+
+const TEST: Test = Test::Theorem1;
+
+/// Blocking bounds looked at for the least left side; it is decided long before.
+const MOST_LEVELS: u32 = 4_000;
+
+pub(super) fn run(problem: &Problem<'_>, price: &Price, objective: Objective) -> Outcome {
+    let search = Search::new(problem, price);
+    match objective {
+        Objective::Time => search.least_time(),
+        Objective::Volume => search.least_volume(),
+    }
+}
+
+struct Search<'a> {
+    problem: &'a Problem<'a>,
+    price: &'a Price,
+    /// ΣC/D.
+    running: u128,
+    /// What blocks without any swapping, and what is added to every blocking.
+    floor: Nanos,
+    bases: Nanos,
+    shortest: u64,
+}
+
+/// Volumes of the first blocking bound that passes.
+struct Passing {
+    found: Found,
+    level: Nanos,
+}
+
+impl<'a> Search<'a> {
+    fn new(problem: &'a Problem<'a>, price: &'a Price) -> Self {
+        let none = alloc::vec![0; problem.demands.len()];
+        let still = Blocking::over(TEST, problem.platform, &problem.candidates(&none));
+        let run = |d: &super::Demand| {
+            let execution = problem.platform.execution(&d.timing);
+            fixed(execution.0, d.timing.deadline.0)
+        };
+        let deadlines = problem.demands.iter().map(|d| d.timing.deadline.0);
+        Self {
+            problem,
+            price,
+            running: problem
+                .demands
+                .iter()
+                .map(run)
+                .fold(0, u128::saturating_add),
+            floor: still.total.saturating_sub(still.bases),
+            bases: still.bases,
+            shortest: deadlines.min().unwrap_or(0),
+        }
+    }
+
+    fn least_time(&self) -> Outcome {
+        let problem = self.problem;
+        let passing = self.descend(|caps| {
+            let range = problem.range(caps)?;
+            cheapest(problem, self.price, caps, range)
+        })?;
+        let gap = gap(self.price.of(&passing.found.volumes), passing.found.bound);
+        Ok(Solved {
+            volumes: passing.found.volumes,
+            gap,
+        })
+    }
+
+    /// Least Σk = w + M, then the least left side of Eq. (3).
+    fn least_volume(&self) -> Outcome {
+        let problem = self.problem;
+        let (least, most) = problem.range(&problem.swappable).ok_or(None)?;
+        let (first, end) = self.possible((least, most));
+        let mut tried = None;
+        for largest in first..=end {
+            let at = |caps: &[u64]| cheapest(problem, self.price, caps, (largest, largest));
+            match self.descend(at) {
+                Ok(passing) => {
+                    return Ok(Solved {
+                        volumes: self.least_left_side(largest, passing),
+                        gap: 0.0,
+                    });
+                }
+                Err(failed) => tried = failed.or(tried),
+            }
+        }
+        let all = self.price.fill(problem, &problem.swappable, first);
+        Err(tried.or(Some(all)))
+    }
+
+    /// The M that can pass at all: what they spend moving chunks and what M chunks block lies
+    /// below one in a range, both being convex in M. If none can, the range is empty.
+    fn possible(&self, (least, most): (u64, u64)) -> (u64, u64) {
+        let problem = self.problem;
+        let fastest = problem
+            .demands
+            .iter()
+            .map(|d| problem.platform.execution(&d.timing));
+        let fastest = fastest.min().unwrap_or_default();
+        let side = |largest: u64| {
+            let moving = self.price.moving(problem, &problem.swappable, largest);
+            let blocking = match largest {
+                0 => self.floor,
+                k => (problem.platform.swap_out(k))
+                    .max(problem.platform.swap_in(k) + fastest)
+                    .max(self.floor),
+            };
+            self.left(moving, blocking)
+        };
+        // Each M is below the next from the least on.
+        let (mut low, mut high) = (least, most);
+        while low < high {
+            let middle = low + (high - low) / 2;
+            if side(middle + 1) < side(middle) {
+                low = middle + 1;
+            } else {
+                high = middle;
+            }
+        }
+        if side(low) > ONE {
+            return (low + 1, low);
+        }
+        // From the least one down and up, to where one is exceeded.
+        let first = low - last(low - least, |back| side(low - back) <= ONE);
+        (first, low + last(most - low, |on| side(low + on) <= ONE))
+    }
+
+    /// The left side of Eq. (3), rounded down.
+    fn left(&self, swapping: u128, blocking: Nanos) -> u128 {
+        self.running
+            .saturating_add(swapping)
+            .saturating_add(fixed((blocking + self.bases).0, self.shortest))
+    }
+
+    /// From the highest blocking bound downwards, the first volumes of `best` that pass. Otherwise
+    /// the last that were tried, or none if the memory cannot be had at all.
+    fn descend(&self, best: impl Fn(&[u64]) -> Option<Found>) -> Result<Passing, Option<Vec<u64>>> {
+        let problem = self.problem;
+        let (mut level, mut tried) = (self.highest(), None);
+        loop {
+            let caps = problem.capped(TEST, &problem.swappable, level);
+            let Some(found) = best(&caps) else {
+                return Err(tried);
+            };
+            if TEST.holds(problem.platform, &problem.candidates(&found.volumes)) {
+                return Ok(Passing { found, level });
+            }
+            let left = ONE.saturating_sub(self.running.saturating_add(found.bound));
+            tried = Some(found.volumes);
+            if level <= self.floor || left == 0 {
+                return Err(tried);
+            }
+            let room = (left.min(ONE - 1) * u128::from(self.shortest)) >> 64;
+            // The room was rounded down by less than a nanosecond.
+            let next = Nanos(u64::try_from(room).unwrap_or(u64::MAX)) + Nanos(1);
+            level = next
+                .saturating_sub(self.bases)
+                .min(level.saturating_sub(Nanos(1)));
+        }
+    }
+
+    /// The bound at which nothing is tightened.
+    fn highest(&self) -> Nanos {
+        let platform = self.problem.platform;
+        self.problem
+            .demands
+            .iter()
+            .zip(&self.problem.swappable)
+            .map(|(demand, &chunks)| {
+                let region = platform.swap_in(chunks) + platform.execution(&demand.timing);
+                region.max(platform.swap_out(chunks))
+            })
+            .max()
+            .unwrap_or(Nanos::ZERO)
+    }
+
+    /// Of all volumes with this largest one, those with the least left side: a lower blocking
+    /// bound can be worth more than the longer deadlines that it gives up. Intervals of bounds
+    /// are halved; the swapping at the upper end with the blocking at the lower is the least
+    /// that one can hold.
+    fn least_left_side(&self, largest: u64, passing: Passing) -> Vec<u64> {
+        let problem = self.problem;
+        let blocking = |volumes: &[u64]| {
+            let over = Blocking::over(TEST, problem.platform, &problem.candidates(volumes));
+            over.total.saturating_sub(over.bases)
+        };
+        let here = blocking(&passing.found.volumes);
+        let swapping = self.price.of(&passing.found.volumes);
+        let mut best = (self.left(swapping, here), passing.found.volumes);
+        // Bounds not looked at, with what the volumes at a bound above them spend swapping.
+        let mut open = alloc::vec![(
+            self.floor,
+            here.min(passing.level).saturating_sub(Nanos(1)),
+            passing.found.bound
+        )];
+        let mut levels = 0;
+        while let Some((low, high, above)) = open.pop() {
+            let may = self.left(above, low);
+            if low > high || may >= best.0 || levels == MOST_LEVELS {
+                continue;
+            }
+            levels += 1;
+            let middle = Nanos(low.0 + (high.0 - low.0) / 2);
+            let caps = problem.capped(TEST, &problem.swappable, middle);
+            if let Some(found) = cheapest(problem, self.price, &caps, (largest, largest)) {
+                let here = blocking(&found.volumes);
+                let side = self.left(self.price.of(&found.volumes), here);
+                // Below what these volumes block for, another bound's may be better.
+                open.push((low, here.min(middle).saturating_sub(Nanos(1)), found.bound));
+                if side < best.0 {
+                    best = (side, found.volumes);
+                }
+            }
+            open.push((middle + Nanos(1), high, above));
+        }
+        best.1
+    }
+}
+
+/// By how much of itself `cost` exceeds `bound`.
+pub(super) fn gap(cost: u128, bound: u128) -> f64 {
+    if cost <= bound {
+        return 0.0;
+    }
+    (cost - bound) as f64 / cost as f64
+}
