@@ -1,0 +1,14 @@
+//! A search for deadline misses in admitted sets.
+//!
+//! `case` is what is run, `model` a fast second implementation of the scheduling rules, `real`
+//! drives the scheduler itself through the simulator, `verdict` has the admission tests, `search`
+//! climbs towards late jobs, `refuted` lists the rules that the same search must refute: a search
+//! that cannot find misses there would prove nothing by finding none here.
+
+pub mod attack;
+pub mod case;
+pub mod model;
+pub mod real;
+pub mod refuted;
+pub mod search;
+pub mod verdict;
