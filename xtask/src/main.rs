@@ -1,4 +1,4 @@
-//! Developer commands of rtswap: `cargo xtask demo | test | clients | deb | system-test | ci`.
+//! Developer commands of rtswap: `cargo xtask demo | eval | test | clients | deb | system-test | ci`.
 //!
 //! It only starts programs and reads texts; what the commands do lives in the crates and tests.
 
@@ -7,6 +7,7 @@ mod clients;
 mod deb;
 mod demo;
 mod directions;
+mod eval;
 mod house;
 mod process;
 mod system;
@@ -37,6 +38,13 @@ enum Command {
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         options: Vec<String>,
     },
+    /// Compute the paper's tables and figures, ours beside the published numbers.
+    Eval {
+        /// fig4, fig5, fig6, fig7a, fig7b, fig7c, table2, table4 or all, and options: --test
+        /// theorem1|demand|pipelined, --json, --out DIR.
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true, required = true)]
+        options: Vec<String>,
+    },
     /// Run every test: units, properties, loom models, end to end.
     Test,
     /// Run NVIDIA's own clients over the simulated driver.
@@ -53,6 +61,7 @@ fn main() -> ExitCode {
     let command = Cli::parse().command;
     let name = match command {
         Command::Demo { .. } => "demo",
+        Command::Eval { .. } => "eval",
         Command::Test => "test",
         Command::Clients => "clients",
         Command::Deb => "deb",
@@ -72,6 +81,7 @@ fn run(command: Command) -> Result<()> {
     let workspace = Workspace::read()?;
     match command {
         Command::Demo { options } => demo::show(&workspace, &options),
+        Command::Eval { options } => eval::show(&workspace, &options),
         Command::Test => test::all(&workspace),
         Command::Clients => clients::check(&workspace),
         Command::Deb => deb::build(&workspace),

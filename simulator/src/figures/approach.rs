@@ -28,6 +28,9 @@ pub enum Approach {
     Base,
 }
 
+/// ρ of the test `pipelined` wherever one approach is held against another.
+pub const DUPLEX: Ppm = Ppm(800_000);
+
 /// How long Base is played: a dozen jobs of the slowest task.
 const PLAYED: Time = Time(60_000_000_000);
 
@@ -38,6 +41,15 @@ pub enum ObjectUnit {
     Mean,
     /// Allocations of 2 MiB, as most are.
     Smallest,
+}
+
+/// Which of the volumes that Base's jobs were seen to swap goes into the test.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PagedVolume {
+    /// The largest of each task.
+    Most,
+    /// Their mean, which guarantees nothing.
+    Mean,
 }
 
 /// What the paper leaves open.
@@ -53,13 +65,14 @@ pub struct Assumptions {
     pub paging: SwapCost,
     /// For MO-VMM.
     pub object: ObjectUnit,
+    /// For Base.
+    pub paged: PagedVolume,
 }
 
 /// What all five are judged by.
 #[derive(Clone, Debug)]
 pub struct Judge {
     test: Test,
-    duplex: Ppm,
     assumptions: Assumptions,
     catalogue: Catalogue,
 }
@@ -96,16 +109,16 @@ impl Default for Assumptions {
             pageable: PAGEABLE,
             paging: PINNED,
             object: ObjectUnit::Mean,
+            paged: PagedVolume::Most,
         }
     }
 }
 
 impl Judge {
-    /// `seed` draws the lists of memory objects; ρ = `duplex` matters to the test `pipelined` only.
-    pub fn new(test: Test, duplex: Ppm, assumptions: Assumptions, seed: u64) -> Self {
+    /// `seed` draws the lists of memory objects.
+    pub fn new(test: Test, assumptions: Assumptions, seed: u64) -> Self {
         Self {
             test,
-            duplex,
             assumptions,
             catalogue: Catalogue::draw(&assumptions.reading, seed),
         }
@@ -127,29 +140,19 @@ impl Judge {
                     Approach::Pageable => self.assumptions.pageable,
                     _ => self.assumptions.pinned,
                 };
-                let platform = self.platform(cost, SMALLEST_CHUNK);
+                let platform = platform(cost, SMALLEST_CHUNK);
                 assign_any_chunk(self.test, &platform, capacity, &demands, objective).is_ok()
             }
             Approach::Min => {
-                let platform = self.platform(self.assumptions.pinned, SMALLEST_CHUNK);
+                let platform = platform(self.assumptions.pinned, SMALLEST_CHUNK);
                 assign(self.test, &platform, capacity, &demands, objective).is_ok()
             }
             Approach::MoVmm => {
                 let (demands, object) = self.objects(set);
-                let platform = self.platform(self.assumptions.pinned, object);
+                let platform = platform(self.assumptions.pinned, object);
                 assign(self.test, &platform, capacity, &demands, objective).is_ok()
             }
             Approach::Base => self.paging_admits(&demands, capacity),
-        }
-    }
-
-    fn platform(&self, cost: SwapCost, chunk: Bytes) -> Platform {
-        Platform {
-            cost,
-            chunk,
-            drain: Nanos::ZERO,
-            dispatch_latency: Nanos::ZERO,
-            duplex: self.duplex,
         }
     }
 
@@ -181,14 +184,13 @@ impl Judge {
         (demands, unit)
     }
 
-    /// Base has no bound: what its jobs were seen to swap at most is put into the test. More can
-    /// only make it worse, so the first failure is the end.
+    /// Base has no bound: what its jobs were seen to swap is put into the test.
     fn paging_admits(&self, demands: &[Demand], capacity: Bytes) -> bool {
         let cost = self.assumptions.paging;
         let Some(mut paging) = Paging::new(demands, capacity, SMALLEST_CHUNK, cost) else {
             return false;
         };
-        let platform = self.platform(cost, SMALLEST_CHUNK);
+        let platform = platform(cost, SMALLEST_CHUNK);
         let mut candidates: Vec<Candidate> = demands
             .iter()
             .map(|demand| Candidate {
@@ -199,19 +201,40 @@ impl Judge {
         if !self.test.holds(&platform, &candidates) {
             return false;
         }
-        while paging.now() < PLAYED {
-            let Some(job) = paging.step() else {
-                return true;
-            };
+        // Jobs of each task, and what they moved.
+        let mut seen = alloc::vec![(0_u64, Bytes::ZERO); demands.len()];
+        while paging.now() < PLAYED
+            && let Some(job) = paging.step()
+        {
+            let (jobs, moved) = &mut seen[job.task];
+            *jobs += 1;
+            *moved += job.moved_in;
             let volume = &mut candidates[job.task].volume;
-            if job.moved_in > *volume {
+            if self.assumptions.paged == PagedVolume::Most && job.moved_in > *volume {
                 *volume = job.moved_in;
+                // More can only make it worse, so the first failure is the end.
                 if !self.test.holds(&platform, &candidates) {
                     return false;
                 }
             }
         }
-        true
+        if self.assumptions.paged == PagedVolume::Mean {
+            for (candidate, (jobs, moved)) in candidates.iter_mut().zip(seen) {
+                candidate.volume = Bytes(moved.0 / jobs.max(1)).round_up(SMALLEST_CHUNK);
+            }
+        }
+        self.test.holds(&platform, &candidates)
+    }
+}
+
+/// Without bases, and without best-effort beside it.
+fn platform(cost: SwapCost, chunk: Bytes) -> Platform {
+    Platform {
+        cost,
+        chunk,
+        drain: Nanos::ZERO,
+        dispatch_latency: Nanos::ZERO,
+        duplex: DUPLEX,
     }
 }
 
@@ -221,7 +244,7 @@ mod tests {
     use crate::figures::tasks::draw;
 
     fn judge() -> Judge {
-        Judge::new(Test::Theorem1, Ppm::ONE, Assumptions::default(), 1)
+        Judge::new(Test::Theorem1, Assumptions::default(), 1)
     }
 
     #[test]
@@ -267,7 +290,7 @@ mod tests {
             pinned: PAGEABLE,
             ..Assumptions::default()
         };
-        let slow = Judge::new(Test::Theorem1, Ppm::ONE, slow, 1);
+        let slow = Judge::new(Test::Theorem1, slow, 1);
         let full = slow.reading().capacity;
         let sets = draw(7, 20);
         let count = |judge: &Judge, approach| {

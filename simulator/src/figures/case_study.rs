@@ -8,8 +8,9 @@ use rtswap_policy::assign::{Assignment, Demand, Infeasible, Objective, assign, a
 use rtswap_policy::cost::SwapCost;
 use rtswap_policy::scheduler::{Config, JobEnd, Overrun, Sharing};
 use rtswap_policy::task::{Class, TaskSpec};
-use rtswap_policy::units::{Bytes, Nanos, Ppm, Time};
+use rtswap_policy::units::{Bytes, Nanos, Time};
 
+use super::approach::DUPLEX;
 use super::workload::{Model, Reading, Resolution, Work};
 use crate::baselines::link::{PINNED, SMALLEST_CHUNK, scaled};
 use crate::baselines::paging::Paging;
@@ -193,7 +194,7 @@ fn config(test: Test, reading: &Reading, variant: &Variant) -> Config {
         best_effort_quantum: Nanos(100_000_000),
         objective: variant.objective,
         test,
-        duplex: Ppm::ONE,
+        duplex: DUPLEX,
     }
 }
 

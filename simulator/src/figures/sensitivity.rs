@@ -2,7 +2,7 @@
 
 use rtswap_policy::units::{Bytes, Nanos};
 
-use super::approach::{Assumptions, ObjectUnit};
+use super::approach::{Assumptions, ObjectUnit, PagedVolume};
 use super::workload::Reading;
 use crate::baselines::link::{PINNED, pinned_with_swap_in, scaled};
 
@@ -20,7 +20,7 @@ const fn case(name: &'static str, assumptions: Assumptions) -> Case {
 }
 
 /// The assumptions as they are, and each changed alone.
-pub fn cases() -> [Case; 8] {
+pub fn cases() -> [Case; 9] {
     let usual = Assumptions::default();
     let decimal = Bytes(1_000_000_000);
     let read = |gigabyte, capacity| Assumptions {
@@ -72,6 +72,13 @@ pub fn cases() -> [Case; 8] {
                 ..usual
             },
         ),
+        case(
+            "Base counted by its mean volumes",
+            Assumptions {
+                paged: PagedVolume::Mean,
+                ..usual
+            },
+        ),
     ]
 }
 
@@ -92,6 +99,7 @@ mod tests {
                 other.pageable != usual.pageable,
                 other.paging != usual.paging,
                 other.object != usual.object,
+                other.paged != usual.paged,
             ];
             assert_eq!(changed.iter().filter(|c| **c).count(), 1, "{}", case.name);
         }

@@ -1,0 +1,184 @@
+//! What `eval` writes: the same bytes every time, with the published numbers beside ours.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::Path;
+use std::process::{Command, Output};
+
+use serde_json::Value;
+
+const FIGURES: [&str; 8] = [
+    "fig4", "fig5", "fig6", "fig7a", "fig7b", "fig7c", "table2", "table4",
+];
+
+fn eval(arguments: &[&str], out: &Path) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_eval"))
+        .args(arguments)
+        .arg("--out")
+        .arg(out)
+        // No fonts and no configuration of any: the pictures need none.
+        .env_clear()
+        .output()
+        .unwrap()
+}
+
+fn files(folder: &Path) -> BTreeMap<String, Vec<u8>> {
+    fs::read_dir(folder)
+        .unwrap()
+        .map(|entry| {
+            let path = entry.unwrap().path();
+            let name = path.file_name().unwrap().to_str().unwrap().to_owned();
+            (name, fs::read(path).unwrap())
+        })
+        .collect()
+}
+
+fn json(folder: &Path, figure: &str) -> Value {
+    let text = fs::read_to_string(folder.join(format!("{figure}.json"))).unwrap();
+    serde_json::from_str(&text).unwrap()
+}
+
+/// Published and ours of the comparison whose description begins so.
+fn compared(report: &Value, what: &str) -> (f64, f64) {
+    let all = report["comparisons"].as_array().unwrap();
+    let found = all
+        .iter()
+        .find(|c| c["what"].as_str().unwrap().starts_with(what));
+    let found = found.unwrap_or_else(|| panic!("nothing about {what}"));
+    let published = found["published"].as_f64().unwrap();
+    let ours = found["ours"].as_f64().unwrap();
+    if published != 0.0 {
+        let ratio = found["ratio"].as_f64().unwrap();
+        assert!((ratio - ours / published).abs() < 1e-9, "{found}");
+    }
+    assert!(found["source"].as_str().unwrap().len() > 4, "{found}");
+    (published, ours)
+}
+
+#[test]
+fn everything_is_written_with_the_published_numbers_and_twice_the_same() {
+    let folders = [tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap()];
+    let printed = folders.each_ref().map(|folder| {
+        let output = eval(&["all"], folder.path());
+        assert!(output.status.success(), "{output:?}");
+        output.stdout
+    });
+    assert_eq!(printed[0], printed[1]);
+    let [first, second] = folders.each_ref().map(|folder| files(folder.path()));
+    assert_eq!(first, second);
+    assert_eq!(first.len(), 2 * FIGURES.len());
+    let folder = folders[0].path();
+    for figure in FIGURES {
+        let report = json(folder, figure);
+        assert_eq!(report["version"], 1);
+        assert_eq!(report["figure"], figure);
+        assert_eq!(report["modelled"], true);
+        let svg = String::from_utf8(first[&format!("{figure}.svg")].clone()).unwrap();
+        assert!(svg.starts_with("<svg") && svg.trim_end().ends_with("</svg>"));
+        assert!(svg.contains("<text"), "{figure} has no text");
+        for value in report["comparisons"].as_array().unwrap() {
+            assert!(value["ours"].is_number(), "{figure}: {value}");
+        }
+    }
+    // The paper's numbers as its text has them, and ours not far from where they should be.
+    for (figure, what, published, least, most) in [
+        ("fig4", "RT-Swap out, chunk 2 MB", 35.3, 35.0, 35.6),
+        ("fig4", "RT-Swap out, chunk 64 MB", 26.2, 26.0, 26.4),
+        ("fig4", "RT-Swap out, chunk 256 MB", 41.6, 41.3, 41.9),
+        ("fig4", "Pageable out", 192.6, 192.0, 193.0),
+        ("fig7a", "sets of RT-Swap over those of MIN", 1.72, 1.2, 1.5),
+        (
+            "fig7a",
+            "sets of RT-Swap over those of MO-VMM",
+            2.39,
+            2.5,
+            3.5,
+        ),
+        (
+            "fig7a",
+            "sets of RT-Swap over those of Pageable",
+            3.21,
+            3.0,
+            3.8,
+        ),
+        (
+            "fig7a",
+            "sets of RT-Swap over those of Base",
+            4.83,
+            5.0,
+            6.5,
+        ),
+        ("fig7a", "mean overflow, 13 tasks", 25.9, 24.5, 27.5),
+        ("fig7b", "mean reduction that RT-Swap", 36.5, 43.0, 48.0),
+        ("fig7b", "mean reduction that the others", 5.2, 6.0, 14.0),
+        (
+            "fig7c",
+            "mean share of tasks in high resolution, RT-Swap",
+            70.5,
+            70.0,
+            78.0,
+        ),
+        (
+            "fig7c",
+            "mean share of tasks in high resolution, the others",
+            29.4,
+            25.0,
+            34.0,
+        ),
+        ("table2", "DenseNet 416, an allocation", 4.0, 3.6, 4.4),
+        ("table4", "swap volume of tau1", 0.0, 0.0, 0.0),
+        ("table4", "swap volume of tau3", 576.0, 576.0, 576.0),
+        (
+            "table4",
+            "longest latency of tau3, RT-Swap",
+            184.0,
+            150.0,
+            190.0,
+        ),
+    ] {
+        let (paper, ours) = compared(&json(folder, figure), what);
+        assert!(
+            (paper - published).abs() < 1e-9,
+            "{figure}, {what}: {paper}"
+        );
+        assert!((least..=most).contains(&ours), "{figure}, {what}: {ours}");
+    }
+}
+
+#[test]
+fn a_better_test_admits_more() {
+    let folder = tempfile::tempdir().unwrap();
+    let totals = ["theorem1", "demand", "pipelined"].map(|test| {
+        let output = eval(&["fig7a", "--test", test], folder.path());
+        assert!(output.status.success(), "{output:?}");
+        let report = json(folder.path(), "fig7a");
+        assert_eq!(report["test"], test);
+        let rows = report["tables"][0]["rows"].as_array().unwrap();
+        rows.last().unwrap()[1].as_u64().unwrap()
+    });
+    assert!(totals.is_sorted() && totals[0] < totals[2], "{totals:?}");
+}
+
+#[test]
+fn json_on_the_terminal_is_what_is_written() {
+    let folder = tempfile::tempdir().unwrap();
+    let output = eval(&["fig6", "--json"], folder.path());
+    assert!(output.status.success());
+    let printed: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(printed["version"], 1);
+    assert_eq!(printed["reports"][0], json(folder.path(), "fig6"));
+}
+
+#[test]
+fn what_does_not_exist_is_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    for arguments in [&["fig8"][..], &[], &["fig4", "--test", "theorem2"]] {
+        let output = eval(arguments, folder.path());
+        assert_eq!(output.status.code(), Some(2), "{arguments:?}");
+    }
+    let file = folder.path().join("file");
+    fs::write(&file, "").unwrap();
+    let output = eval(&["fig4"], &file);
+    assert_eq!(output.status.code(), Some(1));
+    assert!(String::from_utf8_lossy(&output.stderr).contains("cannot make"));
+}
