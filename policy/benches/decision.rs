@@ -9,7 +9,7 @@ use std::hint::black_box;
 use std::time::Instant;
 
 use rtswap_policy::admission::Test;
-use rtswap_policy::scheduler::Command;
+use rtswap_policy::scheduler::{Command, Sharing};
 
 use steady::Steady;
 
@@ -34,7 +34,7 @@ fn main() {
 }
 
 fn measure(tasks: u32, test: Test) -> Vec<u64> {
-    let mut steady = Steady::new(tasks, test);
+    let mut steady = Steady::new(tasks, 0, test, Sharing::Exclusive);
     let mut commands: Vec<Command> = Vec::with_capacity(4_096);
     let mut spans = Vec::with_capacity(EVENTS);
     for _ in 0..EVENTS {

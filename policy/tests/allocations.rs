@@ -7,7 +7,7 @@ use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 
 use rtswap_policy::admission::Test;
-use rtswap_policy::scheduler::{Command, Event};
+use rtswap_policy::scheduler::{Command, Event, Sharing};
 
 use steady::Steady;
 
@@ -59,8 +59,7 @@ fn kind(event: &Event) -> usize {
     }
 }
 
-fn decisions_allocate_nothing(tasks: u32, test: Test, events: u32) {
-    let mut steady = Steady::new(tasks, test);
+fn decisions_allocate_nothing(mut steady: Steady, events: u32) {
     let mut commands: Vec<Command> = Vec::with_capacity(4_096);
     let mut seen = [0_u64; 6];
     for number in 0..events {
@@ -92,13 +91,22 @@ fn the_count_works() {
 #[test]
 fn none_at_6_tasks() {
     for test in [Test::Theorem1, Test::Demand, Test::Pipelined] {
-        decisions_allocate_nothing(6, test, 50_000);
+        decisions_allocate_nothing(Steady::new(6, 0, test, Sharing::Exclusive), 50_000);
     }
 }
 
 #[test]
 fn none_at_1000_tasks() {
     for test in [Test::Demand, Test::Pipelined] {
-        decisions_allocate_nothing(1_000, test, 20_000);
+        decisions_allocate_nothing(Steady::new(1_000, 0, test, Sharing::Exclusive), 20_000);
+    }
+}
+
+#[test]
+fn none_with_best_effort() {
+    for sharing in [Sharing::Exclusive, Sharing::Shared] {
+        for test in [Test::Demand, Test::Pipelined] {
+            decisions_allocate_nothing(Steady::new(6, 3, test, sharing), 50_000);
+        }
     }
 }

@@ -27,6 +27,11 @@ pub(crate) struct Sums {
     pub(crate) volumes: [Bytes; 2],
     /// What of the others could not be made to leave.
     pub(crate) unmovable: [Bytes; 2],
+    /// What can be made to leave now, at most.
+    pub(crate) yields: Bytes,
+    /// What may have to leave to others in time: what is dying, and all that may be swapped out,
+    /// once backing stores are pinned and jobs have run.
+    pub(crate) leaves: Bytes,
     /// Tasks with a `SetBudget` not answered.
     pub(crate) unanswered: u64,
     /// Realtime jobs put aside.
@@ -68,6 +73,8 @@ impl Sums {
         };
         bytes(&mut self.lowering, old.lowering, new.lowering);
         bytes(&mut self.fixed, old.fixed, new.fixed);
+        bytes(&mut self.yields, old.yields, new.yields);
+        bytes(&mut self.leaves, old.leaves, new.leaves);
         for plan in 0..2 {
             bytes(&mut self.needs[plan], old.needs[plan], new.needs[plan]);
             bytes(
@@ -95,9 +102,18 @@ impl Share {
         let aside = |job: &super::job::Job| job.place == Place::Aside && job.deadline.is_some();
         let next = task.next.unwrap_or_default();
         let out = task.short().max(task.usage.swapped);
+        // Who gives nothing to realtime gives nothing to best-effort either.
+        let yields = if task.evictable() {
+            let unused = task.unused(Bytes::MAX, Cause::Realtime, chunk);
+            task.yields(Cause::Realtime, unused, chunk)
+        } else {
+            Bytes::ZERO
+        };
         let sums = Sums {
             lowering: task.budget.saturating_sub(task.asked),
             fixed: task.fixed(),
+            yields,
+            leaves: task.leaves_in_time(),
             needs: plans.map(|plan| plan.map_or(Bytes::ZERO, |_| need)),
             volumes: plans.map(Option::unwrap_or_default),
             unmovable: plans.map(|plan| match plan {
@@ -109,14 +125,10 @@ impl Share {
             unpinned: u64::from(task.session != Session::Absent && task.backing < next),
             beyond: u64::from(task.phase == Phase::Ready && out > next),
         };
-        // Who gives nothing to realtime gives nothing to best-effort either.
-        let unused = task.unused(Bytes::MAX, Cause::Realtime, chunk);
-        let yields = task.yields(Cause::Realtime, unused, chunk);
-        let gives = yields > Bytes::ZERO && task.evictable();
         let set = |time: Time| (time > Time::ZERO).then_some(time);
         Self {
             sums,
-            victim: gives.then(|| task.victim(id)),
+            victim: (yields > Bytes::ZERO).then(|| task.victim(id)),
             spared: set(task.spared_until).filter(|_| task.session == Session::Attached),
             fresh: set(task.fresh_until),
         }

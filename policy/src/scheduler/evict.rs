@@ -1,9 +1,7 @@
 //! Making room: victims by latest next release, best-effort first, exactly what is lacking.
 
 use alloc::format;
-use alloc::vec::Vec;
 
-use super::books::Victim;
 use super::record::{Cause, Task};
 use super::{Direction, Scheduler, Sharing, State, ViolationKind};
 use crate::scheduler::job::{Job, Place};
@@ -44,8 +42,11 @@ impl Scheduler {
         self.state.settle();
         let mut lacking = self.lacking(required);
         let mut answers = self.state.sums().unanswered > 0;
-        let all_or_nothing = cause == Cause::BestEffort;
-        if !all_or_nothing || self.missing(lacking, cause, beneficiary) == Bytes::ZERO {
+        let enough = || {
+            lacking <= self.state.sums().yields
+                && self.missing(lacking, cause, beneficiary) == Bytes::ZERO
+        };
+        if cause == Cause::Realtime || enough() {
             let mut victims = self.victims(cause, beneficiary);
             while lacking > Bytes::ZERO
                 && let Some(id) = victims.next(&self.state)
@@ -152,59 +153,73 @@ impl Scheduler {
             return true;
         }
         self.state.settle();
-        let state = &self.state;
+        let state = &mut self.state;
         let promised =
             state.planned(None, Bytes::ZERO, false) + state.unmovable(None, Bytes::ZERO, false);
         if state.held.max(promised) <= state.capacity {
             return false;
         }
-        let chunk = self.config.chunk;
-        // An emergency: also who has given all that the plan allows, and so is in no order.
+        // Also who has given all that the plan allows, and so is no victim otherwise.
+        let now = state.now;
         let victims = |(id, task): (TaskId, &Task)| {
-            let may =
-                Some(id) != beneficiary && task.evictable() && task.spared_until <= self.state.now;
-            may.then(|| task.victim(id))
+            let spared = Some(id) == beneficiary || task.spared_until > now;
+            (task.evictable() && !spared).then(|| task.victim(id))
         };
-        let mut victims: Vec<Victim> = state.tasks.iter().filter_map(victims).collect();
-        victims.sort_unstable();
-        for (_, _, id) in victims {
-            let task = self.task(id);
-            let movable = task
-                .arena_resident()
-                .min(task.usage.resident)
-                .round_down(chunk);
-            let wanted = lacking.round_up(chunk).min(movable);
-            if wanted == Bytes::ZERO {
-                continue;
-            }
-            let swapped = task.usage.swapped;
-            let room = task
-                .firm_backing()
-                .saturating_sub(swapped)
-                .round_down(chunk);
-            if room > Bytes::ZERO {
-                let target = swapped + wanted.min(room);
-                let task = self.task_mut(id);
-                task.carried = task.carried.max(target);
-                let detail = format!(
-                    "{target} must be out, beyond the plan: {} are held or promised and {} can \
-                     be handed out",
-                    self.state.held.max(promised),
-                    self.state.capacity
-                );
-                self.violation(id, ViolationKind::Emergency, detail);
-                self.start_swap(id, Direction::Out, target, Cause::Realtime, beneficiary);
-                return true;
-            }
-            if task.backing_asked.is_some() {
-                return true;
-            }
-            if task.backing_most.is_none() {
-                let task = self.task_mut(id);
-                task.carried = task.carried.max(swapped + wanted);
-                self.ask_volume(id, swapped + wanted);
-                return true;
-            }
+        let mut order = core::mem::take(&mut state.emergency);
+        order.extend(state.tasks.iter().filter_map(victims));
+        order.sort_unstable();
+        let mut victims = order.iter().map(|(_, _, id)| *id);
+        let asked = victims.any(|id| self.takes_beyond(id, lacking, promised, beneficiary));
+        order.clear();
+        self.state.emergency = order;
+        asked
+    }
+
+    /// Takes up to `lacking` bytes of `id`, whatever its volume. False if it has nothing to give.
+    fn takes_beyond(
+        &mut self,
+        id: TaskId,
+        lacking: Bytes,
+        promised: Bytes,
+        beneficiary: Option<TaskId>,
+    ) -> bool {
+        let chunk = self.config.chunk;
+        let task = self.task(id);
+        let movable = task
+            .arena_resident()
+            .min(task.usage.resident)
+            .round_down(chunk);
+        let wanted = lacking.round_up(chunk).min(movable);
+        if wanted == Bytes::ZERO {
+            return false;
+        }
+        let swapped = task.usage.swapped;
+        let room = task
+            .firm_backing()
+            .saturating_sub(swapped)
+            .round_down(chunk);
+        if room > Bytes::ZERO {
+            let target = swapped + wanted.min(room);
+            let task = self.task_mut(id);
+            task.carried = task.carried.max(target);
+            let detail = format!(
+                "{target} must be out, beyond the plan: {} are held or promised and {} can \
+                 be handed out",
+                self.state.held.max(promised),
+                self.state.capacity
+            );
+            self.violation(id, ViolationKind::Emergency, detail);
+            self.start_swap(id, Direction::Out, target, Cause::Realtime, beneficiary);
+            return true;
+        }
+        if task.backing_asked.is_some() {
+            return true;
+        }
+        if task.backing_most.is_none() {
+            let task = self.task_mut(id);
+            task.carried = task.carried.max(swapped + wanted);
+            self.ask_volume(id, swapped + wanted);
+            return true;
         }
         false
     }

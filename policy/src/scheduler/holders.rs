@@ -36,6 +36,9 @@ impl Holders {
     pub(crate) fn note(&mut self, task: TaskId, since: Time, until: Time) {
         let held = Held { task, since, until };
         let span = held.after(Time::ZERO);
+        if span == Nanos::ZERO {
+            return;
+        }
         while self
             .0
             .back()

@@ -171,8 +171,10 @@ impl State {
         };
         for engine in [self.out, self.in_].into_iter().flatten() {
             let op = self.tasks.get(engine).and_then(|task| task.op.as_ref());
-            let foreign =
-                op.is_some_and(|op| op.beneficiary != Some(region) && op.started > opened);
+            // A pipelined region opens with both engines free.
+            let free = self.pipelined_region(region);
+            let foreign = op
+                .is_some_and(|op| op.beneficiary != Some(region) && (free || op.started > opened));
             if foreign {
                 return violated(
                     6,
@@ -181,6 +183,11 @@ impl State {
             }
         }
         Ok(())
+    }
+
+    fn pipelined_region(&self, region: TaskId) -> bool {
+        let op = self.tasks.get(region).and_then(|task| task.op.as_ref());
+        op.is_some_and(|op| op.pipelined)
     }
 
     /// 7. The queues name open jobs, wants and operations only.

@@ -1,10 +1,11 @@
 //! EDF with bounded swap volumes, sans IO: `handle(now, event)`, then `poll_command()` until
 //! empty, then `poll_timeout()`.
 //!
-//! `registry` and `plan` know who is there and under which plan, `jobs` and `account` follow a
-//! job, `region` serves realtime and `best_effort` the rest, `evict`, `swap`, `budget`, `volume`
-//! and `wants` move memory, `timer` keeps the bounds, `invariants` says what must always hold.
-//! `pipeline` has the protocol by which chunks change hands under the test `Pipelined`.
+//! `record`, `tasks` and `state` are what is known, `books`, `order` and `holders` what is kept of it
+//! so that a decision looks at no other task. `registry` and `plan` know who is there and under
+//! which plan, `jobs` and `account` follow a job, `region`, `pipeline` (the test `Pipelined`: here
+//! is its protocol) and `best_effort` serve it, `evict`, `swap`, `budget`, `volume` and `wants`
+//! move memory, `timer` keeps the bounds, `invariants` says what must always hold.
 
 mod account;
 mod best_effort;

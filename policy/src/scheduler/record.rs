@@ -296,4 +296,20 @@ impl Task {
     pub(crate) fn yields(&self, cause: Cause, unused: Bytes, chunk: Bytes) -> Bytes {
         unused + self.can_leave(cause, self.asked.saturating_sub(unused), chunk)
     }
+
+    /// What of it may have to leave to others before their patience ends.
+    pub(crate) fn leaves_in_time(&self) -> Bytes {
+        let may = match self.limit(Cause::BestEffort) {
+            // A lost session is often the first sign of a death.
+            _ if self.session != Session::Attached => self.budget,
+            Some(limit) => limit.saturating_sub(self.out()),
+            None => {
+                // Chunks on their way in are in the budget already.
+                let most = self.backing_most.unwrap_or(Bytes::MAX);
+                let room = most.saturating_sub(self.usage.swapped);
+                self.budget.saturating_sub(self.fixed()).min(room)
+            }
+        };
+        self.dying + may
+    }
 }

@@ -5,7 +5,7 @@ use alloc::collections::{BTreeMap, VecDeque};
 use alloc::string::String;
 use alloc::vec::Vec;
 
-use super::books::{Books, Share, Sums};
+use super::books::{Books, Share, Sums, Victim};
 use super::holders::Holders;
 use super::order::Order;
 use super::record::{Counts, Phase, Session, Task};
@@ -30,6 +30,8 @@ pub struct State {
     pub(crate) ceiling: Bytes,
     pub(crate) tasks: Tasks,
     pub(crate) books: Books,
+    /// Room to sort victims in when the plan does not fit any more.
+    pub(crate) emergency: Vec<Victim>,
     /// Waiting realtime jobs by absolute deadline: the computation queue.
     pub(crate) queue: Order<(Time, TaskId)>,
     /// Jobs that enter a queue at a known time: not yet eligible, or put aside.
@@ -137,6 +139,7 @@ impl State {
             ceiling: config.capacity,
             tasks: Tasks::default(),
             books: Books::new(),
+            emergency: Vec::new(),
             queue: Order::new(),
             later: Order::new(),
             best_effort: VecDeque::new(),
@@ -255,6 +258,7 @@ impl State {
         self.best_effort.reserve(room(self.best_effort.len()));
         self.wants.reserve(room(self.wants.len()));
         self.running.reserve(room(self.running.len()));
+        self.emergency.reserve(room(self.emergency.len()));
         self.tasks.insert(id, task);
     }
 

@@ -1,7 +1,7 @@
 //! Requests for more budget: every one is answered, with the budget unchanged if refused.
 
 use super::record::{Cause, OpenWant};
-use super::{EventError, Scheduler, Session, WantSeq, command};
+use super::{EventError, Scheduler, WantSeq, command};
 use crate::task::TaskId;
 use crate::units::{Bytes, Nanos};
 
@@ -132,10 +132,15 @@ impl Scheduler {
         let others_run = self.state.running.iter().any(|running| *running != id);
         if others_run {
             Answer::Waits
-        } else if extra <= self.state.free() + self.leaves_in_time(id) {
-            Answer::Hopes
         } else {
-            self.no_unless_planned(id)
+            self.state.settle();
+            let mine = self.task(id).share.sums.leaves;
+            let leaves = self.state.sums().leaves.saturating_sub(mine);
+            if extra <= self.state.free() + leaves {
+                Answer::Hopes
+            } else {
+                self.no_unless_planned(id)
+            }
         }
     }
 
@@ -146,28 +151,6 @@ impl Scheduler {
         } else {
             Answer::No
         }
-    }
-
-    /// What others may have to leave to `id` before its patience ends: what is dying, and all that
-    /// may be swapped out, once backing stores are pinned and jobs have run.
-    fn leaves_in_time(&self, id: TaskId) -> Bytes {
-        let others = self.state.tasks.iter().filter(|(other, _)| *other != id);
-        others
-            .map(|(_, task)| {
-                let may = match task.limit(Cause::BestEffort) {
-                    // A lost session is often the first sign of a death.
-                    _ if task.session != Session::Attached => task.budget,
-                    Some(limit) => limit.saturating_sub(task.out()),
-                    None => {
-                        // Chunks on their way in are in the budget already.
-                        let most = task.backing_most.unwrap_or(Bytes::MAX);
-                        let room = most.saturating_sub(task.usage.swapped);
-                        task.budget.saturating_sub(task.fixed()).min(room)
-                    }
-                };
-                task.dying + may
-            })
-            .sum()
     }
 
     /// Whether realtime can have what its plan needs with `id` at a budget of `bytes`, and with a

@@ -1,6 +1,6 @@
 //! A GPU in steady state: realtime tasks that overflow it ask for jobs all at once, are swapped
-//! chunk by chunk and run, round after round. Its agents allocate nothing after the start, so that
-//! what is counted or timed is the scheduler.
+//! chunk by chunk and run, round after round, before best-effort tasks if there are any. Its agents
+//! allocate nothing after the start, so that what is counted or timed is the scheduler.
 
 use std::collections::VecDeque;
 
@@ -15,8 +15,10 @@ use rtswap_policy::task::{Class, MemoryProfile, TaskId, TaskSpec, Timing};
 use rtswap_policy::units::{Bytes, Nanos, Ppm, Time};
 
 const CHUNK: u64 = 1 << 21;
-/// Chunks of a task.
+/// Chunks of a realtime task.
 const CHUNKS: u64 = 10;
+/// Chunks of a best-effort task: as many can be had while every volume is out.
+const BEST_EFFORT_CHUNKS: u64 = 2;
 /// Between two events.
 const STEP: u64 = 100;
 
@@ -25,6 +27,7 @@ struct Agent {
     usage: Usage,
     budget: Bytes,
     op: Option<(SwapSeq, Direction, Bytes)>,
+    aborted: bool,
     jobs: u32,
 }
 
@@ -34,7 +37,9 @@ pub(crate) struct Steady {
     /// Jobs completed and swap operations ended.
     pub(crate) jobs: u64,
     pub(crate) swaps: u64,
+    /// The realtime ones first.
     agents: Vec<Agent>,
+    realtime: u32,
     /// Budgets to confirm.
     answers: VecDeque<(TaskId, Bytes)>,
     moving: VecDeque<TaskId>,
@@ -45,15 +50,17 @@ pub(crate) struct Steady {
 }
 
 impl Steady {
-    /// `tasks` realtime tasks of which 70 % fit, all ready, after one round of jobs.
-    pub(crate) fn new(tasks: u32, test: Test) -> Self {
+    /// `realtime` tasks of which 70 % fit, all ready, and `best_effort` ones, after one round of
+    /// jobs.
+    pub(crate) fn new(realtime: u32, best_effort: u32, test: Test, sharing: Sharing) -> Self {
+        let tasks = realtime + best_effort;
         let direction = DirectionCost {
             base: Nanos::ZERO,
             per_chunk: Nanos(10_000),
             bytes_per_second: u64::MAX,
         };
         let scheduler = Scheduler::new(Config {
-            capacity: Bytes(CHUNK * CHUNKS * u64::from(tasks) * 7 / 10),
+            capacity: Bytes(CHUNK * CHUNKS * u64::from(realtime) * 7 / 10),
             chunk: Bytes(CHUNK),
             swap_cost: SwapCost {
                 out: direction,
@@ -61,7 +68,7 @@ impl Steady {
             },
             best_effort_reserve: Bytes::ZERO,
             drain: Nanos::ZERO,
-            sharing: Sharing::Exclusive,
+            sharing,
             dispatch_latency: Nanos::ZERO,
             overrun: Overrun::Continue,
             best_effort_quantum: Nanos(1_000_000),
@@ -79,6 +86,7 @@ impl Steady {
             answers: VecDeque::with_capacity(4 * count + 64),
             moving: VecDeque::with_capacity(count),
             running: VecDeque::with_capacity(count),
+            realtime,
             asks: 0,
             events: 0,
         };
@@ -93,38 +101,52 @@ impl Steady {
             steady.tell(event);
         }
         let ready = |id| steady.scheduler.state().task(TaskId(id)).unwrap().phase == Phase::Ready;
-        assert!((0..tasks).all(ready));
+        assert!((0..realtime).all(ready));
         steady
+    }
+
+    fn size(&self, id: u32) -> Bytes {
+        let chunks = if id < self.realtime {
+            CHUNKS
+        } else {
+            BEST_EFFORT_CHUNKS
+        };
+        Bytes(CHUNK * chunks)
     }
 
     fn register(&mut self, id: u32) {
         // Under 1.2 ms of GPU and copy engines a job, and periods of which none is another's.
-        let period = Nanos(u64::from(self.agents.len() as u32) * 3_000_000 + u64::from(id) * 997);
+        let period = Nanos(u64::from(self.realtime) * 3_000_000 + u64::from(id) * 997);
         let spec = TaskSpec {
             name: format!("task {id}"),
-            class: Class::Realtime(Timing {
-                period,
-                deadline: period,
-                wcet: Nanos(1_000_000),
-            }),
+            class: if id < self.realtime {
+                Class::Realtime(Timing {
+                    period,
+                    deadline: period,
+                    wcet: Nanos(1_000_000),
+                })
+            } else {
+                Class::BestEffort
+            },
             memory: MemoryProfile {
-                footprint: Bytes(CHUNK * CHUNKS),
-                swappable: Bytes(CHUNK * CHUNKS),
+                footprint: self.size(id),
+                swappable: self.size(id),
             },
         };
         let task = TaskId(id);
         self.tell(Event::Register { task, spec });
     }
 
-    /// As after a restart of the daemon: what may be out is out.
+    /// As after a restart of the daemon: what may be out is out, all of best-effort.
     fn attach(&mut self, id: u32) {
         let task = TaskId(id);
         let status = self.scheduler.state().task(task).unwrap();
-        let swapped = status.volume.max(status.next_volume).unwrap();
+        let all = self.size(id);
+        let swapped = status.volume.max(status.next_volume).unwrap_or(all);
         let usage = Usage {
-            resident: Bytes(CHUNK * CHUNKS) - swapped,
+            resident: all - swapped,
             swapped,
-            arena: Bytes(CHUNK * CHUNKS),
+            arena: all,
         };
         let agent = &mut self.agents[id as usize];
         agent.usage = usage;
@@ -187,6 +209,16 @@ impl Steady {
         let agent = &mut self.agents[task.0 as usize];
         let (op, direction, target) = agent.op?;
         let usage = &mut agent.usage;
+        if agent.aborted {
+            agent.op = None;
+            return Some(Event::SwapEnded {
+                task,
+                op,
+                swapped: usage.swapped,
+                took: Nanos::ZERO,
+                outcome: SwapOutcome::Aborted,
+            });
+        }
         match direction {
             Direction::Out => {
                 usage.swapped += Bytes(CHUNK);
@@ -228,15 +260,19 @@ impl Steady {
                 direction,
                 target,
             } => {
-                self.agents[task.0 as usize].op = Some((op, direction, target));
+                let agent = &mut self.agents[task.0 as usize];
+                agent.op = Some((op, direction, target));
+                agent.aborted = false;
                 self.moving.push_back(task);
             }
+            Command::Abort { task, .. } => self.agents[task.0 as usize].aborted = true,
             Command::Grant { task, job } => self.running.push_back((task, job)),
             Command::SetVolume { task, bytes } => {
                 let event = Event::Backing { task, bytes };
                 self.scheduler.handle(self.now, event).unwrap();
             }
-            Command::Account(_) | Command::Admitted { .. } => {}
+            // Whoever runs ends soon.
+            Command::Revoke { .. } | Command::Account(_) | Command::Admitted { .. } => {}
             other => panic!("not in steady state: {other:?}"),
         }
     }

@@ -407,3 +407,21 @@ fn a_newcomer_that_can_pin_nothing_is_told() {
     assert_eq!(shell.violations, [(2, ViolationKind::Backing)]);
     assert_eq!(shell.status(2).phase, Phase::BestEffort);
 }
+
+#[test]
+fn the_task_after_the_last_is_refused() {
+    let mut shell = Shell::new(config(100));
+    for id in 0..MAX_TASKS as u32 {
+        shell.register(id, best_effort());
+    }
+    assert!(shell.refusals.is_empty());
+    shell.register(4_096, best_effort());
+    assert_eq!(
+        shell.refusals,
+        ["4096 tasks are known on this GPU, and it can have no more: unregister one first"]
+    );
+    assert!(shell.scheduler.state().task(TaskId(4_096)).is_none());
+    shell.tell(Event::Unregister { task: TaskId(7) });
+    shell.register(4_097, best_effort());
+    assert_eq!(shell.refusals.len(), 1);
+}

@@ -65,10 +65,11 @@ impl World {
 
     pub(super) fn handle(&mut self, event: Event) -> bool {
         let said = format!("{event:?}");
-        let before = format!("{:?}", self.scheduler.state());
+        let before = self.scheduler.clone();
         let told = self.scheduler.handle(Time(self.now), event);
         if told.is_err() {
-            let after = format!("{:?}", self.scheduler.state());
+            let state = |scheduler: &Scheduler| format!("{:?}", scheduler.state());
+            let (before, after) = (state(&before), state(&self.scheduler));
             assert_eq!(before, after, "{said} was refused and changed something");
         }
         for _ in 0..1_000 {
