@@ -8,11 +8,11 @@ use serde_json::Value;
 
 use crate::process::Run;
 use crate::workspace::Workspace;
-use crate::{clients, demo, directions, house, system, test};
+use crate::{clients, demo, directions, eval, house, system, test, theory};
 
 type Step = (&'static str, fn(&Workspace) -> Result<()>);
 
-const STEPS: [Step; 10] = [
+const STEPS: [Step; 13] = [
     ("format", format),
     ("directions", check_directions),
     ("house rules", check_house),
@@ -20,6 +20,9 @@ const STEPS: [Step; 10] = [
     ("rustdoc", rustdoc),
     ("licences, bans, sources", deny),
     ("test", test::all),
+    ("search for deadline misses", theory::check_soundness),
+    ("the paper's figures", check_figures),
+    ("swap volumes against HiGHS", theory::check_milp),
     ("NVIDIA's clients", clients::check),
     ("demo", check_demo),
     ("packages in a booted system", system::check),
@@ -114,6 +117,13 @@ fn deny(workspace: &Workspace) -> Result<()> {
         "sources",
     ];
     Run::new(program, workspace.root()).args(&check).succeed()
+}
+
+/// All of them can be made; tests/eval says what must be in them.
+fn check_figures(workspace: &Workspace) -> Result<()> {
+    let folder = workspace.target().join("eval");
+    let options = ["all", "--out", &folder.to_string_lossy()].map(String::from);
+    eval::show(workspace, &options)
 }
 
 fn check_demo(workspace: &Workspace) -> Result<()> {

@@ -1,4 +1,4 @@
-//! Developer commands of rtswap: `cargo xtask demo | eval | test | clients | deb | system-test | ci`.
+//! Developer commands of rtswap: `cargo xtask demo | eval | soundness | milp | test | clients | deb | system-test | ci`.
 //!
 //! It only starts programs and reads texts; what the commands do lives in the crates and tests.
 
@@ -12,6 +12,7 @@ mod house;
 mod process;
 mod system;
 mod test;
+mod theory;
 mod tools;
 mod workspace;
 
@@ -45,6 +46,18 @@ enum Command {
         #[arg(trailing_var_arg = true, allow_hyphen_values = true, required = true)]
         options: Vec<String>,
     },
+    /// Look for deadline misses in admitted task sets.
+    Soundness {
+        /// Options of the search: --runs N, --test NAME, --refuted, --json and others, see --help.
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        options: Vec<String>,
+    },
+    /// Compare swap volumes with those that HiGHS finds; its build takes minutes.
+    Milp {
+        /// Options of the comparison: --instances N, --seed N, --json.
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        options: Vec<String>,
+    },
     /// Run every test: units, properties, loom models, end to end.
     Test,
     /// Run NVIDIA's own clients over the simulated driver.
@@ -62,6 +75,8 @@ fn main() -> ExitCode {
     let name = match command {
         Command::Demo { .. } => "demo",
         Command::Eval { .. } => "eval",
+        Command::Soundness { .. } => "soundness",
+        Command::Milp { .. } => "milp",
         Command::Test => "test",
         Command::Clients => "clients",
         Command::Deb => "deb",
@@ -82,6 +97,8 @@ fn run(command: Command) -> Result<()> {
     match command {
         Command::Demo { options } => demo::show(&workspace, &options),
         Command::Eval { options } => eval::show(&workspace, &options),
+        Command::Soundness { options } => theory::soundness(&workspace, &options),
+        Command::Milp { options } => theory::milp(&workspace, &options),
         Command::Test => test::all(&workspace),
         Command::Clients => clients::check(&workspace),
         Command::Deb => deb::build(&workspace),
