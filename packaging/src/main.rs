@@ -59,6 +59,11 @@ fn pages() -> Vec<(String, String)> {
             include_str!("../../docs/configuration.md"),
         ),
         (
+            "rtswap-planning",
+            "7",
+            include_str!("../../docs/planning.md"),
+        ),
+        (
             "rtswap-simgpu",
             "1",
             include_str!("../man/rtswap-simgpu.md"),

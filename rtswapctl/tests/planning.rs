@@ -164,6 +164,7 @@ fn json_says_all_that_was_promised() {
         "utilization",
         "bound",
         "slack",
+        "gap",
         "tasks",
         "reason",
     ] {

@@ -18,6 +18,8 @@ pub(crate) struct Answer<'a> {
     utilization: Option<f64>,
     bound: Option<f64>,
     slack: Option<f64>,
+    /// By what share of itself the objective can exceed the least possible for this chunk.
+    gap: Option<f64>,
     tasks: Vec<Task<'a>>,
     reason: Option<String>,
 }
@@ -60,6 +62,7 @@ impl<'a> Answer<'a> {
             utilization: analysis.map(|analysis| analysis.utilization),
             bound: analysis.map(|analysis| analysis.bound),
             slack: analysis.map(|analysis| analysis.slack),
+            gap: planned.result.as_ref().ok().map(|plan| plan.gap),
             tasks: tasks.collect(),
             reason: planned.reason(),
         }

@@ -43,18 +43,23 @@ impl Planned {
             .sum();
         let capacity = self.set.gpu.capacity;
         let load = needed.0 as f64 / capacity.0 as f64;
+        let least = match self.objective {
+            Objective::Time => "least time spent swapping",
+            Objective::Volume => "fewest bytes",
+        };
+        // A gap that is written is never written too small.
+        let optimal = match (plan.gap * 1000.0).ceil() {
+            0.0 => format!("the {least}"),
+            tenths => format!("within {} % of the {least}", tenths / 10.0),
+        };
         format!(
             "Schedulable by the test {}: {} tasks need {load:.2} times the {} of the GPU.\n\
-             Chunks of {}, {} may be swapped out, {}.",
+             Chunks of {}, {} may be swapped out: {optimal}.",
             self.test.name(),
             self.set.tasks.len(),
             bytes(capacity.0),
             bytes(plan.chunk.0),
             bytes(total.0),
-            match self.objective {
-                Objective::Time => "the least time spent swapping",
-                Objective::Volume => "the least bytes",
-            },
         )
     }
 
