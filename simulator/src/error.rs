@@ -51,7 +51,7 @@ pub enum ScenarioError {
     GoneBefore(String),
 }
 
-/// A run that could not be made. All but the first and the last would be bugs of scheduler or
+/// A run that could not be made. All but the first and the last two would be bugs of scheduler or
 /// simulator.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SimError {
@@ -91,6 +91,12 @@ pub enum SimError {
         at: Time,
         /// How many.
         events: usize,
+    },
+    /// A task that is there from the beginning was refused the memory that it loads.
+    #[error("task {} is refused its memory: the others leave it too little", .task.0)]
+    OutOfMemory {
+        /// Who.
+        task: TaskId,
     },
     /// A task did not come to the end of its loading, or of its last job.
     #[error("task {} is stuck for {after}: the others leave it no memory or no time", .task.0)]

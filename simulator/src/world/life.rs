@@ -93,7 +93,7 @@ impl<O: Observer> World<'_, O> {
             self.step()?;
         }
         if self.report.task(id).out_of_memory {
-            return Err(stuck(id));
+            return Err(SimError::OutOfMemory { task: id });
         }
         Ok(())
     }
@@ -188,8 +188,8 @@ impl<O: Observer> World<'_, O> {
             }
         }
         self.changed(Change::Departed(id));
-        self.tell(Event::Unregister { task: id })?;
         self.tell(Event::Detach { task: id })?;
+        self.tell(Event::Unregister { task: id })?;
         let dying = self.sim(id).departs.map_or(Nanos::ZERO, |gone| gone.dying);
         self.clock
             .plan(self.clock.now + dying, Happening::Released(id));
