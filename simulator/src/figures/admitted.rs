@@ -54,3 +54,23 @@ pub fn count(column: Column, reading: &Reading, sets: &[Growing]) -> u32 {
         .map(|demands| u32::from(admits(&demands)))
         .sum()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::figures::approach::{Approach, Assumptions, Judge};
+    use crate::figures::tasks::{draw, row};
+
+    #[test]
+    fn the_first_column_is_rtswap_and_the_others_admit_no_less() {
+        let reading = Reading::default();
+        let sets = draw(11, 10);
+        let counts = COLUMNS.map(|column| count(column, &reading, &sets));
+        let judge = Judge::new(Test::Theorem1, Assumptions::default(), 1);
+        let place = Approach::ALL.iter().position(|a| *a == Approach::RtSwap);
+        let rows = Growing::sizes().map(|tasks| row(&judge, &sets, tasks));
+        let sum: u32 = rows.map(|row| row.admitted[place.unwrap()]).sum();
+        assert_eq!(counts[0], sum);
+        assert!(counts.is_sorted(), "{counts:?}");
+    }
+}

@@ -69,3 +69,35 @@ fn mean(values: impl Iterator<Item = u64>) -> Option<f64> {
     let (count, sum) = values.fold((0_u64, 0), |(count, sum), value| (count + 1, sum + value));
     (count > 0).then(|| sum as f64 / count as f64)
 }
+
+#[cfg(test)]
+mod tests {
+    use rtswap_policy::admission::Test;
+
+    use super::*;
+    use crate::figures::approach::Assumptions;
+    use crate::figures::tasks::{draw, row};
+
+    #[test]
+    fn curves_begin_where_the_row_of_five_tasks_is_and_only_fall() {
+        let judge = Judge::new(Test::Theorem1, Assumptions::default(), 1);
+        let sets = draw(11, 12);
+        let row = row(&judge, &sets, TASKS);
+        let curves = curves(&judge, &sets, 10);
+        for (curve, admitted) in curves.iter().zip(row.admitted) {
+            assert_eq!(curve.admitted.len(), 8);
+            assert_eq!(curve.admitted[0], admitted);
+            assert!(curve.admitted.is_sorted_by(|a, b| a >= b));
+            // Every set that is still admitted at a reduction adds ten percent to the sum.
+            let sum: u32 = curve.admitted[1..].iter().sum();
+            let mean = (admitted > 0).then(|| f64::from(10 * sum) / f64::from(admitted));
+            assert_eq!(curve.sustained, mean);
+        }
+    }
+
+    #[test]
+    fn the_mean_of_nothing_is_nothing() {
+        assert_eq!(mean(core::iter::empty()), None);
+        assert_eq!(mean([1, 2].into_iter()), Some(1.5));
+    }
+}

@@ -48,3 +48,23 @@ pub fn curves(judge: &Judge, series: &[Vec<Vec<Work>>]) -> Vec<Curve> {
     };
     Approach::ALL.into_iter().map(curve).collect()
 }
+
+#[cfg(test)]
+mod tests {
+    use rtswap_policy::admission::Test;
+
+    use super::*;
+    use crate::figures::approach::Assumptions;
+
+    #[test]
+    fn what_is_enabled_is_what_the_curve_holds() {
+        let judge = Judge::new(Test::Theorem1, Assumptions::default(), 1);
+        for curve in curves(&judge, &draw(11, 10)) {
+            assert_eq!(curve.admitted.len(), 11);
+            assert!(curve.admitted.is_sorted_by(|a, b| a >= b));
+            // Each set of n > 0 tasks in high resolution adds one task of the hundred.
+            let sum: u32 = curve.admitted[1..].iter().sum();
+            assert!((curve.enabled - f64::from(sum)).abs() < 1e-9);
+        }
+    }
+}

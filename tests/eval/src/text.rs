@@ -24,11 +24,8 @@ pub(crate) fn render(report: &Report) -> String {
         for one in &report.comparisons {
             let mut cells = row![one.what.as_str(), one.unit];
             // Thousandths of a GB are worth showing.
-            let decimals = if one.published < 0.1 && one.unit == "GB" {
-                3
-            } else {
-                2
-            };
+            let tiny = |value: f64| value > 0.0 && value < 0.1;
+            let decimals = if one.ours.is_some_and(tiny) { 3 } else { 2 };
             cells.push(Cell::Number(one.published, decimals));
             let ours = one.ours.map(|ours| Cell::Number(ours, decimals));
             cells.push(ours.unwrap_or(Cell::Nothing));

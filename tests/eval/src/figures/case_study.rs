@@ -155,6 +155,7 @@ fn plans(test: Test, reading: &Reading, variants: &[Variant]) -> Table {
             "left side",
             "best chunk",
             "volumes",
+            "chunks that pass",
         ],
     );
     for variant in variants {
@@ -175,6 +176,11 @@ fn plans(test: Test, reading: &Reading, variants: &[Variant]) -> Table {
             free.as_ref().map(|plan| plan.chunk.0 >> 20),
             volumes(free.as_ref())
         ]);
+        let passing = (1..=8).map(|power| 1_u64 << power).filter(|mib| {
+            let chunk = Bytes(mib << 20);
+            variant.plan(test, reading, Some(chunk)).is_some()
+        });
+        cells.extend(row![joined(passing)]);
         table.rows.push(cells);
     }
     table
@@ -183,9 +189,11 @@ fn plans(test: Test, reading: &Reading, variants: &[Variant]) -> Table {
 fn volumes(plan: Option<&Assignment>) -> String {
     plan.map_or_else(
         || "not admitted".into(),
-        |plan| {
-            let each = plan.volumes.iter().map(|x| (x.0 >> 20).to_string());
-            each.collect::<Vec<_>>().join(" ")
-        },
+        |plan| joined(plan.volumes.iter().map(|x| x.0 >> 20)),
     )
+}
+
+fn joined(numbers: impl Iterator<Item = u64>) -> String {
+    let words: Vec<String> = numbers.map(|number| number.to_string()).collect();
+    words.join(" ")
 }

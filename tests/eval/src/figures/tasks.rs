@@ -158,20 +158,26 @@ fn by_test() -> Table {
     }
     let columns: Vec<&str> = columns.iter().map(String::as_str).collect();
     let mut table = Table::new(
-        "RT-Swap by admission test: sets admitted of 1000, and over theorem1",
+        "RT-Swap by admission test: sets admitted of 1000 a seed, and over theorem1",
         &columns,
     );
+    let mut push = |name: String, counts: [u32; COLUMNS.len()]| {
+        let mut cells = row![name, counts[0]];
+        for &more in &counts[1..] {
+            let ratio = f64::from(more) / f64::from(counts[0]);
+            cells.extend(row![more, Cell::Number(ratio, 3)]);
+        }
+        table.rows.push(cells);
+    };
+    let mut all = [0; COLUMNS.len()];
     for seed in SEEDS {
         let sets = draw(seed, SETS);
         let counts = COLUMNS.map(|column| count(column, &Reading::default(), &sets));
-        let mut cells = row![seed, counts[0]];
-        for &more in &counts[1..] {
-            cells.extend(row![
-                more,
-                Cell::Number(f64::from(more) / f64::from(counts[0]), 3)
-            ]);
+        for (sum, count) in all.iter_mut().zip(counts) {
+            *sum += count;
         }
-        table.rows.push(cells);
+        push(seed.to_string(), counts);
     }
+    push("all".into(), all);
     table
 }
