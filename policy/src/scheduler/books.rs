@@ -32,6 +32,8 @@ pub(crate) struct Sums {
     /// What may have to leave to others in time: what is dying, and all that may be swapped out,
     /// once backing stores are pinned and jobs have run.
     pub(crate) leaves: Bytes,
+    /// Left on the GPU by who is gone.
+    pub(crate) dying: Bytes,
     /// Tasks with a `SetBudget` not answered.
     pub(crate) unanswered: u64,
     /// Realtime jobs put aside.
@@ -75,6 +77,7 @@ impl Sums {
         bytes(&mut self.fixed, old.fixed, new.fixed);
         bytes(&mut self.yields, old.yields, new.yields);
         bytes(&mut self.leaves, old.leaves, new.leaves);
+        bytes(&mut self.dying, old.dying, new.dying);
         for plan in 0..2 {
             bytes(&mut self.needs[plan], old.needs[plan], new.needs[plan]);
             bytes(
@@ -114,6 +117,7 @@ impl Share {
             fixed: task.fixed(),
             yields,
             leaves: task.leaves_in_time(),
+            dying: task.dying,
             needs: plans.map(|plan| plan.map_or(Bytes::ZERO, |_| need)),
             volumes: plans.map(Option::unwrap_or_default),
             unmovable: plans.map(|plan| match plan {

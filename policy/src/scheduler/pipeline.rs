@@ -70,7 +70,11 @@ impl Scheduler {
         if short == Bytes::ZERO {
             return idle && self.wholly_resident(id);
         }
-        if self.evict(short, Cause::Realtime, Some(id)) || !self.state.running.is_empty() {
+        if self.evict(short, Cause::Realtime, Some(id)) {
+            return false;
+        }
+        self.state.settle();
+        if !self.state.running.is_empty() || self.state.awaits_release() {
             return false;
         }
         // Nobody is left who could give it the rest: who else has died or failed took it along.

@@ -10,7 +10,8 @@ use crate::scheduler::job::Place;
 use crate::task::TaskId;
 use crate::units::{Bytes, Nanos};
 
-/// How long a job whose memory cannot be had lets others pass.
+/// How long a job whose memory cannot be had lets others pass; and how long it waits before that,
+/// and lets nobody pass, for memory of the dead, which is mostly released at once.
 pub(super) const ASIDE: Nanos = Nanos(5_000_000);
 /// Swap-ins of one job that may fail before it is put aside.
 const FAILURES: u32 = 4;
@@ -112,8 +113,8 @@ impl Scheduler {
 
     /// The job of `id` lacks `required`, and nothing is left that may leave.
     pub(super) fn stall_for_memory(&mut self, id: TaskId, required: Bytes) {
-        let dying: Bytes = self.state.tasks.values().map(|task| task.dying).sum();
-        let free = self.state.free();
+        self.state.settle();
+        let (dying, free) = (self.state.sums().dying, self.state.free());
         let detail = format!(
             "lacks {required} with {free} free, {dying} of the dead not released yet, and nothing \
              left that may leave"
@@ -135,9 +136,11 @@ impl Scheduler {
     }
 
     /// Whether no event can be expected that would free memory.
-    pub(super) fn nothing_coming(&self) -> bool {
+    pub(super) fn nothing_coming(&mut self) -> bool {
+        self.state.settle();
         let state = &self.state;
-        state.running.is_empty() && state.out.is_none() && state.in_.is_none()
+        let moves = state.out.is_some() || state.in_.is_some();
+        state.running.is_empty() && !moves && !state.awaits_release()
     }
 
     /// Lets others pass a job whose memory cannot be had; said once.

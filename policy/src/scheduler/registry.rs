@@ -5,6 +5,7 @@ use alloc::string::String;
 
 use super::books::Share;
 use super::record::{Op, Phase, Session, Task};
+use super::region::ASIDE;
 use super::{Command, Direction, EventError, JobEnd, OpenJob, Scheduler, Usage};
 use crate::scheduler::job::{Job, Place};
 use crate::task::{Class, TaskId, TaskSpec};
@@ -157,6 +158,10 @@ impl Scheduler {
             return Err(EventError::NotAttached(id));
         }
         self.drop_session(id);
+        let now = self.state.now;
+        if self.state.released_by <= now {
+            self.state.released_by = now + ASIDE;
+        }
         let task = self.task_mut(id);
         task.session = Session::Absent;
         task.dying += task.budget;

@@ -47,6 +47,8 @@ pub struct State {
     /// Who uses the copy engines.
     pub(crate) out: Option<TaskId>,
     pub(crate) in_: Option<TaskId>,
+    /// Until then a job waits for what is dying before others may pass it.
+    pub(crate) released_by: Time,
     /// What the served job waits for, and since when.
     pub(crate) span: Option<(TaskId, Span, Time)>,
     /// Try best-effort again then: nothing moved although something waits.
@@ -149,6 +151,7 @@ impl State {
             holders: Holders::new(),
             out: None,
             in_: None,
+            released_by: Time::ZERO,
             span: None,
             retry: None,
             charged: BTreeMap::new(),
@@ -226,6 +229,11 @@ impl State {
     pub(crate) fn quiet(&self) -> bool {
         let moves = self.out.is_some() || self.in_.is_some();
         !self.realtime_active() && !moves && self.sums().aside == 0
+    }
+
+    /// Whether what is dying may still be released in time for who waits for memory.
+    pub(crate) fn awaits_release(&self) -> bool {
+        self.now < self.released_by && self.sums().dying > Bytes::ZERO
     }
 
     /// The sums over all tasks, which must be up to date.

@@ -142,6 +142,8 @@ impl Scheduler {
             .running
             .iter()
             .filter_map(|id| Some(self.wcet_passes(*id)? + Nanos(1)));
+        let waits = state.region.is_some() || !state.queue.is_empty();
+        let release = (waits && state.awaits_release()).then_some(state.released_by);
         let engines = [state.out, state.in_];
         let ops = engines
             .iter()
@@ -159,6 +161,7 @@ impl Scheduler {
             .into_iter()
             .chain([spared, fresh].into_iter().flatten().map(|(at, _)| at))
             .chain(overruns)
+            .chain(release)
             .chain(self.stray_passes().map(|(at, _)| at))
             .chain(ops)
             .chain(patience)

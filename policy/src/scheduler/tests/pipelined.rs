@@ -107,17 +107,38 @@ fn a_victim_that_ends_short_is_asked_again_later() {
 }
 
 #[test]
-fn a_victim_that_dies_leaves_its_region_to_try_again() {
+fn memory_of_a_victim_that_dies_is_waited_for() {
     let mut shell = ready(2);
     shell.request(1);
     shell.chunk(2);
     shell.tell(Event::Detach { task: TaskId(2) });
     shell.agents.remove(&2);
-    // Its memory is dying and nobody else has any: the swap-in is stopped, and tried again.
+    assert_eq!(shell.op(1), Some((Direction::In, 0)));
+    shell.now += 4 * MS;
+    shell.tell(Event::Released { task: TaskId(2) });
+    shell.finish_swaps();
+    assert!(shell.runs(1));
+    assert_eq!(shell.violations, []);
+}
+
+#[test]
+fn a_victim_that_dies_and_is_not_released_leaves_its_region_to_try_again() {
+    let mut shell = ready(2);
+    shell.request(1);
+    shell.chunk(2);
+    shell.tell(Event::Detach { task: TaskId(2) });
+    shell.agents.remove(&2);
+    // Nobody else has any: the swap-in is stopped, and others may pass.
+    assert_eq!(
+        shell.scheduler.poll_timeout(),
+        Some(Time(shell.now + 5 * MS))
+    );
+    shell.now += 5 * MS;
+    shell.tell(Event::Timer);
     assert_eq!(shell.op(1), None);
     assert_eq!(shell.violations, [(1, ViolationKind::Emergency)]);
     shell.tell(Event::Released { task: TaskId(2) });
-    shell.now += 10 * MS;
+    shell.now += 5 * MS;
     shell.tell(Event::Timer);
     shell.finish_swaps();
     assert!(shell.runs(1));
