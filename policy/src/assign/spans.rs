@@ -61,7 +61,9 @@ pub(super) fn run(
     // What suits another test may pass here, and cost less.
     let possible = problem.range(&search.caps).is_some();
     if possible && best.as_deref().is_none_or(|volumes| cost(volumes) > bound) {
-        let mut others = alloc::vec![theorem1::run(problem, price, objective)];
+        // By its own price: it steps from bound to bound by what its volumes spend.
+        let own = super::swapping(Test::Theorem1, problem.platform, problem.demands);
+        let mut others = alloc::vec![theorem1::run(problem, &own, objective)];
         if test == Test::Pipelined && best.is_none() {
             others.push(run(problem, Test::Demand, price, objective));
         }
