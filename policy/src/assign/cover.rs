@@ -1,16 +1,40 @@
 //! The cheapest volumes in a box, charges for swapping at all included: branch and bound over
-//! which tasks swap and over ranges of M, the best bound first. Without charges the first
+//! which tasks swap, the best bound first. Without charges the first
 //! relaxation is the answer.
 
 use alloc::collections::BinaryHeap;
 use alloc::vec::Vec;
+use core::cell::Cell;
 use core::cmp::{Ordering, Reverse};
 
 use super::price::Price;
 use super::problem::Problem;
 
-/// Relaxations solved before the best that was found is given with its bound.
-const MOST_NODES: u32 = 2_000;
+/// Relaxations solved times tasks, in one assignment, before the best that was found is given with
+/// its bound.
+const MOST_WORK: u64 = 1 << 15;
+
+/// What may still be spent on proofs, and from where on more is of no use.
+pub(super) struct Effort {
+    left: Cell<u64>,
+    /// Nothing that costs more can pass.
+    pub(super) limit: u128,
+}
+
+impl Effort {
+    pub(super) fn new(limit: u128) -> Self {
+        Self {
+            left: Cell::new(MOST_WORK),
+            limit,
+        }
+    }
+
+    fn spend(&self, work: u64) -> bool {
+        let left = self.left.get();
+        self.left.set(left.saturating_sub(work));
+        left >= work
+    }
+}
 
 /// The best that was found.
 pub(super) struct Found {
@@ -28,7 +52,6 @@ enum Fate {
 }
 
 struct Node {
-    range: (u64, u64),
     fates: Vec<Fate>,
     relaxed: Relaxed,
 }
@@ -36,51 +59,50 @@ struct Node {
 /// With the charge of an open task spread over all chunks that it may give.
 struct Relaxed {
     bound: u128,
-    most: u64,
     volumes: Vec<u64>,
     caps: Vec<u64>,
 }
 
-/// The cheapest volumes within `caps` with M in `range`, which the box must hold for some M.
+/// The cheapest volumes within `caps` with M in `range`, which the box must hold for some M; or
+/// any that are `enough`.
 pub(super) fn cheapest(
     problem: &Problem<'_>,
     price: &Price,
     caps: &[u64],
     range: (u64, u64),
+    effort: &Effort,
+    enough: impl Fn(&[u64]) -> bool,
 ) -> Option<Found> {
     let fates = alloc::vec![Fate::Open; caps.len()];
     let relaxed = relax(problem, price, caps, range, &fates)?;
     let mut best = (price.of(&relaxed.volumes), relaxed.volumes.clone());
-    let root = Node {
-        range,
-        fates,
-        relaxed,
-    };
-    let mut open = BinaryHeap::from([Reverse(root)]);
-    let mut nodes = 0;
+    let mut bound = relaxed.bound;
+    if bound >= best.0 || enough(&best.1) {
+        let volumes = best.1;
+        return Some(Found { volumes, bound });
+    }
+    let mut open = BinaryHeap::from([Reverse(Node { fates, relaxed })]);
     while let Some(Reverse(node)) = open.pop() {
-        if node.relaxed.bound >= best.0 {
-            break;
-        }
-        if nodes >= MOST_NODES {
-            let (_, volumes) = best;
-            let bound = node.relaxed.bound;
+        bound = node.relaxed.bound.min(best.0);
+        let open_ended = bound < best.0 && bound <= effort.limit;
+        if !open_ended || !effort.spend(2 * caps.len() as u64) {
+            let volumes = best.1;
             return Some(Found { volumes, bound });
         }
-        for (range, fates) in branches(price, node) {
-            nodes += 1;
-            if let Some(relaxed) = relax(problem, price, caps, range, &fates) {
-                let cost = price.of(&relaxed.volumes);
-                if cost < best.0 {
-                    best = (cost, relaxed.volumes.clone());
+        for fates in branches(price, &node) {
+            let Some(relaxed) = relax(problem, price, caps, range, &fates) else {
+                continue;
+            };
+            let cost = price.of(&relaxed.volumes);
+            if cost < best.0 {
+                best = (cost, relaxed.volumes.clone());
+                if enough(&best.1) {
+                    let volumes = best.1;
+                    return Some(Found { volumes, bound });
                 }
-                if relaxed.bound < best.0 {
-                    open.push(Reverse(Node {
-                        range,
-                        fates,
-                        relaxed,
-                    }));
-                }
+            }
+            if relaxed.bound < best.0 {
+                open.push(Reverse(Node { fates, relaxed }));
             }
         }
     }
@@ -89,13 +111,8 @@ pub(super) fn cheapest(
 }
 
 /// Splits where the relaxation spares most of a charge.
-fn branches(price: &Price, node: Node) -> Vec<((u64, u64), Vec<Fate>)> {
-    let Relaxed {
-        most,
-        volumes,
-        caps,
-        ..
-    } = &node.relaxed;
+fn branches(price: &Price, node: &Node) -> Vec<Vec<Fate>> {
+    let Relaxed { volumes, caps, .. } = &node.relaxed;
     let spared = |&place: &usize| {
         let (given, cap) = (volumes[place], caps[place]);
         price.charges[place] / u128::from(cap.max(1)) * u128::from(cap - given)
@@ -107,18 +124,10 @@ fn branches(price: &Price, node: Node) -> Vec<((u64, u64), Vec<Fate>)> {
     else {
         return Vec::new();
     };
-    let (least, last) = node.range;
-    if volumes[place] == *most && *most < last {
-        // It gives all that this M allows: with M split there, it pays in full below.
-        return alloc::vec![
-            ((least, *most), node.fates.clone()),
-            ((most + 1, last), node.fates)
-        ];
-    }
     let with = |fate| {
         let mut fates = node.fates.clone();
         fates[place] = fate;
-        (node.range, fates)
+        fates
     };
     alloc::vec![with(Fate::Pays), with(Fate::StaysIn)]
 }
@@ -156,7 +165,6 @@ fn relax(
     Some(Relaxed {
         bound: paid.saturating_add(spread.moving(problem, &caps, most)),
         volumes: spread.fill(problem, &caps, most),
-        most,
         caps,
     })
 }

@@ -23,6 +23,16 @@ impl Price {
         }
     }
 
+    /// Each charge spread over all chunks that a task may give: no more than `self` for volumes
+    /// within `caps`.
+    pub(super) fn spread(&self, caps: &[u64]) -> Self {
+        let rates = self.rates.iter().zip(&self.charges).zip(caps);
+        let spread = rates.map(|((rate, charge), &cap)| {
+            rate.saturating_add(charge.checked_div(u128::from(cap)).unwrap_or(0))
+        });
+        Self::new(spread.collect(), Vec::new())
+    }
+
     pub(super) fn of(&self, volumes: &[u64]) -> u128 {
         let priced = |(place, &chunks): (usize, &u64)| match chunks {
             0 => 0,

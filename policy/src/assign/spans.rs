@@ -7,7 +7,7 @@
 
 use alloc::vec::Vec;
 
-use super::cover::cheapest;
+use super::cover::{Effort, cheapest};
 use super::price::Price;
 use super::problem::Problem;
 use super::theorem1::{self, gap};
@@ -334,9 +334,15 @@ impl Search<'_> {
             return 0;
         };
         match objective {
-            Objective::Time => {
-                cheapest(problem, self.price, &self.caps, range).map_or(0, |found| found.bound)
-            }
+            Objective::Time => cheapest(
+                problem,
+                self.price,
+                &self.caps,
+                range,
+                &Effort::new(u128::MAX),
+                |_| false,
+            )
+            .map_or(0, |found| found.bound),
             Objective::Volume => u128::from(problem.overflow) + u128::from(range.0),
         }
     }

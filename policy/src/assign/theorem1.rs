@@ -6,7 +6,7 @@
 
 use alloc::vec::Vec;
 
-use super::cover::{Found, cheapest};
+use super::cover::{Effort, Found, cheapest};
 use super::price::Price;
 use super::problem::{Problem, last};
 use super::{Objective, Outcome, Solved};
@@ -27,6 +27,9 @@ pub(super) fn run(problem: &Problem<'_>, price: &Price, objective: Objective) ->
     }
 }
 
+/// Blocking bounds tried at which nothing is proven any more.
+const MOST_GUESSES: u32 = 32;
+
 struct Search<'a> {
     problem: &'a Problem<'a>,
     price: &'a Price,
@@ -36,12 +39,21 @@ struct Search<'a> {
     floor: Nanos,
     bases: Nanos,
     shortest: u64,
+    effort: Effort,
 }
 
 /// Volumes of the first blocking bound that passes.
 struct Passing {
     found: Found,
     level: Nanos,
+}
+
+/// None do.
+struct Failing {
+    /// The last that were tried, or none if the memory cannot be had at all.
+    tried: Option<Vec<u64>>,
+    /// No others pass either.
+    proven: bool,
 }
 
 impl<'a> Search<'a> {
@@ -53,26 +65,32 @@ impl<'a> Search<'a> {
             fixed(execution.0, d.timing.deadline.0)
         };
         let deadlines = problem.demands.iter().map(|d| d.timing.deadline.0);
+        let shortest = deadlines.min().unwrap_or(0);
+        let runs = problem.demands.iter().map(run);
+        let running = runs.fold(0, u128::saturating_add);
+        let least = running.saturating_add(fixed(still.total.0, shortest));
         Self {
             problem,
             price,
-            running: problem
-                .demands
-                .iter()
-                .map(run)
-                .fold(0, u128::saturating_add),
+            running,
             floor: still.total.saturating_sub(still.bases),
             bases: still.bases,
-            shortest: deadlines.min().unwrap_or(0),
+            shortest,
+            effort: Effort::new(ONE.saturating_sub(least)),
         }
+    }
+
+    fn passes(&self, volumes: &[u64]) -> bool {
+        TEST.holds(self.problem.platform, &self.problem.candidates(volumes))
     }
 
     fn least_time(&self) -> Outcome {
         let problem = self.problem;
         let passing = self.descend(|caps| {
             let range = problem.range(caps)?;
-            cheapest(problem, self.price, caps, range)
-        })?;
+            cheapest(problem, self.price, caps, range, &self.effort, |_| false)
+        });
+        let passing = passing.map_err(|failing| failing.tried)?;
         let gap = gap(self.price.of(&passing.found.volumes), passing.found.bound);
         Ok(Solved {
             volumes: passing.found.volumes,
@@ -85,18 +103,44 @@ impl<'a> Search<'a> {
         let problem = self.problem;
         let (least, most) = problem.range(&problem.swappable).ok_or(None)?;
         let (first, end) = self.possible((least, most));
+        let sum = |most: u64| u128::from(problem.overflow) + u128::from(most);
+        let at = |largest: u64| {
+            self.descend(|caps: &[u64]| {
+                let range = (largest, largest);
+                let enough = |volumes: &[u64]| self.passes(volumes);
+                cheapest(problem, self.price, caps, range, &self.effort, enough)
+            })
+        };
         let mut tried = None;
         for largest in first..=end {
-            let at = |caps: &[u64]| cheapest(problem, self.price, caps, (largest, largest));
-            match self.descend(at) {
+            match at(largest) {
                 Ok(passing) => {
                     return Ok(Solved {
                         volumes: self.least_left_side(largest, passing),
                         gap: 0.0,
                     });
                 }
-                Err(failed) => tried = failed.or(tried),
+                Err(failing) => {
+                    tried = failing.tried.or(tried);
+                    if failing.proven {
+                        continue;
+                    }
+                }
             }
+            // From here on nothing can be proven: from the M that swaps for the least time down.
+            let Solved { mut volumes, .. } = self.least_time()?;
+            let mut good = volumes.iter().copied().max().unwrap_or(0);
+            let mut bad = largest;
+            while bad + 1 < good {
+                let middle = bad + (good - bad) / 2;
+                if let Ok(passing) = at(middle) {
+                    (good, volumes) = (middle, passing.found.volumes);
+                } else {
+                    bad = middle;
+                }
+            }
+            let gap = gap(sum(good), sum(largest));
+            return Ok(Solved { volumes, gap });
         }
         let all = self.price.fill(problem, &problem.swappable, first);
         Err(tried.or(Some(all)))
@@ -111,8 +155,9 @@ impl<'a> Search<'a> {
             .iter()
             .map(|d| problem.platform.execution(&d.timing));
         let fastest = fastest.min().unwrap_or_default();
+        let price = self.price.spread(&problem.swappable);
         let side = |largest: u64| {
-            let moving = self.price.moving(problem, &problem.swappable, largest);
+            let moving = price.moving(problem, &problem.swappable, largest);
             let blocking = match largest {
                 0 => self.floor,
                 k => (problem.platform.swap_out(k))
@@ -146,23 +191,37 @@ impl<'a> Search<'a> {
             .saturating_add(fixed((blocking + self.bases).0, self.shortest))
     }
 
-    /// From the highest blocking bound downwards, the first volumes of `best` that pass. Otherwise
-    /// the last that were tried, or none if the memory cannot be had at all.
-    fn descend(&self, best: impl Fn(&[u64]) -> Option<Found>) -> Result<Passing, Option<Vec<u64>>> {
+    /// From the highest blocking bound downwards, the first volumes of `best` that pass.
+    fn descend(&self, best: impl Fn(&[u64]) -> Option<Found>) -> Result<Passing, Failing> {
         let problem = self.problem;
         let (mut level, mut tried) = (self.highest(), None);
+        // What was not searched to its end at a higher bound may be better, and pass.
+        let (mut doubtful, mut guesses) = (None, 0);
         loop {
             let caps = problem.capped(TEST, &problem.swappable, level);
-            let Some(found) = best(&caps) else {
-                return Err(tried);
+            let proven = doubtful.is_none();
+            let Some(mut found) = best(&caps) else {
+                return Err(Failing { tried, proven });
             };
-            if TEST.holds(problem.platform, &problem.candidates(&found.volumes)) {
+            if self.passes(&found.volumes) {
+                found.bound = doubtful.unwrap_or(found.bound);
                 return Ok(Passing { found, level });
             }
-            let left = ONE.saturating_sub(self.running.saturating_add(found.bound));
+            let cost = self.price.of(&found.volumes);
+            let ended = found.bound >= cost || found.bound > self.effort.limit;
+            if !ended {
+                doubtful = doubtful.or(Some(found.bound));
+                guesses += 1;
+            }
             tried = Some(found.volumes);
-            if level <= self.floor || left == 0 {
-                return Err(tried);
+            let left = ONE.saturating_sub(self.running.saturating_add(cost));
+            if level <= self.floor
+                || left == 0
+                || found.bound > self.effort.limit
+                || guesses == MOST_GUESSES
+            {
+                let proven = doubtful.is_none();
+                return Err(Failing { tried, proven });
             }
             let room = (left.min(ONE - 1) * u128::from(self.shortest)) >> 64;
             // The room was rounded down by less than a nanosecond.
@@ -216,7 +275,14 @@ impl<'a> Search<'a> {
             levels += 1;
             let middle = Nanos(low.0 + (high.0 - low.0) / 2);
             let caps = problem.capped(TEST, &problem.swappable, middle);
-            if let Some(found) = cheapest(problem, self.price, &caps, (largest, largest)) {
+            if let Some(found) = cheapest(
+                problem,
+                self.price,
+                &caps,
+                (largest, largest),
+                &self.effort,
+                |_| false,
+            ) {
                 let here = blocking(&found.volumes);
                 let side = self.left(self.price.of(&found.volumes), here);
                 // Below what these volumes block for, another bound's may be better.
