@@ -51,7 +51,8 @@ pub struct Paging {
 
 impl Paging {
     /// Tasks on a GPU of `capacity` whose memory moves in pages of `page`, each of which costs
-    /// what `cost` says of a chunk. None if what cannot be swapped leaves no page.
+    /// what `cost` says of a chunk. None if what cannot be swapped leaves no page, or if there are
+    /// 2³² pages or more.
     pub fn new(demands: &[Demand], capacity: Bytes, page: Bytes, cost: SwapCost) -> Option<Self> {
         let fixed: Bytes = demands
             .iter()
