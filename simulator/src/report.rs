@@ -42,7 +42,7 @@ pub struct TaskReport {
 pub struct Report {
     /// When jobs began to be asked for, by the run's own clock.
     pub start: Time,
-    /// When the last of them had ended.
+    /// The end of the duration, or of the last job if that was later.
     pub end: Time,
     /// In the order of the scenario.
     pub tasks: Vec<TaskReport>,

@@ -62,8 +62,8 @@ impl<O: Observer> World<'_, O> {
         agent.running = Some(job);
         self.forbid(stranger, id, "is granted a job that it has not asked for")?;
         self.forbid(out, id, "runs without its memory")?;
-        let running = self.agents.iter().filter(|agent| agent.running.is_some());
-        let beside = exclusive && running.count() > 1;
+        self.running += 1;
+        let beside = exclusive && self.running > 1;
         self.forbid(beside, id, "runs beside another")?;
         let span = self.span(id);
         let end = self.clock.now + self.scenario.config.dispatch_latency + span;
@@ -100,6 +100,7 @@ impl<O: Observer> World<'_, O> {
         agent.running = None;
         agent.open = None;
         self.open -= 1;
+        self.running -= 1;
         self.tell(Event::JobCompleted { task: id, job })?;
         if matches!(self.sim(id).spec.class, Class::Realtime(_)) {
             self.gets_ready(id);

@@ -181,6 +181,7 @@ impl<O: Observer> World<'_, O> {
             return Ok(());
         }
         self.open -= usize::from(self.agent(id).open.is_some());
+        self.running -= usize::from(self.agent(id).running.is_some());
         *self.agent(id) = Agent::default();
         for engine in [&mut self.out, &mut self.in_] {
             if *engine == Some(id) {

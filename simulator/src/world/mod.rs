@@ -52,6 +52,7 @@ pub fn observe<O: Observer>(scenario: &Scenario, observer: &mut O) -> Result<Rep
     while world.clock.now <= world.until {
         world.step()?;
     }
+    world.report.end = world.until;
     while let Some(id) = world.busy() {
         if world.clock.now > world.until + PATIENCE {
             return Err(SimError::Stuck {
@@ -60,8 +61,8 @@ pub fn observe<O: Observer>(scenario: &Scenario, observer: &mut O) -> Result<Rep
             });
         }
         world.step()?;
+        world.report.end = world.clock.now;
     }
-    world.report.end = world.clock.now;
     Ok(world.report)
 }
 
@@ -94,8 +95,9 @@ struct World<'a, O> {
     clock: Clock<Happening>,
     rng: Rng,
     agents: Vec<Agent>,
-    /// How many of them have a job open.
+    /// How many of them have a job open, and how many of these run.
     open: usize,
+    running: usize,
     report: Report,
     /// Jobs are asked for until then.
     until: Time,
@@ -126,6 +128,7 @@ impl<'a, O: Observer> World<'a, O> {
             rng: Rng::new(scenario.seed),
             agents: alloc::vec![Agent::default(); scenario.tasks.len()],
             open: 0,
+            running: 0,
             report: Report {
                 tasks: reports.collect(),
                 ..Report::default()
