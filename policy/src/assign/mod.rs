@@ -2,6 +2,7 @@
 //! solver. `theorem1` and `spans` search over the volumes that `problem` allows for a fixed δ, the
 //! second for the other two tests; `price` is what volumes cost, `cover` the cheapest in a box.
 
+mod advice;
 mod cover;
 mod infeasible;
 #[cfg(test)]
@@ -13,6 +14,7 @@ mod spans;
 mod tests;
 mod theorem1;
 
+pub use advice::{Advice, advise};
 pub use infeasible::Infeasible;
 
 use alloc::boxed::Box;
