@@ -1,6 +1,7 @@
 //! Where a task set is wrong, what is wrong with it, and what to write instead.
 
 use alloc::string::String;
+use core::fmt::{self, Write};
 
 use crate::units::{Bytes, Nanos};
 
@@ -23,12 +24,27 @@ pub struct TaskSetError {
 
 struct Prefix<'a>(&'a str);
 
-impl core::fmt::Display for Prefix<'_> {
-    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+impl fmt::Display for Prefix<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.0 {
             "" => Ok(()),
-            key => write!(f, "{key}: "),
+            key => write!(f, "{}: ", Plain(key)),
         }
+    }
+}
+
+/// What a stranger wrote, on one line and with nothing that a terminal would obey.
+struct Plain<'a>(&'a str);
+
+impl fmt::Display for Plain<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.chars().try_for_each(|c| {
+            if c.is_control() {
+                write!(f, "{}", c.escape_default())
+            } else {
+                f.write_char(c)
+            }
+        })
     }
 }
 
@@ -36,7 +52,7 @@ impl core::fmt::Display for Prefix<'_> {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Fault {
     /// The text is no TOML, or no JSON; what its parser says.
-    #[error("not {format}: {said}")]
+    #[error("not {format}: {}", Plain(said))]
     Syntax {
         /// TOML or JSON.
         format: &'static str,
