@@ -6,7 +6,7 @@ use alloc::string::String;
 use core::fmt::Write;
 
 use super::{Assignment, Demand};
-use crate::admission::Analysis;
+use crate::admission::{Analysis, Test};
 use crate::units::Bytes;
 
 /// Why there are none.
@@ -56,37 +56,62 @@ impl Infeasible {
             ),
             Self::NotSchedulable(tried) => {
                 let analysis = &tried.analysis;
-                let shortest = demands.iter().map(|d| d.timing.deadline).min();
                 let heaviest = (0..analysis.tasks.len()).max_by(|a, b| {
                     share(demands, analysis, *a).total_cmp(&share(demands, analysis, *b))
                 });
-                let mut text = format!(
-                    "the test fails: {:.4} of {:.4}, over by {:.4}; blocking {}",
-                    analysis.demand,
-                    analysis.bound,
-                    -analysis.slack,
-                    analysis.blocking.describe(&name),
-                );
-                if let Some(shortest) = shortest {
-                    let _ = write!(text, " against a shortest deadline of {shortest}");
-                }
+                let mut text = binding(demands, analysis, &name);
                 if let Some(task) = heaviest {
                     let load = &analysis.tasks[task];
                     let _ = write!(
                         text,
-                        "; the largest share is {:.4} of {}: {} out, {} in, {} execution in {}. \
-                         A longer period there, or a smaller footprint, would help",
+                        "; the largest share is {:.4} of {}: {} out, {} in, {} execution in {}",
                         share(demands, analysis, task),
                         name(task),
                         load.swap_out,
                         load.swap_in,
-                        load.demand.saturating_sub(load.swap_out + load.swap_in),
+                        demands[task].timing.wcet,
                         demands[task].timing.deadline,
                     );
                 }
                 text
             }
         }
+    }
+}
+
+/// What of a failed test binds.
+fn binding<'a>(demands: &[Demand], analysis: &Analysis, name: impl Fn(usize) -> &'a str) -> String {
+    let blocking = format!(
+        "a blocking of {} ({})",
+        analysis.blocking.total,
+        analysis.blocking.describe(name)
+    );
+    let shortest = demands.iter().map(|d| d.timing.deadline).min();
+    match (analysis.test, analysis.binding, shortest) {
+        (Test::Theorem1, _, Some(shortest)) => format!(
+            "the test fails: Eq. (3) comes to {:.4} and may be {:.4}, with {blocking} over the \
+             shortest deadline of {shortest}",
+            analysis.demand, analysis.bound,
+        ),
+        (_, Some(span), _) => format!(
+            "the test fails: in {span} from a release to a deadline, the jobs due and {blocking} \
+             take {:.4} of the time",
+            analysis.demand,
+        ),
+        _ if !analysis.complete => format!(
+            "the test came to no end: with a utilization of {:.6} more spans could fail than can \
+             be looked at",
+            analysis.utilization,
+        ),
+        _ => format!(
+            "the test fails: swapping and execution take {:.4} of the time, and {}",
+            analysis.utilization,
+            if analysis.utilization > 1.0 {
+                "there is no more than 1"
+            } else {
+                "best-effort needs some of it beside them"
+            },
+        ),
     }
 }
 

@@ -239,10 +239,21 @@ fn refusals_carry_numbers() {
         say(&pinned, 8)
     );
     let slow = [demand(100, 100, 45, 6, 6), demand(100, 100, 45, 6, 6)];
+    let said = say(&slow, 8);
+    assert!(said.contains("the executions of a and b"), "{said}");
+    assert!(said.contains("Eq. (3) comes to 1.96"), "{said}");
+    let other = |test, demands: &[Demand]| {
+        assign(test, &platform(1, 1, 0), Bytes(8), demands, Objective::Time)
+            .unwrap_err()
+            .describe(demands, |place| names[place])
+    };
+    let said = other(Test::Demand, &slow);
+    assert!(said.contains("take 1.06"), "{said}");
+    let late = [demand(100, 20, 12, 6, 6), demand(200, 200, 15, 6, 6)];
+    let said = other(Test::Demand, &late);
     assert!(
-        say(&slow, 8).contains("the executions of a and b"),
-        "{}",
-        say(&slow, 8)
+        said.contains("in 0.0 µs from a release") && said.contains("of b"),
+        "{said}"
     );
 }
 

@@ -43,6 +43,7 @@ struct Count {
     unproven: u64,
     infeasible: u64,
     within_tolerance: u64,
+    overruled: u64,
     unknown: u64,
     disagreements: u64,
     median_us: f64,
@@ -91,6 +92,7 @@ fn main() -> ExitCode {
                     }
                     Verdict::BothInfeasible => count.infeasible += 1,
                     Verdict::WithinTolerance => count.within_tolerance += 1,
+                    Verdict::Overruled => count.overruled += 1,
                     Verdict::Unknown => count.unknown += 1,
                     Verdict::Disagree(what) => {
                         count.disagreements += 1;
@@ -135,7 +137,7 @@ fn main() -> ExitCode {
 
 fn print(report: &Report) {
     println!(
-        "{:<11} {:<7} {:>9} {:>9} {:>8} {:>10} {:>9} {:>7} {:>8} {:>9} {:>11} {:>7}",
+        "{:<11} {:<7} {:>9} {:>9} {:>8} {:>10} {:>9} {:>9} {:>7} {:>8} {:>9} {:>11} {:>7}",
         "family",
         "goal",
         "instances",
@@ -143,6 +145,7 @@ fn print(report: &Report) {
         "unproven",
         "infeasible",
         "tolerance",
+        "overruled",
         "unknown",
         "disagree",
         "ours µs",
@@ -151,7 +154,7 @@ fn print(report: &Report) {
     );
     for count in &report.counts {
         println!(
-            "{:<11} {:<7} {:>9} {:>9} {:>8} {:>10} {:>9} {:>7} {:>8} {:>9.1} {:>11.1} {:>7.0}",
+            "{:<11} {:<7} {:>9} {:>9} {:>8} {:>10} {:>9} {:>9} {:>7} {:>8} {:>9.1} {:>11.1} {:>7.0}",
             count.family,
             count.objective,
             count.instances,
@@ -159,6 +162,7 @@ fn print(report: &Report) {
             count.unproven,
             count.infeasible,
             count.within_tolerance,
+            count.overruled,
             count.unknown,
             count.disagreements,
             count.median_us,
