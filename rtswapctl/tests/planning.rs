@@ -206,8 +206,8 @@ fn json_says_all_that_was_promised() {
 fn what_is_not_schedulable_exits_1_with_the_reason() {
     let larger = changed("24GiB", "6GiB");
     for (text, said) in [
-        (REFUSED, "Not schedulable by the test demand"),
-        (&larger, "yolo-608"),
+        (REFUSED, "it would fit with"),
+        (&larger, "yolo-608 needs 6.25 GiB at once"),
     ] {
         let output = with(text, &["plan", "set.toml"]);
         assert_eq!(output.status.code(), Some(1));

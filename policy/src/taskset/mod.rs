@@ -25,7 +25,9 @@ use alloc::string::String;
 use alloc::vec::Vec;
 
 use crate::admission::{Platform, Test};
-use crate::assign::{Assignment, Demand, Infeasible, Objective, assign, assign_any_chunk};
+use crate::assign::{
+    Advice, Assignment, Demand, Infeasible, Objective, advise, assign, assign_any_chunk,
+};
 use crate::cost::{DirectionCost, SwapCost};
 use crate::task::{Class, MemoryProfile, TaskSpec, Timing};
 use crate::units::{Bytes, Nanos, Ppm};
@@ -117,18 +119,27 @@ impl TaskSet {
 
     /// The best volumes, with the best δ where the file leaves it open.
     pub fn plan(&self, test: Test, objective: Objective) -> Result<Assignment, Infeasible> {
+        self.plan_for(test, objective, &self.demands())
+    }
+
+    /// What would make a set fit that has no plan.
+    pub fn advice(&self, test: Test, objective: Objective) -> Advice {
+        let fits = |demands: &[Demand]| self.plan_for(test, objective, demands).is_ok();
+        advise(&self.demands(), fits)
+    }
+
+    fn plan_for(
+        &self,
+        test: Test,
+        objective: Objective,
+        demands: &[Demand],
+    ) -> Result<Assignment, Infeasible> {
         let assign = match self.gpu.chunk {
             Some(_) => assign,
             None => assign_any_chunk,
         };
         let platform = self.platform(self.gpu.chunk.unwrap_or(GRANULARITY));
-        assign(
-            test,
-            &platform,
-            self.gpu.capacity,
-            &self.demands(),
-            objective,
-        )
+        assign(test, &platform, self.gpu.capacity, demands, objective)
     }
 }
 

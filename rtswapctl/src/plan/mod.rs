@@ -71,10 +71,13 @@ impl Planned {
         }
     }
 
-    /// Why there is no plan.
+    /// Why there is no plan, and what would make one.
     pub(crate) fn reason(&self) -> Option<String> {
         let infeasible = self.result.as_ref().err()?;
-        Some(infeasible.describe(&self.set.demands(), |place| self.name(place)))
+        let name = |place| self.name(place);
+        let why = infeasible.describe(&self.set.demands(), name);
+        let advice = self.set.advice(self.test, self.objective);
+        Some(format!("{why}; {}", advice.describe(name)))
     }
 
     pub(crate) fn name(&self, place: usize) -> &str {
