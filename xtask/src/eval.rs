@@ -1,16 +1,43 @@
 //! `cargo xtask eval`: the paper's tables and figures, by tests/eval.
 
+use std::path::Path;
+
 use anyhow::Result;
 
 use crate::process::Run;
 use crate::workspace::Workspace;
 
-/// Builds the evaluation and hands over to it.
+/// Builds the evaluation and hands over to it, in the folder where it was asked for. Its files go
+/// to the target folder unless `options` say otherwise.
 pub(crate) fn show(workspace: &Workspace, options: &[String]) -> Result<()> {
     workspace
         .cargo(&["build", "--release", "-p", "rtswap-eval"])
         .succeed()?;
-    Run::new(workspace.target().join("release/eval"), workspace.root())
-        .args(options)
-        .succeed()
+    let mut run = Run::new(workspace.target().join("release/eval"), Path::new(".")).args(options);
+    if !says_where(options) {
+        let folder = workspace.target().join("eval");
+        run = run.args(&["--out".as_ref(), folder.as_os_str()]);
+    }
+    run.succeed()
+}
+
+fn says_where(options: &[String]) -> bool {
+    options
+        .iter()
+        .any(|option| option == "--out" || option.starts_with("--out="))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_folder_is_seen_in_either_spelling() {
+        let given = |options: &[&str]| {
+            let options: Vec<_> = options.iter().map(ToString::to_string).collect();
+            says_where(&options)
+        };
+        assert!(given(&["all", "--out", "x"]) && given(&["--out=x", "fig4"]));
+        assert!(!given(&["fig4", "--json"]));
+    }
 }
