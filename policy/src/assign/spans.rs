@@ -17,7 +17,9 @@ use crate::fraction::{ONE, fixed};
 use crate::units::Nanos;
 
 /// Orders and boxes tried for one M.
-const MOST_TRIES: u32 = 24;
+const MOST_TRIES: usize = 24;
+/// Orders and boxes tried in all, times tasks.
+const MOST_WORK: usize = 1 << 18;
 /// Values of M tried before the range is narrowed around the best.
 const PROBES: u64 = 8;
 
@@ -33,6 +35,7 @@ pub(super) fn run(
         price,
         caps: problem.swappable.clone(),
         spans: Vec::new(),
+        tries: MOST_WORK / problem.demands.len().max(1),
     };
     let range = problem.range(&problem.swappable).ok_or(None)?;
     let first = match objective {
@@ -93,6 +96,8 @@ struct Search<'a> {
     caps: Vec<u64>,
     /// Spans that have failed.
     spans: Vec<Nanos>,
+    /// How many orders and boxes may still be tried.
+    tries: usize,
 }
 
 /// What one M has come to.
@@ -174,7 +179,8 @@ impl Search<'_> {
         let mut best: Option<(f64, Vec<u64>)> = None;
         let mut volumes = Vec::new();
         let mut reordered = None;
-        for _ in 0..MOST_TRIES {
+        for _ in 0..MOST_TRIES.min(self.tries) {
+            self.tries -= 1;
             if !problem.fits(&caps, most) {
                 return Try::Cannot;
             }
