@@ -122,7 +122,7 @@ impl Share {
             volumes: plans.map(Option::unwrap_or_default),
             unmovable: plans.map(|plan| match plan {
                 Some(_) => Bytes::ZERO,
-                None => task.unmovable(task.asked),
+                None => task.unmovable(task.kept()),
             }),
             unanswered: u64::from(task.unanswered > 0),
             aside: u64::from(task.job.as_ref().is_some_and(aside)),

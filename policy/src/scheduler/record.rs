@@ -6,7 +6,7 @@ use super::books::{Share, Victim};
 use crate::scheduler::command::Direction;
 use crate::scheduler::event::{JobSeq, SwapSeq, Usage, WantSeq};
 use crate::scheduler::job::{Job, Place};
-use crate::task::{Class, TaskId, TaskSpec, Timing};
+use crate::task::{Class, MemoryProfile, TaskId, TaskSpec, Timing};
 use crate::units::{Bytes, Nanos, Time};
 
 /// How a task is treated now.
@@ -195,6 +195,18 @@ impl Task {
             .map_or(self.backing, |asked| asked.min(self.backing))
     }
 
+    /// The budget asked for, without what has left by the operation under way and is in it still.
+    pub(crate) fn kept(&self) -> Bytes {
+        let left = self
+            .op
+            .as_ref()
+            .map_or(Bytes::ZERO, |op| match op.direction {
+                Direction::Out => self.usage.swapped.saturating_sub(op.from + op.released),
+                Direction::In => Bytes::ZERO,
+            });
+        self.asked.saturating_sub(left)
+    }
+
     /// Of a budget of `budget`, what could not be made to leave.
     pub(crate) fn unmovable(&self, budget: Bytes) -> Bytes {
         let stray = |job: &Job| job.place == Place::Stray;
@@ -207,7 +219,13 @@ impl Task {
             _ => self.usage.swapped,
         };
         let room = self.firm_backing().saturating_sub(swapped);
-        budget.saturating_sub(room).max(self.fixed().min(budget))
+        // What it declares as not swappable may be what it takes first.
+        let MemoryProfile {
+            footprint,
+            swappable,
+        } = self.spec.memory;
+        let fixed = self.fixed().max(footprint.saturating_sub(swappable));
+        budget.saturating_sub(room).max(fixed.min(budget))
     }
 
     /// The timing of a task that registered as realtime.

@@ -314,3 +314,21 @@ fn who_cannot_run_for_now_lets_others_pass() {
     shell.finish_swaps();
     assert!(shell.runs(2));
 }
+
+#[test]
+fn chunks_that_have_left_are_movable_while_the_others_leave() {
+    let mut shell = Shell::new(config(100));
+    shell.load(1, realtime(1_000, 10, 30, 0), 30);
+    shell.warm(1);
+    shell.load(2, best_effort(), 60);
+    shell.register(3, best_effort());
+    shell.attach(3);
+    shell.want(3, 60);
+    assert_eq!(shell.op(2), Some((Direction::Out, 50)));
+    for _ in 0..4 {
+        shell.chunk(2);
+        assert_eq!(shell.agents[&3].refused, 0);
+    }
+    shell.chunk(2);
+    assert_eq!(shell.agents[&3].budget, 60);
+}
