@@ -97,7 +97,7 @@ impl Random {
                 } else {
                     self.wild()
                 };
-                self.to_the_edge(drawn)
+                self.near_the_edge(drawn)
             }
         }
     }
@@ -135,7 +135,7 @@ impl Random {
             platform: platform(
                 direction(12.08, 73_600),
                 direction(11.18, 79_500),
-                2 * MIB << self.below(8),
+                (2 * MIB) << self.below(8),
             ),
             capacity: Bytes(24 << 30),
             demands: (0..tasks).map(|_| demand(self)).collect(),
@@ -180,13 +180,13 @@ impl Random {
         );
         let capacity = (sum * self.between(0.5, 1.05)).max(most * self.between(0.99, 1.5));
         Instance {
-            platform: platform(out, in_, 2 * MIB << self.below(8)),
+            platform: platform(out, in_, (2 * MIB) << self.below(8)),
             capacity: Bytes(capacity as u64),
             demands,
         }
     }
 
-    fn to_the_edge(&mut self, mut instance: Instance) -> Instance {
+    fn near_the_edge(&mut self, mut instance: Instance) -> Instance {
         for _ in 0..4 {
             let Instance {
                 platform,

@@ -48,9 +48,12 @@ pub fn solve(instance: &Instance, objective: Objective, bound: f64) -> Answer {
         .map(|place| variables.add(variable().integer().min(0).max(most(place))))
         .collect();
     let y: Vec<Expression> = (0..tasks.len())
-        .map(|_| match charged {
-            true => variables.add(variable().binary()).into(),
-            false => Expression::from(0.0),
+        .map(|_| {
+            if charged {
+                variables.add(variable().binary()).into()
+            } else {
+                Expression::from(0.0)
+            }
         })
         .collect();
     let blocking = variables.add(variable().min(0));
