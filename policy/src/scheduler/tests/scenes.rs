@@ -395,17 +395,16 @@ fn a_newcomers_want_waits_for_its_plan() {
 #[test]
 fn a_newcomer_gets_no_memory_that_could_not_leave_before_its_plan_is_in_effect() {
     let mut shell = two();
-    // Task 2 runs, so that the new plan cannot take effect; it would have 30 of each out.
-    shell.request(2);
-    shell.finish_swaps();
+    shell.agents.get_mut(&1).unwrap().pins_late = true;
     shell.register(3, realtime(1_000, 1, 10, 0));
     assert!(shell.refusals.is_empty(), "{:?}", shell.refusals);
     shell.attach(3);
     shell.want(3, 10);
-    assert_eq!(shell.agents[&3].budget, 0);
-    shell.complete(2);
     shell.finish_swaps();
-    // It waits for nothing else: once the plan is in effect it has its memory.
+    // The old plan needs all of the GPU, whatever backing store the newcomer has.
+    assert_eq!(shell.agents[&3].budget, 0);
+    shell.pin_late(1);
+    shell.finish_swaps();
     assert_eq!(shell.status(3).volume, Some(Bytes(0)));
     assert_eq!(shell.agents[&3].budget, 10);
     assert_eq!(shell.violations, []);

@@ -317,18 +317,32 @@ fn who_cannot_run_for_now_lets_others_pass() {
 
 #[test]
 fn chunks_that_have_left_are_movable_while_the_others_leave() {
+    // Realtime needs all of the GPU in turn: what best-effort holds must be able to leave.
     let mut shell = Shell::new(config(100));
-    shell.load(1, realtime(1_000, 10, 30, 0), 30);
-    shell.warm(1);
-    shell.load(2, best_effort(), 60);
-    shell.register(3, best_effort());
-    shell.attach(3);
-    shell.want(3, 60);
-    assert_eq!(shell.op(2), Some((Direction::Out, 50)));
-    for _ in 0..4 {
-        shell.chunk(2);
-        assert_eq!(shell.agents[&3].refused, 0);
+    for id in [1, 2] {
+        shell.load(id, realtime(1_000, 10, 60, 40), 60);
     }
-    shell.chunk(2);
-    assert_eq!(shell.agents[&3].budget, 60);
+    shell.warm(1);
+    shell.warm(2);
+    shell.at(5_000);
+    shell.register(3, best_effort());
+    let pinnable = Some(20);
+    shell.attach_as(
+        3,
+        Agent {
+            pinnable,
+            ..Agent::default()
+        },
+    );
+    shell.want(3, 20);
+    shell.finish_swaps();
+    shell.allocate(3, 20);
+    shell.register(4, best_effort());
+    shell.attach(4);
+    shell.want(4, 20);
+    assert_eq!(shell.op(3), Some((Direction::Out, 20)));
+    shell.chunk(3);
+    assert_eq!(shell.agents[&4].refused, 0);
+    shell.chunk(3);
+    assert_eq!(shell.agents[&4].budget, 20);
 }
