@@ -18,6 +18,19 @@ pub struct TaskLoad {
 }
 
 impl Platform {
+    /// As the tests charge it. How many evictions a job causes is bounded by the realtime tasks
+    /// only where there are no others: beside best-effort each chunk may come from another victim,
+    /// so the base of an eviction is part of every chunk.
+    pub(crate) fn charged(&self) -> Self {
+        let mut charged = *self;
+        if self.drain > Nanos::ZERO {
+            let out = &mut charged.cost.out;
+            out.per_chunk += out.base;
+            out.base = Nanos::ZERO;
+        }
+        charged
+    }
+
     /// C + ε.
     pub(crate) fn execution(&self, timing: &Timing) -> Nanos {
         timing.wcet + self.dispatch_latency

@@ -99,6 +99,7 @@ impl Test {
 
     /// Tests `candidates` and says why. No candidates are schedulable.
     pub fn analyse(self, platform: &Platform, candidates: &[Candidate]) -> Analysis {
+        let platform = &platform.charged();
         match self {
             Self::Theorem1 => theorem1::analyse(platform, candidates),
             Self::Demand | Self::Pipelined => processor::analyse(self, platform, candidates),
@@ -107,6 +108,7 @@ impl Test {
 
     /// The verdict alone.
     pub fn holds(self, platform: &Platform, candidates: &[Candidate]) -> bool {
+        let platform = &platform.charged();
         match self {
             Self::Theorem1 => theorem1::holds(platform, candidates),
             Self::Demand | Self::Pipelined => processor::holds(self, platform, candidates),

@@ -79,6 +79,7 @@ pub fn assign(
     demands: &[Demand],
     objective: Objective,
 ) -> Result<Assignment, Infeasible> {
+    let platform = &platform.charged();
     let chunk = platform.chunk;
     for (task, demand) in demands.iter().enumerate() {
         let footprint = demand.memory.footprint.round_up(chunk);
