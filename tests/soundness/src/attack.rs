@@ -14,7 +14,7 @@ use crate::refuted::{ALL, Refuted, sound};
 use crate::search::{Driver, Found, Goal, Hunter, Kind, shrink};
 
 /// Runs of one climb at most.
-const RUNS: u32 = 2_000;
+const RUNS: u64 = 2_000;
 
 /// How much to do.
 #[derive(Clone, Copy, Debug)]
@@ -42,12 +42,14 @@ pub struct Count {
     pub jobs: u64,
     /// Cases that somebody could not load in.
     pub skipped: u64,
+    /// Cases in which a death took memory that the plan counted on.
+    pub voided: u64,
     /// Broken invariants and promises.
     pub violations: u64,
     /// Climbs that found a miss.
     pub misses: u64,
-    /// The first violation.
-    pub violation: Option<String>,
+    /// The first violation, its case as small as it gets.
+    pub violation: Option<(String, Case)>,
     /// The first miss, as small as it gets.
     pub miss: Option<Counterexample>,
 }
@@ -80,8 +82,7 @@ pub struct Refutation {
     pub found: Option<Counterexample>,
 }
 
-/// Every combination of what a set can have. Without best-effort and a change the plain kinds
-/// come twice as often.
+/// Every combination of what a set can have.
 fn kinds() -> Vec<Kind> {
     (0..16)
         .map(|bits| Kind {
@@ -101,7 +102,11 @@ fn describe(kind: Kind) -> String {
         (kind.best_effort, "best-effort"),
         (kind.change, "change"),
     ];
-    let said: Vec<&str> = words.iter().filter(|(is, _)| *is).map(|(_, word)| *word).collect();
+    let said: Vec<&str> = words
+        .iter()
+        .filter(|(is, _)| *is)
+        .map(|(_, word)| *word)
+        .collect();
     match said.is_empty() {
         true => "plain".into(),
         false => said.join(" "),
@@ -110,12 +115,20 @@ fn describe(kind: Kind) -> String {
 
 /// Climbs against the sound rules until each kind under each of `tests` has had its share of
 /// `runs`, or of `climbs`.
-pub fn attack(driver: Driver, tests: &[Test], runs: u64, climbs: u64, effort: Effort) -> Vec<Count> {
+pub fn attack(
+    driver: Driver,
+    tests: &[Test],
+    runs: u64,
+    climbs: u64,
+    effort: Effort,
+) -> Vec<Count> {
     let goals: Vec<Goal> = tests
         .iter()
         .flat_map(|test| kinds().into_iter().map(|kind| sound(*test, kind)))
         .collect();
-    let names = tests.iter().flat_map(|test| vec![test.name(); kinds().len()]);
+    let names = tests
+        .iter()
+        .flat_map(|test| vec![test.name(); kinds().len()]);
     let counts: Vec<Count> = names
         .zip(&goals)
         .map(|(test, goal)| Count {
@@ -124,7 +137,9 @@ pub fn attack(driver: Driver, tests: &[Test], runs: u64, climbs: u64, effort: Ef
             ..Count::default()
         })
         .collect();
-    let units = climbs.max(runs.div_ceil(u64::from(RUNS))) as usize;
+    // Each kind has four units at least: three climb and one only draws.
+    let each = (runs / (4 * goals.len() as u64)).clamp(1, RUNS);
+    let units = climbs.max(runs.div_ceil(each)) as usize;
     let counts = Mutex::new(counts);
     parallel(units, effort, |unit| {
         let place = unit % goals.len();
@@ -132,11 +147,14 @@ pub fn attack(driver: Driver, tests: &[Test], runs: u64, climbs: u64, effort: Ef
         let mut hunter = Hunter::on(driver);
         let mut first: Option<Found> = None;
         let (mut climbs, mut misses) = (0, 0);
-        while hunter.runs < u64::from(RUNS) {
+        while hunter.runs < each {
             let seed = mixed(effort.seed, unit as u64, climbs);
-            let left = u64::from(RUNS) - hunter.runs;
             // Some units only draw, the others climb.
-            let most = if unit / goals.len() % 4 == 3 { 1 } else { left as u32 };
+            let most = if unit / goals.len() % 4 == 3 {
+                1
+            } else {
+                each - hunter.runs
+            };
             let found = hunter.climb(goal, seed, most);
             climbs += 1;
             misses += u64::from(found.is_some());
@@ -148,15 +166,17 @@ pub fn attack(driver: Driver, tests: &[Test], runs: u64, climbs: u64, effort: Ef
         count.runs += hunter.runs;
         count.jobs += hunter.jobs;
         count.skipped += hunter.skipped;
-        count.violations += hunter.violations.len() as u64;
+        count.voided += hunter.voided;
+        count.violations += hunter.violations;
         count.misses += misses;
         if count.violation.is_none() {
-            count.violation = hunter.violations.first().cloned();
+            let first = hunter.violation;
+            count.violation = first.map(|(what, case)| small_violation(goal, driver, &what, &case));
         }
         if count.miss.is_none()
             && let Some(found) = first
         {
-            count.miss = Some(small(goal, driver, &found));
+            count.miss = Some(small(goal, driver, &found.case, false));
         }
     });
     counts.into_inner().unwrap_or_else(PoisonError::into_inner)
@@ -185,7 +205,7 @@ pub fn refute(rules: &[Refuted], climbs: u64, effort: Effort) -> Vec<Refutation>
             runs: hunter.runs,
             found: found.map(|found| Counterexample {
                 rule: rule.name.into(),
-                ..small(&rule.goal, Driver::Model, &found)
+                ..small(&rule.goal, Driver::Model, &found.case, false)
             }),
         };
         let mut results = results.lock().unwrap_or_else(PoisonError::into_inner);
@@ -204,7 +224,7 @@ pub fn smallest(rule: &Refuted, climbs: u64, effort: Effort) -> Option<Counterex
         let Some(found) = hunter.climb(&rule.goal, seed, RUNS) else {
             return;
         };
-        let mut found = small(&rule.goal, Driver::Model, &found);
+        let mut found = small(&rule.goal, Driver::Model, &found.case, false);
         found.rule = rule.name.into();
         let size = crate::search::size(&found.case);
         let mut best = best.lock().unwrap_or_else(PoisonError::into_inner);
@@ -214,7 +234,10 @@ pub fn smallest(rule: &Refuted, climbs: u64, effort: Effort) -> Option<Counterex
         }
     });
     let best = best.into_inner().unwrap_or_else(PoisonError::into_inner);
-    best.map(|(_, _, found)| found)
+    best.map(|(_, _, found)| Counterexample {
+        rule: found.rule,
+        ..small(&rule.goal, Driver::Model, &found.case, true)
+    })
 }
 
 /// The rules whose names are in `names`; all if there are none.
@@ -226,11 +249,11 @@ pub fn rules(names: &[String]) -> Vec<Refuted> {
 /// How long there is for shrinking one real run.
 const PATIENCE: Duration = Duration::from_secs(20);
 
-fn small(goal: &Goal, driver: Driver, found: &Found) -> Counterexample {
+fn small(goal: &Goal, driver: Driver, case: &Case, thorough: bool) -> Counterexample {
     let mut engine = Engine::default();
     let mut hunter = Hunter::on(driver);
     let until = Instant::now() + PATIENCE;
-    let case = shrink(goal.kind, &found.case, |case| match driver {
+    let case = shrink(goal.kind, case, thorough, |case| match driver {
         Driver::Model => goal.misses(&mut engine, case).is_some(),
         Driver::Real => {
             Instant::now() < until && case.admitted(goal.admission) && {
@@ -246,6 +269,34 @@ fn small(goal: &Goal, driver: Driver, found: &Found) -> Counterexample {
         response: outcome.worst.2,
         case,
     }
+}
+
+/// What must stay of a violation while its case is made smaller.
+fn gist(what: &str) -> &str {
+    what.split(|c: char| c.is_ascii_digit())
+        .max_by_key(|part| part.len())
+        .unwrap_or(what)
+}
+
+fn small_violation(goal: &Goal, driver: Driver, what: &str, case: &Case) -> (String, Case) {
+    let until = Instant::now() + PATIENCE;
+    let mut latest = what.to_owned();
+    let case = shrink(goal.kind, case, false, |case| {
+        if Instant::now() > until || !case.admitted(goal.admission) {
+            return false;
+        }
+        let mut hunter = Hunter::on(driver);
+        hunter.run(goal, case);
+        let Some((said, _)) = hunter.violation else {
+            return false;
+        };
+        let same = gist(&said) == gist(what);
+        if same {
+            latest = said;
+        }
+        same
+    });
+    (latest, case)
 }
 
 /// Does `units` units of work on the threads of `effort`, until its time is over.

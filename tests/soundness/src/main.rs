@@ -78,6 +78,7 @@ struct Sound {
     runs: u64,
     jobs: u64,
     skipped: u64,
+    voided: u64,
     climbs: u64,
     misses: u64,
     violations: u64,
@@ -97,9 +98,15 @@ fn main() -> anyhow::Result<ExitCode> {
     let start = Instant::now();
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
     let effort = Effort {
-        threads: if arguments.threads == 0 { cores } else { arguments.threads },
+        threads: if arguments.threads == 0 {
+            cores
+        } else {
+            arguments.threads
+        },
         seed: arguments.seed,
-        until: arguments.seconds.map(|limit| start + Duration::from_secs(limit)),
+        until: arguments
+            .seconds
+            .map(|limit| start + Duration::from_secs(limit)),
     };
     let good = if let Some(folder) = &arguments.write {
         keep(&arguments, effort, folder)?
@@ -130,6 +137,7 @@ fn report_sound(arguments: &Arguments, effort: Effort, start: Instant) -> anyhow
         runs: sum(|count| count.runs),
         jobs: sum(|count| count.jobs),
         skipped: sum(|count| count.skipped),
+        voided: sum(|count| count.voided),
         climbs: sum(|count| count.climbs),
         misses: sum(|count| count.misses),
         violations: sum(|count| count.violations),
@@ -146,18 +154,19 @@ fn report_sound(arguments: &Arguments, effort: Effort, start: Instant) -> anyhow
 
 fn print_sound(sound: &Sound) -> anyhow::Result<()> {
     println!(
-        "{:10} {:34} {:>8} {:>9} {:>10} {:>8} {:>10} {:>6}",
-        "test", "sets", "climbs", "runs", "jobs", "skipped", "violations", "misses"
+        "{:10} {:34} {:>8} {:>9} {:>10} {:>8} {:>7} {:>10} {:>6}",
+        "test", "sets", "climbs", "runs", "jobs", "skipped", "voided", "violations", "misses"
     );
     for count in &sound.kinds {
         println!(
-            "{:10} {:34} {:>8} {:>9} {:>10} {:>8} {:>10} {:>6}",
+            "{:10} {:34} {:>8} {:>9} {:>10} {:>8} {:>7} {:>10} {:>6}",
             count.test,
             count.kind,
             count.climbs,
             count.runs,
             count.jobs,
             count.skipped,
+            count.voided,
             count.violations,
             count.misses
         );
@@ -173,8 +182,9 @@ fn print_sound(sound: &Sound) -> anyhow::Result<()> {
                 serde_json::to_string(&miss.case)?
             );
         }
-        if let Some(violation) = &count.violation {
-            println!("\n{}, {}: {violation}", count.test, count.kind);
+        if let Some((what, case)) = &count.violation {
+            let case = serde_json::to_string(case)?;
+            println!("\n{}, {}: {what}\n{case}", count.test, count.kind);
         }
     }
     println!(
@@ -195,7 +205,11 @@ fn report_refuted(arguments: &Arguments, effort: Effort, start: Instant) -> anyh
     if rules.is_empty() {
         bail!("no such rule: --refuted alone lists all of them");
     }
-    let climbs = if arguments.climbs == 0 { 2_000 } else { arguments.climbs };
+    let climbs = if arguments.climbs == 0 {
+        2_000
+    } else {
+        arguments.climbs
+    };
     let rules = refute(&rules, climbs, effort);
     let all = rules.iter().all(|rule| rule.found.is_some());
     let seconds = start.elapsed().as_secs_f64();
@@ -208,7 +222,10 @@ fn report_refuted(arguments: &Arguments, effort: Effort, start: Instant) -> anyh
         println!("{}", serde_json::to_string_pretty(&refuted)?);
         return Ok(all);
     }
-    println!("{:32} {:>7} {:>9} {:>5} {:>5} {:>9} {:>8}", "rule", "climbs", "runs", "tasks", "jobs", "deadline", "response");
+    println!(
+        "{:32} {:>7} {:>9} {:>5} {:>5} {:>9} {:>8}",
+        "rule", "climbs", "runs", "tasks", "jobs", "deadline", "response"
+    );
     for rule in &rules {
         match &rule.found {
             Some(found) => println!(
@@ -221,7 +238,10 @@ fn report_refuted(arguments: &Arguments, effort: Effort, start: Instant) -> anyh
                 found.deadline,
                 found.response
             ),
-            None => println!("{:32} {:>7} {:>9}  not refuted", rule.rule, rule.climbs, rule.runs),
+            None => println!(
+                "{:32} {:>7} {:>9}  not refuted",
+                rule.rule, rule.climbs, rule.runs
+            ),
         }
     }
     println!("\n{} rules in {seconds:.1} s", rules.len());
@@ -231,7 +251,11 @@ fn report_refuted(arguments: &Arguments, effort: Effort, start: Instant) -> anyh
 /// Writes the smallest counterexample to each rule that can be found.
 fn keep(arguments: &Arguments, effort: Effort, folder: &PathBuf) -> anyhow::Result<bool> {
     fs::create_dir_all(folder).with_context(|| format!("{}", folder.display()))?;
-    let climbs = if arguments.climbs == 0 { 50 } else { arguments.climbs };
+    let climbs = if arguments.climbs == 0 {
+        50
+    } else {
+        arguments.climbs
+    };
     let mut all = true;
     for rule in rules(&arguments.rule) {
         let Some(found) = smallest(&rule, climbs, effort) else {
@@ -242,7 +266,10 @@ fn keep(arguments: &Arguments, effort: Effort, folder: &PathBuf) -> anyhow::Resu
         let path = folder.join(format!("{}.json", rule.name));
         fs::write(&path, serde_json::to_string_pretty(&found)? + "\n")
             .with_context(|| format!("{}", path.display()))?;
-        println!("{}: response {} for D = {}", rule.name, found.response, found.deadline);
+        println!(
+            "{}: response {} for D = {}",
+            rule.name, found.response, found.deadline
+        );
     }
     Ok(all)
 }

@@ -27,13 +27,20 @@ pub struct RealRun {
     pub refused: Vec<String>,
     /// Promises that the scheduler reports as broken.
     pub broken: Vec<String>,
+    /// A process died and its memory was not back when a job needed it: nothing is promised then,
+    /// and the scheduler says so.
+    pub voided: bool,
 }
 
 /// The scenario of `case` under `test`. What the model takes as the swap volume is what the task
 /// declares as swappable; the plan may find less. The memory is where loading has left it.
 pub fn scenario(case: &Case, test: Test, objective: Objective, seed: u64) -> Scenario {
     let platform = case.platform();
-    let fixed: i64 = case.best_effort.iter().map(|t| t.footprint - t.swappable).sum();
+    let fixed: i64 = case
+        .best_effort
+        .iter()
+        .map(|t| t.footprint - t.swappable)
+        .sum();
     let config = Config {
         capacity: bytes(case.capacity),
         chunk: platform.chunk,
@@ -50,7 +57,9 @@ pub fn scenario(case: &Case, test: Test, objective: Objective, seed: u64) -> Sce
     };
     let longest = case.tasks.iter().map(Task::last_release).max().unwrap_or(0);
     let tasks = case.tasks.iter().enumerate();
-    let mut tasks: Vec<SimTask> = tasks.map(|(place, task)| realtime(case, place, task)).collect();
+    let mut tasks: Vec<SimTask> = tasks
+        .map(|(place, task)| realtime(case, place, task))
+        .collect();
     for (place, task) in case.best_effort.iter().enumerate() {
         let spec = TaskSpec {
             name: format!("best-effort-{place}"),
@@ -70,7 +79,10 @@ pub fn scenario(case: &Case, test: Test, objective: Objective, seed: u64) -> Sce
     }
     let after = case.change.unwrap_or(0);
     let mut scenario = Scenario::new(config, tasks, nanos(longest + after + 1), seed);
-    let leaves = case.best_effort.first().map_or(case.drain, |task| task.leaves);
+    let leaves = case
+        .best_effort
+        .first()
+        .map_or(case.drain, |task| task.leaves);
     scenario.shortest_drain = nanos(leaves);
     scenario.checks = Checks::Every;
     scenario
@@ -101,7 +113,8 @@ fn realtime(case: &Case, place: usize, task: &Task) -> SimTask {
     if let Some(at) = case.change {
         match task.stay {
             Stay::Throughout => {}
-            Stay::Arrives => sim.arrives = Some(nanos(at)),
+            // Just after who departs, so that both need not pass together.
+            Stay::Arrives => sim.arrives = Some(nanos(at + 1)),
             Stay::Departs => {
                 sim.departs = Some(Departure {
                     at: nanos(at),
@@ -119,7 +132,10 @@ fn realtime(case: &Case, place: usize, task: &Task) -> SimTask {
 ///
 /// If an invariant breaks, an agent sees what must not be, or a task gets stuck.
 pub fn run(scenario: &Scenario) -> Result<RealRun, SimError> {
-    let mut watch = Watch::default();
+    let mut watch = Watch {
+        departs: scenario.tasks.iter().any(|task| task.departs.is_some()),
+        ..Watch::default()
+    };
     let report = match observe(scenario, &mut watch) {
         // Best-effort has no promise to come to its end.
         Err(SimError::Stuck { .. }) if watch.all_done(scenario) => None,
@@ -138,6 +154,8 @@ pub fn run(scenario: &Scenario) -> Result<RealRun, SimError> {
 
 struct Watch {
     start: Time,
+    /// Somebody dies in the run.
+    departs: bool,
     run: RealRun,
 }
 
@@ -147,6 +165,7 @@ impl Default for Watch {
         run.outcome.lateness = i64::MIN;
         Self {
             start: Time::ZERO,
+            departs: false,
             run,
         }
     }
@@ -155,10 +174,13 @@ impl Default for Watch {
 impl Watch {
     /// Whether every realtime job that was asked for has completed.
     fn all_done(&self, scenario: &Scenario) -> bool {
-        let asked = scenario.tasks.iter().map(|task| match (&task.arrivals, task.spec.class) {
-            (Arrivals::At(releases), Class::Realtime(_)) => releases.len(),
-            _ => 0,
-        });
+        let asked = scenario
+            .tasks
+            .iter()
+            .map(|task| match (&task.arrivals, task.spec.class) {
+                (Arrivals::At(releases), Class::Realtime(_)) => releases.len(),
+                _ => 0,
+            });
         self.run.finished.len() == asked.sum::<usize>()
     }
 }
@@ -180,20 +202,27 @@ impl Observer for Watch {
         let run = &mut self.run;
         let finished = Finished {
             task: account.task.0 as usize,
-            job: run.finished.iter().filter(|f| f.task == account.task.0 as usize).count(),
+            job: run
+                .finished
+                .iter()
+                .filter(|f| f.task == account.task.0 as usize)
+                .count(),
             eligible: at(account.eligible),
             granted: at(granted),
             end: at(account.ended),
         };
-        run.instants.extend([finished.eligible, finished.granted, finished.end]);
+        run.instants
+            .extend([finished.eligible, finished.granted, finished.end]);
         run.finished.push(finished);
         let deadline = at(due) - finished.eligible;
-        run.outcome.count(finished.task, deadline, finished.end - finished.eligible);
+        run.outcome
+            .count(finished.task, deadline, finished.end - finished.eligible);
     }
 
     fn violation(&mut self, violation: &Violation) {
-        // A drain that is as long as its bound is none.
-        if violation.kind != ViolationKind::Backing {
+        if violation.kind == ViolationKind::Emergency && self.departs {
+            self.run.voided = true;
+        } else if violation.kind != ViolationKind::Backing {
             let text = format!("{:?}: {}", violation.kind, violation.detail);
             self.run.broken.push(text);
         }

@@ -64,7 +64,7 @@ const fn test(rules: Rules, kind: Kind, demand: Demand) -> Goal {
 }
 
 /// All of them.
-pub const ALL: [Refuted; 14] = [
+pub const ALL: [Refuted; 16] = [
     Refuted {
         name: "literal",
         says: "rule 1 for swap-ins only, rule 2 only while the head is swapped, many regions",
@@ -221,6 +221,36 @@ pub const ALL: [Refuted; 14] = [
                     run_and_drain: false,
                 },
                 ..Demand::right(false)
+            },
+        ),
+    },
+    Refuted {
+        name: "realtime-victims-alone",
+        says: "beside best-effort the bases of evictions are charged as if only realtime left",
+        goal: test(
+            STRICT,
+            Kind {
+                best_effort: true,
+                ..BASES
+            },
+            Demand {
+                bases: Bases::RealtimeVictims,
+                ..Demand::right(false)
+            },
+        ),
+    },
+    Refuted {
+        name: "pipelined-realtime-victims-alone",
+        says: "the same, pipelined: min(n-1, k) with n the realtime tasks",
+        goal: test(
+            PIPELINED,
+            Kind {
+                best_effort: true,
+                ..BASES
+            },
+            Demand {
+                bases: Bases::RealtimeVictims,
+                ..Demand::right(true)
             },
         ),
     },

@@ -9,8 +9,11 @@ const MOST_SPANS: u32 = 4_000;
 /// How often the base of an eviction is charged to a job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Bases {
-    /// Three times if it swaps, and once in the blocking for each other task.
-    OverBusyPeriods,
+    /// Beside best-effort part of every chunk: each may come from another victim. Else three times if it
+    /// swaps and once in the blocking for each other task, or pipelined as `PerVictim`.
+    Right,
+    /// Refuted: beside best-effort too as if only realtime tasks were victims.
+    RealtimeVictims,
     /// Refuted: once.
     Once,
     /// Refuted in the sequential mode: as often as there are other tasks or chunks.
@@ -62,7 +65,7 @@ impl Admission {
     pub fn admits(self, platform: &Platform, set: &[Candidate]) -> bool {
         match self {
             Self::Sound(test) => test.holds(platform, set),
-            Self::Own(demand) => demand.admits(platform, set),
+            Self::Own(demand) => demand.verdict(platform, set) == Some(true),
         }
     }
 }
@@ -72,7 +75,7 @@ impl Demand {
     pub const fn right(pipelined: bool) -> Self {
         Self {
             pipelined,
-            bases: Bases::OverBusyPeriods,
+            bases: Bases::Right,
             range: Range::All,
             terms: Terms {
                 two_runs: true,
@@ -81,22 +84,27 @@ impl Demand {
         }
     }
 
-    fn admits(self, platform: &Platform, set: &[Candidate]) -> bool {
+    /// Whether it admits `set`; nothing if there are too many deadlines to look at.
+    pub fn verdict(self, platform: &Platform, set: &[Candidate]) -> Option<bool> {
         if set.is_empty() {
-            return true;
+            return Some(true);
         }
-        let mut tasks: Vec<Load> = set.iter().map(|c| self.load(platform, set.len(), c)).collect();
+        let mut tasks: Vec<Load> = set
+            .iter()
+            .map(|c| self.load(platform, set.len(), c))
+            .collect();
         tasks.sort_unstable_by_key(|task| task.deadline);
         self.block(platform, &mut tasks);
+        let once = i128::from(platform.cost.out.base.0) * (set.len() as i128 - 1);
         let bases = match (self.pipelined, self.bases) {
-            (false, Bases::OverBusyPeriods) => {
-                i128::from(platform.cost.out.base.0) * (set.len() as i128 - 1)
-            }
+            (false, Bases::RealtimeVictims) => once,
+            (false, Bases::Right) if platform.drain.0 == 0 => once,
             _ => 0,
         };
         let drain = i128::from(platform.drain.0);
-        let Some(last) = self.horizon(&tasks, drain, drain + bases) else {
-            return false;
+        let all = hyperperiod(&tasks)?;
+        let Some(last) = self.horizon(&tasks, all, drain, drain + bases) else {
+            return Some(false);
         };
         // Blocking at L is by those due after it: the largest from their first on.
         let mut sum = 0;
@@ -104,10 +112,10 @@ impl Demand {
         let mut due = 0;
         for _ in 0..MOST_SPANS {
             let Some(span) = next.iter().copied().min() else {
-                return true;
+                return Some(true);
             };
             if span > last {
-                return true;
+                return Some(true);
             }
             for (at, task) in next.iter_mut().zip(&tasks) {
                 if *at == span {
@@ -120,10 +128,10 @@ impl Demand {
             }
             let blocking = tasks.get(due).map_or(drain, |task| task.blocks.max(drain));
             if sum + blocking + bases > span {
-                return false;
+                return Some(false);
             }
         }
-        false
+        None
     }
 
     fn load(self, platform: &Platform, tasks: usize, candidate: &Candidate) -> Load {
@@ -132,12 +140,16 @@ impl Demand {
             i128::from(cost.chunk_time(platform.chunk).0)
         };
         let (out, in_) = (&platform.cost.out, &platform.cost.in_);
-        let (a, b) = (chunk(out), chunk(in_));
+        let (mut a, b) = (chunk(out), chunk(in_));
+        if self.bases == Bases::Right && platform.drain.0 > 0 {
+            a += i128::from(out.base.0);
+        }
         let others = (tasks as i128 - 1).min(chunks);
         let bases = match (self.pipelined, self.bases) {
             _ if chunks == 0 => 0,
+            (_, Bases::Right) if platform.drain.0 > 0 => 0,
             (true, _) | (false, Bases::PerVictim) => others,
-            (false, Bases::OverBusyPeriods) => 3,
+            (false, Bases::Right | Bases::RealtimeVictims) => 3,
             (false, Bases::Once) => 1,
         };
         let (out_base, in_base) = (i128::from(out.base.0), i128::from(in_.base.0));
@@ -145,7 +157,11 @@ impl Demand {
         let run = i128::from(candidate.timing.wcet.0 + platform.dispatch_latency.0);
         let evictions = bases * out_base + chunks * a;
         let region = in_base + chunks * b + run;
-        let overlapped = if chunks == 0 { 0 } else { chunks * a.max(b) + a.min(b) };
+        let overlapped = if chunks == 0 {
+            0
+        } else {
+            chunks * a.max(b) + a.min(b)
+        };
         let (demand, own) = if self.pipelined {
             let demand = overlapped + bases * out_base + in_base + run;
             (demand, demand)
@@ -167,7 +183,10 @@ impl Demand {
         let mut most = 0;
         for place in (0..tasks.len()).rev() {
             let run = tasks[place].run;
-            let others = tasks.iter().enumerate().filter(|(other, _)| *other != place);
+            let others = tasks
+                .iter()
+                .enumerate()
+                .filter(|(other, _)| *other != place);
             let other = others.map(|(_, task)| task.run).max().unwrap_or(0);
             let mut blocks = tasks[place].blocks;
             if self.terms.two_runs {
@@ -182,14 +201,7 @@ impl Demand {
     }
 
     /// The last deadline to look at; none if there is more work than time.
-    fn horizon(self, tasks: &[Load], drain: i128, ahead: i128) -> Option<i128> {
-        let mut all: i128 = 1;
-        for task in tasks {
-            all = all / gcd(all, task.period) * task.period;
-            if all > 1 << 80 {
-                return None;
-            }
-        }
+    fn horizon(self, tasks: &[Load], all: i128, drain: i128, ahead: i128) -> Option<i128> {
         let work: i128 = tasks.iter().map(|t| all / t.period * t.demand).sum();
         if work > all || (work == all && drain > 0) {
             return None;
@@ -215,6 +227,18 @@ struct Load {
     run: i128,
     demand: i128,
     blocks: i128,
+}
+
+/// After which everything repeats; none if that is too long for exact sums.
+fn hyperperiod(tasks: &[Load]) -> Option<i128> {
+    let mut all: i128 = 1;
+    for task in tasks {
+        all = all / gcd(all, task.period) * task.period;
+        if all > 1 << 80 {
+            return None;
+        }
+    }
+    Some(all)
 }
 
 fn gcd(mut a: i128, mut b: i128) -> i128 {

@@ -216,7 +216,11 @@ impl<'a> Run<'a> {
         states.extend(case.tasks.iter().map(|task| {
             let there = task.stay != Stay::Arrives;
             // Who arrives has been loaded, and swapped out as far as it may be.
-            let swapped = if there { task.swapped } else { task.volume_after };
+            let swapped = if there {
+                task.swapped
+            } else {
+                task.volume_after
+            };
             State {
                 there,
                 planned: there,

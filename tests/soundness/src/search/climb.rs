@@ -49,10 +49,14 @@ pub struct Hunter {
     pub runs: u64,
     /// Realtime jobs that completed in them.
     pub jobs: u64,
-    /// Runs that could not be made: somebody could not load.
+    /// Runs that could not be made, because somebody could not load.
     pub skipped: u64,
-    /// Broken invariants and promises.
-    pub violations: Vec<String>,
+    /// Runs in which a death took memory that the plan counted on: their misses do not count.
+    pub voided: u64,
+    /// How many runs broke an invariant or a promise of the scheduler.
+    pub violations: u64,
+    /// The first of them: what was broken, and the case.
+    pub violation: Option<(String, Case)>,
 }
 
 /// Without a better case for so many runs a climb starts anew.
@@ -86,7 +90,7 @@ impl Hunter {
     }
 
     /// One climb of at most `runs` runs from `seed`, until a job is late.
-    pub fn climb(&mut self, goal: &Goal, seed: u64, runs: u32) -> Option<Found> {
+    pub fn climb(&mut self, goal: &Goal, seed: u64, runs: u64) -> Option<Found> {
         let mut rng = Rng::new(seed);
         let by_ratio = rng.within(0, 2) > 0;
         let score = |outcome: &Outcome| {
@@ -142,7 +146,7 @@ impl Hunter {
                 let outcome = goal.outcome(&mut self.engine, case);
                 self.instants.clone_from(&self.engine.instants);
                 if outcome.stuck {
-                    self.violations.push(format!("the model is stuck: {case:?}"));
+                    self.broken("the model is stuck".into(), case);
                 }
                 outcome
             }
@@ -152,28 +156,38 @@ impl Hunter {
         outcome
     }
 
+    fn broken(&mut self, what: String, case: &Case) {
+        self.violations += 1;
+        self.violation.get_or_insert_with(|| (what, case.clone()));
+    }
+
     fn run_real(&mut self, goal: &Goal, case: &Case) -> Outcome {
         let Admission::Sound(test) = goal.admission else {
             return Outcome::default();
         };
-        let objective = match self.runs % 4 {
+        let objective = match case.jobs() % 4 {
             0 => Objective::Volume,
             _ => Objective::Time,
         };
-        let scenario = real::scenario(case, test, objective, self.runs);
+        let scenario = real::scenario(case, test, objective, 1);
         match real::run(&scenario) {
             Ok(run) => {
-                self.skipped += u64::from(!run.refused.is_empty());
-                self.violations.extend(run.broken);
+                if let Some(broken) = run.broken.into_iter().next() {
+                    self.broken(broken, case);
+                }
                 self.instants = run.instants;
+                if run.voided {
+                    self.voided += 1;
+                    return Outcome::default();
+                }
                 run.outcome
             }
-            Err(SimError::Stuck { .. }) => {
+            Err(SimError::Stuck { .. } | SimError::OutOfMemory { .. }) => {
                 self.skipped += 1;
                 Outcome::default()
             }
             Err(error) => {
-                self.violations.push(format!("{error}: {case:?}"));
+                self.broken(error.to_string(), case);
                 Outcome::default()
             }
         }

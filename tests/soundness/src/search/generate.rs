@@ -87,7 +87,11 @@ pub fn draw(rng: &mut Rng, kind: Kind) -> Case {
                 volume_after: if kind.change { volume_after } else { volume },
                 swapped: number(rng, 0, volume),
                 ready: -number(rng, 0, period),
-                first: if synchronous { 0 } else { number(rng, 0, spread) },
+                first: if synchronous {
+                    0
+                } else {
+                    number(rng, 0, spread)
+                },
                 gaps: (1..jobs).map(|_| gap(rng)).collect(),
                 shorter: Vec::new(),
                 stay: Stay::Throughout,
@@ -114,12 +118,19 @@ pub fn draw(rng: &mut Rng, kind: Kind) -> Case {
         BestEffort {
             footprint,
             swappable,
-            swapped: number(rng, 0, swappable),
+            swapped: if many { 0 } else { number(rng, 0, swappable) },
             runs: number(rng, 1, 100),
             leaves: number(rng, 0, 80),
         }
     });
     let best_effort = best_effort.collect();
+    if many && kind.best_effort {
+        // Best-effort has all the memory, in small pieces.
+        for task in &mut tasks {
+            task.volume = task.footprint;
+            task.swapped = task.footprint;
+        }
+    }
     let mut case = Case {
         capacity: number(rng, 0, 40),
         out,
@@ -136,7 +147,14 @@ pub fn draw(rng: &mut Rng, kind: Kind) -> Case {
 
 /// A few kinds of tasks, each several times.
 fn crowd(rng: &mut Rng, kind: Kind) -> Case {
-    let mut case = draw(rng, Kind { crowd: false, tasks: 4, ..kind });
+    let mut case = draw(
+        rng,
+        Kind {
+            crowd: false,
+            tasks: 4,
+            ..kind
+        },
+    );
     let kinds = core::mem::take(&mut case.tasks);
     for mut task in kinds {
         task.wcet = 1;

@@ -189,7 +189,10 @@ fn people(case: &mut Case, rng: &mut Rng, kind: Kind) {
             };
         }
         _ => {
-            let (one, other) = (rng.within(0, count as u64 - 1), rng.within(0, count as u64 - 1));
+            let (one, other) = (
+                rng.within(0, count as u64 - 1),
+                rng.within(0, count as u64 - 1),
+            );
             case.tasks.swap(one as usize, other as usize);
         }
     }

@@ -24,10 +24,19 @@ pub(crate) fn size(case: &Case) -> (usize, usize, i64) {
     (case.tasks.len() + case.best_effort.len(), case.jobs(), sum)
 }
 
-/// A case that still `fails` and that no single step makes smaller.
-pub fn shrink(kind: Kind, case: &Case, mut fails: impl FnMut(&Case) -> bool) -> Case {
+/// A case that still `fails` and that no single step makes smaller; `thorough` tries numbers in
+/// pairs too, which takes long.
+pub fn shrink(
+    kind: Kind,
+    case: &Case,
+    thorough: bool,
+    mut fails: impl FnMut(&Case) -> bool,
+) -> Case {
     let mut best = case.clone();
     for pairs in [false, true] {
+        if pairs && !thorough {
+            break;
+        }
         loop {
             let before = size(&best);
             for mut next in steps(&best, pairs) {
@@ -129,7 +138,14 @@ fn steps(case: &Case, pairs: bool) -> Vec<Case> {
     let count = numbers(&mut case.clone()).len();
     for place in 0..count {
         let value = *numbers(&mut case.clone())[place];
-        let less = [0, value / 2, value * 3 / 4, value * 9 / 10, value - 1, value + 1];
+        let less = [
+            0,
+            value / 2,
+            value * 3 / 4,
+            value * 9 / 10,
+            value - 1,
+            value + 1,
+        ];
         for to in less {
             if to != value {
                 steps.push(with(&|c| *numbers(c)[place] = to));

@@ -3,8 +3,8 @@
 use crate::case::Case;
 use crate::verdict::Admission;
 
-/// Longer than this no period becomes.
-const LONGEST: i64 = 1 << 20;
+/// No period becomes so many times longer.
+const MOST: i64 = 1 << 12;
 /// In how fine steps periods are scaled.
 const STEPS: i64 = 1 << 10;
 
@@ -29,11 +29,10 @@ pub fn tighten(case: &mut Case, admission: Admission) -> bool {
         }
         case.admitted(admission)
     };
-    let longest = spans.iter().map(|(period, _)| *period).max().unwrap_or(1);
     let mut most = STEPS;
     while !scaled(case, most) {
         most *= 2;
-        if longest * most / STEPS > LONGEST {
+        if most > STEPS * MOST {
             return false;
         }
     }
