@@ -107,9 +107,10 @@ fn describe(kind: Kind) -> String {
         .filter(|(is, _)| *is)
         .map(|(_, word)| *word)
         .collect();
-    match said.is_empty() {
-        true => "plain".into(),
-        false => said.join(" "),
+    if said.is_empty() {
+        "plain".into()
+    } else {
+        said.join(" ")
     }
 }
 
@@ -217,7 +218,9 @@ pub fn refute(rules: &[Refuted], climbs: u64, effort: Effort) -> Vec<Refutation>
 
 /// The smallest of what several climbs find for one rule.
 pub fn smallest(rule: &Refuted, climbs: u64, effort: Effort) -> Option<Counterexample> {
-    let best: Mutex<Option<((usize, usize, i64), u64, Counterexample)>> = Mutex::new(None);
+    /// By size, and then the first.
+    type Best = ((usize, usize, i64), u64, Counterexample);
+    let best: Mutex<Option<Best>> = Mutex::new(None);
     parallel(climbs as usize, effort, |climb| {
         let mut hunter = Hunter::default();
         let seed = mixed(effort.seed, u64::MAX, climb as u64);

@@ -198,7 +198,7 @@ impl Observer for Watch {
         if account.end != JobEnd::Completed {
             return;
         }
-        let at = |time: Time| time.0 as i64 - self.start.0 as i64;
+        let at = |time: Time| time.0.cast_signed() - self.start.0.cast_signed();
         let run = &mut self.run;
         let finished = Finished {
             task: account.task.0 as usize,

@@ -17,7 +17,7 @@ fn agree(test: Test, kind: Kind, seed: u64) {
         let task = &mut case.tasks[place];
         task.deadline = task
             .deadline
-            .saturating_sub(rng.within(0, 2) as i64)
+            .saturating_sub(rng.within(0, 2).cast_signed())
             .max(task.wcet);
         if !kind.constrained {
             task.period = task.deadline;

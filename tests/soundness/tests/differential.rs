@@ -28,7 +28,7 @@ fn comparable(rng: &mut Rng, goal: &Goal) -> Option<Case> {
     while !case.room_before() {
         case.capacity += 1;
     }
-    let mut fine = |span: &mut i64| *span = *span * 10_007 + rng.within(0, 10_006) as i64;
+    let mut fine = |span: &mut i64| *span = *span * 10_007 + rng.within(0, 10_006).cast_signed();
     for cost in [&mut case.out, &mut case.in_] {
         fine(&mut cost.chunk);
         if cost.base > 0 {

@@ -312,7 +312,7 @@ impl<'a> Run<'a> {
         let mut realtime = false;
         for (place, state) in self.states.iter().enumerate() {
             realtime |= state.job.is_some();
-            if state.job.is_some() || state.next >= NEVER || !state.planned {
+            if state.job.is_some() || state.next == NEVER || !state.planned {
                 continue;
             }
             realtime = true;

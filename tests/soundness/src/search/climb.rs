@@ -121,7 +121,7 @@ impl Hunter {
                 }
                 let mut next = best.clone();
                 mutate(&mut next, &mut rng, goal.kind, &instants);
-                if !self.to_edge(goal, &mut next, &mut rng) {
+                if !to_edge(goal, &mut next, &mut rng) {
                     continue;
                 }
                 let came = self.run(goal, &next);
@@ -192,14 +192,15 @@ impl Hunter {
             }
         }
     }
+}
 
-    fn to_edge(&mut self, goal: &Goal, case: &mut Case, rng: &mut Rng) -> bool {
-        let one = rng.within(0, 2) == 0;
-        if one && case.admitted(goal.admission) {
-            let place = rng.within(0, case.tasks.len() as u64 - 1) as usize;
-            tighten_one(case, place, goal.admission);
-            return true;
-        }
-        tighten(case, goal.admission)
+/// Moves a case to the edge of the test, in all its periods or in one deadline alone.
+fn to_edge(goal: &Goal, case: &mut Case, rng: &mut Rng) -> bool {
+    let one = rng.within(0, 2) == 0;
+    if one && case.admitted(goal.admission) {
+        let place = rng.within(0, case.tasks.len() as u64 - 1) as usize;
+        tighten_one(case, place, goal.admission);
+        return true;
     }
+    tighten(case, goal.admission)
 }

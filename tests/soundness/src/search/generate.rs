@@ -42,7 +42,7 @@ impl Kind {
 
 pub(super) fn number(rng: &mut Rng, least: i64, most: i64) -> i64 {
     let most = most.max(least);
-    least + rng.within(0, (most - least) as u64) as i64
+    least + rng.within(0, (most - least) as u64).cast_signed()
 }
 
 /// A possible case, its periods and deadlines not yet fit to any test.

@@ -61,7 +61,7 @@ fn timing(case: &mut Case, rng: &mut Rng, instants: &[i64]) {
     // Only this job: the gap before it takes what the gap after it gives.
     let place = rng.within(0, task.gaps.len() as u64 - 1) as usize;
     let before: i64 = task.gaps[..place].iter().sum();
-    let at = task.first + before + task.period * (place as i64 + 1);
+    let at = task.first + before + task.period * (place + 1).cast_signed() as i64;
     let to = match rng.within(0, 2) {
         0 => at + nudge(rng, task.gaps[place]),
         _ => instant(rng, instants),

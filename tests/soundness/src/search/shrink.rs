@@ -15,7 +15,7 @@ pub(crate) fn size(case: &Case) -> (usize, usize, i64) {
         sum += task.period + task.deadline + task.wcet + task.footprint;
         sum += task.volume + task.volume_after + task.swapped + task.first + task.ready.abs();
         sum += task.gaps.iter().chain(&task.shorter).sum::<i64>();
-        sum += task.shorter.len() as i64;
+        sum += task.shorter.len().cast_signed() as i64;
     }
     for task in &case.best_effort {
         sum += 1;
