@@ -40,8 +40,10 @@ pub struct Count {
     pub runs: u64,
     /// Realtime jobs completed.
     pub jobs: u64,
-    /// Cases that somebody could not load in.
+    /// Cases that somebody could not load in, or that had no end.
     pub skipped: u64,
+    /// One in which memory moved for ever, and which is skipped too.
+    pub endless: Option<Case>,
     /// Cases in which a death took memory that the plan counted on.
     pub voided: u64,
     /// Broken invariants and promises.
@@ -168,6 +170,7 @@ pub fn attack(
         count.jobs += hunter.jobs;
         count.skipped += hunter.skipped;
         count.voided += hunter.voided;
+        count.endless = count.endless.take().or(hunter.endless);
         count.violations += hunter.violations;
         count.misses += misses;
         if count.violation.is_none() {

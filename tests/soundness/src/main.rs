@@ -182,6 +182,13 @@ fn print_sound(sound: &Sound) -> anyhow::Result<()> {
                 serde_json::to_string(&miss.case)?
             );
         }
+        if let Some(case) = &count.endless {
+            let case = serde_json::to_string(case)?;
+            println!(
+                "\n{}, {}: no end of swapping\n{case}",
+                count.test, count.kind
+            );
+        }
         if let Some((what, case)) = &count.violation {
             let case = serde_json::to_string(case)?;
             println!("\n{}, {}: {what}\n{case}", count.test, count.kind);

@@ -1,6 +1,8 @@
 //! Cases on the scheduler itself, driven by the simulator with every invariant checked after
 //! every event.
 
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+
 use rtswap_policy::admission::Test;
 use rtswap_policy::assign::Objective;
 use rtswap_policy::scheduler::{Config, JobEnd, Overrun, Sharing, ViolationKind};
@@ -8,7 +10,7 @@ use rtswap_policy::task::{Class, MemoryProfile, TaskSpec, Timing};
 use rtswap_policy::units::{Bytes, Nanos, Ppm, Time};
 use rtswap_simulator::{
     Arrivals, Checks, Departure, Execution, Observer, Record, Scenario, SimError, SimTask,
-    Violation, observe,
+    SwapRecord, Violation, observe,
 };
 
 use crate::case::{Case, Stay, Task, nanos};
@@ -30,6 +32,9 @@ pub struct RealRun {
     /// A process died and its memory was not back when a job needed it: nothing is promised then,
     /// and the scheduler says so.
     pub voided: bool,
+    /// Memory moved to and fro for ever, on behalf of best-effort or a plan to come. The run was
+    /// left then and says nothing.
+    pub endless: bool,
 }
 
 /// The scenario of `case` under `test`. What the model takes as the swap volume is what the task
@@ -56,6 +61,7 @@ pub fn scenario(case: &Case, test: Test, objective: Objective, seed: u64) -> Sce
         duplex: Ppm::ONE,
     };
     let longest = case.tasks.iter().map(Task::last_release).max().unwrap_or(0);
+    let after = case.change.unwrap_or(0);
     let tasks = case.tasks.iter().enumerate();
     let mut tasks: Vec<SimTask> = tasks
         .map(|(place, task)| realtime(case, place, task))
@@ -70,14 +76,13 @@ pub fn scenario(case: &Case, test: Test, objective: Objective, seed: u64) -> Sce
             },
         };
         // However long the run is, it has not many more jobs of best-effort than others.
-        let runs = task.runs.max(longest / 64);
+        let runs = task.runs.max((longest + after) / 64);
         let mut sim = SimTask::new(spec, nanos(runs));
         if place > 0 {
             sim.arrivals = Arrivals::At(Vec::new());
         }
         tasks.push(sim);
     }
-    let after = case.change.unwrap_or(0);
     let mut scenario = Scenario::new(config, tasks, nanos(longest + after + 1), seed);
     let leaves = case
         .best_effort
@@ -136,7 +141,17 @@ pub fn run(scenario: &Scenario) -> Result<RealRun, SimError> {
         departs: scenario.tasks.iter().any(|task| task.departs.is_some()),
         ..Watch::default()
     };
-    let report = match observe(scenario, &mut watch) {
+    // Nothing but unwinding leaves a run in which memory moves to and fro for ever.
+    let watched = catch_unwind(AssertUnwindSafe(|| observe(scenario, &mut watch)));
+    let watched = match watched {
+        Ok(watched) => watched,
+        Err(reason) if reason.is::<Endless>() => {
+            watch.run.endless = true;
+            return Ok(watch.run);
+        }
+        Err(panic) => resume_unwind(panic),
+    };
+    let report = match watched {
         // Best-effort has no promise to come to its end.
         Err(SimError::Stuck { .. }) if watch.all_done(scenario) => None,
         report => Some(report?),
@@ -152,10 +167,17 @@ pub fn run(scenario: &Scenario) -> Result<RealRun, SimError> {
     Ok(real)
 }
 
+/// More swap operations than any run needs.
+const MOST_SWAPS: u32 = 1_000;
+
+/// Why a run is left before its end.
+struct Endless;
+
 struct Watch {
     start: Time,
     /// Somebody dies in the run.
     departs: bool,
+    swaps: u32,
     run: RealRun,
 }
 
@@ -166,6 +188,7 @@ impl Default for Watch {
         Self {
             start: Time::ZERO,
             departs: false,
+            swaps: 0,
             run,
         }
     }
@@ -217,6 +240,13 @@ impl Observer for Watch {
         let deadline = at(due) - finished.eligible;
         run.outcome
             .count(finished.task, deadline, finished.end - finished.eligible);
+    }
+
+    fn swap(&mut self, _record: &SwapRecord) {
+        self.swaps += 1;
+        if self.swaps > MOST_SWAPS {
+            resume_unwind(Box::new(Endless));
+        }
     }
 
     fn violation(&mut self, violation: &Violation) {

@@ -51,6 +51,8 @@ pub struct Hunter {
     pub jobs: u64,
     /// Runs that could not be made, because somebody could not load.
     pub skipped: u64,
+    /// The first run in which memory moved for ever.
+    pub endless: Option<Case>,
     /// Runs in which a death took memory that the plan counted on: their misses do not count.
     pub voided: u64,
     /// How many runs broke an invariant or a promise of the scheduler.
@@ -176,6 +178,11 @@ impl Hunter {
                     self.broken(broken, case);
                 }
                 self.instants = run.instants;
+                if run.endless {
+                    self.skipped += 1;
+                    self.endless.get_or_insert_with(|| case.clone());
+                    return Outcome::default();
+                }
                 if run.voided {
                     self.voided += 1;
                     return Outcome::default();

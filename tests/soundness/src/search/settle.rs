@@ -63,7 +63,7 @@ pub fn settle(case: &mut Case, kind: Kind) {
         task.runs = task.runs.max(1);
         task.leaves = task.leaves.clamp(0, case.drain);
     }
-    case.change = case.change.map(|at| at.max(0));
+    case.change = case.change.map(|at| at.clamp(0, LATEST));
     fit(case);
 }
 
