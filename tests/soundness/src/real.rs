@@ -167,8 +167,8 @@ pub fn run(scenario: &Scenario) -> Result<RealRun, SimError> {
     Ok(real)
 }
 
-/// More swap operations than any run needs.
-const MOST_SWAPS: u32 = 1_000;
+/// More swap operations and jobs than any run needs.
+const MOST_SWAPS: u32 = 2_000;
 
 /// Why a run is left before its end.
 struct Endless;
@@ -195,6 +195,13 @@ impl Default for Watch {
 }
 
 impl Watch {
+    fn count(&mut self) {
+        self.swaps += 1;
+        if self.swaps > MOST_SWAPS {
+            resume_unwind(Box::new(Endless));
+        }
+    }
+
     /// Whether every realtime job that was asked for has completed.
     fn all_done(&self, scenario: &Scenario) -> bool {
         let asked = scenario
@@ -214,6 +221,7 @@ impl Observer for Watch {
     }
 
     fn job(&mut self, record: &Record) {
+        self.count();
         let account = &record.account;
         let (Some(due), Some(granted)) = (account.deadline, account.granted) else {
             return;
@@ -243,10 +251,7 @@ impl Observer for Watch {
     }
 
     fn swap(&mut self, _record: &SwapRecord) {
-        self.swaps += 1;
-        if self.swaps > MOST_SWAPS {
-            resume_unwind(Box::new(Endless));
-        }
+        self.count();
     }
 
     fn violation(&mut self, violation: &Violation) {
