@@ -37,11 +37,16 @@ impl Scheduler {
             Direction::Out => self.config.swap_cost.out,
             Direction::In => self.config.swap_cost.in_,
         };
-        let bound = cost.bound(moved, self.config.chunk) + self.config.drain;
-        let due = allowance(bound);
-        let now = self.state.now;
         let region = self.state.region.filter(|id| beneficiary == Some(*id));
         let pipelined = self.pipelined() && region.is_some();
+        let alone = cost.bound(moved, self.config.chunk);
+        let bound = if pipelined {
+            alone.slowed(self.config.duplex)
+        } else {
+            alone
+        };
+        let due = allowance(bound + self.config.drain);
+        let now = self.state.now;
         let task = self.task_mut(id);
         task.last_op = task.last_op.wrapping_add(1).max(1);
         let seq = SwapSeq(task.last_op);
