@@ -171,6 +171,10 @@ impl<'a, O: Observer> World<'a, O> {
     fn step(&mut self) -> Result<(), SimError> {
         let before = self.clock.now;
         let next = self.clock.next();
+        let passes = next.into_iter().chain(self.scheduler.poll_timeout()).min() > Some(before);
+        if passes {
+            self.at_once = 0;
+        }
         if let Some(at) = self.scheduler.poll_timeout()
             && next.is_none_or(|next| at < next)
         {
@@ -179,10 +183,11 @@ impl<'a, O: Observer> World<'a, O> {
         } else if let Some(happening) = self.clock.pop() {
             self.happens(happening)?;
         }
-        if self.clock.now > before {
-            self.at_once = 0;
-            return Ok(());
-        }
+        self.at_once()
+    }
+
+    /// Counts what happens without time passing.
+    fn at_once(&mut self) -> Result<(), SimError> {
         self.at_once += 1;
         let (some, each) = MOST_AT_ONCE;
         if self.at_once > some + each * self.agents.len() {
@@ -233,6 +238,7 @@ impl<'a, O: Observer> World<'a, O> {
         let at = self.clock.now;
         let mut next = Some(event);
         while let Some(event) = next {
+            self.at_once()?;
             self.scheduler
                 .handle(at, event)
                 .map_err(|error| SimError::Refused { at, error })?;

@@ -5,6 +5,8 @@ use crate::verdict::Admission;
 
 /// No period becomes so many times longer.
 const MOST: i64 = 1 << 12;
+/// A longer period is as good as never, and takes for ever to simulate beside best-effort.
+const LONGEST: i64 = 1_000_000;
 /// In how fine steps periods are scaled.
 const STEPS: i64 = 1 << 10;
 
@@ -18,7 +20,7 @@ impl Case {
 }
 
 /// Scales all periods and deadlines to about the least that `admission` admits. False if there is
-/// no such scale.
+/// no such scale, or one period is out of all proportion.
 pub fn tighten(case: &mut Case, admission: Admission) -> bool {
     let spans: Vec<(i64, i64)> = case.tasks.iter().map(|t| (t.period, t.deadline)).collect();
     let scaled = |case: &mut Case, steps: i64| {
@@ -45,7 +47,7 @@ pub fn tighten(case: &mut Case, admission: Admission) -> bool {
             least = middle;
         }
     }
-    scaled(case, most)
+    scaled(case, most) && case.tasks.iter().all(|task| task.period <= LONGEST)
 }
 
 /// Lowers the deadline of one admitted task (and its period, if they are the same) to the least
