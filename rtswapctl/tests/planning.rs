@@ -207,7 +207,7 @@ fn what_is_not_schedulable_exits_1_with_the_reason() {
     let larger = changed("24GiB", "6GiB");
     for (text, said) in [
         (REFUSED, "it would fit with"),
-        (&larger, "yolo-608 needs 6.25 GiB at once"),
+        (&larger, "yolo-608 needs 6.20 GiB at once and 6.00 GiB"),
     ] {
         let output = with(text, &["plan", "set.toml"]);
         assert_eq!(output.status.code(), Some(1));

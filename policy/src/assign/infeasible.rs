@@ -20,6 +20,8 @@ pub enum Infeasible {
         footprint: Bytes,
         /// mᴰ.
         capacity: Bytes,
+        /// δ.
+        chunk: Bytes,
     },
     /// However much leaves, one task and what cannot be swapped of the others do not fit.
     NotSwappable {
@@ -27,6 +29,8 @@ pub enum Infeasible {
         overflow: Bytes,
         /// The most that can be out while any one task is in: Σmˢ − max mˢ, in whole chunks.
         swappable: Bytes,
+        /// δ.
+        chunk: Bytes,
     },
     /// The memory could be had, the time cannot. The last that was
     /// tried, with the analysis that it fails.
@@ -34,6 +38,18 @@ pub enum Infeasible {
 }
 
 impl Infeasible {
+    /// Whether this is the better account of why there is none than `other`, of another δ: a test
+    /// that fails says more than memory that is lacking, and one that fails by less is closer.
+    pub(super) fn closer(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Self::NotSchedulable(this), Self::NotSchedulable(other)) => {
+                this.analysis.demand < other.analysis.demand
+            }
+            (Self::NotSchedulable(_), _) => true,
+            _ => false,
+        }
+    }
+
     /// In words and numbers, what binds and what would help; names by `name`.
     pub fn describe<'a>(&self, demands: &[Demand], name: impl Fn(usize) -> &'a str) -> String {
         match self {
@@ -41,19 +57,35 @@ impl Infeasible {
                 task,
                 footprint,
                 capacity,
-            } => format!(
-                "{} needs {footprint} at once and {capacity} can be handed out: it does not fit \
-                 on this GPU even alone",
-                name(*task)
-            ),
+                chunk,
+            } => {
+                let declared = demands[*task].memory.footprint;
+                // Its own size is reason enough, unless only whole chunks make it too large.
+                let (needs, rounded) = if declared > *capacity {
+                    (declared, String::new())
+                } else {
+                    (*footprint, format!(" in whole chunks of {chunk}"))
+                };
+                let [needs, capacity] = apart([needs, *capacity]);
+                format!(
+                    "{} needs {needs} at once{rounded} and {capacity} can be handed out: it does \
+                     not fit on this GPU even alone",
+                    name(*task)
+                )
+            }
             Self::NotSwappable {
                 overflow,
                 swappable,
-            } => format!(
-                "{overflow} must be out while any one task is in, but only {swappable} of the \
-                 others can leave: {} more must be swappable, or the footprints that much smaller",
-                overflow.saturating_sub(*swappable)
-            ),
+                chunk,
+            } => {
+                let lacking = overflow.saturating_sub(*swappable);
+                let [overflow, swappable] = apart([*overflow, *swappable]);
+                format!(
+                    "in whole chunks of {chunk}, {overflow} must be out while any one task is in, \
+                     but only {swappable} of the others can leave: {lacking} more must be \
+                     swappable, or the footprints that much smaller"
+                )
+            }
             Self::NotSchedulable(tried) => {
                 let analysis = &tried.analysis;
                 let heaviest = (0..analysis.tasks.len()).max_by(|a, b| {
@@ -77,6 +109,15 @@ impl Infeasible {
             }
         }
     }
+}
+
+/// Two sizes that differ, in texts that do.
+fn apart(sizes: [Bytes; 2]) -> [String; 2] {
+    let texts = sizes.map(|size| format!("{size}"));
+    if texts[0] == texts[1] {
+        return sizes.map(|size| format!("{} bytes", size.0));
+    }
+    texts
 }
 
 /// What of a failed test binds.

@@ -88,6 +88,7 @@ pub fn assign(
                 task,
                 footprint,
                 capacity,
+                chunk,
             });
         }
     }
@@ -114,6 +115,7 @@ pub fn assign(
             let sum = chunks.iter().fold(0_u64, |sum, &k| sum.saturating_add(k));
             let most = chunks.iter().copied().max().unwrap_or(0);
             Err(Infeasible::NotSwappable {
+                chunk,
                 overflow: problem.bytes(problem.overflow),
                 swappable: problem.bytes(sum - most.min(sum)),
             })
@@ -137,7 +139,8 @@ fn swapping(test: Test, platform: &Platform, demands: &[Demand]) -> Price {
 }
 
 /// The best of `assign` over δ = 2 MiB·2ᵏ up to 256 MiB; `platform.chunk` is not looked at. If
-/// there is none, the reason is that of 64 MiB, near which swapping is fastest.
+/// there is none, the δ that comes closest says why: memory binds only if it does at every δ, and
+/// then the smallest says so.
 pub fn assign_any_chunk(
     test: Test,
     platform: &Platform,
@@ -150,20 +153,31 @@ pub fn assign_any_chunk(
         let platform = Platform { chunk, ..*platform };
         assign(test, &platform, capacity, demands, objective)
     };
-    (1..=8)
-        .filter_map(|power| with(Bytes(MIB << power)).ok())
-        .min_by(|a, b| {
-            let key = |plan: &Assignment| match objective {
-                Objective::Time => (swap_load(demands, plan), plan.analysis.demand),
-                Objective::Volume => {
-                    let volume: Bytes = plan.volumes.iter().copied().sum();
-                    (volume.0 as f64, plan.analysis.demand)
-                }
-            };
-            let ((a0, a1), (b0, b1)) = (key(a), key(b));
-            a0.total_cmp(&b0).then(a1.total_cmp(&b1))
-        })
-        .map_or_else(|| with(Bytes(64 * MIB)), Ok)
+    let key = |plan: &Assignment| match objective {
+        Objective::Time => (swap_load(demands, plan), plan.analysis.demand),
+        Objective::Volume => {
+            let volume: Bytes = plan.volumes.iter().copied().sum();
+            (volume.0 as f64, plan.analysis.demand)
+        }
+    };
+    let better = |a: &Assignment, b: &Assignment| {
+        let ((a0, a1), (b0, b1)) = (key(a), key(b));
+        a0.total_cmp(&b0).then(a1.total_cmp(&b1)).is_lt()
+    };
+    let mut best = with(Bytes(2 * MIB));
+    for power in 2..=8 {
+        let next = with(Bytes(MIB << power));
+        let replaces = match (&next, &best) {
+            (Ok(next), Ok(best)) => better(next, best),
+            (Err(next), Err(best)) => next.closer(best),
+            (Ok(_), Err(_)) => true,
+            (Err(_), Ok(_)) => false,
+        };
+        if replaces {
+            best = next;
+        }
+    }
+    best
 }
 
 /// Σ (Oᴼᵘᵗ+Oᴵⁿ)/D.

@@ -300,3 +300,64 @@ fn the_chunk_size_follows_the_objective() {
     assert_eq!(chunk(Objective::Volume), 2);
     assert!(chunk(Objective::Time) >= 16);
 }
+
+/// One task that only small chunks leave room for, and that no chunk lets swap in time.
+#[test]
+fn a_refusal_is_of_the_chunk_that_comes_closest() {
+    const MIB: u64 = 1 << 20;
+    let platform = Platform {
+        cost: SwapCost::PAPER,
+        ..platform(1, 1, 0)
+    };
+    let any = |capacity: u64, demands: &[Demand]| {
+        assign_any_chunk(
+            Test::Theorem1,
+            &platform,
+            Bytes(capacity * MIB),
+            demands,
+            Objective::Time,
+        )
+        .unwrap_err()
+    };
+    let ms = 1_000_000;
+    let alone = [demand(100 * ms, 100 * ms, 60 * ms, 1_469 * MIB, 800 * MIB)];
+    let refused = any(1_470, &alone);
+    let said = refused.describe(&alone, |_| "a");
+    let Infeasible::NotSchedulable(tried) = refused else {
+        panic!("{said}");
+    };
+    assert_eq!(tried.chunk, Bytes(2 * MIB));
+    assert!(said.contains("Eq. (3) comes to 1.2000"), "{said}");
+
+    let pair = [alone[0], alone[0]];
+    let Infeasible::NotSchedulable(tried) = any(2_200, &pair) else {
+        panic!("memory");
+    };
+    for power in 1..=8 {
+        let platform = Platform {
+            chunk: Bytes(MIB << power),
+            ..platform
+        };
+        let capacity = Bytes(2_200 * MIB);
+        let each = assign(Test::Theorem1, &platform, capacity, &pair, Objective::Time);
+        if let Err(Infeasible::NotSchedulable(each)) = each {
+            assert!(tried.analysis.demand <= each.analysis.demand);
+        }
+    }
+
+    // Memory that is lacking is told of the smallest chunk, in figures that differ.
+    let rounded = [demand(100, 100, 5, 1_471 * MIB, 0)];
+    let said = any(1_471, &rounded).describe(&rounded, |_| "a");
+    assert!(
+        said.starts_with(
+            "a needs 1543503872 bytes at once in whole chunks of 2.0 MiB and 1542455296 bytes can"
+        ),
+        "{said}"
+    );
+    let large = [demand(100, 100, 5, 3_000 * MIB, 0)];
+    let said = any(1_470, &large).describe(&large, |_| "a");
+    assert!(
+        said.starts_with("a needs 2.93 GiB at once and 1.44 GiB can be handed out"),
+        "{said}"
+    );
+}
