@@ -113,6 +113,7 @@ pub const ALL: [Refuted; 16] = [
         goal: Goal {
             kind: Kind {
                 change: true,
+                volumes_alone: true,
                 ..SWAPS
             },
             ..rules(Rules {

@@ -20,8 +20,10 @@ pub struct Kind {
     pub base: bool,
     /// A best-effort task beside.
     pub best_effort: bool,
-    /// Tasks arrive and depart.
+    /// Tasks arrive and depart, and volumes change.
     pub change: bool,
+    /// If so, nobody arrives or departs.
+    pub volumes_alone: bool,
     /// Many small tasks, all released together and then every period.
     pub crowd: bool,
 }
@@ -36,6 +38,7 @@ impl Kind {
         base: false,
         best_effort: false,
         change: false,
+        volumes_alone: false,
         crowd: false,
     };
 }

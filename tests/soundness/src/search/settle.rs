@@ -16,6 +16,9 @@ pub fn settle(case: &mut Case, kind: Kind) {
         cost.base = if kind.base { cost.base.max(0) } else { 0 };
     }
     for task in &mut case.tasks {
+        if kind.volumes_alone {
+            task.stay = Stay::Throughout;
+        }
         task.wcet = task.wcet.max(1);
         task.deadline = task.deadline.max(task.wcet);
         task.period = task.period.max(task.deadline);
