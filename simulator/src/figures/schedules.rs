@@ -106,56 +106,41 @@ fn unnecessary_swaps() -> Scene {
     }
 }
 
-/// The scene of Fig. 6(b): `high` comes while memory leaves for `tau2`.
-fn late_swap_in() -> Scene {
+/// A scene of Fig. 6: `high` comes at `comes`, while `tau1` executes and something is done for
+/// `tau2`, in `out` for the eviction and `in_` for the swap-in.
+fn blocked(name: &'static str, shows: &'static str, out: u64, in_: u64, comes: i64) -> Scene {
     Scene {
-        name: "6(b)",
-        shows: "tau2 is not swapped in ahead of high, which came before that began",
-        out: 4,
-        in_: 14,
+        name,
+        shows,
+        out,
+        in_,
         capacity: 350,
         actors: alloc::vec![
-            actor("high", 300, 5, false, &[3]),
+            actor("high", 300, 5, false, &[comes]),
             actor("tau1", 400, 12, false, &[0]),
             actor("tau2", 600, 8, true, &[1]),
             actor("tau3", 700, 8, true, &[-1_000]),
         ],
     }
+}
+
+/// The scene of Fig. 6(b): `high` comes while memory leaves for `tau2`.
+fn late_swap_in() -> Scene {
+    let shows = "tau2 is not swapped in ahead of high, which came before that began";
+    blocked("6(b)", shows, 4, 14, 3)
 }
 
 /// The scene of Fig. 6(c): `high` comes when the swap-in of `tau2` has just begun, and that ends
 /// after the execution of `tau1`.
 fn long_swap_in() -> Scene {
-    Scene {
-        name: "6(c)",
-        shows: "high waits for the swap-in of tau2 and its execution",
-        out: 4,
-        in_: 14,
-        capacity: 350,
-        actors: alloc::vec![
-            actor("high", 300, 5, false, &[6]),
-            actor("tau1", 400, 12, false, &[0]),
-            actor("tau2", 600, 8, true, &[1]),
-            actor("tau3", 700, 8, true, &[-1_000]),
-        ],
-    }
+    let shows = "high waits for the swap-in of tau2 and its execution";
+    blocked("6(c)", shows, 4, 14, 6)
 }
 
 /// The scene of Fig. 6(d): the same, and the swap-in ends before the execution of `tau1`.
 fn short_swap_in() -> Scene {
-    Scene {
-        name: "6(d)",
-        shows: "high waits for the executions of tau1 and of tau2",
-        out: 1,
-        in_: 3,
-        capacity: 350,
-        actors: alloc::vec![
-            actor("high", 300, 5, false, &[3]),
-            actor("tau1", 400, 12, false, &[0]),
-            actor("tau2", 600, 8, true, &[1]),
-            actor("tau3", 700, 8, true, &[-1_000]),
-        ],
-    }
+    let shows = "high waits for the executions of tau1 and of tau2";
+    blocked("6(d)", shows, 1, 3, 3)
 }
 
 /// Fig. 5: (a) written down, (b) played.
