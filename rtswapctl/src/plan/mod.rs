@@ -75,9 +75,10 @@ impl Planned {
     pub(crate) fn reason(&self) -> Option<String> {
         let infeasible = self.result.as_ref().err()?;
         let name = |place| self.name(place);
-        let why = infeasible.describe(&self.set.demands(), name);
+        let demands = self.set.demands();
+        let why = infeasible.describe(&demands, name);
         let advice = self.set.advice(self.test, self.objective);
-        Some(format!("{why}; {}", advice.describe(name)))
+        Some(format!("{why}; {}", advice.describe(&demands, name)))
     }
 
     pub(crate) fn name(&self, place: usize) -> &str {
