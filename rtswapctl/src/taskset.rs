@@ -63,7 +63,13 @@ fn format(path: &Path, text: &str) -> Format {
     match extension {
         Some("json") => Format::Json,
         Some("toml") => Format::Toml,
-        _ if text.trim_start().starts_with('{') => Format::Json,
+        _ if text
+            .trim_start_matches('\u{feff}')
+            .trim_start()
+            .starts_with('{') =>
+        {
+            Format::Json
+        }
         _ => Format::Toml,
     }
 }
@@ -78,6 +84,7 @@ mod tests {
         assert_eq!(format("a.json", "version = 1"), Format::Json);
         assert_eq!(format("a.toml", "{}"), Format::Toml);
         assert_eq!(format("-", " {}"), Format::Json);
+        assert_eq!(format("-", "\u{feff}{}"), Format::Json);
         assert_eq!(format("-", "[gpu]"), Format::Toml);
         assert_eq!(format("a", ""), Format::Toml);
     }

@@ -6,7 +6,7 @@ use core::fmt::{self, Write};
 use crate::units::{Bytes, Nanos};
 
 use super::span::Unit;
-use super::{GRANULARITY, MAX_TASKS};
+use super::{GRANULARITY, MAX_NAME, MAX_PERIOD, MAX_TASKS};
 
 /// A text that is no task set.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -39,13 +39,20 @@ struct Plain<'a>(&'a str);
 impl fmt::Display for Plain<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.0.chars().try_for_each(|c| {
-            if c.is_control() {
+            if unseen(c) {
                 write!(f, "{}", c.escape_default())
             } else {
                 f.write_char(c)
             }
         })
     }
+}
+
+/// Whether a terminal obeys `c` or shows nothing for it: control characters, and those that have
+/// no width or turn the direction of what follows.
+pub(super) fn unseen(c: char) -> bool {
+    let turns = matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
+    c.is_control() || turns || matches!(c, '\u{200b}'..='\u{200f}' | '\u{feff}')
 }
 
 /// What can be wrong.
@@ -178,6 +185,18 @@ pub enum Fault {
     /// A bandwidth beyond counting.
     #[error("{0} GiB/s is more than can be counted; write less")]
     RateTooLarge(String),
+    /// A period longer than any clock should run.
+    #[error(
+        "{number} ms is longer than 1000 days; write at most {}",
+        ms(MAX_PERIOD)
+    )]
+    PeriodTooLong {
+        /// What is there.
+        number: String,
+    },
+    /// JSON where TOML was expected.
+    #[error("this looks like JSON; give the file a name that ends in .json")]
+    LooksLikeJson,
     /// Not a share.
     #[error("{0} is no share: 0 < duplex ≤ 1; write, for example, 0.8")]
     NotAShare(String),
@@ -242,9 +261,15 @@ pub enum Fault {
     /// No name.
     #[error("the name is empty; write one, for example \"yolo-608\"")]
     EmptyName,
-    /// A name that a terminal would obey.
-    #[error("the name {0:?} has a control character; leave it out")]
+    /// A name that a terminal would obey, or not show.
+    #[error("the name {0:?} has a control character or an invisible one; leave it out")]
     ControlCharacter(String),
+    /// A name that no table holds.
+    #[error("the name has {length} characters; write at most {MAX_NAME}")]
+    LongName {
+        /// Its characters.
+        length: usize,
+    },
     /// A name that another task has.
     #[error("{name:?} is the name of the task on line {first}, too; write another")]
     DuplicateName {
@@ -263,6 +288,9 @@ pub enum Fault {
         tasks: usize,
     },
 }
+
+/// The mark of the byte order that some editors write before all else.
+pub(super) const MARK: char = '\u{feff}';
 
 /// A fault and where it is, before lines were counted.
 #[derive(Debug)]
@@ -287,7 +315,8 @@ impl Wrong {
         let start = before.rfind('\n').map_or(0, |newline| newline + 1);
         TaskSetError {
             line: line(text, self.at),
-            column: before[start..].chars().count() + 1,
+            // A mark of the byte order is before the first column.
+            column: before[start..].trim_start_matches(MARK).chars().count() + 1,
             key: self.key,
             fault: self.fault,
         }

@@ -10,12 +10,13 @@ use core::fmt;
 use serde_core::de::{Deserialize, Deserializer, MapAccess, Visitor};
 use serde_json::value::RawValue;
 
-use super::error::{Fault, Wrong};
+use super::error::{Fault, MARK, Wrong};
 use super::tree::{DEPTH, Entry, Node, Value};
 
 pub(super) fn read(text: &str) -> Result<Node<'_>, Wrong> {
-    let raw: &RawValue = serde_json::from_str(text).map_err(|error| {
-        let at = offset(text, error.line(), error.column());
+    let content = text.strip_prefix(MARK).unwrap_or(text);
+    let raw: &RawValue = serde_json::from_str(content).map_err(|error| {
+        let at = place(text, content) + offset(content, error.line(), error.column());
         let rest = text.get(at..).unwrap_or_default();
         let words = ["NaN", "nan", "Infinity", "inf"];
         let fault = match words.iter().find(|word| rest.starts_with(**word)) {

@@ -7,10 +7,16 @@ use alloc::vec::Vec;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
-use super::error::{Fault, Wrong};
+use super::error::{Fault, MARK, Wrong};
 use super::tree::{DEPTH, Entry, Node, Value};
 
 pub(super) fn read(text: &str) -> Result<Node<'_>, Wrong> {
+    // No TOML begins so.
+    let content = text.trim_start_matches(MARK).trim_start();
+    if content.starts_with('{') {
+        let at = text.len() - content.len();
+        return Err(Wrong::new(at, "", Fault::LooksLikeJson));
+    }
     let table = DeTable::parse(text).map_err(|error| {
         let at = error.span().map_or(0, |span| span.start);
         let said = match error.message().trim_end() {

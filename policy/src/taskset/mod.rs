@@ -44,10 +44,17 @@ pub enum Format {
 /// The most tasks of one set.
 pub const MAX_TASKS: usize = 4096;
 
+/// The most characters of a name.
+pub const MAX_NAME: usize = 255;
+
+/// The longest period, 1,000 days: sums of hundreds of them stay within what 64 bits count.
+pub const MAX_PERIOD: Nanos = Nanos(1_000 * 86_400 * 1_000_000_000);
+
 /// The least that CUDA maps: δ is a multiple of it.
 pub const GRANULARITY: Bytes = Bytes(2 << 20);
 
-/// A checked task set: 0 < C ≤ D ≤ T and mˢ ≤ m for each task, names not empty and each used once,
+/// A checked task set: 0 < C ≤ D ≤ T ≤ [`MAX_PERIOD`] and mˢ ≤ m for each task, names not empty and
+/// each used once,
 /// δ a multiple of [`GRANULARITY`] and at most the capacity. Whether it is schedulable is another
 /// question.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -76,7 +83,7 @@ pub struct Gpu {
 /// One task of a set.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RealtimeTask {
-    /// Not empty, without control characters.
+    /// Not empty, at most [`MAX_NAME`] characters, none of them invisible or for control.
     pub name: String,
     /// T, D and C.
     pub timing: Timing,
@@ -124,7 +131,10 @@ impl TaskSet {
 
     /// What would make a set fit that has no plan.
     pub fn advice(&self, test: Test, objective: Objective) -> Advice {
-        let fits = |demands: &[Demand]| self.plan_for(test, objective, demands).is_ok();
+        let fits = |demands: &[Demand]| {
+            demands.iter().all(|d| d.timing.period <= MAX_PERIOD)
+                && self.plan_for(test, objective, demands).is_ok()
+        };
         advise(&self.demands(), fits)
     }
 

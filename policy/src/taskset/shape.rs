@@ -5,13 +5,13 @@ use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
 
-use super::error::{Fault, Wrong, line};
+use super::error::{Fault, Wrong, line, unseen};
 use super::field::Field;
 use super::number::Round;
 use super::span::Unit;
 use super::table::{Key, Source, Table};
 use super::tree::Node;
-use super::{Format, GRANULARITY, Gpu, MAX_TASKS, RealtimeTask, TaskSet};
+use super::{Format, GRANULARITY, Gpu, MAX_NAME, MAX_PERIOD, MAX_TASKS, RealtimeTask, TaskSet};
 use crate::cost::{DirectionCost, SwapCost};
 use crate::task::{MemoryProfile, Timing};
 use crate::units::{Nanos, Ppm};
@@ -171,7 +171,11 @@ fn task(table: &Table<'_, '_>, name: &Field<'_, '_>) -> Result<RealtimeTask, Wro
     if named.trim().is_empty() {
         return Err(name.wrong(Fault::EmptyName));
     }
-    if named.chars().any(char::is_control) {
+    let length = named.chars().count();
+    if length > MAX_NAME {
+        return Err(name.wrong(Fault::LongName { length }));
+    }
+    if named.chars().any(unseen) {
         return Err(name.wrong(Fault::ControlCharacter(named.into())));
     }
     Ok(RealtimeTask {
@@ -182,9 +186,14 @@ fn task(table: &Table<'_, '_>, name: &Field<'_, '_>) -> Result<RealtimeTask, Wro
 }
 
 fn timing(table: &Table<'_, '_>) -> Result<Timing, Wrong> {
-    let period = table
-        .need("period_ms")?
-        .some_time(Unit::Millis, Round::Down)?;
+    let field = table.need("period_ms")?;
+    let period = field.some_time(Unit::Millis, Round::Down)?;
+    if period > MAX_PERIOD {
+        let (number, _) = field.decimal()?;
+        return Err(field.wrong(Fault::PeriodTooLong {
+            number: number.into(),
+        }));
+    }
     let (deadline, key) = match table.get("deadline_ms") {
         Some(field) => {
             let deadline = field.some_time(Unit::Millis, Round::Down)?;

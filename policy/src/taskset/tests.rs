@@ -170,7 +170,10 @@ wcet_ms = 8 → wcet_ms = 0 → 28:11: task[1].wcet_ms: must be more than 0; wri
 "6.2GiB" → [1] → 22:13: task[0].footprint: an array where a size belongs; write, for example, footprint = "6.2GiB"
 "yolo-608" → "" → 18:8: task[0].name: the name is empty; write one, for example "yolo-608"
 "yolo-608" → " \t" → 18:8: task[0].name: the name is empty; write one, for example "yolo-608"
-"yolo-608" → "a\u001bb" → 18:8: task[0].name: the name "a\u{1b}b" has a control character; leave it out
+"yolo-608" → "a\u001bb" → 18:8: task[0].name: the name "a\u{1b}b" has a control character or an invisible one; leave it out
+"yolo-608" → "a\u202eb" → 18:8: task[0].name: the name "a\u{202e}b" has a control character or an invisible one; leave it out
+period_ms = 4000.0 → period_ms = 9223372036854.775807 → 19:13: task[0].period_ms: 9223372036854.775807 ms is longer than 1000 days; write at most 86400000000
+period_ms = 4000.0 → period_ms = 86400000000.000001 → 19:13: task[0].period_ms: 86400000000.000001 ms is longer than 1000 days; write at most 86400000000
 "yolo-608" → 608 → 18:8: task[0].name: a number where a text belongs; write, for example, name = "yolo-608"
 "lanes" → "yolo-608" → 26:8: task[1].name: "yolo-608" is the name of the task on line 18, too; write another
 "24GiB" → 0 → 3:10: gpu.memory: must be more than 0; write, for example, "24GiB"
@@ -285,6 +288,54 @@ fn json_is_told_in_json() {
 }
 
 #[test]
+fn names_are_short_and_seen() {
+    let named = |name: &str| parse(&TOML.replace("yolo-608", name), Format::Toml);
+    assert_eq!(named(&"ü".repeat(255)).unwrap().tasks.len(), 2);
+    assert!(named("yolo 608 · 一").is_ok());
+    for length in [256, 65_536] {
+        let error = named(&"x".repeat(length)).unwrap_err().to_string();
+        let expected =
+            format!("18:8: task[0].name: the name has {length} characters; write at most 255");
+        assert_eq!(error, expected);
+    }
+    let refused = ('\u{200b}'..='\u{200f}')
+        .chain('\u{202a}'..='\u{202e}')
+        .chain('\u{2066}'..='\u{2069}')
+        .chain(['\u{feff}', '\u{7f}']);
+    for c in refused {
+        let error = named(&format!("a\\u{:04x}b", u32::from(c))).unwrap_err();
+        assert!(matches!(error.fault, Fault::ControlCharacter(_)), "{error}");
+        assert!(!error.to_string().contains(c), "{error}");
+        let key = JSON.replace("\"gpu\"", &format!("\"g{c}pu\""));
+        let error = parse(&key.replace('\u{7f}', "\\u007f"), Format::Json).unwrap_err();
+        assert!(!error.to_string().contains(c), "{error}");
+    }
+}
+
+#[test]
+fn a_mark_of_the_byte_order_changes_nothing() {
+    for (text, format) in [(TOML, Format::Toml), (JSON, Format::Json)] {
+        let marked = |text: &str| parse(&format!("\u{feff}{text}"), format);
+        assert_eq!(marked(text), parse(text, format));
+        for change in [
+            ("1", "nan"),
+            ("version", "vresion"),
+            ("63.0", "4e9"),
+            ("=", "!"),
+            (":", "!"),
+        ] {
+            let wrong = text.replacen(change.0, change.1, 1);
+            assert_eq!(marked(&wrong), parse(&wrong, format), "{wrong}");
+        }
+    }
+    let error = parse(&format!("\u{feff}\n {JSON}"), Format::Toml).unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        "2:2: this looks like JSON; give the file a name that ends in .json"
+    );
+}
+
+#[test]
 fn a_set_has_at_most_4096_tasks() {
     let with = |count: usize| {
         let task = |place| {
@@ -393,7 +444,7 @@ proptest! {
     }
 
     #[test]
-    fn numbers_are_read_as_they_are_written(nanos in 8_000_000..=u64::MAX / 4) {
+    fn numbers_are_read_as_they_are_written(nanos in 8_000_000..=MAX_PERIOD.0) {
         let (whole, rest) = (nanos / 1_000_000, nanos % 1_000_000);
         for format in [Format::Toml, Format::Json] {
             let (good, from) = match format {
@@ -427,7 +478,9 @@ fn sound(set: &TaskSet) -> bool {
             Nanos::ZERO < wcet
                 && wcet <= deadline
                 && deadline <= period
+                && period <= MAX_PERIOD
                 && task.memory.swappable <= task.memory.footprint
                 && !task.name.trim().is_empty()
+                && task.name.chars().count() <= MAX_NAME
         })
 }
