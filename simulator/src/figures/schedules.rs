@@ -73,7 +73,7 @@ struct Actor {
     wcet: u64,
     swaps: bool,
     /// Relative to the panel's start.
-    releases: &'static [i64],
+    releases: Vec<i64>,
 }
 
 /// A situation; times in milliseconds.
@@ -222,19 +222,13 @@ fn written_down(
     }
 }
 
-fn actor(
-    name: &'static str,
-    deadline: u64,
-    wcet: u64,
-    swaps: bool,
-    releases: &'static [i64],
-) -> Actor {
+fn actor(name: &'static str, deadline: u64, wcet: u64, swaps: bool, releases: &[i64]) -> Actor {
     Actor {
         name,
         deadline,
         wcet,
         swaps,
-        releases,
+        releases: releases.to_vec(),
     }
 }
 
