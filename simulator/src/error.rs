@@ -98,7 +98,8 @@ pub enum SimError {
         /// Who.
         task: TaskId,
     },
-    /// A task did not come to the end of its loading, or of its last job.
+    /// A task did not come to the end of its loading, or of its last job, within a minute or twice
+    /// what the periods, the swaps and the executions of the scenario can make it wait.
     #[error("task {} is stuck for {after}: the others leave it no memory or no time", .task.0)]
     Stuck {
         /// Who.

@@ -4,7 +4,7 @@ use rtswap_policy::scheduler::{Event, Phase, Usage, WantSeq};
 use rtswap_policy::task::{Class, TaskId};
 use rtswap_policy::units::{Bytes, Nanos};
 
-use super::{Happening, PATIENCE, World};
+use super::{Happening, World};
 use crate::agent::{Agent, Stage};
 use crate::error::SimError;
 use crate::record::{Change, Observer};
@@ -29,7 +29,7 @@ impl<O: Observer> World<'_, O> {
                 self.request(id)?;
                 self.wait_for(id, |world| world.agent(id).open.is_none())?;
                 if !self.gets_ready(id) {
-                    return Err(stuck(id));
+                    return Err(self.stuck(id));
                 }
             }
         }
@@ -48,7 +48,7 @@ impl<O: Observer> World<'_, O> {
         self.until = start + self.scenario.duration;
         self.clock.plan(start, Happening::Start);
         // The clock gets that far even if nothing else happens.
-        for at in [self.until, self.until + PATIENCE] {
+        for at in [self.until, self.until + self.patience] {
             self.clock.plan(at + Nanos(1), Happening::Passes);
         }
         Ok(())
@@ -84,11 +84,11 @@ impl<O: Observer> World<'_, O> {
     }
 
     fn wait_for(&mut self, id: TaskId, done: impl Fn(&mut Self) -> bool) -> Result<(), SimError> {
-        let bound = self.clock.now + PATIENCE;
+        let bound = self.clock.now + self.patience;
         while !done(self) {
             let over = self.clock.next().is_none() && self.scheduler.poll_timeout().is_none();
             if self.clock.now > bound || over {
-                return Err(stuck(id));
+                return Err(self.stuck(id));
             }
             self.step()?;
         }
@@ -208,12 +208,5 @@ impl<O: Observer> World<'_, O> {
     /// Whether the program still asks for jobs.
     pub(super) fn asks(&self, id: TaskId) -> bool {
         self.started && self.loaded(id) && self.clock.now <= self.until
-    }
-}
-
-fn stuck(task: TaskId) -> SimError {
-    SimError::Stuck {
-        task,
-        after: PATIENCE,
     }
 }

@@ -13,7 +13,7 @@ use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 
 use rtswap_policy::scheduler::{Direction, Event, JobSeq, Scheduler, SwapSeq};
-use rtswap_policy::task::TaskId;
+use rtswap_policy::task::{Class, TaskId};
 use rtswap_policy::units::{Bytes, Nanos, Time};
 
 use crate::agent::{Agent, Stage};
@@ -22,10 +22,10 @@ use crate::error::SimError;
 use crate::record::{Change, Observer};
 use crate::report::{Report, TaskReport};
 use crate::rng::Rng;
-use crate::scenario::{Checks, Scenario, SimTask};
+use crate::scenario::{Checks, Execution, Scenario, SimTask};
 
-/// How long each task may take to load, and its last job to end.
-const PATIENCE: Nanos = Nanos(60_000_000_000);
+/// The least that [`patience`] is.
+const LEAST_PATIENCE: Nanos = Nanos(60_000_000_000);
 
 /// So much may happen at one instant, and so much more for each task.
 const MOST_AT_ONCE: (usize, usize) = (100_000, 100);
@@ -54,16 +54,43 @@ pub fn observe<O: Observer>(scenario: &Scenario, observer: &mut O) -> Result<Rep
     }
     world.report.end = world.until;
     while let Some(id) = world.busy() {
-        if world.clock.now > world.until + PATIENCE {
-            return Err(SimError::Stuck {
-                task: id,
-                after: PATIENCE,
-            });
+        if world.clock.now > world.until + world.patience {
+            return Err(world.stuck(id));
         }
         world.step()?;
         world.report.end = world.clock.now;
     }
     Ok(world.report)
+}
+
+/// How long each task may take to load, and its last job to end: a minute, or twice what a job may
+/// have to wait for, which is the longest period and deadline, and that every task moves all it
+/// has out and in, chunk by chunk, and executes.
+fn patience(scenario: &Scenario) -> Nanos {
+    let config = &scenario.config;
+    let moving = swaps::pace(config, Direction::Out) + swaps::pace(config, Direction::In);
+    let cost = &config.swap_cost;
+    let each = moving + cost.out.base + cost.in_.base;
+    let mut waits = Nanos::ZERO;
+    let mut works = Nanos::ZERO;
+    for task in &scenario.tasks {
+        let wcet = match task.spec.class {
+            Class::Realtime(timing) => {
+                waits = waits.max(timing.period + timing.deadline);
+                timing.wcet
+            }
+            Class::BestEffort => Nanos::ZERO,
+        };
+        let longest = match &task.execution {
+            Execution::Between { most, .. } => *most,
+            Execution::Each(spans) => spans.iter().copied().max().unwrap_or_default(),
+        };
+        let chunks = task.spec.memory.swappable.chunks(config.chunk);
+        works += Nanos(each.0.saturating_mul(chunks));
+        works += longest.max(wcet) + config.dispatch_latency + config.drain;
+    }
+    let bound = waits + works;
+    LEAST_PATIENCE.max(bound + bound)
 }
 
 /// What happens at a planned instant.
@@ -101,6 +128,8 @@ struct World<'a, O> {
     report: Report,
     /// Jobs are asked for until then.
     until: Time,
+    /// How long the last of them may take, and each task to load.
+    patience: Nanos,
     /// The start has been.
     started: bool,
     /// What agents answer to the commands that were just carried out.
@@ -134,6 +163,7 @@ impl<'a, O: Observer> World<'a, O> {
                 ..Report::default()
             },
             until: Time::MAX,
+            patience: patience(scenario),
             started: false,
             answers: VecDeque::new(),
             out: None,
@@ -223,6 +253,11 @@ impl<'a, O: Observer> World<'a, O> {
         if self.started {
             self.observer.change(self.clock.now, change);
         }
+    }
+
+    fn stuck(&self, task: TaskId) -> SimError {
+        let after = self.patience;
+        SimError::Stuck { task, after }
     }
 
     fn forbid(&self, bad: bool, task: TaskId, what: &'static str) -> Result<(), SimError> {
