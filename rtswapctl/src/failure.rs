@@ -1,7 +1,9 @@
 //! How a command fails, and the exit code that says so.
 
+use std::io::ErrorKind;
 use std::path::PathBuf;
 use std::process::ExitCode;
+use std::time::Duration;
 
 use rtswap_dbus::connect::ConnectError;
 use rtswap_policy::taskset::TaskSetError;
@@ -48,6 +50,15 @@ pub(crate) enum Failure {
     Simulation { file: String, error: SimError },
     #[error("up to {jobs} jobs, and at most {most} are simulated so; give a shorter --duration")]
     TooManyJobs { jobs: u64, most: u64 },
+    #[error("{}s are more than 10000 days; give a shorter --duration", .0.as_secs())]
+    TooLong(Duration),
+    #[error("{one} and {other} are the same file; give another for one of them")]
+    SameFile {
+        one: &'static str,
+        other: &'static str,
+    },
+    #[error("the output could not be written: {0}")]
+    Output(std::io::Error),
     #[error("cannot write {}: {source}", .file.display())]
     Unwritable {
         file: PathBuf,
@@ -58,11 +69,13 @@ pub(crate) enum Failure {
 }
 
 impl Failure {
-    /// 1 no, 2 bad input, 3 no daemon, 4 denied; 127 and 126 as a shell for a program that is not
+    /// 1 no, 2 bad input, 3 no daemon, 4 denied, 5 no room for the output; 127 and 126 as a shell for a program that is not
     /// there or cannot run.
     pub(crate) fn exit_code(&self) -> ExitCode {
         use rtswap_dbus::Error;
         ExitCode::from(match self {
+            Self::Output(_) => 5,
+            Self::Unwritable { source, .. } if source.kind() == ErrorKind::StorageFull => 5,
             Self::Missing(_)
             | Self::Name(_)
             | Self::NoAgent(_)
@@ -72,13 +85,15 @@ impl Failure {
             | Self::NotText { .. }
             | Self::TaskSet { .. }
             | Self::TooManyJobs { .. }
+            | Self::TooLong(_)
+            | Self::SameFile { .. }
             | Self::Unwritable { .. }
             | Self::Simulation {
                 error: SimError::Scenario(_),
                 ..
             }
             | Self::Refused(Error::InvalidArgument(_)) => 2,
-            Self::Start { source, .. } if source.kind() == std::io::ErrorKind::NotFound => 127,
+            Self::Start { source, .. } if source.kind() == ErrorKind::NotFound => 127,
             Self::Start { .. } => 126,
             Self::Connect(_) | Self::Refused(Error::Bus(_) | Error::AgentLost(_)) => 3,
             Self::Refused(Error::AccessDenied(_)) => 4,

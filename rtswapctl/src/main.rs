@@ -1,7 +1,7 @@
 //! The command line of rtswap.
 //!
-//! Exit codes: 0 ok, 1 no (not schedulable, not found), 2 bad input, 3 no daemon, 4 denied. `run`
-//! becomes the program and ends as that does.
+//! Exit codes: 0 ok, 1 no (not schedulable, not found), 2 bad input, 3 no daemon, 4 denied, 5 the
+//! output could not be written. `run` becomes the program and ends as that does.
 
 mod daemon;
 mod failure;
@@ -14,6 +14,7 @@ mod table;
 mod tasks;
 mod taskset;
 
+use std::io::Write;
 use std::process::ExitCode;
 
 use clap::Parser;
@@ -36,7 +37,8 @@ fn main() -> ExitCode {
         Ok(()) => ExitCode::SUCCESS,
         Err(Failure::No) => Failure::No.exit_code(),
         Err(failure) => {
-            eprintln!("rtswapctl: {failure}");
+            // If this cannot be written either, the exit code still says it.
+            let _ = writeln!(std::io::stderr(), "rtswapctl: {failure}");
             failure.exit_code()
         }
     }

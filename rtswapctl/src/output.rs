@@ -1,4 +1,5 @@
-//! Standard output. Unlike `println!`, a reader that has gone is no panic.
+//! Standard output. Unlike `println!`, a reader that has gone is no panic, and no failure: it has
+//! what it wanted.
 
 use std::io::{self, Write};
 
@@ -8,11 +9,26 @@ use crate::failure::Failure;
 
 /// Prints `text` as it is.
 pub(crate) fn text(text: &str) -> Result<(), Failure> {
-    Ok(io::stdout().lock().write_all(text.as_bytes())?)
+    read(text).map(drop)
+}
+
+/// Prints `text` as it is, and tells whether there still is a reader.
+pub(crate) fn read(text: &str) -> Result<bool, Failure> {
+    let mut stdout = io::stdout().lock();
+    let written = stdout.write_all(text.as_bytes());
+    match written.and_then(|()| stdout.flush()) {
+        Ok(()) => Ok(true),
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(false),
+        Err(error) => Err(Failure::Output(error)),
+    }
 }
 
 /// Prints one line of JSON.
 pub(crate) fn json(value: &impl Serialize) -> Result<(), Failure> {
-    let json = serde_json::to_string(value).expect("plain data");
-    text(&(json + "\n"))
+    text(&line(value))
+}
+
+/// One line of JSON.
+pub(crate) fn line(value: &impl Serialize) -> String {
+    serde_json::to_string(value).expect("plain data") + "\n"
 }

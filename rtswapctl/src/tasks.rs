@@ -8,6 +8,7 @@ use serde::Serialize;
 use crate::cli::TasksOptions;
 use crate::daemon;
 use crate::failure::Failure;
+use crate::output;
 use crate::table::{bytes, ms, table};
 
 /// The JSON of `tasks`, version 1.
@@ -36,11 +37,10 @@ struct Task {
 pub(crate) fn tasks(runtime_dir: Option<&Path>, options: &TasksOptions) -> Result<(), Failure> {
     let tasks = Tasks::new(&daemon::objects(runtime_dir)?);
     if options.json {
-        println!("{}", serde_json::to_string(&tasks).expect("plain data"));
+        output::json(&tasks)
     } else {
-        print!("{}", tasks.text());
+        output::text(&tasks.text())
     }
-    Ok(())
 }
 
 impl Tasks {

@@ -362,7 +362,9 @@ fn what_cannot_be_simulated_is_said() {
     for (extra, said) in [
         (["--duration", "0s"], "give a longer one"),
         (["--duration", "3"], "a time needs a unit"),
-        (["--duration", "99999999min"], "give a shorter --duration"),
+        (["--duration", "9999999min"], "jobs, and at most 50000000"),
+        (["--duration", "99999999min"], "more than 10000 days"),
+        (["--trace", "./set.toml"], "FILE and --trace are the same"),
         (
             ["--trace", "nowhere/trace.json"],
             "cannot write nowhere/trace.json",
@@ -374,4 +376,140 @@ fn what_cannot_be_simulated_is_said() {
         assert_eq!(output.status.code(), Some(2), "{message}");
         assert!(message.contains(said), "{message}");
     }
+}
+
+/// Runs `script` in a shell beside set.toml, `rtswapctl` being its first argument.
+fn shell(script: &str) -> Output {
+    let folder = tempfile::tempdir().unwrap();
+    fs::write(folder.path().join("set.toml"), EXAMPLE).unwrap();
+    fs::write(folder.path().join("refused.toml"), REFUSED).unwrap();
+    Command::new("bash")
+        .current_dir(folder.path())
+        .args(["-c", script, env!("CARGO_BIN_EXE_rtswapctl")])
+        .output()
+        .unwrap()
+}
+
+#[test]
+fn output_that_cannot_be_written_is_said_and_exits_5() {
+    for script in [
+        "$0 plan set.toml > /dev/full",
+        "$0 plan refused.toml --json > /dev/full",
+        "$0 simulate set.toml > /dev/full",
+        "$0 simulate set.toml --svg /dev/full",
+    ] {
+        let output = shell(script);
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(5), "{script}: {said}");
+        assert!(
+            said.contains("could not be written: ") || said.contains("cannot write /dev/full: "),
+            "{said}"
+        );
+        assert_eq!(said.lines().count(), 1, "{said}");
+    }
+    let silent = shell("$0 plan set.toml > /dev/full 2> /dev/full");
+    assert_eq!(silent.status.code(), Some(5), "{silent:?}");
+}
+
+#[test]
+fn a_reader_that_goes_ends_it_quietly_and_changes_no_answer() {
+    for (file, code) in [("set.toml", 0), ("refused.toml", 1)] {
+        for command in ["plan", "simulate", "plan --json"] {
+            // The reader has gone before anything is written.
+            let script = format!("(sleep 0.2; $0 {command} {file}) | :; exit ${{PIPESTATUS[0]}}");
+            let output = shell(&script);
+            let said = String::from_utf8_lossy(&output.stderr);
+            assert_eq!(
+                (said.as_ref(), output.status.code()),
+                ("", Some(code)),
+                "{script}"
+            );
+        }
+    }
+}
+
+#[test]
+fn nothing_is_written_over_the_task_set_or_twice() {
+    let folder = tempfile::tempdir().unwrap();
+    let set = folder.path().join("set.toml");
+    fs::write(&set, EXAMPLE).unwrap();
+    std::os::unix::fs::symlink("set.toml", folder.path().join("link")).unwrap();
+    let absent = folder.path().join("out");
+    let absent = absent.to_str().unwrap();
+    for outputs in [
+        &["--trace", "set.toml"][..],
+        &["--svg", "./set.toml"],
+        &["--svg", "link"],
+        &["--trace", "out", "--svg", absent],
+        &["--trace", "out", "--svg", "./out"],
+    ] {
+        let output = rtswapctl(
+            folder.path(),
+            &[&["simulate", "set.toml"], outputs].concat(),
+        );
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{outputs:?}: {said}");
+        assert!(said.contains("are the same file"), "{said}");
+        assert_eq!(fs::read_to_string(&set).unwrap(), EXAMPLE);
+        assert!(!Path::new(absent).exists());
+    }
+    let null = [
+        "simulate",
+        "set.toml",
+        "--trace",
+        "/dev/null",
+        "--svg",
+        "/dev/null",
+    ];
+    assert_eq!(rtswapctl(folder.path(), &null).status.code(), Some(0));
+}
+
+/// A set of two tasks that swap nothing, its times in ms.
+fn two(period: &str, wcet: &str) -> String {
+    let task = |name| {
+        format!(
+            "[[task]]\nname = \"{name}\"\nperiod_ms = {period}\nwcet_ms = {wcet}\n\
+             footprint = \"64MiB\"\nswappable = 0\n"
+        )
+    };
+    let head = "version = 1\n[gpu]\nmemory = \"1GiB\"\n";
+    [head.to_owned(), task("a"), task("b")].concat()
+}
+
+#[test]
+fn jobs_may_wait_for_as_long_as_their_deadlines_allow() {
+    // Minutes, days, and the longest that are taken.
+    for (period, wcet) in [
+        ("400e3", "150e3"),
+        ("864e6", "4e8"),
+        ("86400000000", "40000000000"),
+    ] {
+        let set = two(period, wcet);
+        for test in ["theorem1", "demand"] {
+            let plan = with(&set, &["plan", "set.toml", "--test", test, "--json"]);
+            if plan.status.code() == Some(1) {
+                // Blocking counts in full for the first test.
+                assert_eq!(test, "theorem1");
+                continue;
+            }
+            let options = [
+                "simulate",
+                "set.toml",
+                "--test",
+                test,
+                "--duration",
+                "1s",
+                "--json",
+            ];
+            let output = with(&set, &options);
+            assert_eq!(output.status.code(), Some(0), "{output:?}");
+            assert_eq!(json(&output)["jobs"], 2);
+        }
+    }
+    refuses(&two("86400000001", "1"), 6, "write at most 86400000000");
+    refuses(
+        &two("9223372036854.775807", "1"),
+        6,
+        "longer than 1000 days",
+    );
 }

@@ -5,8 +5,11 @@
 mod answer;
 mod text;
 
+use std::ffi::OsString;
 use std::fs;
+use std::os::unix::fs::MetadataExt;
 use std::path::Path;
+use std::time::Duration;
 
 use rtswap_policy::assign::Assignment;
 use rtswap_policy::scheduler::{Config, Overrun, Sharing};
@@ -24,6 +27,10 @@ use answer::Answer;
 
 /// Simulates the plan; [`Failure::No`] if there is none that holds, or if a deadline is missed.
 pub(crate) fn simulate(options: &SimulateOptions) -> Result<(), Failure> {
+    apart(options)?;
+    if options.duration > LONGEST {
+        return Err(Failure::TooLong(options.duration));
+    }
     let Named { file, set } = taskset::read(&options.set.file)?;
     let planned = Planned::new(set, &options.set);
     let Ok(plan) = &planned.result else {
@@ -62,6 +69,42 @@ pub(crate) fn simulate(options: &SimulateOptions) -> Result<(), Failure> {
     } else {
         Err(Failure::No)
     }
+}
+
+/// 10,000 days: with what goes before the start, within what 64 bits count in nanoseconds.
+const LONGEST: Duration = Duration::from_hours(240_000);
+
+/// That nothing is written over the task set, and nothing twice.
+fn apart(options: &SimulateOptions) -> Result<(), Failure> {
+    let named = [
+        (
+            "FILE",
+            (options.set.file != Path::new("-")).then_some(&options.set.file),
+        ),
+        ("--trace", options.trace.as_ref()),
+        ("--svg", options.svg.as_ref()),
+    ];
+    let named = named.map(|(name, path)| (name, path.and_then(|path| place(path))));
+    for (place, (other, second)) in named.iter().enumerate() {
+        for (one, first) in &named[..place] {
+            if first.is_some() && first == second {
+                return Err(Failure::SameFile { one, other });
+            }
+        }
+    }
+    Ok(())
+}
+
+/// A file's device and number; of one that is yet to be made those of its folder, and its name.
+/// None for what is no file, as /dev/null, and for what cannot be had.
+fn place(path: &Path) -> Option<(u64, u64, Option<OsString>)> {
+    if let Ok(file) = fs::metadata(path) {
+        return file.is_file().then(|| (file.dev(), file.ino(), None));
+    }
+    let path = std::path::absolute(path).ok()?;
+    let folder = fs::metadata(path.parent()?).ok()?;
+    let name = path.file_name()?.to_owned();
+    Some((folder.dev(), folder.ino(), Some(name)))
 }
 
 /// A job leaves its response time in memory, and a drawn one about two kilobytes.

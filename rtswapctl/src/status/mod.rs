@@ -14,6 +14,7 @@ use serde::Serialize;
 
 use crate::daemon::{self, Processes};
 use crate::failure::Failure;
+use crate::output;
 use crate::table::table;
 use gpu::Gpu;
 use process::Process;
@@ -32,15 +33,15 @@ struct Status {
 pub(crate) fn status(runtime_dir: Option<&Path>, options: &StatusOptions) -> Result<(), Failure> {
     loop {
         let status = Status::new(daemon::objects_and_processes(runtime_dir)?);
-        if options.json {
-            println!("{}", serde_json::to_string(&status).expect("plain data"));
+        let text = if options.json {
+            output::line(&status)
         } else if options.watch {
             // Home and clear, as watch(1) does.
-            print!("\x1b[H\x1b[2J{}", status.text());
+            format!("\x1b[H\x1b[2J{}", status.text())
         } else {
-            print!("{}", status.text());
-        }
-        if !options.watch {
+            status.text()
+        };
+        if !output::read(&text)? || !options.watch {
             return Ok(());
         }
         thread::sleep(Duration::from_secs(1));
