@@ -11,8 +11,9 @@ mod text;
 mod timeline;
 
 use std::fs;
-use std::io::Write;
+use std::io::{self, Write};
 use std::path::{Path, PathBuf};
+use std::process::ExitCode;
 
 use anyhow::{Context, Result};
 use clap::{Parser, ValueEnum};
@@ -99,11 +100,24 @@ impl From<TestName> for Test {
     }
 }
 
-fn main() -> Result<()> {
-    let cli = Cli::parse();
+fn main() -> ExitCode {
+    let Err(error) = run(&Cli::parse()) else {
+        return ExitCode::SUCCESS;
+    };
+    let cause = error.downcast_ref::<io::Error>();
+    if cause.is_some_and(|cause| cause.kind() == io::ErrorKind::BrokenPipe) {
+        // The reader has what it wanted.
+        return ExitCode::SUCCESS;
+    }
+    // Not by returning it, which prints a backtrace where the environment asks for one.
+    let _ = writeln!(io::stderr(), "eval: {error:#}");
+    ExitCode::FAILURE
+}
+
+fn run(cli: &Cli) -> Result<()> {
     fs::create_dir_all(&cli.out).with_context(|| format!("cannot make {}", cli.out.display()))?;
     let mut reports = Vec::new();
-    let mut stdout = std::io::stdout().lock();
+    let mut stdout = io::stdout().lock();
     for figure in cli.figure.figures() {
         let report = figure.report(cli.test.into())?;
         write(&cli.out, &report)?;

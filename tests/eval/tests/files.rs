@@ -200,3 +200,28 @@ fn what_does_not_exist_is_refused() {
     assert_eq!(output.status.code(), Some(1));
     assert!(String::from_utf8_lossy(&output.stderr).contains("cannot make"));
 }
+
+#[test]
+fn errors_are_one_line() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("file");
+    fs::write(&file, "").unwrap();
+    let eval = |out: &Path, stdout: fs::File| {
+        Command::new(env!("CARGO_BIN_EXE_eval"))
+            .env("RUST_BACKTRACE", "1")
+            .args(["fig4", "--out"])
+            .arg(out)
+            .stdout(stdout)
+            .output()
+            .unwrap()
+    };
+    let sink = |path| fs::File::options().write(true).open(path).unwrap();
+    let in_the_way = eval(&file, sink("/dev/null"));
+    let full = eval(folder.path(), sink("/dev/full"));
+    for (output, begin) in [(in_the_way, "eval: cannot make "), (full, "eval: ")] {
+        let said = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(1), "{said}");
+        assert!(said.starts_with(begin), "{said}");
+        assert_eq!(said.lines().count(), 1, "{said}");
+    }
+}
