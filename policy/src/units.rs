@@ -155,7 +155,8 @@ impl fmt::Display for Nanos {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.0 {
             n if n >= 1_000_000 => write!(f, "{:.3} ms", n as f64 / 1e6),
-            n => write!(f, "{:.1} µs", n as f64 / 1e3),
+            n if n >= 10_000 => write!(f, "{:.1} µs", n as f64 / 1e3),
+            n => write!(f, "{n} ns"),
         }
     }
 }

@@ -38,6 +38,7 @@ pub(crate) fn bytes(bytes: u64) -> String {
     let mib = bytes as f64 / MIB;
     match bytes {
         0 => "0".to_owned(),
+        1..1_024 => format!("{bytes} B"),
         _ if mib < 1.0 => format!("{:.0} KiB", bytes as f64 / 1024.0),
         _ if mib < 1024.0 => format!("{mib:.0} MiB"),
         _ => format!("{:.1} GiB", mib / 1024.0),
@@ -53,11 +54,15 @@ pub(crate) fn ms(usec: u64) -> String {
     }
 }
 
-/// A planned time in ms, to a hundredth; a dash for none.
+/// A planned time in ms, to a hundredth, or whole if it is short; a dash for none.
 pub(crate) fn millis(span: Nanos) -> String {
     match span {
         Nanos::ZERO => "-".to_owned(),
-        span => format!("{:.2} ms", span.0 as f64 / 1e6),
+        Nanos(short @ 1..100_000) => {
+            let digits = format!("{short:06}");
+            format!("0.{} ms", digits.trim_end_matches('0'))
+        }
+        Nanos(span) => format!("{:.2} ms", span as f64 / 1e6),
     }
 }
 
@@ -80,7 +85,12 @@ mod tests {
     #[test]
     fn units_suit_the_size() {
         assert_eq!(bytes(0), "0");
+        assert_eq!(bytes(1_023), "1023 B");
         assert_eq!(bytes(512 << 10), "512 KiB");
+        assert_eq!(millis(Nanos(1)), "0.000001 ms");
+        assert_eq!(millis(Nanos(8_500)), "0.0085 ms");
+        assert_eq!(millis(Nanos(100_000)), "0.10 ms");
+        assert_eq!(millis(Nanos(0)), "-");
         assert_eq!(bytes(96 << 20), "96 MiB");
         assert_eq!(bytes(6_657_199_308), "6.2 GiB");
         assert_eq!(

@@ -513,3 +513,27 @@ fn jobs_may_wait_for_as_long_as_their_deadlines_allow() {
         "longer than 1000 days",
     );
 }
+
+#[test]
+fn the_text_names_what_it_is_about() {
+    let set = "version = 1\n[gpu]\nmemory = \"1470MiB\"\n[[task]]\nname = \"a\"\nperiod_ms = 100\n\
+               wcet_ms = 60\nfootprint = \"1469MiB\"\nswappable = \"800MiB\"\n";
+    let plan = |set: &str, test| {
+        let output = with(set, &["plan", "set.toml", "--test", test]);
+        String::from_utf8(output.stdout).unwrap()
+    };
+    let said = plan(set, "demand");
+    assert!(said.contains(": 1 task needs 1.00 times"), "{said}");
+    let said = plan(set, "theorem1");
+    assert!(
+        said.starts_with("The best that was found, in chunks of 2 MiB:"),
+        "{said}"
+    );
+    let blocking = "with a blocking of 60.000 ms (swap-in and execution of a) over the shortest";
+    assert!(said.contains(blocking), "{said}");
+    let short = set
+        .replace("= 60\n", "= 0.0025\n")
+        .replace("\"1469MiB\"", "1023");
+    let said = plan(&short.replace("\"800MiB\"", "0"), "demand");
+    assert!(said.contains("0.0025 ms     1023 B"), "{said}");
+}

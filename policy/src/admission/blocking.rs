@@ -145,17 +145,25 @@ impl Blocking {
         Blockers::new(test, platform, candidates).all()
     }
 
-    /// In words, with the tasks' names from `name`.
+    /// How long and by what, in words, with the tasks' names from `name`.
     pub fn describe<'a>(&self, name: impl Fn(usize) -> &'a str) -> String {
         format!("{} ({})", self.total, self.cause(name))
     }
 
-    /// What set it, in words.
+    /// By what, in words.
     pub fn cause<'a>(&self, name: impl Fn(usize) -> &'a str) -> String {
+        let bases = format!("{} of other tasks' eviction bases", self.bases);
+        match (self.total == self.bases, self.bases) {
+            (true, Nanos::ZERO) => String::from("nothing that is due later"),
+            (true, _) => bases,
+            (false, Nanos::ZERO) => self.longest(name),
+            (false, _) => format!("{}, and {bases}", self.longest(name)),
+        }
+    }
+
+    /// What set it, in words.
+    fn longest<'a>(&self, name: impl Fn(usize) -> &'a str) -> String {
         match self.term {
-            BlockingTerm::Drain if self.total == self.bases => {
-                String::from("nothing that is due later")
-            }
             BlockingTerm::Drain => String::from("a best-effort job leaving the GPU"),
             BlockingTerm::SwapOut(task) => format!("the evictions made for {}", name(task)),
             BlockingTerm::Region(task) => format!("swap-in and execution of {}", name(task)),
@@ -166,5 +174,34 @@ impl Blocking {
                 format!("the execution of {} and best-effort's drain", name(task))
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn eviction_bases_are_named_beside_what_blocks() {
+        let says = |total: u64, term, bases: u64| {
+            let (total, bases) = (Nanos(total * 1_000_000), Nanos(bases * 1_000_000));
+            let blocking = Blocking { total, term, bases };
+            blocking.cause(|place| ["a", "b"][place])
+        };
+        let drain = BlockingTerm::Drain;
+        assert_eq!(says(0, drain, 0), "nothing that is due later");
+        assert_eq!(
+            says(22, drain, 22),
+            "22.000 ms of other tasks' eviction bases"
+        );
+        assert_eq!(says(5, drain, 0), "a best-effort job leaving the GPU");
+        assert_eq!(
+            says(30, BlockingTerm::Region(1), 22),
+            "swap-in and execution of b, and 22.000 ms of other tasks' eviction bases"
+        );
+        assert_eq!(
+            says(30, BlockingTerm::SwapOut(0), 0),
+            "the evictions made for a"
+        );
     }
 }

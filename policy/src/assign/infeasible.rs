@@ -122,11 +122,7 @@ fn apart(sizes: [Bytes; 2]) -> [String; 2] {
 
 /// What of a failed test binds.
 fn binding<'a>(demands: &[Demand], analysis: &Analysis, name: impl Fn(usize) -> &'a str) -> String {
-    let blocking = format!(
-        "a blocking of {} ({})",
-        analysis.blocking.total,
-        analysis.blocking.describe(name)
-    );
+    let blocking = format!("a blocking of {}", analysis.blocking.describe(name));
     let shortest = demands.iter().map(|d| d.timing.deadline).min();
     match (analysis.test, analysis.binding, shortest) {
         (Test::Theorem1, _, Some(shortest)) => format!(

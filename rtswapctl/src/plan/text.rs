@@ -14,7 +14,10 @@ impl Planned {
         };
         let mut text = match &self.result {
             Ok(_) => format!("{}\n\n", self.verdict(plan)),
-            Err(_) => String::from("The best that was found:\n\n"),
+            Err(_) => format!(
+                "The best that was found, in chunks of {}:\n\n",
+                bytes(plan.chunk.0)
+            ),
         };
         text.push_str(&self.table(plan));
         text.push('\n');
@@ -47,16 +50,19 @@ impl Planned {
             Objective::Time => "least time spent swapping",
             Objective::Volume => "fewest bytes",
         };
+        let tasks = match self.set.tasks.len() {
+            1 => String::from("1 task needs"),
+            many => format!("{many} tasks need"),
+        };
         // A gap that is written is never written too small.
         let optimal = match (plan.gap * 1000.0).ceil() {
             0.0 => format!("the {least}"),
             tenths => format!("within {} % of the {least}", tenths / 10.0),
         };
         format!(
-            "Schedulable by the test {}: {} tasks need {load:.2} times the {} of the GPU.\n\
+            "Schedulable by the test {}: {tasks} {load:.2} times the {} of the GPU.\n\
              Chunks of {}, {} may be swapped out: {optimal}.",
             self.test.name(),
-            self.set.tasks.len(),
             bytes(capacity.0),
             bytes(plan.chunk.0),
             bytes(total.0),
