@@ -97,7 +97,7 @@ impl Scheduler {
                 .plan
                 .max(task.next)
                 .unwrap_or_default()
-                .max(task.carried);
+                .max(task.owes());
             let entry = charged.entry(id).or_insert((timing, volume));
             entry.1 = entry.1.max(volume);
         }
@@ -155,7 +155,7 @@ impl Scheduler {
             let charge = if afresh {
                 volume
             } else {
-                volume.max(former).max(task.carried)
+                volume.max(former).max(task.owes())
             };
             let entry = charged.entry(*id).or_insert((*timing, charge));
             entry.1 = entry.1.max(charge);
@@ -169,9 +169,8 @@ impl Scheduler {
     }
 
     fn in_effect(&self) -> alloc::collections::BTreeMap<TaskId, (Timing, Bytes)> {
-        let charge = |(id, task): (TaskId, &Task)| {
-            Some((id, (task.timing()?, task.plan?.max(task.carried))))
-        };
+        let charge =
+            |(id, task): (TaskId, &Task)| Some((id, (task.timing()?, task.plan?.max(task.owes()))));
         self.state.tasks.iter().filter_map(charge).collect()
     }
 

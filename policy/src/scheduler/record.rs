@@ -172,6 +172,15 @@ impl Task {
         self.need().saturating_sub(self.asked)
     }
 
+    /// What its next job may have to bring in whatever the plan says: out by an earlier plan or an
+    /// emergency, or taken back under an earlier plan as budget that it did not use.
+    pub(crate) fn owes(&self) -> Bytes {
+        match self.phase {
+            Phase::Ready => self.carried.max(self.short()),
+            Phase::Loading | Phase::BestEffort => self.carried,
+        }
+    }
+
     /// The most that is or will be out, as things stand.
     pub(crate) fn out(&self) -> Bytes {
         let op = self.op.as_ref();

@@ -3,6 +3,7 @@
 mod hostile;
 mod liars;
 mod pipelined;
+mod plans;
 mod scenes;
 mod sharing;
 mod shell;

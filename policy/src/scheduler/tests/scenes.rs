@@ -271,7 +271,7 @@ fn a_refusal_says_what_binds() {
     let mut shell = two();
     shell.register(3, realtime(1_000, 10, 101, 40));
     assert!(
-        shell.refusals[0].contains("realtime3 needs 110 B"),
+        shell.refusals[0].contains("realtime3 needs 101 B"),
         "{:?}",
         shell.refusals
     );
