@@ -25,6 +25,8 @@ pub(crate) struct Sums {
     pub(crate) needs: [Bytes; 2],
     /// What of them may be out.
     pub(crate) volumes: [Bytes; 2],
+    /// What the budgets of ready tasks lack of their needs.
+    pub(crate) lacked: Bytes,
     /// What of the others could not be made to leave.
     pub(crate) unmovable: [Bytes; 2],
     /// What can be made to leave now, at most.
@@ -78,6 +80,7 @@ impl Sums {
         bytes(&mut self.yields, old.yields, new.yields);
         bytes(&mut self.leaves, old.leaves, new.leaves);
         bytes(&mut self.dying, old.dying, new.dying);
+        bytes(&mut self.lacked, old.lacked, new.lacked);
         for plan in 0..2 {
             bytes(&mut self.needs[plan], old.needs[plan], new.needs[plan]);
             bytes(
@@ -104,7 +107,9 @@ impl Share {
         let need = task.footprint.max(task.holds());
         let aside = |job: &super::job::Job| job.place == Place::Aside && job.deadline.is_some();
         let next = task.next.unwrap_or_default();
-        let out = task.short().max(task.usage.swapped);
+        let short = task.short();
+        let out = short.max(task.usage.swapped);
+        let ready = task.phase == Phase::Ready;
         // Who gives nothing to realtime gives nothing to best-effort either.
         let yields = if task.evictable() {
             let unused = task.unused(Bytes::MAX, Cause::Realtime, chunk);
@@ -118,6 +123,7 @@ impl Share {
             yields,
             leaves: task.leaves_in_time(),
             dying: task.dying,
+            lacked: if ready { short } else { Bytes::ZERO },
             needs: plans.map(|plan| plan.map_or(Bytes::ZERO, |_| need)),
             volumes: plans.map(Option::unwrap_or_default),
             unmovable: plans.map(|plan| match plan {
@@ -127,7 +133,7 @@ impl Share {
             unanswered: u64::from(task.unanswered > 0),
             aside: u64::from(task.job.as_ref().is_some_and(aside)),
             unpinned: u64::from(task.session != Session::Absent && task.backing < next),
-            beyond: u64::from(task.phase == Phase::Ready && out > next),
+            beyond: u64::from(ready && out > next),
         };
         let set = |time: Time| (time > Time::ZERO).then_some(time);
         Self {

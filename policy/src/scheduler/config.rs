@@ -13,7 +13,8 @@ pub enum Sharing {
     Exclusive,
     /// One realtime job at a time; best-effort jobs that are wholly resident run beside it and
     /// each other (C is then measured so). Their memory moves only while no realtime job waits
-    /// or runs.
+    /// or runs. When one comes and what ready tasks lack is not all free, best-effort leaves the
+    /// GPU as in `Exclusive`.
     Shared,
 }
 
@@ -40,8 +41,9 @@ pub struct Config {
     /// What the plan leaves to best-effort memory that cannot be swapped.
     pub best_effort_reserve: Bytes,
     /// Within this a best-effort job has left the GPU after `Revoke`, and a best-effort swap
-    /// operation has stopped after `Abort`: at least one chunk and one base. Zero claims that
-    /// both are instant.
+    /// operation has stopped after `Abort`: at least one chunk and one base of the slower
+    /// direction. Zero means that there is no best-effort, no loading and no change of the set
+    /// beside realtime: the admission tests promise nothing there with it.
     pub drain: Nanos,
     /// Who may hold the GPU together.
     pub sharing: Sharing,

@@ -179,7 +179,8 @@ impl Scheduler {
                 self.emit(Command::Abort { task: id, op });
             }
         }
-        if self.state.sharing == Sharing::Exclusive {
+        self.state.settle();
+        if self.state.clears_best_effort() {
             self.revoke_best_effort();
         }
     }

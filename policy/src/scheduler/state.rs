@@ -231,6 +231,14 @@ impl State {
         !self.realtime_active() && !moves && self.sums().aside == 0
     }
 
+    /// Whether best-effort has to leave the GPU for realtime jobs. In `Shared` mode not while all
+    /// that ready tasks lack is free: then nothing is evicted, and nobody who could give memory
+    /// needs to drain in the middle of a busy period.
+    pub(crate) fn clears_best_effort(&self) -> bool {
+        self.realtime_active()
+            && (self.sharing == Sharing::Exclusive || self.sums().lacked > self.free())
+    }
+
     /// Whether what is dying may still be released in time for who waits for memory.
     pub(crate) fn awaits_release(&self) -> bool {
         self.now < self.released_by && self.sums().dying > Bytes::ZERO
