@@ -150,3 +150,112 @@ fn best_effort_is_evicted_too() {
     let report = run(&Scenario::new(config, tasks, Nanos(20_000), 1)).unwrap();
     assert!(report.tasks[1].refused.is_some(), "{report:#?}");
 }
+
+/// What a chunk of one byte takes in each direction.
+fn paced(capacity: u64, out: u64, in_: u64, drain: u64, sharing: Sharing) -> Config {
+    let chunk = |nanos| DirectionCost {
+        base: Nanos::ZERO,
+        per_chunk: Nanos(nanos - 1),
+        bytes_per_second: 1_000_000_000,
+    };
+    Config {
+        capacity: Bytes(capacity),
+        swap_cost: SwapCost {
+            out: chunk(out),
+            in_: chunk(in_),
+        },
+        sharing,
+        test: Test::Demand,
+        ..config(drain)
+    }
+}
+
+fn asking(
+    name: &str,
+    (period, deadline, wcet): (u64, u64, u64),
+    (footprint, swappable): (u64, u64),
+    at: impl IntoIterator<Item = u64>,
+) -> SimTask {
+    let spec = TaskSpec {
+        name: name.into(),
+        class: Class::Realtime(timing(period, deadline, wcet)),
+        memory: MemoryProfile {
+            footprint: Bytes(footprint),
+            swappable: Bytes(swappable),
+        },
+    };
+    SimTask {
+        arrivals: Arrivals::At(at.into_iter().map(Nanos).collect()),
+        ..SimTask::new(spec, Nanos::ZERO)
+    }
+}
+
+fn beside(name: &str, size: u64, quantum: u64) -> SimTask {
+    let spec = TaskSpec {
+        name: name.into(),
+        class: Class::BestEffort,
+        memory: MemoryProfile {
+            footprint: Bytes(size),
+            swappable: Bytes(size),
+        },
+    };
+    SimTask::new(spec, Nanos(quantum))
+}
+
+/// A waits for ten chunks, which take 1000 to evict. Each time they are free an urgent job of
+/// another comes, and a program that starts then asks for ten: had it got them, A would wait 1000
+/// more for each program.
+#[test]
+fn what_was_evicted_for_a_job_that_waits_is_given_to_no_other() {
+    const ROUNDS: u64 = 4;
+    let (big, deadline) = (10_000_000, 28 + 1_010 * ROUNDS + 1_021);
+    let mut tasks = vec![
+        asking("waits", (big, deadline, 500), (10, 10), [0]),
+        asking("victim", (big, big, 10), (10, 10), []),
+    ];
+    for parity in 0..2 {
+        let rounds = (0..ROUNDS).filter(|round| round % 2 == parity);
+        let from = |first: u64| rounds.clone().map(move |round| first + 1_010 * round);
+        let name = |what: &str| format!("{what}{parity}");
+        tasks.push(asking(
+            &name("urgent"),
+            (2_000, 1_061, 20),
+            (1, 0),
+            from(990),
+        ));
+        tasks.push(asking(
+            &name("after"),
+            (2_000, 1_061, 10),
+            (1, 0),
+            from(995),
+        ));
+    }
+    for round in 0..ROUNDS {
+        tasks.push(SimTask {
+            arrives: Some(Nanos(1_005 + 1_010 * round)),
+            arrivals: Arrivals::At(Vec::new()),
+            ..beside(&format!("newcomer{round}"), 10, 5)
+        });
+    }
+    let config = paced(14, 100, 10, 110, Sharing::Exclusive);
+    let report = run(&Scenario::new(config, tasks, Nanos(20_000), 1)).unwrap();
+    assert!(report.tasks.iter().all(|task| task.refused.is_none()));
+    assert_eq!(report.tasks[0].jobs, 1);
+    assert!(report.late.is_empty(), "{:#?}", report.late);
+}
+
+/// Five best-effort programs of two chunks run beside realtime when a job comes that lacks ten:
+/// they leave the GPU together, not one after another as each is its victim.
+#[test]
+fn in_shared_mode_best_effort_drains_once() {
+    let mut tasks = vec![
+        asking("lacks", (1_000_000, 72, 1), (10, 10), [1_000]),
+        asking("victim", (1_000_000, 1_000_000, 1), (10, 10), []),
+    ];
+    tasks.extend((0..5).map(|i| beside(&format!("beside{i}"), 2, 10_000_000)));
+    let config = paced(10, 1, 1, 50, Sharing::Shared);
+    let report = run(&Scenario::new(config, tasks, Nanos(20_000), 1)).unwrap();
+    assert!(report.tasks.iter().all(|task| task.refused.is_none()));
+    assert_eq!(report.tasks[0].jobs, 1);
+    assert!(report.late.is_empty(), "{:#?}", report.late);
+}

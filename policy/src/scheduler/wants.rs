@@ -111,19 +111,15 @@ impl Scheduler {
         if !self.keeps_promise(id, budget, None) {
             return self.pin_for(id, want);
         }
+        if self.state.realtime_active() {
+            return self.answer_beside_realtime(id, extra);
+        }
         // Who runs asks first: the others may wait for just that job.
-        if (others_wait && !self.task(id).runs()) || self.head_lacks_memory() {
+        if others_wait && !self.task(id).runs() {
             return Answer::Waits;
         }
-        if extra <= state.free() {
+        if extra <= self.state.free() {
             return Answer::Yes;
-        }
-        // What runs as the only realtime job delays nobody but itself.
-        let alone = state.queue.is_empty()
-            && state.region.is_none()
-            && state.running.iter().all(|running| *running == id);
-        if state.realtime_active() && !alone {
-            return Answer::Waits;
         }
         if self.evict(extra, Cause::BestEffort, Some(id)) {
             return Answer::Waits;
@@ -141,6 +137,24 @@ impl Scheduler {
             } else {
                 self.no_unless_planned(id)
             }
+        }
+    }
+
+    /// While a realtime job waits or runs, what is free is for such jobs: much of it was evicted for
+    /// one that waits, and would have to be evicted for it again. The one that runs is answered at
+    /// once, for the others wait for it: it gets what they do not lack, and nothing is evicted for
+    /// it.
+    fn answer_beside_realtime(&self, id: TaskId, extra: Bytes) -> Answer {
+        let (state, task) = (&self.state, self.task(id));
+        if !(task.runs() && task.realtime_job()) {
+            return Answer::Waits;
+        }
+        let waiting = state.queue.iter().map(|(_, id)| id).chain(state.region);
+        let lacked = waiting.map(|id| self.task(id).short()).max();
+        if extra + lacked.unwrap_or_default() <= state.free() {
+            Answer::Yes
+        } else {
+            Answer::No
         }
     }
 
@@ -195,15 +209,5 @@ impl Scheduler {
         }
         self.ask_volume(id, backing);
         Answer::Pins
-    }
-
-    /// Whether the job that is served waits for memory: then none is given away.
-    fn head_lacks_memory(&self) -> bool {
-        let head = self.state.queue.first().map(|(_, id)| id);
-        let served = self.state.region.or(head);
-        served.is_some_and(|id| {
-            let task = self.task(id);
-            task.short() > Bytes::ZERO
-        })
     }
 }
