@@ -95,8 +95,7 @@ struct File {
     version: Spanned<u64>,
     #[serde(default)]
     daemon: DaemonConfig,
-    #[serde(default)]
-    scheduler: SchedulerConfig,
+    scheduler: Option<Spanned<SchedulerConfig>>,
     #[serde(default)]
     gpu: Vec<Spanned<GpuConfig>>,
 }
@@ -132,9 +131,19 @@ fn parse(path: &Path, text: &str) -> Result<Config, ConfigError> {
         }
         seen.push(gpu.get_ref().uuid);
     }
+    let scheduler = match file.scheduler {
+        None => SchedulerConfig::default(),
+        Some(said) => {
+            let gpus = file.gpu.iter().map(Spanned::get_ref);
+            if let Some(complaint) = said.get_ref().complaint(gpus) {
+                return Err(ConfigError::at(path, text, said.span().start, complaint));
+            }
+            said.into_inner()
+        }
+    };
     Ok(Config {
         daemon: file.daemon,
-        scheduler: file.scheduler,
+        scheduler,
         gpus: file.gpu.into_iter().map(Spanned::into_inner).collect(),
     })
 }
@@ -172,7 +181,7 @@ mod tests {
     fn everything_can_be_said() {
         let text = format!(
             "version = 1\n[daemon]\nclaim_timeout_s = 5\nidle_gap_us = 1500\n[scheduler]\n\
-             overrun = \"demote\"\ntest = \"theorem1\"\ndrain_ms = 12.5\n[[gpu]]\n{GPU}reserve = 0\nchunk = \"64MiB\"\n\
+             overrun = \"demote\"\ntest = \"theorem1\"\ndrain_ms = 72.5\n[[gpu]]\n{GPU}reserve = 0\nchunk = \"64MiB\"\n\
              best_effort_reserve = \"1GiB\"\n[gpu.swap_cost.out]\nbase_us = 10\n\
              per_chunk_us = 100\ngib_per_s = 1\n"
         );
@@ -183,7 +192,7 @@ mod tests {
         let gpu = config.gpus[0].scheduler(&config.scheduler);
         assert_eq!(gpu.capacity, Bytes(24 << 30));
         assert_eq!(gpu.best_effort_reserve, Bytes(1 << 30));
-        assert_eq!(gpu.drain, Nanos(12_500_000));
+        assert_eq!(gpu.drain, Nanos(72_500_000));
         assert_eq!((gpu.overrun, gpu.test), (Overrun::Demote, Test::Theorem1));
         assert_eq!(gpu.swap_cost.out.base, Nanos(10_000));
         assert_eq!(gpu.swap_cost.out.bytes_per_second, 1 << 30);
@@ -254,6 +263,32 @@ mod tests {
         );
         assert!(complaint("version = 1\n[daemon\n").starts_with("f.toml:2:"));
         assert!(complaint("").contains("missing field `version`"));
+    }
+
+    #[test]
+    fn best_effort_needs_time_to_stop_an_operation() {
+        // One chunk of 16 MiB in by the built-in costs: 79.5 µs, and 1.3976 ms at 11.18 GiB/s.
+        let built_in = "version = 1\n[scheduler]\ndrain_ms = ";
+        assert_eq!(
+            complaint(&format!("{built_in}0\n")),
+            "f.toml:2:1: drain_ms is 0.0 µs, but by the built-in costs a best-effort swap operation \
+             stops only after one base and one chunk, within 1.477 ms; write 1.478 or more, or leave \
+             it out"
+        );
+        assert!(parse(Path::new("f.toml"), &format!("{built_in}1.478\n")).is_ok());
+        // The base counts, and the slower direction.
+        let slow = |drain| {
+            format!(
+                "{built_in}{drain}\n[[gpu]]\n{GPU}[gpu.swap_cost.out]\nbase_us = 500\nper_chunk_us = 0\ngib_per_s = 1\n"
+            )
+        };
+        let said = complaint(&slow("16.124"));
+        assert!(
+            said.contains("by the costs of GPU-01234567-89ab-cdef-0123-456789abcdef")
+                && said.contains("write 16.125 or more"),
+            "{said}"
+        );
+        assert!(parse(Path::new("f.toml"), &slow("16.125")).is_ok());
     }
 
     #[test]

@@ -118,6 +118,34 @@ impl Default for SchedulerConfig {
     }
 }
 
+impl SchedulerConfig {
+    /// What is wrong with it on `gpus`, in words. Where there are none, GPUs are learned.
+    pub(super) fn complaint<'a>(
+        &self,
+        gpus: impl Iterator<Item = &'a GpuConfig>,
+    ) -> Option<String> {
+        let drain = self.drain_ms?.0;
+        let least = |gpu: &GpuConfig| least_drain(&gpu.swap_cost(), gpu.chunk());
+        let (least, whose) = gpus
+            .map(|gpu| (least(gpu), format!("the costs of {}", gpu.uuid)))
+            .max()
+            .unwrap_or_else(|| {
+                let gpu = GpuConfig::learned(Uuid([0; 16]));
+                (least(&gpu), "the built-in costs".to_owned())
+            });
+        // Rounded up, so that what is said is enough.
+        let micros = least.0.div_ceil(1_000);
+        (drain < least).then(|| {
+            format!(
+                "drain_ms is {drain}, but by {whose} a best-effort swap operation stops only after \
+                 one base and one chunk, within {least}; write {}.{:03} or more, or leave it out",
+                micros / 1_000,
+                micros % 1_000
+            )
+        })
+    }
+}
+
 /// One `[[gpu]]`.
 #[derive(Clone, Copy, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -247,12 +275,16 @@ impl GpuConfig {
         None
     }
 
-    /// As the scheduler takes it.
-    pub fn scheduler(&self, shared: &SchedulerConfig) -> Config {
-        let swap_cost = SwapCost {
+    fn swap_cost(&self) -> SwapCost {
+        SwapCost {
             out: self.swap_cost.out.cost(),
             in_: self.swap_cost.r#in.cost(),
-        };
+        }
+    }
+
+    /// As the scheduler takes it.
+    pub fn scheduler(&self, shared: &SchedulerConfig) -> Config {
+        let swap_cost = self.swap_cost();
         let part = Size(Bytes(self.memory().0 / BEST_EFFORT_PART));
         Config {
             capacity: self.capacity(),
@@ -288,13 +320,16 @@ impl GpuConfig {
 /// What cuMemCreate allocates at the least.
 const GRANULARITY: u64 = 2 << 20;
 
-/// One chunk and one base in the slower direction, and time for the kernels in flight.
+/// One chunk and one base in the slower direction.
+fn least_drain(cost: &SwapCost, chunk: Bytes) -> Nanos {
+    let SwapCost { out, in_ } = cost;
+    out.bound(chunk, chunk).max(in_.bound(chunk, chunk))
+}
+
+/// That, and time for the kernels in flight.
 fn default_drain(cost: &SwapCost, chunk: Bytes) -> Nanos {
     const KERNELS: Nanos = Nanos(5_000_000);
-    cost.out
-        .bound(chunk, chunk)
-        .max(cost.in_.bound(chunk, chunk))
-        + KERNELS
+    least_drain(cost, chunk) + KERNELS
 }
 
 impl CostTable {
