@@ -485,4 +485,20 @@ mod tests {
             "it would fit with 10000 bytes less footprint of large, and as much less of it swappable"
         );
     }
+
+    #[test]
+    fn what_was_not_tried_is_not_claimed() {
+        let timing = Timing {
+            period: Nanos(1),
+            deadline: Nanos(1),
+            wcet: Nanos(1),
+        };
+        let memory = MemoryProfile::default();
+        let demands = [Demand { timing, memory }; MOST_TASKS + 1];
+        let said = |demands| Advice::default().describe(demands, |_| "it");
+        let begin = "no smaller footprint of one task would make it fit, no period up to 101 times";
+        assert!(said(&demands[1..]).starts_with(begin));
+        let begin = "no smaller footprint of the 8 tasks of each kind that were tried would";
+        assert!(said(&demands).starts_with(begin));
+    }
 }
