@@ -65,6 +65,10 @@ impl Scheduler {
         if task.op.is_some() || task.usage.swapped > volume || task.backing < volume {
             return false;
         }
+        // A pipelined region that is being filled may count on more of it than x.
+        if self.pipelined() && self.state.region.is_some() {
+            return false;
+        }
         // Whatever it lacks beyond x must be free, and not awaited by another.
         let short = task.short();
         let (asked, extra) = (task.asked, short.saturating_sub(volume));

@@ -47,6 +47,34 @@ fn eviction_and_swap_in_start_together_and_hand_over_each_chunk() {
     assert_eq!(account.task, TaskId(1));
 }
 
+/// Else it would keep what the region opened for, and another would have to give it, who perhaps
+/// drains yet.
+#[test]
+fn nobody_becomes_ready_while_a_region_is_filled() {
+    let mut shell = Shell::new(Config {
+        test: Test::Pipelined,
+        ..config(160)
+    });
+    for id in 1..=3 {
+        let period = 1_000 * u64::from(4 - id);
+        shell.load(id, realtime(period, 10, 60, 40), 60);
+    }
+    shell.at(90_000);
+    assert_eq!(shell.status(1).usage.swapped, Bytes(20));
+    shell.request(1);
+    assert_eq!(shell.op(1), Some((Direction::In, 0)));
+    assert_eq!(shell.op(3), None);
+    shell.request(3);
+    assert_eq!(shell.status(3).phase, Phase::Loading);
+    shell.finish_swaps();
+    assert!(shell.runs(1));
+    shell.complete(1);
+    shell.finish_swaps();
+    assert!(shell.runs(3));
+    shell.complete(3);
+    assert_eq!(shell.status(3).phase, Phase::Ready);
+}
+
 #[test]
 fn nothing_leaves_early_for_what_a_running_job_holds() {
     let mut shell = ready(2);
