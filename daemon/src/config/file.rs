@@ -271,7 +271,7 @@ mod tests {
         let built_in = "version = 1\n[scheduler]\ndrain_ms = ";
         assert_eq!(
             complaint(&format!("{built_in}0\n")),
-            "f.toml:2:1: drain_ms is 0.0 µs, but by the built-in costs a best-effort swap operation \
+            "f.toml:2:1: drain_ms is 0 ns, but by the built-in costs a best-effort swap operation \
              stops only after one base and one chunk, within 1.477 ms; write 1.478 or more, or leave \
              it out"
         );
