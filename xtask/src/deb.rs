@@ -177,7 +177,7 @@ fn write_manual(root: &Path, built: &Path, date: &str) -> Result<()> {
     for entry in fs::read_dir(&folder)? {
         let path = entry?.path();
         let extension = path.extension().and_then(|extension| extension.to_str());
-        if matches!(extension, Some("1" | "5" | "8" | "changelog")) {
+        if matches!(extension, Some("1" | "5" | "7" | "8" | "changelog")) {
             texts.push(path);
         }
     }
