@@ -2,11 +2,9 @@
 
 use alloc::string::String;
 
-use rtswap_policy::scheduler::{EventError, InvariantError};
+use rtswap_policy::scheduler::{EventError, InvariantError, MAX_TASKS};
 use rtswap_policy::task::TaskId;
 use rtswap_policy::units::{Nanos, Time};
-
-use crate::scenario::MOST_TASKS;
 
 /// A scenario that cannot be simulated.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -15,7 +13,7 @@ pub enum ScenarioError {
     #[error("no task is given: give at least one")]
     NoTasks,
     /// More than the daemon takes.
-    #[error("{0} tasks are given: give at most {MOST_TASKS}")]
+    #[error("{0} tasks are given: give at most {MAX_TASKS}")]
     TooManyTasks(usize),
     /// Nothing would be asked for.
     #[error("the duration is zero: give a longer one")]

@@ -17,14 +17,11 @@
 
 use alloc::vec::Vec;
 
-use rtswap_policy::scheduler::Config;
+use rtswap_policy::scheduler::{Config, MAX_TASKS};
 use rtswap_policy::task::{Class, TaskSpec};
 use rtswap_policy::units::{Bytes, Nanos};
 
 use crate::error::ScenarioError;
-
-/// The most tasks of one scenario, as of the daemon.
-pub const MOST_TASKS: usize = 4_096;
 
 /// When a task's jobs are asked for. A program has one job at a time: what is due while one is
 /// open is asked for when that has ended. The scheduler lets no realtime job be eligible earlier
@@ -175,7 +172,7 @@ impl Scenario {
         if self.tasks.is_empty() {
             return Err(ScenarioError::NoTasks);
         }
-        if self.tasks.len() > MOST_TASKS {
+        if self.tasks.len() > MAX_TASKS {
             return Err(ScenarioError::TooManyTasks(self.tasks.len()));
         }
         if self.duration == Nanos::ZERO {

@@ -5,8 +5,6 @@
 mod advice;
 mod cover;
 mod infeasible;
-#[cfg(test)]
-mod paper;
 mod price;
 mod problem;
 mod spans;

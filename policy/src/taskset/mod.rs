@@ -19,6 +19,7 @@ mod table;
 mod tests;
 mod tree;
 
+pub use crate::scheduler::MAX_TASKS;
 pub use error::{Fault, TaskSetError};
 
 use alloc::string::String;
@@ -28,7 +29,7 @@ use crate::admission::{Platform, Test};
 use crate::assign::{
     Advice, Assignment, Demand, Infeasible, Objective, advise, assign, assign_any_chunk,
 };
-use crate::cost::{DirectionCost, SwapCost};
+use crate::cost::SwapCost;
 use crate::task::{Class, MemoryProfile, TaskSpec, Timing};
 use crate::units::{Bytes, Nanos, Ppm};
 
@@ -40,9 +41,6 @@ pub enum Format {
     /// JSON (RFC 8259).
     Json,
 }
-
-/// The most tasks of one set.
-pub const MAX_TASKS: usize = 4096;
 
 /// The most characters of a name.
 pub const MAX_NAME: usize = 255;
@@ -162,22 +160,4 @@ impl RealtimeTask {
             memory: self.memory,
         }
     }
-}
-
-impl SwapCost {
-    /// The fit to Fig. 4 of the paper, an RTX 3090 on PCIe 3.0; the share of a chunk in the one
-    /// number that is published for swap-in is a guess.
-    pub const PAPER: Self = {
-        const fn direction(per_chunk: u64, hundredths_of_gib: u64) -> DirectionCost {
-            DirectionCost {
-                base: Nanos::ZERO,
-                per_chunk: Nanos(per_chunk),
-                bytes_per_second: (hundredths_of_gib << 30) / 100,
-            }
-        }
-        Self {
-            out: direction(73_600, 1_208),
-            in_: direction(79_500, 1_118),
-        }
-    };
 }

@@ -11,18 +11,7 @@ pub const SMALLEST_CHUNK: Bytes = Bytes(2 << 20);
 /// RT-Swap with pinned memory: 26.2 ms out at δ = 64 MB, 35.3 ms at 2 MB and 41.6 ms at 256 MB
 /// for 300 MB fix the two numbers of the way out. For the way in 28.3 ms at 64 MB is all that is
 /// published: its share per chunk is taken to be as large as on the way out.
-pub const PINNED: SwapCost = SwapCost {
-    out: DirectionCost {
-        base: Nanos::ZERO,
-        per_chunk: Nanos(73_600),
-        bytes_per_second: 12_970_801_233,
-    },
-    in_: DirectionCost {
-        base: Nanos::ZERO,
-        per_chunk: Nanos(79_500),
-        bytes_per_second: 12_004_433_592,
-    },
-};
+pub const PINNED: SwapCost = SwapCost::PAPER;
 
 /// The same with pageable memory: 192.6 ms out and 93.9 ms in for 300 MB at δ = 64 MB, five
 /// chunks. The share per chunk is that of pinned memory; the rest is bandwidth.
