@@ -90,6 +90,10 @@ pub trait Observer {
     fn change(&mut self, _now: Time, _change: Change) {}
     /// The scheduler reported something as broken.
     fn violation(&mut self, _violation: &Violation) {}
+    /// Whether it has seen enough: the run ends before its end then.
+    fn enough(&self) -> bool {
+        false
+    }
 }
 
 impl Observer for () {
@@ -124,6 +128,9 @@ impl<O: Observer> Observer for Option<O> {
             inner.violation(violation);
         }
     }
+    fn enough(&self) -> bool {
+        self.as_ref().is_some_and(O::enough)
+    }
 }
 
 /// Both watch.
@@ -148,5 +155,8 @@ impl<A: Observer, B: Observer> Observer for (A, B) {
     fn violation(&mut self, violation: &Violation) {
         self.0.violation(violation);
         self.1.violation(violation);
+    }
+    fn enough(&self) -> bool {
+        self.0.enough() || self.1.enough()
     }
 }

@@ -49,11 +49,11 @@ pub fn observe<O: Observer>(scenario: &Scenario, observer: &mut O) -> Result<Rep
     scenario.check()?;
     let mut world = World::new(scenario, observer);
     world.prepare()?;
-    while world.clock.now <= world.until {
+    while world.clock.now <= world.until && !world.observer.enough() {
         world.step()?;
     }
-    world.report.end = world.until;
-    while let Some(id) = world.busy() {
+    world.report.end = world.until.min(world.clock.now);
+    while let Some(id) = world.busy().filter(|_| !world.observer.enough()) {
         if world.clock.now > world.until + world.patience {
             return Err(world.stuck(id));
         }

@@ -1,8 +1,6 @@
 //! Cases on the scheduler itself, driven by the simulator with every invariant checked after
 //! every event.
 
-use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
-
 use rtswap_policy::admission::Test;
 use rtswap_policy::assign::Objective;
 use rtswap_policy::scheduler::{Config, JobEnd, Overrun, Sharing, ViolationKind};
@@ -141,16 +139,11 @@ pub fn run(scenario: &Scenario) -> Result<RealRun, SimError> {
         departs: scenario.tasks.iter().any(|task| task.departs.is_some()),
         ..Watch::default()
     };
-    // Nothing but unwinding leaves a run in which memory moves to and fro for ever.
-    let watched = catch_unwind(AssertUnwindSafe(|| observe(scenario, &mut watch)));
-    let watched = match watched {
-        Ok(watched) => watched,
-        Err(reason) if reason.is::<Endless>() => {
-            watch.run.endless = true;
-            return Ok(watch.run);
-        }
-        Err(panic) => resume_unwind(panic),
-    };
+    let watched = observe(scenario, &mut watch);
+    if watch.enough() {
+        watch.run.endless = true;
+        return Ok(watch.run);
+    }
     let report = match watched {
         // Best-effort has no promise to come to its end.
         Err(SimError::Stuck { .. }) if watch.all_done(scenario) => None,
@@ -168,16 +161,13 @@ pub fn run(scenario: &Scenario) -> Result<RealRun, SimError> {
 }
 
 /// More swap operations and jobs than any run needs.
-const MOST_SWAPS: u32 = 2_000;
-
-/// Why a run is left before its end.
-struct Endless;
+const MOST_RECORDS: u32 = 2_000;
 
 struct Watch {
     start: Time,
     /// Somebody dies in the run.
     departs: bool,
-    swaps: u32,
+    records: u32,
     run: RealRun,
 }
 
@@ -188,20 +178,13 @@ impl Default for Watch {
         Self {
             start: Time::ZERO,
             departs: false,
-            swaps: 0,
+            records: 0,
             run,
         }
     }
 }
 
 impl Watch {
-    fn count(&mut self) {
-        self.swaps += 1;
-        if self.swaps > MOST_SWAPS {
-            resume_unwind(Box::new(Endless));
-        }
-    }
-
     /// Whether every realtime job that was asked for has completed.
     fn all_done(&self, scenario: &Scenario) -> bool {
         let asked = scenario
@@ -221,7 +204,7 @@ impl Observer for Watch {
     }
 
     fn job(&mut self, record: &Record) {
-        self.count();
+        self.records += 1;
         let account = &record.account;
         let (Some(due), Some(granted)) = (account.deadline, account.granted) else {
             return;
@@ -251,7 +234,11 @@ impl Observer for Watch {
     }
 
     fn swap(&mut self, _record: &SwapRecord) {
-        self.count();
+        self.records += 1;
+    }
+
+    fn enough(&self) -> bool {
+        self.records > MOST_RECORDS
     }
 
     fn violation(&mut self, violation: &Violation) {
