@@ -146,6 +146,9 @@ pub(crate) struct Location {
     pub(crate) id: c_int,
 }
 
+/// CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR.
+pub(crate) const POSIX_FD: c_uint = 1;
+
 /// CU_MEM_LOCATION_TYPE_DEVICE.
 pub(crate) const ON_DEVICE: c_uint = 1;
 
@@ -159,6 +162,19 @@ pub(crate) struct AllocationProp {
     pub(crate) win32_meta_data: *mut c_void,
     /// Compression, RDMA, usage, reserved.
     pub(crate) flags: [u8; 8],
+}
+
+/// CUmemPoolProps.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub(crate) struct PoolProps {
+    pub(crate) kind: c_uint,
+    pub(crate) handle_types: c_uint,
+    pub(crate) location: Location,
+    pub(crate) win32_security_attributes: *mut c_void,
+    pub(crate) max_size: usize,
+    /// Usage, reserved.
+    pub(crate) rest: [u8; 56],
 }
 
 /// CUmemAccessDesc.
@@ -182,6 +198,7 @@ pub(crate) struct LaunchConfig {
 }
 
 const _: () = assert!(size_of::<AllocationProp>() == size_of::<sys::CUmemAllocationProp>());
+const _: () = assert!(size_of::<PoolProps>() == size_of::<sys::CUmemPoolProps>());
 const _: () = assert!(size_of::<AccessDesc>() == size_of::<sys::CUmemAccessDesc>());
 const _: () = assert!(size_of::<LaunchConfig>() == size_of::<sys::CUlaunchConfig>());
 

@@ -61,10 +61,12 @@ pub fn attribute(gpu: &GpuConfig, ordinal: i32, number: i32) -> Option<i32> {
         // memory; registering host memory; virtual memory management.
         91 => 1,
         97 => 101_376,
-        99 | 102 => 1,
+        99 | 102 | 103 => 1,
         106 => 16,
         111 => 1024,
-        // No textures, surfaces, managed memory, pools, IPC handles, peers.
+        // Pools; what their memory could be shared by: descriptors.
+        115 | 119 => 1,
+        // No textures, surfaces, managed memory, IPC handles, peers.
         0 | 17..=139 => 0,
         _ => return None,
     })

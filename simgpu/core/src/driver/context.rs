@@ -27,7 +27,7 @@ static NEXT_ID: AtomicU64 = AtomicU64::new(1);
 pub struct Context {
     /// Unique in the process.
     pub id: u64,
-    executor: Arc<Executor>,
+    pub(super) executor: Arc<Executor>,
     flags: AtomicU32,
     destroyed: AtomicBool,
     /// The streams that exist. Held while something is submitted, so that all
@@ -177,7 +177,12 @@ impl Context {
     }
 
     /// Submits work and returns at once.
-    fn submit(&self, stream: &Stream, work: Work, after: Option<Arc<Fence>>) -> Result<Arc<Fence>> {
+    pub(super) fn submit(
+        &self,
+        stream: &Stream,
+        work: Work,
+        after: Option<Arc<Fence>>,
+    ) -> Result<Arc<Fence>> {
         self.check()?;
         let streams = lock(&self.streams);
         let job = self.job(stream, &streams, work, after);
@@ -223,12 +228,14 @@ impl Context {
         for fence in self.unfinished() {
             fence.wait();
         }
+        self.settle_pools();
         self.check()
     }
 
     /// cuStreamSynchronize. Of the legacy stream, also what it waits for.
     pub fn synchronize_stream(&self, stream: &Stream) -> Result<()> {
         self.mark(stream, None)?.wait();
+        self.settle_pools();
         self.check()
     }
 
@@ -247,7 +254,8 @@ impl Context {
         let process = &self.executor.process;
         let costs = process.machine.gpu(self.gpu());
         let mut cost = Lasting::us(0.0);
-        let (address, mapped) = lock(&self.heap).alloc(process, self.gpu(), size)?;
+        let alloc = || lock(&self.heap).alloc(process, self.gpu(), size);
+        let (address, mapped) = self.with_pools_trimmed(alloc)?;
         if mapped {
             cost.extend_us(costs.create_us + costs.map_us + costs.access_us);
         }
@@ -258,6 +266,11 @@ impl Context {
     /// cuMemFree: waits for the context's work first.
     pub fn free(&self, address: u64) -> Result<()> {
         self.synchronize()?;
+        self.free_now(address)
+    }
+
+    /// Frees what cuMemAlloc gave, without waiting.
+    pub(super) fn free_now(&self, address: u64) -> Result<()> {
         let process = &self.executor.process;
         let costs = process.machine.gpu(self.gpu());
         let mut cost = Lasting::us(0.0);

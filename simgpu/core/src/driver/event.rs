@@ -73,6 +73,9 @@ impl Event {
         let mark = lock(&self.recorded).clone();
         mark.map_or(Ok(()), |mark| {
             mark.fence.wait();
+            if let Some(context) = mark.context.upgrade() {
+                context.settle_pools();
+            }
             mark.check()
         })
     }

@@ -122,7 +122,8 @@ impl Heap {
     }
 }
 
-fn map_new(process: &Process, gpu: usize, size: u64) -> Result<u64> {
+/// New device memory at a new address, accessible to its GPU alone.
+pub(super) fn map_new(process: &Process, gpu: usize, size: u64) -> Result<u64> {
     let physical = Physical::new(process, gpu, size, Purpose::Data)?;
     let mut space = process.space_mut();
     let address = space.reserve(size, 0, 0)?;
@@ -131,7 +132,8 @@ fn map_new(process: &Process, gpu: usize, size: u64) -> Result<u64> {
     Ok(address)
 }
 
-fn unmap(process: &Process, address: u64, size: u64) -> Result<()> {
+/// Undoes [`map_new`].
+pub(super) fn unmap(process: &Process, address: u64, size: u64) -> Result<()> {
     let unmapped: Vec<Arc<Physical>> = process.space_mut().unmap(address, size)?;
     drop(unmapped);
     process.space_mut().unreserve(address, size)

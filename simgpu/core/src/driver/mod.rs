@@ -13,8 +13,10 @@ mod heap;
 mod host;
 mod kernel;
 mod module;
+mod ordered;
 mod physical;
 mod pointer;
+mod pool;
 mod process;
 mod space;
 mod stream;
@@ -30,6 +32,7 @@ pub use kernel::Kernel;
 pub use module::{Function, Module};
 pub use physical::Physical;
 pub use pointer::{PointerInfo, PointerKind};
+pub use pool::{Pool, PoolAttribute};
 pub use space::Access;
 pub use stream::Stream;
 pub use work::HostCall;
@@ -297,8 +300,12 @@ impl Driver {
         self.process.memory_info(gpu)
     }
 
-    /// Frees what cuMemAlloc or its like returned, in whichever context.
+    /// Frees what cuMemAlloc or its like returned, in whichever context, or
+    /// what a pool gave.
     pub fn free(&self, address: u64) -> Result<()> {
+        if let Some(pool) = self.process.pools.owner(address) {
+            return current()?.free_pooled(&pool, address);
+        }
         let owner = self
             .contexts
             .find(|context| context.allocation(address).is_some());

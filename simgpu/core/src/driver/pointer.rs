@@ -1,5 +1,6 @@
 //! What the driver knows of an address.
 
+use super::table::handle_of;
 use super::{Context, Driver};
 use crate::{Error, Result};
 
@@ -17,8 +18,8 @@ pub enum PointerKind {
 pub struct PointerInfo {
     /// On which side it is.
     pub kind: PointerKind,
-    /// Handle of the context it belongs to; 0 for memory that was mapped by
-    /// cuMemMap, which belongs to none.
+    /// Handle of the context it belongs to; 0 for memory from a
+    /// pool or mapped by cuMemMap, which belongs to none.
     pub context: usize,
     /// Ordinal of the GPU, 0 for host memory without a context.
     pub gpu: usize,
@@ -26,6 +27,8 @@ pub struct PointerInfo {
     pub start: u64,
     /// Its size in bytes.
     pub size: u64,
+    /// Handle of the pool it came from; 0 for all other memory.
+    pub pool: usize,
 }
 
 impl Driver {
@@ -42,6 +45,7 @@ impl Driver {
                 gpu,
                 start: range.start as u64,
                 size: range.len as u64,
+                pool: 0,
             });
         }
         let kind = PointerKind::Device;
@@ -54,6 +58,18 @@ impl Driver {
                 gpu,
                 start,
                 size,
+                pool: 0,
+            });
+        }
+        if let Some(pool) = self.process.pools.owner(address) {
+            let (start, size) = pool.object(address).ok_or(Error::InvalidValue)?;
+            return Ok(PointerInfo {
+                kind,
+                context: 0,
+                gpu: pool.gpu,
+                start,
+                size,
+                pool: handle_of(&pool),
             });
         }
         let mapping = self.process.space().mapping(address);
@@ -65,6 +81,7 @@ impl Driver {
             gpu: physical.gpu,
             start,
             size,
+            pool: 0,
         })
     }
 

@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGua
 
 use super::host::HostTable;
 use super::physical::Physical;
+use super::pool::Pools;
 use super::space::Space;
 use crate::config::GRANULE;
 use crate::machine::{Counters, Identity, Machine};
@@ -15,6 +16,7 @@ pub(crate) struct Process {
     pub(crate) identity: Identity,
     space: RwLock<Space>,
     host: RwLock<HostTable>,
+    pub(crate) pools: Pools,
     /// Handles that the program holds of physical allocations, each with how
     /// often it is retained.
     pub(super) handles: Mutex<HashMap<u64, (Arc<Physical>, usize)>>,
@@ -22,11 +24,13 @@ pub(crate) struct Process {
 
 impl Process {
     pub(crate) fn new(machine: Machine, identity: Identity) -> Self {
+        let pools = Pools::new(machine.config().gpus.len());
         Self {
             machine: Arc::new(machine),
             identity,
             space: RwLock::default(),
             host: RwLock::default(),
+            pools,
             handles: Mutex::default(),
         }
     }

@@ -39,7 +39,6 @@ pub enum HostCall {
     ),
 }
 
-#[derive(Debug)]
 pub(crate) enum Work {
     Copy {
         dst: Side,
@@ -55,12 +54,13 @@ pub(crate) enum Work {
     },
     Launch(Launch),
     HostCall(HostCall),
+    /// Something of the driver's own.
+    Call(Box<dyn FnOnce() + Send>),
     /// Nothing but its place in the order.
     Marker,
 }
 
 /// A piece of work with its place in the order.
-#[derive(Debug)]
 pub(crate) struct Job {
     pub(crate) work: Work,
     pub(crate) after: Vec<Arc<Fence>>,
@@ -97,6 +97,10 @@ impl Executor {
         let outcome = match job.work {
             Work::HostCall(call) => Ok(self.call_host(call, ready_ns)),
             Work::Marker => Ok(ready_ns),
+            Work::Call(call) => {
+                call();
+                Ok(now_ns().max(ready_ns))
+            }
             _ if self.check().is_err() => Ok(ready_ns),
             Work::Copy { dst, src, len } => self.copy(&dst, &src, len, ready_ns),
             Work::Set {

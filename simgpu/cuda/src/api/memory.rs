@@ -147,7 +147,7 @@ fn pointer_attribute(data: &Out<c_void>, attribute: c_uint, address: u64) -> Res
         let allocated = driver
             .pointer(address)
             .ok()
-            .filter(|info| info.context != 0);
+            .filter(|info| info.context != 0 || info.pool != 0);
         let (start, size) = allocated.map_or((start, size), |info| (info.start, info.size));
         return match attribute {
             11 => data.cast().set(start),
@@ -173,8 +173,8 @@ fn pointer_attribute(data: &Out<c_void>, attribute: c_uint, address: u64) -> Res
         13 => data.cast().set(1_u8),
         14 => data.cast().set(0_u64),
         16 => data.cast().set(3_u32),
-        // Memory pool: none.
-        17 => data.cast().set(0_usize),
+        // Memory pool.
+        17 => data.cast().set(info.pool),
         _ => Err(Error::InvalidValue),
     }
 }

@@ -8,6 +8,7 @@ mod init;
 mod launch;
 mod memory;
 mod module;
+mod pool;
 mod procaddr;
 mod stream;
 mod unsupported;
@@ -22,6 +23,7 @@ pub(crate) fn exports() -> impl Iterator<Item = &'static Export> {
         device::TABLE,
         context::TABLE,
         memory::TABLE,
+        pool::TABLE,
         vmm::TABLE,
         copy::TABLE,
         stream::TABLE,

@@ -3,21 +3,10 @@
 
 api! {
     6000 unsupported cuMemAllocManaged;
-    11020 unsupported cuMemAllocAsync;
-    11020 unsupported cuMemAllocAsync_ptsz;
-    11020 unsupported cuMemFreeAsync;
-    11020 unsupported cuMemFreeAsync_ptsz;
-    11020 unsupported cuMemAllocFromPoolAsync;
-    11020 unsupported cuMemAllocFromPoolAsync_ptsz;
-    11020 unsupported cuMemPoolCreate;
-    11020 unsupported cuMemPoolDestroy;
-    11020 unsupported cuMemPoolTrimTo;
-    11020 unsupported cuMemPoolSetAttribute;
-    11020 unsupported cuMemPoolGetAttribute;
-    11020 unsupported cuMemPoolSetAccess;
-    11020 unsupported cuDeviceGetDefaultMemPool;
-    11020 unsupported cuDeviceGetMemPool;
-    11020 unsupported cuDeviceSetMemPool;
+    11020 unsupported cuMemPoolExportToShareableHandle;
+    11020 unsupported cuMemPoolImportFromShareableHandle;
+    11020 unsupported cuMemPoolExportPointer;
+    11020 unsupported cuMemPoolImportPointer;
     10020 unsupported cuMemExportToShareableHandle;
     10020 unsupported cuMemImportFromShareableHandle;
     11010 unsupported cuMemMapArrayAsync;

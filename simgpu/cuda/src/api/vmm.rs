@@ -67,12 +67,7 @@ api! {
         }
         for index in 0..count {
             let desc = descs.at(index)?;
-            let access = match desc.flags {
-                0 => Access::None,
-                1 => Access::Read,
-                3 => Access::ReadWrite,
-                _ => return Err(Error::InvalidValue),
-            };
+            let access = access_of(desc.flags)?;
             let device = on_device(desc.location)?;
             driver.set_access(address, size as u64, device, access)?;
         }
@@ -81,11 +76,7 @@ api! {
 
     10020 fn cuMemGetAccess(flags: Out<c_ulonglong>, location: In<Location>, address: u64) {
         let device = on_device(location.get()?)?;
-        flags.set(match driver()?.access(address, device)? {
-            Access::None => 0,
-            Access::Read => 1,
-            Access::ReadWrite => 3,
-        })
+        flags.set(flags_of(driver()?.access(address, device)?).into())
     }
 
     10020 fn cuMemGetAllocationGranularity(
@@ -130,7 +121,26 @@ fn device_of(prop: In<AllocationProp>) -> Result<c_int> {
     on_device(prop.location)
 }
 
-fn on_device(location: Location) -> Result<c_int> {
+/// CUmemAccess_flags as what it lets a GPU do.
+pub(super) fn access_of(flags: c_uint) -> Result<Access> {
+    match flags {
+        0 => Ok(Access::None),
+        1 => Ok(Access::Read),
+        3 => Ok(Access::ReadWrite),
+        _ => Err(Error::InvalidValue),
+    }
+}
+
+/// The other way round.
+pub(super) fn flags_of(access: Access) -> c_uint {
+    match access {
+        Access::None => 0,
+        Access::Read => 1,
+        Access::ReadWrite => 3,
+    }
+}
+
+pub(super) fn on_device(location: Location) -> Result<c_int> {
     if location.kind == ON_DEVICE {
         Ok(location.id)
     } else {

@@ -1,0 +1,82 @@
+//! Allocations and frees in the order of a stream.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+
+use super::context::Context;
+use super::pool::{Freed, Pool};
+use super::stream::Stream;
+use super::work::Work;
+use crate::{Error, Result};
+
+impl Context {
+    /// Allocates from a pool; the stream's later work may use the memory.
+    pub(super) fn alloc_async(&self, stream: &Stream, pool: &Pool, size: u64) -> Result<u64> {
+        self.check()?;
+        let process = &self.executor.process;
+        let (address, waits) = pool.alloc(process, size, stream.id)?;
+        for fence in waits {
+            self.mark(stream, Some(fence))?;
+        }
+        process.counters(pool.gpu).allocs.fetch_add(1, Relaxed);
+        Ok(address)
+    }
+
+    /// Frees what a pool gave, behind the stream's work so far.
+    pub(super) fn free_async(&self, stream: &Stream, pool: &Pool, address: u64) -> Result<()> {
+        let freed = Freed {
+            stream: stream.id,
+            fence: self.mark(stream, None)?,
+        };
+        pool.free(address, Some(freed))?;
+        self.count_free(pool.gpu);
+        Ok(())
+    }
+
+    /// Frees what cuMemAlloc gave in `owner`, when the stream gets there.
+    pub(super) fn free_plain_async(
+        &self,
+        stream: &Stream,
+        owner: Arc<Context>,
+        address: u64,
+    ) -> Result<()> {
+        let free = move || {
+            // Freed a second time by then, which was the program's mistake.
+            let _ = owner.free_now(address);
+        };
+        self.submit(stream, Work::Call(Box::new(free)), None)
+            .map(drop)
+    }
+
+    /// cuMemFree of what a pool gave: the program says that nothing uses it.
+    pub(super) fn free_pooled(&self, pool: &Pool, address: u64) -> Result<()> {
+        self.check()?;
+        pool.free(address, None)?;
+        self.count_free(pool.gpu);
+        Ok(())
+    }
+
+    fn count_free(&self, gpu: usize) {
+        let counters = self.executor.process.counters(gpu);
+        counters.frees.fetch_add(1, Relaxed);
+    }
+
+    /// The program has waited for work to end: pools above their threshold
+    /// give memory back.
+    pub(super) fn settle_pools(&self) {
+        let process = &self.executor.process;
+        process.pools.settle(process);
+    }
+
+    /// Runs an allocation again with what pools kept for later given back.
+    pub(super) fn with_pools_trimmed<T>(&self, alloc: impl Fn() -> Result<T>) -> Result<T> {
+        match alloc() {
+            Err(Error::OutOfMemory) => {
+                let process = &self.executor.process;
+                process.pools.trim_all(process, self.gpu());
+                alloc()
+            }
+            done => done,
+        }
+    }
+}
