@@ -1,8 +1,7 @@
 //! The driver's words in forms that any driver, older or newer than this crate, may fill.
 
 pub use cudarc::driver::sys::{
-    CUcontext, CUdevice, CUdeviceptr, CUevent, CUhostFn, CUmemAccessDesc, CUmemAllocationProp,
-    CUstream, CUuuid,
+    CUcontext, CUdevice, CUdeviceptr, CUevent, CUhostFn, CUmemAllocationProp, CUstream, CUuuid,
 };
 
 /// A CUresult. Not cudarc's enum: a driver newer than the enum may return what it does not list.
@@ -83,3 +82,49 @@ impl Stream {
 /// Physical memory from cuMemCreate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Handle(pub u64);
+
+/// A CUmemLocation. Not cudarc's: its kinds are an enum that a newer driver may exceed.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Location {
+    /// CUmemLocationType.
+    pub kind: u32,
+    /// Of the kind.
+    pub id: i32,
+}
+
+impl Location {
+    /// CU_MEM_LOCATION_TYPE_DEVICE.
+    pub const DEVICE: u32 = 1;
+
+    /// The GPU with this number.
+    pub fn device(id: i32) -> Self {
+        let kind = Self::DEVICE;
+        Self { kind, id }
+    }
+}
+
+/// A CUmemAccessDesc: what a location may do with mapped memory.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Access {
+    /// Who.
+    pub location: Location,
+    /// CUmemAccess_flags.
+    pub rights: u32,
+}
+
+impl Access {
+    /// CU_MEM_ACCESS_FLAGS_PROT_READ.
+    pub const READ: u32 = 1;
+    /// CU_MEM_ACCESS_FLAGS_PROT_READWRITE.
+    pub const READ_WRITE: u32 = 3;
+
+    /// All of it for a GPU.
+    pub fn full(device: i32) -> Self {
+        Self {
+            location: Location::device(device),
+            rights: Self::READ_WRITE,
+        }
+    }
+}

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Mutex;
 
 use super::{Driver, Result};
-use crate::cuda::{Context, Event, Handle, Status, Stream};
+use crate::cuda::{Access, Context, Event, Handle, Location, Status, Stream};
 use crate::gate::lock;
 
 /// The fake's unit of physical memory.
@@ -18,11 +18,18 @@ pub(crate) struct FakeDriver {
     state: Mutex<State>,
 }
 
+/// What is mapped at an address.
+struct Map {
+    bytes: u64,
+    handle: u64,
+    access: Vec<Access>,
+}
+
 #[derive(Default)]
 struct State {
     next: u64,
     physical: BTreeMap<u64, Vec<u8>>,
-    maps: BTreeMap<u64, u64>,
+    maps: BTreeMap<u64, Map>,
     pinned: BTreeMap<usize, Vec<u8>>,
     busy: BTreeSet<Stream>,
     capturing: BTreeSet<Stream>,
@@ -88,7 +95,7 @@ impl FakeDriver {
 
     /// What a kernel does; an illegal address where nothing is mapped.
     pub(crate) fn write(&self, at: u64, bytes: &[u8]) -> Result<()> {
-        lock(&self.state).access(at, bytes.len(), |chunk, range| {
+        lock(&self.state).access(at, bytes.len(), Access::READ_WRITE, |chunk, range| {
             let offset = range.start;
             chunk.copy_from_slice(&bytes[offset..range.end]);
         })
@@ -96,7 +103,9 @@ impl FakeDriver {
 
     pub(crate) fn read(&self, at: u64, len: usize) -> Result<Vec<u8>> {
         let mut bytes = vec![0; len];
-        lock(&self.state).access(at, len, |chunk, range| bytes[range].copy_from_slice(chunk))?;
+        lock(&self.state).access(at, len, Access::READ, |chunk, range| {
+            bytes[range].copy_from_slice(chunk);
+        })?;
         Ok(bytes)
     }
 }
@@ -107,13 +116,19 @@ impl State {
         &mut self,
         at: u64,
         len: usize,
+        rights: u32,
         mut each: impl FnMut(&mut [u8], std::ops::Range<usize>),
     ) -> Result<()> {
         let mut done = 0;
         while done < len {
             let here = at + done as u64;
-            let (&start, handle) = self.maps.range(..=here).next_back().ok_or(Status(700))?;
-            let physical = self.physical.get_mut(handle).ok_or(Status(700))?;
+            let (&start, map) = self.maps.range(..=here).next_back().ok_or(Status(700))?;
+            let mut access = map.access.iter();
+            if !access.any(|it| it.location == Location::device(0) && it.rights & rights == rights)
+            {
+                return Err(Status(700));
+            }
+            let physical = self.physical.get_mut(&map.handle).ok_or(Status(700))?;
             let offset = (here - start) as usize;
             if offset >= physical.len() {
                 return Err(Status(700));
@@ -123,6 +138,29 @@ impl State {
             done += count;
         }
         Ok(())
+    }
+
+    /// The mappings that touch a range.
+    fn mapped_in(&self, at: u64, bytes: u64) -> Vec<u64> {
+        let maps = self.maps.range(..at + bytes);
+        let touching = maps.filter(|(start, map)| **start + map.bytes > at);
+        touching.map(|(start, _)| *start).collect()
+    }
+
+    /// The mappings that fill a range without a gap.
+    fn whole(&self, at: u64, bytes: u64) -> Result<Vec<u64>> {
+        let maps = self.mapped_in(at, bytes);
+        let mut next = at;
+        for map in &maps {
+            if *map != next {
+                return Err(Status::INVALID_VALUE);
+            }
+            next += self.maps[map].bytes;
+        }
+        if maps.is_empty() || next != at + bytes {
+            return Err(Status::INVALID_VALUE);
+        }
+        Ok(maps)
     }
 
     fn fresh(&mut self) -> u64 {
@@ -178,24 +216,44 @@ impl Driver for FakeDriver {
         state.physical.insert(handle, vec![0xdb; bytes as usize]);
         Ok(Handle(handle))
     }
-    fn map(&self, _: i32, at: u64, _: u64, handle: Handle) -> Result<()> {
-        let old = lock(&self.state).maps.insert(at, handle.0);
-        assert_eq!(old, None, "mapped over a mapping");
+    fn map(&self, at: u64, bytes: u64, handle: Handle) -> Result<()> {
+        let mut state = lock(&self.state);
+        let physical = state.physical.get(&handle.0).ok_or(Status::INVALID_VALUE)?;
+        if physical.len() as u64 != bytes || !state.mapped_in(at, bytes).is_empty() {
+            return Err(Status::INVALID_VALUE);
+        }
+        let (handle, access) = (handle.0, Vec::new());
+        let map = Map {
+            bytes,
+            handle,
+            access,
+        };
+        state.maps.insert(at, map);
         Ok(())
     }
-    fn unmap(&self, at: u64, _: u64) -> Result<()> {
+    fn set_access(&self, at: u64, bytes: u64, access: &[Access]) -> Result<()> {
+        let mut state = lock(&self.state);
+        for map in state.whole(at, bytes)? {
+            let old = state.maps.get_mut(&map).expect("just found");
+            for given in access {
+                old.access.retain(|it| it.location != given.location);
+                old.access.push(*given);
+            }
+        }
+        Ok(())
+    }
+    fn unmap(&self, at: u64, bytes: u64) -> Result<()> {
         let mut state = lock(&self.state);
         assert!(state.busy.is_empty(), "unmapped under running work");
-        state
-            .maps
-            .remove(&at)
-            .map(|_| ())
-            .ok_or(Status::INVALID_VALUE)
+        for map in state.whole(at, bytes)? {
+            state.maps.remove(&map);
+        }
+        Ok(())
     }
     fn release(&self, handle: Handle) -> Result<()> {
         let mut state = lock(&self.state);
         assert!(
-            !state.maps.values().any(|mapped| *mapped == handle.0),
+            !state.maps.values().any(|map| map.handle == handle.0),
             "released while mapped"
         );
         state
@@ -227,7 +285,7 @@ impl Driver for FakeDriver {
             return Err(Status(719));
         }
         let slot = state.slot(host, bytes).to_vec();
-        state.access(to, slot.len(), |chunk, range| {
+        state.access(to, slot.len(), Access::READ_WRITE, |chunk, range| {
             chunk.copy_from_slice(&slot[range]);
         })
     }
@@ -237,7 +295,7 @@ impl Driver for FakeDriver {
             return Err(Status(719));
         }
         let mut copy = vec![0; bytes as usize];
-        state.access(from, copy.len(), |chunk, range| {
+        state.access(from, copy.len(), Access::READ, |chunk, range| {
             copy[range].copy_from_slice(chunk);
         })?;
         state.slot(host, bytes).copy_from_slice(&copy);

@@ -4,14 +4,14 @@ use core::ffi::{c_int, c_uint, c_void};
 use core::ptr::null_mut;
 
 use cudarc::driver::sys::{
-    CUevent_flags, CUmemAccess_flags, CUmemAllocationGranularity_flags, CUmemAllocationHandleType,
+    CUevent_flags, CUmemAllocationGranularity_flags, CUmemAllocationHandleType,
     CUmemAllocationType, CUmemLocation, CUmemLocationType, CUstream_flags,
 };
 
 use super::{Driver, Result};
 use crate::cuda::{
-    CUcontext, CUdevice, CUdeviceptr, CUevent, CUmemAccessDesc, CUmemAllocationProp, CUstream,
-    CUuuid, Context, Event, Handle, Status, Stream,
+    Access, CUcontext, CUdevice, CUdeviceptr, CUevent, CUmemAllocationProp, CUstream, CUuuid,
+    Context, Event, Handle, Status, Stream,
 };
 
 macro_rules! functions {
@@ -65,7 +65,7 @@ functions! {
     address_reserve: c"cuMemAddressReserve" (*mut CUdeviceptr, usize, usize, CUdeviceptr, u64);
     mem_create: c"cuMemCreate" (*mut u64, usize, *const CUmemAllocationProp, u64);
     mem_map: c"cuMemMap" (CUdeviceptr, usize, usize, u64, u64);
-    set_access: c"cuMemSetAccess" (CUdeviceptr, usize, *const CUmemAccessDesc, usize);
+    set_access: c"cuMemSetAccess" (CUdeviceptr, usize, *const Access, usize);
     mem_unmap: c"cuMemUnmap" (CUdeviceptr, usize);
     mem_release: c"cuMemRelease" (u64);
     host_alloc: c"cuMemHostAlloc" (*mut *mut c_void, usize, c_uint);
@@ -179,17 +179,12 @@ impl Driver for Libcuda {
         Ok(Handle(handle))
     }
 
-    fn map(&self, device: i32, at: u64, bytes: u64, handle: Handle) -> Result<()> {
-        call!(self.mem_map(at, bytes as usize, 0, handle.0, 0))?;
-        let access = CUmemAccessDesc {
-            location: location(device),
-            flags: CUmemAccess_flags::CU_MEM_ACCESS_FLAGS_PROT_READWRITE,
-        };
-        let allowed = call!(self.set_access(at, bytes as usize, &raw const access, 1));
-        if allowed.is_err() {
-            self.unmap(at, bytes)?;
-        }
-        allowed
+    fn map(&self, at: u64, bytes: u64, handle: Handle) -> Result<()> {
+        call!(self.mem_map(at, bytes as usize, 0, handle.0, 0))
+    }
+
+    fn set_access(&self, at: u64, bytes: u64, access: &[Access]) -> Result<()> {
+        call!(self.set_access(at, bytes as usize, access.as_ptr(), access.len()))
     }
 
     fn unmap(&self, at: u64, bytes: u64) -> Result<()> {

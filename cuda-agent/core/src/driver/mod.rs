@@ -8,7 +8,7 @@ pub(crate) mod fake;
 
 pub use libcuda::Libcuda;
 
-use crate::cuda::{Context, Event, Handle, Status, Stream};
+use crate::cuda::{Access, Context, Event, Handle, Status, Stream};
 
 /// What a driver call of the agent gives.
 pub type Result<T> = core::result::Result<T, Status>;
@@ -39,9 +39,11 @@ pub trait Driver: Send + Sync {
     fn reserve(&self, bytes: u64, align: u64) -> Result<u64>;
     /// Allocates physical memory.
     fn create(&self, device: i32, bytes: u64) -> Result<Handle>;
-    /// Maps physical memory, readable and writable by the GPU.
-    fn map(&self, device: i32, at: u64, bytes: u64, handle: Handle) -> Result<()>;
-    /// Takes the mapping away.
+    /// Maps physical memory, for nobody's use yet.
+    fn map(&self, at: u64, bytes: u64, handle: Handle) -> Result<()>;
+    /// Says who may do what with mapped addresses.
+    fn set_access(&self, at: u64, bytes: u64, access: &[Access]) -> Result<()>;
+    /// Takes all mappings of the addresses away.
     fn unmap(&self, at: u64, bytes: u64) -> Result<()>;
     /// Frees physical memory once it is unmapped.
     fn release(&self, handle: Handle) -> Result<()>;

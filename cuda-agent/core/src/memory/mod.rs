@@ -1,13 +1,17 @@
 //! A task's memory on one GPU: objects in the arena, the physical chunks behind them, and the
-//! backing store. `arena` and `swap_set` are pure; `swap` moves chunks; nothing here decides when.
+//! backing store. `arena`, `chunk` and `swap_set` are pure; `residence` puts chunks on the GPU and
+//! takes them off; `swap` moves their bytes; nothing here decides when.
 
 mod arena;
 mod backing;
+mod chunk;
+mod residence;
 mod swap;
 mod swap_set;
 
 pub use arena::{ALIGN, Arena, Object};
 pub use backing::{Backing, Segment};
+pub use chunk::ChunkId;
 pub use swap::{Ended, Reins, Step};
 pub use swap_set::SwapSet;
 
@@ -15,7 +19,9 @@ use std::collections::BTreeMap;
 
 use rtswap_wire::page::{OutOfBudget, UsageReport};
 
-use crate::cuda::{Context, Event, Handle, Status, Stream};
+use chunk::{Chunk, Chunks, Place};
+
+use crate::cuda::{Context, Event, Status, Stream};
 use crate::driver::Driver;
 use crate::session::View;
 
@@ -48,19 +54,6 @@ impl From<Status> for AllocError {
     }
 }
 
-/// Where a chunk's bytes are.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Place {
-    Resident(Handle),
-    Swapped,
-}
-
-#[derive(Clone, Copy, Debug)]
-struct Chunk {
-    place: Place,
-    slot: Option<usize>,
-}
-
 /// Our stream and events in one of the program's contexts.
 #[derive(Clone, Copy, Debug)]
 struct Engine {
@@ -80,7 +73,9 @@ pub struct Memory {
     /// Where it is published.
     view: View,
     arena: Arena,
-    chunks: BTreeMap<u64, Chunk>,
+    chunks: Chunks,
+    /// The arena's chunks by address.
+    backed: BTreeMap<u64, ChunkId>,
     set: SwapSet,
     backing: Backing,
     /// The context that the backing store ends with.
@@ -112,7 +107,8 @@ impl Memory {
             chunk,
             view,
             arena: Arena::new(chunk),
-            chunks: BTreeMap::new(),
+            chunks: Chunks::default(),
+            backed: BTreeMap::new(),
             set: SwapSet::default(),
             backing: Backing::default(),
             pinned_in: None,
@@ -188,22 +184,23 @@ impl Memory {
         let needed = fresh.len() as u64 * self.chunk;
         self.take(needed).map_err(AllocError::OverBudget)?;
         let mut made = Vec::with_capacity(fresh.len());
-        for &chunk in &fresh {
-            match self.create_mapped(chunk) {
-                Ok(handle) => made.push((chunk, handle)),
-                Err(status) => {
-                    for (chunk, handle) in made {
-                        self.drop_mapped(chunk, handle)?;
-                    }
-                    self.give_back(needed);
-                    return Err(status.into());
+        for &address in &fresh {
+            let chunk = Chunk::whole(address, self.chunk, self.device);
+            let id = self.chunks.insert(chunk);
+            if let Err(status) = self.raise(id) {
+                self.chunks.remove(id);
+                for id in made {
+                    self.lower(id)?;
+                    self.chunks.remove(id);
                 }
+                self.give_back(needed);
+                return Err(status.into());
             }
+            made.push(id);
         }
-        for (chunk, handle) in made {
-            let slot = self.set.assign(chunk);
-            let place = Place::Resident(handle);
-            self.chunks.insert(chunk, Chunk { place, slot });
+        for (id, address) in made.into_iter().zip(fresh) {
+            self.chunks[id].slot = self.set.assign(id);
+            self.backed.insert(address, id);
         }
         self.arena.insert(at, Object { bytes, context });
         self.publish();
@@ -217,24 +214,33 @@ impl Memory {
         };
         let mut freed = Ok(());
         for address in idle {
-            let chunk = self
-                .chunks
-                .remove(&address)
-                .expect("a touched chunk exists");
-            if let Some(slot) = chunk.slot {
-                self.set.release(slot);
-                self.seat_another();
-            }
-            match chunk.place {
-                Place::Resident(handle) => {
-                    freed = freed.and(self.drop_mapped(address, handle));
-                    self.give_back(self.chunk);
-                }
-                Place::Swapped => self.swapped_chunks -= 1,
-            }
+            let id = self.backed.remove(&address);
+            freed = freed.and(self.drop_chunk(id.expect("a touched chunk exists")));
         }
         self.publish();
         freed.map(|()| true)
+    }
+
+    /// Frees a chunk wherever it is; another one gets its slot.
+    fn drop_chunk(&mut self, id: ChunkId) -> Result<(), Status> {
+        let Chunk { place, slot, .. } = self.chunks[id];
+        let freed = match place {
+            Place::Resident => {
+                let freed = self.lower(id);
+                self.give_back(self.chunk);
+                freed
+            }
+            Place::Swapped => {
+                self.swapped_chunks -= 1;
+                Ok(())
+            }
+        };
+        self.chunks.remove(id);
+        if let Some(slot) = slot {
+            self.set.release(slot);
+            self.seat_another();
+        }
+        freed
     }
 
     /// The object that holds `address`, and where it starts.
@@ -301,10 +307,10 @@ impl Memory {
             .chunks
             .iter_mut()
             .find(|(_, chunk)| chunk.slot.is_none());
-        let Some((&address, chunk)) = next else {
+        let Some((id, chunk)) = next else {
             return false;
         };
-        chunk.slot = self.set.assign(address);
+        chunk.slot = self.set.assign(id);
         chunk.slot.is_some()
     }
 
@@ -334,7 +340,7 @@ impl Memory {
         }
         self.pinned_in = None;
         self.set.clear();
-        for chunk in self.chunks.values_mut() {
+        for (_, chunk) in self.chunks.iter_mut() {
             chunk.slot = None;
         }
         self.backing.drop_all(self.driver)?;
@@ -349,19 +355,5 @@ impl Memory {
         }
         self.arena.add_region(at, region);
         self.arena.find_room(bytes).ok_or(Status::OUT_OF_MEMORY)
-    }
-
-    fn create_mapped(&self, at: u64) -> Result<Handle, Status> {
-        let handle = self.driver.create(self.device, self.chunk)?;
-        if let Err(status) = self.driver.map(self.device, at, self.chunk, handle) {
-            self.driver.release(handle)?;
-            return Err(status);
-        }
-        Ok(handle)
-    }
-
-    fn drop_mapped(&self, at: u64, handle: Handle) -> Result<(), Status> {
-        self.driver.unmap(at, self.chunk)?;
-        self.driver.release(handle)
     }
 }

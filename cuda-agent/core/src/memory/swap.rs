@@ -6,8 +6,9 @@ use std::time::{Duration, Instant};
 
 use rtswap_wire::page::{Direction, SwapOutcome};
 
-use super::{Memory, Place};
-use crate::cuda::{Context, Event, Handle, Status};
+use super::Memory;
+use super::chunk::{ChunkId, Piece, Place};
+use crate::cuda::{Access, Context, Event, Status};
 
 /// How long a missing chunk of GPU memory is asked for again.
 const CREATE_BOUND: Duration = Duration::from_millis(250);
@@ -57,8 +58,7 @@ impl Ended {
 
 /// A copy under way.
 struct Flight {
-    address: u64,
-    handle: Handle,
+    id: ChunkId,
     done: Event,
 }
 
@@ -99,10 +99,10 @@ impl Memory {
         let mut flights = VecDeque::new();
         let mut over = None;
         let order: Vec<_> = self.set.taken().collect();
-        for (slot, address) in order {
-            let Place::Resident(handle) = self.chunks[&address].place else {
+        for (slot, id) in order {
+            if self.chunks[id].place != Place::Resident {
                 continue;
-            };
+            }
             let ahead = (self.swapped_chunks + flights.len() as u64 + 1) * self.chunk;
             if ahead > target {
                 break;
@@ -124,7 +124,7 @@ impl Memory {
                 over = Some(Step::Over(Ended::failed(fault)));
                 break;
             }
-            match self.launch(Direction::Out, slot, address, handle) {
+            match self.launch(Direction::Out, slot, id) {
                 Ok(flight) => flights.push_back(flight),
                 Err(fault) => {
                     over = Some(Step::Over(Ended::failed(fault)));
@@ -146,11 +146,11 @@ impl Memory {
             return Ok(());
         };
         self.driver.wait_event(flight.done)?;
-        self.driver.unmap(flight.address, self.chunk)?;
-        self.place(flight.address, Place::Swapped);
+        self.unmap(flight.id)?;
+        self.chunks[flight.id].place = Place::Swapped;
         self.swapped_chunks += 1;
         *moved += self.chunk;
-        self.driver.release(flight.handle)?;
+        self.release(flight.id)?;
         self.give_back(self.chunk);
         self.publish();
         self.view.session.tell();
@@ -166,8 +166,8 @@ impl Memory {
         let mut flights = VecDeque::new();
         let mut over = None;
         let order: Vec<_> = self.set.taken().collect();
-        for (slot, address) in order.into_iter().rev() {
-            if self.chunks[&address].place != Place::Swapped {
+        for (slot, id) in order.into_iter().rev() {
+            if self.chunks[id].place != Place::Swapped {
                 continue;
             }
             let left = (self.swapped_chunks - flights.len() as u64) * self.chunk;
@@ -191,12 +191,11 @@ impl Memory {
                 over = Some(Step::Over(Ended::failed(fault)));
                 break;
             }
-            let flight = self.bring(address).and_then(|handle| {
-                self.launch(Direction::In, slot, address, handle)
-                    .map_err(|fault| {
-                        self.take_down(address, handle);
-                        Ended::failed(fault)
-                    })
+            let flight = self.bring(id).and_then(|()| {
+                self.launch(Direction::In, slot, id).map_err(|fault| {
+                    self.take_down(id);
+                    Ended::failed(fault)
+                })
             });
             match flight {
                 Ok(flight) => flights.push_back(flight),
@@ -221,10 +220,10 @@ impl Memory {
             return Ok(());
         };
         if let Err(fault) = self.driver.wait_event(flight.done) {
-            self.take_down(flight.address, flight.handle);
+            self.take_down(flight.id);
             return Err(fault);
         }
-        self.place(flight.address, Place::Resident(flight.handle));
+        self.chunks[flight.id].place = Place::Resident;
         self.swapped_chunks -= 1;
         *moved += self.chunk;
         self.publish();
@@ -233,13 +232,13 @@ impl Memory {
     }
 
     /// Budget, memory and mapping for a chunk that comes back.
-    fn bring(&mut self, address: u64) -> Result<Handle, Ended> {
+    fn bring(&mut self, id: ChunkId) -> Result<(), Ended> {
         self.take(self.chunk)
             .map_err(|_| Ended::failed(Status::OUT_OF_MEMORY))?;
         let start = Instant::now();
         loop {
-            match self.create_mapped(address) {
-                Ok(handle) => return Ok(handle),
+            match self.raise(id) {
+                Ok(()) => return Ok(()),
                 Err(Status::OUT_OF_MEMORY) if start.elapsed() < CREATE_BOUND => {
                     std::thread::sleep(Duration::from_millis(1));
                 }
@@ -256,47 +255,40 @@ impl Memory {
         }
     }
 
-    fn take_down(&mut self, address: u64, handle: Handle) {
+    fn take_down(&mut self, id: ChunkId) {
         // What cannot be unmapped stays counted: it is still there.
-        if self.drop_mapped(address, handle).is_ok() {
+        if self.lower(id).is_ok() {
             self.give_back(self.chunk);
         }
     }
 
-    fn launch(
-        &mut self,
-        direction: Direction,
-        slot: usize,
-        address: u64,
-        handle: Handle,
-    ) -> Result<Flight, Status> {
-        let chunk = self.chunk;
+    fn launch(&mut self, direction: Direction, slot: usize, id: ChunkId) -> Result<Flight, Status> {
         let engine = self
             .engine
             .as_mut()
             .expect("prepared before the first chunk");
-        let host = self.backing.slot(slot, chunk);
-        // SAFETY: the slot is δ bytes of the backing store, belongs to this chunk alone, and stays
-        // until the backing store is dropped, which no operation outlives.
-        unsafe {
-            match direction {
-                Direction::Out => self.driver.copy_out(host, address, chunk, engine.stream),
-                Direction::In => self.driver.copy_in(address, host, chunk, engine.stream),
-            }
-        }?;
+        let (driver, stream) = (self.driver, engine.stream);
+        let rights = match direction {
+            Direction::Out => Access::READ,
+            Direction::In => Access::READ_WRITE,
+        };
+        let reachable = |piece: &Piece| piece.reachable(self.device, rights);
+        for run in self.chunks[id].copied(reachable) {
+            let host = self.backing.slot(slot, self.chunk) + run.tag as usize;
+            // SAFETY: the run lies in the slot, which is δ bytes of the backing store, belongs to
+            // this chunk alone, and stays until the backing store is dropped, which no operation
+            // outlives.
+            unsafe {
+                match direction {
+                    Direction::Out => driver.copy_out(host, run.at, run.bytes, stream),
+                    Direction::In => driver.copy_in(run.at, host, run.bytes, stream),
+                }
+            }?;
+        }
         let done = engine.events[engine.turn];
         engine.turn ^= 1;
-        self.driver.record(done, engine.stream)?;
-        Ok(Flight {
-            address,
-            handle,
-            done,
-        })
-    }
-
-    fn place(&mut self, address: u64, place: Place) {
-        let chunk = self.chunks.get_mut(&address);
-        chunk.expect("no chunk is freed during an operation").place = place;
+        driver.record(done, stream)?;
+        Ok(Flight { id, done })
     }
 
     fn prepare_engine(&mut self, context: Context) -> Result<(), Status> {

@@ -1,11 +1,13 @@
 //! Which chunks may leave: slot i of the backing store belongs to one chunk as long as it lives.
 //! Pure.
 
+use super::ChunkId;
+
 /// The slots in the order in which they are swapped out; swapping in goes backwards.
 #[derive(Debug, Default)]
 pub struct SwapSet {
-    /// The address of each slot's chunk.
-    slots: Vec<Option<u64>>,
+    /// Each slot's chunk.
+    slots: Vec<Option<ChunkId>>,
 }
 
 impl SwapSet {
@@ -27,7 +29,7 @@ impl SwapSet {
     }
 
     /// Gives the lowest free slot to `chunk`, which has none.
-    pub fn assign(&mut self, chunk: u64) -> Option<usize> {
+    pub fn assign(&mut self, chunk: ChunkId) -> Option<usize> {
         let slot = self.slots.iter().position(Option::is_none)?;
         self.slots[slot] = Some(chunk);
         Some(slot)
@@ -39,7 +41,7 @@ impl SwapSet {
     }
 
     /// Slots and their chunks, in the order of swapping out.
-    pub fn taken(&self) -> impl DoubleEndedIterator<Item = (usize, u64)> + '_ {
+    pub fn taken(&self) -> impl DoubleEndedIterator<Item = (usize, ChunkId)> + '_ {
         self.slots
             .iter()
             .enumerate()
@@ -54,15 +56,16 @@ mod tests {
     #[test]
     fn a_freed_slot_goes_to_the_next_chunk() {
         let mut set = SwapSet::default();
-        assert_eq!(set.assign(10), None, "no backing store, no slot");
+        let [a, b, c] = [10, 20, 30].map(ChunkId);
+        assert_eq!(set.assign(a), None, "no backing store, no slot");
         set.grow(2);
         assert_eq!(
-            (set.assign(10), set.assign(20), set.assign(30)),
+            (set.assign(a), set.assign(b), set.assign(c)),
             (Some(0), Some(1), None)
         );
         set.release(0);
-        assert_eq!(set.assign(30), Some(0));
-        assert_eq!(set.taken().rev().collect::<Vec<_>>(), [(1, 20), (0, 30)]);
+        assert_eq!(set.assign(c), Some(0));
+        assert_eq!(set.taken().rev().collect::<Vec<_>>(), [(1, b), (0, c)]);
         set.grow(1);
         assert_eq!(set.slots(), 2, "slots that may be in use are never cut off");
     }
