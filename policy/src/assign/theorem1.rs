@@ -243,8 +243,7 @@ impl<'a> Search<'a> {
                 let region = platform.swap_in(chunks) + platform.execution(&demand.timing);
                 region.max(platform.swap_out(chunks))
             })
-            .max()
-            .unwrap_or(Nanos::ZERO)
+            .fold(self.floor, Nanos::max)
     }
 
     /// Of all volumes with this largest one, those with the least left side: a lower blocking
@@ -257,24 +256,23 @@ impl<'a> Search<'a> {
             let over = Blocking::over(TEST, problem.platform, &problem.candidates(volumes));
             over.total.saturating_sub(over.bases)
         };
-        let here = blocking(&passing.found.volumes);
-        let swapping = self.price.of(&passing.found.volumes);
-        let mut best = (self.left(swapping, here), passing.found.volumes);
+        let left = |volumes: &[u64]| self.left(self.price.of(volumes), blocking(volumes));
+        let mut best = (left(&passing.found.volumes), passing.found.volumes);
         // Bounds not looked at, with what the volumes at a bound above them spend swapping.
-        let mut open = alloc::vec![(
-            self.floor,
-            here.min(passing.level).saturating_sub(Nanos(1)),
-            passing.found.bound
-        )];
+        let mut open = alloc::vec![(self.floor, passing.level, passing.found.bound)];
         let mut levels = 0;
         while let Some((low, high, above)) = open.pop() {
             let may = self.left(above, low);
             if low > high || may >= best.0 || levels == MOST_LEVELS {
                 continue;
             }
+            // What passed first need not be the cheapest at its bound: look there, then halve.
+            let level = match levels {
+                0 => high,
+                _ => Nanos(low.0 + (high.0 - low.0) / 2),
+            };
             levels += 1;
-            let middle = Nanos(low.0 + (high.0 - low.0) / 2);
-            let caps = problem.capped(TEST, &problem.swappable, middle);
+            let caps = problem.capped(TEST, &problem.swappable, level);
             if let Some(found) = cheapest(
                 problem,
                 self.price,
@@ -284,14 +282,14 @@ impl<'a> Search<'a> {
                 |_| false,
             ) {
                 let here = blocking(&found.volumes);
-                let side = self.left(self.price.of(&found.volumes), here);
+                let side = left(&found.volumes);
                 // Below what these volumes block for, another bound's may be better.
-                open.push((low, here.min(middle).saturating_sub(Nanos(1)), found.bound));
-                if side < best.0 {
+                open.push((low, here.min(level).saturating_sub(Nanos(1)), found.bound));
+                if side < best.0 && self.passes(&found.volumes) {
                     best = (side, found.volumes);
                 }
             }
-            open.push((middle + Nanos(1), high, above));
+            open.push((level + Nanos(1), high, above));
         }
         best.1
     }
