@@ -1,4 +1,4 @@
-//! Developer commands of rtswap: `cargo xtask demo | eval | soundness | milp | test | clients | deb | system-test | ci`.
+//! Developer commands of rtswap: `cargo xtask demo | eval | soundness | milp | test | doors | clients | deb | system-test | ci`.
 //!
 //! It only starts programs and reads texts; what the commands do lives in the crates and tests.
 
@@ -7,6 +7,7 @@ mod clients;
 mod deb;
 mod demo;
 mod directions;
+mod doors;
 mod eval;
 mod house;
 mod process;
@@ -60,6 +61,12 @@ enum Command {
     },
     /// Run every test: units, properties, loom models, end to end.
     Test,
+    /// Try every way into the driver under the agent, on the simulated GPU.
+    Doors {
+        /// Options of the suite: --json, --markdown, --under COMMAND, the beginnings of names.
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        options: Vec<String>,
+    },
     /// Run NVIDIA's own clients over the simulated driver.
     Clients,
     /// Build the Debian packages, in target/deb.
@@ -78,6 +85,7 @@ fn main() -> ExitCode {
         Command::Soundness { .. } => "soundness",
         Command::Milp { .. } => "milp",
         Command::Test => "test",
+        Command::Doors { .. } => "doors",
         Command::Clients => "clients",
         Command::Deb => "deb",
         Command::SystemTest => "system-test",
@@ -100,6 +108,7 @@ fn run(command: Command) -> Result<()> {
         Command::Soundness { options } => theory::soundness(&workspace, &options),
         Command::Milp { options } => theory::milp(&workspace, &options),
         Command::Test => test::all(&workspace),
+        Command::Doors { options } => doors::show(&workspace, &options),
         Command::Clients => clients::check(&workspace),
         Command::Deb => deb::build(&workspace),
         Command::SystemTest => system::test(&workspace),

@@ -256,10 +256,12 @@ impl Machine {
 /// The folder with this build's programs and libraries: where the tests' own binary was built.
 fn binaries() -> Result<PathBuf> {
     let test = std::env::current_exe()?;
+    // A test is in target/*/deps, a program in target/*.
     let folder = test
         .ancestors()
-        .nth(2)
-        .context("the test binary is not in target/*/deps")?;
+        .skip(1)
+        .find(|folder| !folder.ends_with("deps"))
+        .context("the binary has no folder")?;
     for name in [
         "rtswapd",
         "rtswapctl",

@@ -1,0 +1,78 @@
+//! Compiles the probes: each file of `probes/` is one program.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+use anyhow::{Context, Result, bail, ensure};
+use tempfile::TempDir;
+
+use crate::table::Probe;
+
+/// A shared library that is linked against the driver and that probes load or link, with the name
+/// of its source.
+const NEIGHBOUR: &str = "neighbour";
+
+/// The compiled programs, in a folder that goes with them.
+pub struct Programs {
+    folder: TempDir,
+    paths: BTreeMap<&'static str, PathBuf>,
+}
+
+impl Programs {
+    /// Compiles what `probes` need, with the driver libraries of `driver_folder` at hand.
+    pub fn compile(probes: &[&Probe], driver_folder: &Path) -> Result<Self> {
+        let folder = tempfile::Builder::new().prefix("rtswap-doors-").tempdir()?;
+        let sources = Path::new(env!("CARGO_MANIFEST_DIR")).join("probes");
+        let neighbour = folder.path().join(format!("lib{NEIGHBOUR}.so"));
+        let mut shared = compiler();
+        shared
+            .args(["-shared", "-fPIC"])
+            .arg(sources.join(format!("{NEIGHBOUR}.c")));
+        finish(shared, &neighbour, driver_folder)?;
+        let mut paths = BTreeMap::new();
+        for probe in probes {
+            if paths.contains_key(probe.file) {
+                continue;
+            }
+            let path = folder.path().join(probe.file);
+            let mut program = compiler();
+            program.arg(sources.join(format!("{}.c", probe.file)));
+            finish(program, &path, driver_folder)?;
+            paths.insert(probe.file, path);
+        }
+        Ok(Self { folder, paths })
+    }
+
+    /// The program of a source file.
+    pub fn path(&self, file: &str) -> &Path {
+        &self.paths[file]
+    }
+
+    /// Where they lie, and the shared library `libneighbour.so` beside them.
+    pub fn folder(&self) -> &Path {
+        self.folder.path()
+    }
+}
+
+fn compiler() -> Command {
+    let mut command = Command::new(std::env::var("CC").unwrap_or_else(|_| "cc".into()));
+    let headers = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../cuda-agent/include");
+    command
+        .args(["-O1", "-g", "-Wall", "-Werror", "-pthread", "-I"])
+        .arg(headers);
+    command
+}
+
+fn finish(mut command: Command, output: &Path, driver_folder: &Path) -> Result<()> {
+    command.arg("-o").arg(output).arg("-L").arg(driver_folder);
+    command.args(["-l:libcuda.so.1", "-ldl"]);
+    let Output { status, stderr, .. } = command
+        .output()
+        .with_context(|| format!("cannot run {command:?}"))?;
+    if !status.success() {
+        bail!("{}", String::from_utf8_lossy(&stderr));
+    }
+    ensure!(output.exists(), "{} was not made", output.display());
+    Ok(())
+}

@@ -1,0 +1,16 @@
+//! The doors suite: small C programs under the agent, each of which goes through one door of the
+//! driver or steps into one trap. The runner has the daemon's half of the wire in its own hands: it
+//! takes a program's memory away where the program is weakest, and gives it back.
+//!
+//! - [`table`]: the probes by area; the programs are in `probes/`;
+//! - [`build`]: compiles them; [`stage`]: the machine that one runs on; [`guest`]: the one that runs;
+//! - [`check`]: what is done to a probe, and what then counts as caught, counted or inert;
+//! - [`suite`]: all of them, two at a time; [`report`]: what is printed.
+
+pub mod build;
+pub mod check;
+pub mod guest;
+pub mod report;
+pub mod stage;
+pub mod suite;
+pub mod table;

@@ -1,0 +1,65 @@
+//! `doors`: tries every probe and says what came of it. `cargo xtask doors` builds what it needs.
+
+use std::process::ExitCode;
+
+use anyhow::{Result, ensure};
+use clap::Parser;
+use rtswap_doors::build::Programs;
+use rtswap_doors::suite::Tried;
+use rtswap_doors::{report, suite, table};
+use rtswap_e2e::{Machine, MachineOptions};
+
+/// Tries every door of the driver under the agent, over the simulated GPU.
+#[derive(Parser)]
+#[command(name = "doors")]
+struct Cli {
+    /// Only the probes whose name begins so.
+    prefixes: Vec<String>,
+    /// Print JSON.
+    #[arg(long)]
+    json: bool,
+    /// Try nothing, print the matrix of docs/doors.md.
+    #[arg(long, conflicts_with = "json")]
+    markdown: bool,
+    /// Run the probes under this command, such as "valgrind -q --error-exitcode=9".
+    #[arg(long, value_name = "COMMAND", default_value = "")]
+    under: String,
+    /// How many at a time.
+    #[arg(long, default_value_t = 2)]
+    at_once: usize,
+}
+
+fn main() -> ExitCode {
+    match run(&Cli::parse()) {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::from(1),
+        Err(error) => {
+            eprintln!("doors: {error:#}");
+            ExitCode::from(2)
+        }
+    }
+}
+
+/// Whether all came out as expected.
+fn run(cli: &Cli) -> Result<bool> {
+    if cli.markdown {
+        print!("{}", report::markdown());
+        return Ok(true);
+    }
+    let mut probes = table::all();
+    if !cli.prefixes.is_empty() {
+        let wanted = |name: &str| cli.prefixes.iter().any(|prefix| name.starts_with(prefix));
+        probes.retain(|probe| wanted(&probe.name()));
+    }
+    ensure!(!probes.is_empty(), "no probe's name begins so");
+    let machine = Machine::new(MachineOptions::default())?;
+    let programs = Programs::compile(&probes, &machine.driver_dir())?;
+    let under: Vec<String> = cli.under.split_whitespace().map(String::from).collect();
+    let tried = suite::run(&probes, &programs, cli.at_once, &under);
+    if cli.json {
+        println!("{}", report::json(&tried));
+    } else {
+        print!("{}", report::table(&tried));
+    }
+    Ok(tried.iter().all(Tried::is_as_expected))
+}

@@ -1,0 +1,84 @@
+//! What is printed: JSON, a table for people, and the matrix of docs/doors.md.
+
+use std::fmt::Write as _;
+
+use serde_json::{Value, json};
+
+use crate::check::Outcome;
+use crate::suite::Tried;
+use crate::table;
+
+/// `{version, probes: [{name, result}], missed}`.
+pub fn json(tried: &[Tried]) -> Value {
+    let probes: Vec<Value> = tried
+        .iter()
+        .map(|tried| json!({ "name": tried.probe.name(), "result": tried.outcome }))
+        .collect();
+    json!({ "version": 1, "probes": probes, "missed": missed(tried) })
+}
+
+/// A line for each probe, with the reason where it was missed, and the sum.
+pub fn table(tried: &[Tried]) -> String {
+    let mut text = String::new();
+    for tried in tried {
+        let name = tried.probe.name();
+        let (outcome, took) = (tried.outcome, tried.took.as_millis());
+        let _ = writeln!(
+            text,
+            "{outcome:8} {name:28} {took:6} ms  {}",
+            tried.probe.doors
+        );
+        if !tried.is_as_expected() {
+            let expected = tried.probe.expected;
+            let _ = writeln!(
+                text,
+                "         expected {expected}: {}",
+                tried.reason.trim()
+            );
+        }
+    }
+    let count = |outcome| {
+        tried
+            .iter()
+            .filter(|tried| tried.outcome == outcome)
+            .count()
+    };
+    let _ = writeln!(
+        text,
+        "{} probes: {} caught, {} counted, {} inert, {} missed",
+        tried.len(),
+        count(Outcome::Caught),
+        count(Outcome::Counted),
+        count(Outcome::Inert),
+        missed(tried)
+    );
+    text
+}
+
+/// How many were missed.
+pub fn missed(tried: &[Tried]) -> usize {
+    let is_missed = |tried: &&Tried| tried.outcome == Outcome::Missed;
+    tried.iter().filter(is_missed).count()
+}
+
+/// The matrix of docs/doors.md: what is expected of each probe, by area.
+pub fn markdown() -> String {
+    let mut text = String::new();
+    for (title, probes) in table::areas() {
+        let _ = writeln!(
+            text,
+            "### {title}\n\n| probe | goes through | result |\n|---|---|---|"
+        );
+        for probe in probes {
+            let (name, doors, expected) = (probe.name(), probe.doors, probe.expected);
+            let why = if probe.why.is_empty() {
+                String::new()
+            } else {
+                format!(": {}", probe.why)
+            };
+            let _ = writeln!(text, "| {name} | {doors} | {expected}{why} |");
+        }
+        text.push('\n');
+    }
+    text
+}
