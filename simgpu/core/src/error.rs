@@ -55,6 +55,7 @@ errors! {
     InvalidDevice = 101, c"CUDA_ERROR_INVALID_DEVICE", "invalid device ordinal";
     InvalidImage = 200, c"CUDA_ERROR_INVALID_IMAGE", "device kernel image is invalid";
     InvalidContext = 201, c"CUDA_ERROR_INVALID_CONTEXT", "invalid device context";
+    PeerAccessUnsupported = 217, c"CUDA_ERROR_PEER_ACCESS_UNSUPPORTED", "peer access is not supported between these two devices";
     InvalidSource = 300, c"CUDA_ERROR_INVALID_SOURCE", "device kernel image is invalid";
     FileNotFound = 301, c"CUDA_ERROR_FILE_NOT_FOUND", "file not found";
     OperatingSystem = 304, c"CUDA_ERROR_OPERATING_SYSTEM", "OS call failed or operation not supported on this OS";
@@ -62,6 +63,8 @@ errors! {
     NotFound = 500, c"CUDA_ERROR_NOT_FOUND", "named symbol not found";
     NotReady = 600, c"CUDA_ERROR_NOT_READY", "device not ready";
     IllegalAddress = 700, c"CUDA_ERROR_ILLEGAL_ADDRESS", "an illegal memory access was encountered";
+    PeerAccessAlreadyEnabled = 704, c"CUDA_ERROR_PEER_ACCESS_ALREADY_ENABLED", "peer access is already enabled";
+    PeerAccessNotEnabled = 705, c"CUDA_ERROR_PEER_ACCESS_NOT_ENABLED", "peer access has not been enabled";
     PrimaryContextActive = 708, c"CUDA_ERROR_PRIMARY_CONTEXT_ACTIVE", "cannot set while device is active in this process";
     ContextIsDestroyed = 709, c"CUDA_ERROR_CONTEXT_IS_DESTROYED", "context is destroyed";
     HostMemoryAlreadyRegistered = 712, c"CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED", "part or all of the requested memory range is already mapped";

@@ -92,7 +92,8 @@ impl Observer {
     }
 
     /// Who holds memory of a GPU, oldest slot first. What dead processes have
-    /// not given back yet is used and nobody's.
+    /// not given back yet is used and nobody's, and so is shared memory that
+    /// only those who imported it still hold.
     pub fn holders(&self, gpu: usize) -> Vec<Holder> {
         self.machine.reap();
         let granules = self.machine.granules_by_tag(gpu);
@@ -101,9 +102,10 @@ impl Observer {
             .filter(|(slot, owner)| owner.is_live() && !self.machine.was_found_dead(*slot))
             .filter_map(|(slot, owner)| {
                 let granules = *granules.get(&owner.tag(slot))?;
+                let shared = self.machine.counters(gpu, slot).shared_bytes.load(Relaxed);
                 Some(Holder {
                     pid: owner.pid,
-                    bytes: granules as u64 * GRANULE,
+                    bytes: granules as u64 * GRANULE + shared,
                     compute: self.machine.compute_lately(gpu, slot),
                 })
             })

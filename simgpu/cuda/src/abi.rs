@@ -164,6 +164,10 @@ pub(crate) struct AllocationProp {
     pub(crate) flags: [u8; 8],
 }
 
+/// CUipcMemHandle, which is passed by value.
+#[repr(C)]
+pub(crate) struct IpcHandle(pub(crate) [u8; driver::IPC_HANDLE_BYTES]);
+
 /// CUmemPoolProps.
 #[repr(C)]
 #[derive(Clone, Copy)]
@@ -198,6 +202,7 @@ pub(crate) struct LaunchConfig {
 }
 
 const _: () = assert!(size_of::<AllocationProp>() == size_of::<sys::CUmemAllocationProp>());
+const _: () = assert!(size_of::<IpcHandle>() == size_of::<sys::CUipcMemHandle>());
 const _: () = assert!(size_of::<PoolProps>() == size_of::<sys::CUmemPoolProps>());
 const _: () = assert!(size_of::<AccessDesc>() == size_of::<sys::CUmemAccessDesc>());
 const _: () = assert!(size_of::<LaunchConfig>() == size_of::<sys::CUlaunchConfig>());

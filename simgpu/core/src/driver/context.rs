@@ -1,6 +1,6 @@
 //! Contexts: what belongs together on one GPU and breaks together.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64};
 use std::sync::{Arc, Mutex};
@@ -8,13 +8,14 @@ use std::sync::{Arc, Mutex};
 use super::fence::Fence;
 use super::heap::Heap;
 use super::kernel::{Kernel, Launch};
-use super::physical::{Physical, Purpose};
+use super::physical::{Physical, Purpose, Wishes};
 use super::process::Process;
 use super::stream::Stream;
 use super::work::{Executor, HostCall, Job, Side, Work};
 use super::{Access, Driver, HostKind, host, lock};
 use crate::clock::{Lasting, now_ns};
 use crate::config::GRANULE;
+use crate::machine::Counters;
 use crate::{Error, Result};
 
 /// Copies from pageable memory up to this size return at once, their bytes taken.
@@ -34,7 +35,9 @@ pub struct Context {
     /// streams of the context see one order.
     streams: Mutex<Vec<Arc<Stream>>>,
     legacy: Arc<Stream>,
-    heap: Mutex<Heap>,
+    pub(super) heap: Mutex<Heap>,
+    /// Ids of the contexts whose memory it may access.
+    pub(super) peers: Mutex<BTreeSet<u64>>,
     overhead: Mutex<Option<Arc<Physical>>>,
     limits: Mutex<BTreeMap<u32, usize>>,
 }
@@ -56,7 +59,7 @@ impl Context {
             .context_bytes
             .0
             .next_multiple_of(GRANULE);
-        let overhead = Physical::new(process, gpu, bytes, Purpose::Context)?;
+        let overhead = Physical::new(process, gpu, bytes, Purpose::Context, Wishes::default())?;
         Ok(Arc::new_cyclic(|context| Self {
             id: NEXT_ID.fetch_add(1, Relaxed),
             executor: Arc::new(Executor::new(process.clone(), gpu)),
@@ -65,6 +68,7 @@ impl Context {
             streams: Mutex::default(),
             legacy: Stream::new(context.clone(), 0, 0, NEXT_ID.fetch_add(1, Relaxed)),
             heap: Mutex::default(),
+            peers: Mutex::default(),
             overhead: Mutex::new(Some(overhead)),
             limits: Mutex::default(),
         }))
@@ -225,6 +229,16 @@ impl Context {
 
     /// cuCtxSynchronize.
     pub fn synchronize(&self) -> Result<()> {
+        self.counters().context_syncs.fetch_add(1, Relaxed);
+        self.drain()
+    }
+
+    pub(super) fn counters(&self) -> &Counters {
+        self.executor.process.counters(self.gpu())
+    }
+
+    /// Waits for all work of the context.
+    pub fn drain(&self) -> Result<()> {
         for fence in self.unfinished() {
             fence.wait();
         }
@@ -234,6 +248,7 @@ impl Context {
 
     /// cuStreamSynchronize. Of the legacy stream, also what it waits for.
     pub fn synchronize_stream(&self, stream: &Stream) -> Result<()> {
+        self.counters().stream_syncs.fetch_add(1, Relaxed);
         self.mark(stream, None)?.wait();
         self.settle_pools();
         self.check()
@@ -241,6 +256,7 @@ impl Context {
 
     /// cuStreamQuery: whether all its work is done.
     pub fn is_idle(&self, stream: &Stream) -> Result<bool> {
+        self.counters().queries.fetch_add(1, Relaxed);
         self.check()?;
         let streams = lock(&self.streams);
         let legacy = std::ptr::eq(stream, &raw const *self.legacy);
@@ -265,7 +281,7 @@ impl Context {
 
     /// cuMemFree: waits for the context's work first.
     pub fn free(&self, address: u64) -> Result<()> {
-        self.synchronize()?;
+        self.drain()?;
         self.free_now(address)
     }
 
@@ -301,6 +317,7 @@ impl Context {
         }
         let (dst, dst_pageable) = self.checked_side(dst, len)?;
         let (src, src_pageable) = self.checked_side(src, len)?;
+        self.counters().copies.fetch_add(1, Relaxed);
         let work = |src| Work::Copy { dst, src, len };
         match src {
             // As the driver does: small ones are staged, others are waited for.
@@ -350,6 +367,7 @@ impl Context {
         self.executor
             .device(dst, len, Access::ReadWrite)
             .map_err(|_| Error::InvalidValue)?;
+        self.counters().sets.fetch_add(1, Relaxed);
         self.submit(
             stream,
             Work::Set {
@@ -402,7 +420,7 @@ impl Driver {
         // Work that still uses it must not find it gone.
         for context in self.contexts.all() {
             // A broken context has no work left that could.
-            let _ = context.synchronize();
+            let _ = context.drain();
         }
         self.process.host_mut().remove(start, kind)
     }

@@ -1,5 +1,6 @@
 //! Events: marks in the order of a stream.
 
+use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, Mutex, Weak};
 
 use super::context::Context;
@@ -41,6 +42,7 @@ impl Event {
     /// Marks the place that the stream has got to.
     pub fn record(&self, stream: &Arc<Stream>) -> Result<()> {
         let context = stream.context()?;
+        context.counters().event_records.fetch_add(1, Relaxed);
         let fence = context.mark(stream, None)?;
         *lock(&self.recorded) = Some(Mark {
             fence,
@@ -51,9 +53,11 @@ impl Event {
 
     /// Lets a stream's later work wait for the mark.
     pub fn hold_back(&self, stream: &Arc<Stream>) -> Result<()> {
+        let context = stream.context()?;
+        context.counters().stream_waits.fetch_add(1, Relaxed);
         let mark = lock(&self.recorded).clone();
         if let Some(mark) = mark.filter(|mark| mark.fence.end_ns().is_none()) {
-            stream.context()?.mark(stream, Some(mark.fence))?;
+            context.mark(stream, Some(mark.fence))?;
         }
         Ok(())
     }
@@ -61,7 +65,11 @@ impl Event {
     /// cuEventQuery: whether the mark is reached. An event never recorded is;
     /// [`Error::NotReady`] if not.
     pub fn query(&self) -> Result<()> {
-        match lock(&self.recorded).as_ref() {
+        let recorded = lock(&self.recorded);
+        if let Some(context) = recorded.as_ref().and_then(|mark| mark.context.upgrade()) {
+            context.counters().queries.fetch_add(1, Relaxed);
+        }
+        match recorded.as_ref() {
             Some(mark) if mark.fence.end_ns().is_none() => Err(Error::NotReady),
             Some(mark) => mark.check(),
             None => Ok(()),
@@ -74,6 +82,7 @@ impl Event {
         mark.map_or(Ok(()), |mark| {
             mark.fence.wait();
             if let Some(context) = mark.context.upgrade() {
+                context.counters().event_syncs.fetch_add(1, Relaxed);
                 context.settle_pools();
             }
             mark.check()

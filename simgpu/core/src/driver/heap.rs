@@ -1,9 +1,9 @@
 //! cuMemAlloc: large objects have granules of their own, small ones share them.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use super::physical::{Physical, Purpose};
+use super::physical::{Physical, Purpose, Wishes};
 use super::process::Process;
 use super::space::Access;
 use crate::config::GRANULE;
@@ -21,6 +21,8 @@ pub(crate) struct Heap {
     objects: BTreeMap<u64, u64>,
     /// Free ranges (length by offset) of each shared granule by its address.
     shared: BTreeMap<u64, BTreeMap<u64, u64>>,
+    /// Other GPUs that may access all of it.
+    peers: BTreeSet<usize>,
 }
 
 impl Heap {
@@ -48,10 +50,10 @@ impl Heap {
                 let size = size
                     .checked_next_multiple_of(GRANULE)
                     .ok_or(Error::OutOfMemory)?;
-                map_new(process, gpu, size)?
+                self.map(process, gpu, size)?
             }
             None => {
-                let granule = map_new(process, gpu, GRANULE)?;
+                let granule = self.map(process, gpu, GRANULE)?;
                 self.shared
                     .insert(granule, BTreeMap::from([(wanted, GRANULE - wanted)]));
                 granule
@@ -59,6 +61,33 @@ impl Heap {
         };
         self.objects.insert(address, size);
         Ok((address, shared.is_none()))
+    }
+
+    /// New memory that the peers may access too.
+    fn map(&self, process: &Process, gpu: usize, size: u64) -> Result<u64> {
+        let address = map_new(process, gpu, size)?;
+        let mut space = process.space_mut();
+        for peer in &self.peers {
+            space.set_access(address, size, *peer, Access::ReadWrite)?;
+        }
+        Ok(address)
+    }
+
+    /// Lets another GPU access what is here and will be, or no longer.
+    pub(crate) fn set_peer(&mut self, process: &Process, gpu: usize, access: Access) -> Result<()> {
+        if access == Access::None {
+            self.peers.remove(&gpu);
+        } else {
+            self.peers.insert(gpu);
+        }
+        let large = self.objects.iter().filter(|(_, size)| **size >= LARGE);
+        let large = large.map(|(start, size)| (*start, size.next_multiple_of(GRANULE)));
+        let shared = self.shared.keys().map(|start| (*start, GRANULE));
+        let mut space = process.space_mut();
+        for (start, len) in large.chain(shared) {
+            space.set_access(start, len, gpu, access)?;
+        }
+        Ok(())
     }
 
     /// First fit.
@@ -124,7 +153,7 @@ impl Heap {
 
 /// New device memory at a new address, accessible to its GPU alone.
 pub(super) fn map_new(process: &Process, gpu: usize, size: u64) -> Result<u64> {
-    let physical = Physical::new(process, gpu, size, Purpose::Data)?;
+    let physical = Physical::new(process, gpu, size, Purpose::Data, Wishes::default())?;
     let mut space = process.space_mut();
     let address = space.reserve(size, 0, 0)?;
     space.map(address, size, &physical)?;

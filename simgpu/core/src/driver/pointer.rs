@@ -72,6 +72,20 @@ impl Driver {
                 pool: handle_of(&pool),
             });
         }
+        if let Some((start, size, context)) = self.process.opened(address) {
+            let gpu = self
+                .contexts
+                .get(context)
+                .map_or(0, |context| context.gpu());
+            return Ok(PointerInfo {
+                kind,
+                context,
+                gpu,
+                start,
+                size,
+                pool: 0,
+            });
+        }
         let mapping = self.process.space().mapping(address);
         let (start, physical) = mapping.ok_or(Error::InvalidValue)?;
         let size = physical.size();

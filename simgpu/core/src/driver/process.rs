@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 use super::host::HostTable;
+use super::ipc;
 use super::physical::Physical;
 use super::pool::Pools;
 use super::space::Space;
@@ -17,6 +18,8 @@ pub(crate) struct Process {
     space: RwLock<Space>,
     host: RwLock<HostTable>,
     pub(crate) pools: Pools,
+    /// Memory of other processes that this one opened.
+    pub(super) ipc: Mutex<ipc::Table>,
     /// Handles that the program holds of physical allocations, each with how
     /// often it is retained.
     pub(super) handles: Mutex<HashMap<u64, (Arc<Physical>, usize)>>,
@@ -31,6 +34,7 @@ impl Process {
             space: RwLock::default(),
             host: RwLock::default(),
             pools,
+            ipc: Mutex::default(),
             handles: Mutex::default(),
         }
     }

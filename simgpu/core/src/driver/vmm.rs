@@ -1,9 +1,10 @@
 //! The virtual memory calls.
 
+use std::os::fd::{BorrowedFd, OwnedFd};
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
-use super::physical::{Physical, Purpose};
+use super::physical::{Physical, Purpose, Wishes};
 use super::{Access, Driver, lock};
 use crate::clock::Lasting;
 use crate::config::GRANULE;
@@ -20,19 +21,45 @@ impl Driver {
         self.process.space_mut().unreserve(address, size)
     }
 
-    /// cuMemCreate; returns the handle.
+    /// cuMemCreate with nothing wished for; returns the handle.
     pub fn create_physical(&self, ordinal: i32, size: u64) -> Result<u64> {
+        self.create_physical_with(ordinal, size, Wishes::default())
+    }
+
+    /// cuMemCreate; returns the handle.
+    pub fn create_physical_with(&self, ordinal: i32, size: u64, wishes: Wishes) -> Result<u64> {
         let costs = self.gpu(ordinal)?;
         if size == 0 || !size.is_multiple_of(GRANULE) {
             return Err(Error::InvalidValue);
         }
         let _cost = Lasting::us(costs.create_us);
         let gpu = ordinal as usize;
-        let physical = Physical::new(&self.process, gpu, size, Purpose::Data)?;
-        let handle = Arc::as_ptr(&physical) as u64;
-        lock(&self.process.handles).insert(handle, (physical, 1));
+        let physical = Physical::new(&self.process, gpu, size, Purpose::Data, wishes)?;
+        let handle = self.keep(physical);
         self.process.counters(gpu).creates.fetch_add(1, Relaxed);
         Ok(handle)
+    }
+
+    /// Keeps an allocation for the program; returns its handle.
+    fn keep(&self, physical: Arc<Physical>) -> u64 {
+        let handle = Arc::as_ptr(&physical) as u64;
+        let mut handles = lock(&self.process.handles);
+        handles.entry(handle).or_insert((physical, 0)).1 += 1;
+        handle
+    }
+
+    /// cuMemExportToShareableHandle of what was created for that.
+    pub fn export_physical(&self, handle: u64, handle_type: u32) -> Result<OwnedFd> {
+        let physical = self.physical(handle)?;
+        if physical.wishes.handle_types & handle_type == 0 {
+            return Err(Error::InvalidValue);
+        }
+        physical.export()
+    }
+
+    /// cuMemImportFromShareableHandle; returns the handle.
+    pub fn import_physical(&self, fd: BorrowedFd<'_>) -> Result<u64> {
+        Ok(self.keep(Physical::import(&self.process, fd)?))
     }
 
     /// cuMemRelease: what is still mapped stays until it is unmapped.
@@ -62,12 +89,7 @@ impl Driver {
     pub fn retain_physical(&self, address: u64) -> Result<u64> {
         let mapping = self.process.space().mapping(address);
         let (_, physical) = mapping.ok_or(Error::InvalidValue)?;
-        let handle = Arc::as_ptr(&physical) as u64;
-        lock(&self.process.handles)
-            .entry(handle)
-            .or_insert((physical, 0))
-            .1 += 1;
-        Ok(handle)
+        Ok(self.keep(physical))
     }
 
     /// cuMemMap of a whole allocation.

@@ -10,7 +10,7 @@ use crate::config::{Config, GRANULE};
 /// First bytes of the file.
 pub(super) const MAGIC: [u8; 8] = *b"simgpu\0\0";
 /// Changes whenever the layout does.
-pub(super) const LAYOUT_VERSION: u32 = 2;
+pub(super) const LAYOUT_VERSION: u32 = 3;
 /// How many processes, living or remembered, the machine knows.
 pub(super) const SLOTS: usize = 512;
 
@@ -19,7 +19,7 @@ pub(super) const CONFIG_MAX: usize = SLOTS_AT - CONFIG_AT;
 pub(super) const SLOTS_AT: usize = 64 << 10;
 const GPUS_AT: usize = SLOTS_AT + SLOTS * size_of::<Slot>();
 
-/// Start of the file. Only `next_generation` changes after the creation.
+/// Start of the file. Only its atomics change after the creation.
 #[repr(C)]
 pub(super) struct Header {
     pub(super) magic: [u8; 8],
@@ -27,6 +27,8 @@ pub(super) struct Header {
     pub(super) config_len: u32,
     pub(super) config_hash: u64,
     pub(super) next_generation: AtomicU32,
+    /// How many shares were ever made; with 0, none need be looked for.
+    pub(super) shares_made: AtomicU32,
 }
 
 /// One process.
@@ -73,15 +75,53 @@ pub struct Counters {
     pub allocs: AtomicU64,
     /// Frees by cuMemFree.
     pub frees: AtomicU64,
-    /// Kernels run.
+    /// Kernels run, those of graphs included.
     pub launches: AtomicU64,
     /// Bytes allocated by the process beyond its contexts: whole granules.
     pub memory_bytes: AtomicU64,
     /// Bytes its contexts take.
     pub context_bytes: AtomicU64,
+    /// What of `memory_bytes` other processes can hold too.
+    pub shared_bytes: AtomicU64,
+    /// Copies asked for, of any kind.
+    pub copies: AtomicU64,
+    /// Sets asked for.
+    pub sets: AtomicU64,
+    /// Launches of graphs.
+    pub graph_launches: AtomicU64,
+    /// cuStreamSynchronize.
+    pub stream_syncs: AtomicU64,
+    /// cuEventSynchronize.
+    pub event_syncs: AtomicU64,
+    /// cuCtxSynchronize.
+    pub context_syncs: AtomicU64,
+    /// cuStreamWaitEvent: orders streams, and no thread waits.
+    pub stream_waits: AtomicU64,
+    /// cuEventRecord.
+    pub event_records: AtomicU64,
+    /// cuStreamQuery and cuEventQuery.
+    pub queries: AtomicU64,
 }
 
 impl Counters {
+    /// Calls that make, map, open, unmap and release physical memory.
+    pub fn memory_calls(&self) -> u64 {
+        let calls = [
+            &self.creates,
+            &self.maps,
+            &self.accesses,
+            &self.unmaps,
+            &self.releases,
+        ];
+        calls.iter().map(|calls| calls.load(Relaxed)).sum()
+    }
+
+    /// Calls in which a thread waits for the GPU.
+    pub fn synchronisations(&self) -> u64 {
+        let calls = [&self.stream_syncs, &self.event_syncs, &self.context_syncs];
+        calls.iter().map(|calls| calls.load(Relaxed)).sum()
+    }
+
     /// A new process starts from nothing.
     pub(super) fn clear(&self) {
         // SAFETY: Counters is `repr(C)` of atomics alone, the size asserted below.
@@ -148,4 +188,4 @@ impl Layout {
 }
 
 const _: () = assert!(size_of::<Header>() <= CONFIG_AT && size_of::<Slot>() == 64);
-const _: () = assert!(size_of::<Counters>() == 128);
+const _: () = assert!(size_of::<Counters>() == 256);

@@ -2,7 +2,8 @@
 //!
 //! It holds the configuration, who is attached (`slots`), who owns which
 //! granule of device memory (`granules`), the engines (`engine`) and how busy
-//! they were (`meter`), counters and the device memory itself. Nothing in it is a lock: a process can be
+//! they were (`meter`), counters and the device memory itself. Memory that
+//! several processes hold has a file of its own (`share`). Nothing in it is a lock: a process can be
 //! killed between any two instructions and others go on.
 
 mod engine;
@@ -10,6 +11,7 @@ mod granules;
 mod layout;
 mod meter;
 mod open;
+mod share;
 mod slots;
 
 pub use engine::EngineKind;
@@ -19,8 +21,10 @@ pub use open::{MachineError, default_dir};
 
 #[cfg(test)]
 pub(crate) use open::tests::small as open_small;
+pub(crate) use share::{Share, Shared};
 pub(crate) use slots::Identity;
 
+use std::path::PathBuf;
 use std::ptr::NonNull;
 use std::sync::atomic::AtomicU64;
 
@@ -34,6 +38,8 @@ pub struct Machine {
     base: NonNull<u8>,
     /// Bytes that are mapped: all, or all but the device memory.
     mapped: usize,
+    /// The folder it is in.
+    dir: PathBuf,
     /// Device and inode of the file.
     file: (u64, u64),
     layout: Layout,

@@ -150,6 +150,7 @@ impl Machine {
         Ok(Self {
             base: map(&file, path, mapped)?,
             mapped,
+            dir: path.parent().map(Path::to_owned).unwrap_or_default(),
             file: (about.dev(), about.ino()),
             layout,
             config,
@@ -177,7 +178,7 @@ fn make_dir(dir: &Path) -> Result<(), MachineError> {
     Ok(())
 }
 
-fn open_file(path: &Path, create: bool) -> Result<File, MachineError> {
+pub(super) fn open_file(path: &Path, create: bool) -> Result<File, MachineError> {
     OpenOptions::new()
         .read(true)
         .write(true)

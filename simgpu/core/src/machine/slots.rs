@@ -119,7 +119,7 @@ impl Machine {
     }
 
     /// Gives back the memory of processes that are dead for longer than the
-    /// release lag. Anybody may do so at any time, also several at once.
+    /// release lag, and shares that nobody holds. Anybody may do so at any time, also several at once.
     pub(crate) fn reap(&self) {
         let lag_ns = (self.config.release_lag_ms * 1e6) as u64;
         for slot in 0..SLOTS {
@@ -159,9 +159,11 @@ impl Machine {
                     let counters = self.counters(gpu, slot);
                     counters.memory_bytes.store(0, Relaxed);
                     counters.context_bytes.store(0, Relaxed);
+                    counters.shared_bytes.store(0, Relaxed);
                 }
             }
         }
+        self.reap_shares();
     }
 
     /// Whether the process in `slot` was found dead.

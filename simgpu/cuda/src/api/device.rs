@@ -57,12 +57,6 @@ api! {
         device.set(found.filter(|_| id.len() >= 7).ok_or(Error::InvalidDevice)?)
     }
 
-    4000 fn cuDeviceCanAccessPeer(can: Out<c_int>, device: c_int, peer: c_int) {
-        driver()?.gpu(device)?;
-        driver()?.gpu(peer)?;
-        can.set(0)
-    }
-
     7000 fn cuDevicePrimaryCtxRetain(context: Out<usize>, device: c_int) {
         context.check()?;
         context.set(driver()?.retain_primary(device)?.handle())

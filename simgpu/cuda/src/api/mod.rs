@@ -5,9 +5,11 @@ mod copy;
 mod device;
 mod event;
 mod init;
+mod ipc;
 mod launch;
 mod memory;
 mod module;
+mod peer;
 mod pool;
 mod procaddr;
 mod stream;
@@ -23,6 +25,8 @@ pub(crate) fn exports() -> impl Iterator<Item = &'static Export> {
         device::TABLE,
         context::TABLE,
         memory::TABLE,
+        ipc::TABLE,
+        peer::TABLE,
         pool::TABLE,
         vmm::TABLE,
         copy::TABLE,

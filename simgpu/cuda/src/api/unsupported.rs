@@ -7,17 +7,9 @@ api! {
     11020 unsupported cuMemPoolImportFromShareableHandle;
     11020 unsupported cuMemPoolExportPointer;
     11020 unsupported cuMemPoolImportPointer;
-    10020 unsupported cuMemExportToShareableHandle;
-    10020 unsupported cuMemImportFromShareableHandle;
     11010 unsupported cuMemMapArrayAsync;
-    4010 unsupported cuIpcGetMemHandle;
-    11000 unsupported cuIpcOpenMemHandle_v2;
-    4010 unsupported cuIpcCloseMemHandle;
     4010 unsupported cuIpcGetEventHandle;
     4010 unsupported cuIpcOpenEventHandle;
-    4000 unsupported cuCtxEnablePeerAccess;
-    4000 unsupported cuCtxDisablePeerAccess;
-    8000 unsupported cuDeviceGetP2PAttribute;
     4000 unsupported cuMemcpyPeer;
     4000 unsupported cuMemcpyPeerAsync;
     3020 unsupported cuMemcpy2D_v2;

@@ -1,13 +1,14 @@
 //! Virtual memory management.
 
 use std::ffi::{c_int, c_uint, c_ulonglong};
+use std::os::fd::{BorrowedFd, IntoRawFd};
 use std::ptr;
 
 use simgpu_core::config::GRANULE;
-use simgpu_core::driver::{Access, driver};
+use simgpu_core::driver::{Access, Wishes, driver};
 use simgpu_core::{Error, Result};
 
-use crate::abi::{AccessDesc, AllocationProp, In, Location, ON_DEVICE, Out};
+use crate::abi::{AccessDesc, AllocationProp, In, Location, ON_DEVICE, Out, POSIX_FD};
 
 /// CU_MEM_ALLOCATION_TYPE_PINNED, the only type there is.
 const PINNED: c_uint = 1;
@@ -39,10 +40,49 @@ api! {
     ) {
         handle.check()?;
         let device = device_of(prop)?;
+        let AllocationProp { requested_handle_types: handle_types, flags: wanted, .. } = prop.get()?;
         if flags != 0 {
             return Err(Error::InvalidValue);
         }
-        handle.set(driver()?.create_physical(device, size as u64)?)
+        let wishes = Wishes { handle_types, flags: wanted };
+        handle.set(driver()?.create_physical_with(device, size as u64, wishes)?)
+    }
+
+    10020 fn cuMemExportToShareableHandle(
+        shareable: Out<c_int>,
+        handle: u64,
+        handle_type: c_uint,
+        flags: c_ulonglong,
+    ) {
+        shareable.check()?;
+        if flags != 0 {
+            return Err(Error::InvalidValue);
+        }
+        if handle_type != POSIX_FD {
+            return Err(Error::NotSupported);
+        }
+        // The program closes it.
+        let descriptor = driver()?.export_physical(handle, handle_type)?;
+        shareable.set(descriptor.into_raw_fd())
+    }
+
+    10020 fn cuMemImportFromShareableHandle(
+        handle: Out<u64>,
+        shareable: usize,
+        handle_type: c_uint,
+    ) {
+        handle.check()?;
+        if handle_type != POSIX_FD {
+            return Err(Error::NotSupported);
+        }
+        let number = c_int::try_from(shareable).map_err(|_| Error::InvalidValue)?;
+        if number < 0 {
+            return Err(Error::InvalidValue);
+        }
+        // SAFETY: the program's own descriptor for the time of this call; a
+        // number that is none is refused when it is duplicated.
+        let descriptor = unsafe { BorrowedFd::borrow_raw(number) };
+        handle.set(driver()?.import_physical(descriptor)?)
     }
 
     10020 fn cuMemRelease(handle: u64) {
@@ -96,10 +136,10 @@ api! {
         let physical = driver()?.physical(handle)?;
         prop.set(AllocationProp {
             kind: PINNED,
-            requested_handle_types: 0,
+            requested_handle_types: physical.wishes.handle_types,
             location: Location { kind: ON_DEVICE, id: physical.gpu as c_int },
             win32_meta_data: ptr::null_mut(),
-            flags: [0; 8],
+            flags: physical.wishes.flags,
         })
     }
 
@@ -114,8 +154,8 @@ fn device_of(prop: In<AllocationProp>) -> Result<c_int> {
     if prop.kind != PINNED {
         return Err(Error::InvalidValue);
     }
-    // Nothing here can be exported.
-    if prop.requested_handle_types != 0 {
+    // Descriptors are the only handles that exist here.
+    if prop.requested_handle_types & !POSIX_FD != 0 {
         return Err(Error::NotSupported);
     }
     on_device(prop.location)
