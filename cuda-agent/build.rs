@@ -1,6 +1,8 @@
-//! Gives the library the name by which it is installed.
+//! Gives the library the name by which it is installed, and keeps it loaded: the swap thread runs in
+//! it.
 
 fn main() {
     println!("cargo:rerun-if-changed=build.rs");
     println!("cargo:rustc-cdylib-link-arg=-Wl,-soname,librtswap_cuda.so");
+    println!("cargo:rustc-cdylib-link-arg=-Wl,-z,nodelete");
 }

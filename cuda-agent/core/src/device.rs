@@ -103,6 +103,14 @@ impl Device {
         }
     }
 
+    /// Whether pinned memory is being made.
+    pub fn is_pinning(&self) -> bool {
+        matches!(
+            self.pinning.try_lock(),
+            Err(std::sync::TryLockError::WouldBlock)
+        )
+    }
+
     /// The memory, locked.
     pub fn memory(&self) -> MutexGuard<'_, Memory> {
         lock(&self.memory)

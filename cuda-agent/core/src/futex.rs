@@ -18,3 +18,8 @@ pub(crate) fn wait_change(word: &AtomicU32, seen: u32, bound: Duration) {
     // Every outcome is a reason to look again.
     let _ = wait(word, Flags::empty(), seen, Some(&bound));
 }
+
+/// Wakes all that wait for the word.
+pub(crate) fn wake_all(word: &AtomicU32) {
+    let _ = rustix::thread::futex::wake(word, Flags::empty(), i32::MAX.cast_unsigned());
+}

@@ -5,9 +5,11 @@
 //! - [`memory`]: objects, chunks and the backing store of one GPU;
 //! - [`gate`], [`device`], [`work`]: who may use the GPU now, and what is in flight;
 //! - [`session`], [`signals`], [`swap`]: the daemon's end of things;
+//! - [`cancel`], [`elf`], [`log`]: what a guest in other people's processes minds;
 //! - [`agent`]: all of it, for this process; [`ops`]: what the hooks ask of it.
 
 pub mod agent;
+pub mod cancel;
 pub mod cuda;
 pub mod device;
 pub mod driver;

@@ -2,7 +2,7 @@
 
 use std::sync::atomic::Ordering;
 
-use crate::agent::Agent;
+use crate::agent::{Agent, exit};
 use crate::cuda::{Context, Status, Stream};
 use crate::device::Device;
 use crate::gate;
@@ -203,7 +203,7 @@ impl Agent {
                 break;
             }
         }
-        device.admit(|| self.wake.ring());
+        exit::with_swap_thread(|| device.admit(|| self.wake.ring()));
     }
 
     /// rtswap_job_end: returns once all work of the job is done and the daemon was told.

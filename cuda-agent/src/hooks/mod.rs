@@ -14,9 +14,11 @@ mod real;
 mod stream;
 
 use core::ffi::{CStr, c_void};
+use core::mem::ManuallyDrop;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use rtswap_agent_core::agent::Agent;
+use rtswap_agent_core::cancel::put_off;
 use rtswap_agent_core::cuda::Status;
 use rtswap_agent_core::gate::InCall;
 
@@ -74,14 +76,14 @@ macro_rules! hooks {
             #[allow(unused_imports, clippy::wildcard_imports, reason = "the arguments' types")]
             use super::*;
             pub(super) type Function =
-                unsafe extern "C" fn($($ty),*) -> rtswap_agent_core::cuda::Status;
+                unsafe extern "C-unwind" fn($($ty),*) -> rtswap_agent_core::cuda::Status;
             pub(super) static REAL: $crate::hooks::real::Real = $crate::hooks::real::Real::new();
             pub(super) const NAME: &core::ffi::CStr =
                 $crate::hooks::c_name(concat!(stringify!($name), "\0"));
         }
         #[allow(clippy::too_many_arguments, reason = "the driver's arguments")]
         #[unsafe(no_mangle)]
-        pub(super) unsafe extern "C" fn $name($($arg: $ty),*) -> rtswap_agent_core::cuda::Status {
+        pub(super) unsafe extern "C-unwind" fn $name($($arg: $ty),*) -> rtswap_agent_core::cuda::Status {
             let address = $name::REAL.get($name::NAME);
             if address.is_null() {
                 return rtswap_agent_core::cuda::Status::NOT_FOUND;
@@ -96,18 +98,26 @@ macro_rules! hooks {
             // SAFETY: the caller's arguments for the function that it called.
             return unsafe { $real($($arg),*) };
         };
-        let Some(_call) = $crate::hooks::enter(agent) else {
+        let Some(call) = $crate::hooks::enter(agent) else {
             return rtswap_agent_core::cuda::Status::UNKNOWN;
         };
+        // A thread that is cancelled in the driver unwinds this frame, which may have nothing to
+        // drop; the thread's end then ends the call.
+        let call = core::mem::ManuallyDrop::new(call);
         // SAFETY: as above.
-        unsafe { $real($($arg),*) }
+        let status = unsafe { $real($($arg),*) };
+        drop(core::mem::ManuallyDrop::into_inner(call));
+        status
     }};
-    (@call $via:ident $real:ident ($($arg:ident),*)) => {
-        $crate::hooks::contained(|| {
+    (@call $via:ident $real:ident ($($arg:ident),*)) => {{
+        let cancellation = rtswap_agent_core::cancel::put_off();
+        let status = $crate::hooks::contained(|| {
             // SAFETY: the caller's arguments for the function that it called.
             unsafe { $via($real, $($arg),*) }
-        })
-    };
+        });
+        cancellation.restore();
+        status
+    }};
 }
 use hooks;
 
@@ -121,7 +131,16 @@ const fn c_name(name: &'static str) -> &'static CStr {
 /// Enters GPU work. Nothing if the agent failed within.
 #[inline]
 fn enter(agent: &'static Agent) -> Option<InCall> {
-    catch_unwind(AssertUnwindSafe(|| agent.enter())).ok()
+    agent.try_enter().or_else(|| enter_closed(agent))
+}
+
+/// Waits at a closed gate.
+#[cold]
+fn enter_closed(agent: &'static Agent) -> Option<InCall> {
+    let cancellation = put_off();
+    let call = ManuallyDrop::new(catch_unwind(AssertUnwindSafe(|| agent.enter())).ok());
+    cancellation.restore();
+    ManuallyDrop::into_inner(call)
 }
 
 /// Runs a hook's body; a panic ends here, as an error of the driver.

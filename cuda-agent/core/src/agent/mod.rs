@@ -14,9 +14,13 @@ use crate::driver::Driver;
 use crate::gate::{self, InCall};
 use crate::log::{debug, say};
 use crate::memory::Memory;
-use crate::session::{Bell, ConnectError, Descriptor, Mark, Session, connect};
+use crate::session::{
+    Bell, ConnectError, Descriptor, Headroom, Mark, NoHeadroom, Session, connect,
+};
 use crate::swap;
 use crate::work::Work;
+
+pub(crate) mod exit;
 
 static AGENT: AtomicPtr<Agent> = AtomicPtr::new(null_mut());
 
@@ -41,9 +45,11 @@ impl Config {
     /// From RTSWAP_RUNTIME_DIR (default /run/rtswap) and RTSWAP_TASK.
     pub fn from_env() -> Self {
         let folder = std::env::var_os("RTSWAP_RUNTIME_DIR").unwrap_or("/run/rtswap".into());
-        let task = std::env::var("RTSWAP_TASK").ok();
+        let task = std::env::var_os("RTSWAP_TASK").map(|task| task.to_string_lossy().into_owned());
+        let socket = PathBuf::from(folder).join("agent.sock");
         Self {
-            socket: PathBuf::from(folder).join("agent.sock"),
+            // The program may go to another folder before the daemon is looked for again.
+            socket: std::path::absolute(&socket).unwrap_or(socket),
             task: task.filter(|task| !task.is_empty()),
         }
     }
@@ -58,6 +64,9 @@ pub enum StartError {
     /// The task's name.
     #[error("RTSWAP_TASK: {0}")]
     Name(#[from] HelloError),
+    /// No descriptors.
+    #[error(transparent)]
+    Descriptors(#[from] NoHeadroom),
     /// No swap thread.
     #[error("the swap thread does not start: {0}")]
     Thread(#[from] std::io::Error),
@@ -104,6 +113,7 @@ impl Agent {
         if !config.socket.exists() {
             return Err(ConnectError::NoDaemon(config.socket.display().to_string()).into());
         }
+        let _headroom = Headroom::make()?;
         gate::init();
         let count = driver.device_count()?;
         let seen: Vec<(i32, [u8; 16])> = (0..count)
@@ -160,6 +170,8 @@ impl Agent {
 
     /// Says Hello again, and moves everything to the new session's page.
     pub fn reconnect(&self) -> Result<(), ConnectError> {
+        // Without it the descriptors are the next that are free.
+        let _headroom = Headroom::make();
         let old = self.session();
         let mut hello = Hello::new(self.swap_tid, self.config.task.as_deref())?;
         hello.registration = old.registration;
@@ -218,11 +230,15 @@ impl Agent {
     /// go on as long as the guard lives.
     #[inline]
     pub fn enter(&self) -> InCall {
+        self.try_enter()
+            .unwrap_or_else(|| self.enter_closed(InCall::begin()))
+    }
+
+    /// Enters GPU work if no gate is closed.
+    #[inline]
+    pub fn try_enter(&self) -> Option<InCall> {
         let call = InCall::begin();
-        if call.is_nested() || gate::closed() == 0 {
-            return call;
-        }
-        self.enter_closed(call)
+        (call.is_nested() || gate::closed() == 0).then_some(call)
     }
 
     #[cold]
@@ -233,7 +249,7 @@ impl Agent {
         };
         while gate::closed() & device.bit != 0 {
             drop(call);
-            device.admit(|| self.wake.ring());
+            exit::with_swap_thread(|| device.admit(|| self.wake.ring()));
             call = InCall::begin();
         }
         call
@@ -250,7 +266,8 @@ pub fn start_once(driver: impl FnOnce() -> Option<&'static dyn Driver>) {
             return;
         }
         let config = Config::from_env();
-        if !config.socket.exists() {
+        let named = config.task.is_some();
+        if !config.socket.exists() && !named {
             return;
         }
         let Some(driver) = driver() else {
@@ -259,16 +276,18 @@ pub fn start_once(driver: impl FnOnce() -> Option<&'static dyn Driver>) {
             ));
             return;
         };
-        let named = config.task.is_some();
         match Agent::start(driver, config) {
             Ok(agent) => {
                 // SAFETY: registers a function that lives as long as this library, which is never
                 // unloaded: it is preloaded.
                 unsafe { libc::pthread_atfork(None, None, Some(leave_child)) };
+                // SAFETY: as above. After the driver's own, so that ours runs before them.
+                unsafe { libc::atexit(leave_at_exit) };
                 AGENT.store(std::ptr::from_ref(agent).cast_mut(), Ordering::Release);
             }
             Err(
-                error @ (StartError::Connect(ConnectError::NoDaemon(_)) | StartError::NoDevice),
+                error @ (StartError::Connect(ConnectError::NoDaemon(_) | ConnectError::Denied(..))
+                | StartError::NoDevice),
             ) if !named => {
                 debug(format_args!("{error}"));
             }
@@ -277,6 +296,13 @@ pub fn start_once(driver: impl FnOnce() -> Option<&'static dyn Driver>) {
             )),
         }
     });
+}
+
+/// Before the driver is torn down. Nothing in the child of a fork, which has no agent.
+extern "C" fn leave_at_exit() {
+    if let Some(agent) = agent() {
+        agent.leave_at_exit();
+    }
 }
 
 /// In the child of a fork: the agent is the parent's. Only async-signal-safe calls.

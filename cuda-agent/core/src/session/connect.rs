@@ -26,6 +26,9 @@ pub enum ConnectError {
     /// No daemon listens: the ordinary case on a machine where rtswap is not used.
     #[error("no rtswapd listens at {0}")]
     NoDaemon(String),
+    /// A daemon may be there, but this process may not talk to it.
+    #[error("{0} may not be connected to: {1}")]
+    Denied(String, Errno),
     /// The daemon said no.
     #[error("rtswapd refuses this process: {text}")]
     Refused {
@@ -72,6 +75,9 @@ pub fn connect(
                 std::thread::sleep(Duration::from_millis(5));
             }
             Err(Errno::AGAIN | Errno::INTR) => return Err(ConnectError::Silent),
+            Err(error @ (Errno::ACCESS | Errno::PERM)) => {
+                return Err(ConnectError::Denied(path.display().to_string(), error));
+            }
             Err(error) => return Err(absent(error)),
         }
     }

@@ -3,8 +3,7 @@
 
 use std::os::fd::{AsFd, BorrowedFd, IntoRawFd, OwnedFd};
 
-/// Where the agent's descriptors lie: above those that a program meets by counting up.
-const HIGH: i32 = 500;
+use super::headroom::floor;
 
 /// A descriptor by number, and which file it was.
 #[derive(Clone, Copy, Debug)]
@@ -18,8 +17,9 @@ impl Mark {
     pub fn close(self) {
         if self.is_ours() {
             // SAFETY: still the file that was marked, whose owner is gone: dropped, or the parent
-            // of the forked process that this is.
-            unsafe { libc::close(self.fd) };
+            // of the forked process that this is. Not libc's close, in which a thread may be
+            // cancelled.
+            unsafe { rustix::io::close(self.fd) };
         }
     }
 
@@ -43,7 +43,7 @@ pub struct Descriptor(Mark);
 impl Descriptor {
     /// Takes it over, and moves it out of the program's way where the limit allows.
     pub fn new(fd: OwnedFd) -> rustix::io::Result<Self> {
-        let fd = rustix::io::fcntl_dupfd_cloexec(&fd, HIGH).unwrap_or(fd);
+        let fd = rustix::io::fcntl_dupfd_cloexec(&fd, floor()).unwrap_or(fd);
         let identity = identity(&fd)?;
         let fd = fd.into_raw_fd();
         Ok(Self(Mark { fd, identity }))
@@ -74,13 +74,27 @@ mod tests {
     use std::os::fd::AsRawFd;
 
     use super::*;
+    use crate::session::Headroom;
+
+    #[test]
+    fn ours_lie_above_the_limit_and_the_limit_stays() {
+        use rustix::process::{Resource, getrlimit};
+        let before = getrlimit(Resource::Nofile);
+        let room = Headroom::make().expect("the tests may have enough descriptors");
+        let memfd = rustix::fs::memfd_create("ours", rustix::fs::MemfdFlags::CLOEXEC).unwrap();
+        let ours = Descriptor::new(memfd).unwrap();
+        drop(room);
+        assert_eq!(getrlimit(Resource::Nofile), before);
+        let number = ours.get().expect("still open").as_raw_fd();
+        assert!(number >= floor(), "{number}");
+    }
 
     #[test]
     fn a_number_taken_by_the_program_is_left_to_it() {
         let memfd = |name: &str| rustix::fs::memfd_create(name, rustix::fs::MemfdFlags::CLOEXEC);
         let ours = Descriptor::new(memfd("ours").unwrap()).unwrap();
         let number = ours.get().expect("still ours").as_raw_fd();
-        assert!(number >= HIGH);
+        assert!(number >= floor());
         let theirs = memfd("theirs").unwrap();
         // SAFETY: what a program does that closes every descriptor and opens files.
         assert_eq!(unsafe { libc::dup2(theirs.as_raw_fd(), number) }, number);

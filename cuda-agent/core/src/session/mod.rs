@@ -1,9 +1,11 @@
 //! One attachment to the daemon: socket, control page, eventfd, cookie.
 //! `connect` makes one, `page` maps what the daemon sends, `tell` rings the daemon, `descriptor`
-//! keeps what is ours apart from what is the program's.
+//! keeps what is ours apart from what is the program's,
+//! `headroom` out of its way.
 
 mod connect;
 mod descriptor;
+mod headroom;
 mod page;
 mod tell;
 
@@ -12,6 +14,7 @@ pub(crate) mod fake_daemon;
 
 pub use connect::{ConnectError, connect};
 pub use descriptor::{Descriptor, Mark};
+pub use headroom::{Headroom, NoHeadroom};
 pub use page::{Page, PageError};
 pub use tell::Bell;
 

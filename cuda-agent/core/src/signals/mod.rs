@@ -11,7 +11,7 @@ use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 
 use rtswap_wire::doorbell::Cookie;
 
-use crate::session::{Descriptor, Mark};
+use crate::session::{Descriptor, Headroom, Mark};
 
 const NUMBERS: [i32; 2] = [libc::SIGUSR1, libc::SIGUSR2];
 
@@ -78,10 +78,12 @@ impl Doorbells {
     /// listened to.
     pub fn take(&mut self, cookie: Cookie) {
         let whole = self.status.iter().all(|status| status.get().is_some());
-        if (!whole || self.fd.get().is_none())
-            && let Ok(fresh) = Self::new()
-        {
-            *self = fresh;
+        if !whole || self.fd.get().is_none() {
+            // Without it the descriptors are the next that are free.
+            let _headroom = Headroom::make();
+            if let Ok(fresh) = Self::new() {
+                *self = fresh;
+            }
         }
         // Without /proc everything counts as this thread's: the program's signals are taken and
         // raised again.
@@ -170,6 +172,28 @@ pub fn block_all() -> std::io::Result<libc::sigset_t> {
 pub fn restore(mask: &libc::sigset_t) {
     // SAFETY: sets this thread's mask to one that it had.
     unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, mask, std::ptr::null_mut()) };
+}
+
+/// Whether a signal that this thread blocks is pending.
+pub fn is_pending(number: i32) -> bool {
+    // SAFETY: fills a mask on the stack.
+    unsafe {
+        let mut pending: libc::sigset_t = std::mem::zeroed();
+        libc::sigpending(&raw mut pending) == 0
+            && libc::sigismember(&raw const pending, number) == 1
+    }
+}
+
+/// Takes a pending signal that this thread, which blocks it, brought upon itself.
+pub fn forget(number: i32) {
+    // SAFETY: builds a mask on the stack and waits no time for it.
+    unsafe {
+        let mut one: libc::sigset_t = std::mem::zeroed();
+        libc::sigemptyset(&raw mut one);
+        libc::sigaddset(&raw mut one, number);
+        let now: libc::timespec = std::mem::zeroed();
+        libc::sigtimedwait(&raw const one, std::ptr::null_mut(), &raw const now);
+    }
 }
 
 /// Gives the program a signal that somebody sent to the swap thread. With its value where the

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use rtswap_wire::page::{Direction, SwapOutcome, SwapReport, SwapRequest};
 
-use crate::agent::Agent;
+use crate::agent::{Agent, exit};
 use crate::cuda::Status;
 use crate::device::Device;
 use crate::futex::{TICK, wait_change};
@@ -95,10 +95,13 @@ impl Requests {
         self.volume = seq;
         let (view, pinning) = (view.clone(), Arc::clone(&self.pinning));
         let pin = move || {
+            // A context that ends waits for this lock, and so does the end of the process.
+            let _pinning = gate::lock(&device.pinning);
+            if exit::must_stop() {
+                return;
+            }
             // Pinning may break a capture of the program otherwise, as in the swap thread.
             let _ = agent.driver.relax_capture_mode();
-            // A context that ends waits for this lock.
-            let _pinning = gate::lock(&device.pinning);
             if let Some(context) = agent
                 .work
                 .context_on(device.ordinal)
@@ -169,7 +172,9 @@ fn swap(
         let mut reins = |next: u64| {
             if daemon.aborted_swap() == request.seq {
                 Reins::Abort
-            } else if request.direction == Direction::In && next < daemon.credit_bytes() {
+            } else if exit::must_stop()
+                || request.direction == Direction::In && next < daemon.credit_bytes()
+            {
                 Reins::Wait
             } else {
                 Reins::Go
@@ -187,7 +192,11 @@ fn swap(
             Ok(Step::Held) if view.session.is_lost() || socket_ended(view) => {
                 return SwapOutcome::Aborted.into();
             }
-            Ok(Step::Held) => wait_change(daemon.bell_word(), bell, TICK),
+            Ok(Step::Held) => {
+                exit::leave_driver();
+                wait_change(daemon.bell_word(), bell, TICK);
+                exit::take_driver();
+            }
             Err(fault) => return refused(fault),
         }
     }
@@ -213,7 +222,13 @@ pub(super) fn bring_all(agent: &'static Agent, device: &'static Device) -> bool 
         return device.memory().swapped_bytes() == 0;
     };
     let step = in_context(agent.driver, context, || {
-        let mut go_on = |_| Reins::Go;
+        let mut go_on = |_| {
+            if exit::must_stop() {
+                Reins::Wait
+            } else {
+                Reins::Go
+            }
+        };
         Ok(device
             .memory()
             .swap(Direction::In, 0, context, &mut 0, &mut go_on))

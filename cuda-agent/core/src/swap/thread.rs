@@ -8,7 +8,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use super::reconnect::Found;
 use super::{Orphan, Requests};
-use crate::agent::Agent;
+use crate::agent::{Agent, exit};
 use crate::device::Device;
 use crate::futex::TICK;
 use crate::log::debug;
@@ -86,6 +86,7 @@ fn pidfd_of_thread(tid: i32) -> Option<OwnedFd> {
 fn run(agent: &'static Agent, mut bells: Doorbells) {
     // A thread without this could break a capture of the program by a query. Drivers without
     // captures need no leave.
+    exit::take_driver();
     if let Err(status) = agent.driver.relax_capture_mode() {
         debug(format_args!("the capture mode stays strict: {status:?}"));
     }
@@ -93,6 +94,7 @@ fn run(agent: &'static Agent, mut bells: Doorbells) {
     let mut orphan: Option<Orphan> = None;
     loop {
         let session = agent.session();
+        exit::take_driver();
         for (requests, device) in requests.iter_mut().zip(&agent.devices) {
             if orphan.is_none() {
                 requests.serve(agent, device);
@@ -108,9 +110,13 @@ fn run(agent: &'static Agent, mut bells: Doorbells) {
                     requests.iter_mut().for_each(Requests::reset);
                     continue;
                 }
-                Found::Alone => return,
+                Found::Alone => {
+                    exit::leave_driver();
+                    return;
+                }
             }
         }
+        exit::leave_driver();
         let timeout = if bells.is_deaf() {
             DEAF_TICK
         } else if agent.devices.iter().any(Device::runs_undeclared) {

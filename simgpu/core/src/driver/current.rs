@@ -1,13 +1,17 @@
 //! Which context is current to a thread, and the thread's own default streams.
 
 use std::cell::RefCell;
+use std::mem::ManuallyDrop;
 use std::sync::Arc;
 
 use super::{Context, Stream, driver};
 use crate::{Error, Result};
 
 thread_local! {
-    static STACK: RefCell<Vec<Arc<Context>>> = const { RefCell::new(Vec::new()) };
+    /// Never dropped, so that it is there for destructors of the program's own thread-locals, which
+    /// may use the GPU; what a thread leaves behind is a few words.
+    static STACK: RefCell<ManuallyDrop<Vec<Arc<Context>>>> =
+        const { RefCell::new(ManuallyDrop::new(Vec::new())) };
     static STREAMS: RefCell<Vec<ThreadStream>> = const { RefCell::new(Vec::new()) };
 }
 
@@ -45,7 +49,9 @@ pub fn push_current(context: Arc<Context>) {
 /// cuCtxPopCurrent.
 pub fn pop_current() -> Result<Arc<Context>> {
     driver()?;
-    STACK.with_borrow_mut(Vec::pop).ok_or(Error::InvalidContext)
+    STACK
+        .with_borrow_mut(|stack| stack.pop())
+        .ok_or(Error::InvalidContext)
 }
 
 /// cuCtxSetCurrent: replaces the top of the stack, or takes it away.
