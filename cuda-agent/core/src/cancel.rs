@@ -12,29 +12,44 @@ use core::ffi::c_int;
 
 unsafe extern "C-unwind" {
     fn pthread_setcancelstate(state: c_int, old: *mut c_int) -> c_int;
+    fn pthread_setcanceltype(kind: c_int, old: *mut c_int) -> c_int;
 }
 
 const DISABLE: c_int = 1;
+const DEFERRED: c_int = 0;
 
 /// What the calling thread's cancellation was.
 #[derive(Clone, Copy, Debug)]
 #[must_use = "the thread can never be cancelled again without `restore`"]
-pub struct Cancellation(c_int);
+pub struct Cancellation {
+    state: c_int,
+    kind: c_int,
+}
 
 /// Puts the calling thread's cancellation off until [`Cancellation::restore`].
 pub fn put_off() -> Cancellation {
-    let mut old = DISABLE;
-    // SAFETY: writes the old state to a local; it may be called at any time.
-    unsafe { pthread_setcancelstate(DISABLE, &raw mut old) };
-    Cancellation(old)
+    let (mut state, mut kind) = (DISABLE, DEFERRED);
+    // SAFETY: both write the old setting to a local; they may be called at any time.
+    unsafe {
+        pthread_setcancelstate(DISABLE, &raw mut state);
+        pthread_setcanceltype(DEFERRED, &raw mut kind);
+    }
+    Cancellation { state, kind }
 }
 
 impl Cancellation {
     /// What it was. A thread of the asynchronous kind that was cancelled meanwhile ends here and
     /// unwinds: the callers' frames may hold nothing that has to be dropped.
     pub fn restore(self) {
-        // SAFETY: gives the thread a state that it had.
-        unsafe { pthread_setcancelstate(self.0, core::ptr::null_mut()) };
+        let nowhere = core::ptr::null_mut();
+        // SAFETY: gives the thread settings that it had. The state first: glibc 2.36 forgets to say
+        // PTHREAD_CANCELED where a thread is cancelled by setting it.
+        unsafe {
+            pthread_setcancelstate(self.state, nowhere);
+            if self.kind != DEFERRED {
+                pthread_setcanceltype(self.kind, nowhere);
+            }
+        }
     }
 }
 
@@ -45,16 +60,16 @@ mod tests {
     #[test]
     fn a_nested_stretch_ends_with_the_outer_one() {
         let outer = put_off();
-        assert_eq!(outer.0, 0, "PTHREAD_CANCEL_ENABLE");
+        assert_eq!(outer.state, 0, "PTHREAD_CANCEL_ENABLE");
         let inner = put_off();
-        assert_eq!(inner.0, DISABLE);
+        assert_eq!(inner.state, DISABLE);
         inner.restore();
         let state = put_off();
-        assert_eq!(state.0, DISABLE, "the outer stretch goes on");
+        assert_eq!(state.state, DISABLE, "the outer stretch goes on");
         state.restore();
         outer.restore();
         let state = put_off();
-        assert_eq!(state.0, 0);
+        assert_eq!(state.state, 0);
         state.restore();
     }
 }

@@ -4,12 +4,14 @@
 //!
 //! - [`table`]: the probes by area; the programs are in `probes/`;
 //! - [`build`]: compiles them; [`stage`]: the machine that one runs on; [`guest`]: the one that runs;
+//! - [`life`]: the probes of life in other people's processes;
 //! - [`check`]: what is done to a probe, and what then counts as caught, counted or inert;
 //! - [`suite`]: all of them, two at a time; [`report`]: what is printed.
 
 pub mod build;
 pub mod check;
 pub mod guest;
+pub mod life;
 pub mod report;
 pub mod stage;
 pub mod suite;

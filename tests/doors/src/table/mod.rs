@@ -130,6 +130,7 @@ pub fn areas() -> Vec<(&'static str, &'static [Probe])> {
     vec![
         ("Allocation and free", alloc::PROBES),
         ("Copies and sets", copy::PROBES),
+        ("Living in other people's processes", crate::life::PROBES),
     ]
 }
 

@@ -1,0 +1,11 @@
+//! Living in other people's processes: what threads, forks, exits, limits, sandboxes, environments and
+//! other libraries do to the agent, and that it does nothing to them.
+//!
+//! What `rtswap-e2e` tries already is not repeated here: signals of the program's own (`signals.c`), every
+//! descriptor closed (`closer.c`), preloaded interposers (`interposer.c`), a task killed at any moment
+//! (`kills.rs`), a daemon that dies (`daemon_life.rs`).
+
+mod held;
+mod table;
+
+pub(crate) use table::PROBES;
