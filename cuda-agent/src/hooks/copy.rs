@@ -1,6 +1,6 @@
 //! Copies and sets. Those of the per-thread kind end in `_ptds` or `_ptsz`.
 
-use core::ffi::{c_uchar, c_uint, c_ulonglong, c_ushort, c_void};
+use core::ffi::{c_uchar, c_uint, c_ushort, c_void};
 
 use rtswap_agent_core::cuda::{CUcontext, CUdeviceptr, CUstream};
 
@@ -45,12 +45,6 @@ hooks! {
     gated: cuMemcpy2DAsync_v2, cuMemcpy2DAsync_v2_ptsz, cuMemcpy3DAsync_v2,
         cuMemcpy3DAsync_v2_ptsz, cuMemcpy3DPeerAsync, cuMemcpy3DPeerAsync_ptsz (
         copy: *const c_void, stream: CUstream);
-    gated: cuMemcpyBatchAsync, cuMemcpyBatchAsync_ptsz (
-        to: *mut CUdeviceptr, from: *mut CUdeviceptr, bytes: *mut usize, count: usize,
-        attributes: *mut c_void, indices: *mut usize, attribute_count: usize, failed: *mut usize,
-        stream: CUstream);
-    gated: cuMemcpy3DBatchAsync, cuMemcpy3DBatchAsync_ptsz (
-        count: usize, list: *mut c_void, failed: *mut usize, flags: c_ulonglong, stream: CUstream);
     gated: cuMemsetD8_v2, cuMemsetD8_v2_ptds (at: CUdeviceptr, value: c_uchar, count: usize);
     gated: cuMemsetD16_v2, cuMemsetD16_v2_ptds (at: CUdeviceptr, value: c_ushort, count: usize);
     gated: cuMemsetD32_v2, cuMemsetD32_v2_ptds (at: CUdeviceptr, value: c_uint, count: usize);

@@ -44,6 +44,4 @@ hooks! {
     gated: cuStreamBatchMemOp, cuStreamBatchMemOp_ptsz, cuStreamBatchMemOp_v2,
         cuStreamBatchMemOp_v2_ptsz (
         stream: CUstream, count: c_uint, ops: *mut c_void, flags: c_uint);
-    gated: cuMemPrefetchAsync, cuMemPrefetchAsync_ptsz (
-        at: CUdeviceptr, bytes: usize, device: c_int, stream: CUstream);
 }

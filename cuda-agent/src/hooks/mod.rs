@@ -3,6 +3,7 @@
 //! Hooks only translate: FFI here, logic in the core crate.
 
 mod alloc;
+mod batch;
 mod context;
 mod copy;
 mod dlsym;
@@ -41,6 +42,7 @@ pub(crate) struct Hook {
 fn all() -> impl Iterator<Item = &'static Hook> {
     [
         alloc::HOOKS,
+        batch::HOOKS,
         context::HOOKS,
         copy::HOOKS,
         launch::HOOKS,
