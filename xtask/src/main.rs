@@ -1,7 +1,9 @@
-//! Developer commands of rtswap: `cargo xtask demo | eval | soundness | milp | test | doors | clients | deb | system-test | ci`.
+//! Developer commands of rtswap: `cargo xtask demo | eval | bench | soundness | milp | test | doors | clients | deb |
+//! system-test | ci`.
 //!
 //! It only starts programs and reads texts; what the commands do lives in the crates and tests.
 
+mod bench;
 mod ci;
 mod clients;
 mod deb;
@@ -59,6 +61,12 @@ enum Command {
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         options: Vec<String>,
     },
+    /// Measure what rtswap costs and how fast it moves memory, about two minutes.
+    Bench {
+        /// Options of the bench: --json, --robust, --only PART.
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        options: Vec<String>,
+    },
     /// Run every test: units, properties, loom models, end to end.
     Test,
     /// Try every way into the driver under the agent, on the simulated GPU.
@@ -84,6 +92,7 @@ fn main() -> ExitCode {
         Command::Eval { .. } => "eval",
         Command::Soundness { .. } => "soundness",
         Command::Milp { .. } => "milp",
+        Command::Bench { .. } => "bench",
         Command::Test => "test",
         Command::Doors { .. } => "doors",
         Command::Clients => "clients",
@@ -107,6 +116,7 @@ fn run(command: Command) -> Result<()> {
         Command::Eval { options } => eval::show(&workspace, &options),
         Command::Soundness { options } => theory::soundness(&workspace, &options),
         Command::Milp { options } => theory::milp(&workspace, &options),
+        Command::Bench { options } => bench::show(&workspace, &options),
         Command::Test => test::all(&workspace),
         Command::Doors { options } => doors::show(&workspace, &options),
         Command::Clients => clients::check(&workspace),

@@ -67,6 +67,11 @@ impl Objects {
         }
     }
 
+    /// Their sizes, the largest first.
+    pub fn sizes(&self) -> &[Bytes] {
+        &self.sizes
+    }
+
     /// How many there are.
     pub fn count(&self) -> usize {
         self.sizes.len()

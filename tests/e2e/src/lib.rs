@@ -10,6 +10,6 @@ mod puppet;
 mod witness;
 
 pub use machine::{Daemon, Machine, MachineOptions};
-pub use program::{Finished, Program, probe, wait_until};
-pub use puppet::Puppet;
+pub use program::{Finished, Program, compile, probe, wait_until};
+pub use puppet::{Puppet, Swapped};
 pub use witness::Counted;

@@ -253,7 +253,8 @@ impl Machine {
     }
 }
 
-/// The folder with this build's programs and libraries: where the tests' own binary was built.
+/// The folder with this build's programs and libraries: where the caller's own binary was built, a
+/// test's one level deeper.
 fn binaries() -> Result<PathBuf> {
     let test = std::env::current_exe()?;
     // A test is in target/*/deps, a program in target/*.

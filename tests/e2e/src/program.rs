@@ -180,15 +180,25 @@ pub fn wait_until(what: &str, bound: Duration, mut condition: impl FnMut() -> bo
 /// Compiles `probes/NAME.c` into `folder`, linked against the driver library in `driver_folder`, and
 /// returns the program's path.
 pub fn probe(name: &str, folder: &Path, driver_folder: &Path) -> Result<PathBuf> {
-    let source = Path::new(env!("CARGO_MANIFEST_DIR"))
-        .join("probes")
-        .join(format!("{name}.c"));
+    let source = probes().join(format!("{name}.c"));
+    compile(&source, folder, driver_folder)
+}
+
+fn probes() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("probes")
+}
+
+/// As [`probe`], for a C program that lies elsewhere; `cuda.h` of the probes here serves it too.
+pub fn compile(source: &Path, folder: &Path, driver_folder: &Path) -> Result<PathBuf> {
+    let name = source.file_stem().context("a source has a name")?;
     let program = folder.join(name);
     let compiler = std::env::var("CC").unwrap_or_else(|_| "cc".into());
     let output = Command::new(&compiler)
         .args(["-O1", "-Wall", "-Werror", "-pthread", "-o"])
         .arg(&program)
-        .arg(&source)
+        .arg(source)
+        .arg("-I")
+        .arg(probes())
         .arg("-I")
         .arg(Path::new(env!("CARGO_MANIFEST_DIR")).join("../../cuda-agent/include"))
         .arg("-L")

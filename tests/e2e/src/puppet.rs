@@ -6,13 +6,14 @@ use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::Path;
 use std::ptr::NonNull;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
 use rtswap_wire::hello::{Hello, Reply, ReplyCode};
 use rtswap_wire::page::{
     ControlPage, DeviceBlock, Direction, PAGE_BYTES, SwapOutcome, SwapRequest,
 };
+use rustix::event::{PollFd, PollFlags};
 use rustix::fs::{MemfdFlags, SealFlags};
 use rustix::mm::{MapFlags, ProtFlags};
 use rustix::net::{
@@ -35,7 +36,17 @@ pub struct Puppet {
     eventfd: OwnedFd,
     pid: rustix::process::Pid,
     tid: u32,
-    swaps: u32,
+    asked: SwapRequest,
+    asked_at: Instant,
+}
+
+/// A swap operation that is done.
+#[derive(Clone, Copy, Debug)]
+pub struct Swapped {
+    /// What was copied over the link.
+    pub moved_bytes: u64,
+    /// From the request to its acknowledgement, as the daemon sees it.
+    pub took: Duration,
 }
 
 impl Puppet {
@@ -58,10 +69,7 @@ impl Puppet {
             tv_sec: 20,
             tv_nsec: 0,
         };
-        let mut ready = [rustix::event::PollFd::new(
-            listener,
-            rustix::event::PollFlags::IN,
-        )];
+        let mut ready = [PollFd::new(listener, PollFlags::IN)];
         ensure!(
             rustix::event::poll(&mut ready, Some(&timeout))? == 1,
             "no agent came"
@@ -94,7 +102,12 @@ impl Puppet {
             eventfd,
             pid: peer.pid,
             tid: hello.tid,
-            swaps: 0,
+            asked: SwapRequest {
+                seq: 0,
+                direction: Direction::Out,
+                target_bytes: 0,
+            },
+            asked_at: Instant::now(),
         };
         puppet.page().init(1);
         puppet.block().daemon.describe(uuid, chunk, memory);
@@ -179,38 +192,65 @@ impl Puppet {
     }
 
     /// Has the agent swap until `target_bytes` are in its backing store.
-    pub fn swap(&mut self, direction: Direction, target_bytes: u64) -> Result<()> {
-        self.swaps += 1;
-        let request = SwapRequest {
-            seq: self.swaps,
+    pub fn swap(&mut self, direction: Direction, target_bytes: u64) -> Result<Swapped> {
+        self.begin_swap(direction, target_bytes)?;
+        self.end_swap()
+    }
+
+    /// Asks the agent to swap until `target_bytes` are in its backing store.
+    pub fn begin_swap(&mut self, direction: Direction, target_bytes: u64) -> Result<()> {
+        self.asked = SwapRequest {
+            seq: self.asked.seq + 1,
             direction,
             target_bytes,
         };
-        self.block().daemon.request_swap(request, target_bytes);
+        self.asked_at = Instant::now();
+        let daemon = &self.block().daemon;
+        daemon.request_swap(self.asked, target_bytes);
         self.ring(match direction {
             Direction::Out => rustix::process::Signal::USR1,
             Direction::In => rustix::process::Signal::USR2,
-        })?;
-        let mut outcome = None;
-        wait_until("the swap ends", BOUND, || {
-            let report = self
-                .block()
-                .agent
-                .swap_report()
-                .filter(|report| report.seq == self.swaps);
-            outcome = report.map(|report| report.outcome);
-            outcome.is_some()
-        })?;
+        })
+    }
+
+    /// Waits for the end of what [`Self::begin_swap`] asked for: at the agent's bell, as the daemon.
+    pub fn end_swap(&mut self) -> Result<Swapped> {
+        let SwapRequest {
+            seq,
+            direction,
+            target_bytes,
+        } = self.asked;
+        let until = self.asked_at + BOUND;
+        let report = loop {
+            let report = self.block().agent.swap_report();
+            if let Some(report) = report.filter(|report| report.seq == seq) {
+                break report;
+            }
+            ensure!(Instant::now() < until, "{direction:?} never ended");
+            let tick = rustix::time::Timespec {
+                tv_sec: 0,
+                tv_nsec: 2_000_000,
+            };
+            let mut bell = [PollFd::new(&self.eventfd, PollFlags::IN)];
+            if rustix::event::poll(&mut bell, Some(&tick))? == 1 {
+                rustix::io::read(&self.eventfd, &mut [0; 8])?;
+            }
+        };
+        let took = self.asked_at.elapsed();
         let swapped = self.block().agent.usage().swapped_bytes;
         ensure!(
-            outcome == Some(SwapOutcome::Done),
-            "{direction:?} ended {outcome:?}"
+            report.outcome == SwapOutcome::Done,
+            "{direction:?} ended {:?}",
+            report.outcome
         );
         ensure!(
             swapped == target_bytes,
             "{swapped} of {target_bytes} bytes are swapped"
         );
-        Ok(())
+        Ok(Swapped {
+            moved_bytes: report.moved_bytes,
+            took,
+        })
     }
 
     /// Rings the doorbell as the daemon does.
