@@ -1,6 +1,7 @@
 //! Where the measurements stand: simulated machines of several scales, and programs on them whose
 //! memory is moved at the bench's word.
 
+use std::fmt::Write as _;
 use std::fs;
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
@@ -18,7 +19,7 @@ pub(crate) const SCALE: u64 = 32;
 /// The driver's granularity in MiB, which stands for 64 MiB.
 const GRANULE_MIB: u64 = 2;
 /// No wait in the bench is longer.
-pub(crate) const BOUND: Duration = Duration::from_secs(60);
+pub(crate) const BOUND: Duration = Duration::from_mins(1);
 
 /// How the simulated GPU stands for the paper's at one chunk size.
 ///
@@ -89,7 +90,7 @@ impl Scale {
             gpu.h2d_gib_per_s * link.1
         );
         for (key, us) in costs {
-            text += &format!("{key} = {:?}\n", us * self.slower);
+            writeln!(text, "{key} = {:?}", us * self.slower)?;
         }
         fs::write(machine.path("simgpu.toml"), text)?;
         Ok(machine)
