@@ -43,6 +43,7 @@ struct Cli {
 
 type Part = (&'static str, fn(&mut Report) -> Result<()>);
 
+/// What the simulated link has no part in comes first.
 const PARTS: [Part; 8] = [
     ("calls", calls::measure),
     ("grant", grant::measure),
@@ -53,6 +54,7 @@ const PARTS: [Part; 8] = [
     ("duplex", movement::duplex),
     ("paper", paper::measure),
 ];
+const TIMED_BY_THE_LINK: [&str; 3] = ["movement", "duplex", "paper"];
 
 fn main() -> ExitCode {
     let cli = Cli::parse();
@@ -80,11 +82,14 @@ fn run(cli: &Cli) -> Result<bool> {
         let names: Vec<_> = PARTS.iter().map(|(part, _)| *part).collect();
         anyhow::bail!("there is no part {name}; there are {}", names.join(", "));
     }
-    stage::check_host()?;
     let mut report = Report::new(machine(), cli.robust);
     for (name, part) in PARTS {
         if cli.only.is_empty() || cli.only.iter().any(|only| only == name) {
             eprintln!("{name}");
+            // What a robust run takes from them is counted.
+            if TIMED_BY_THE_LINK.contains(&name) && !cli.robust {
+                stage::check_host()?;
+            }
             part(&mut report)?;
         }
     }
