@@ -40,6 +40,17 @@ pub struct Device {
     memory: Mutex<Memory>,
 }
 
+/// What came of [`Device::pause`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Paused {
+    /// No job runs, a stream captures, or work goes on: nothing was done.
+    Not,
+    /// Done, and the gate is open.
+    Done,
+    /// Not all of it: the job waits behind its gate.
+    Closed,
+}
+
 struct Jobs {
     view: View,
     requested: u32,
@@ -254,6 +265,42 @@ impl Device {
             gate::open(self.bit);
         }
         drained
+    }
+
+    /// Closes the gate under the running job, waits for its calls and streams for at most `bound`,
+    /// and does `work` on the memory with all locks held. The gate opens again if it succeeds.
+    pub(crate) fn pause(
+        &self,
+        work: &Work,
+        bound: Duration,
+        act: impl FnOnce(&mut Memory) -> bool,
+    ) -> Paused {
+        let jobs = lock(&self.jobs);
+        if !jobs.running || work.captures() {
+            return Paused::Not;
+        }
+        let start = Instant::now();
+        gate::close(self.bit);
+        let drained = gate::wait_for_calls(bound)
+            && !work.captures()
+            && work.wait_done(self.ordinal, bound.saturating_sub(start.elapsed()));
+        if drained && !act(&mut self.memory()) {
+            return Paused::Closed;
+        }
+        gate::open(self.bit);
+        if drained { Paused::Done } else { Paused::Not }
+    }
+
+    /// Asks for the budget that all of the task needs. True if there is none now.
+    pub(crate) fn lacks_budget(&self) -> bool {
+        let _one_question = lock(&self.wants);
+        let (total, view) = {
+            let memory = self.memory();
+            let usage = memory.usage();
+            let total = usage.resident_bytes.saturating_add(usage.swapped_bytes);
+            (total, memory.view().clone())
+        };
+        is_refused(&view, total)
     }
 
     /// Completes an undeclared job once nothing was called for `idle_gap` and all streams are

@@ -24,6 +24,10 @@ use std::time::{Duration, Instant};
 
 /// Closed gates; each GPU of an agent has a bit.
 static CLOSED: AtomicU64 = AtomicU64::new(0);
+/// No gate: sends every call to the agent, as long as it is set (see [`crate::torture`]).
+pub const ASK_ALWAYS: u64 = 1 << 63;
+/// Bits of gates.
+pub const GATES: u32 = 63;
 /// Whether the closers' barrier spares the threads theirs.
 static ASYMMETRIC: AtomicBool = AtomicBool::new(false);
 /// Every thread that ever made a hooked call; a word is used again once its thread is gone.
@@ -247,7 +251,7 @@ mod tests {
     /// closings; a single launch that finds the memory gone fails.
     #[test]
     fn no_launch_meets_unmapped_memory() {
-        const BIT: u64 = 1 << 63;
+        const BIT: u64 = 1 << 62;
         init();
         let mapped = Arc::new(AtomicBool::new(true));
         let stop = Arc::new(AtomicBool::new(false));

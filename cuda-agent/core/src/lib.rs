@@ -6,6 +6,7 @@
 //! - [`gate`], [`device`], [`work`]: who may use the GPU now, and what is in flight;
 //! - [`session`], [`signals`], [`swap`]: the daemon's end of things;
 //! - [`cancel`], [`elf`], [`log`]: what a guest in other people's processes minds;
+//! - [`torture`]: swaps between every two calls, to find what breaks;
 //! - [`agent`]: all of it, for this process; [`ops`]: what the hooks ask of it.
 
 pub mod agent;
@@ -22,4 +23,5 @@ pub mod ops;
 pub mod session;
 pub mod signals;
 pub mod swap;
+pub mod torture;
 pub mod work;

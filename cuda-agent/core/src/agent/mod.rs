@@ -18,6 +18,7 @@ use crate::session::{
     Bell, ConnectError, Descriptor, Headroom, Mark, NoHeadroom, Session, connect,
 };
 use crate::swap;
+use crate::torture::Torture;
 use crate::work::Work;
 
 pub(crate) mod exit;
@@ -39,10 +40,12 @@ pub struct Config {
     pub socket: PathBuf,
     /// The task's name, if the program was given one.
     pub task: Option<String>,
+    /// A test aid, off unless asked for.
+    pub torture: Option<Torture>,
 }
 
 impl Config {
-    /// From RTSWAP_RUNTIME_DIR (default /run/rtswap) and RTSWAP_TASK.
+    /// From RTSWAP_RUNTIME_DIR (default /run/rtswap), RTSWAP_TASK and RTSWAP_TORTURE.
     pub fn from_env() -> Self {
         let folder = std::env::var_os("RTSWAP_RUNTIME_DIR").unwrap_or("/run/rtswap".into());
         let task = std::env::var_os("RTSWAP_TASK").map(|task| task.to_string_lossy().into_owned());
@@ -51,6 +54,7 @@ impl Config {
             // The program may go to another folder before the daemon is looked for again.
             socket: std::path::absolute(&socket).unwrap_or(socket),
             task: task.filter(|task| !task.is_empty()),
+            torture: Torture::from_env(),
         }
     }
 }
@@ -139,7 +143,7 @@ impl Agent {
                 continue;
             };
             let memory = Memory::new(driver, ordinal, view.clone())?;
-            let bit = 1 << (NEXT_BIT.fetch_add(1, Ordering::Relaxed) % u64::BITS);
+            let bit = 1 << (NEXT_BIT.fetch_add(1, Ordering::Relaxed) % gate::GATES);
             devices.push(Device::new(ordinal, uuid, bit, view, memory));
         }
         if devices.is_empty() {
@@ -164,6 +168,9 @@ impl Agent {
             marks: Mutex::default(),
         }));
         agent.mark_descriptors();
+        if agent.config.torture.is_some() {
+            gate::close(gate::ASK_ALWAYS);
+        }
         started.attach(agent);
         Ok(agent)
     }
@@ -247,6 +254,11 @@ impl Agent {
         let Some((device, _)) = self.current() else {
             return call;
         };
+        if let Some(torture) = &self.config.torture {
+            drop(call);
+            torture.inflict(self, device);
+            call = InCall::begin();
+        }
         while gate::closed() & device.bit != 0 {
             drop(call);
             exit::with_swap_thread(|| device.admit(|| self.wake.ring()));
@@ -322,4 +334,4 @@ extern "C" fn leave_child() {
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

@@ -11,20 +11,20 @@ use crate::cuda::Stream;
 use crate::driver::fake::{FakeDriver, UNIT};
 use crate::session::fake_daemon::{BOUND, Daemon, Listener, Terms};
 
-const CHUNK: u64 = 4 * UNIT;
-const MEMORY: u64 = 64 * CHUNK;
+pub(crate) const CHUNK: u64 = 4 * UNIT;
+pub(crate) const MEMORY: u64 = 64 * CHUNK;
 /// What a context counts on the fake GPU.
-const CONTEXT: u64 = MEMORY / 64;
+pub(crate) const CONTEXT: u64 = MEMORY / 64;
 
-struct Bench {
-    driver: &'static FakeDriver,
-    agent: &'static Agent,
-    daemon: Daemon,
+pub(crate) struct Bench {
+    pub(crate) driver: &'static FakeDriver,
+    pub(crate) agent: &'static Agent,
+    pub(crate) daemon: Daemon,
     listener: Listener,
     terms: Terms,
 }
 
-fn bench(name: &str, change: impl FnOnce(&mut Terms)) -> Bench {
+pub(crate) fn bench(name: &str, change: impl FnOnce(&mut Terms)) -> Bench {
     static NEXT: AtomicU64 = AtomicU64::new(1);
     let number = NEXT.fetch_add(1, Ordering::Relaxed);
     let mut uuid = [7; 16];
@@ -44,6 +44,7 @@ fn bench(name: &str, change: impl FnOnce(&mut Terms)) -> Bench {
     let config = Config {
         socket: listener.path.clone(),
         task: Some("yolo".into()),
+        torture: None,
     };
     let (agent, daemon) = std::thread::scope(|scope| {
         let started = scope.spawn(|| Agent::start(driver, config));
@@ -60,7 +61,7 @@ fn bench(name: &str, change: impl FnOnce(&mut Terms)) -> Bench {
 }
 
 impl Bench {
-    fn alloc(&self, bytes: u64) -> u64 {
+    pub(crate) fn alloc(&self, bytes: u64) -> u64 {
         self.agent
             .alloc(bytes)
             .expect("managed")
@@ -68,7 +69,7 @@ impl Bench {
     }
 
     /// Work that the daemon grants: as a launch that touches memory.
-    fn launch<T: Send>(&self, work: impl FnOnce() -> T + Send) -> T {
+    pub(crate) fn launch<T: Send>(&self, work: impl FnOnce() -> T + Send) -> T {
         std::thread::scope(|scope| {
             let launched = scope.spawn(|| {
                 let _call = self.agent.enter();
@@ -89,12 +90,12 @@ impl Bench {
         })
     }
 
-    fn usage(&self) -> (u64, u64) {
+    pub(crate) fn usage(&self) -> (u64, u64) {
         let usage = self.daemon.block().agent.usage();
         (usage.resident_bytes, usage.swapped_bytes)
     }
 
-    fn idle(&self) {
+    pub(crate) fn idle(&self) {
         self.daemon.until("the end of the job", |block| {
             block
                 .agent
@@ -105,7 +106,7 @@ impl Bench {
     }
 }
 
-fn pattern(seed: u64, len: usize) -> Vec<u8> {
+pub(crate) fn pattern(seed: u64, len: usize) -> Vec<u8> {
     (0..len as u64)
         .map(|i| (i.wrapping_mul(seed | 1) >> 3) as u8 ^ seed as u8)
         .collect()
@@ -516,6 +517,7 @@ fn a_refusal_is_told_in_the_daemons_words() {
     let config = Config {
         socket: listener.path.clone(),
         task: Some("yolo".into()),
+        torture: None,
     };
     std::thread::scope(|scope| {
         let started = scope.spawn(|| Agent::start(driver, config).map(|_| ()));

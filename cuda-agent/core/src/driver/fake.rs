@@ -34,6 +34,8 @@ struct State {
     busy: BTreeSet<Stream>,
     capturing: BTreeSet<Stream>,
     refuse_pins: bool,
+    /// Bytes copied out and in.
+    copied: (u64, u64),
     fail_copies: bool,
     others: u64,
 }
@@ -86,6 +88,11 @@ impl FakeDriver {
 
     pub(crate) fn fail_copies(&self, fail: bool) {
         lock(&self.state).fail_copies = fail;
+    }
+
+    /// Bytes copied from the GPU, and to it.
+    pub(crate) fn copied(&self) -> (u64, u64) {
+        lock(&self.state).copied
     }
 
     /// What other processes hold.
@@ -285,6 +292,7 @@ impl Driver for FakeDriver {
             return Err(Status(719));
         }
         let slot = state.slot(host, bytes).to_vec();
+        state.copied.1 += bytes;
         state.access(to, slot.len(), Access::READ_WRITE, |chunk, range| {
             chunk.copy_from_slice(&slot[range]);
         })
@@ -298,6 +306,7 @@ impl Driver for FakeDriver {
         state.access(from, copy.len(), Access::READ, |chunk, range| {
             copy[range].copy_from_slice(chunk);
         })?;
+        state.copied.0 += bytes;
         state.slot(host, bytes).copy_from_slice(&copy);
         Ok(())
     }
