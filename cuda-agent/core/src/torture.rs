@@ -76,7 +76,10 @@ fn seat_all(agent: &Agent, device: &Device, context: Context) {
     let (lacking, chunk) = {
         let memory = device.memory();
         let chunk = memory.chunk_bytes();
-        let lacking = memory.usage().arena_bytes.saturating_sub(memory.backing_bytes());
+        let lacking = memory
+            .usage()
+            .arena_bytes
+            .saturating_sub(memory.backing_bytes());
         (lacking.div_ceil(chunk) as usize, chunk)
     };
     if lacking == 0 {
