@@ -66,6 +66,21 @@ handle! {
     Event
 }
 
+handle! {
+    /// A CUmemoryPool; only a name here.
+    MemoryPool
+}
+
+impl MemoryPool {
+    /// Of what was in no pool, or in one that is no more.
+    pub const NONE: Self = Self(0);
+}
+
+impl Context {
+    /// Of what belongs to a GPU and outlives its contexts.
+    pub const NONE: Self = Self(0);
+}
+
 impl Stream {
     /// CU_STREAM_PER_THREAD: another stream in each thread.
     pub const PER_THREAD: Self = Self(2);

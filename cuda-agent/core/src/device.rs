@@ -12,6 +12,8 @@ use crate::driver::Driver;
 use crate::futex::{TICK, wait_change};
 use crate::gate::{self, lock};
 use crate::memory::{AllocError, Memory};
+use crate::ordered::Room;
+use crate::outside::Outside;
 use crate::session::View;
 use crate::work::{Work, in_context};
 
@@ -38,6 +40,10 @@ pub struct Device {
     pub backing_lost: AtomicBool,
     jobs: Mutex<Jobs>,
     memory: Mutex<Memory>,
+    /// Stream-ordered memory.
+    pub ordered: Room,
+    /// What is held beyond the arena.
+    pub outside: Outside,
 }
 
 /// What came of [`Device::pause`].
@@ -111,6 +117,8 @@ impl Device {
                 },
             }),
             memory: Mutex::new(memory),
+            ordered: Room::default(),
+            outside: Outside::default(),
         }
     }
 
@@ -347,7 +355,7 @@ impl Device {
     }
 
     /// Takes `bytes` of budget for what is held outside the arena.
-    fn reserve(&self, bytes: u64) -> Result<(), AllocError> {
+    pub fn reserve(&self, bytes: u64) -> Result<(), AllocError> {
         let reserve = |memory: &mut Memory| memory.reserve_outside(bytes);
         self.with_budget(|memory| reserve(memory).map_err(AllocError::OverBudget))
     }

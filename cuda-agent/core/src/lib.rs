@@ -4,6 +4,7 @@
 //! - [`cuda`], [`driver`]: the driver's words and the calls that the agent makes itself;
 //! - [`memory`]: objects, chunks and the backing store of one GPU;
 //! - [`gate`], [`device`], [`work`]: who may use the GPU now, and what is in flight;
+//! - [`ordered`], [`outside`]: memory in a stream's order, and what is held beyond the arena;
 //! - [`session`], [`signals`], [`swap`]: the daemon's end of things;
 //! - [`cancel`], [`elf`], [`log`]: what a guest in other people's processes minds;
 //! - [`torture`]: swaps between every two calls, to find what breaks;
@@ -20,6 +21,8 @@ pub mod gate;
 pub mod log;
 pub mod memory;
 pub mod ops;
+pub mod ordered;
+pub mod outside;
 pub mod session;
 pub mod signals;
 pub mod swap;

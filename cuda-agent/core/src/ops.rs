@@ -16,7 +16,7 @@ impl Agent {
     /// cuMemAlloc.
     pub fn alloc(&self, bytes: u64) -> Detour<u64> {
         let (device, context) = self.current_known()?;
-        Some(device.alloc(bytes, context))
+        Some(self.under_pressure(device, || device.alloc(bytes, context)))
     }
 
     /// cuMemAllocPitch: rows of `width` bytes, each aligned. The address and the pitch.
@@ -31,19 +31,16 @@ impl Agent {
         let Some((pitch, bytes)) = sizes else {
             return Some(Err(Status::OUT_OF_MEMORY));
         };
-        Some(device.alloc(bytes, context).map(|at| (at, pitch)))
+        let at = self.under_pressure(device, || device.alloc(bytes, context));
+        Some(at.map(|at| (at, pitch)))
     }
 
     /// cuMemFree.
     pub fn free(&self, at: u64) -> Detour<()> {
-        let mut devices = self.devices.iter();
-        devices.find_map(|device| device.free(self.driver, at))
-    }
-
-    /// cuMemFreeAsync on memory of the arena: the driver lets a program free what cuMemAlloc gave
-    /// in a stream's order. Waiting for everything is a correct order.
-    pub fn free_async(&self, at: u64) -> Detour<()> {
-        self.free(at)
+        self.free_ordered(at).or_else(|| {
+            let mut devices = self.devices.iter();
+            devices.find_map(|device| device.free(self.driver, at))
+        })
     }
 
     /// cuMemGetInfo: free and all.
@@ -65,7 +62,7 @@ impl Agent {
     }
 
     /// The program's context and GPU; a context made unseen is learnt and counted now.
-    fn current_known(&self) -> Option<(&Device, Context)> {
+    pub(crate) fn current_known(&self) -> Option<(&Device, Context)> {
         let (device, context) = self.current()?;
         if self.work.add_context(context, device.ordinal, false) {
             device.count_context();
@@ -125,6 +122,8 @@ impl Agent {
         };
         in_context(self.driver, context, || {
             self.driver.synchronize()?;
+            device.ordered.end_context(context);
+            device.let_all_go(context);
             device.memory().free_all_of(context)?;
             // Other contexts' chunks may lie in a backing store that ends with this context: then
             // they come back first, and stay for the length of this call.

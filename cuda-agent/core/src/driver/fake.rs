@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Mutex;
 
 use super::{Driver, Result};
-use crate::cuda::{Access, Context, Event, Handle, Location, Status, Stream};
+use crate::cuda::{Access, Context, Event, Handle, Location, MemoryPool, Status, Stream};
 use crate::gate::lock;
 
 /// The fake's unit of physical memory.
@@ -38,6 +38,12 @@ struct State {
     copied: (u64, u64),
     fail_copies: bool,
     others: u64,
+    /// Work submitted to and done by a stream, for those that a test feeds.
+    work: BTreeMap<Stream, (u64, u64)>,
+    /// Where such a stream stood when an event was recorded.
+    recorded: BTreeMap<Event, (Stream, u64)>,
+    /// Events made and not destroyed.
+    events: usize,
 }
 
 impl FakeDriver {
@@ -51,6 +57,35 @@ impl FakeDriver {
             }),
         }))
     }
+
+    /// Submits work to a stream; whose number it is.
+    pub(crate) fn submit(&self, stream: Stream) -> u64 {
+        let mut state = lock(&self.state);
+        let (submitted, _) = state.work.entry(stream).or_default();
+        *submitted += 1;
+        *submitted
+    }
+
+    /// A stream's work up to a number is done.
+    pub(crate) fn complete(&self, stream: Stream, up_to: u64) {
+        let mut state = lock(&self.state);
+        let (submitted, done) = state.work.entry(stream).or_default();
+        *done = up_to.min(*submitted).max(*done);
+    }
+
+    /// Work submitted to a stream and done by it.
+    pub(crate) fn progress(&self, stream: Stream) -> (u64, u64) {
+        let state = lock(&self.state);
+        state.work.get(&stream).copied().unwrap_or_default()
+    }
+
+    /// Events made and not destroyed.
+    pub(crate) fn events(&self) -> usize {
+        lock(&self.state).events
+    }
+
+    /// The pool that the GPU has from the beginning.
+    pub(crate) const POOL: MemoryPool = MemoryPool(0xb0);
 
     /// The context that is always current.
     pub(crate) const CONTEXT: Context = Context(0xc0);
@@ -318,22 +353,47 @@ impl Driver for FakeDriver {
         assert!(state.capturing.is_empty(), "a query broke a capture");
         !state.busy.contains(&stream)
     }
+    fn stream_context(&self, _: Stream) -> Result<Context> {
+        Ok(Self::CONTEXT)
+    }
+    fn current_pool(&self, _: i32) -> Result<MemoryPool> {
+        Ok(Self::POOL)
+    }
+    fn default_pool(&self, _: i32) -> Result<MemoryPool> {
+        Ok(Self::POOL)
+    }
+    fn graph_memory(&self, _: i32) -> Result<u64> {
+        Ok(0)
+    }
     fn stream_captures(&self, stream: Stream) -> bool {
         lock(&self.state).capturing.contains(&stream)
     }
     fn create_event(&self) -> Result<Event> {
-        Ok(Event(lock(&self.state).fresh() as usize))
+        let mut state = lock(&self.state);
+        state.events += 1;
+        Ok(Event(state.fresh() as usize))
     }
-    fn record(&self, _: Event, _: Stream) -> Result<()> {
+    fn record(&self, event: Event, stream: Stream) -> Result<()> {
+        let mut state = lock(&self.state);
+        if let Some(&(submitted, _)) = state.work.get(&stream) {
+            state.recorded.insert(event, (stream, submitted));
+        }
         Ok(())
     }
-    fn event_done(&self, _: Event) -> bool {
-        lock(&self.state).busy.is_empty()
+    fn event_done(&self, event: Event) -> bool {
+        let state = lock(&self.state);
+        match state.recorded.get(&event) {
+            Some((stream, number)) => state.work[stream].1 >= *number,
+            None => state.busy.is_empty(),
+        }
     }
     fn wait_event(&self, _: Event) -> Result<()> {
         Ok(())
     }
-    fn destroy_event(&self, _: Event) -> Result<()> {
+    fn destroy_event(&self, event: Event) -> Result<()> {
+        let mut state = lock(&self.state);
+        state.events -= 1;
+        state.recorded.remove(&event);
         Ok(())
     }
 }

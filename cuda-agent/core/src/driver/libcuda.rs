@@ -11,15 +11,18 @@ use cudarc::driver::sys::{
 use super::{Driver, Result};
 use crate::cuda::{
     Access, CUcontext, CUdevice, CUdeviceptr, CUevent, CUmemAllocationProp, CUstream, CUuuid,
-    Context, Event, Handle, Status, Stream,
+    Context, Event, Handle, MemoryPool, Status, Stream,
 };
 
 macro_rules! functions {
-    ($($field:ident: $symbol:literal ($($arg:ty),*);)*) => {
+    ($($field:ident: $symbol:literal ($($arg:ty),*);)*
+     $([optional] $newer:ident: $new:literal ($($new_arg:ty),*);)*) => {
         /// The addresses of the driver's functions that the agent itself calls.
         #[derive(Debug)]
         pub struct Libcuda {
             $($field: unsafe extern "C" fn($($arg),*) -> Status,)*
+            /// Not in every driver that is still in use.
+            $($newer: Option<unsafe extern "C" fn($($new_arg),*) -> Status>,)*
         }
 
         impl Libcuda {
@@ -44,6 +47,16 @@ macro_rules! functions {
                                 unsafe extern "C" fn($($arg),*) -> Status,
                             >(address)
                         }
+                    },)*
+                    $($newer: {
+                        let address = find($new);
+                        // SAFETY: as above; null is no function.
+                        (!address.is_null()).then(|| unsafe {
+                            core::mem::transmute::<
+                                *mut c_void,
+                                unsafe extern "C" fn($($new_arg),*) -> Status,
+                            >(address)
+                        })
                     },)*
                 })
             }
@@ -80,7 +93,14 @@ functions! {
     event_query: c"cuEventQuery" (CUevent);
     event_synchronize: c"cuEventSynchronize" (CUevent);
     event_destroy: c"cuEventDestroy_v2" (CUevent);
+    [optional] stream_get_ctx: c"cuStreamGetCtx" (CUstream, *mut CUcontext);
+    [optional] get_mem_pool: c"cuDeviceGetMemPool" (*mut *mut c_void, CUdevice);
+    [optional] get_default_pool: c"cuDeviceGetDefaultMemPool" (*mut *mut c_void, CUdevice);
+    [optional] get_graph_memory: c"cuDeviceGetGraphMemAttribute" (CUdevice, c_uint, *mut c_void);
 }
+
+/// CU_GRAPH_MEM_ATTR_RESERVED_MEM_CURRENT.
+const GRAPH_RESERVED: c_uint = 2;
 
 /// CU_STREAM_CAPTURE_MODE_RELAXED.
 const RELAXED: c_uint = 2;
@@ -110,6 +130,17 @@ macro_rules! call {
     ($self:ident.$function:ident($($arg:expr),*)) => {
         // SAFETY: the function has this signature (see `load`), its pointers are to live locals.
         unsafe { ($self.$function)($($arg),*) }.ok()
+    };
+}
+
+/// The same for one that the driver may lack.
+macro_rules! call_if_there {
+    ($self:ident.$function:ident($($arg:expr),*)) => {
+        match $self.$function {
+            // SAFETY: as for the others.
+            Some(function) => unsafe { function($($arg),*) }.ok(),
+            None => Err(Status::NOT_FOUND),
+        }
     };
 }
 
@@ -220,6 +251,34 @@ impl Driver for Libcuda {
         let flags = CUstream_flags::CU_STREAM_NON_BLOCKING as c_uint;
         call!(self.stream_create(&raw mut stream, flags))?;
         Ok(Stream(stream.addr()))
+    }
+
+    fn stream_context(&self, stream: Stream) -> Result<Context> {
+        let mut context = null_mut();
+        call_if_there!(self.stream_get_ctx(stream.0 as CUstream, &raw mut context))?;
+        Ok(Context(context.addr()))
+    }
+
+    fn current_pool(&self, device: i32) -> Result<MemoryPool> {
+        let mut pool = null_mut();
+        call_if_there!(self.get_mem_pool(&raw mut pool, device))?;
+        Ok(MemoryPool(pool.addr()))
+    }
+
+    fn default_pool(&self, device: i32) -> Result<MemoryPool> {
+        let mut pool = null_mut();
+        call_if_there!(self.get_default_pool(&raw mut pool, device))?;
+        Ok(MemoryPool(pool.addr()))
+    }
+
+    fn graph_memory(&self, device: i32) -> Result<u64> {
+        let mut bytes = 0u64;
+        call_if_there!(self.get_graph_memory(
+            device,
+            GRAPH_RESERVED,
+            (&raw mut bytes).cast()
+        ))?;
+        Ok(bytes)
     }
 
     fn stream_done(&self, stream: Stream) -> bool {

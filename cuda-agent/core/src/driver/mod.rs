@@ -8,7 +8,7 @@ pub(crate) mod fake;
 
 pub use libcuda::Libcuda;
 
-use crate::cuda::{Access, Context, Event, Handle, Status, Stream};
+use crate::cuda::{Access, Context, Event, Handle, MemoryPool, Status, Stream};
 
 /// What a driver call of the agent gives.
 pub type Result<T> = core::result::Result<T, Status>;
@@ -65,6 +65,14 @@ pub trait Driver: Send + Sync {
 
     /// A stream in the current context that never waits for the NULL stream.
     fn create_stream(&self) -> Result<Stream>;
+    /// The context that a stream belongs to: the current one for the NULL and per-thread streams.
+    fn stream_context(&self, stream: Stream) -> Result<Context>;
+    /// The pool that cuMemAllocAsync takes from on a GPU now.
+    fn current_pool(&self, device: i32) -> Result<MemoryPool>;
+    /// The pool that a GPU has from the beginning.
+    fn default_pool(&self, device: i32) -> Result<MemoryPool>;
+    /// Bytes reserved for memory nodes of graphs.
+    fn graph_memory(&self, device: i32) -> Result<u64>;
     /// Whether all work of the stream is done. A broken context has none left.
     fn stream_done(&self, stream: Stream) -> bool;
     /// Whether work submitted to the stream is being captured into a graph.

@@ -101,6 +101,13 @@ impl Arena {
         Some(idle)
     }
 
+    /// From now on the object at `at` belongs to no context.
+    pub fn disown(&mut self, at: u64) {
+        if let Some(object) = self.objects.get_mut(&at) {
+            object.context = Context::NONE;
+        }
+    }
+
     /// The object that holds the address, and where it starts.
     pub fn object_at(&self, address: u64) -> Option<(u64, Object)> {
         let (&at, &object) = self.objects.range(..=address).next_back()?;

@@ -243,6 +243,11 @@ impl Memory {
         freed
     }
 
+    /// From now on the object at `at` belongs to the GPU, not to a context.
+    pub fn disown(&mut self, at: u64) {
+        self.arena.disown(at);
+    }
+
     /// The object that holds `address`, and where it starts.
     pub fn object_at(&self, address: u64) -> Option<(u64, Object)> {
         self.arena.object_at(address)

@@ -1,0 +1,289 @@
+//! What the hooks ask about stream-ordered memory. `None` means: not ours, call the driver.
+
+use std::cell::Cell;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use super::blocks::{Level, Line};
+use super::room::PoolUse;
+use crate::agent::Agent;
+use crate::cuda::{Context, MemoryPool, Status, Stream};
+use crate::device::Device;
+use crate::gate::InCall;
+use crate::log::say;
+use crate::memory::ALIGN;
+use crate::ops::Detour;
+
+impl Agent {
+    /// cuMemAllocAsync, or cuMemAllocFromPoolAsync with a pool.
+    pub fn alloc_async(&self, bytes: u64, stream: Stream, pool: Option<MemoryPool>) -> Detour<u64> {
+        let context = self.context_of(stream).ok()?;
+        let pool = match pool {
+            Some(pool) => pool,
+            None => self.current_pool(context)?,
+        };
+        let device = self.pool_device(pool)?;
+        if !matches!(device.ordered.usage(pool), Some(PoolUse::Ours(_))) {
+            return None;
+        }
+        // What is captured becomes a memory node of a graph; nothing is no allocation.
+        if bytes == 0 || self.driver.stream_captures(stream) {
+            return None;
+        }
+        let line = line(stream, context);
+        let room = &device.ordered;
+        if let Some(at) = room.take(pool, bytes, line) {
+            return Some(Ok(at));
+        }
+        if !self.work.captures() {
+            room.settle(self.driver);
+        }
+        if let Some(at) = room.take(pool, bytes, line) {
+            return Some(Ok(at));
+        }
+        Some(self.grow(device, pool, bytes, line))
+    }
+
+    /// Takes more of the arena for a pool: whole chunks, or as much as there is.
+    fn grow(&self, device: &Device, pool: MemoryPool, bytes: u64, line: Line) -> Result<u64, Status> {
+        let (chunk, most) = {
+            let memory = device.memory();
+            (memory.chunk_bytes(), memory.device_bytes())
+        };
+        if bytes > most {
+            return Err(Status::OUT_OF_MEMORY);
+        }
+        self.give_back(device, false)?;
+        let room = &device.ordered;
+        let grow = |span: u64| {
+            if !room.may_grow(pool, span) {
+                return Err(Status::OUT_OF_MEMORY);
+            }
+            let at = device.alloc(span, Context::NONE)?;
+            room.grow(pool, at, span, bytes, line)
+                .ok_or(Status::OUT_OF_MEMORY)
+        };
+        let exact = bytes.next_multiple_of(ALIGN);
+        let whole = bytes.next_multiple_of(chunk);
+        if whole > exact && let Ok(at) = grow(whole) {
+            return Ok(at);
+        }
+        self.under_pressure(device, || match room.take(pool, bytes, line) {
+            Some(at) => Ok(at),
+            None => grow(exact),
+        })
+    }
+
+    /// Tries again where memory lacks while freed memory lies idle, or waits for its streams.
+    pub fn under_pressure<T>(
+        &self,
+        device: &Device,
+        mut attempt: impl FnMut() -> Result<T, Status>,
+    ) -> Result<T, Status> {
+        let lacks = |result: &Result<T, Status>| matches!(result, Err(Status::OUT_OF_MEMORY));
+        let mut result = attempt();
+        if !lacks(&result) || !device.ordered.is_idle_or_waiting() || self.work.captures() {
+            return result;
+        }
+        let waits = device.ordered.settle(self.driver);
+        self.give_back(device, true)?;
+        result = attempt();
+        // A thread within a host function must not wait for its own stream.
+        if lacks(&result) && waits && !InCall::begin().is_nested() {
+            device.ordered.wait(self.driver, self.session().drain_bound);
+            self.give_back(device, true)?;
+            result = attempt();
+        }
+        result
+    }
+
+    /// cuMemFreeAsync: of memory of a pool, or of what cuMemAlloc gave.
+    pub fn free_async(&self, at: u64, stream: Stream) -> Detour<()> {
+        let mut devices = self.devices.iter();
+        let (device, object) = devices.find_map(|device| {
+            if device.ordered.holds(at) {
+                return Some((device, None));
+            }
+            let object = device.memory().object_at(at)?;
+            Some((device, Some(object)))
+        })?;
+        Some(self.free_in_order(device, at, object.map(|(start, it)| (start, it.bytes)), stream))
+    }
+
+    fn free_in_order(
+        &self,
+        device: &Device,
+        at: u64,
+        object: Option<(u64, u64)>,
+        stream: Stream,
+    ) -> Result<(), Status> {
+        let room = &device.ordered;
+        // Only what a graph allocates can be freed by one.
+        let starts = match object {
+            Some((start, _)) => start == at,
+            None => room.live_around(at).is_some_and(|(live, _)| live.at == at),
+        };
+        if !starts || self.driver.stream_captures(stream) {
+            return Err(Status::INVALID_VALUE);
+        }
+        let context = self.context_of(stream)?;
+        let mark = room.mark(self.driver, stream, context)?;
+        if let Some((_, bytes)) = object {
+            device.memory().disown(at);
+            room.adopt(at, bytes);
+        }
+        room.free(at, line(stream, context), mark)
+    }
+
+    /// A stream ends: what was freed on it waits for its work, and no other stream continues it.
+    pub fn stream_gone(&self, stream: Stream) {
+        self.work.remove_stream(stream);
+        for device in &self.devices {
+            device.ordered.end_stream(stream);
+        }
+    }
+
+    /// cuMemFree of stream-ordered memory: the driver does not wait either.
+    pub fn free_ordered(&self, at: u64) -> Detour<()> {
+        let mut devices = self.devices.iter();
+        let device = devices.find(|device| device.ordered.holds(at))?;
+        Some(device.ordered.free_at_once(at))
+    }
+
+    /// Looks what was freed by now, and gives back what is not kept. Where a job ended: cheap if
+    /// there is nothing.
+    pub fn collect(&self, device: &Device) {
+        if device.ordered.is_idle_or_waiting() && !self.work.captures() {
+            device.ordered.settle(self.driver);
+            // What fails stays counted.
+            let _ = self.give_back(device, false);
+        }
+    }
+
+    fn give_back(&self, device: &Device, all: bool) -> Result<(), Status> {
+        for at in device.ordered.release(all) {
+            device.memory().free(at)?;
+        }
+        Ok(())
+    }
+
+    /// cuMemPoolCreate made a pool on a GPU. `plain`: its memory is the GPU's own, and cannot be
+    /// exported. `most`: its bytes at most, 0 for any.
+    pub fn pool_made(&self, pool: MemoryPool, ordinal: i32, plain: bool, most: u64) {
+        if let Some(device) = self.device(ordinal) {
+            let usage = match (plain, most) {
+                (false, _) => PoolUse::Theirs,
+                (true, 0) => PoolUse::Ours(u64::MAX),
+                (true, most) => PoolUse::Ours(most),
+            };
+            device.ordered.add_pool(pool, usage);
+        }
+    }
+
+    /// cuMemPoolDestroy destroyed it.
+    pub fn pool_destroyed(&self, pool: MemoryPool) {
+        for device in &self.devices {
+            device.ordered.destroy_pool(pool);
+        }
+    }
+
+    /// cuMemPoolSetAccess for another GPU or the host: what it gives from now on is the driver's.
+    /// What it gave lies in the arena, where nobody else reaches it.
+    pub fn pool_shared(&self, pool: MemoryPool) -> Result<(), Status> {
+        match self.pool_device(pool) {
+            Some(device) if !device.ordered.leave_to_driver(pool) => {
+                say(format_args!(
+                    "a pool whose memory is in use cannot be opened to another GPU; open it before \
+                     the first allocation"
+                ));
+                Err(Status::NOT_SUPPORTED)
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// The release threshold of a pool was set.
+    pub fn pool_keeps(&self, pool: MemoryPool, bytes: u64) {
+        if let Some(device) = self.pool_device(pool) {
+            device.ordered.set_keep(pool, bytes);
+        }
+    }
+
+    /// Bytes that a pool has reserved and that are in use, of the arena.
+    pub fn pool_levels(&self, pool: MemoryPool) -> Option<(Level, Level)> {
+        self.pool_device(pool)?.ordered.levels(pool)
+    }
+
+    /// Forgets the most that a pool reserved, or that was used of it.
+    pub fn pool_reset(&self, pool: MemoryPool, used: bool) {
+        if let Some(device) = self.pool_device(pool) {
+            device.ordered.reset_most(pool, used);
+        }
+    }
+
+    /// cuMemPoolTrimTo.
+    pub fn pool_trim(&self, pool: MemoryPool, keep: u64) -> Result<(), Status> {
+        let Some(device) = self.pool_device(pool) else {
+            return Ok(());
+        };
+        if !self.work.captures() {
+            device.ordered.settle(self.driver);
+        }
+        for at in device.ordered.trim(pool, keep) {
+            device.memory().free(at)?;
+        }
+        Ok(())
+    }
+
+    /// The managed GPU of a pool that is known or that the GPU has from the beginning.
+    fn pool_device(&self, pool: MemoryPool) -> Option<&Device> {
+        let known = |device: &&Device| device.ordered.usage(pool).is_some();
+        let mut devices = self.devices.iter();
+        devices.find(known).or_else(|| {
+            let mut devices = self.devices.iter();
+            let device =
+                devices.find(|device| self.driver.default_pool(device.ordinal) == Ok(pool))?;
+            device.ordered.add_pool(pool, PoolUse::Ours(u64::MAX));
+            Some(device)
+        })
+    }
+
+    fn current_pool(&self, context: Context) -> Option<MemoryPool> {
+        let ordinal = match self.work.device_of(context) {
+            Some(ordinal) => ordinal,
+            None => self.current_known().filter(|(_, it)| *it == context)?.0.ordinal,
+        };
+        self.device(ordinal)?;
+        self.driver.current_pool(ordinal).ok()
+    }
+
+    fn context_of(&self, stream: Stream) -> Result<Context, Status> {
+        if stream.is_created() {
+            return self.driver.stream_context(stream);
+        }
+        let current = self.driver.current_context()?;
+        current.ok_or(Status::INVALID_CONTEXT)
+    }
+}
+
+/// Whose order a stream's is.
+fn line(stream: Stream, context: Context) -> Line {
+    static NEXT: AtomicU64 = AtomicU64::new(1);
+    thread_local! {
+        static NUMBER: Cell<u64> = const { Cell::new(0) };
+    }
+    if stream.is_created() {
+        return Line::Created(stream);
+    }
+    if stream != Stream::PER_THREAD {
+        return Line::Legacy(context);
+    }
+    // A thread that is ending has no memory of its number: a new one joins it to nothing.
+    let fresh = || NEXT.fetch_add(1, Ordering::Relaxed);
+    let number = NUMBER.try_with(|number| {
+        if number.get() == 0 {
+            number.set(fresh());
+        }
+        number.get()
+    });
+    Line::PerThread(context, number.unwrap_or_else(|_| fresh()))
+}

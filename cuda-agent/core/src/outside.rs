@@ -1,0 +1,86 @@
+//! What a program holds on a GPU beyond the arena. It cannot be swapped, so it is left alone and
+//! counted: its bytes are taken from the budget before the driver is asked for them, and given back
+//! when it is freed or its context ends. Module globals are no part of this: drivers do not tell
+//! their size, and what a context is charged covers them.
+
+use std::collections::BTreeMap;
+use std::sync::Mutex;
+
+use crate::agent::Agent;
+use crate::cuda::{Context, Status};
+use crate::device::Device;
+use crate::gate::lock;
+
+/// How the driver names what is held.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Held {
+    /// Memory, by its address.
+    Memory(u64),
+    /// A CUarray.
+    Array(usize),
+    /// A CUmipmappedArray.
+    Mipmapped(usize),
+}
+
+/// What is held on one GPU: bytes, and the context that it ends with.
+#[derive(Debug, Default)]
+pub struct Outside {
+    held: Mutex<BTreeMap<Held, (u64, Context)>>,
+}
+
+impl Agent {
+    /// Makes by `make` what takes `bytes` of the current context's GPU. `made` names it once it is
+    /// there. `for_good`: it ends with the GPU, not with the context.
+    pub fn hold(
+        &self,
+        bytes: u64,
+        for_good: bool,
+        mut make: impl FnMut() -> Status,
+        made: impl FnOnce() -> Option<Held>,
+    ) -> Status {
+        let Some((device, context)) = self.current_known() else {
+            return make();
+        };
+        let taken = self.under_pressure(device, || Ok(device.reserve(bytes)?));
+        if let Err(status) = taken {
+            return status;
+        }
+        let status: Status = device
+            .insist(|| match make() {
+                Status::SUCCESS => Ok(()),
+                status => Err(status.into()),
+            })
+            .into();
+        match made().filter(|_| status == Status::SUCCESS) {
+            Some(held) => {
+                let context = if for_good { Context::NONE } else { context };
+                lock(&device.outside.held).insert(held, (bytes, context));
+            }
+            None => device.memory().discount_outside(bytes),
+        }
+        status
+    }
+
+    /// The driver freed what was held, if it was.
+    pub fn let_go(&self, held: Held) {
+        for device in &self.devices {
+            let found = lock(&device.outside.held).remove(&held);
+            if let Some((bytes, _)) = found {
+                device.memory().discount_outside(bytes);
+            }
+        }
+    }
+}
+
+impl Device {
+    /// A context ended, and what was held in it.
+    pub fn let_all_go(&self, context: Context) {
+        let mut gone = 0;
+        lock(&self.outside.held).retain(|_, &mut (bytes, of)| {
+            let stays = of != context;
+            gone += if stays { 0 } else { bytes };
+            stays
+        });
+        self.memory().discount_outside(gone);
+    }
+}
