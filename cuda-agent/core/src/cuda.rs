@@ -1,7 +1,8 @@
 //! The driver's words in forms that any driver, older or newer than this crate, may fill.
 
 pub use cudarc::driver::sys::{
-    CUcontext, CUdevice, CUdeviceptr, CUevent, CUhostFn, CUmemAllocationProp, CUstream, CUuuid,
+    CUDA_MEM_ALLOC_NODE_PARAMS_v1, CUcontext, CUdevice, CUdeviceptr, CUevent, CUhostFn,
+    CUmemAllocationProp, CUmemPoolProps, CUstream, CUuuid,
 };
 
 /// A CUresult. Not cudarc's enum: a driver newer than the enum may return what it does not list.

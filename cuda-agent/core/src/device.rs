@@ -408,10 +408,13 @@ impl Device {
 
     /// Counts a context that exists already.
     pub fn count_context(&self) {
+        self.count(self.context_bytes());
+    }
+
+    /// Counts `bytes` that are held beyond the arena already, whatever the budget says.
+    pub fn count(&self, bytes: u64) {
         let jobs = lock(&self.jobs);
-        let mut memory = self.memory();
-        let bytes = context_bytes(memory.device_bytes());
-        memory.count_outside(bytes, jobs.completed);
+        self.memory().count_outside(bytes, jobs.completed);
     }
 
     /// Gives a context's bytes back.

@@ -3,11 +3,44 @@
 use std::sync::atomic::Ordering;
 
 use crate::agent::{Agent, exit};
-use crate::cuda::{Context, Status, Stream};
+use crate::cuda::{Context, MemoryPool, Status, Stream};
 use crate::device::Device;
 use crate::gate;
-use crate::memory::Object;
 use crate::work::{Capture, in_context};
+
+/// An allocation of the program in the arena.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Found {
+    /// Where it starts.
+    pub at: u64,
+    /// Bytes asked for.
+    pub bytes: u64,
+    /// Its GPU.
+    pub ordinal: i32,
+    /// Unlike that of any other with an owner of this kind on this GPU.
+    pub id: u64,
+    /// Whom it ends with.
+    pub owner: Owner,
+}
+
+/// Whom an allocation ends with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Owner {
+    /// cuMemAlloc's context.
+    Context(Context),
+    /// cuMemAllocAsync's pool.
+    Pool(MemoryPool),
+}
+
+impl Found {
+    /// CU_POINTER_ATTRIBUTE_BUFFER_ID: beside what the driver numbers itself, which it does from
+    /// below.
+    pub fn buffer_id(&self) -> u64 {
+        let pooled = u64::from(matches!(self.owner, Owner::Pool(_)));
+        let gpu = u64::from(self.ordinal.cast_unsigned() & 0x3f);
+        1 << 63 | pooled << 62 | gpu << 56 | self.id
+    }
+}
 
 /// What a hook does instead of the driver's function.
 pub type Detour<T> = Option<Result<T, Status>>;
@@ -53,11 +86,30 @@ impl Agent {
         Some(self.device(ordinal)?.memory_info().1)
     }
 
-    /// The object that holds an address, its start, and its GPU.
-    pub fn object_at(&self, address: u64) -> Option<(u64, Object, i32)> {
+    /// What an address of the arena is to the program.
+    pub fn look_up(&self, address: u64) -> Detour<Found> {
         self.devices.iter().find_map(|device| {
+            let ordinal = device.ordinal;
+            if device.ordered.holds(address) {
+                // What was freed is nobody's, although it is there.
+                let live = device.ordered.live_around(address);
+                let found = live.map(|(live, pool)| Found {
+                    at: live.at,
+                    bytes: live.bytes,
+                    ordinal,
+                    id: live.id,
+                    owner: Owner::Pool(pool),
+                });
+                return Some(found.ok_or(Status::INVALID_VALUE));
+            }
             let (at, object) = device.memory().object_at(address)?;
-            Some((at, object, device.ordinal))
+            Some(Ok(Found {
+                at,
+                bytes: object.bytes,
+                ordinal,
+                id: object.id,
+                owner: Owner::Context(object.context),
+            }))
         })
     }
 

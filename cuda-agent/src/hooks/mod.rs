@@ -3,12 +3,14 @@
 //! Hooks only translate: FFI here, logic in the core crate.
 
 mod alloc;
+mod array;
 mod batch;
 mod context;
 mod copy;
 mod dlsym;
 mod job;
 mod launch;
+mod pool;
 mod procaddr;
 mod query;
 mod real;
@@ -42,10 +44,12 @@ pub(crate) struct Hook {
 fn all() -> impl Iterator<Item = &'static Hook> {
     [
         alloc::HOOKS,
+        array::HOOKS,
         batch::HOOKS,
         context::HOOKS,
         copy::HOOKS,
         launch::HOOKS,
+        pool::HOOKS,
         procaddr::HOOKS,
         query::HOOKS,
         stream::HOOKS,

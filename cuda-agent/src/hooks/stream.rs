@@ -79,7 +79,7 @@ unsafe fn create_in_green(
 
 unsafe fn destroy(driver: cuStreamDestroy_v2::Function, stream: CUstream) -> Status {
     if let Some(agent) = agent() {
-        agent.work.remove_stream(Stream(stream.addr()));
+        agent.stream_gone(Stream(stream.addr()));
     }
     // SAFETY: the caller's arguments.
     unsafe { driver(stream) }

@@ -273,11 +273,7 @@ impl Driver for Libcuda {
 
     fn graph_memory(&self, device: i32) -> Result<u64> {
         let mut bytes = 0u64;
-        call_if_there!(self.get_graph_memory(
-            device,
-            GRAPH_RESERVED,
-            (&raw mut bytes).cast()
-        ))?;
+        call_if_there!(self.get_graph_memory(device, GRAPH_RESERVED, (&raw mut bytes).cast()))?;
         Ok(bytes)
     }
 

@@ -15,6 +15,8 @@ pub struct Object {
     pub bytes: u64,
     /// The context that it ends with.
     pub context: Context,
+    /// Unlike that of any other object of this arena, ever.
+    pub id: u64,
 }
 
 impl Object {
@@ -32,6 +34,7 @@ pub struct Arena {
     objects: BTreeMap<u64, Object>,
     /// Objects that touch a chunk, by the chunk's address; chunks without any are not listed.
     users: BTreeMap<u64, u32>,
+    next_id: u64,
 }
 
 impl Arena {
@@ -42,6 +45,7 @@ impl Arena {
             free: BTreeMap::new(),
             objects: BTreeMap::new(),
             users: BTreeMap::new(),
+            next_id: 0,
         }
     }
 
@@ -66,8 +70,11 @@ impl Arena {
             .collect()
     }
 
-    /// Lays `object` at `at`, where [`Self::find_room`] said that it fits.
-    pub fn insert(&mut self, at: u64, object: Object) {
+    /// Lays an object at `at`, where [`Self::find_room`] said that it fits.
+    pub fn insert(&mut self, at: u64, bytes: u64, context: Context) {
+        self.next_id += 1;
+        let id = self.next_id;
+        let object = Object { bytes, context, id };
         let span = object.span();
         let free = self
             .free
@@ -186,7 +193,7 @@ mod tests {
                         for chunk in arena.untouched(at, bytes) {
                             prop_assert!(backed.insert(chunk), "a chunk is created once");
                         }
-                        arena.insert(at, Object { bytes, context: Context(1) });
+                        arena.insert(at, bytes, Context(1));
                         prop_assert_eq!(arena.object_at(at + bytes - 1).unwrap().0, at);
                         live.push((at, bytes));
                     }

@@ -202,7 +202,7 @@ impl Memory {
             self.chunks[id].slot = self.set.assign(id);
             self.backed.insert(address, id);
         }
-        self.arena.insert(at, Object { bytes, context });
+        self.arena.insert(at, bytes, context);
         self.publish();
         Ok(at)
     }

@@ -34,7 +34,13 @@ impl State {
     fn join(self, other: Self) -> Option<Self> {
         match (self, other) {
             (Self::Idle, Self::Idle) => Some(Self::Idle),
-            (Self::Freed { line, mark }, Self::Freed { line: same, mark: or }) if line == same => {
+            (
+                Self::Freed { line, mark },
+                Self::Freed {
+                    line: same,
+                    mark: or,
+                },
+            ) if line == same => {
                 let mark = mark.max(or);
                 Some(Self::Freed { line, mark })
             }

@@ -44,7 +44,13 @@ impl Agent {
     }
 
     /// Takes more of the arena for a pool: whole chunks, or as much as there is.
-    fn grow(&self, device: &Device, pool: MemoryPool, bytes: u64, line: Line) -> Result<u64, Status> {
+    fn grow(
+        &self,
+        device: &Device,
+        pool: MemoryPool,
+        bytes: u64,
+        line: Line,
+    ) -> Result<u64, Status> {
         let (chunk, most) = {
             let memory = device.memory();
             (memory.chunk_bytes(), memory.device_bytes())
@@ -64,7 +70,9 @@ impl Agent {
         };
         let exact = bytes.next_multiple_of(ALIGN);
         let whole = bytes.next_multiple_of(chunk);
-        if whole > exact && let Ok(at) = grow(whole) {
+        if whole > exact
+            && let Ok(at) = grow(whole)
+        {
             return Ok(at);
         }
         self.under_pressure(device, || match room.take(pool, bytes, line) {
@@ -106,7 +114,12 @@ impl Agent {
             let object = device.memory().object_at(at)?;
             Some((device, Some(object)))
         })?;
-        Some(self.free_in_order(device, at, object.map(|(start, it)| (start, it.bytes)), stream))
+        Some(self.free_in_order(
+            device,
+            at,
+            object.map(|(start, it)| (start, it.bytes)),
+            stream,
+        ))
     }
 
     fn free_in_order(
@@ -201,6 +214,11 @@ impl Agent {
         }
     }
 
+    /// The managed GPU whose memory a pool gives.
+    pub fn pool_gpu(&self, pool: MemoryPool) -> Option<i32> {
+        Some(self.pool_device(pool)?.ordinal)
+    }
+
     /// The release threshold of a pool was set.
     pub fn pool_keeps(&self, pool: MemoryPool, bytes: u64) {
         if let Some(device) = self.pool_device(pool) {
@@ -250,7 +268,12 @@ impl Agent {
     fn current_pool(&self, context: Context) -> Option<MemoryPool> {
         let ordinal = match self.work.device_of(context) {
             Some(ordinal) => ordinal,
-            None => self.current_known().filter(|(_, it)| *it == context)?.0.ordinal,
+            None => {
+                self.current_known()
+                    .filter(|(_, it)| *it == context)?
+                    .0
+                    .ordinal
+            }
         };
         self.device(ordinal)?;
         self.driver.current_pool(ordinal).ok()

@@ -28,6 +28,8 @@ pub enum PoolUse {
 }
 
 struct Pool {
+    /// Its own, never used again.
+    number: u64,
     /// [`MemoryPool::NONE`] once the program destroyed it, and for what cuMemAlloc gave.
     handle: MemoryPool,
     usage: PoolUse,
@@ -36,9 +38,14 @@ struct Pool {
     blocks: Blocks<Mark>,
 }
 
+/// A block's number is its pool's from this bit on.
+const POOL_SHIFT: u32 = 40;
+
 #[derive(Default)]
 struct State {
     pools: Vec<Pool>,
+    /// Pools so far.
+    numbers: u64,
     spare: Vec<Mark>,
 }
 
@@ -61,7 +68,7 @@ impl Room {
     pub fn add_pool(&self, handle: MemoryPool, usage: PoolUse) {
         let mut state = lock(&self.state);
         if state.find(handle).is_none() {
-            state.pools.push(Pool::new(handle, usage));
+            state.add(handle, usage);
         }
     }
 
@@ -105,7 +112,11 @@ impl Room {
     pub fn reset_most(&self, handle: MemoryPool, used: bool) {
         if let Some(pool) = lock(&self.state).find_mut(handle) {
             let blocks = &mut pool.blocks;
-            let level = if used { &mut blocks.used } else { &mut blocks.reserved };
+            let level = if used {
+                &mut blocks.used
+            } else {
+                &mut blocks.reserved
+            };
             level.reset();
         }
     }
@@ -129,16 +140,18 @@ impl Room {
     }
 
     /// Gives a pool `span` bytes of the arena, and takes `bytes` from it for `line`.
-    pub fn grow(&self, handle: MemoryPool, at: u64, span: u64, bytes: u64, line: Line) -> Option<u64> {
+    pub fn grow(
+        &self,
+        handle: MemoryPool,
+        at: u64,
+        span: u64,
+        bytes: u64,
+        line: Line,
+    ) -> Option<u64> {
         let mut state = lock(&self.state);
         // A pool that was destroyed meanwhile: what it gives is freed as if it had not been.
-        let index = match state.pools.iter().position(|pool| pool.handle == handle) {
-            Some(index) => index,
-            None => {
-                state.pools.push(Pool::new(MemoryPool::NONE, PoolUse::Theirs));
-                state.pools.len() - 1
-            }
-        };
+        let known = state.pools.iter().position(|pool| pool.handle == handle);
+        let index = known.unwrap_or_else(|| state.nameless());
         let blocks = &mut state.pools[index].blocks;
         blocks.add(at, span);
         let taken = blocks.take(bytes, line);
@@ -152,26 +165,31 @@ impl Room {
         state.pools.iter().any(|pool| pool.blocks.holds(address))
     }
 
-    /// The live block that holds an address, and its pool.
+    /// The live block that holds an address, and its pool; its number is unlike any other's here.
     pub fn live_around(&self, address: u64) -> Option<(Live, MemoryPool)> {
         let state = lock(&self.state);
         let mut pools = state.pools.iter();
-        pools.find_map(|pool| Some((pool.blocks.live_around(address)?, pool.handle)))
+        pools.find_map(|pool| {
+            let mut live = pool.blocks.live_around(address)?;
+            live.id |= pool.number << POOL_SHIFT;
+            Some((live, pool.handle))
+        })
     }
 
     /// Takes in an object of the arena that is about to be freed in a stream's order.
     pub fn adopt(&self, at: u64, bytes: u64) {
         let mut state = lock(&self.state);
-        let none = |pool: &Pool| pool.handle == MemoryPool::NONE && pool.keep == 0;
-        let index = state.pools.iter().position(none).unwrap_or_else(|| {
-            state.pools.push(Pool::new(MemoryPool::NONE, PoolUse::Theirs));
-            state.pools.len() - 1
-        });
+        let index = state.nameless();
         state.pools[index].blocks.adopt(at, bytes);
     }
 
     /// Marks where `stream` of `context` stands. No lock is held meanwhile: a full stream blocks.
-    pub fn mark(&self, driver: &dyn Driver, stream: Stream, context: Context) -> Result<Mark, Status> {
+    pub fn mark(
+        &self,
+        driver: &dyn Driver,
+        stream: Stream,
+        context: Context,
+    ) -> Result<Mark, Status> {
         let mark = {
             let spare = &mut lock(&self.state).spare;
             let here = spare.iter().rposition(|mark| mark.context == context);
@@ -207,7 +225,9 @@ impl Room {
     /// Frees the live block at `at`, of which all work is done.
     pub fn free_at_once(&self, at: u64) -> Result<(), Status> {
         let mut state = lock(&self.state);
-        let freed = state.holding(at).is_some_and(|pool| pool.blocks.free_at_once(at));
+        let freed = state
+            .holding(at)
+            .is_some_and(|pool| pool.blocks.free_at_once(at));
         self.idle_or_waiting.store(true, Ordering::Relaxed);
         freed.then_some(()).ok_or(Status::INVALID_VALUE)
     }
@@ -261,7 +281,8 @@ impl Room {
     pub fn trim(&self, handle: MemoryPool, keep: u64) -> Vec<u64> {
         let mut state = lock(&self.state);
         let pool = state.find_mut(handle);
-        pool.map(|pool| pool.blocks.release(keep)).unwrap_or_default()
+        pool.map(|pool| pool.blocks.release(keep))
+            .unwrap_or_default()
     }
 
     /// A stream ends: its handle may soon be another one's.
@@ -283,18 +304,26 @@ impl Room {
     }
 }
 
-impl Pool {
-    fn new(handle: MemoryPool, usage: PoolUse) -> Self {
-        Self {
+impl State {
+    fn add(&mut self, handle: MemoryPool, usage: PoolUse) -> usize {
+        self.numbers += 1;
+        self.pools.push(Pool {
+            number: self.numbers,
             handle,
             usage,
             keep: 0,
             blocks: Blocks::default(),
-        }
+        });
+        self.pools.len() - 1
     }
-}
 
-impl State {
+    /// Where what belongs to no pool of the program is kept.
+    fn nameless(&mut self) -> usize {
+        let mut pools = self.pools.iter();
+        let known = pools.position(|pool| pool.handle == MemoryPool::NONE);
+        known.unwrap_or_else(|| self.add(MemoryPool::NONE, PoolUse::Theirs))
+    }
+
     fn find(&self, handle: MemoryPool) -> Option<&Pool> {
         let mut pools = self.pools.iter();
         pools.find(|pool| pool.handle == handle && handle != MemoryPool::NONE)

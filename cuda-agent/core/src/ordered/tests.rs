@@ -193,7 +193,11 @@ fn what_a_dead_context_marked_is_free_and_its_events_are_forgotten() {
     assert_eq!(room.release(true), [1 << 32]);
     let before = driver.events();
     room.mark(driver, Stream::LEGACY, CONTEXT).unwrap();
-    assert_eq!(driver.events(), before + 1, "no event of the dead context is used");
+    assert_eq!(
+        driver.events(),
+        before + 1,
+        "no event of the dead context is used"
+    );
 }
 
 #[test]

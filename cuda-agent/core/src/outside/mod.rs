@@ -3,6 +3,10 @@
 //! when it is freed or its context ends. Module globals are no part of this: drivers do not tell
 //! their size, and what a context is charged covers them.
 
+mod array;
+
+pub use array::ArrayShape;
+
 use std::collections::BTreeMap;
 use std::sync::Mutex;
 
@@ -26,6 +30,8 @@ pub enum Held {
 #[derive(Debug, Default)]
 pub struct Outside {
     held: Mutex<BTreeMap<Held, (u64, Context)>>,
+    /// For memory nodes of graphs.
+    graphs: Mutex<u64>,
 }
 
 impl Agent {
@@ -69,6 +75,46 @@ impl Agent {
                 device.memory().discount_outside(bytes);
             }
         }
+    }
+}
+
+impl Agent {
+    /// Makes by `make` a memory node of a graph on the current context's GPU. Its bytes count until
+    /// the driver says what it reserved for graphs.
+    pub fn hold_for_graph(&self, bytes: u64, mut make: impl FnMut() -> Status) -> Status {
+        let Some((device, _)) = self.current_known() else {
+            return make();
+        };
+        // Not under pressure: nothing waits for a stream while one captures.
+        if let Err(status) = device.reserve(bytes) {
+            return Status::from(status);
+        }
+        let status = make();
+        if status == Status::SUCCESS {
+            *lock(&device.outside.graphs) += bytes;
+        } else {
+            device.memory().discount_outside(bytes);
+        }
+        status
+    }
+
+    /// A graph was launched, or memory of graphs given back: counts what the driver reserved.
+    pub fn recount_graphs(&self, ordinal: i32) {
+        let Some(device) = self.device(ordinal) else {
+            return;
+        };
+        if let Ok(bytes) = self.driver.graph_memory(ordinal) {
+            let before = std::mem::replace(&mut *lock(&device.outside.graphs), bytes);
+            device
+                .memory()
+                .discount_outside(before.saturating_sub(bytes));
+            device.count(bytes.saturating_sub(before));
+        }
+    }
+
+    /// Whether graphs hold memory on a GPU. Cheap.
+    pub fn graphs_hold(&self, device: &Device) -> bool {
+        *lock(&device.outside.graphs) > 0
     }
 }
 
