@@ -21,7 +21,7 @@ hooks! {
 
 /// CUDA_ARRAY_DESCRIPTOR, with a number for the format: a newer driver has more of them.
 #[repr(C)]
-struct Flat {
+pub(super) struct Flat {
     width: usize,
     height: usize,
     format: c_uint,
@@ -30,7 +30,7 @@ struct Flat {
 
 /// CUDA_ARRAY3D_DESCRIPTOR, likewise.
 #[repr(C)]
-struct Solid {
+pub(super) struct Solid {
     width: usize,
     height: usize,
     depth: usize,
@@ -41,7 +41,7 @@ struct Solid {
 
 /// As [`Flat`] before CUDA 3.2.
 #[repr(C)]
-struct FlatV1 {
+pub(super) struct FlatV1 {
     width: c_uint,
     height: c_uint,
     format: c_uint,
@@ -50,7 +50,7 @@ struct FlatV1 {
 
 /// As [`Solid`] before CUDA 3.2.
 #[repr(C)]
-struct SolidV1 {
+pub(super) struct SolidV1 {
     width: c_uint,
     height: c_uint,
     depth: c_uint,
@@ -189,10 +189,7 @@ unsafe fn destroy(real: cuArrayDestroy::Function, array: *mut c_void) -> Status 
     let_go(Held::Array(array.addr()), unsafe { real(array) })
 }
 
-unsafe fn destroy_mipmapped(
-    real: cuMipmappedArrayDestroy::Function,
-    array: *mut c_void,
-) -> Status {
+unsafe fn destroy_mipmapped(real: cuMipmappedArrayDestroy::Function, array: *mut c_void) -> Status {
     // SAFETY: the caller's arguments.
     let_go(Held::Mipmapped(array.addr()), unsafe { real(array) })
 }

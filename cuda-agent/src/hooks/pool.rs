@@ -6,7 +6,8 @@ use core::mem::offset_of;
 
 use rtswap_agent_core::agent::agent;
 use rtswap_agent_core::cuda::{
-    CUDA_MEM_ALLOC_NODE_PARAMS_v1, CUdeviceptr, CUmemPoolProps, CUstream, MemoryPool, Status, Stream,
+    CUDA_MEM_ALLOC_NODE_PARAMS_v1, CUdeviceptr, CUmemPoolProps, CUstream, MemoryPool, Status,
+    Stream,
 };
 use rtswap_agent_core::outside::Held;
 
@@ -56,7 +57,7 @@ const _: () = assert!(
 
 /// CUmemAccessDesc, likewise.
 #[repr(C)]
-struct Access {
+pub(super) struct Access {
     location: c_uint,
     id: c_int,
     rights: c_uint,
@@ -123,7 +124,9 @@ unsafe fn take(
                 return agent.hold_for_graph(bytes as u64, call);
             }
             // SAFETY: filled by the driver where it succeeds.
-            agent.hold(bytes as u64, true, call, || Some(Held::Memory(unsafe { *found })))
+            agent.hold(bytes as u64, true, call, || {
+                Some(Held::Memory(unsafe { *found }))
+            })
         }
     }
 }
@@ -159,7 +162,11 @@ unsafe fn alloc_from(
 ) -> Status {
     let on = Stream(stream.addr());
     // SAFETY: the caller's arguments.
-    unsafe { take(found, bytes, on, Some(pool), || real(found, bytes, pool, stream)) }
+    unsafe {
+        take(found, bytes, on, Some(pool), || {
+            real(found, bytes, pool, stream)
+        })
+    }
 }
 
 unsafe fn alloc_from_ptsz(
@@ -171,7 +178,11 @@ unsafe fn alloc_from_ptsz(
 ) -> Status {
     let on = per_thread(stream);
     // SAFETY: the caller's arguments.
-    unsafe { take(found, bytes, on, Some(pool), || real(found, bytes, pool, stream)) }
+    unsafe {
+        take(found, bytes, on, Some(pool), || {
+            real(found, bytes, pool, stream)
+        })
+    }
 }
 
 fn give(at: CUdeviceptr, stream: Stream, call: impl FnOnce() -> Status) -> Status {
@@ -329,7 +340,7 @@ unsafe fn alloc_node(
     params: *mut c_void,
 ) -> Status {
     // SAFETY: the caller's arguments.
-    let mut call = || unsafe { real(made, graph, after, count, params) };
+    let call = || unsafe { real(made, graph, after, count, params) };
     let Some(agent) = agent().filter(|_| !params.is_null()) else {
         return call();
     };
@@ -342,7 +353,9 @@ unsafe fn alloc_node(
 unsafe fn graph_trim(real: cuDeviceGraphMemTrim::Function, device: c_int) -> Status {
     // SAFETY: the caller's arguments.
     let status = unsafe { real(device) };
-    if let Some(agent) = agent() {
+    if let Some(agent) = agent()
+        && let Some(device) = agent.device(device)
+    {
         agent.recount_graphs(device);
     }
     status

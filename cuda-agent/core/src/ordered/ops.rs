@@ -162,9 +162,10 @@ impl Agent {
         Some(device.ordered.free_at_once(at))
     }
 
-    /// Looks what was freed by now, and gives back what is not kept. Where a job ended: cheap if
-    /// there is nothing.
+    /// Where no job runs: looks what was freed by now, gives back what is not kept, and counts what
+    /// graphs hold. Cheap if there is nothing.
     pub fn collect(&self, device: &Device) {
+        self.recount_graphs(device);
         if device.ordered.is_idle_or_waiting() && !self.work.captures() {
             device.ordered.settle(self.driver);
             // What fails stays counted.

@@ -98,23 +98,20 @@ impl Agent {
         status
     }
 
-    /// A graph was launched, or memory of graphs given back: counts what the driver reserved.
-    pub fn recount_graphs(&self, ordinal: i32) {
-        let Some(device) = self.device(ordinal) else {
+    /// After graphs ran, or gave memory back: what the driver reserved for them counts now.
+    pub fn recount_graphs(&self, device: &Device) {
+        let mut graphs = lock(&device.outside.graphs);
+        if *graphs == 0 {
             return;
-        };
-        if let Ok(bytes) = self.driver.graph_memory(ordinal) {
-            let before = std::mem::replace(&mut *lock(&device.outside.graphs), bytes);
+        }
+        if let Ok(bytes) = self.driver.graph_memory(device.ordinal) {
+            let before = std::mem::replace(&mut *graphs, bytes);
+            drop(graphs);
             device
                 .memory()
                 .discount_outside(before.saturating_sub(bytes));
             device.count(bytes.saturating_sub(before));
         }
-    }
-
-    /// Whether graphs hold memory on a GPU. Cheap.
-    pub fn graphs_hold(&self, device: &Device) -> bool {
-        *lock(&device.outside.graphs) > 0
     }
 }
 

@@ -101,6 +101,9 @@ fn run(agent: &'static Agent, mut bells: Doorbells) {
             } else if device.runs_undeclared() {
                 device.end_if_idle(&agent.work, session.idle_gap);
             }
+            if !device.runs() {
+                agent.collect(device);
+            }
         }
         if let Some(looking) = &mut orphan {
             match looking.look(agent) {
