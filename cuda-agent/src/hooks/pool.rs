@@ -123,10 +123,9 @@ unsafe fn take(
             if captured {
                 return agent.hold_for_graph(bytes as u64, call);
             }
-            // SAFETY: filled by the driver where it succeeds.
-            agent.hold(bytes as u64, true, call, || {
-                Some(Held::Memory(unsafe { *found }))
-            })
+            // SAFETY: the driver fills it where it succeeds.
+            let made = || Some(Held::Memory(unsafe { *found }));
+            agent.hold(bytes as u64, true, call, made)
         }
     }
 }

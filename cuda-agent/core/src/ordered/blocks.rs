@@ -117,7 +117,7 @@ impl Level {
 pub(super) struct Blocks<M> {
     /// Address → bytes.
     extents: BTreeMap<u64, u64>,
-    blocks: BTreeMap<u64, Block>,
+    by_address: BTreeMap<u64, Block>,
     /// (span, address).
     idle: BTreeSet<(u64, u64)>,
     lines: BTreeMap<Line, Freed<M>>,
@@ -134,7 +134,7 @@ impl<M> Default for Blocks<M> {
     fn default() -> Self {
         Self {
             extents: BTreeMap::new(),
-            blocks: BTreeMap::new(),
+            by_address: BTreeMap::new(),
             idle: BTreeSet::new(),
             lines: BTreeMap::new(),
             spare: Vec::new(),
@@ -179,12 +179,12 @@ impl<M> Blocks<M> {
 
     /// The live block that starts at `at`.
     pub(super) fn live(&self, at: u64) -> Option<Live> {
-        self.blocks.get(&at)?.live(at)
+        self.by_address.get(&at)?.live(at)
     }
 
     /// The live block that holds an address.
     pub(super) fn live_around(&self, address: u64) -> Option<Live> {
-        let (&at, block) = self.blocks.range(..=address).next_back()?;
+        let (&at, block) = self.by_address.range(..=address).next_back()?;
         let live = block.live(at)?;
         (address - at < live.bytes).then_some(live)
     }
@@ -257,7 +257,7 @@ impl<M> Blocks<M> {
         self.next += 1;
         let gone = Line::Gone(self.next);
         for (_, at) in &freed.room {
-            if let Some(block) = self.blocks.get_mut(at)
+            if let Some(block) = self.by_address.get_mut(at)
                 && let State::Freed { line, .. } = &mut block.state
             {
                 *line = gone;
@@ -293,20 +293,20 @@ impl<M> Blocks<M> {
         let id = self.next;
         let state = State::Live { bytes, id };
         self.used.add(span);
-        self.blocks.insert(at, Block { span, state });
+        self.by_address.insert(at, Block { span, state });
     }
 
     /// Ends a live block: its span.
     fn leave(&mut self, at: u64) -> Option<u64> {
         self.live(at)?;
-        let Block { span, .. } = self.blocks.remove(&at)?;
+        let Block { span, .. } = self.by_address.remove(&at)?;
         self.used.now -= span;
         Some(span)
     }
 
     /// Takes a free block out.
     fn unlist(&mut self, at: u64) -> Block {
-        let block = self.blocks.remove(&at).expect("a listed block exists");
+        let block = self.by_address.remove(&at).expect("a listed block exists");
         match block.state {
             State::Idle => {
                 self.idle.remove(&(block.span, at));
@@ -326,7 +326,7 @@ impl<M> Blocks<M> {
 
     /// Enters a free block, joined with neighbours of its extent that are as free as it is.
     fn list(&mut self, mut at: u64, mut span: u64, mut state: State) {
-        let before = self.blocks.range(..at).next_back();
+        let before = self.by_address.range(..at).next_back();
         if let Some((&before, block)) = before.filter(|_| !self.extents.contains_key(&at))
             && let Some(joined) = block.state.join(state)
         {
@@ -336,7 +336,7 @@ impl<M> Blocks<M> {
             (at, span, state) = (before, span + other.span, joined);
         }
         let after = at + span;
-        if let Some(block) = self.blocks.get(&after)
+        if let Some(block) = self.by_address.get(&after)
             && !self.extents.contains_key(&after)
             && let Some(joined) = block.state.join(state)
         {
@@ -358,7 +358,7 @@ impl<M> Blocks<M> {
             }
             State::Live { .. } => {}
         }
-        self.blocks.insert(at, Block { span, state });
+        self.by_address.insert(at, Block { span, state });
     }
 
     fn tidy_unless(&mut self, state: State, joined: State) {

@@ -58,7 +58,7 @@ impl Agent {
         if bytes > most {
             return Err(Status::OUT_OF_MEMORY);
         }
-        self.give_back(device, false)?;
+        give_back(device, false)?;
         let room = &device.ordered;
         let grow = |span: u64| {
             if !room.may_grow(pool, span) {
@@ -93,12 +93,12 @@ impl Agent {
             return result;
         }
         let waits = device.ordered.settle(self.driver);
-        self.give_back(device, true)?;
+        give_back(device, true)?;
         result = attempt();
         // A thread within a host function must not wait for its own stream.
         if lacks(&result) && waits && !InCall::begin().is_nested() {
             device.ordered.wait(self.driver, self.session().drain_bound);
-            self.give_back(device, true)?;
+            give_back(device, true)?;
             result = attempt();
         }
         result
@@ -169,15 +169,8 @@ impl Agent {
         if device.ordered.is_idle_or_waiting() && !self.work.captures() {
             device.ordered.settle(self.driver);
             // What fails stays counted.
-            let _ = self.give_back(device, false);
+            let _ = give_back(device, false);
         }
-    }
-
-    fn give_back(&self, device: &Device, all: bool) -> Result<(), Status> {
-        for at in device.ordered.release(all) {
-            device.memory().free(at)?;
-        }
-        Ok(())
     }
 
     /// cuMemPoolCreate made a pool on a GPU. `plain`: its memory is the GPU's own, and cannot be
@@ -287,6 +280,14 @@ impl Agent {
         let current = self.driver.current_context()?;
         current.ok_or(Status::INVALID_CONTEXT)
     }
+}
+
+/// Frees in the arena what idles: beyond the pools' thresholds, or all of it.
+fn give_back(device: &Device, all: bool) -> Result<(), Status> {
+    for at in device.ordered.release(all) {
+        device.memory().free(at)?;
+    }
+    Ok(())
 }
 
 /// Whose order a stream's is.

@@ -57,7 +57,7 @@ impl Agent {
                 status => Err(status.into()),
             })
             .into();
-        match made().filter(|_| status == Status::SUCCESS) {
+        match (status == Status::SUCCESS).then(made).flatten() {
             Some(held) => {
                 let context = if for_good { Context::NONE } else { context };
                 lock(&device.outside.held).insert(held, (bytes, context));
