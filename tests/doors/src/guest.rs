@@ -10,7 +10,7 @@ use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail, ensure};
-use rtswap_e2e::{Finished, Program, Puppet, wait_until};
+use rtswap_e2e::{Finished, Program, Puppet};
 use rtswap_wire::page::{Direction, UsageReport};
 use rustix::event::{PollFd, PollFlags};
 use rustix::thread::futex;
@@ -193,14 +193,21 @@ impl<'a> Guest<'a> {
     }
 
     /// Waits until the first agent asks for a job, and grants nothing.
-    pub fn asked(&mut self) -> Result<u32> {
-        let mut job = 0;
-        let puppet = self.puppet()?;
-        wait_until("a job is asked for", BOUND, || {
-            job = asked(puppet).unwrap_or(0);
-            job != 0
-        })?;
-        Ok(job)
+    pub fn asked(&mut self) -> Result<()> {
+        let until = Instant::now() + BOUND;
+        while !self.asks()? {
+            if let Some(line) = self.unread() {
+                bail!("nothing waited: {line}");
+            }
+            ensure!(
+                self.program.is_running() && Instant::now() < until,
+                "no job was asked for: {}{}",
+                self.program.stdout(),
+                self.program.stderr()
+            );
+            sleep(TICK);
+        }
+        Ok(())
     }
 
     /// Whether the first agent asks for a job that was not granted.

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Result, bail, ensure};
 
 use super::{bytes_after, good_end, memory::take_away};
 use crate::guest::Guest;
@@ -32,16 +32,15 @@ pub(super) fn gated(mut guest: Guest<'_>) -> Result<()> {
 }
 
 fn hold_back(guest: &mut Guest<'_>) -> Result<()> {
-    guest.asked().with_context(|| match guest.unread() {
-        Some(line) => format!("the call did not wait, it says: {line}"),
-        None => "the call asked for no job".into(),
-    })?;
+    guest.asked()?;
     std::thread::sleep(WATCHED);
     if let Some(line) = guest.unread() {
         bail!("the call did not wait for its job: {line}");
     }
     // From here on its job is granted, once its memory is back.
-    let line = guest.line()?.context("it ended within the call")?;
+    let Some(line) = guest.line()? else {
+        bail!("it ended within the call: {}", guest.program().stderr());
+    };
     ensure!(line == "called", "it says: {line}");
     Ok(())
 }

@@ -2,6 +2,8 @@
 
 mod alloc;
 mod copy;
+mod launch;
+mod query;
 
 use crate::check::{Check, Outcome, Own};
 
@@ -129,7 +131,9 @@ impl Probe {
 pub fn areas() -> Vec<(&'static str, &'static [Probe])> {
     vec![
         ("Allocation and free", alloc::PROBES),
+        ("Launches and work in a stream's order", launch::PROBES),
         ("Copies and sets", copy::PROBES),
+        ("Questions", query::PROBES),
         ("Living in other people's processes", crate::life::PROBES),
     ]
 }
