@@ -73,6 +73,37 @@ static void anywhere(void) {
     life_round();
 }
 
+static atomic_int within;
+
+static void *driver_body(void *unused) {
+    (void)unused;
+    life_current();
+    pthread_cleanup_push(on_cancel, NULL);
+    atomic_store(&within, 1);
+    /* life_driver.c polls in it. */
+    unsigned char host[512];
+    to_host(host, life_sum, sizeof host);
+    pthread_cleanup_pop(0);
+    return NULL;
+}
+
+/* A thread cancelled while it blocks in the driver itself. */
+static void in_driver(void) {
+    life_start();
+    life_add();
+    synchronize();
+    void (*block)(int) = (void (*)(int))door("driver_blocks");
+    block(1);
+    pthread_t one = thread(driver_body, NULL, 0);
+    while (!atomic_load(&within)) nap(100);
+    nap(20000);
+    CHECK(pthread_cancel(one) == 0);
+    CHECK(join(one) == PTHREAD_CANCELED);
+    CHECK(atomic_load(&cleaned) == 1);
+    block(0);
+    life_round();
+}
+
 /* A thread that is cancelled while the agent starts. */
 static void *init_body(void *unused) {
     (void)unused;
@@ -90,4 +121,4 @@ static void in_init(void) {
 }
 
 PROBES({"at_gate_deferred", at_gate_deferred}, {"at_gate_asynchronous", at_gate_asynchronous},
-       {"anywhere", anywhere}, {"in_init", in_init})
+       {"anywhere", anywhere}, {"in_driver", in_driver}, {"in_init", in_init})

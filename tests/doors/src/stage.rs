@@ -46,6 +46,15 @@ impl<'a> Stage<'a> {
         })
     }
 
+    /// Another machine for the same programs.
+    pub fn with(&self, options: MachineOptions) -> Result<Self> {
+        Ok(Self {
+            machine: Machine::new(options)?,
+            programs: self.programs,
+            under: self.under,
+        })
+    }
+
     /// The probe without rtswap.
     pub fn bare(&self, probe: &Probe) -> Command {
         let program = self.programs.path(probe.file);

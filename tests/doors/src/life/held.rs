@@ -3,6 +3,8 @@
 use anyhow::{Context, Result, bail, ensure};
 use rtswap_e2e::wait_until;
 
+use super::driver::observe;
+use super::run::works;
 use crate::check::{Outcome, bytes_after, good_end};
 use crate::guest::Guest;
 use crate::stage::{BOUND, Stage};
@@ -33,4 +35,10 @@ pub(super) fn held(stage: &Stage<'_>, probe: &Probe) -> Result<Outcome> {
     ensure!(times > 0, "it held nothing");
     good_end(guest)?;
     Ok(Outcome::Caught)
+}
+
+/// A driver in which the probe's threads block and are cancelled.
+pub(super) fn in_driver(stage: &Stage<'_>, probe: &Probe) -> Result<Outcome> {
+    observe(stage)?;
+    works(stage, probe)
 }

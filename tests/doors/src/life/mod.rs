@@ -5,7 +5,10 @@
 //! descriptor closed (`closer.c`), preloaded interposers (`interposer.c`), a task killed at any moment
 //! (`kills.rs`), a daemon that dies (`daemon_life.rs`).
 
+mod driver;
+mod ends;
 mod held;
+mod run;
 mod table;
 
 pub(crate) use table::PROBES;
