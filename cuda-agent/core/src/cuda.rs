@@ -1,8 +1,11 @@
 //! The driver's words in forms that any driver, older or newer than this crate, may fill.
 
 pub use cudarc::driver::sys::{
-    CUDA_MEM_ALLOC_NODE_PARAMS_v1, CUcontext, CUdevice, CUdeviceptr, CUevent, CUhostFn,
-    CUmemAllocationProp, CUmemPoolProps, CUstream, CUuuid,
+    CUDA_HOST_NODE_PARAMS, CUDA_LAUNCH_PARAMS, CUDA_MEM_ALLOC_NODE_PARAMS_v1, CUDA_MEMCPY2D,
+    CUDA_MEMCPY3D, CUDA_MEMCPY3D_PEER, CUDA_MEMSET_NODE_PARAMS, CUcontext, CUctx_st, CUdevice,
+    CUdeviceptr, CUevent, CUgraph, CUgraph_st, CUgraphExec, CUgraphExec_st, CUgraphNode,
+    CUgraphNode_st, CUhostFn, CUlaunchConfig, CUmemAllocationProp, CUmemPoolProps, CUstream,
+    CUstream_st, CUuuid,
 };
 
 /// A CUresult. Not cudarc's enum: a driver newer than the enum may return what it does not list.
@@ -89,6 +92,17 @@ impl Stream {
     /// The context's NULL stream, in either of its names (0, CU_STREAM_LEGACY).
     pub const LEGACY: Self = Self(1);
 
+    /// The stream that a function of the per-thread kind, or of the ordinary one, means by its
+    /// argument or by having none.
+    #[inline]
+    pub fn meant_by(stream: Option<CUstream>, per_thread: bool) -> Self {
+        match stream.map_or(0, <*mut CUstream_st>::addr) {
+            0 if per_thread => Self::PER_THREAD,
+            0 => Self::LEGACY,
+            stream => Self(stream),
+        }
+    }
+
     /// Whether the program made it by a call.
     pub fn is_created(self) -> bool {
         self.0 > Self::PER_THREAD.0
@@ -143,4 +157,13 @@ impl Access {
             rights: Self::READ_WRITE,
         }
     }
+}
+
+/// A CUstreamCaptureMode of a thread: which calls it may make while streams capture.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CaptureMode(pub u32);
+
+impl CaptureMode {
+    /// CU_STREAM_CAPTURE_MODE_RELAXED: any.
+    pub const RELAXED: Self = Self(2);
 }

@@ -1,7 +1,7 @@
 //! One managed GPU as this process uses it: its memory, its jobs, its gate.
 
-use std::sync::atomic::AtomicBool;
-use std::sync::{Mutex, MutexGuard};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
 use rtswap_wire::hello::DeviceState;
@@ -9,9 +9,9 @@ use rtswap_wire::page::{JobKind, next_seq};
 
 use crate::cuda::{Context, Status};
 use crate::driver::Driver;
-use crate::futex::{TICK, wait_change};
+use crate::futex::{TICK, wait_change, wake_all};
 use crate::gate::{self, lock};
-use crate::memory::{AllocError, Memory};
+use crate::memory::{AllocError, Memory, Ranges};
 use crate::ordered::Room;
 use crate::outside::Outside;
 use crate::session::View;
@@ -25,6 +25,9 @@ const CONTEXT_MOST: u64 = 512 << 20;
 /// held lags behind its death.
 const PAUSES_MS: [u64; 8] = [0, 2, 5, 10, 20, 50, 100, 200];
 
+/// How often a thread at a gate that is about to close looks whether it must be let through.
+const LOOK: Duration = Duration::from_millis(1);
+
 /// A managed GPU. Locks are taken in the order of the fields.
 pub struct Device {
     /// The driver's number.
@@ -33,12 +36,22 @@ pub struct Device {
     pub uuid: [u8; 16],
     /// The gate.
     pub bit: u64,
+    /// Whether the gate was ever closed. As long as the program has no context on the GPU, its gate
+    /// would only slow down the calls on others.
+    armed: AtomicBool,
+    /// Calls so far, as far as they were told apart.
+    calls: AtomicU64,
+    /// Changes when a drain is over.
+    drains: AtomicU32,
     wants: Mutex<()>,
+    /// Held by whoever closes the gate.
+    closing: Mutex<()>,
     /// Held while pinned memory is made in a context, so that the context waits with its end.
     pub pinning: Mutex<()>,
     /// The backing store ended with its context and must be pinned again.
     pub backing_lost: AtomicBool,
     jobs: Mutex<Jobs>,
+    ranges: Arc<Ranges>,
     memory: Mutex<Memory>,
     /// Stream-ordered memory.
     pub ordered: Room,
@@ -65,8 +78,12 @@ struct Jobs {
     completed: u32,
     /// rtswap_job_begin without its end, in all threads.
     declared: u32,
-    /// The job asked for last was granted and is not completed: the gate is open.
+    /// The job asked for last was granted and is not completed: the gate is open, or `draining`.
     running: bool,
+    /// The gate is closed, and the job ends once all its work is done.
+    draining: bool,
+    /// Calls let through a gate while it was draining.
+    passed: u64,
     quiet: Quiet,
 }
 
@@ -86,6 +103,7 @@ impl Jobs {
 
     fn complete(&mut self) {
         self.running = false;
+        self.draining = false;
         self.completed = self.requested;
         self.view.agent().complete_job(self.requested);
         self.view.session.tell();
@@ -93,14 +111,17 @@ impl Jobs {
 }
 
 impl Device {
-    /// A GPU whose gate is closed until its first job.
+    /// A GPU whose gate is closed, from the program's first context on it until its first job.
     pub fn new(ordinal: i32, uuid: [u8; 16], bit: u64, view: View, memory: Memory) -> Self {
-        gate::close(bit);
         Self {
             ordinal,
             uuid,
             bit,
+            armed: AtomicBool::new(false),
+            calls: AtomicU64::new(0),
+            drains: AtomicU32::new(0),
             wants: Mutex::new(()),
+            closing: Mutex::new(()),
             pinning: Mutex::new(()),
             backing_lost: AtomicBool::new(false),
             jobs: Mutex::new(Jobs {
@@ -111,11 +132,14 @@ impl Device {
                 completed: 0,
                 declared: 0,
                 running: false,
+                draining: false,
+                passed: 0,
                 quiet: Quiet {
                     activity: 0,
                     since: Instant::now(),
                 },
             }),
+            ranges: memory.ranges(),
             memory: Mutex::new(memory),
             ordered: Room::default(),
             outside: Outside::default(),
@@ -128,6 +152,28 @@ impl Device {
             self.pinning.try_lock(),
             Err(std::sync::TryLockError::WouldBlock)
         )
+    }
+
+    /// The program has, or is about to have, a context here.
+    pub fn arm(&self) {
+        if !self.armed.swap(true, Ordering::AcqRel) {
+            gate::close(self.bit);
+        }
+    }
+
+    /// Whether the program ever had a context here.
+    pub fn is_armed(&self) -> bool {
+        self.armed.load(Ordering::Acquire)
+    }
+
+    /// Whether an address is one of the program's memory objects here, or may be.
+    pub fn holds(&self, at: u64) -> bool {
+        self.ranges.contains(at)
+    }
+
+    /// A call goes through the gate.
+    pub fn count_call(&self) {
+        self.calls.fetch_add(1, Ordering::Relaxed);
     }
 
     /// The memory, locked.
@@ -174,19 +220,30 @@ impl Device {
 
     /// Goes on without a daemon, once everything is resident: opens the gate for good.
     pub fn go_alone(&self) {
-        let mut jobs = lock(&self.jobs);
+        let _nobody_closes = lock(&self.closing);
+        self.armed.store(true, Ordering::Release);
         // No job runs any more, so that nothing closes the gate again.
-        jobs.running = false;
+        lock(&self.jobs).running = false;
         gate::open(self.bit);
     }
 
     /// Blocks until a job of this GPU runs; asks for one if none was asked for. `woken` is called
-    /// when this thread opened the gate. No hooked call may be under way in this thread.
+    /// when this thread opened the gate. No hooked call may be under way in this thread. Returns
+    /// also when [`Self::passes_drain`] may let the thread through.
     pub fn admit(&self, woken: impl Fn()) {
         loop {
+            let drains = self.drains.load(Ordering::Acquire);
             let mut jobs = lock(&self.jobs);
-            if gate::closed() & self.bit == 0 {
+            if gate::is_open(self.bit) {
                 return;
+            }
+            if jobs.draining {
+                drop(jobs);
+                if gate::host_call_may_wait(self.bit) {
+                    return;
+                }
+                wait_change(&self.drains, drains, LOOK);
+                continue;
             }
             if jobs.requested == jobs.completed {
                 let kind = if jobs.declared > 0 {
@@ -213,6 +270,18 @@ impl Device {
             let bound = if stale { TICK / 20 } else { TICK };
             wait_change(view.daemon().grant_word(), seen, bound);
         }
+    }
+
+    /// Lets the call that is under way in this thread through the closed gate of a job that still
+    /// drains, if a host function that the drain waits for may itself wait for this thread. The
+    /// job's memory is in place until its drain is over, and the drain covers the call.
+    pub fn passes_drain(&self) -> bool {
+        let mut jobs = lock(&self.jobs);
+        let passes = jobs.draining && gate::host_call_may_wait(self.bit);
+        if passes {
+            jobs.passed += 1;
+        }
+        passes
     }
 
     /// Whether a job runs.
@@ -255,48 +324,33 @@ impl Device {
     /// Closes the gate, waits for calls and streams for at most `bound`, and completes the job.
     /// False, with the gate open as it was, if work goes on or a stream captures.
     pub fn end_job(&self, work: &Work, bound: Duration) -> bool {
-        let mut jobs = lock(&self.jobs);
-        if !jobs.running {
-            return true;
-        }
-        if work.captures() {
-            return false;
-        }
-        let start = Instant::now();
-        gate::close(self.bit);
-        let drained = gate::wait_for_calls(bound)
-            && !work.captures()
-            && work.wait_done(self.ordinal, bound.saturating_sub(start.elapsed()));
-        if drained {
-            jobs.complete();
-        } else {
-            gate::open(self.bit);
-        }
-        drained
+        let _one_at_a_time = lock(&self.closing);
+        !self.runs() || self.drain(work, bound, Jobs::complete)
     }
 
     /// Closes the gate under the running job, waits for its calls and streams for at most `bound`,
-    /// and does `work` on the memory with all locks held. The gate opens again if it succeeds.
+    /// and does `act` on the memory with all locks held. The gate opens again if it succeeds.
     pub(crate) fn pause(
         &self,
         work: &Work,
         bound: Duration,
         act: impl FnOnce(&mut Memory) -> bool,
     ) -> Paused {
-        let jobs = lock(&self.jobs);
-        if !jobs.running || work.captures() {
+        let _one_at_a_time = lock(&self.closing);
+        if !self.runs() {
             return Paused::Not;
         }
-        let start = Instant::now();
-        gate::close(self.bit);
-        let drained = gate::wait_for_calls(bound)
-            && !work.captures()
-            && work.wait_done(self.ordinal, bound.saturating_sub(start.elapsed()));
-        if drained && !act(&mut self.memory()) {
-            return Paused::Closed;
-        }
-        gate::open(self.bit);
-        if drained { Paused::Done } else { Paused::Not }
+        let mut paused = Paused::Not;
+        self.drain(work, bound, |jobs| {
+            jobs.draining = false;
+            paused = if act(&mut self.memory()) {
+                gate::open(self.bit);
+                Paused::Done
+            } else {
+                Paused::Closed
+            };
+        });
+        paused
     }
 
     /// Asks for the budget that all of the task needs. True if there is none now.
@@ -311,10 +365,54 @@ impl Device {
         is_refused(&view, total)
     }
 
+    /// Closes the gate of the running job and waits for its calls and streams for at most `bound`.
+    /// Then does `then`. False, with the gate open as it was, if work goes on or a stream captures.
+    fn drain(&self, work: &Work, bound: Duration, then: impl FnOnce(&mut Jobs)) -> bool {
+        if work.captures() {
+            return false;
+        }
+        lock(&self.jobs).draining = true;
+        gate::close(self.bit);
+        let drained = self
+            .wait_until_drained(work, bound)
+            .map(|mut jobs| then(&mut jobs));
+        if drained.is_none() {
+            lock(&self.jobs).draining = false;
+            gate::open(self.bit);
+        }
+        self.drains.fetch_add(1, Ordering::AcqRel);
+        wake_all(&self.drains);
+        drained.is_some()
+    }
+
+    fn wait_until_drained(&self, work: &Work, bound: Duration) -> Option<MutexGuard<'_, Jobs>> {
+        let start = Instant::now();
+        let left = || bound.saturating_sub(start.elapsed());
+        loop {
+            let passed = lock(&self.jobs).passed;
+            if !gate::wait_for_calls(self.bit, left())
+                || work.captures()
+                || !work.wait_done(self.ordinal, self.bit, left())
+            {
+                return None;
+            }
+            let jobs = lock(&self.jobs);
+            // A call that was let through may have begun more.
+            if jobs.passed == passed {
+                return Some(jobs);
+            }
+        }
+    }
+
     /// Completes an undeclared job once nothing was called for `idle_gap` and all streams are
     /// done.
     pub fn end_if_idle(&self, work: &Work, idle_gap: Duration) {
-        let (activity, busy) = gate::activity();
+        let (any_gpu, busy) = gate::activity(self.bit);
+        let activity = if gate::tells_apart() {
+            self.calls.load(Ordering::Relaxed)
+        } else {
+            any_gpu
+        };
         {
             let mut jobs = lock(&self.jobs);
             if !jobs.running || jobs.declared > 0 {
@@ -351,6 +449,7 @@ impl Device {
 
     /// Takes budget for a context that is about to be made.
     pub fn reserve_context(&self) -> Result<(), Status> {
+        self.arm();
         Ok(self.reserve(self.context_bytes())?)
     }
 
@@ -408,6 +507,7 @@ impl Device {
 
     /// Counts a context that exists already.
     pub fn count_context(&self) {
+        self.arm();
         self.count(self.context_bytes());
     }
 

@@ -3,7 +3,7 @@
 //!
 //! - [`cuda`], [`driver`]: the driver's words and the calls that the agent makes itself;
 //! - [`memory`]: objects, chunks and the backing store of one GPU;
-//! - [`gate`], [`device`], [`work`]: who may use the GPU now, and what is in flight;
+//! - [`gate`], [`enter`], [`device`], [`work`]: who may use the GPU now, and what is in flight;
 //! - [`ordered`], [`outside`]: memory in a stream's order, and what is held beyond the arena;
 //! - [`session`], [`signals`], [`swap`]: the daemon's end of things;
 //! - [`cancel`], [`elf`], [`log`]: what a guest in other people's processes minds;
@@ -16,6 +16,7 @@ pub mod cuda;
 pub mod device;
 pub mod driver;
 pub mod elf;
+pub mod enter;
 mod futex;
 pub mod gate;
 pub mod log;

@@ -126,6 +126,7 @@ impl Agent {
     /// Before a context is made on a GPU: its memory is taken from the budget. A primary context
     /// that is there already takes nothing.
     pub fn before_context(&self, ordinal: i32, primary: bool) -> Result<bool, Status> {
+        self.work.use_gpu(ordinal);
         match self.device(ordinal) {
             Some(device) if !(primary && self.work.primary_on(ordinal).is_some()) => {
                 device.reserve_context().map(|()| true)
@@ -203,26 +204,19 @@ impl Agent {
         }
     }
 
-    /// A stream was made in the current context.
-    pub fn stream_made(&self, stream: Stream) {
-        if let Some((_, context)) = self.current() {
-            self.work.add_stream(context, stream);
-        }
-    }
-
     /// Begins a capture on a stream by `call`, within GPU work: noted before it begins, so that
     /// nobody asks or drains a stream that captures.
     pub fn begin_capture(&self, stream: Stream, call: impl FnOnce() -> Status) -> Status {
-        let Some((_, context)) = self.current() else {
+        if self.current().is_none() {
             return call();
-        };
-        self.work.set_capture(context, stream, Capture::Begins);
+        }
+        self.work.set_capture(stream, Capture::Begins);
         let status = call();
         let capture = match status {
             Status::SUCCESS => Capture::Goes,
             _ => Capture::No,
         };
-        self.work.set_capture(context, stream, capture);
+        self.work.set_capture(stream, capture);
         status
     }
 
@@ -230,11 +224,8 @@ impl Agent {
     pub fn end_capture(&self, stream: Stream, call: impl FnOnce() -> Status) -> Status {
         let captured = self.driver.stream_captures(stream);
         let status = call();
-        if let Some((_, context)) = self.current()
-            && captured
-            && !self.driver.stream_captures(stream)
-        {
-            self.work.set_capture(context, stream, Capture::No);
+        if captured && self.current().is_some() && !self.driver.stream_captures(stream) {
+            self.work.set_capture(stream, Capture::No);
         }
         status
     }

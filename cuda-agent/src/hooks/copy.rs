@@ -2,7 +2,9 @@
 
 use core::ffi::{c_uchar, c_uint, c_ushort, c_void};
 
-use rtswap_agent_core::cuda::{CUcontext, CUdeviceptr, CUstream};
+use rtswap_agent_core::cuda::{
+    CUDA_MEMCPY2D, CUDA_MEMCPY3D, CUDA_MEMCPY3D_PEER, CUcontext, CUdeviceptr, CUstream,
+};
 
 use super::hooks;
 
@@ -39,12 +41,16 @@ hooks! {
         to: *mut c_void, offset: usize, from: *const c_void, bytes: usize, stream: CUstream);
     gated: cuMemcpyAtoHAsync_v2, cuMemcpyAtoHAsync_v2_ptsz (
         to: *mut c_void, from: *mut c_void, offset: usize, bytes: usize, stream: CUstream);
-    gated: cuMemcpy2D_v2, cuMemcpy2D_v2_ptds, cuMemcpy2DUnaligned_v2, cuMemcpy2DUnaligned_v2_ptds,
-        cuMemcpy3D_v2, cuMemcpy3D_v2_ptds, cuMemcpy3DPeer, cuMemcpy3DPeer_ptds (
-        copy: *const c_void);
-    gated: cuMemcpy2DAsync_v2, cuMemcpy2DAsync_v2_ptsz, cuMemcpy3DAsync_v2,
-        cuMemcpy3DAsync_v2_ptsz, cuMemcpy3DPeerAsync, cuMemcpy3DPeerAsync_ptsz (
-        copy: *const c_void, stream: CUstream);
+    gated: cuMemcpy2D_v2, cuMemcpy2D_v2_ptds, cuMemcpy2DUnaligned_v2, cuMemcpy2DUnaligned_v2_ptds (
+        copy: *const CUDA_MEMCPY2D);
+    gated: cuMemcpy3D_v2, cuMemcpy3D_v2_ptds (copy: *const CUDA_MEMCPY3D);
+    gated: cuMemcpy3DPeer, cuMemcpy3DPeer_ptds (copy: *const CUDA_MEMCPY3D_PEER);
+    gated: cuMemcpy2DAsync_v2, cuMemcpy2DAsync_v2_ptsz (
+        copy: *const CUDA_MEMCPY2D, stream: CUstream);
+    gated: cuMemcpy3DAsync_v2, cuMemcpy3DAsync_v2_ptsz (
+        copy: *const CUDA_MEMCPY3D, stream: CUstream);
+    gated: cuMemcpy3DPeerAsync, cuMemcpy3DPeerAsync_ptsz (
+        copy: *const CUDA_MEMCPY3D_PEER, stream: CUstream);
     gated: cuMemsetD8_v2, cuMemsetD8_v2_ptds (at: CUdeviceptr, value: c_uchar, count: usize);
     gated: cuMemsetD16_v2, cuMemsetD16_v2_ptds (at: CUdeviceptr, value: c_ushort, count: usize);
     gated: cuMemsetD32_v2, cuMemsetD32_v2_ptds (at: CUdeviceptr, value: c_uint, count: usize);

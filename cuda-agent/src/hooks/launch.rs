@@ -1,8 +1,8 @@
-//! Launches: kernels, graphs, and memory operations in stream order.
+//! Launches: kernels, and memory operations in stream order.
 
-use core::ffi::{c_int, c_uint, c_ulonglong, c_void};
+use core::ffi::{c_int, c_uint, c_void};
 
-use rtswap_agent_core::cuda::{CUdeviceptr, CUstream};
+use rtswap_agent_core::cuda::{CUDA_LAUNCH_PARAMS, CUdeviceptr, CUlaunchConfig, CUstream};
 
 use super::hooks;
 
@@ -16,23 +16,14 @@ hooks! {
         block_y: c_uint, block_z: c_uint, shared: c_uint, stream: CUstream,
         params: *mut *mut c_void, extra: *mut *mut c_void);
     gated: cuLaunchKernelEx, cuLaunchKernelEx_ptsz (
-        config: *const c_void, function: *mut c_void, params: *mut *mut c_void,
+        config: *const CUlaunchConfig, function: *mut c_void, params: *mut *mut c_void,
         extra: *mut *mut c_void);
     gated: cuLaunchCooperativeKernel, cuLaunchCooperativeKernel_ptsz (
         function: *mut c_void, grid_x: c_uint, grid_y: c_uint, grid_z: c_uint, block_x: c_uint,
         block_y: c_uint, block_z: c_uint, shared: c_uint, stream: CUstream,
         params: *mut *mut c_void);
     gated: cuLaunchCooperativeKernelMultiDevice (
-        list: *mut c_void, count: c_uint, flags: c_uint);
-    gated: cuGraphLaunch, cuGraphLaunch_ptsz (graph: *mut c_void, stream: CUstream);
-    gated: cuGraphUpload, cuGraphUpload_ptsz (graph: *mut c_void, stream: CUstream);
-    gated: cuGraphInstantiate, cuGraphInstantiate_v2 (
-        made: *mut *mut c_void, graph: *mut c_void, node: *mut *mut c_void, log: *mut c_void,
-        bytes: usize);
-    gated: cuGraphInstantiateWithFlags (
-        made: *mut *mut c_void, graph: *mut c_void, flags: c_ulonglong);
-    gated: cuGraphInstantiateWithParams, cuGraphInstantiateWithParams_ptsz (
-        made: *mut *mut c_void, graph: *mut c_void, params: *mut c_void);
+        list: *mut CUDA_LAUNCH_PARAMS, count: c_uint, flags: c_uint);
     gated: cuStreamWaitValue32, cuStreamWaitValue32_ptsz, cuStreamWaitValue32_v2,
         cuStreamWaitValue32_v2_ptsz, cuStreamWriteValue32, cuStreamWriteValue32_ptsz,
         cuStreamWriteValue32_v2, cuStreamWriteValue32_v2_ptsz (

@@ -3,11 +3,14 @@
 //! Hooks only translate: FFI here, logic in the core crate.
 
 mod alloc;
+mod argument;
 mod array;
 mod batch;
 mod context;
 mod copy;
 mod dlsym;
+mod graph;
+mod host;
 mod job;
 mod launch;
 mod pool;
@@ -22,8 +25,9 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use rtswap_agent_core::agent::Agent;
 use rtswap_agent_core::cancel::put_off;
-use rtswap_agent_core::cuda::Status;
-use rtswap_agent_core::gate::InCall;
+use rtswap_agent_core::cuda::{Status, Stream};
+use rtswap_agent_core::enter::Clues;
+use rtswap_agent_core::gate::{InCall, Unasked};
 
 use real::Real;
 
@@ -48,6 +52,8 @@ fn all() -> impl Iterator<Item = &'static Hook> {
         batch::HOOKS,
         context::HOOKS,
         copy::HOOKS,
+        graph::HOOKS,
+        host::HOOKS,
         launch::HOOKS,
         pool::HOOKS,
         procaddr::HOOKS,
@@ -58,9 +64,10 @@ fn all() -> impl Iterator<Item = &'static Hook> {
     .flatten()
 }
 
-/// Makes the hooks of one area: `VIA: NAME, … (ARGUMENTS);`. Via `gated` a function is GPU work
-/// and otherwise the driver's own; any other `VIA` is a function here that gets the real one as
-/// its first argument. `NAME` also becomes a module with the function's type and its real address.
+/// Makes the hooks of one area: `VIA: NAME, … (ARGUMENTS);`. Via `gated` a function is GPU work on
+/// the stream and the memory that its arguments' types tell (see `argument`), and otherwise the
+/// driver's own; any other `VIA` is a function here that gets the real one as its first argument.
+/// `NAME` also becomes a module with the function's type and its real address.
 macro_rules! hooks {
     ($($via:ident: $($name:ident),+ ($($arg:ident: $ty:ty),* $(,)?);)+) => {
         pub(super) static HOOKS: &[$crate::hooks::Hook] = &[$($(
@@ -96,16 +103,29 @@ macro_rules! hooks {
             }
             // SAFETY: the driver's function of this name has this signature.
             let real = unsafe { core::mem::transmute::<$crate::hooks::Address, $name::Function>(address) };
-            $crate::hooks::hooks!(@call $via real ($($arg),*))
+            $crate::hooks::hooks!(@call $via $name real ($($arg),*))
         }
     };
-    (@call gated $real:ident ($($arg:ident),*)) => {{
+    (@call gated $name:ident $real:ident ($($arg:ident),*)) => {{
         let Some(agent) = rtswap_agent_core::agent::agent() else {
             // SAFETY: the caller's arguments for the function that it called.
             return unsafe { $real($($arg),*) };
         };
-        let Some(call) = $crate::hooks::enter(agent) else {
-            return rtswap_agent_core::cuda::Status::UNKNOWN;
+        let stream = None$(.or($crate::hooks::argument::Argument::stream($arg)))*;
+        let stream = rtswap_agent_core::cuda::Stream::meant_by(
+            stream,
+            const { $crate::hooks::is_per_thread($name::NAME) },
+        );
+        let call = match rtswap_agent_core::gate::InCall::enter(stream.0) {
+            Ok(call) => call,
+            // The arguments are copied here, so that they stay in registers where all goes well.
+            Err(_) => match $crate::hooks::enter_asking(agent, stream, &move |tell| {
+                // SAFETY: the caller's arguments are valid for the function that it called.
+                $(unsafe { $crate::hooks::argument::Argument::clues($arg, &mut *tell) };)*
+            }) {
+                Some(call) => call,
+                None => return rtswap_agent_core::cuda::Status::UNKNOWN,
+            },
         };
         // A thread that is cancelled in the driver unwinds this frame, which may have nothing to
         // drop; the thread's end then ends the call.
@@ -115,7 +135,7 @@ macro_rules! hooks {
         drop(core::mem::ManuallyDrop::into_inner(call));
         status
     }};
-    (@call $via:ident $real:ident ($($arg:ident),*)) => {{
+    (@call $via:ident $name:ident $real:ident ($($arg:ident),*)) => {{
         let cancellation = rtswap_agent_core::cancel::put_off();
         let status = $crate::hooks::contained(|| {
             // SAFETY: the caller's arguments for the function that it called.
@@ -134,17 +154,33 @@ const fn c_name(name: &'static str) -> &'static CStr {
     }
 }
 
-/// Enters GPU work. Nothing if the agent failed within.
-#[inline]
-fn enter(agent: &'static Agent) -> Option<InCall> {
-    agent.try_enter().or_else(|| enter_closed(agent))
+/// Whether NULL means the per-thread stream to a function of this name.
+const fn is_per_thread(name: &CStr) -> bool {
+    matches!(
+        name.to_bytes(),
+        [.., b'_', b'p', b't', b'd' | b's', b's' | b'z']
+    )
 }
 
-/// Waits at a closed gate.
+/// Enters GPU work of the current context. Nothing if the agent failed within.
+fn enter(agent: &'static Agent) -> Option<InCall> {
+    enter_on(agent, Stream::LEGACY, &|_| ())
+}
+
+/// Enters GPU work on a stream. Nothing if the agent failed within.
+#[inline]
+fn enter_on(agent: &'static Agent, stream: Stream, clues: Clues<'_>) -> Option<InCall> {
+    match InCall::enter(stream.0) {
+        Ok(call) => Some(call),
+        Err(Unasked) => enter_asking(agent, stream, clues),
+    }
+}
+
 #[cold]
-fn enter_closed(agent: &'static Agent) -> Option<InCall> {
+fn enter_asking(agent: &'static Agent, stream: Stream, clues: Clues<'_>) -> Option<InCall> {
     let cancellation = put_off();
-    let call = ManuallyDrop::new(catch_unwind(AssertUnwindSafe(|| agent.enter())).ok());
+    let call = catch_unwind(AssertUnwindSafe(|| agent.enter_asking(stream, clues)));
+    let call = ManuallyDrop::new(call.ok());
     cancellation.restore();
     ManuallyDrop::into_inner(call)
 }

@@ -11,7 +11,7 @@ use rtswap_wire::hello::{Hello, HelloError};
 use crate::cuda::{Context, Status};
 use crate::device::Device;
 use crate::driver::Driver;
-use crate::gate::{self, InCall};
+use crate::gate;
 use crate::log::{debug, say};
 use crate::memory::Memory;
 use crate::session::{
@@ -99,7 +99,7 @@ pub struct Agent {
     /// Wakes the swap thread.
     pub wake: Bell,
     session: RwLock<Arc<Session>>,
-    config: Config,
+    pub(crate) config: Config,
     swap_tid: u32,
     swap_pidfd: Option<Descriptor>,
     /// The swap thread's descriptors.
@@ -144,7 +144,11 @@ impl Agent {
             };
             let memory = Memory::new(driver, ordinal, view.clone())?;
             let bit = 1 << (NEXT_BIT.fetch_add(1, Ordering::Relaxed) % gate::GATES);
-            devices.push(Device::new(ordinal, uuid, bit, view, memory));
+            let device = Device::new(ordinal, uuid, bit, view, memory);
+            if count == 1 {
+                device.arm();
+            }
+            devices.push(device);
         }
         if devices.is_empty() {
             return Err(StartError::NoDevice);
@@ -231,40 +235,6 @@ impl Agent {
         let context = self.driver.current_context().ok()??;
         let device = self.device(self.driver.current_device().ok()?)?;
         Some((device, context))
-    }
-
-    /// Enters GPU work: returns once the gate of the current context's GPU is open. The work may
-    /// go on as long as the guard lives.
-    #[inline]
-    pub fn enter(&self) -> InCall {
-        self.try_enter()
-            .unwrap_or_else(|| self.enter_closed(InCall::begin()))
-    }
-
-    /// Enters GPU work if no gate is closed.
-    #[inline]
-    pub fn try_enter(&self) -> Option<InCall> {
-        let call = InCall::begin();
-        (call.is_nested() || gate::closed() == 0).then_some(call)
-    }
-
-    #[cold]
-    fn enter_closed(&self, mut call: InCall) -> InCall {
-        // Without a context the driver refuses the call; on an unmanaged GPU it goes ahead.
-        let Some((device, _)) = self.current() else {
-            return call;
-        };
-        if let Some(torture) = &self.config.torture {
-            drop(call);
-            torture.inflict(self, device);
-            call = InCall::begin();
-        }
-        while gate::closed() & device.bit != 0 {
-            drop(call);
-            exit::with_swap_thread(|| device.admit(|| self.wake.ring()));
-            call = InCall::begin();
-        }
-        call
     }
 }
 

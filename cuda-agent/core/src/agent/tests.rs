@@ -220,7 +220,7 @@ fn an_implicit_job_ends_when_its_streams_are_idle() {
     let bench = bench("implicit", |_| ());
     bench.alloc(10);
     let stream = Stream(0x77);
-    bench.agent.stream_made(stream);
+    bench.agent.work.add_stream(stream);
     bench.launch(|| bench.driver.set_busy(stream, true));
     let job = bench.daemon.block().agent.jobs().unwrap();
     assert_eq!(
@@ -244,7 +244,7 @@ fn a_capture_keeps_its_job() {
     let bench = bench("capture", |_| ());
     bench.alloc(10);
     let stream = Stream(0x78);
-    bench.agent.stream_made(stream);
+    bench.agent.work.add_stream(stream);
     let begun = bench.launch(|| {
         bench.agent.begin_capture(stream, || {
             assert!(bench.agent.work.captures(), "asked too early");
@@ -265,7 +265,7 @@ fn declared_jobs_nest_and_last_until_their_work_is_done() {
     let bench = bench("declared", |_| ());
     bench.alloc(10);
     let stream = Stream(0x79);
-    bench.agent.stream_made(stream);
+    bench.agent.work.add_stream(stream);
     std::thread::scope(|scope| {
         let program = scope.spawn(|| {
             bench.agent.job_begin();
@@ -305,7 +305,7 @@ fn work_that_does_not_end_is_reported_and_nothing_leaves() {
     bench.alloc(CHUNK);
     bench.daemon.set_volume(CHUNK);
     let stream = Stream(0x7a);
-    bench.agent.stream_made(stream);
+    bench.agent.work.add_stream(stream);
     bench.launch(|| bench.driver.set_busy(stream, true));
     assert_eq!(
         bench.daemon.swap(Direction::Out, CHUNK),
@@ -466,11 +466,11 @@ fn a_free_waits_for_work_that_still_drains() {
     let at = bench.alloc(2 * CHUNK);
     bench.daemon.set_volume(2 * CHUNK);
     let stream = Stream(0x7b);
-    bench.agent.stream_made(stream);
+    bench.agent.work.add_stream(stream);
     bench.launch(|| bench.driver.set_busy(stream, true));
     let seq = bench.daemon.request(Direction::Out, CHUNK, CHUNK);
     let start = Instant::now();
-    while gate::closed() & bench.agent.devices[0].bit == 0 {
+    while gate::is_open(bench.agent.devices[0].bit) {
         assert!(start.elapsed() < BOUND, "the gate never closed");
         std::thread::yield_now();
     }

@@ -5,7 +5,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Mutex;
 
 use super::{Driver, Result};
-use crate::cuda::{Access, Context, Event, Handle, Location, MemoryPool, Status, Stream};
+use crate::cuda::{
+    Access, CaptureMode, Context, Event, Handle, Location, MemoryPool, Status, Stream,
+};
 use crate::gate::lock;
 
 /// The fake's unit of physical memory.
@@ -239,8 +241,8 @@ impl Driver for FakeDriver {
         }
         Ok(())
     }
-    fn relax_capture_mode(&self) -> Result<()> {
-        Ok(())
+    fn exchange_capture_mode(&self, mode: CaptureMode) -> Result<CaptureMode> {
+        Ok(mode)
     }
     fn reserve(&self, bytes: u64, align: u64) -> Result<u64> {
         let mut state = lock(&self.state);

@@ -11,7 +11,7 @@ use cudarc::driver::sys::{
 use super::{Driver, Result};
 use crate::cuda::{
     Access, CUcontext, CUdevice, CUdeviceptr, CUevent, CUmemAllocationProp, CUstream, CUuuid,
-    Context, Event, Handle, MemoryPool, Status, Stream,
+    CaptureMode, Context, Event, Handle, MemoryPool, Status, Stream,
 };
 
 macro_rules! functions {
@@ -102,8 +102,6 @@ functions! {
 /// CU_GRAPH_MEM_ATTR_RESERVED_MEM_CURRENT.
 const GRAPH_RESERVED: c_uint = 2;
 
-/// CU_STREAM_CAPTURE_MODE_RELAXED.
-const RELAXED: c_uint = 2;
 /// CU_MEMHOSTALLOC_PORTABLE.
 const PORTABLE: c_uint = 1;
 
@@ -192,9 +190,10 @@ impl Driver for Libcuda {
         call!(self.ctx_synchronize())
     }
 
-    fn relax_capture_mode(&self) -> Result<()> {
-        let mut mode = RELAXED;
-        call!(self.exchange_mode(&raw mut mode))
+    fn exchange_capture_mode(&self, mode: CaptureMode) -> Result<CaptureMode> {
+        let mut mode = mode.0;
+        call!(self.exchange_mode(&raw mut mode))?;
+        Ok(CaptureMode(mode))
     }
 
     fn reserve(&self, bytes: u64, align: u64) -> Result<u64> {

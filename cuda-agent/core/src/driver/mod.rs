@@ -8,7 +8,7 @@ pub(crate) mod fake;
 
 pub use libcuda::Libcuda;
 
-use crate::cuda::{Access, Context, Event, Handle, MemoryPool, Status, Stream};
+use crate::cuda::{Access, CaptureMode, Context, Event, Handle, MemoryPool, Status, Stream};
 
 /// What a driver call of the agent gives.
 pub type Result<T> = core::result::Result<T, Status>;
@@ -32,8 +32,12 @@ pub trait Driver: Send + Sync {
     fn current_device(&self) -> Result<i32>;
     /// Waits for all work of the current context.
     fn synchronize(&self) -> Result<()>;
+    /// Sets which calls this thread may make while streams capture; the mode before.
+    fn exchange_capture_mode(&self, mode: CaptureMode) -> Result<CaptureMode>;
     /// Lets this thread make calls that a capture elsewhere would forbid. Once a thread.
-    fn relax_capture_mode(&self) -> Result<()>;
+    fn relax_capture_mode(&self) -> Result<()> {
+        self.exchange_capture_mode(CaptureMode::RELAXED).map(drop)
+    }
 
     /// Reserves addresses.
     fn reserve(&self, bytes: u64, align: u64) -> Result<u64>;

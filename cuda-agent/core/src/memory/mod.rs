@@ -5,6 +5,7 @@
 mod arena;
 mod backing;
 mod chunk;
+mod ranges;
 mod residence;
 mod swap;
 mod swap_set;
@@ -12,10 +13,12 @@ mod swap_set;
 pub use arena::{ALIGN, Arena, Object};
 pub use backing::{Backing, Segment};
 pub use chunk::ChunkId;
+pub use ranges::Ranges;
 pub use swap::{Ended, Reins, Step};
 pub use swap_set::SwapSet;
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use rtswap_wire::page::{OutOfBudget, UsageReport};
 
@@ -73,6 +76,7 @@ pub struct Memory {
     /// Where it is published.
     view: View,
     arena: Arena,
+    ranges: Arc<Ranges>,
     chunks: Chunks,
     /// The arena's chunks by address.
     backed: BTreeMap<u64, ChunkId>,
@@ -107,6 +111,7 @@ impl Memory {
             chunk,
             view,
             arena: Arena::new(chunk),
+            ranges: Arc::default(),
             chunks: Chunks::default(),
             backed: BTreeMap::new(),
             set: SwapSet::default(),
@@ -118,6 +123,11 @@ impl Memory {
             swapped_chunks: 0,
             alone: false,
         })
+    }
+
+    /// The addresses of this GPU's objects, whatever is done with the memory meanwhile.
+    pub fn ranges(&self) -> Arc<Ranges> {
+        Arc::clone(&self.ranges)
     }
 
     /// δ in bytes.
@@ -358,6 +368,7 @@ impl Memory {
         if !at.is_multiple_of(self.chunk) {
             return Err(Status::NOT_SUPPORTED);
         }
+        self.ranges.add(at, region);
         self.arena.add_region(at, region);
         self.arena.find_room(bytes).ok_or(Status::OUT_OF_MEMORY)
     }

@@ -1,0 +1,120 @@
+//! Threads against a closer that must never be passed.
+
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+use super::*;
+
+/// Threads launch on "memory" that is there only while the gate is open. Ten thousand forced
+/// closings; a single launch that finds the memory gone fails.
+fn no_launch_meets_unmapped_memory(gate: u64, try_enter: fn(u64) -> Option<InCall>) {
+    init();
+    let mapped = Arc::new(AtomicBool::new(true));
+    let stop = Arc::new(AtomicBool::new(false));
+    let launches = Arc::new(AtomicU64::new(0));
+    let threads: Vec<_> = (0..6)
+        .map(|_| {
+            let (mapped, stop) = (Arc::clone(&mapped), Arc::clone(&stop));
+            let launches = Arc::clone(&launches);
+            std::thread::spawn(move || {
+                while !stop.load(Relaxed) {
+                    if let Some(call) = try_enter(gate) {
+                        for _ in 0..20 {
+                            assert!(mapped.load(Relaxed), "launched on unmapped memory");
+                        }
+                        launches.fetch_add(1, Relaxed);
+                        drop(call);
+                    } else {
+                        std::thread::yield_now();
+                    }
+                }
+            })
+        })
+        .collect();
+    for round in 0..10_000 {
+        close(gate);
+        assert!(
+            wait_for_calls(gate, Duration::from_secs(20)),
+            "a call never ended"
+        );
+        mapped.store(false, Relaxed);
+        std::hint::spin_loop();
+        mapped.store(true, Relaxed);
+        open(gate);
+        if round % 64 == 0 {
+            std::thread::yield_now();
+        }
+    }
+    stop.store(true, Relaxed);
+    for thread in threads {
+        thread.join().expect("a launch failed");
+    }
+    assert!(launches.load(Relaxed) > 1000, "the threads did launch");
+}
+
+#[test]
+fn no_launch_passes_a_closing_gate() {
+    no_launch_meets_unmapped_memory(1 << 51, |gate| {
+        const STREAM: usize = 0xabc0;
+        // The hot path where it goes, as the hooks do, and the looked-up one where not.
+        if let Ok(call) = InCall::enter(STREAM) {
+            return Some(call);
+        }
+        let mut call = InCall::begin();
+        (call.goes_through(gate) == 0).then(|| {
+            call.mark(STREAM, 100);
+            call
+        })
+    });
+}
+
+/// The gates that a call goes through change from call to call.
+#[test]
+fn no_launch_passes_its_own_gate_after_calls_through_another() {
+    const OTHER: u64 = 1 << 49;
+    no_launch_meets_unmapped_memory(1 << 50, |gate| {
+        let mut elsewhere = InCall::begin();
+        let _ = elsewhere.goes_through(OTHER);
+        drop(elsewhere);
+        let mut call = InCall::begin();
+        (call.goes_through(gate) == 0).then_some(call)
+    });
+}
+
+#[test]
+fn a_call_through_another_gate_is_not_waited_for() {
+    const MINE: u64 = 1 << 48;
+    const OTHER: u64 = 1 << 47;
+    init();
+    let (tell, told) = std::sync::mpsc::channel();
+    let (let_go, wait) = std::sync::mpsc::channel::<()>();
+    let thread = std::thread::spawn(move || {
+        let mut call = InCall::begin();
+        assert_eq!(call.goes_through(OTHER), 0);
+        tell.send(()).unwrap();
+        wait.recv().unwrap();
+        drop(call);
+    });
+    told.recv().unwrap();
+    close(MINE | OTHER);
+    assert!(wait_for_calls(MINE, Duration::from_secs(20)));
+    assert!(activity(OTHER).1 && !wait_for_calls(OTHER, Duration::ZERO));
+    let_go.send(()).unwrap();
+    thread.join().unwrap();
+    assert!(wait_for_calls(OTHER, Duration::ZERO));
+    open(MINE | OTHER);
+}
+
+#[test]
+fn a_nested_call_is_known() {
+    let outer = InCall::begin();
+    let inner = InCall::begin();
+    assert!(!outer.is_nested() && inner.is_nested());
+    assert!(
+        InCall::enter(0x10).is_err(),
+        "within a call the agent is asked"
+    );
+    drop(inner);
+    assert!(activity(1).1, "the outer call goes on");
+    drop(outer);
+}

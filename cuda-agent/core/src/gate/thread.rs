@@ -1,0 +1,226 @@
+//! What the gate knows of one thread: whether it is in a call, where, and which streams it marked.
+
+use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize};
+use std::sync::{Mutex, PoisonError};
+
+use super::local;
+
+/// Streams that a thread can keep in mind at a time.
+const SLOTS: usize = 16;
+/// Every thread that ever made a hooked call; it is used again once the thread is gone.
+static THREADS: Mutex<Vec<&'static Thread>> = Mutex::new(Vec::new());
+
+thread_local! {
+    static OWNER: Owner = const { Owner };
+}
+
+/// Hands the thread back when it ends.
+struct Owner;
+
+impl Drop for Owner {
+    fn drop(&mut self) {
+        let Some(thread) = local::get() else {
+            return;
+        };
+        // A call made after this is another thread's, as far as the gate can see.
+        local::set(None);
+        // A thread that was cancelled, or left by pthread_exit, never came back from its call.
+        if thread.in_call() {
+            thread.leave();
+        }
+        thread.used.store(false, Release);
+    }
+}
+
+/// A stream that the thread marked: its next `left` calls, of `given`, need no word to anybody.
+#[derive(Debug, Default)]
+struct Slot {
+    stream: AtomicUsize,
+    left: AtomicU32,
+    given: AtomicU32,
+}
+
+/// One thread. All of it is written by the thread itself, but for slots that a closer empties.
+#[derive(Debug)]
+#[repr(align(64))]
+pub(super) struct Thread {
+    /// Odd inside a hooked call; each call changes it.
+    word: AtomicU64,
+    /// The gates that the call goes through; all of them unless it was looked up.
+    gates: AtomicU64,
+    used: AtomicBool,
+    slots: [Slot; SLOTS],
+}
+
+impl Thread {
+    /// This thread, known from now on.
+    #[cold]
+    pub(super) fn register() -> &'static Self {
+        let mut threads = lock(&THREADS);
+        let free = threads.iter().find(|thread| {
+            thread
+                .used
+                .compare_exchange(false, true, Acquire, Relaxed)
+                .is_ok()
+        });
+        let thread = free.copied().unwrap_or_else(|| {
+            let thread: &'static Self = Box::leak(Box::new(Self {
+                word: AtomicU64::new(0),
+                gates: AtomicU64::new(u64::MAX),
+                used: AtomicBool::new(true),
+                slots: Default::default(),
+            }));
+            threads.push(thread);
+            thread
+        });
+        thread.empty_slots();
+        local::set(Some(thread));
+        // Where the destructor cannot be had any more, the thread is never used again.
+        let _ = OWNER.try_with(|_| ());
+        thread
+    }
+
+    #[inline]
+    pub(super) fn in_call(&self) -> bool {
+        self.word.load(Relaxed) & 1 == 1
+    }
+
+    /// Into a call. Not from within one.
+    #[inline]
+    pub(super) fn go_in(&self) {
+        self.word.store(self.word.load(Relaxed) + 1, Relaxed);
+    }
+
+    /// Out of the call: who sees the new word sees what the call did.
+    #[inline]
+    pub(super) fn leave(&self) {
+        self.word.store(self.word.load(Relaxed) + 1, Release);
+    }
+
+    /// The word, if the thread is in a call through one of `gates`.
+    pub(super) fn busy_at(&self, gates: u64) -> Option<u64> {
+        let word = self.word.load(Acquire);
+        (word & 1 == 1 && self.gates.load(Relaxed) & gates != 0).then_some(word)
+    }
+
+    pub(super) fn word(&self) -> u64 {
+        self.word.load(Acquire)
+    }
+
+    /// Says which gates the call goes through, before they are looked at.
+    pub(super) fn set_gates(&self, gates: u64) {
+        self.gates.store(gates, Relaxed);
+    }
+
+    /// Takes one of the calls that a marked stream has left.
+    #[inline]
+    pub(super) fn take(&self, stream: usize) -> bool {
+        let slot = &self.slots[slot_of(stream)];
+        let left = slot.left.load(Relaxed);
+        if slot.stream.load(Relaxed) == stream && left != 0 {
+            slot.left.store(left - 1, Relaxed);
+            true
+        } else {
+            false
+        }
+    }
+
+    /// Empties the slot of `stream`; tells whose it was, and how many calls were made on that.
+    pub(super) fn evict(&self, stream: usize) -> Option<(usize, u32)> {
+        let slot = &self.slots[slot_of(stream)];
+        let old = slot.stream.swap(0, Relaxed);
+        let (given, left) = (slot.given.load(Relaxed), slot.left.load(Relaxed));
+        (old != 0).then(|| (old, given.saturating_sub(left)))
+    }
+
+    /// The next `left` calls on `stream` need no word.
+    pub(super) fn mark(&self, stream: usize, left: u32) {
+        let slot = &self.slots[slot_of(stream)];
+        slot.given.store(left, Relaxed);
+        slot.left.store(left, Relaxed);
+        slot.stream.store(stream, Relaxed);
+    }
+
+    fn empty_slots(&self) {
+        for slot in &self.slots {
+            slot.stream.store(0, Relaxed);
+        }
+    }
+}
+
+/// Handles are addresses whose low bits say little.
+#[inline]
+fn slot_of(stream: usize) -> usize {
+    const GOLDEN: u64 = 0x9e37_79b9_7f4a_7c15;
+    ((stream as u64).wrapping_mul(GOLDEN) >> (u64::BITS - SLOTS.ilog2())) as usize
+}
+
+/// Runs `look` over all threads.
+pub(super) fn each(mut look: impl FnMut(&'static Thread)) {
+    for thread in lock(&THREADS).iter() {
+        look(thread);
+    }
+}
+
+/// Has every thread ask again before its next call on any stream.
+pub fn forget_streams() {
+    each(Thread::empty_slots);
+}
+
+/// Locks, also after a panic elsewhere: what the locks of this crate guard is valid at any time.
+pub(crate) fn lock<T: ?Sized>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_thread_that_never_returned_from_its_call_is_not_in_one() {
+        let thread = std::thread::spawn(|| {
+            std::mem::forget(super::super::InCall::begin());
+            local::get().unwrap()
+        });
+        assert!(!thread.join().unwrap().in_call());
+    }
+
+    #[test]
+    fn words_return() {
+        drop(super::super::InCall::begin());
+        let before = lock(&THREADS).len();
+        for _ in 0..50 {
+            std::thread::spawn(|| drop(super::super::InCall::begin()))
+                .join()
+                .unwrap();
+        }
+        assert!(lock(&THREADS).len() <= before + 16, "words are used again");
+    }
+
+    #[test]
+    fn a_marked_stream_has_as_many_calls_as_it_was_given() {
+        let thread = Thread::register();
+        let stream = 0x5555_0000_1230;
+        assert!(!thread.take(stream));
+        thread.mark(stream, 2);
+        assert!(thread.take(stream) && thread.take(stream) && !thread.take(stream));
+        thread.mark(stream, 5);
+        assert!(thread.take(stream));
+        assert_eq!(thread.evict(stream), Some((stream, 1)));
+        assert_eq!(thread.evict(stream), None);
+        assert!(!thread.take(stream));
+    }
+
+    #[test]
+    fn handles_of_any_alignment_spread_over_the_slots() {
+        for step in [1usize, 16, 64, 200, 4096, 1 << 20] {
+            let mut used = [false; SLOTS];
+            for i in 0..4 * SLOTS {
+                used[slot_of(0x7f00_0000_0000 + i * step)] = true;
+            }
+            let used = used.iter().filter(|used| **used).count();
+            assert!(used >= SLOTS / 2, "step {step}: {used} slots");
+        }
+    }
+}

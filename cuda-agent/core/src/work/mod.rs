@@ -1,0 +1,200 @@
+//! What the program has in flight. This file knows its contexts, `streams` its streams and their
+//! captures; `drain` tells whether all is done, `flight` keeps it from running too far ahead.
+
+mod drain;
+mod flight;
+mod streams;
+
+use std::collections::BTreeMap;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use crate::cuda::{CaptureMode, Context, Event, Stream};
+use crate::driver::{Driver, Result};
+use crate::gate::{self, lock};
+use flight::Flight;
+pub use streams::Capture;
+use streams::KnownStream;
+
+/// The contexts and streams of the program.
+pub struct Work {
+    driver: &'static dyn Driver,
+    /// Held while contexts are waited for, so that none ends meanwhile.
+    draining: Mutex<()>,
+    known: Mutex<Known>,
+    flight: Flight,
+    /// The GPUs that the program has or had contexts on, a bit each.
+    gpus: AtomicU64,
+}
+
+#[derive(Default)]
+struct Known {
+    contexts: Vec<KnownContext>,
+    streams: BTreeMap<Stream, KnownStream>,
+    /// Work of streams that the program destroyed before it was done.
+    leftovers: Vec<(Context, Event)>,
+    /// Threads whose per-thread stream captures.
+    per_thread: u32,
+}
+
+struct KnownContext {
+    context: Context,
+    device: i32,
+    primary: bool,
+    /// How often the program retained it, if it is the primary one.
+    uses: u32,
+    barrier: Option<Event>,
+}
+
+impl Work {
+    /// Nothing yet.
+    pub fn new(driver: &'static dyn Driver) -> Self {
+        Self {
+            driver,
+            draining: Mutex::default(),
+            known: Mutex::default(),
+            flight: Flight::default(),
+            gpus: AtomicU64::new(0),
+        }
+    }
+
+    /// Learns a context; false if it is known already.
+    pub fn add_context(&self, context: Context, device: i32, primary: bool) -> bool {
+        self.use_gpu(device);
+        let mut known = lock(&self.known);
+        if known.contexts.iter().any(|other| other.context == context) {
+            return false;
+        }
+        known.contexts.push(KnownContext {
+            context,
+            device,
+            primary,
+            uses: 0,
+            barrier: None,
+        });
+        true
+    }
+
+    /// The program retained a primary context, which may have been learnt as any context before.
+    pub fn use_primary(&self, context: Context) {
+        let mut known = lock(&self.known);
+        if let Some(found) = known
+            .contexts
+            .iter_mut()
+            .find(|other| other.context == context)
+        {
+            found.primary = true;
+            found.uses += 1;
+        }
+    }
+
+    /// The program gives one use of a primary context back: true if that was the last.
+    pub fn give_up_primary(&self, context: Context) -> bool {
+        let mut known = lock(&self.known);
+        let found = known
+            .contexts
+            .iter_mut()
+            .find(|other| other.context == context);
+        found.is_some_and(|found| {
+            found.uses = found.uses.saturating_sub(1);
+            found.uses == 0
+        })
+    }
+
+    /// The program makes or has a context on a GPU, managed or not. Once it has several, each call
+    /// looks up which gates are its own.
+    pub fn use_gpu(&self, device: i32) {
+        let bit = 1 << device.rem_euclid(64);
+        let before = self.gpus.fetch_or(bit, Ordering::Relaxed);
+        if before & !bit != 0 {
+            gate::tell_apart();
+        }
+    }
+
+    fn barrier_of(&self, context: Context) -> Option<Event> {
+        let known = lock(&self.known);
+        let found = known.contexts.iter().find(|other| other.context == context);
+        found?.barrier
+    }
+
+    fn keep_barrier(&self, context: Context, event: Event) {
+        let mut known = lock(&self.known);
+        let mut contexts = known.contexts.iter_mut();
+        if let Some(found) = contexts.find(|other| other.context == context) {
+            found.barrier = Some(event);
+        }
+    }
+
+    /// The GPU of a context.
+    pub fn device_of(&self, context: Context) -> Option<i32> {
+        let known = lock(&self.known);
+        let found = known.contexts.iter().find(|other| other.context == context);
+        found.map(|found| found.device)
+    }
+
+    /// Forgets a context that the program is about to destroy.
+    pub fn remove_context(&self, context: Context) {
+        let _whole = lock(&self.draining);
+        let mut known = lock(&self.known);
+        known.contexts.retain(|other| other.context != context);
+        known.streams.retain(|_, stream| stream.context != context);
+        known.leftovers.retain(|(other, _)| *other != context);
+        self.flight.end_context(context);
+    }
+
+    /// The context that the agent works in: the primary one if the program has it.
+    pub fn context_on(&self, device: i32) -> Option<Context> {
+        let known = lock(&self.known);
+        let mut here = known.contexts.iter().filter(|other| other.device == device);
+        let first = here.next()?;
+        let best = if first.primary {
+            first
+        } else {
+            here.find(|other| other.primary).unwrap_or(first)
+        };
+        Some(best.context)
+    }
+
+    /// The primary context of a GPU.
+    pub fn primary_on(&self, device: i32) -> Option<Context> {
+        let known = lock(&self.known);
+        let mut primaries = known.contexts.iter().filter(|other| other.primary);
+        primaries
+            .find(|other| other.device == device)
+            .map(|other| other.context)
+    }
+
+    /// All contexts of a GPU.
+    pub fn contexts_on(&self, device: i32) -> Vec<Context> {
+        let known = lock(&self.known);
+        let here = known.contexts.iter().filter(|other| other.device == device);
+        here.map(|other| other.context).collect()
+    }
+}
+
+/// Runs `call` with `context` current, and makes the one before current again.
+pub fn in_context<T>(
+    driver: &dyn Driver,
+    context: Context,
+    call: impl FnOnce() -> Result<T>,
+) -> Result<T> {
+    let before = driver.current_context()?;
+    if before == Some(context) {
+        return call();
+    }
+    driver.set_context(Some(context))?;
+    let result = call();
+    driver.set_context(before)?;
+    result
+}
+
+/// Runs `call` in a mode in which it breaks no capture of another thread.
+fn relaxed<T>(driver: &dyn Driver, call: impl FnOnce() -> T) -> T {
+    // A driver without captures has none to break.
+    let before = driver.exchange_capture_mode(CaptureMode::RELAXED);
+    let result = call();
+    if let Ok(before) = before {
+        let _ = driver.exchange_capture_mode(before);
+    }
+    result
+}

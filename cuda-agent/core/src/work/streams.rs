@@ -1,0 +1,152 @@
+//! The streams of the program: which there are, which were worked on, which capture.
+
+use super::{Known, Work, in_context};
+use crate::cuda::{Context, Status, Stream};
+use crate::driver::Result;
+use crate::gate::lock;
+
+/// A stream that the program made; or one of the two that it need not make, for which only
+/// `calls` counts, since each context or thread has another one.
+pub(super) struct KnownStream {
+    pub(super) context: Context,
+    pub(super) device: i32,
+    pub(super) capture: Capture,
+    /// May have work: there was a call on it since it was last found done.
+    pub(super) touched: bool,
+    /// Calls since an event was last recorded on it, so far as threads told.
+    pub(super) calls: u32,
+}
+
+/// Where a stream stands between the beginning and the end of a capture.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Capture {
+    /// Outside.
+    No,
+    /// The driver is about to be asked for one: its answer that there is none counts for nothing.
+    Begins,
+    /// It has begun. It may end unseen: another stream joins it, or breaks it.
+    Goes,
+}
+
+impl Work {
+    /// Learns a stream that was just made. It counts as worked on: a thread may still have one in
+    /// mind that had this handle before.
+    pub fn add_stream(&self, stream: Stream) {
+        // Else the first call on it is the next chance.
+        if let Ok(made) = self.look_up(stream) {
+            lock(&self.known).streams.insert(stream, made);
+        }
+    }
+
+    /// Asks the driver where a stream belongs.
+    fn look_up(&self, stream: Stream) -> Result<KnownStream> {
+        let driver = self.driver;
+        let context = match driver.stream_context(stream) {
+            // Of a green context, or a driver that cannot tell.
+            Err(Status::NOT_SUPPORTED | Status::NOT_FOUND) => {
+                driver.current_context()?.ok_or(Status::INVALID_CONTEXT)?
+            }
+            told => told?,
+        };
+        let device = match self.device_of(context) {
+            Some(device) => device,
+            None => in_context(driver, context, || driver.current_device())?,
+        };
+        Ok(KnownStream {
+            context,
+            device,
+            capture: Capture::No,
+            touched: true,
+            calls: 0,
+        })
+    }
+
+    /// Notes that there is a call on `stream`, by which it is learnt if it was made unseen, and the
+    /// `calls` before that a thread made on it. The calls since its last event.
+    pub(super) fn touch(&self, stream: Stream) -> Result<u32> {
+        if let Some(found) = lock(&self.known).streams.get_mut(&stream) {
+            found.touched = true;
+            return Ok(found.calls);
+        }
+        let found = self.look_up(stream)?;
+        let mut known = lock(&self.known);
+        let found = known.streams.entry(stream).or_insert(found);
+        found.touched = true;
+        Ok(found.calls)
+    }
+
+    /// The GPU of a stream that is known.
+    pub fn device_of_stream(&self, stream: Stream) -> Option<i32> {
+        let known = lock(&self.known);
+        let found = known.streams.get(&stream)?;
+        stream.is_created().then_some(found.device)
+    }
+
+    /// Before the program destroys a stream: its work is marked, because it may outlive it.
+    pub fn remove_stream(&self, stream: Stream) {
+        let mut known = lock(&self.known);
+        let Some(gone) = known.streams.remove(&stream) else {
+            return;
+        };
+        if !gone.touched || gone.capture != Capture::No {
+            return;
+        }
+        let marked = in_context(self.driver, gone.context, || {
+            if self.driver.stream_done(stream) {
+                return Ok(None);
+            }
+            let event = self.driver.create_event()?;
+            self.driver.record(event, stream).map(|()| Some(event))
+        });
+        if let Ok(Some(event)) = marked {
+            known.leftovers.push((gone.context, event));
+        }
+    }
+
+    /// Notes where a stream stands. The per-thread stream is another one in each thread: a thread
+    /// says [`Capture::Begins`] once for it, and [`Capture::No`] once after that.
+    pub fn set_capture(&self, stream: Stream, capture: Capture) {
+        if stream == Stream::PER_THREAD {
+            let mut known = lock(&self.known);
+            known.per_thread = match capture {
+                Capture::Begins => known.per_thread + 1,
+                Capture::Goes => known.per_thread,
+                Capture::No => known.per_thread.saturating_sub(1),
+            };
+            return;
+        }
+        // One that the driver does not know cannot capture.
+        if self.touch(stream).is_ok()
+            && let Some(found) = lock(&self.known).streams.get_mut(&stream)
+        {
+            found.capture = capture;
+        }
+    }
+
+    /// Whether a stream of the process captures.
+    pub fn captures(&self) -> bool {
+        self.captures_in(&mut lock(&self.known))
+    }
+
+    pub(super) fn captures_in(&self, known: &mut Known) -> bool {
+        let driver = self.driver;
+        known.per_thread > 0
+            || known.streams.iter_mut().any(|(&stream, known)| {
+                if known.capture == Capture::Goes {
+                    let goes =
+                        in_context(driver, known.context, || Ok(driver.stream_captures(stream)));
+                    if !goes.unwrap_or(false) {
+                        known.capture = Capture::No;
+                    }
+                }
+                known.capture != Capture::No
+            })
+    }
+
+    /// Whether a capture was begun that is not known to have ended. Asks nobody.
+    pub(super) fn may_capture(&self) -> bool {
+        let known = lock(&self.known);
+        let mut streams = known.streams.values();
+        known.per_thread > 0 || streams.any(|stream| stream.capture != Capture::No)
+    }
+}

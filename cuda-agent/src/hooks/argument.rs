@@ -1,0 +1,167 @@
+//! What the arguments of a driver function say of the work, by their types alone: on which stream
+//! it is put, and which GPUs it may touch.
+
+use core::ffi::{c_int, c_uchar, c_uint, c_ushort, c_void};
+
+use rtswap_agent_core::cuda::{
+    CUDA_LAUNCH_PARAMS, CUDA_MEMCPY2D, CUDA_MEMCPY3D, CUDA_MEMCPY3D_PEER, CUDA_MEMSET_NODE_PARAMS,
+    CUctx_st, CUdeviceptr, CUgraph_st, CUgraphExec, CUgraphExec_st, CUgraphNode, CUgraphNode_st,
+    CUlaunchConfig, CUstream, CUstream_st, Context,
+};
+use rtswap_agent_core::enter::Clue;
+
+/// An argument of a driver function.
+pub(super) trait Argument: Copy {
+    /// The stream, if it is one or names one.
+    #[inline]
+    fn stream(self) -> Option<CUstream> {
+        None
+    }
+
+    /// Tells what it says of the GPUs.
+    ///
+    /// # Safety
+    /// It is valid for the driver's function.
+    unsafe fn clues(self, tell: &mut dyn FnMut(Clue)) {
+        let _ = tell;
+    }
+}
+
+impl Argument for c_int {}
+impl Argument for c_uint {}
+impl Argument for c_uchar {}
+impl Argument for c_ushort {}
+impl Argument for usize {}
+
+/// An address, or a number that is none: then it lies in no GPU's memory.
+impl Argument for CUdeviceptr {
+    unsafe fn clues(self, tell: &mut dyn FnMut(Clue)) {
+        tell(Clue::Address(self));
+    }
+}
+
+/// What an argument points to.
+pub(super) trait Pointee: Sized {
+    #[inline]
+    fn stream(at: *const Self) -> Option<CUstream> {
+        let _ = at;
+        None
+    }
+
+    /// # Safety
+    /// `at` is valid for the driver's function, and not null.
+    unsafe fn clues(at: *const Self, tell: &mut dyn FnMut(Clue)) {
+        let _ = (at, tell);
+    }
+}
+
+impl<T: Pointee> Argument for *mut T {
+    #[inline]
+    fn stream(self) -> Option<CUstream> {
+        T::stream(self.cast_const())
+    }
+
+    unsafe fn clues(self, tell: &mut dyn FnMut(Clue)) {
+        // SAFETY: by the caller's promise.
+        unsafe { self.cast_const().clues(tell) };
+    }
+}
+
+impl<T: Pointee> Argument for *const T {
+    #[inline]
+    fn stream(self) -> Option<CUstream> {
+        T::stream(self)
+    }
+
+    unsafe fn clues(self, tell: &mut dyn FnMut(Clue)) {
+        if !self.is_null() {
+            // SAFETY: by the caller's promise, and not null.
+            unsafe { T::clues(self, tell) };
+        }
+    }
+}
+
+impl Pointee for c_void {}
+impl Pointee for *mut c_void {}
+impl Pointee for usize {}
+impl Pointee for c_uint {}
+impl Pointee for CUgraphNode {}
+impl Pointee for CUgraphNode_st {}
+
+impl Pointee for CUstream_st {
+    #[inline]
+    fn stream(at: *const Self) -> Option<CUstream> {
+        Some(at.cast_mut())
+    }
+}
+
+impl Pointee for CUctx_st {
+    unsafe fn clues(at: *const Self, tell: &mut dyn FnMut(Clue)) {
+        tell(Clue::Context(Context(at.addr())));
+    }
+}
+
+/// A list of addresses whose length is another argument.
+impl Pointee for CUdeviceptr {
+    unsafe fn clues(_: *const Self, tell: &mut dyn FnMut(Clue)) {
+        tell(Clue::Every);
+    }
+}
+
+/// Its nodes may work on any GPU.
+impl Pointee for CUgraph_st {
+    unsafe fn clues(_: *const Self, tell: &mut dyn FnMut(Clue)) {
+        tell(Clue::Every);
+    }
+}
+
+/// As the graph that it was instantiated from.
+impl Pointee for CUgraphExec_st {
+    unsafe fn clues(_: *const Self, tell: &mut dyn FnMut(Clue)) {
+        tell(Clue::Every);
+    }
+}
+
+impl Pointee for CUgraphExec {}
+
+impl Pointee for CUDA_MEMSET_NODE_PARAMS {
+    unsafe fn clues(at: *const Self, tell: &mut dyn FnMut(Clue)) {
+        // SAFETY: by the caller's promise.
+        tell(Clue::Address(unsafe { (*at).dst }));
+    }
+}
+
+/// A list of launches on several GPUs.
+impl Pointee for CUDA_LAUNCH_PARAMS {
+    unsafe fn clues(_: *const Self, tell: &mut dyn FnMut(Clue)) {
+        tell(Clue::Every);
+    }
+}
+
+impl Pointee for CUlaunchConfig {
+    #[inline]
+    fn stream(at: *const Self) -> Option<CUstream> {
+        // SAFETY: null, or the configuration that the driver is about to read.
+        unsafe { at.as_ref() }.map(|config| config.hStream)
+    }
+}
+
+macro_rules! copies {
+    ($($copy:ty: $($field:ident)*;)*) => {
+        $(impl Pointee for $copy {
+            unsafe fn clues(at: *const Self, tell: &mut dyn FnMut(Clue)) {
+                // SAFETY: the copy that the driver is about to read.
+                let copy = unsafe { &*at };
+                tell(Clue::Address(copy.srcDevice));
+                tell(Clue::Address(copy.dstDevice));
+                $(tell(Clue::Context(Context(copy.$field.addr())));)*
+            }
+        })*
+    };
+}
+
+copies! {
+    CUDA_MEMCPY2D: ;
+    CUDA_MEMCPY3D: ;
+    CUDA_MEMCPY3D_PEER: srcContext dstContext;
+}

@@ -1,0 +1,252 @@
+//! Graphs. What names memory when a graph is built, instantiated or updated counts as GPU work,
+//! for the driver may look whether the memory is there. A graph may work on any GPU that the program
+//! uses. Host nodes are wrapped as host functions of streams are.
+
+use core::ffi::{c_uint, c_ulonglong, c_void};
+
+use rtswap_agent_core::agent::agent;
+use rtswap_agent_core::cuda::{
+    CUDA_HOST_NODE_PARAMS, CUDA_MEMCPY3D, CUDA_MEMSET_NODE_PARAMS, CUcontext, CUgraph, CUgraphExec,
+    CUgraphNode, CUstream, Status, Stream,
+};
+use rtswap_agent_core::enter::Clue;
+
+use super::argument::Pointee;
+use super::host::{for_graph, of_graph};
+use super::{enter_on, hooks};
+
+hooks! {
+    gated: cuGraphLaunch, cuGraphLaunch_ptsz, cuGraphUpload, cuGraphUpload_ptsz (
+        graph: CUgraphExec, stream: CUstream);
+    gated: cuGraphInstantiate, cuGraphInstantiate_v2 (
+        made: *mut CUgraphExec, graph: CUgraph, node: *mut CUgraphNode, log: *mut c_void,
+        bytes: usize);
+    gated: cuGraphInstantiateWithFlags (
+        made: *mut CUgraphExec, graph: CUgraph, flags: c_ulonglong);
+    gated: cuGraphInstantiateWithParams, cuGraphInstantiateWithParams_ptsz (
+        made: *mut CUgraphExec, graph: CUgraph, params: *mut c_void);
+    gated: cuGraphExecUpdate (
+        exec: CUgraphExec, graph: CUgraph, node: *mut CUgraphNode, result: *mut c_uint);
+    gated: cuGraphExecUpdate_v2 (exec: CUgraphExec, graph: CUgraph, result: *mut c_void);
+    gated: cuGraphAddMemcpyNode (
+        made: *mut CUgraphNode, graph: CUgraph, after: *const CUgraphNode, count: usize,
+        copy: *const CUDA_MEMCPY3D, context: CUcontext);
+    gated: cuGraphMemcpyNodeSetParams (node: CUgraphNode, copy: *const CUDA_MEMCPY3D);
+    gated: cuGraphExecMemcpyNodeSetParams (
+        exec: CUgraphExec, node: CUgraphNode, copy: *const CUDA_MEMCPY3D, context: CUcontext);
+    gated: cuGraphAddMemsetNode (
+        made: *mut CUgraphNode, graph: CUgraph, after: *const CUgraphNode, count: usize,
+        set: *const CUDA_MEMSET_NODE_PARAMS, context: CUcontext);
+    gated: cuGraphMemsetNodeSetParams (node: CUgraphNode, set: *const CUDA_MEMSET_NODE_PARAMS);
+    gated: cuGraphExecMemsetNodeSetParams (
+        exec: CUgraphExec, node: CUgraphNode, set: *const CUDA_MEMSET_NODE_PARAMS,
+        context: CUcontext);
+    add_host_node: cuGraphAddHostNode (
+        made: *mut CUgraphNode, graph: CUgraph, after: *const CUgraphNode, count: usize,
+        host: *const CUDA_HOST_NODE_PARAMS);
+    set_host_node: cuGraphHostNodeSetParams (
+        node: CUgraphNode, host: *const CUDA_HOST_NODE_PARAMS);
+    set_exec_host_node: cuGraphExecHostNodeSetParams (
+        exec: CUgraphExec, node: CUgraphNode, host: *const CUDA_HOST_NODE_PARAMS);
+    get_host_node: cuGraphHostNodeGetParams (node: CUgraphNode, host: *mut CUDA_HOST_NODE_PARAMS);
+    add_node: cuGraphAddNode (
+        made: *mut CUgraphNode, graph: CUgraph, after: *const CUgraphNode, count: usize,
+        params: *mut NodeParams);
+    add_node_v2: cuGraphAddNode_v2 (
+        made: *mut CUgraphNode, graph: CUgraph, after: *const CUgraphNode, edges: *const c_void,
+        count: usize, params: *mut NodeParams);
+    set_node: cuGraphNodeSetParams (node: CUgraphNode, params: *mut NodeParams);
+    set_exec_node: cuGraphExecNodeSetParams (
+        exec: CUgraphExec, node: CUgraphNode, params: *mut NodeParams);
+    get_node: cuGraphNodeGetParams (node: CUgraphNode, params: *mut NodeParams);
+}
+
+/// A CUgraphNodeParams: what sort of node, and what that sort needs.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub(super) struct NodeParams {
+    /// CUgraphNodeType.
+    kind: c_uint,
+    reserved: [c_uint; 3],
+    /// Of a host node: a CUDA_HOST_NODE_PARAMS_v2, whose later fields are left as they are.
+    host: CUDA_HOST_NODE_PARAMS,
+    others: [u64; 28],
+}
+
+/// CU_GRAPH_NODE_TYPE_HOST.
+const HOST: c_uint = 3;
+
+impl Pointee for NodeParams {
+    unsafe fn clues(_: *const Self, tell: &mut dyn FnMut(Clue)) {
+        tell(Clue::Every);
+    }
+}
+
+/// The same with its function wrapped.
+///
+/// # Safety
+/// `host` is null or the program's parameters.
+unsafe fn wrapped(host: *const CUDA_HOST_NODE_PARAMS) -> Option<CUDA_HOST_NODE_PARAMS> {
+    // SAFETY: by the caller's promise.
+    let mut host = unsafe { host.as_ref() }.copied()?;
+    (host.fn_, host.userData) = for_graph(host.fn_, host.userData);
+    Some(host)
+}
+
+/// Calls with the program's parameters, or with ours.
+///
+/// # Safety
+/// `host` is null or the program's parameters.
+unsafe fn with_wrapped(
+    host: *const CUDA_HOST_NODE_PARAMS,
+    call: impl FnOnce(*const CUDA_HOST_NODE_PARAMS) -> Status,
+) -> Status {
+    // SAFETY: by the caller's promise.
+    match unsafe { wrapped(host) } {
+        Some(ours) => call(&raw const ours),
+        None => call(host),
+    }
+}
+
+unsafe fn add_host_node(
+    driver: cuGraphAddHostNode::Function,
+    made: *mut CUgraphNode,
+    graph: CUgraph,
+    after: *const CUgraphNode,
+    count: usize,
+    host: *const CUDA_HOST_NODE_PARAMS,
+) -> Status {
+    // SAFETY: the caller's arguments.
+    unsafe { with_wrapped(host, |host| driver(made, graph, after, count, host)) }
+}
+
+unsafe fn set_host_node(
+    driver: cuGraphHostNodeSetParams::Function,
+    node: CUgraphNode,
+    host: *const CUDA_HOST_NODE_PARAMS,
+) -> Status {
+    // SAFETY: the caller's arguments.
+    unsafe { with_wrapped(host, |host| driver(node, host)) }
+}
+
+unsafe fn set_exec_host_node(
+    driver: cuGraphExecHostNodeSetParams::Function,
+    exec: CUgraphExec,
+    node: CUgraphNode,
+    host: *const CUDA_HOST_NODE_PARAMS,
+) -> Status {
+    // SAFETY: the caller's arguments.
+    unsafe { with_wrapped(host, |host| driver(exec, node, host)) }
+}
+
+unsafe fn get_host_node(
+    driver: cuGraphHostNodeGetParams::Function,
+    node: CUgraphNode,
+    host: *mut CUDA_HOST_NODE_PARAMS,
+) -> Status {
+    // SAFETY: the caller's arguments.
+    let status = unsafe { driver(node, host) };
+    // SAFETY: the driver filled it.
+    if let Some(host) = unsafe { host.as_mut() }
+        && status == Status::SUCCESS
+    {
+        // SAFETY: the driver says what it was given.
+        (host.fn_, host.userData) = unsafe { of_graph(host.fn_, host.userData) };
+    }
+    status
+}
+
+/// Calls with the program's parameters, or, for a host node, with ours. What the driver says in
+/// them is for other sorts of nodes.
+///
+/// # Safety
+/// `params` is null or the program's parameters.
+unsafe fn with_node(
+    params: *mut NodeParams,
+    call: impl FnOnce(*mut NodeParams) -> Status,
+) -> Status {
+    // The driver looks at the memory that the node names.
+    let _call = match agent() {
+        Some(agent) => match enter_on(agent, Stream::LEGACY, &|tell| tell(Clue::Every)) {
+            Some(call) => Some(call),
+            None => return Status::UNKNOWN,
+        },
+        None => None,
+    };
+    // SAFETY: by the caller's promise.
+    match unsafe { params.as_ref() } {
+        Some(theirs) if theirs.kind == HOST => {
+            let mut ours = *theirs;
+            (ours.host.fn_, ours.host.userData) = for_graph(ours.host.fn_, ours.host.userData);
+            call(&raw mut ours)
+        }
+        _ => call(params),
+    }
+}
+
+unsafe fn add_node(
+    driver: cuGraphAddNode::Function,
+    made: *mut CUgraphNode,
+    graph: CUgraph,
+    after: *const CUgraphNode,
+    count: usize,
+    params: *mut NodeParams,
+) -> Status {
+    // SAFETY: the caller's arguments.
+    unsafe { with_node(params, |params| driver(made, graph, after, count, params)) }
+}
+
+unsafe fn add_node_v2(
+    driver: cuGraphAddNode_v2::Function,
+    made: *mut CUgraphNode,
+    graph: CUgraph,
+    after: *const CUgraphNode,
+    edges: *const c_void,
+    count: usize,
+    params: *mut NodeParams,
+) -> Status {
+    // SAFETY: the caller's arguments.
+    unsafe {
+        with_node(params, |params| {
+            driver(made, graph, after, edges, count, params)
+        })
+    }
+}
+
+unsafe fn set_node(
+    driver: cuGraphNodeSetParams::Function,
+    node: CUgraphNode,
+    params: *mut NodeParams,
+) -> Status {
+    // SAFETY: the caller's arguments.
+    unsafe { with_node(params, |params| driver(node, params)) }
+}
+
+unsafe fn set_exec_node(
+    driver: cuGraphExecNodeSetParams::Function,
+    exec: CUgraphExec,
+    node: CUgraphNode,
+    params: *mut NodeParams,
+) -> Status {
+    // SAFETY: the caller's arguments.
+    unsafe { with_node(params, |params| driver(exec, node, params)) }
+}
+
+unsafe fn get_node(
+    driver: cuGraphNodeGetParams::Function,
+    node: CUgraphNode,
+    params: *mut NodeParams,
+) -> Status {
+    // SAFETY: the caller's arguments.
+    let status = unsafe { driver(node, params) };
+    // SAFETY: the driver filled it.
+    if let Some(params) = unsafe { params.as_mut() }
+        && status == Status::SUCCESS
+        && params.kind == HOST
+    {
+        let host = &mut params.host;
+        // SAFETY: the driver says what it was given.
+        (host.fn_, host.userData) = unsafe { of_graph(host.fn_, host.userData) };
+    }
+    status
+}
