@@ -20,6 +20,11 @@ use crate::export::DefaultStream;
 pub(crate) struct Out<T>(*mut T);
 
 impl<T> Out<T> {
+    /// A place that is not wanted.
+    pub(crate) fn null() -> Self {
+        Self(std::ptr::null_mut())
+    }
+
     /// Puts the result there; null is an invalid argument.
     pub(crate) fn set(&self, value: T) -> Result<()> {
         if self.0.is_null() {
@@ -28,6 +33,11 @@ impl<T> Out<T> {
         // SAFETY: not null, so good for a write (see the type).
         unsafe { self.0.write_unaligned(value) };
         Ok(())
+    }
+
+    /// Puts a result at an index of as many as the program has room for.
+    pub(crate) fn set_at(&self, index: usize, value: T) -> Result<()> {
+        Self(self.0.wrapping_add(index)).set(value)
     }
 
     /// Puts the result there unless the program does not want it.
@@ -67,6 +77,10 @@ impl<T> Out<T> {
 pub(crate) struct In<T>(*const T);
 
 impl<T: Copy> In<T> {
+    pub(crate) fn null() -> Self {
+        Self(std::ptr::null())
+    }
+
     pub(crate) fn get(self) -> Result<T> {
         self.at(0)
     }
@@ -181,6 +195,24 @@ pub(crate) struct PoolProps {
     pub(crate) rest: [u8; 56],
 }
 
+impl PoolProps {
+    /// Those of plain memory on a device.
+    pub(crate) fn on(device: c_int) -> Self {
+        let location = Location {
+            kind: ON_DEVICE,
+            id: device,
+        };
+        Self {
+            kind: 1,
+            handle_types: 0,
+            location,
+            win32_security_attributes: std::ptr::null_mut(),
+            max_size: 0,
+            rest: [0; 56],
+        }
+    }
+}
+
 /// CUmemAccessDesc.
 #[repr(C)]
 #[derive(Clone, Copy)]
@@ -201,11 +233,186 @@ pub(crate) struct LaunchConfig {
     pub(crate) attribute_count: c_uint,
 }
 
-const _: () = assert!(size_of::<AllocationProp>() == size_of::<sys::CUmemAllocationProp>());
-const _: () = assert!(size_of::<IpcHandle>() == size_of::<sys::CUipcMemHandle>());
-const _: () = assert!(size_of::<PoolProps>() == size_of::<sys::CUmemPoolProps>());
-const _: () = assert!(size_of::<AccessDesc>() == size_of::<sys::CUmemAccessDesc>());
-const _: () = assert!(size_of::<LaunchConfig>() == size_of::<sys::CUlaunchConfig>());
+/// CUDA_KERNEL_NODE_PARAMS of before CUDA 12.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub(crate) struct KernelNodeV1 {
+    pub(crate) function: usize,
+    pub(crate) grid: [c_uint; 3],
+    pub(crate) block: [c_uint; 3],
+    pub(crate) shared_bytes: c_uint,
+    pub(crate) arguments: In<In<u8>>,
+    pub(crate) extra: In<usize>,
+}
+
+/// CUDA_KERNEL_NODE_PARAMS.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub(crate) struct KernelNode {
+    pub(crate) v1: KernelNodeV1,
+    pub(crate) kernel: usize,
+    pub(crate) context: usize,
+}
+
+/// CUDA_MEMSET_NODE_PARAMS.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub(crate) struct MemsetNode {
+    pub(crate) dst: u64,
+    pub(crate) pitch: usize,
+    pub(crate) value: c_uint,
+    pub(crate) element_size: c_uint,
+    pub(crate) width: usize,
+    pub(crate) height: usize,
+}
+
+/// CUDA_HOST_NODE_PARAMS.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub(crate) struct HostNode {
+    pub(crate) function: Option<unsafe extern "C" fn(*mut c_void)>,
+    pub(crate) data: usize,
+}
+
+/// CUDA_MEM_ALLOC_NODE_PARAMS.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub(crate) struct MemAllocNode {
+    pub(crate) pool: PoolProps,
+    pub(crate) access: In<AccessDesc>,
+    pub(crate) access_count: usize,
+    pub(crate) bytes: usize,
+    pub(crate) address: u64,
+}
+
+/// CUDA_GRAPH_INSTANTIATE_PARAMS.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub(crate) struct InstantiateParams {
+    pub(crate) flags: u64,
+    pub(crate) upload_stream: usize,
+    pub(crate) error_node: usize,
+    pub(crate) result: c_uint,
+}
+
+/// CUgraphExecUpdateResultInfo.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub(crate) struct UpdateInfo {
+    pub(crate) result: c_uint,
+    pub(crate) error_node: usize,
+    pub(crate) error_from_node: usize,
+}
+
+/// One end of CUDA_MEMCPY2D.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub(crate) struct End2D {
+    pub(crate) x: usize,
+    pub(crate) y: usize,
+    pub(crate) memory_type: c_uint,
+    pub(crate) host: usize,
+    pub(crate) device: u64,
+    pub(crate) array: usize,
+    pub(crate) pitch: usize,
+}
+
+/// CUDA_MEMCPY2D.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub(crate) struct Rows2D {
+    pub(crate) src: End2D,
+    pub(crate) dst: End2D,
+    pub(crate) width: usize,
+    pub(crate) height: usize,
+}
+
+/// One end of CUDA_MEMCPY3D and CUDA_MEMCPY3D_PEER, which has a context where
+/// the other has a reserved word.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub(crate) struct End3D {
+    pub(crate) x: usize,
+    pub(crate) y: usize,
+    pub(crate) z: usize,
+    pub(crate) level: usize,
+    pub(crate) memory_type: c_uint,
+    pub(crate) host: usize,
+    pub(crate) device: u64,
+    pub(crate) array: usize,
+    pub(crate) context: usize,
+    pub(crate) pitch: usize,
+    pub(crate) height: usize,
+}
+
+/// CUDA_MEMCPY3D and CUDA_MEMCPY3D_PEER.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub(crate) struct Rows3D {
+    pub(crate) src: End3D,
+    pub(crate) dst: End3D,
+    pub(crate) width: usize,
+    pub(crate) height: usize,
+    pub(crate) depth: usize,
+}
+
+/// CUDA_ARRAY_DESCRIPTOR.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub(crate) struct ArrayDescriptor {
+    pub(crate) width: usize,
+    pub(crate) height: usize,
+    pub(crate) format: c_uint,
+    pub(crate) channels: c_uint,
+}
+
+/// CUDA_ARRAY3D_DESCRIPTOR.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub(crate) struct Array3DDescriptor {
+    pub(crate) width: usize,
+    pub(crate) height: usize,
+    pub(crate) depth: usize,
+    pub(crate) format: c_uint,
+    pub(crate) channels: c_uint,
+    pub(crate) flags: c_uint,
+}
+
+/// CUstreamBatchMemOpParams: waiting and writing have one layout.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub(crate) struct MemOp {
+    pub(crate) operation: c_uint,
+    pub(crate) address: u64,
+    pub(crate) value: u64,
+    pub(crate) flags: c_uint,
+    pub(crate) rest: [u64; 2],
+}
+
+macro_rules! same_size {
+    ($($ours:ident = $theirs:ident),* $(,)?) => {
+        $(const _: () = assert!(size_of::<$ours>() == size_of::<sys::$theirs>());)*
+    };
+}
+same_size! {
+    KernelNode = CUDA_KERNEL_NODE_PARAMS_v2,
+    MemsetNode = CUDA_MEMSET_NODE_PARAMS,
+    HostNode = CUDA_HOST_NODE_PARAMS,
+    MemAllocNode = CUDA_MEM_ALLOC_NODE_PARAMS_v1,
+    InstantiateParams = CUDA_GRAPH_INSTANTIATE_PARAMS,
+    UpdateInfo = CUgraphExecUpdateResultInfo,
+    Rows2D = CUDA_MEMCPY2D,
+    Rows3D = CUDA_MEMCPY3D,
+    ArrayDescriptor = CUDA_ARRAY_DESCRIPTOR,
+    Array3DDescriptor = CUDA_ARRAY3D_DESCRIPTOR,
+    MemOp = CUstreamBatchMemOpParams,
+    IpcHandle = CUipcMemHandle,
+    AllocationProp = CUmemAllocationProp,
+    PoolProps = CUmemPoolProps,
+    AccessDesc = CUmemAccessDesc,
+    LaunchConfig = CUlaunchConfig,
+}
+const _: () = assert!(size_of::<Rows3D>() == size_of::<sys::CUDA_MEMCPY3D_PEER>());
 
 macro_rules! same_code {
     ($($error:ident = $name:ident),* $(,)?) => {
@@ -224,6 +431,19 @@ same_code! {
     ContextIsDestroyed = CUDA_ERROR_CONTEXT_IS_DESTROYED,
     HostMemoryAlreadyRegistered = CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED,
     HostMemoryNotRegistered = CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED,
+    IllegalState = CUDA_ERROR_ILLEGAL_STATE,
+    PeerAccessAlreadyEnabled = CUDA_ERROR_PEER_ACCESS_ALREADY_ENABLED,
+    PeerAccessNotEnabled = CUDA_ERROR_PEER_ACCESS_NOT_ENABLED,
+    StreamCaptureUnsupported = CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED,
+    StreamCaptureInvalidated = CUDA_ERROR_STREAM_CAPTURE_INVALIDATED,
+    StreamCaptureMerge = CUDA_ERROR_STREAM_CAPTURE_MERGE,
+    StreamCaptureUnmatched = CUDA_ERROR_STREAM_CAPTURE_UNMATCHED,
+    StreamCaptureUnjoined = CUDA_ERROR_STREAM_CAPTURE_UNJOINED,
+    StreamCaptureIsolation = CUDA_ERROR_STREAM_CAPTURE_ISOLATION,
+    StreamCaptureImplicit = CUDA_ERROR_STREAM_CAPTURE_IMPLICIT,
+    CapturedEvent = CUDA_ERROR_CAPTURED_EVENT,
+    StreamCaptureWrongThread = CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD,
+    GraphExecUpdateFailure = CUDA_ERROR_GRAPH_EXEC_UPDATE_FAILURE,
     MisalignedAddress = CUDA_ERROR_MISALIGNED_ADDRESS,
     NotSupported = CUDA_ERROR_NOT_SUPPORTED,
     SystemDriverMismatch = CUDA_ERROR_SYSTEM_DRIVER_MISMATCH,

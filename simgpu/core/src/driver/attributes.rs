@@ -35,6 +35,8 @@ pub fn attribute(gpu: &GpuConfig, ordinal: i32, number: i32) -> Option<i32> {
         14 => 512,
         15 => 1,
         16 => 82,
+        // Stream memory operations, cooperative launches.
+        92..=95 | 122 | 123 => 1,
         // Mapped host memory; concurrent kernels, surface alignment.
         19 => 1,
         30 => 512,

@@ -7,22 +7,22 @@ use std::sync::{Arc, Mutex};
 
 use super::fence::Fence;
 use super::heap::Heap;
-use super::kernel::{Kernel, Launch};
 use super::physical::{Physical, Purpose, Wishes};
 use super::process::Process;
 use super::stream::Stream;
-use super::work::{Executor, HostCall, Job, Side, Work};
-use super::{Access, Driver, HostKind, host, lock};
+use super::work::{Executor, Job, Work};
+use super::{Driver, HostKind, host, lock};
 use crate::clock::{Lasting, now_ns};
 use crate::config::GRANULE;
 use crate::machine::Counters;
 use crate::{Error, Result};
 
-/// Copies from pageable memory up to this size return at once, their bytes taken.
-const STAGED_MAX: usize = 64 << 10;
-
 /// Ids of contexts, streams and the like, unique in the process.
 static NEXT_ID: AtomicU64 = AtomicU64::new(1);
+
+pub(super) fn next_id() -> u64 {
+    NEXT_ID.fetch_add(1, Relaxed)
+}
 
 /// A context.
 pub struct Context {
@@ -33,22 +33,13 @@ pub struct Context {
     destroyed: AtomicBool,
     /// The streams that exist. Held while something is submitted, so that all
     /// streams of the context see one order.
-    streams: Mutex<Vec<Arc<Stream>>>,
+    pub(super) streams: Mutex<Vec<Arc<Stream>>>,
     legacy: Arc<Stream>,
     pub(super) heap: Mutex<Heap>,
     /// Ids of the contexts whose memory it may access.
     pub(super) peers: Mutex<BTreeSet<u64>>,
     overhead: Mutex<Option<Arc<Physical>>>,
     limits: Mutex<BTreeMap<u32, usize>>,
-}
-
-/// One end of a copy, as a program names it.
-#[derive(Debug, Clone, Copy)]
-pub enum CopySide {
-    /// An address of the host.
-    Host(usize),
-    /// An address of the device address space.
-    Device(u64),
 }
 
 impl Context {
@@ -61,12 +52,12 @@ impl Context {
             .next_multiple_of(GRANULE);
         let overhead = Physical::new(process, gpu, bytes, Purpose::Context, Wishes::default())?;
         Ok(Arc::new_cyclic(|context| Self {
-            id: NEXT_ID.fetch_add(1, Relaxed),
+            id: next_id(),
             executor: Arc::new(Executor::new(process.clone(), gpu)),
             flags: AtomicU32::new(flags),
             destroyed: AtomicBool::new(false),
             streams: Mutex::default(),
-            legacy: Stream::new(context.clone(), 0, 0, NEXT_ID.fetch_add(1, Relaxed)),
+            legacy: Stream::new(context.clone(), 0, 0, next_id()),
             heap: Mutex::default(),
             peers: Mutex::default(),
             overhead: Mutex::new(Some(overhead)),
@@ -134,7 +125,7 @@ impl Context {
         if flags > super::stream::NON_BLOCKING {
             return Err(Error::InvalidValue);
         }
-        let id = NEXT_ID.fetch_add(1, Relaxed);
+        let id = next_id();
         let stream = Stream::new(Arc::downgrade(self), flags, priority.clamp(-5, 0), id);
         lock(&self.streams).push(stream.clone());
         Ok(stream)
@@ -142,6 +133,9 @@ impl Context {
 
     /// cuStreamDestroy: what was submitted is still carried out.
     pub fn destroy_stream(&self, stream: &Arc<Stream>) {
+        if let Some(capture) = lock(&stream.capture).as_ref() {
+            capture.invalidate();
+        }
         let mut streams = lock(&self.streams);
         if let Some(fence) = stream.pending().filter(|_| stream.is_blocking()) {
             // The legacy stream goes on waiting for what it would have waited for.
@@ -196,10 +190,10 @@ impl Context {
     }
 
     /// Does work in the stream's order, on the calling thread.
-    fn run(&self, stream: &Stream, work: Work) -> Result<()> {
+    pub(super) fn run(&self, stream: &Stream, work: Work) -> Result<()> {
         self.check()?;
         let job = self.job(stream, &lock(&self.streams), work, None);
-        self.executor.run(job);
+        self.executor.run(&job);
         self.check()
     }
 
@@ -229,6 +223,10 @@ impl Context {
 
     /// cuCtxSynchronize.
     pub fn synchronize(&self) -> Result<()> {
+        if self.invalidate_captures(|_| true) {
+            return Err(Error::StreamCaptureUnsupported);
+        }
+        self.executor.process.captures.check_unsafe()?;
         self.counters().context_syncs.fetch_add(1, Relaxed);
         self.drain()
     }
@@ -248,6 +246,7 @@ impl Context {
 
     /// cuStreamSynchronize. Of the legacy stream, also what it waits for.
     pub fn synchronize_stream(&self, stream: &Stream) -> Result<()> {
+        self.check_not_capturing(stream)?;
         self.counters().stream_syncs.fetch_add(1, Relaxed);
         self.mark(stream, None)?.wait();
         self.settle_pools();
@@ -256,6 +255,7 @@ impl Context {
 
     /// cuStreamQuery: whether all its work is done.
     pub fn is_idle(&self, stream: &Stream) -> Result<bool> {
+        self.check_not_capturing(stream)?;
         self.counters().queries.fetch_add(1, Relaxed);
         self.check()?;
         let streams = lock(&self.streams);
@@ -267,6 +267,7 @@ impl Context {
     /// cuMemAlloc.
     pub fn alloc(&self, size: u64) -> Result<u64> {
         self.check()?;
+        self.executor.process.captures.check_unsafe()?;
         let process = &self.executor.process;
         let costs = process.machine.gpu(self.gpu());
         let mut cost = Lasting::us(0.0);
@@ -281,6 +282,7 @@ impl Context {
 
     /// cuMemFree: waits for the context's work first.
     pub fn free(&self, address: u64) -> Result<()> {
+        self.executor.process.captures.check_unsafe()?;
         self.drain()?;
         self.free_now(address)
     }
@@ -302,99 +304,10 @@ impl Context {
         lock(&self.heap).object(address)
     }
 
-    /// A copy; with `wait` it has ended on return.
-    pub fn copy(
-        &self,
-        stream: &Stream,
-        dst: CopySide,
-        src: CopySide,
-        len: usize,
-        wait: bool,
-    ) -> Result<()> {
-        self.check()?;
-        if len == 0 {
-            return Ok(());
-        }
-        let (dst, dst_pageable) = self.checked_side(dst, len)?;
-        let (src, src_pageable) = self.checked_side(src, len)?;
-        self.counters().copies.fetch_add(1, Relaxed);
-        let work = |src| Work::Copy { dst, src, len };
-        match src {
-            // As the driver does: small ones are staged, others are waited for.
-            Side::Host(address) if src_pageable && !wait && !dst_pageable && len <= STAGED_MAX => {
-                let bytes = std::ptr::with_exposed_provenance::<u8>(address);
-                // SAFETY: the program vouches for `len` readable bytes here.
-                let staged = unsafe { std::slice::from_raw_parts(bytes, len) }.into();
-                self.submit(stream, work(Side::Staged(staged)), None)
-                    .map(drop)
-            }
-            src if wait || src_pageable || dst_pageable => self.run(stream, work(src)),
-            src => self.submit(stream, work(src), None).map(drop),
-        }
-    }
-
-    /// Checks device addresses as they are now; says whether it is pageable.
-    fn checked_side(&self, side: CopySide, len: usize) -> Result<(Side, bool)> {
-        let process = &self.executor.process;
-        match side {
-            CopySide::Device(address) => {
-                let reachable = self.executor.device(address, len, Access::Read);
-                reachable.map_err(|_| Error::InvalidValue)?;
-                Ok((Side::Device(address), false))
-            }
-            CopySide::Host(0) => Err(Error::InvalidValue),
-            CopySide::Host(address) => {
-                Ok((Side::Host(address), !process.host().is_pinned(address, len)))
-            }
-        }
-    }
-
-    /// cuMemsetD8, D16 and D32: `width` is 1, 2 or 4 bytes. As with the driver,
-    /// the host does not wait.
-    pub fn set(
-        &self,
-        stream: &Stream,
-        dst: u64,
-        pattern: u32,
-        width: usize,
-        count: usize,
-    ) -> Result<()> {
-        self.check()?;
-        let len = count.checked_mul(width).ok_or(Error::InvalidValue)?;
-        if !dst.is_multiple_of(width as u64) {
-            return Err(Error::InvalidValue);
-        }
-        self.executor
-            .device(dst, len, Access::ReadWrite)
-            .map_err(|_| Error::InvalidValue)?;
-        self.counters().sets.fetch_add(1, Relaxed);
-        self.submit(
-            stream,
-            Work::Set {
-                dst,
-                pattern,
-                width,
-                count,
-            },
-            None,
-        )
-        .map(drop)
-    }
-
-    /// cuLaunchKernel; `args` are the kernel's parameters in order.
-    pub fn launch(&self, stream: &Stream, kernel: Kernel, args: Vec<u64>) -> Result<()> {
-        self.submit(stream, Work::Launch(Launch { kernel, args }), None)
-            .map(drop)
-    }
-
-    /// cuLaunchHostFunc, cuStreamAddCallback.
-    pub fn call_host(&self, stream: &Stream, call: HostCall) -> Result<()> {
-        self.submit(stream, Work::HostCall(call), None).map(drop)
-    }
-
     /// cuMemHostAlloc.
     pub fn alloc_host(self: &Arc<Self>, len: usize, flags: u32) -> Result<usize> {
         self.check()?;
+        self.executor.process.captures.check_unsafe()?;
         let start = host::allocate(len)?;
         let process = &self.executor.process;
         process
@@ -406,6 +319,7 @@ impl Context {
     /// cuMemHostRegister.
     pub fn register_host(self: &Arc<Self>, start: usize, len: usize, flags: u32) -> Result<()> {
         self.check()?;
+        self.executor.process.captures.check_unsafe()?;
         host::fault_in(start, len)?;
         let process = &self.executor.process;
         process
@@ -417,6 +331,7 @@ impl Context {
 impl Driver {
     /// cuMemFreeHost, cuMemHostUnregister.
     pub fn remove_host(&self, start: usize, kind: HostKind) -> Result<()> {
+        self.process.captures.check_unsafe()?;
         // Work that still uses it must not find it gone.
         for context in self.contexts.all() {
             // A broken context has no work left that could.

@@ -78,7 +78,7 @@ impl Kernel {
 }
 
 /// A kernel with its arguments: as many as it has parameters.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(crate) struct Launch {
     pub(crate) kernel: Kernel,
     pub(crate) args: Vec<u64>,

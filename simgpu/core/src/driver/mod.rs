@@ -4,16 +4,20 @@
 //! [`Context`]s own streams and allocations; `space` is the address space,
 //! `work` what streams carry out. The C functions over it are another crate.
 
+mod array;
 pub mod attributes;
+mod capture;
 mod context;
 mod current;
 mod event;
 mod fence;
+mod graph;
 mod heap;
 mod host;
 mod ipc;
 mod kernel;
 mod module;
+mod operations;
 mod ordered;
 mod peer;
 mod physical;
@@ -26,19 +30,23 @@ mod table;
 mod vmm;
 mod work;
 
-pub use context::{Context, CopySide};
+pub use array::{Array, ArrayShape, Mipmapped};
+pub use capture::{CaptureInfo, CaptureMode, exchange_capture_mode};
+pub use context::Context;
 pub use current::{current, pop_current, push_current, set_current, thread_stream};
 pub use event::Event;
+pub use graph::{Exec, Graph, GraphMemoryAttribute, NewNode, NodeId};
 pub use host::HostKind;
 pub use ipc::HANDLE_BYTES as IPC_HANDLE_BYTES;
 pub use kernel::Kernel;
 pub use module::{Function, Module};
+pub use operations::{CopyPlane, CopyShape, CopySide, SetShape};
 pub use physical::{Physical, Wishes};
 pub use pointer::{PointerInfo, PointerKind};
 pub use pool::{Pool, PoolAttribute};
 pub use space::Access;
 pub use stream::Stream;
-pub use work::HostCall;
+pub use work::{Action, Extent, HostCall, Until, ValueOp};
 
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
@@ -64,6 +72,12 @@ pub struct Driver {
     pub modules: Table<Module>,
     /// Functions that programs hold handles of.
     pub functions: Table<Function>,
+    /// Graphs that programs hold handles of.
+    pub graphs: Table<Graph>,
+    /// Executable graphs that programs hold handles of.
+    pub execs: Table<Exec>,
+    arrays: Table<Array>,
+    mipmapped: Table<Mipmapped>,
 }
 
 /// Primary context of one GPU.
@@ -156,6 +170,10 @@ impl Driver {
             events: Table::default(),
             modules: Table::default(),
             functions: Table::default(),
+            graphs: Table::default(),
+            execs: Table::default(),
+            arrays: Table::default(),
+            mipmapped: Table::default(),
         })
     }
 
@@ -269,6 +287,7 @@ impl Driver {
         self.contexts.remove(context.handle());
         self.streams.retain(|stream| !context.owns(stream));
         context.destroy();
+        self.take_arrays_of(context);
     }
 
     /// cuStreamDestroy.
@@ -306,8 +325,15 @@ impl Driver {
     /// Frees what cuMemAlloc or its like returned, in whichever context, or
     /// what a pool gave.
     pub fn free(&self, address: u64) -> Result<()> {
+        self.process.captures.check_unsafe()?;
         if let Some(pool) = self.process.pools.owner(address) {
             return current()?.free_pooled(&pool, address);
+        }
+        if let Some(memory) = self.process.graph_memories.at(address) {
+            memory.free(None)?;
+            drop(memory);
+            self.process.graph_memories.prune(&self.process);
+            return Ok(());
         }
         let owner = self
             .contexts

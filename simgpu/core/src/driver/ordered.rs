@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
 use super::context::Context;
+use super::graph::{GraphMemory, Op};
 use super::pool::{Freed, Pool};
 use super::stream::Stream;
 use super::work::Work;
@@ -14,6 +15,12 @@ impl Context {
     pub(super) fn alloc_async(&self, stream: &Stream, pool: &Pool, size: u64) -> Result<u64> {
         self.check()?;
         let process = &self.executor.process;
+        if let Some(capture) = self.capture_of(stream)? {
+            let memory = process.graph_memories.make(process, pool.gpu, size)?;
+            let address = memory.address;
+            capture.record(stream, Op::Alloc(memory))?;
+            return Ok(address);
+        }
         let (address, waits) = pool.alloc(process, size, stream.id)?;
         for fence in waits {
             self.mark(stream, Some(fence))?;
@@ -22,8 +29,19 @@ impl Context {
         Ok(address)
     }
 
+    /// Frees what a graph's node gives: recorded, or behind the stream's work
+    /// so far.
+    pub(super) fn free_graph_memory(&self, stream: &Stream, memory: &GraphMemory) -> Result<()> {
+        self.check()?;
+        match self.capture_of(stream)? {
+            Some(capture) => capture.record(stream, Op::Free(memory.address)).map(drop),
+            None => memory.free(Some(self.mark(stream, None)?)),
+        }
+    }
+
     /// Frees what a pool gave, behind the stream's work so far.
     pub(super) fn free_async(&self, stream: &Stream, pool: &Pool, address: u64) -> Result<()> {
+        self.refuse_capture(stream)?;
         let freed = Freed {
             stream: stream.id,
             fence: self.mark(stream, None)?,
@@ -40,11 +58,8 @@ impl Context {
         owner: Arc<Context>,
         address: u64,
     ) -> Result<()> {
-        let free = move || {
-            // Freed a second time by then, which was the program's mistake.
-            let _ = owner.free_now(address);
-        };
-        self.submit(stream, Work::Call(Box::new(free)), None)
+        self.refuse_capture(stream)?;
+        self.submit(stream, Work::Free(owner, address), None)
             .map(drop)
     }
 
@@ -54,6 +69,18 @@ impl Context {
         pool.free(address, None)?;
         self.count_free(pool.gpu);
         Ok(())
+    }
+
+    /// Graphs free only what graphs allocate.
+    fn refuse_capture(&self, stream: &Stream) -> Result<()> {
+        match self.capture_of(stream)? {
+            Some(_) => Err(Error::InvalidValue),
+            None => Ok(()),
+        }
+    }
+
+    pub(super) fn count_graph_launch(&self) {
+        self.counters().graph_launches.fetch_add(1, Relaxed);
     }
 
     fn count_free(&self, gpu: usize) {

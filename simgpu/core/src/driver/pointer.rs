@@ -72,6 +72,16 @@ impl Driver {
                 pool: handle_of(&pool),
             });
         }
+        if let Some((start, size, gpu)) = self.process.graph_memories.object(address) {
+            return Ok(PointerInfo {
+                kind,
+                context: 0,
+                gpu,
+                start,
+                size,
+                pool: 0,
+            });
+        }
         if let Some((start, size, context)) = self.process.opened(address) {
             let gpu = self
                 .contexts

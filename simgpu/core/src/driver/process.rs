@@ -3,6 +3,8 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
+use super::capture::Captures;
+use super::graph::GraphMemories;
 use super::host::HostTable;
 use super::ipc;
 use super::physical::Physical;
@@ -18,6 +20,8 @@ pub(crate) struct Process {
     space: RwLock<Space>,
     host: RwLock<HostTable>,
     pub(crate) pools: Pools,
+    pub(crate) graph_memories: GraphMemories,
+    pub(crate) captures: Captures,
     /// Memory of other processes that this one opened.
     pub(super) ipc: Mutex<ipc::Table>,
     /// Handles that the program holds of physical allocations, each with how
@@ -27,13 +31,16 @@ pub(crate) struct Process {
 
 impl Process {
     pub(crate) fn new(machine: Machine, identity: Identity) -> Self {
-        let pools = Pools::new(machine.config().gpus.len());
+        let gpus = machine.config().gpus.len();
+        let (pools, graph_memories) = (Pools::new(gpus), GraphMemories::new(gpus));
         Self {
             machine: Arc::new(machine),
             identity,
             space: RwLock::default(),
             host: RwLock::default(),
             pools,
+            graph_memories,
+            captures: Captures::default(),
             ipc: Mutex::default(),
             handles: Mutex::default(),
         }

@@ -230,13 +230,14 @@ impl Space {
         covers.then(|| (start + *first as u64 * GRANULE, physical.clone()))
     }
 
-    /// Where `len` device bytes are, if the GPU may access all of them.
+    /// Where `len` device bytes are, if the GPU may access all of them; with
+    /// none, if the GPUs that have them may.
     pub(crate) fn translate(
         &self,
         machine: &Machine,
         address: u64,
         len: usize,
-        gpu: usize,
+        gpu: Option<usize>,
         wanted: Access,
     ) -> Result<Vec<Segment>> {
         let mut segments: Vec<Segment> = Vec::new();
@@ -247,7 +248,7 @@ impl Space {
         while at < end {
             let page = self.page(at).filter(|page| page.is_mapped());
             let page = page.ok_or(Error::IllegalAddress)?;
-            let allowed = match page.access(gpu) {
+            let allowed = match page.access(gpu.unwrap_or(page.gpu())) {
                 Access::None => false,
                 Access::Read => wanted == Access::Read,
                 Access::ReadWrite => true,

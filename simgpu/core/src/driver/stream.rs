@@ -4,8 +4,10 @@ use std::collections::VecDeque;
 use std::sync::{Arc, Condvar, Mutex, PoisonError, Weak};
 use std::thread;
 
+use super::capture::Capture;
 use super::context::Context;
 use super::fence::Fence;
+use super::graph::NodeId;
 use super::lock;
 use super::work::{Executor, Job};
 use crate::{Error, Result};
@@ -28,6 +30,10 @@ pub struct Stream {
     pub id: u64,
     /// What was submitted last. Changed under the context's order lock only.
     pub(super) last: Mutex<Option<Arc<Fence>>>,
+    /// The capture that it takes part in.
+    pub(super) capture: Mutex<Option<Arc<Capture>>>,
+    /// Nodes that a program was told of, kept while it may read them.
+    lent: Mutex<Vec<NodeId>>,
     queue: Arc<Queue>,
 }
 
@@ -53,6 +59,8 @@ impl Stream {
             priority,
             id,
             last,
+            capture: Mutex::default(),
+            lent: Mutex::default(),
             queue,
         })
     }
@@ -60,6 +68,13 @@ impl Stream {
     /// The context it belongs to.
     pub fn context(&self) -> Result<Arc<Context>> {
         self.context.upgrade().ok_or(Error::ContextIsDestroyed)
+    }
+
+    /// Keeps nodes for the program to read until it is told others.
+    pub fn lend_nodes(&self, nodes: Vec<NodeId>) -> *const NodeId {
+        let mut lent = lock(&self.lent);
+        *lent = nodes;
+        lent.as_ptr()
     }
 
     pub(super) fn is_blocking(&self) -> bool {
@@ -110,7 +125,7 @@ impl Queue {
         loop {
             if let Some(job) = state.jobs.pop_front() {
                 drop(state);
-                executor.run(job);
+                executor.run(&job);
                 state = lock(&self.state);
             } else if state.closed {
                 return;

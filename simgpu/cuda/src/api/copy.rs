@@ -4,8 +4,8 @@ use std::ffi::{c_uchar, c_uint, c_ushort};
 
 use simgpu_core::Result;
 use simgpu_core::driver::CopySide::{self, Device, Host};
-use simgpu_core::driver::driver;
 
+use super::shape::unified;
 use crate::abi::stream;
 use crate::export::DefaultStream;
 
@@ -82,16 +82,6 @@ api! {
     ) |default| {
         set(dst, value, 4, count, on, default)
     }
-}
-
-/// What an address is under unified addressing.
-fn unified(address: u64) -> Result<CopySide> {
-    let is_device = driver()?.is_device_address(address);
-    Ok(if is_device {
-        Device(address)
-    } else {
-        Host(address as usize)
-    })
 }
 
 fn copy(

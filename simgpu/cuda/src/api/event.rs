@@ -27,11 +27,13 @@ api! {
     11010 fn cuEventRecordWithFlags | cuEventRecordWithFlags_ptsz(
         handle: usize, on: usize, flags: c_uint,
     ) |default| {
-        if flags > 1 {
-            return Err(Error::InvalidValue);
-        }
         let (_, stream) = stream(on, default)?;
-        event(handle)?.record(&stream)
+        match flags {
+            0 => event(handle)?.record(&stream),
+            // External: in a capture, a node.
+            1 => event(handle)?.record_external(&stream),
+            _ => Err(Error::InvalidValue),
+        }
     }
 
     2000 fn cuEventQuery(handle: usize) {
@@ -51,6 +53,6 @@ api! {
     }
 }
 
-fn event(handle: usize) -> Result<Arc<Event>> {
+pub(super) fn event(handle: usize) -> Result<Arc<Event>> {
     driver()?.events.get(handle).ok_or(Error::InvalidHandle)
 }

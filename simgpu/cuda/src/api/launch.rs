@@ -39,6 +39,26 @@ api! {
         launch(handle, grid, block, stream, default, params, extra)
     }
 
+    9000 fn cuLaunchCooperativeKernel | cuLaunchCooperativeKernel_ptsz(
+        handle: usize,
+        grid_x: c_uint, grid_y: c_uint, grid_z: c_uint,
+        block_x: c_uint, block_y: c_uint, block_z: c_uint,
+        _shared_bytes: c_uint,
+        on: usize,
+        params: In<In<u8>>,
+    ) |default| {
+        let (grid, block) = ([grid_x, grid_y, grid_z], [block_x, block_y, block_z]);
+        // All blocks have to be resident at once.
+        let blocks = grid.iter().map(|dim| u64::from(*dim)).product::<u64>();
+        let threads = block.iter().map(|dim| u64::from(*dim)).product::<u64>();
+        let threads = c_int::try_from(threads).map_err(|_| Error::InvalidValue)?;
+        let most = resident_blocks(handle, threads)? * MULTIPROCESSORS;
+        if blocks > most as u64 {
+            return Err(Error::CooperativeLaunchTooLarge);
+        }
+        launch(handle, grid, block, on, default, params, In::null())
+    }
+
     6050 fn cuOccupancyMaxActiveBlocksPerMultiprocessor(
         blocks: Out<c_int>,
         handle: usize,
@@ -90,8 +110,20 @@ fn launch(
     params: In<In<u8>>,
     extra: In<usize>,
 ) -> Result<()> {
-    let kernel = function(handle)?.kernel;
     let (context, stream) = stream(on, default)?;
+    let (kernel, args) = checked(handle, grid, block, params, extra)?;
+    context.launch(&stream, kernel, args)
+}
+
+/// A kernel and its arguments, if it can be launched so.
+pub(super) fn checked(
+    handle: usize,
+    grid: [c_uint; 3],
+    block: [c_uint; 3],
+    params: In<In<u8>>,
+    extra: In<usize>,
+) -> Result<(Kernel, Vec<u64>)> {
+    let kernel = function(handle)?.kernel;
     let within = |dims: [c_uint; 3], most: [u32; 3]| {
         dims.iter()
             .zip(most)
@@ -104,8 +136,7 @@ fn launch(
     {
         return Err(Error::InvalidValue);
     }
-    let args = arguments(kernel, params, extra)?;
-    context.launch(&stream, kernel, args)
+    Ok((kernel, arguments(kernel, params, extra)?))
 }
 
 /// The arguments, from an array of pointers or from one packed buffer.

@@ -1,9 +1,12 @@
 //! The functions by area; each area lists what it exports.
 
+mod array;
+mod capture;
 mod context;
 mod copy;
 mod device;
 mod event;
+mod graph;
 mod init;
 mod ipc;
 mod launch;
@@ -12,8 +15,11 @@ mod module;
 mod peer;
 mod pool;
 mod procaddr;
+mod rows;
+mod shape;
 mod stream;
 mod unsupported;
+mod value;
 mod vmm;
 
 use crate::export::Export;
@@ -30,8 +36,13 @@ pub(crate) fn exports() -> impl Iterator<Item = &'static Export> {
         pool::TABLE,
         vmm::TABLE,
         copy::TABLE,
+        rows::TABLE,
+        array::TABLE,
         stream::TABLE,
         event::TABLE,
+        value::TABLE,
+        capture::TABLE,
+        graph::TABLE,
         module::TABLE,
         launch::TABLE,
         procaddr::TABLE,

@@ -1,20 +1,11 @@
 //! Streams.
 
-use std::cell::Cell;
 use std::ffi::{c_int, c_uint, c_void};
 
 use simgpu_core::Error;
 use simgpu_core::driver::{HostCall, current, driver};
 
 use crate::abi::{Out, stream};
-
-thread_local! {
-    /// The thread's CUstreamCaptureMode: global until it says otherwise.
-    static CAPTURE_MODE: Cell<c_uint> = const { Cell::new(0) };
-}
-
-/// CU_STREAM_CAPTURE_STATUS_NONE.
-const NOT_CAPTURING: c_uint = 0;
 
 api! {
     2000 fn cuStreamCreate(handle: Out<usize>, flags: c_uint) {
@@ -46,12 +37,14 @@ api! {
     3020 fn cuStreamWaitEvent | cuStreamWaitEvent_ptsz(
         on: usize, event: usize, flags: c_uint,
     ) |default| {
-        if flags > 1 {
-            return Err(Error::InvalidValue);
-        }
         let (_, stream) = stream(on, default)?;
         let event = driver()?.events.get(event).ok_or(Error::InvalidHandle)?;
-        event.hold_back(&stream)
+        match flags {
+            0 => event.hold_back(&stream),
+            // External: in a capture, a node.
+            1 => event.hold_back_external(&stream),
+            _ => Err(Error::InvalidValue),
+        }
     }
 
     9020 fn cuStreamGetCtx | cuStreamGetCtx_ptsz(on: usize, handle: Out<usize>) |default| {
@@ -109,56 +102,5 @@ api! {
         let (context, stream) = stream(on, default)?;
         let function = function.ok_or(Error::InvalidValue)?;
         context.call_host(&stream, HostCall::Function(function, data))
-    }
-
-    10000 fn cuStreamIsCapturing | cuStreamIsCapturing_ptsz(
-        on: usize, status: Out<c_uint>,
-    ) |default| {
-        stream(on, default)?;
-        status.set(NOT_CAPTURING)
-    }
-
-    11030 fn cuStreamGetCaptureInfo_v2 | cuStreamGetCaptureInfo_v2_ptsz(
-        on: usize,
-        status: Out<c_uint>,
-        id: Out<u64>,
-        graph: Out<usize>,
-        dependencies: Out<usize>,
-        dependency_count: Out<usize>,
-    ) |default| {
-        stream(on, default)?;
-        status.set(NOT_CAPTURING)?;
-        id.set_if_wanted(0);
-        graph.set_if_wanted(0);
-        dependencies.set_if_wanted(0);
-        dependency_count.set_if_wanted(0);
-        Ok(())
-    }
-
-    12030 fn cuStreamGetCaptureInfo_v3 | cuStreamGetCaptureInfo_v3_ptsz(
-        on: usize,
-        status: Out<c_uint>,
-        id: Out<u64>,
-        graph: Out<usize>,
-        dependencies: Out<usize>,
-        edges: Out<usize>,
-        dependency_count: Out<usize>,
-    ) |default| {
-        stream(on, default)?;
-        status.set(NOT_CAPTURING)?;
-        id.set_if_wanted(0);
-        graph.set_if_wanted(0);
-        dependencies.set_if_wanted(0);
-        edges.set_if_wanted(0);
-        dependency_count.set_if_wanted(0);
-        Ok(())
-    }
-
-    10010 fn cuThreadExchangeStreamCaptureMode(mode: Out<c_uint>) {
-        let wanted = mode.value()?;
-        if wanted > 2 {
-            return Err(Error::InvalidValue);
-        }
-        mode.set(CAPTURE_MODE.replace(wanted))
     }
 }

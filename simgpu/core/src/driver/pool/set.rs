@@ -188,6 +188,12 @@ impl Driver {
         if let Some(pool) = self.process.pools.owner(address) {
             return context.free_async(stream, &pool, address);
         }
+        if let Some(memory) = self.process.graph_memories.at(address) {
+            context.free_graph_memory(stream, &memory)?;
+            drop(memory);
+            self.process.graph_memories.prune(&self.process);
+            return Ok(());
+        }
         let owner = self.contexts.find(|context| {
             context
                 .allocation(address)

@@ -1,0 +1,395 @@
+//! Graphs: building, instantiating and launching them.
+
+use std::ffi::{c_char, c_int, c_uint, c_ulonglong};
+
+use simgpu_core::driver::{GraphMemoryAttribute, HostCall, NewNode, NodeId, SetShape, driver};
+use simgpu_core::{Error, Result};
+
+use super::launch;
+use super::shape;
+use crate::abi::{
+    AccessDesc, HostNode, In, InstantiateParams, KernelNode, KernelNodeV1, MemAllocNode,
+    MemsetNode, Out, PoolProps, Rows3D, UpdateInfo, stream,
+};
+
+/// CUDA_GRAPH_INSTANTIATE_SUCCESS and _ERROR.
+const INSTANTIATED: c_uint = 0;
+const NOT_INSTANTIATED: c_uint = 1;
+/// CUgraphExecUpdateResult: success, or any error.
+const UPDATED: c_uint = 0;
+const NOT_UPDATED: c_uint = 1;
+
+api! {
+    10000 fn cuGraphCreate(graph: Out<usize>, flags: c_uint) {
+        graph.check()?;
+        if flags != 0 {
+            return Err(Error::InvalidValue);
+        }
+        graph.set(driver()?.create_graph())
+    }
+
+    10000 fn cuGraphDestroy(graph: usize) {
+        driver()?.destroy_graph(graph)
+    }
+
+    10000 fn cuGraphClone(clone: Out<usize>, graph: usize) {
+        clone.check()?;
+        clone.set(driver()?.clone_graph(graph)?)
+    }
+
+    10000 fn cuGraphAddEmptyNode(
+        node: Out<usize>, graph: usize, after: In<usize>, count: usize,
+    ) {
+        add(&node, graph, after, count, || Ok(NewNode::Empty))
+    }
+
+    12000 fn cuGraphAddKernelNode_v2(
+        node: Out<usize>, graph: usize, after: In<usize>, count: usize, params: In<KernelNode>,
+    ) {
+        add(&node, graph, after, count, || kernel(params))
+    }
+
+    10000 fn cuGraphAddKernelNode(
+        node: Out<usize>, graph: usize, after: In<usize>, count: usize, params: In<KernelNodeV1>,
+    ) {
+        add(&node, graph, after, count, || kernel_v1(params.get()?))
+    }
+
+    10000 fn cuGraphAddMemcpyNode(
+        node: Out<usize>,
+        graph: usize,
+        after: In<usize>,
+        count: usize,
+        copy: In<Rows3D>,
+        _context: usize,
+    ) {
+        add(&node, graph, after, count, || Ok(NewNode::Copy(shape::of_3d(copy.get()?)?)))
+    }
+
+    10000 fn cuGraphAddMemsetNode(
+        node: Out<usize>,
+        graph: usize,
+        after: In<usize>,
+        count: usize,
+        set: In<MemsetNode>,
+        _context: usize,
+    ) {
+        add(&node, graph, after, count, || memset(set))
+    }
+
+    10000 fn cuGraphAddHostNode(
+        node: Out<usize>, graph: usize, after: In<usize>, count: usize, host: In<HostNode>,
+    ) {
+        add(&node, graph, after, count, || host_call(host))
+    }
+
+    10000 fn cuGraphAddChildGraphNode(
+        node: Out<usize>, graph: usize, after: In<usize>, count: usize, child: usize,
+    ) {
+        add(&node, graph, after, count, || Ok(NewNode::Child(driver()?.graph(child)?)))
+    }
+
+    11010 fn cuGraphAddEventRecordNode(
+        node: Out<usize>, graph: usize, after: In<usize>, count: usize, event: usize,
+    ) {
+        add(&node, graph, after, count, || Ok(NewNode::Record(super::event::event(event)?)))
+    }
+
+    11010 fn cuGraphAddEventWaitNode(
+        node: Out<usize>, graph: usize, after: In<usize>, count: usize, event: usize,
+    ) {
+        add(&node, graph, after, count, || Ok(NewNode::Wait(super::event::event(event)?)))
+    }
+
+    11040 fn cuGraphAddMemAllocNode(
+        node: Out<usize>,
+        graph: usize,
+        after: In<usize>,
+        count: usize,
+        params: Out<MemAllocNode>,
+    ) {
+        node.check()?;
+        let wanted = params.value()?;
+        let device = super::vmm::on_device(wanted.pool.location)?;
+        let access: In<AccessDesc> = wanted.access;
+        for index in 0..wanted.access_count {
+            // Its own GPU has access anyway; others are not opened to it here.
+            if super::vmm::on_device(access.at(index)?.location)? != device {
+                return Err(Error::NotSupported);
+            }
+        }
+        let after = list(after, count)?;
+        let (added, address) =
+            driver()?.add_alloc_node(graph, &after, device, wanted.bytes as u64)?;
+        params.set(MemAllocNode { address, ..wanted })?;
+        node.set(added)
+    }
+
+    11040 fn cuGraphMemAllocNodeGetParams(node: NodeId, params: Out<MemAllocNode>) {
+        let (address, bytes) = driver()?.alloc_node(node)?;
+        let device = driver()?.pointer(address)?.gpu as c_int;
+        params.set(MemAllocNode {
+            pool: PoolProps::on(device),
+            access: In::null(),
+            access_count: 0,
+            bytes: bytes as usize,
+            address,
+        })
+    }
+
+    11040 fn cuGraphAddMemFreeNode(
+        node: Out<usize>, graph: usize, after: In<usize>, count: usize, address: u64,
+    ) {
+        node.check()?;
+        node.set(driver()?.add_free_node(graph, &list(after, count)?, address)?)
+    }
+
+    11040 fn cuGraphMemFreeNodeGetParams(node: NodeId, address: Out<u64>) {
+        address.set(driver()?.free_node(node)?)
+    }
+
+    10000 fn cuGraphAddDependencies(graph: usize, from: In<usize>, to: In<usize>, count: usize) {
+        for index in 0..count {
+            driver()?.add_dependency(graph, from.at(index)?, to.at(index)?)?;
+        }
+        Ok(())
+    }
+
+    10000 fn cuGraphDestroyNode(node: NodeId) {
+        driver()?.destroy_node(node)
+    }
+
+    10000 fn cuGraphGetNodes(graph: usize, nodes: Out<usize>, count: Out<usize>) {
+        give(&driver()?.graph(graph)?.nodes(), &nodes, &count)
+    }
+
+    10000 fn cuGraphGetRootNodes(graph: usize, nodes: Out<usize>, count: Out<usize>) {
+        give(&driver()?.graph(graph)?.roots(), &nodes, &count)
+    }
+
+    10000 fn cuGraphGetEdges(
+        graph: usize, from: Out<usize>, to: Out<usize>, count: Out<usize>,
+    ) {
+        let (froms, tos): (Vec<_>, Vec<_>) = driver()?.graph(graph)?.edges().into_iter().unzip();
+        if from.check().is_ok() != to.check().is_ok() {
+            return Err(Error::InvalidValue);
+        }
+        let room = count.value()?;
+        give(&froms, &from, &count)?;
+        count.set(room)?;
+        give(&tos, &to, &count)
+    }
+
+    10000 fn cuGraphNodeGetDependencies(node: NodeId, nodes: Out<usize>, count: Out<usize>) {
+        give(&driver()?.graph_of(node)?.dependencies(node)?, &nodes, &count)
+    }
+
+    10000 fn cuGraphNodeGetType(node: NodeId, kind: Out<c_uint>) {
+        kind.set(driver()?.graph_of(node)?.kind(node)?)
+    }
+
+    10000 fn cuGraphInstantiate(
+        exec: Out<usize>,
+        graph: usize,
+        error_node: Out<usize>,
+        _log: Out<c_char>,
+        _log_size: usize,
+    ) {
+        error_node.set_if_wanted(0);
+        instantiate(&exec, graph, 0)
+    }
+
+    11000 fn cuGraphInstantiate_v2(
+        exec: Out<usize>,
+        graph: usize,
+        error_node: Out<usize>,
+        _log: Out<c_char>,
+        _log_size: usize,
+    ) {
+        error_node.set_if_wanted(0);
+        instantiate(&exec, graph, 0)
+    }
+
+    11040 fn cuGraphInstantiateWithFlags(exec: Out<usize>, graph: usize, flags: c_ulonglong) {
+        instantiate(&exec, graph, flags)
+    }
+
+    12000 fn cuGraphInstantiateWithParams | cuGraphInstantiateWithParams_ptsz(
+        exec: Out<usize>, graph: usize, params: Out<InstantiateParams>,
+    ) |default| {
+        let wanted = params.value()?;
+        let made = instantiate(&exec, graph, wanted.flags);
+        let result = if made.is_ok() { INSTANTIATED } else { NOT_INSTANTIATED };
+        params.set(InstantiateParams { error_node: 0, result, ..wanted })?;
+        made?;
+        if wanted.upload_stream != 0 {
+            let (context, _) = stream(wanted.upload_stream, default)?;
+            driver()?.upload_graph(&context, exec.value()?)?;
+        }
+        Ok(())
+    }
+
+    12000 fn cuGraphExecGetFlags(exec: usize, flags: Out<c_ulonglong>) {
+        flags.set(driver()?.exec(exec)?.flags)
+    }
+
+    11010 fn cuGraphUpload | cuGraphUpload_ptsz(exec: usize, on: usize) |default| {
+        let (context, _) = stream(on, default)?;
+        driver()?.upload_graph(&context, exec)
+    }
+
+    10000 fn cuGraphLaunch | cuGraphLaunch_ptsz(exec: usize, on: usize) |default| {
+        let (context, stream) = stream(on, default)?;
+        driver()?.launch_graph(&context, &stream, exec)
+    }
+
+    10000 fn cuGraphExecDestroy(exec: usize) {
+        driver()?.destroy_exec(exec)
+    }
+
+    10020 fn cuGraphExecUpdate(
+        exec: usize, graph: usize, error_node: Out<usize>, result: Out<c_uint>,
+    ) {
+        let updated = driver()?.update_exec(exec, graph);
+        error_node.set_if_wanted(0);
+        result.set(if updated.is_ok() { UPDATED } else { NOT_UPDATED })?;
+        updated
+    }
+
+    12000 fn cuGraphExecUpdate_v2(exec: usize, graph: usize, info: Out<UpdateInfo>) {
+        info.check()?;
+        let updated = driver()?.update_exec(exec, graph);
+        let result = if updated.is_ok() { UPDATED } else { NOT_UPDATED };
+        info.set(UpdateInfo { result, error_node: 0, error_from_node: 0 })?;
+        updated
+    }
+
+    12000 fn cuGraphExecKernelNodeSetParams_v2(
+        exec: usize, node: NodeId, params: In<KernelNode>,
+    ) {
+        driver()?.set_exec_node(exec, node, kernel(params)?)
+    }
+
+    10010 fn cuGraphExecKernelNodeSetParams(
+        exec: usize, node: NodeId, params: In<KernelNodeV1>,
+    ) {
+        driver()?.set_exec_node(exec, node, kernel_v1(params.get()?)?)
+    }
+
+    10020 fn cuGraphExecMemcpyNodeSetParams(
+        exec: usize, node: NodeId, copy: In<Rows3D>, _context: usize,
+    ) {
+        driver()?.set_exec_node(exec, node, NewNode::Copy(shape::of_3d(copy.get()?)?))
+    }
+
+    10020 fn cuGraphExecMemsetNodeSetParams(
+        exec: usize, node: NodeId, set: In<MemsetNode>, _context: usize,
+    ) {
+        driver()?.set_exec_node(exec, node, memset(set)?)
+    }
+
+    10020 fn cuGraphExecHostNodeSetParams(exec: usize, node: NodeId, host: In<HostNode>) {
+        driver()?.set_exec_node(exec, node, host_call(host)?)
+    }
+
+    11040 fn cuDeviceGraphMemTrim(device: c_int) {
+        driver()?.trim_graph_memory(device)
+    }
+
+    11040 fn cuDeviceGetGraphMemAttribute(device: c_int, attribute: c_uint, value: Out<u64>) {
+        value.set(driver()?.graph_memory(device, memory_attribute(attribute)?)?)
+    }
+
+    11040 fn cuDeviceSetGraphMemAttribute(device: c_int, attribute: c_uint, value: In<u64>) {
+        if value.get()? != 0 {
+            return Err(Error::InvalidValue);
+        }
+        driver()?.reset_graph_memory(device, memory_attribute(attribute)?)
+    }
+}
+
+fn add(
+    node: &Out<usize>,
+    graph: usize,
+    after: In<usize>,
+    count: usize,
+    new: impl FnOnce() -> Result<NewNode>,
+) -> Result<()> {
+    node.check()?;
+    node.set(driver()?.add_node(graph, &list(after, count)?, new()?)?)
+}
+
+fn kernel(params: In<KernelNode>) -> Result<NewNode> {
+    let KernelNode { v1, kernel, .. } = params.get()?;
+    let function = if v1.function == 0 {
+        kernel
+    } else {
+        v1.function
+    };
+    kernel_v1(KernelNodeV1 { function, ..v1 })
+}
+
+fn kernel_v1(params: KernelNodeV1) -> Result<NewNode> {
+    let KernelNodeV1 {
+        function,
+        grid,
+        block,
+        arguments,
+        extra,
+        ..
+    } = params;
+    let (kernel, args) = launch::checked(function, grid, block, arguments, extra)?;
+    Ok(NewNode::Kernel(kernel, args))
+}
+
+fn memset(set: In<MemsetNode>) -> Result<NewNode> {
+    let set = set.get()?;
+    Ok(NewNode::Set(SetShape {
+        dst: set.dst,
+        pattern: set.value,
+        width: set.element_size as usize,
+        count: set.width,
+        rows: set.height,
+        pitch: set.pitch,
+    }))
+}
+
+fn host_call(host: In<HostNode>) -> Result<NewNode> {
+    let HostNode { function, data } = host.get()?;
+    let function = function.ok_or(Error::InvalidValue)?;
+    Ok(NewNode::Host(HostCall::Function(function, data)))
+}
+
+fn instantiate(exec: &Out<usize>, graph: usize, flags: c_ulonglong) -> Result<()> {
+    exec.check()?;
+    exec.set(driver()?.instantiate(graph, flags)?)
+}
+
+/// The nodes that a program lists.
+pub(super) fn list(nodes: In<usize>, count: usize) -> Result<Vec<NodeId>> {
+    (0..count).map(|index| nodes.at(index)).collect()
+}
+
+/// Lists nodes to a program: their number alone, or as many as it has room
+/// for, the rest of the room zeroed.
+fn give(nodes: &[NodeId], to: &Out<usize>, count: &Out<usize>) -> Result<()> {
+    let room = count.value()?;
+    if to.check().is_err() {
+        return count.set(nodes.len());
+    }
+    for index in 0..room {
+        to.set_at(index, nodes.get(index).copied().unwrap_or(0))?;
+    }
+    count.set(room.min(nodes.len()))
+}
+
+/// CUgraphMem_attribute by its number.
+fn memory_attribute(number: c_uint) -> Result<GraphMemoryAttribute> {
+    Ok(match number {
+        0 => GraphMemoryAttribute::Used,
+        1 => GraphMemoryAttribute::UsedHigh,
+        2 => GraphMemoryAttribute::Reserved,
+        3 => GraphMemoryAttribute::ReservedHigh,
+        _ => return Err(Error::InvalidValue),
+    })
+}
