@@ -28,7 +28,9 @@ pub fn table(tried: &[Tried]) -> String {
             "{outcome:8} {name:28} {took:6} ms  {}",
             tried.probe.doors
         );
-        if !tried.is_as_expected() {
+        if tried.outcome == Outcome::Skipped {
+            let _ = writeln!(text, "         SKIPPED: {}", tried.reason.trim());
+        } else if !tried.is_as_expected() {
             let expected = tried.probe.expected;
             let _ = writeln!(
                 text,
@@ -45,11 +47,12 @@ pub fn table(tried: &[Tried]) -> String {
     };
     let _ = writeln!(
         text,
-        "{} probes: {} caught, {} counted, {} inert, {} missed",
+        "{} probes: {} caught, {} counted, {} inert, {} skipped, {} missed",
         tried.len(),
         count(Outcome::Caught),
         count(Outcome::Counted),
         count(Outcome::Inert),
+        count(Outcome::Skipped),
         missed(tried)
     );
     text

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use anyhow::Result;
 
 use crate::build::Programs;
-use crate::check::{self, Outcome};
+use crate::check::{self, Missing, Outcome};
 use crate::stage::Stage;
 use crate::table::Probe;
 
@@ -27,7 +27,7 @@ pub struct Tried {
 impl Tried {
     /// Whether it is what the table expects.
     pub fn is_as_expected(&self) -> bool {
-        self.outcome == self.probe.expected
+        self.outcome == self.probe.expected || self.outcome == Outcome::Skipped
     }
 }
 
@@ -67,6 +67,7 @@ fn try_one(probe: &'static Probe, programs: &Programs, under: &[String]) -> Trie
         Stage::new(programs, under, probe.gpus).and_then(|stage| check::run(&stage, probe));
     let (outcome, reason) = match outcome {
         Ok(outcome) => (outcome, String::new()),
+        Err(error) if error.is::<Missing>() => (Outcome::Skipped, error.to_string()),
         Err(error) => (Outcome::Missed, format!("{error:#}")),
     };
     Tried {

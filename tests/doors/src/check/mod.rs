@@ -24,8 +24,22 @@ pub enum Outcome {
     Counted,
     /// It ran as without rtswap, and no agent was active.
     Inert,
+    /// What it needs is not on this machine.
+    Skipped,
     /// Anything else.
     Missed,
+}
+
+/// What a probe needs is not on this machine: it is skipped, and says so.
+#[derive(Debug)]
+pub struct Missing(pub String);
+
+impl std::error::Error for Missing {}
+
+impl fmt::Display for Missing {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
 }
 
 impl fmt::Display for Outcome {
@@ -34,6 +48,7 @@ impl fmt::Display for Outcome {
             Self::Caught => "caught",
             Self::Counted => "counted",
             Self::Inert => "inert",
+            Self::Skipped => "skipped",
             Self::Missed => "missed",
         })
     }

@@ -5,8 +5,10 @@
 //! descriptor closed (`closer.c`), preloaded interposers (`interposer.c`), a task killed at any moment
 //! (`kills.rs`), a daemon that dies (`daemon_life.rs`).
 
+mod around;
 mod driver;
 mod ends;
+mod foreign;
 mod held;
 mod run;
 mod table;

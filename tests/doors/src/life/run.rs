@@ -3,11 +3,11 @@
 use std::process::Command;
 
 use anyhow::{Result, ensure};
-use rtswap_e2e::Finished;
+use rtswap_e2e::{Finished, Program};
 
 use crate::check::Outcome;
 use crate::guest::Guest;
-use crate::stage::Stage;
+use crate::stage::{BOUND, Stage};
 use crate::table::Probe;
 
 /// Whether the program must have an agent, and what it may say on stderr.
@@ -29,6 +29,31 @@ pub(super) fn run(
     command: Command,
     agent: Agent,
 ) -> Result<Outcome> {
+    compare(stage, command, agent, || stage.run_bare(probe))
+}
+
+/// The same for a program that is not one of the probes'.
+pub(super) fn run_command(
+    stage: &Stage<'_>,
+    command: impl Fn() -> Command,
+    agent: Agent,
+) -> Result<Outcome> {
+    let mut ours = command();
+    ours.env("LD_PRELOAD", super::around::agent(stage));
+    compare(stage, ours, agent, || {
+        let mut program = Program::start(command())?;
+        // It may end before it has read them all.
+        let _ = program.say(&"go\n".repeat(64));
+        program.finish(BOUND)
+    })
+}
+
+fn compare(
+    stage: &Stage<'_>,
+    command: Command,
+    agent: Agent,
+    bare: impl FnOnce() -> Result<Finished>,
+) -> Result<Outcome> {
     let mut guest = Guest::start(stage, command)?;
     while let Some(line) = guest.line()? {
         if line.starts_with("ready") {
@@ -40,7 +65,7 @@ pub(super) fn run(
     }
     let has_agent = guest.has_agent();
     let ours = guest.finish()?;
-    same_end(&ours, &stage.run_bare(probe)?)?;
+    same_end(&ours, &bare()?)?;
     match agent {
         Agent::Works => {
             ensure!(has_agent, "no agent came: {}", ours.stderr);

@@ -2,7 +2,11 @@
 
 use anyhow::Result;
 
+use super::around::{
+    AUDIT, MALLOC, agent, jemalloc, library, relative_folder, unreadable_folder, with,
+};
 use super::ends::{amid_swap, orphan};
+use super::foreign::{java, musl, of_32_bits, preload_missing, python, set_group, static_program};
 use super::held::{held, in_driver};
 use super::run::{Agent, run, works};
 use crate::check::{Outcome, Own};
@@ -27,6 +31,17 @@ fn no_room(stage: &Stage<'_>, probe: &Probe) -> Result<Outcome> {
         probe,
         stage.preloaded(probe),
         Agent::Says("32 descriptors"),
+    )
+}
+
+const FORBIDDEN: &str = "the program forbids what it needs";
+
+fn sandboxed(stage: &Stage<'_>, probe: &Probe) -> Result<Outcome> {
+    run(
+        stage,
+        probe,
+        stage.preloaded(probe),
+        Agent::Says("this process runs without rtswap"),
     )
 }
 
@@ -190,4 +205,341 @@ pub(crate) const PROBES: &[Probe] = &[
         Outcome::Inert,
     )
     .because(BAD_NAME),
+    caught("life_sandbox", "membarrier:EPERM", "seccomp", works),
+    caught("life_sandbox", "membarrier:ENOSYS", "seccomp", works),
+    caught("life_sandbox", "late-membarrier:EPERM", "seccomp", works),
+    caught("life_sandbox", "pidfd_open:EPERM", "seccomp", works),
+    caught("life_sandbox", "pidfd_open:ENOSYS", "seccomp", works),
+    caught("life_sandbox", "prlimit64:EPERM", "seccomp", works),
+    caught("life_sandbox", "madvise:EPERM", "seccomp", works),
+    caught(
+        "life_sandbox",
+        "late-rt_sigqueueinfo:EPERM",
+        "seccomp",
+        works,
+    ),
+    caught("life_sandbox", "clone3:ENOSYS", "seccomp", works),
+    Probe::own(
+        "life_sandbox",
+        "signalfd4:EPERM",
+        "seccomp",
+        sandboxed,
+        Outcome::Inert,
+    )
+    .because(FORBIDDEN),
+    Probe::own(
+        "life_sandbox",
+        "signalfd4:ENOSYS",
+        "seccomp",
+        sandboxed,
+        Outcome::Inert,
+    )
+    .because(FORBIDDEN),
+    Probe::own(
+        "life_sandbox",
+        "eventfd2:EPERM",
+        "seccomp",
+        sandboxed,
+        Outcome::Inert,
+    )
+    .because(FORBIDDEN),
+    Probe::own(
+        "life_sandbox",
+        "eventfd2:ENOSYS",
+        "seccomp",
+        sandboxed,
+        Outcome::Inert,
+    )
+    .because(FORBIDDEN),
+    Probe::own(
+        "life_sandbox",
+        "socket:EPERM",
+        "seccomp",
+        sandboxed,
+        Outcome::Inert,
+    )
+    .because(FORBIDDEN),
+    Probe::own(
+        "life_sandbox",
+        "recvmsg:EPERM",
+        "seccomp",
+        sandboxed,
+        Outcome::Inert,
+    )
+    .because(FORBIDDEN),
+    Probe::own(
+        "life_sandbox",
+        "connect:EACCES",
+        "a policy that forbids the socket",
+        |stage, probe| with(stage, probe, Agent::Silent, |_, _| Ok(())),
+        Outcome::Inert,
+    )
+    .because(FORBIDDEN),
+    Probe::own(
+        "life_sandbox",
+        "connect:EPERM",
+        "the same for a task with a name",
+        |stage, probe| {
+            with(
+                stage,
+                probe,
+                Agent::Says("may not be connected to"),
+                |_, command| {
+                    command.env("RTSWAP_TASK", "named");
+                    Ok(())
+                },
+            )
+        },
+        Outcome::Inert,
+    )
+    .because(FORBIDDEN),
+    Probe::own(
+        "life_odd",
+        "no_thread",
+        "pthread_create fails",
+        |stage, probe| {
+            with(
+                stage,
+                probe,
+                Agent::Says("swap thread does not start"),
+                |_, _| Ok(()),
+            )
+        },
+        Outcome::Inert,
+    )
+    .because("it cannot swap without its thread"),
+    caught("life_odd", "locked_memory", "RLIMIT_MEMLOCK of 0", works),
+    caught(
+        "life_odd",
+        "small_files",
+        "RLIMIT_FSIZE and RLIMIT_CORE of 0",
+        works,
+    ),
+    caught(
+        "life_odd",
+        "folder_gone",
+        "the working folder is deleted",
+        works,
+    ),
+    caught("life_odd", "mask", "umask 777", works),
+    caught(
+        "life_odd",
+        "no_environment",
+        "clearenv and setenv after cuInit",
+        works,
+    ),
+    caught(
+        "life_odd",
+        "moves_on",
+        "chdir after a relative RTSWAP_RUNTIME_DIR",
+        |stage, probe| with(stage, probe, Agent::Works, relative_folder),
+    ),
+    caught(
+        "life_odd",
+        "identities",
+        "seteuid, setresuid: a signal to each thread",
+        works,
+    ),
+    caught(
+        "life_odd",
+        "traced",
+        "ptrace stops each thread again and again",
+        works,
+    ),
+    caught(
+        "life_odd",
+        "closes_libraries",
+        "dlclose of the driver and the agent",
+        works,
+    ),
+    caught("life_dlsym", "own", "a program with its own dlsym", works),
+    caught(
+        "life_plain",
+        "no_home",
+        "no HOME, no PATH",
+        |stage, probe| {
+            with(stage, probe, Agent::Works, |_, command| {
+                command.env_remove("HOME").env_remove("PATH");
+                Ok(())
+            })
+        },
+    ),
+    caught(
+        "life_plain",
+        "twice",
+        "LD_PRELOAD with the agent twice, once as a copy",
+        |stage, probe| {
+            with(stage, probe, Agent::Works, |stage, command| {
+                let (ours, copy) = (agent(stage), stage.machine.path("libcopy.so"));
+                std::fs::copy(&ours, &copy)?;
+                command.env("LD_PRELOAD", format!("{ours}:{ours}:{}", copy.display()));
+                Ok(())
+            })
+        },
+    ),
+    caught(
+        "life_plain",
+        "malloc_before",
+        "a malloc before the agent, with dlsym at its first call",
+        |stage, probe| {
+            with(stage, probe, Agent::Works, |stage, command| {
+                let other = library(stage, "malloc", MALLOC)?;
+                command.env(
+                    "LD_PRELOAD",
+                    format!("{}:{}", other.display(), agent(stage)),
+                );
+                Ok(())
+            })
+        },
+    ),
+    caught(
+        "life_plain",
+        "malloc_after",
+        "the same after it",
+        |stage, probe| {
+            with(stage, probe, Agent::Works, |stage, command| {
+                let other = library(stage, "malloc", MALLOC)?;
+                command.env(
+                    "LD_PRELOAD",
+                    format!("{}:{}", agent(stage), other.display()),
+                );
+                Ok(())
+            })
+        },
+    ),
+    caught("life_plain", "audit", "LD_AUDIT", |stage, probe| {
+        with(stage, probe, Agent::Works, |stage, command| {
+            command.env("LD_AUDIT", library(stage, "audit", AUDIT)?);
+            Ok(())
+        })
+    }),
+    caught(
+        "life_plain",
+        "jemalloc_before",
+        "jemalloc before the agent",
+        |stage, probe| {
+            with(stage, probe, Agent::Works, |stage, command| {
+                command.env("LD_PRELOAD", format!("{}:{}", jemalloc()?, agent(stage)));
+                Ok(())
+            })
+        },
+    ),
+    caught(
+        "life_plain",
+        "jemalloc_after",
+        "jemalloc after the agent",
+        |stage, probe| {
+            with(stage, probe, Agent::Works, |stage, command| {
+                command.env("LD_PRELOAD", format!("{}:{}", agent(stage), jemalloc()?));
+                Ok(())
+            })
+        },
+    ),
+    Probe::own(
+        "life_plain",
+        "long_name",
+        "RTSWAP_TASK of 300 letters",
+        |stage, probe| {
+            with(stage, probe, Agent::Says("RTSWAP_TASK"), |_, command| {
+                command.env("RTSWAP_TASK", "n".repeat(300));
+                Ok(())
+            })
+        },
+        Outcome::Inert,
+    )
+    .because(BAD_NAME),
+    Probe::own(
+        "life_plain",
+        "control_name",
+        "RTSWAP_TASK with control characters",
+        |stage, probe| {
+            with(stage, probe, Agent::Says("RTSWAP_TASK"), |_, command| {
+                command.env("RTSWAP_TASK", "a\u{1b}[2J\nb");
+                Ok(())
+            })
+        },
+        Outcome::Inert,
+    )
+    .because(BAD_NAME),
+    Probe::own(
+        "life_plain",
+        "locked_folder",
+        "an RTSWAP_RUNTIME_DIR that cannot be read",
+        |stage, probe| with(stage, probe, Agent::Silent, unreadable_folder),
+        Outcome::Inert,
+    )
+    .because("nobody asked for rtswap, and no daemon is seen"),
+    Probe::own(
+        "life_plain",
+        "named_without_daemon",
+        "RTSWAP_TASK without a daemon",
+        |stage, probe| {
+            with(
+                stage,
+                probe,
+                Agent::Says("no rtswapd listens"),
+                |_, command| {
+                    command
+                        .env("RTSWAP_TASK", "named")
+                        .env("RTSWAP_RUNTIME_DIR", "/nowhere");
+                    Ok(())
+                },
+            )
+        },
+        Outcome::Inert,
+    )
+    .because("there is no daemon"),
+    caught("life_plain", "python", "Python with signal.signal", python),
+    caught(
+        "life_plain",
+        "python_asyncio",
+        "Python with asyncio's signal handlers",
+        python,
+    ),
+    caught(
+        "life_plain",
+        "java",
+        "a JVM with -Xcheck:jni and a signal handler",
+        java,
+    ),
+    Probe::own(
+        "life_plain",
+        "static",
+        "a static program",
+        static_program,
+        Outcome::Inert,
+    )
+    .because("it has no loader"),
+    Probe::own(
+        "life_plain",
+        "32_bits",
+        "a 32-bit program",
+        of_32_bits,
+        Outcome::Inert,
+    )
+    .because("the agent has 64"),
+    Probe::own(
+        "life_plain",
+        "musl",
+        "a program of musl",
+        musl,
+        Outcome::Inert,
+    )
+    .because("its loader finds no agent"),
+    Probe::own(
+        "life_plain",
+        "preload_missing",
+        "LD_PRELOAD of what is not there",
+        preload_missing,
+        Outcome::Inert,
+    )
+    .because("there is no agent"),
+    Probe::own(
+        "life_plain",
+        "set_group",
+        "a set-group-id program (AT_SECURE)",
+        set_group,
+        Outcome::Inert,
+    )
+    .because("it has rights that its caller has not"),
 ];

@@ -1,0 +1,143 @@
+//! Ordinary programs in odd surroundings: environment, sockets, other libraries, other loaders.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::{Context, Result, bail, ensure};
+
+use super::run::{Agent, run};
+use crate::check::{Missing, Outcome};
+use crate::stage::Stage;
+use crate::table::Probe;
+
+/// A change to the command that starts a probe.
+pub(super) type Change = fn(&Stage<'_>, &mut Command) -> Result<()>;
+
+/// Runs the probe with `change`.
+pub(super) fn with(
+    stage: &Stage<'_>,
+    probe: &Probe,
+    agent: Agent,
+    change: Change,
+) -> Result<Outcome> {
+    let mut command = stage.preloaded(probe);
+    change(stage, &mut command)?;
+    run(stage, probe, command, agent)
+}
+
+/// The agent's path.
+pub(super) fn agent(stage: &Stage<'_>) -> String {
+    let path = stage.machine.binary("librtswap_cuda.so");
+    path.to_string_lossy().into_owned()
+}
+
+/// A folder of the stage that nobody may read, in place of the daemon's. Root reads everything: then
+/// a file is in the way.
+pub(super) fn unreadable_folder(stage: &Stage<'_>, command: &mut Command) -> Result<()> {
+    let folder = stage.machine.path("locked");
+    if rustix::process::geteuid().is_root() {
+        fs::write(&folder, "")?;
+    } else {
+        fs::create_dir(&folder)?;
+        fs::set_permissions(&folder, fs::Permissions::from_mode(0))?;
+    }
+    command.env("RTSWAP_RUNTIME_DIR", folder);
+    Ok(())
+}
+
+/// The daemon's folder by a relative path.
+pub(super) fn relative_folder(stage: &Stage<'_>, command: &mut Command) -> Result<()> {
+    command
+        .env("RTSWAP_RUNTIME_DIR", "run")
+        .current_dir(stage.machine.path(""));
+    Ok(())
+}
+
+/// Makes a shared library of C text in the stage's folder.
+pub(super) fn library(stage: &Stage<'_>, name: &str, text: &str) -> Result<PathBuf> {
+    let source = stage.machine.path(&format!("{name}.c"));
+    let library = stage.machine.path(&format!("lib{name}.so"));
+    fs::write(&source, text)?;
+    let output = Command::new(std::env::var("CC").unwrap_or_else(|_| "cc".into()))
+        .args([
+            "-O1", "-Wall", "-Werror", "-shared", "-fPIC", "-pthread", "-o",
+        ])
+        .args([&library, &source])
+        .arg("-ldl")
+        .output()?;
+    ensure!(
+        output.status.success(),
+        "{}",
+        String::from_utf8_lossy(&output.stderr)
+    );
+    Ok(library)
+}
+
+/// A malloc that looks the real one up at its first call, in each of the ways to ask.
+pub(super) const MALLOC: &str = r#"
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <stddef.h>
+void *malloc(size_t bytes) {
+    static void *(*next)(size_t);
+    if (!next) {
+        dlsym(RTLD_DEFAULT, "cuMemAlloc_v2");
+        dlvsym(RTLD_NEXT, "free", "GLIBC_2.2.5");
+        next = (void *(*)(size_t))dlsym(RTLD_NEXT, "malloc");
+    }
+    return next(bytes);
+}
+"#;
+
+/// An auditing library that sees every binding.
+pub(super) const AUDIT: &str = r#"
+#define _GNU_SOURCE
+#include <link.h>
+unsigned la_version(unsigned version) { return version; }
+unsigned la_objopen(struct link_map *map, Lmid_t id, uintptr_t *cookie) {
+    (void)map, (void)id, (void)cookie;
+    return LA_FLG_BINDTO | LA_FLG_BINDFROM;
+}
+uintptr_t la_symbind64(Elf64_Sym *symbol, unsigned index, uintptr_t *from, uintptr_t *to,
+                       unsigned *flags, const char *name) {
+    (void)index, (void)from, (void)to, (void)flags, (void)name;
+    return symbol->st_value;
+}
+"#;
+
+/// jemalloc's path.
+pub(super) fn jemalloc() -> Result<&'static str> {
+    [
+        "/usr/lib/x86_64-linux-gnu/libjemalloc.so.2",
+        "/usr/lib/aarch64-linux-gnu/libjemalloc.so.2",
+        "/usr/lib64/libjemalloc.so.2",
+    ]
+    .into_iter()
+    .find(|path| Path::new(path).exists())
+    .ok_or_else(|| Missing("jemalloc is not installed".into()).into())
+}
+
+/// Compiles C text to a program of the stage by `compiler`.
+pub(super) fn program(stage: &Stage<'_>, compiler: &[&str], text: &str) -> Result<PathBuf> {
+    let source = stage.machine.path("foreign.c");
+    let program = stage.machine.path("foreign");
+    fs::write(&source, text)?;
+    let [name, arguments @ ..] = compiler else {
+        bail!("no compiler");
+    };
+    let output = Command::new(name)
+        .arg(&source)
+        .args(arguments)
+        .arg("-o")
+        .arg(&program)
+        .output()
+        .with_context(|| format!("cannot run {name}"))?;
+    ensure!(
+        output.status.success(),
+        "{}",
+        String::from_utf8_lossy(&output.stderr)
+    );
+    Ok(program)
+}
