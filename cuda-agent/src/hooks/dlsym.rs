@@ -16,11 +16,31 @@ struct Detour {
     returns: usize,
 }
 
+/// Exports `$name`, which goes on to `$ours`: the exported name itself may stand for somebody else's
+/// function, even here.
+macro_rules! export {
+    ($name:ident => $ours:ident ($($arg:ident: $ty:ty),*)) => {
+        /// # Safety
+        /// As the loader's function of this name.
+        #[unsafe(no_mangle)]
+        #[unsafe(naked)]
+        pub(super) unsafe extern "C" fn $name($($arg: $ty),*) -> *mut c_void {
+            #[cfg(target_arch = "x86_64")]
+            core::arch::naked_asm!("jmp {ours}", ours = sym $ours);
+            #[cfg(target_arch = "aarch64")]
+            core::arch::naked_asm!("b {ours}", ours = sym $ours);
+        }
+    };
+}
+
+export!(dlsym => our_dlsym(handle: *mut c_void, name: *const c_char));
+export!(dlvsym => our_dlvsym(
+    handle: *mut c_void, name: *const c_char, version: *const c_char));
+
 /// # Safety
 /// As dlsym.
-#[unsafe(no_mangle)]
 #[unsafe(naked)]
-pub(super) unsafe extern "C" fn dlsym(handle: *mut c_void, name: *const c_char) -> *mut c_void {
+unsafe extern "C" fn our_dlsym(handle: *mut c_void, name: *const c_char) -> *mut c_void {
     #[cfg(target_arch = "x86_64")]
     core::arch::naked_asm!(
         "push rdi",
@@ -55,9 +75,8 @@ pub(super) unsafe extern "C" fn dlsym(handle: *mut c_void, name: *const c_char) 
 
 /// # Safety
 /// As dlvsym.
-#[unsafe(no_mangle)]
 #[unsafe(naked)]
-pub(super) unsafe extern "C" fn dlvsym(
+unsafe extern "C" fn our_dlvsym(
     handle: *mut c_void,
     name: *const c_char,
     version: *const c_char,
@@ -129,12 +148,15 @@ unsafe fn detour(
     };
     // What comes next depends on who asks: looked up by us, a library that comes after us would be
     // handed its own function, and call itself for ever.
-    let ours = if name.is_null() || handle == libc::RTLD_NEXT {
-        None
-    } else {
-        // SAFETY: checked for null, else a C string.
-        hook_of(unsafe { CStr::from_ptr(name) })
-    };
+    // SAFETY: checked for null, else a C string.
+    let name = (!name.is_null()).then(|| unsafe { CStr::from_ptr(name) });
+    // A program with a dlsym of its own asks for libc's, by version, which would pass us by.
+    if let Some(ours) = name.and_then(|name| own(name, &loader))
+        && look_up(&loader) == ours.0
+    {
+        return returned(ours.1);
+    }
+    let ours = name.filter(|_| handle != libc::RTLD_NEXT).and_then(hook_of);
     match ours {
         // Found first by the loader, so that a machine without a driver still has none.
         Some(hook) => returned(substitute(hook, look_up(&loader))),
@@ -142,6 +164,16 @@ unsafe fn detour(
             value: function(&loader),
             returns: 0,
         },
+    }
+}
+
+/// The loader's function and ours for it. Ours calls the loader's own, so that whoever is handed it
+/// meets no loop.
+fn own(name: &CStr, loader: &Loader) -> Option<(*mut c_void, *mut c_void)> {
+    match name.to_bytes() {
+        b"dlsym" => Some((loader.dlsym as *mut c_void, our_dlsym as *mut c_void)),
+        b"dlvsym" => Some((loader.dlvsym as *mut c_void, our_dlvsym as *mut c_void)),
+        _ => None,
     }
 }
 

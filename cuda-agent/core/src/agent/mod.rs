@@ -1,5 +1,6 @@
 //! The agent of this process: there is one, or none, and then every hook is a null check.
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::PathBuf;
 use std::ptr::null_mut;
 use std::sync::atomic::{AtomicPtr, AtomicU32, Ordering};
@@ -132,6 +133,13 @@ impl Agent {
             state.uuid = *uuid;
             state.memory_bytes = driver.device_memory(*ordinal)?;
         }
+        // Before the Hello, after which nothing may be lacking.
+        let wake = rustix::event::eventfd(
+            0,
+            rustix::event::EventfdFlags::CLOEXEC | rustix::event::EventfdFlags::NONBLOCK,
+        )
+        .and_then(Bell::new)
+        .map_err(std::io::Error::from)?;
         let session = Arc::new(connect(
             &config.socket,
             &hello,
@@ -153,12 +161,6 @@ impl Agent {
         if devices.is_empty() {
             return Err(StartError::NoDevice);
         }
-        let wake = rustix::event::eventfd(
-            0,
-            rustix::event::EventfdFlags::CLOEXEC | rustix::event::EventfdFlags::NONBLOCK,
-        )
-        .and_then(Bell::new)
-        .map_err(std::io::Error::from)?;
         let agent: &'static Self = Box::leak(Box::new(Self {
             driver,
             work: Work::new(driver),
@@ -258,7 +260,11 @@ pub fn start_once(driver: impl FnOnce() -> Option<&'static dyn Driver>) {
             ));
             return;
         };
-        match Agent::start(driver, config) {
+        // A panic must not become the answer to cuInit.
+        let Ok(started) = catch_unwind(AssertUnwindSafe(|| Agent::start(driver, config))) else {
+            return;
+        };
+        match started {
             Ok(agent) => {
                 // SAFETY: registers a function that lives as long as this library, which is never
                 // unloaded: it is preloaded.

@@ -77,14 +77,11 @@ mod tests {
     use crate::session::Headroom;
 
     #[test]
-    fn ours_lie_above_the_limit_and_the_limit_stays() {
-        use rustix::process::{Resource, getrlimit};
-        let before = getrlimit(Resource::Nofile);
+    fn ours_lie_where_the_floor_is() {
         let room = Headroom::make().expect("the tests may have enough descriptors");
         let memfd = rustix::fs::memfd_create("ours", rustix::fs::MemfdFlags::CLOEXEC).unwrap();
         let ours = Descriptor::new(memfd).unwrap();
         drop(room);
-        assert_eq!(getrlimit(Resource::Nofile), before);
         let number = ours.get().expect("still open").as_raw_fd();
         assert!(number >= floor(), "{number}");
     }

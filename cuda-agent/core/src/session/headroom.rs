@@ -4,17 +4,17 @@
 
 use std::sync::atomic::{AtomicI32, Ordering};
 
-use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+use libc::rlim_t;
 
 /// More numbers than the agent ever has open.
-const ROOM: u64 = 16;
+const ROOM: rlim_t = 16;
 /// Where a limit is higher than this the descriptors lie below it, at [`HIGH`]: the kernel keeps a
 /// table of all numbers up to the highest in use, and copies it at each fork.
-const TABLE_MOST: u64 = 4096;
+const TABLE_MOST: rlim_t = 4096;
 /// Above those that a program meets by counting up.
 const HIGH: i32 = 500;
 /// A program that may not have more descriptors than this has none to spare.
-const LEAST: u64 = 64;
+const LEAST: rlim_t = 64;
 
 static FLOOR: AtomicI32 = AtomicI32::new(HIGH);
 
@@ -26,36 +26,34 @@ pub(super) fn floor() -> i32 {
 /// While it lives, descriptors can be opened above the program's limit, also by a program that has
 /// none left.
 #[derive(Debug)]
-pub struct Headroom(Option<(Rlimit, Rlimit)>);
+pub struct Headroom(Option<(Limit, Limit)>);
 
 /// The limit is too low to share.
 #[derive(Debug, thiserror::Error)]
 #[error(
     "it may have no more than {0} descriptors, and rtswap would take 6 of them: raise the limit (ulimit -n)"
 )]
-pub struct NoHeadroom(u64);
+pub struct NoHeadroom(rlim_t);
 
 impl Headroom {
     /// Lifts the limit where the hard one allows.
     pub fn make() -> Result<Self, NoHeadroom> {
-        let before = getrlimit(Resource::Nofile);
-        let Some(soft) = before.current.filter(|&soft| soft <= TABLE_MOST) else {
+        let Some(before) = Limit::get().filter(|limit| limit.soft <= TABLE_MOST) else {
             FLOOR.store(HIGH, Ordering::Relaxed);
             return Ok(Self(None));
         };
-        let lifted = Rlimit {
-            current: Some(soft + ROOM),
-            maximum: before.maximum,
+        let lifted = Limit {
+            soft: before.soft + ROOM,
+            ..before
         };
-        let allowed = before.maximum.is_none_or(|hard| hard >= soft + ROOM);
-        if allowed && setrlimit(Resource::Nofile, lifted).is_ok() {
-            FLOOR.store(soft as i32, Ordering::Relaxed);
+        if lifted.soft <= lifted.hard && lifted.set() {
+            FLOOR.store(before.soft as i32, Ordering::Relaxed);
             return Ok(Self(Some((before, lifted))));
         }
-        if soft < LEAST {
-            return Err(NoHeadroom(soft));
+        if before.soft < LEAST {
+            return Err(NoHeadroom(before.soft));
         }
-        FLOOR.store(HIGH.min((soft - ROOM) as i32), Ordering::Relaxed);
+        FLOOR.store(HIGH.min((before.soft - ROOM) as i32), Ordering::Relaxed);
         Ok(Self(None))
     }
 }
@@ -64,10 +62,42 @@ impl Drop for Headroom {
     fn drop(&mut self) {
         if let Some((before, lifted)) = self.0.take()
             // The program may have set another meanwhile.
-            && getrlimit(Resource::Nofile) == lifted
+            && Limit::get() == Some(lifted)
         {
             // Lowering is always allowed.
-            let _ = setrlimit(Resource::Nofile, before);
+            before.set();
         }
+    }
+}
+
+/// RLIMIT_NOFILE. By libc, because rustix takes it for a call that cannot fail: sandboxes forbid it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Limit {
+    soft: rlim_t,
+    hard: rlim_t,
+}
+
+impl Limit {
+    fn get() -> Option<Self> {
+        let mut limit = libc::rlimit {
+            rlim_cur: 0,
+            rlim_max: 0,
+        };
+        // SAFETY: fills a local.
+        let rc = unsafe { libc::getrlimit(libc::RLIMIT_NOFILE, &raw mut limit) };
+        (rc == 0).then_some(Self {
+            soft: limit.rlim_cur,
+            hard: limit.rlim_max,
+        })
+    }
+
+    /// Whether it was set.
+    fn set(self) -> bool {
+        let limit = libc::rlimit {
+            rlim_cur: self.soft,
+            rlim_max: self.hard,
+        };
+        // SAFETY: reads a local.
+        unsafe { libc::setrlimit(libc::RLIMIT_NOFILE, &raw const limit) == 0 }
     }
 }

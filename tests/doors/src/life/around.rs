@@ -41,17 +41,9 @@ pub(super) fn unreadable_folder(stage: &Stage<'_>, command: &mut Command) -> Res
         fs::write(&folder, "")?;
     } else {
         fs::create_dir(&folder)?;
-        fs::set_permissions(&folder, fs::Permissions::from_mode(0))?;
+        fs::set_permissions(&folder, fs::Permissions::from_mode(0o0))?;
     }
     command.env("RTSWAP_RUNTIME_DIR", folder);
-    Ok(())
-}
-
-/// The daemon's folder by a relative path.
-pub(super) fn relative_folder(stage: &Stage<'_>, command: &mut Command) -> Result<()> {
-    command
-        .env("RTSWAP_RUNTIME_DIR", "run")
-        .current_dir(stage.machine.path(""));
     Ok(())
 }
 
@@ -83,7 +75,7 @@ pub(super) const MALLOC: &str = r#"
 void *malloc(size_t bytes) {
     static void *(*next)(size_t);
     if (!next) {
-        dlsym(RTLD_DEFAULT, "cuMemAlloc_v2");
+        dlsym(RTLD_DEFAULT, "free");
         dlvsym(RTLD_NEXT, "free", "GLIBC_2.2.5");
         next = (void *(*)(size_t))dlsym(RTLD_NEXT, "malloc");
     }
@@ -92,7 +84,7 @@ void *malloc(size_t bytes) {
 "#;
 
 /// An auditing library that sees every binding.
-pub(super) const AUDIT: &str = r#"
+pub(super) const AUDIT: &str = r"
 #define _GNU_SOURCE
 #include <link.h>
 unsigned la_version(unsigned version) { return version; }
@@ -105,7 +97,7 @@ uintptr_t la_symbind64(Elf64_Sym *symbol, unsigned index, uintptr_t *from, uintp
     (void)index, (void)from, (void)to, (void)flags, (void)name;
     return symbol->st_value;
 }
-"#;
+";
 
 /// jemalloc's path.
 pub(super) fn jemalloc() -> Result<&'static str> {

@@ -2,9 +2,7 @@
 
 use anyhow::Result;
 
-use super::around::{
-    AUDIT, MALLOC, agent, jemalloc, library, relative_folder, unreadable_folder, with,
-};
+use super::around::{AUDIT, MALLOC, agent, jemalloc, library, unreadable_folder, with};
 use super::ends::{amid_swap, orphan};
 use super::foreign::{java, musl, of_32_bits, preload_missing, python, set_group, static_program};
 use super::held::{held, in_driver};
@@ -211,7 +209,6 @@ pub(crate) const PROBES: &[Probe] = &[
     caught("life_sandbox", "pidfd_open:EPERM", "seccomp", works),
     caught("life_sandbox", "pidfd_open:ENOSYS", "seccomp", works),
     caught("life_sandbox", "prlimit64:EPERM", "seccomp", works),
-    caught("life_sandbox", "madvise:EPERM", "seccomp", works),
     caught(
         "life_sandbox",
         "late-rt_sigqueueinfo:EPERM",
@@ -254,14 +251,6 @@ pub(crate) const PROBES: &[Probe] = &[
     Probe::own(
         "life_sandbox",
         "socket:EPERM",
-        "seccomp",
-        sandboxed,
-        Outcome::Inert,
-    )
-    .because(FORBIDDEN),
-    Probe::own(
-        "life_sandbox",
-        "recvmsg:EPERM",
         "seccomp",
         sandboxed,
         Outcome::Inert,
@@ -332,7 +321,14 @@ pub(crate) const PROBES: &[Probe] = &[
         "life_odd",
         "moves_on",
         "chdir after a relative RTSWAP_RUNTIME_DIR",
-        |stage, probe| with(stage, probe, Agent::Works, relative_folder),
+        |stage, probe| {
+            with(stage, probe, Agent::Works, |stage, command| {
+                command
+                    .env("RTSWAP_RUNTIME_DIR", "run")
+                    .current_dir(stage.machine.path(""));
+                Ok(())
+            })
+        },
     ),
     caught(
         "life_odd",
