@@ -3,7 +3,9 @@
 mod alloc;
 mod copy;
 mod launch;
+mod lookup;
 mod query;
+mod trap;
 
 use crate::check::{Check, Outcome, Own};
 
@@ -134,6 +136,8 @@ pub fn areas() -> Vec<(&'static str, &'static [Probe])> {
         ("Launches and work in a stream's order", launch::PROBES),
         ("Copies and sets", copy::PROBES),
         ("Questions", query::PROBES),
+        ("Ways to a function", lookup::PROBES),
+        ("Traps", trap::PROBES),
         ("Living in other people's processes", crate::life::PROBES),
     ]
 }

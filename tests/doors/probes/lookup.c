@@ -1,0 +1,230 @@
+/* Each way to come by a driver function. The memory that the function gives shows whose it was. */
+#include "probe.h"
+
+enum { BYTES = 3 * MIB, PER_THREAD = 2, LEGACY = 1 };
+
+typedef CUresult (*allocator)(CUdeviceptr *, size_t);
+typedef CUresult (*asker)(const char *, void **, int, uint64_t);
+typedef CUresult (*asker_v2)(const char *, void **, int, uint64_t, unsigned *);
+
+/* Linked. */
+CUresult cuMemAlloc_v2(CUdeviceptr *at, size_t bytes);
+CUresult cuGetProcAddress_v2(const char *name, void **found, int version, uint64_t flags,
+                             unsigned *status);
+
+/* Memory of this function must lie in the arena and come back right. */
+static void by(allocator found) {
+    CUdeviceptr at;
+    CHECK(found);
+    MUST(found(&at, BYTES));
+    fill(at, BYTES, 1);
+    ready(BYTES);
+    check(at, BYTES, 1);
+    release(at);
+}
+
+static void linked(void) {
+    start();
+    by(cuMemAlloc_v2);
+}
+
+static void handle(void) {
+    start();
+    by((allocator)dlsym(dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL), "cuMemAlloc_v2"));
+}
+
+static void other_name(void) {
+    start();
+    by((allocator)dlsym(dlopen("libcuda.so", RTLD_NOW), "cuMemAlloc_v2"));
+}
+
+static void global_handle(void) {
+    start();
+    by((allocator)dlsym(dlopen(NULL, RTLD_NOW), "cuMemAlloc_v2"));
+}
+
+static void next(void) {
+    start();
+    by((allocator)dlsym(RTLD_NEXT, "cuMemAlloc_v2"));
+}
+
+static void by_default(void) {
+    start();
+    by((allocator)dlsym(RTLD_DEFAULT, "cuMemAlloc_v2"));
+}
+
+static void versioned(void) {
+    start();
+    by((allocator)dlvsym(dlopen("libcuda.so.1", RTLD_NOW), "cuMemAlloc_v2", "libcuda.so.1"));
+}
+
+/* Looked up before there is a driver to speak of. */
+static void early(void) {
+    allocator found = (allocator)dlsym(dlopen("libcuda.so.1", RTLD_NOW), "cuMemAlloc_v2");
+    asker ask = (asker)door("cuGetProcAddress");
+    void *also = NULL;
+    MUST(ask("cuMemAlloc", &also, 12000, 0));
+    start();
+    by(found);
+    by((allocator)also);
+}
+
+static void *neighbour(int flags) {
+    char path[4096];
+    snprintf(path, sizeof path, "%s/libneighbour.so", getenv("DOORS_FOLDER"));
+    void *library = dlopen(path, RTLD_NOW | flags);
+    if (!library) {
+        fprintf(stderr, "%s\n", dlerror());
+        exit(3);
+    }
+    return library;
+}
+
+static void all_of(void *library) {
+    static const char *const ways[] = {"neighbour_alloc", "neighbour_alloc_next",
+                                       "neighbour_alloc_default", "neighbour_alloc_handle"};
+    for (int i = 0; i < 4; i++) {
+        allocator way = (allocator)dlsym(library, ways[i]);
+        CUdeviceptr at;
+        MUST(way(&at, BYTES));
+        fill(at, BYTES, 1);
+        ready((size_t)(i + 1) * BYTES);
+        check(at, BYTES, 1);
+    }
+}
+
+static void library(void) {
+    start();
+    all_of(neighbour(RTLD_LOCAL));
+}
+
+static void deepbind(void) {
+    start();
+    all_of(neighbour(RTLD_DEEPBIND));
+}
+
+/* Functions by cuGetProcAddress, which was itself found in each way. */
+static void procaddr(void) {
+    void *found = NULL;
+    start();
+    MUST(((asker)door("cuGetProcAddress"))("cuMemAlloc", &found, 11030, 0));
+    by((allocator)found);
+}
+
+static void procaddr_v2(void) {
+    void *found = NULL;
+    unsigned status = 9;
+    start();
+    MUST(cuGetProcAddress_v2("cuMemAlloc", &found, 12000, 0, &status));
+    CHECK(status == 0);
+    by((allocator)found);
+    /* The status is not wanted. */
+    MUST(cuGetProcAddress_v2("cuMemAlloc", &found, 12000, 0, NULL));
+    by((allocator)found);
+}
+
+static void procaddr_chain(void) {
+    void *ask = NULL, *found = NULL;
+    start();
+    MUST(((asker)door("cuGetProcAddress"))("cuGetProcAddress", &ask, 11030, 0));
+    MUST(((asker)ask)("cuMemAlloc", &found, 11030, 0));
+    by((allocator)found);
+    MUST(((asker)ask)("cuGetProcAddress", &ask, 12000, 0));
+    MUST(((asker_v2)ask)("cuMemAlloc", &found, 12000, 0, NULL));
+    by((allocator)found);
+}
+
+/* For all versions and flags it gives what dlsym gives under the name of that version's form. */
+static void procaddr_forms(void) {
+    static const struct {
+        const char *name;
+        int version;
+        uint64_t flags;
+        const char *form;
+    } cases[] = {
+        {"cuMemAlloc", 3020, 0, "cuMemAlloc_v2"},
+        {"cuMemAlloc", 13000, PER_THREAD, "cuMemAlloc_v2"},
+        {"cuMemcpyHtoDAsync", 6050, 0, "cuMemcpyHtoDAsync_v2"},
+        {"cuMemcpyHtoDAsync", 12000, 0, "cuMemcpyHtoDAsync_v2"},
+        {"cuMemcpyHtoDAsync", 12000, LEGACY, "cuMemcpyHtoDAsync_v2"},
+        {"cuMemcpyHtoDAsync", 12000, PER_THREAD, "cuMemcpyHtoDAsync_v2_ptsz"},
+        {"cuMemcpyDtoH", 12000, PER_THREAD, "cuMemcpyDtoH_v2_ptds"},
+        {"cuLaunchKernel", 4000, 0, "cuLaunchKernel"},
+        {"cuLaunchKernel", 7000, PER_THREAD, "cuLaunchKernel_ptsz"},
+        {"cuLaunchKernelEx", 11080, 0, "cuLaunchKernelEx"},
+        {"cuMemAllocAsync", 11020, 0, "cuMemAllocAsync"},
+        {"cuMemAllocAsync", 11020, PER_THREAD, "cuMemAllocAsync_ptsz"},
+        {"cuGetProcAddress", 11030, 0, "cuGetProcAddress"},
+        {"cuGetProcAddress", 12000, 0, "cuGetProcAddress_v2"},
+        {"cuStreamDestroy", 4000, 0, "cuStreamDestroy_v2"},
+        {"cuInit", 2000, 0, "cuInit"},
+        {"cuMemCreate", 10020, 0, "cuMemCreate"},
+    };
+    start();
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        void *found = NULL;
+        unsigned status = 9;
+        CUresult result = cuGetProcAddress_v2(cases[i].name, &found, cases[i].version,
+                                              cases[i].flags, &status);
+        if (result != SUCCESS || status != 0 || found != door(cases[i].form)) {
+            fail(__FILE__, __LINE__, cases[i].form, cases[i].version);
+        }
+    }
+    CUdeviceptr at = alloc(BYTES);
+    ready(BYTES);
+    release(at);
+}
+
+/* What is wrong is answered as by the driver alone. */
+static void procaddr_wrong(void) {
+    void *found = (void *)1;
+    unsigned status = 9;
+    start();
+    CUdeviceptr at = alloc(BYTES);
+    ready(BYTES);
+    CUresult result = cuGetProcAddress_v2("cuNoSuchThing", &found, 12000, 0, &status);
+    say("unknown: %d %u %d", result, status, found == NULL);
+    result = cuGetProcAddress_v2("cuMemAllocAsync", &found, 10000, 0, &status);
+    say("too old: %d %u %d", result, status, found == NULL);
+    result = cuGetProcAddress_v2("cuMemAlloc", &found, 12000, 77, &status);
+    say("flags: %d", result);
+    say("no name: %d", cuGetProcAddress_v2(NULL, &found, 12000, 0, &status));
+    say("no place: %d", cuGetProcAddress_v2("cuMemAlloc", NULL, 12000, 0, &status));
+    say("no symbol: %d", dlsym(RTLD_DEFAULT, "cuNoSuchThing") == NULL);
+    say("a complaint: %d", dlerror() != NULL);
+    release(at);
+}
+
+/* The private tables are the driver's own. */
+static void export_table(void) {
+    static const unsigned char any[16] = {1, 2, 3};
+    const void *table = NULL;
+    start();
+    CUdeviceptr at = alloc(BYTES);
+    ready(BYTES);
+    say("table: %d", CU(cuGetExportTable, const void **, const void *)(&table, any));
+    release(at);
+}
+
+/* Another namespace has a driver of its own, and no preloaded library. */
+static void namespace(void) {
+    void *driver = dlmopen(LM_ID_NEWLM, "libcuda.so.1", RTLD_NOW);
+    if (!driver) {
+        fprintf(stderr, "%s\n", dlerror());
+        exit(3);
+    }
+    CUcontext context;
+    CUdeviceptr at;
+    MUST(((CUresult(*)(unsigned))dlsym(driver, "cuInit"))(0));
+    MUST(((CUresult(*)(CUcontext *, CUdevice))dlsym(driver, "cuDevicePrimaryCtxRetain"))(&context, 0));
+    MUST(((CUresult(*)(CUcontext))dlsym(driver, "cuCtxSetCurrent"))(context));
+    MUST(((allocator)dlsym(driver, "cuMemAlloc_v2"))(&at, BYTES));
+    MUST(((CUresult(*)(CUdeviceptr))dlsym(driver, "cuMemFree_v2"))(at));
+}
+
+PROBES({"linked", linked}, {"handle", handle}, {"other_name", other_name},
+       {"global_handle", global_handle}, {"next", next}, {"default", by_default},
+       {"dlvsym", versioned}, {"early", early}, {"library", library}, {"deepbind", deepbind},
+       {"procaddr", procaddr}, {"procaddr_v2", procaddr_v2}, {"procaddr_chain", procaddr_chain},
+       {"procaddr_forms", procaddr_forms}, {"procaddr_wrong", procaddr_wrong},
+       {"export_table", export_table}, {"namespace", namespace})
