@@ -167,3 +167,29 @@ impl CaptureMode {
     /// CU_STREAM_CAPTURE_MODE_RELAXED: any.
     pub const RELAXED: Self = Self(2);
 }
+
+/// A CUmemAllocationProp.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct AllocationProp {
+    /// CUmemAllocationType.
+    pub kind: u32,
+    /// CUmemAllocationHandleType: as what it may be exported.
+    pub handle_types: u32,
+    /// Where it lies.
+    pub location: Location,
+    /// Only where it may be exported, on another system.
+    pub metadata: usize,
+    /// Compression, RDMA, the usage.
+    pub flags: [u8; 8],
+}
+
+impl AllocationProp {
+    /// CU_MEM_ALLOCATION_TYPE_PINNED.
+    pub const PINNED: u32 = 1;
+}
+
+const _: () = {
+    assert!(size_of::<AllocationProp>() == size_of::<CUmemAllocationProp>());
+    assert!(size_of::<Access>() == size_of::<cudarc::driver::sys::CUmemAccessDesc>());
+};

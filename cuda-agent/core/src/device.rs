@@ -11,7 +11,7 @@ use crate::cuda::{Context, Status};
 use crate::driver::Driver;
 use crate::futex::{TICK, wait_change, wake_all};
 use crate::gate::{self, lock};
-use crate::memory::{AllocError, Memory, Ranges};
+use crate::memory::{AllocError, Memory, PieceId, Ranges};
 use crate::ordered::Room;
 use crate::outside::Outside;
 use crate::session::View;
@@ -437,11 +437,22 @@ impl Device {
 
     /// Allocates; asks the daemon for budget where it does not suffice.
     pub fn alloc(&self, bytes: u64, context: Context) -> Result<u64, Status> {
+        self.take_memory(|memory| memory.alloc(bytes, context))
+    }
+
+    /// Creates physical memory of the program's own, likewise.
+    pub fn create(&self, bytes: u64) -> Result<Vec<PieceId>, Status> {
+        self.take_memory(|memory| memory.create(bytes))
+    }
+
+    fn take_memory<T>(
+        &self,
+        take: impl Fn(&mut Memory) -> Result<T, AllocError>,
+    ) -> Result<T, Status> {
         self.insist(|| {
-            let alloc = |memory: &mut Memory| memory.alloc(bytes, context);
-            let at_once = alloc(&mut self.memory());
+            let at_once = take(&mut self.memory());
             match at_once {
-                Err(AllocError::OverBudget(_)) => self.with_budget(alloc),
+                Err(AllocError::OverBudget(_)) => self.with_budget(&take),
                 result => result,
             }
         })

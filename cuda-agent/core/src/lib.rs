@@ -3,6 +3,7 @@
 //!
 //! - [`cuda`], [`driver`]: the driver's words and the calls that the agent makes itself;
 //! - [`memory`]: objects, chunks and the backing store of one GPU;
+//! - [`vmm`]: physical memory and mappings that the program makes itself;
 //! - [`gate`], [`enter`], [`device`], [`work`]: who may use the GPU now, and what is in flight;
 //! - [`ordered`], [`outside`]: memory in a stream's order, and what is held beyond the arena;
 //! - [`session`], [`signals`], [`swap`]: the daemon's end of things;
@@ -28,4 +29,5 @@ pub mod session;
 pub mod signals;
 pub mod swap;
 pub mod torture;
+pub mod vmm;
 pub mod work;

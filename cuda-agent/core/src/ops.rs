@@ -3,18 +3,22 @@
 use std::sync::atomic::Ordering;
 
 use crate::agent::{Agent, exit};
-use crate::cuda::{Context, MemoryPool, Status, Stream};
+use crate::cuda::{Access, Context, MemoryPool, Status, Stream};
 use crate::device::Device;
 use crate::gate;
 use crate::work::{Capture, in_context};
 
-/// An allocation of the program in the arena.
+/// An allocation of the program in the arena, or a mapping of its own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Found {
     /// Where it starts.
     pub at: u64,
     /// Bytes asked for.
     pub bytes: u64,
+    /// Start and bytes of the addresses that it lies in: its own, or what was reserved.
+    pub range: (u64, u64),
+    /// What the current GPU may do with it: CUmemAccess_flags.
+    pub rights: u32,
     /// Its GPU.
     pub ordinal: i32,
     /// Unlike that of any other with an owner of this kind on this GPU.
@@ -30,15 +34,21 @@ pub enum Owner {
     Context(Context),
     /// cuMemAllocAsync's pool.
     Pool(MemoryPool),
+    /// cuMemMap: the program's last reference.
+    Program,
 }
 
 impl Found {
     /// CU_POINTER_ATTRIBUTE_BUFFER_ID: beside what the driver numbers itself, which it does from
     /// below.
     pub fn buffer_id(&self) -> u64 {
-        let pooled = u64::from(matches!(self.owner, Owner::Pool(_)));
+        let kind = match self.owner {
+            Owner::Context(_) => 0,
+            Owner::Pool(_) => 1 << 62,
+            Owner::Program => 1 << 55,
+        };
         let gpu = u64::from(self.ordinal.cast_unsigned() & 0x3f);
-        1 << 63 | pooled << 62 | gpu << 56 | self.id
+        1 << 63 | kind | gpu << 56 | self.id
     }
 }
 
@@ -86,8 +96,14 @@ impl Agent {
         Some(self.device(ordinal)?.memory_info().1)
     }
 
-    /// What an address of the arena is to the program.
+    /// What an address of memory of ours is to the program.
     pub fn look_up(&self, address: u64) -> Detour<Found> {
+        let allocated = self.allocated_at(address);
+        allocated.or_else(|| self.mapped_at(address).map(Ok))
+    }
+
+    /// What an address of the arena is to the program.
+    pub(crate) fn allocated_at(&self, address: u64) -> Detour<Found> {
         self.devices.iter().find_map(|device| {
             let ordinal = device.ordinal;
             if device.ordered.holds(address) {
@@ -96,6 +112,8 @@ impl Agent {
                 let found = live.map(|(live, pool)| Found {
                     at: live.at,
                     bytes: live.bytes,
+                    range: (live.at, live.bytes),
+                    rights: Access::READ_WRITE,
                     ordinal,
                     id: live.id,
                     owner: Owner::Pool(pool),
@@ -106,6 +124,8 @@ impl Agent {
             Some(Ok(Found {
                 at,
                 bytes: object.bytes,
+                range: (at, object.bytes),
+                rights: Access::READ_WRITE,
                 ordinal,
                 id: object.id,
                 owner: Owner::Context(object.context),

@@ -18,6 +18,7 @@ mod procaddr;
 mod query;
 mod real;
 mod stream;
+mod vmm;
 
 use core::ffi::{CStr, c_void};
 use core::mem::ManuallyDrop;
@@ -59,6 +60,7 @@ fn all() -> impl Iterator<Item = &'static Hook> {
         procaddr::HOOKS,
         query::HOOKS,
         stream::HOOKS,
+        vmm::HOOKS,
     ]
     .into_iter()
     .flatten()

@@ -49,8 +49,6 @@ mod attribute {
 
 /// CU_MEMORYTYPE_DEVICE.
 const DEVICE: c_uint = 2;
-/// CU_MEM_ACCESS_FLAGS_PROT_READWRITE.
-const READ_WRITE: c_uint = 3;
 
 /// The task's free and all bytes, in the form in which a program asks.
 ///
@@ -188,7 +186,7 @@ unsafe fn pointer_attributes(
     status
 }
 
-/// Answers for an object of the arena as the driver does for memory of cuMemAlloc, or of a pool.
+/// Answers as the driver does for memory of cuMemAlloc, of a pool, or mapped by the program.
 /// Its mapping is the chunk's, if it is there at all. False for an attribute that such memory does
 /// not have.
 ///
@@ -201,6 +199,7 @@ unsafe fn fill(data: *mut c_void, attribute: c_int, at: CUdeviceptr, found: Foun
     let (context, pool) = match found.owner {
         Owner::Context(context) => (context.0, 0),
         Owner::Pool(pool) => (0, pool.0),
+        Owner::Program => (0, 0),
     };
     // SAFETY: the driver's types for these attributes.
     unsafe {
@@ -208,15 +207,13 @@ unsafe fn fill(data: *mut c_void, attribute: c_int, at: CUdeviceptr, found: Foun
             attribute::CONTEXT => data.cast::<usize>().write_unaligned(context),
             attribute::POOL => data.cast::<usize>().write_unaligned(pool),
             attribute::MEMORY_TYPE => data.cast::<c_uint>().write_unaligned(DEVICE),
-            attribute::ACCESS => data.cast::<c_uint>().write_unaligned(READ_WRITE),
+            attribute::ACCESS => data.cast::<c_uint>().write_unaligned(found.rights),
             attribute::DEVICE_POINTER => data.cast::<u64>().write_unaligned(at),
             attribute::DEVICE_ORDINAL => data.cast::<c_int>().write_unaligned(found.ordinal),
-            attribute::RANGE_START | attribute::MAPPING_START => {
-                data.cast::<u64>().write_unaligned(found.at);
-            }
-            attribute::RANGE_SIZE | attribute::MAPPING_SIZE => {
-                data.cast::<u64>().write_unaligned(found.bytes);
-            }
+            attribute::RANGE_START => data.cast::<u64>().write_unaligned(found.range.0),
+            attribute::RANGE_SIZE => data.cast::<u64>().write_unaligned(found.range.1),
+            attribute::MAPPING_START => data.cast::<u64>().write_unaligned(found.at),
+            attribute::MAPPING_SIZE => data.cast::<u64>().write_unaligned(found.bytes),
             attribute::BUFFER_ID | attribute::BLOCK_ID => {
                 data.cast::<u64>().write_unaligned(found.buffer_id());
             }

@@ -20,6 +20,7 @@ use crate::session::{
 };
 use crate::swap;
 use crate::torture::Torture;
+use crate::vmm::Book;
 use crate::work::Work;
 
 pub(crate) mod exit;
@@ -97,6 +98,8 @@ pub struct Agent {
     pub work: Work,
     /// The managed GPUs.
     pub devices: Vec<Device>,
+    /// The program's physical memory and mappings.
+    pub vmm: Mutex<Book>,
     /// Wakes the swap thread.
     pub wake: Bell,
     session: RwLock<Arc<Session>>,
@@ -165,6 +168,7 @@ impl Agent {
             driver,
             work: Work::new(driver),
             devices,
+            vmm: Mutex::default(),
             wake,
             session: RwLock::new(session),
             config,

@@ -101,6 +101,11 @@ impl FakeDriver {
             .sum()
     }
 
+    /// Mappings of physical memory.
+    pub(crate) fn mappings(&self) -> usize {
+        lock(&self.state).maps.len()
+    }
+
     pub(crate) fn set_busy(&self, stream: Stream, busy: bool) {
         let mut state = lock(&self.state);
         if busy {

@@ -2,6 +2,7 @@
 //! is one physical allocation and the addresses at which it is mapped. A chunk of the arena is one
 //! piece of δ; a chunk of the program's own physical memory is a bundle of several. Pure.
 
+use std::collections::BTreeSet;
 use std::ops::{Index, IndexMut};
 
 use crate::cuda::{Access, Handle, Location};
@@ -9,6 +10,21 @@ use crate::cuda::{Access, Handle, Location};
 /// Names a chunk as long as it lives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct ChunkId(pub(super) u32);
+
+/// Names a piece of a bundle as long as it lives.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PieceId {
+    pub(super) chunk: ChunkId,
+    pub(super) offset: u64,
+    pub(super) bytes: u64,
+}
+
+impl PieceId {
+    /// The piece's size in bytes.
+    pub fn bytes(self) -> u64 {
+        self.bytes
+    }
+}
 
 /// Where a piece is mapped, and who may do what there.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -40,6 +56,8 @@ pub(super) enum Place {
 pub(super) struct Chunk {
     pub(super) place: Place,
     pub(super) slot: Option<usize>,
+    /// Others than this GPU's gated work use it, so that it never leaves.
+    pub(super) held: bool,
     /// By offset; they do not overlap.
     pub(super) pieces: Vec<Piece>,
 }
@@ -85,6 +103,7 @@ impl Chunk {
         Self {
             place: Place::Resident,
             slot: None,
+            held: false,
             pieces: vec![Piece {
                 offset: 0,
                 bytes,
@@ -92,6 +111,29 @@ impl Chunk {
                 mappings: vec![Mapping { at, access }],
             }],
         }
+    }
+
+    /// A chunk for pieces to come.
+    pub(super) fn bundle() -> Self {
+        Self {
+            place: Place::Resident,
+            slot: None,
+            held: false,
+            pieces: Vec::new(),
+        }
+    }
+
+    /// What no piece takes of δ: offsets and bytes.
+    fn holes(&self, delta: u64) -> impl Iterator<Item = (u64, u64)> {
+        let starts = std::iter::once(0).chain(self.pieces.iter().map(|it| it.offset + it.bytes));
+        let ends = self.pieces.iter().map(|it| it.offset).chain([delta]);
+        let gaps = starts.zip(ends).map(|(start, end)| (start, end - start));
+        gaps.filter(|(_, bytes)| *bytes > 0)
+    }
+
+    /// The bytes of all pieces.
+    pub(super) fn bytes(&self) -> u64 {
+        self.pieces.iter().map(|piece| piece.bytes).sum()
     }
 
     /// Every mapped address.
@@ -143,6 +185,8 @@ pub(super) struct Chunks {
     /// By number; a number is used again.
     slab: Vec<Option<Chunk>>,
     vacant: Vec<ChunkId>,
+    /// Bundles that may have holes.
+    open: BTreeSet<ChunkId>,
 }
 
 impl Chunks {
@@ -161,9 +205,73 @@ impl Chunks {
     }
 
     pub(super) fn remove(&mut self, id: ChunkId) -> Chunk {
+        self.open.remove(&id);
         let chunk = self.slab[id.0 as usize].take();
         self.vacant.push(id);
         chunk.expect("a chunk is removed once")
+    }
+
+    /// Holes for as much of `bytes` as there are, δ being `delta`: first those on the GPU.
+    pub(super) fn holes_for(&self, mut bytes: u64, delta: u64) -> Vec<PieceId> {
+        let mut found = Vec::new();
+        for place in [Place::Resident, Place::Swapped] {
+            for &chunk in &self.open {
+                if self[chunk].place != place || self[chunk].held {
+                    continue;
+                }
+                for (offset, hole) in self[chunk].holes(delta) {
+                    let part = hole.min(bytes);
+                    if part == 0 {
+                        return found;
+                    }
+                    bytes -= part;
+                    found.push(PieceId {
+                        chunk,
+                        offset,
+                        bytes: part,
+                    });
+                }
+            }
+        }
+        found
+    }
+
+    /// Puts a piece without memory into a hole.
+    pub(super) fn put(&mut self, id: PieceId, delta: u64) {
+        let chunk = &mut self[id.chunk];
+        let at = chunk.pieces.partition_point(|it| it.offset < id.offset);
+        let piece = Piece {
+            offset: id.offset,
+            bytes: id.bytes,
+            handle: None,
+            mappings: Vec::new(),
+        };
+        chunk.pieces.insert(at, piece);
+        if chunk.holes(delta).next().is_none() {
+            self.open.remove(&id.chunk);
+        } else {
+            self.open.insert(id.chunk);
+        }
+    }
+
+    /// Takes a piece out.
+    pub(super) fn take(&mut self, id: PieceId) -> Piece {
+        self.open.insert(id.chunk);
+        let pieces = &mut self[id.chunk].pieces;
+        let at = pieces.iter().position(|it| it.offset == id.offset);
+        pieces.remove(at.expect("a piece is taken out once"))
+    }
+
+    pub(super) fn piece(&self, id: PieceId) -> &Piece {
+        let mut pieces = self[id.chunk].pieces.iter();
+        let piece = pieces.find(|it| it.offset == id.offset);
+        piece.expect("a name lives no longer than its piece")
+    }
+
+    pub(super) fn piece_mut(&mut self, id: PieceId) -> &mut Piece {
+        let mut pieces = self[id.chunk].pieces.iter_mut();
+        let piece = pieces.find(|it| it.offset == id.offset);
+        piece.expect("a name lives no longer than its piece")
     }
 
     pub(super) fn iter_mut(&mut self) -> impl Iterator<Item = (ChunkId, &mut Chunk)> {
@@ -225,6 +333,7 @@ mod tests {
         let chunk = Chunk {
             place: Place::Resident,
             slot: None,
+            held: false,
             // The last two are swapped in the slot.
             pieces: vec![
                 piece(0, 100),

@@ -1,9 +1,11 @@
 //! A task's memory on one GPU: objects in the arena, the physical chunks behind them, and the
 //! backing store. `arena`, `chunk` and `swap_set` are pure; `residence` puts chunks on the GPU and
-//! takes them off; `swap` moves their bytes; nothing here decides when.
+//! takes them off; `bundle` holds what the program creates itself; `swap` moves bytes; nothing here
+//! decides when.
 
 mod arena;
 mod backing;
+mod bundle;
 mod chunk;
 mod ranges;
 mod residence;
@@ -12,7 +14,8 @@ mod swap_set;
 
 pub use arena::{ALIGN, Arena, Object};
 pub use backing::{Backing, Segment};
-pub use chunk::ChunkId;
+pub use bundle::Placed;
+pub use chunk::{ChunkId, PieceId};
 pub use ranges::Ranges;
 pub use swap::{Ended, Reins, Step};
 pub use swap_set::SwapSet;
@@ -72,6 +75,7 @@ pub struct Memory {
     driver: &'static dyn Driver,
     device: i32,
     device_bytes: u64,
+    granularity: u64,
     chunk: u64,
     /// Where it is published.
     view: View,
@@ -88,6 +92,11 @@ pub struct Memory {
     resident: u64,
     peak: u64,
     swapped_chunks: u64,
+    /// Chunks that never leave.
+    held_chunks: u64,
+    /// Addresses for pieces that the copy engine cannot reach at the program's: δ for each copy in
+    /// flight.
+    scratch: Option<u64>,
     /// No daemon any more: the GPU's memory is first come, first served.
     alone: bool,
 }
@@ -108,6 +117,7 @@ impl Memory {
             driver,
             device,
             device_bytes,
+            granularity,
             chunk,
             view,
             arena: Arena::new(chunk),
@@ -121,6 +131,8 @@ impl Memory {
             resident: 0,
             peak: 0,
             swapped_chunks: 0,
+            held_chunks: 0,
+            scratch: None,
             alone: false,
         })
     }
@@ -155,7 +167,7 @@ impl Memory {
         UsageReport {
             resident_bytes: self.resident,
             swapped_bytes: self.swapped_bytes(),
-            arena_bytes: self.chunks.len() as u64 * self.chunk,
+            arena_bytes: (self.chunks.len() as u64 - self.held_chunks) * self.chunk,
             peak_bytes: self.peak,
         }
     }
@@ -233,7 +245,10 @@ impl Memory {
 
     /// Frees a chunk wherever it is; another one gets its slot.
     fn drop_chunk(&mut self, id: ChunkId) -> Result<(), Status> {
-        let Chunk { place, slot, .. } = self.chunks[id];
+        let Chunk {
+            place, slot, held, ..
+        } = self.chunks[id];
+        self.held_chunks -= u64::from(held);
         let freed = match place {
             Place::Resident => {
                 let freed = self.lower(id);
@@ -321,7 +336,7 @@ impl Memory {
         let next = self
             .chunks
             .iter_mut()
-            .find(|(_, chunk)| chunk.slot.is_none());
+            .find(|(_, chunk)| chunk.slot.is_none() && !chunk.held);
         let Some((id, chunk)) = next else {
             return false;
         };

@@ -2,8 +2,11 @@
 //! slots or when.
 
 use super::Memory;
-use super::chunk::ChunkId;
-use crate::cuda::Status;
+use super::chunk::{ChunkId, Mapping};
+use crate::cuda::{Access, Status};
+
+/// As many copies are in flight at once, each with scratch addresses of its own.
+pub(super) const LANES: u64 = 2;
 
 impl Memory {
     /// Creates every piece of a chunk and maps it as recorded. Where that fails, nothing stays.
@@ -33,8 +36,64 @@ impl Memory {
         raised
     }
 
+    /// Gives addresses of our own to the pieces that a copy engine cannot reach with `rights` where
+    /// the program mapped them, if it did. Maps them there if the chunk is on the GPU already.
+    pub(super) fn lend_scratch(
+        &mut self,
+        id: ChunkId,
+        rights: u32,
+        lane: u64,
+    ) -> Result<(), Status> {
+        let (driver, device) = (self.driver, self.device);
+        let mut pieces = self.chunks[id].pieces.iter();
+        if pieces.all(|piece| piece.reachable(device, rights).is_some()) {
+            return Ok(());
+        }
+        let base = match self.scratch {
+            Some(base) => base,
+            None => driver.reserve(LANES * self.chunk, self.chunk)?,
+        };
+        self.scratch = Some(base);
+        for piece in &mut self.chunks[id].pieces {
+            if piece.reachable(device, rights).is_some() {
+                continue;
+            }
+            let at = base + lane * self.chunk + piece.offset;
+            let access = vec![Access::full(device)];
+            if let Some(handle) = piece.handle {
+                driver.map(at, piece.bytes, handle)?;
+                piece.mappings.push(Mapping { at, access });
+                let access = &piece.mappings[piece.mappings.len() - 1].access;
+                driver.set_access(at, piece.bytes, access)?;
+            } else {
+                piece.mappings.push(Mapping { at, access });
+            }
+        }
+        Ok(())
+    }
+
+    /// Takes the addresses of our own away again; unmaps what is on the GPU.
+    pub(super) fn return_scratch(&mut self, id: ChunkId) -> Result<(), Status> {
+        let Some(base) = self.scratch else {
+            return Ok(());
+        };
+        let (driver, lent) = (self.driver, base..base + LANES * self.chunk);
+        let mut returned = Ok(());
+        for piece in &mut self.chunks[id].pieces {
+            let (bytes, is_there) = (piece.bytes, piece.handle.is_some());
+            piece.mappings.retain(|mapping| {
+                let is_lent = lent.contains(&mapping.at);
+                if is_lent && is_there {
+                    returned = returned.and(driver.unmap(mapping.at, bytes));
+                }
+                !is_lent
+            });
+        }
+        returned
+    }
+
     /// Unmaps a chunk everywhere. All copies and all work on it are done.
-    pub(super) fn unmap(&self, id: ChunkId) -> Result<(), Status> {
+    pub(super) fn unmap_chunk(&self, id: ChunkId) -> Result<(), Status> {
         let runs = self.chunks[id].mapped();
         runs.iter()
             .try_for_each(|run| self.driver.unmap(run.at, run.bytes))
@@ -52,7 +111,7 @@ impl Memory {
 
     /// Takes a chunk off the GPU.
     pub(super) fn lower(&mut self, id: ChunkId) -> Result<(), Status> {
-        self.unmap(id)?;
+        self.unmap_chunk(id)?;
         self.release(id)
     }
 }

@@ -124,9 +124,11 @@ impl Memory {
                 over = Some(Step::Over(Ended::failed(fault)));
                 break;
             }
-            match self.launch(Direction::Out, slot, id) {
+            let lent = self.lend_scratch(id, Access::READ, self.lane());
+            match lent.and_then(|()| self.launch(Direction::Out, slot, id)) {
                 Ok(flight) => flights.push_back(flight),
                 Err(fault) => {
+                    let fault = self.return_scratch(id).err().unwrap_or(fault);
                     over = Some(Step::Over(Ended::failed(fault)));
                     break;
                 }
@@ -145,11 +147,12 @@ impl Memory {
         let Some(flight) = flights.pop_front() else {
             return Ok(());
         };
-        self.driver.wait_event(flight.done)?;
-        self.unmap(flight.id)?;
+        let landed = self.driver.wait_event(flight.done);
+        landed.and(self.return_scratch(flight.id))?;
+        self.unmap_chunk(flight.id)?;
         self.chunks[flight.id].place = Place::Swapped;
         self.swapped_chunks += 1;
-        *moved += self.chunk;
+        *moved += self.chunks[flight.id].bytes();
         self.release(flight.id)?;
         self.give_back(self.chunk);
         self.publish();
@@ -223,9 +226,10 @@ impl Memory {
             self.take_down(flight.id);
             return Err(fault);
         }
+        self.return_scratch(flight.id)?;
         self.chunks[flight.id].place = Place::Resident;
         self.swapped_chunks -= 1;
-        *moved += self.chunk;
+        *moved += self.chunks[flight.id].bytes();
         self.publish();
         self.view.session.tell();
         Ok(())
@@ -235,14 +239,16 @@ impl Memory {
     fn bring(&mut self, id: ChunkId) -> Result<(), Ended> {
         self.take(self.chunk)
             .map_err(|_| Ended::failed(Status::OUT_OF_MEMORY))?;
+        let lent = self.lend_scratch(id, Access::READ_WRITE, self.lane());
         let start = Instant::now();
         loop {
-            match self.raise(id) {
+            match lent.and_then(|()| self.raise(id)) {
                 Ok(()) => return Ok(()),
                 Err(Status::OUT_OF_MEMORY) if start.elapsed() < CREATE_BOUND => {
                     std::thread::sleep(Duration::from_millis(1));
                 }
                 Err(fault) => {
+                    let fault = self.return_scratch(id).err().unwrap_or(fault);
                     self.give_back(self.chunk);
                     let outcome = if fault == Status::OUT_OF_MEMORY {
                         SwapOutcome::OutOfMemory
@@ -257,9 +263,15 @@ impl Memory {
 
     fn take_down(&mut self, id: ChunkId) {
         // What cannot be unmapped stays counted: it is still there.
-        if self.lower(id).is_ok() {
+        let lowered = self.lower(id);
+        if lowered.and(self.return_scratch(id)).is_ok() {
             self.give_back(self.chunk);
         }
+    }
+
+    /// Which scratch addresses the next copy may use.
+    fn lane(&self) -> u64 {
+        self.engine.map_or(0, |engine| engine.turn as u64)
     }
 
     fn launch(&mut self, direction: Direction, slot: usize, id: ChunkId) -> Result<Flight, Status> {
@@ -273,7 +285,8 @@ impl Memory {
             Direction::In => Access::READ_WRITE,
         };
         let reachable = |piece: &Piece| piece.reachable(self.device, rights);
-        for run in self.chunks[id].copied(reachable) {
+        let mut runs = self.chunks[id].copied(reachable).into_iter();
+        let launched = runs.try_for_each(|run| {
             let host = self.backing.slot(slot, self.chunk) + run.tag as usize;
             // SAFETY: the run lies in the slot, which is δ bytes of the backing store, belongs to
             // this chunk alone, and stays until the backing store is dropped, which no operation
@@ -283,12 +296,16 @@ impl Memory {
                     Direction::Out => driver.copy_out(host, run.at, run.bytes, stream),
                     Direction::In => driver.copy_in(run.at, host, run.bytes, stream),
                 }
-            }?;
-        }
+            }
+        });
         let done = engine.events[engine.turn];
         engine.turn ^= 1;
         driver.record(done, stream)?;
-        Ok(Flight { id, done })
+        if launched.is_err() {
+            // Some of the chunk may be under way, and is about to be unmapped.
+            driver.wait_event(done)?;
+        }
+        launched.map(|()| Flight { id, done })
     }
 
     fn prepare_engine(&mut self, context: Context) -> Result<(), Status> {

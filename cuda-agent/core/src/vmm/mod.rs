@@ -1,0 +1,278 @@
+//! The driver's virtual memory calls as the program makes them. Physical memory that may swap gets a
+//! handle of ours and is made of pieces of chunks; everything else (what may be exported, other
+//! kinds and places of memory, what was imported) is the driver's, left alone and counted.
+//!
+//! `book` knows the handles and mappings; here is what the hooks ask. The book's lock is taken before
+//! a GPU's memory, and never held while a gate or the daemon is waited for.
+
+mod book;
+
+#[cfg(test)]
+mod tests;
+
+pub use book::{Book, Bundle, Span, What};
+
+use std::sync::MutexGuard;
+
+use crate::agent::Agent;
+use crate::cuda::{Access, AllocationProp, Location, Status, Stream};
+use crate::device::Device;
+use crate::enter::Clue;
+use crate::gate::lock;
+use crate::ops::{Found, Owner};
+
+type Result<T> = std::result::Result<T, Status>;
+
+impl Agent {
+    /// cuMemCreate. `call` makes the driver do it, and gives its handle.
+    pub fn create_physical(
+        &self,
+        bytes: u64,
+        prop: &AllocationProp,
+        flags: u64,
+        mut call: impl FnMut() -> Result<u64>,
+    ) -> Result<u64> {
+        let here = Some(prop.location).filter(|location| location.kind == Location::DEVICE);
+        let Some(device) = here.and_then(|location| self.device(location.id)) else {
+            return call();
+        };
+        let ordinal = device.ordinal;
+        let granularity = device.memory().granularity();
+        let swaps = prop.kind == AllocationProp::PINNED
+            && prop.handle_types == 0
+            && prop.flags == [0; 8]
+            && flags == 0
+            && bytes > 0
+            && bytes.is_multiple_of(granularity);
+        if swaps {
+            let pieces = self.under_pressure(device, || device.create(bytes))?;
+            return Ok(self.book().add(ordinal, bytes, *prop, pieces));
+        }
+        self.under_pressure(device, || Ok(device.reserve(bytes)?))?;
+        let created = device.insist(|| Ok(call()?));
+        match created {
+            Ok(handle) => self.book().add_alone(handle, Some((ordinal, bytes))),
+            Err(_) => device.memory().discount_outside(bytes),
+        }
+        created
+    }
+
+    /// cuMemRelease.
+    pub fn release_physical(&self, handle: u64, call: impl FnOnce() -> Result<()>) -> Result<()> {
+        let mut book = self.book();
+        if !Book::is_ours(handle) {
+            call()?;
+        }
+        let gone = book.release(handle)?;
+        self.drop_physical(gone)
+    }
+
+    /// cuMemMap.
+    pub fn map_physical(
+        &self,
+        at: u64,
+        bytes: u64,
+        offset: u64,
+        handle: u64,
+        flags: u64,
+        call: impl FnOnce() -> Result<()>,
+    ) -> Result<()> {
+        let mut book = self.book();
+        if Book::is_ours(handle) {
+            let bundle = book.held(handle)?;
+            let mut memory = self.owner(bundle)?.memory();
+            let whole = bytes == bundle.bytes && offset == 0 && flags == 0;
+            if !whole || !at.is_multiple_of(memory.granularity()) || book.touches(at, bytes) {
+                return Err(Status::INVALID_VALUE);
+            }
+            // The driver must see now what it could refuse later; addresses that were seen to be
+            // reserved it takes.
+            if !book.is_reserved(at, bytes) && !memory.are_resident(&bundle.pieces) {
+                return Err(Status::INVALID_VALUE);
+            }
+            memory.map(&bundle.placed(at))?;
+        } else {
+            call()?;
+        }
+        book.map(at, bytes, handle);
+        Ok(())
+    }
+
+    /// cuMemUnmap. `call` makes the driver do it for a part.
+    pub fn unmap_physical(
+        &self,
+        at: u64,
+        bytes: u64,
+        call: impl Fn(u64, u64) -> Result<()>,
+    ) -> Result<()> {
+        let mut book = self.book();
+        let Some(spans) = book.spans(at, bytes)? else {
+            call(at, bytes)?;
+            return book
+                .starts(at, bytes)
+                .into_iter()
+                .try_for_each(|start| self.drop_physical(book.unmap(start)));
+        };
+        spans.into_iter().try_for_each(|span| {
+            match &span.bundle {
+                Some(bundle) => {
+                    let placed = bundle.placed(span.at);
+                    self.owner(bundle)?.memory().unmap(&placed)?;
+                }
+                None => call(span.at, span.bytes)?,
+            }
+            self.drop_physical(book.unmap(span.at))
+        })
+    }
+
+    /// cuMemSetAccess. `call` makes the driver do it for a part.
+    pub fn set_access(
+        &self,
+        at: u64,
+        bytes: u64,
+        access: &[Access],
+        call: impl Fn(u64, u64) -> Result<()>,
+    ) -> Result<()> {
+        self.hold_for_others(at, bytes, access)?;
+        let book = self.book();
+        let Some(spans) = book.spans(at, bytes)? else {
+            return call(at, bytes);
+        };
+        let mut spans = spans.into_iter().peekable();
+        while let Some(span) = spans.next() {
+            let Some(bundle) = span.bundle else {
+                call(span.at, span.bytes)?;
+                continue;
+            };
+            // Neighbours on the same GPU in one call of the driver.
+            let mut placed = bundle.placed(span.at);
+            let same = |next: &Span| {
+                let next = next.bundle.as_ref();
+                next.is_some_and(|next| next.ordinal == bundle.ordinal)
+            };
+            while let Some(next) = spans.next_if(same) {
+                let more = next.bundle.iter().flat_map(|bundle| bundle.placed(next.at));
+                placed.extend(more);
+            }
+            self.owner(&bundle)?.memory().set_access(&placed, access)?;
+        }
+        Ok(())
+    }
+
+    /// Before others than its own GPU may use memory of ours: it comes back and stays for good,
+    /// since this GPU's gate does not stop them.
+    fn hold_for_others(&self, at: u64, bytes: u64, access: &[Access]) -> Result<()> {
+        let spans = self.book().spans(at, bytes)?.unwrap_or_default();
+        for span in spans {
+            let Some(bundle) = &span.bundle else {
+                continue;
+            };
+            let own = Location::device(bundle.ordinal);
+            if access.iter().all(|it| it.location == own || it.rights == 0) {
+                continue;
+            }
+            let device = self.owner(bundle)?;
+            // Within work of this GPU all its memory is there.
+            let _call = self.enter_on(Stream::LEGACY, &|clue| clue(Clue::Address(span.at)));
+            let book = self.book();
+            if book.is_mapped(span.at, bundle) {
+                device.memory().hold(&bundle.pieces)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// cuMemGetAccess; nothing if the driver knows.
+    pub fn get_access(&self, location: Location, address: u64) -> Option<Result<u64>> {
+        let book = self.book();
+        let (at, bundle) = book.bundle_at(address)?;
+        Some(self.owner(bundle).map(|device| {
+            let placed = bundle.placed(at)[0];
+            u64::from(device.memory().access(placed, location))
+        }))
+    }
+
+    /// cuMemAddressReserve: the driver gave addresses.
+    pub fn addresses_reserved(&self, at: u64, bytes: u64) {
+        self.book().reserve(at, bytes);
+    }
+
+    /// cuMemAddressFree.
+    pub fn free_addresses(
+        &self,
+        at: u64,
+        bytes: u64,
+        call: impl FnOnce() -> Result<()>,
+    ) -> Result<()> {
+        let mut book = self.book();
+        if book.spans(at, bytes)?.is_some() {
+            return Err(Status::INVALID_VALUE);
+        }
+        call()?;
+        book.unreserve(at);
+        Ok(())
+    }
+
+    /// cuMemRetainAllocationHandle. `call` makes the driver do it.
+    pub fn retain_physical(&self, address: u64, call: impl FnOnce() -> Result<u64>) -> Result<u64> {
+        // What cuMemAlloc gives has no handle, whatever is behind it.
+        if self.allocated_at(address).is_some() {
+            return Err(Status::INVALID_VALUE);
+        }
+        let mut book = self.book();
+        if book.bundle_at(address).is_some() {
+            return book.retain(address).ok_or(Status::INVALID_VALUE);
+        }
+        let handle = call()?;
+        book.retain(address);
+        Ok(handle)
+    }
+
+    /// cuMemGetAllocationPropertiesFromHandle; nothing if the driver knows.
+    pub fn physical_prop(&self, handle: u64) -> Option<Result<AllocationProp>> {
+        Book::is_ours(handle).then(|| self.book().held(handle).map(|bundle| bundle.prop))
+    }
+
+    /// The program's own mapping of memory of ours at an address.
+    pub fn mapped_at(&self, address: u64) -> Option<Found> {
+        let book = self.book();
+        let (at, bundle) = book.bundle_at(address)?;
+        let current = self.driver.current_device().unwrap_or(bundle.ordinal);
+        let placed = bundle.placed(at);
+        let memory = self.owner(bundle).ok()?.memory();
+        Some(Found {
+            at,
+            bytes: bundle.bytes,
+            range: book.reservation(at).unwrap_or((at, bundle.bytes)),
+            rights: memory.access(*placed.first()?, Location::device(current)),
+            ordinal: bundle.ordinal,
+            id: bundle.number,
+            owner: Owner::Program,
+        })
+    }
+
+    fn book(&self) -> MutexGuard<'_, Book> {
+        lock(&self.vmm)
+    }
+
+    fn owner(&self, bundle: &Bundle) -> Result<&Device> {
+        self.device(bundle.ordinal).ok_or(Status::UNKNOWN)
+    }
+
+    /// Frees what nothing needs any more.
+    fn drop_physical(&self, gone: Option<What>) -> Result<()> {
+        match gone {
+            Some(What::Pieces(bundle)) => self.owner(&bundle)?.memory().destroy(&bundle.pieces),
+            Some(What::Alone {
+                counted: Some((ordinal, bytes)),
+                ..
+            }) => {
+                if let Some(device) = self.device(ordinal) {
+                    device.memory().discount_outside(bytes);
+                }
+                Ok(())
+            }
+            Some(What::Alone { .. }) | None => Ok(()),
+        }
+    }
+}
