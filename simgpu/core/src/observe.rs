@@ -98,7 +98,7 @@ impl Observer {
         self.machine.reap();
         let granules = self.machine.granules_by_tag(gpu);
         let processes = self.machine.processes().into_iter();
-        processes
+        let slots = processes
             .filter(|(slot, owner)| owner.is_live() && !self.machine.was_found_dead(*slot))
             .filter_map(|(slot, owner)| {
                 let granules = *granules.get(&owner.tag(slot))?;
@@ -108,8 +108,19 @@ impl Observer {
                     bytes: granules as u64 * GRANULE + shared,
                     compute: self.machine.compute_lately(gpu, slot),
                 })
-            })
-            .collect()
+            });
+        // A process that has the driver twice has two slots and is still one.
+        let mut holders: Vec<Holder> = Vec::new();
+        for slot in slots {
+            match holders.iter_mut().find(|holder| holder.pid == slot.pid) {
+                Some(holder) => {
+                    holder.bytes += slot.bytes;
+                    holder.compute.busy_ns += slot.compute.busy_ns;
+                }
+                None => holders.push(slot),
+            }
+        }
+        holders
     }
 
     /// All processes the machine remembers, the dead included, oldest slot first.

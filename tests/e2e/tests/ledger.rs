@@ -190,7 +190,7 @@ fn both_witnesses_agree_while_tasks_swap() -> Result<()> {
 fn memory_that_an_agent_does_not_count_is_named_and_taken_from_the_capacity() -> Result<()> {
     let machine = Machine::new(options())?;
     let daemon = machine.daemon()?;
-    // Physical memory that the program makes itself passes the agent by.
+    // A driver in a link namespace of its own passes the agent by.
     let hidden = probe("hidden", &machine.path(""), &machine.driver_dir())?;
     let mut program = Program::start(machine.preloaded(hidden))?;
     program.wait_for_line("held", BOUND)?;
