@@ -1,6 +1,7 @@
 """What the tests share: CUDA calls that must succeed, programs beside us, waiting."""
 
 import os
+import pathlib
 import subprocess
 import time
 
@@ -11,6 +12,11 @@ MIB = 1 << 20
 GRANULE = 2 * MIB
 CONTEXT_BYTES = 2 * MIB
 PATIENCE_S = 20
+
+
+def built(name):
+    """A program or library of this build."""
+    return pathlib.Path(os.environ["BUILD"]) / name
 
 
 def done(result):
@@ -44,7 +50,7 @@ class Program:
     """A dnn beside us, ended with the block."""
 
     def __init__(self, *options):
-        command = [os.environ["DNN"], *options]
+        command = [built("dnn"), *options]
         pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
         self.process = subprocess.Popen(command, text=True, **pipes)
         self.pid = self.process.pid

@@ -1,6 +1,6 @@
 """Runs all tests here on a simulated machine of their own, and says how many passed.
 
-`run.py DNN`: the workload that plays other programs. The simulated driver is to be in LD_LIBRARY_PATH.
+`run.py FOLDER`: where the programs and libraries of this build are. The simulated driver is to be in LD_LIBRARY_PATH.
 """
 
 import faulthandler
@@ -34,9 +34,9 @@ class Results(unittest.TextTestResult):
 
 def main():
     faulthandler.dump_traceback_later(PATIENCE_S, exit=True)
-    _, dnn = sys.argv
+    _, build = sys.argv
     with tempfile.TemporaryDirectory(dir="/dev/shm") as folder:
-        os.environ |= MACHINE | {"SIMGPU_DIR": folder, "DNN": dnn}
+        os.environ |= MACHINE | {"SIMGPU_DIR": folder, "BUILD": build}
         tests = unittest.defaultTestLoader.discover(os.path.dirname(__file__))
         runner = unittest.TextTestRunner(stream=sys.stdout, verbosity=2, resultclass=Results)
         results = runner.run(tests)

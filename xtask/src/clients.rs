@@ -1,4 +1,5 @@
-//! `cargo xtask clients`: NVIDIA's own clients over the simulated driver, in tests/clients.
+//! `cargo xtask clients`: NVIDIA's own clients, and cudarc, over the simulated driver and under the
+//! agent, in tests/clients.
 
 use std::fs;
 use std::path::PathBuf;
@@ -13,6 +14,16 @@ use crate::workspace::Workspace;
 const FOLDER: &str = "tests/clients";
 const REQUIREMENTS: &str = "requirements.txt";
 
+/// What the tests start and load.
+const PACKAGES: [&str; 6] = [
+    "rtswap-clients",
+    "rtswap-cuda",
+    "rtswapd",
+    "simgpu-cuda",
+    "simgpu-nvml",
+    "dnn",
+];
+
 /// Runs them; without Python that is said, and no more.
 pub(crate) fn check(workspace: &Workspace) -> Result<()> {
     if !tools::exists("python3", workspace.root()) {
@@ -20,15 +31,15 @@ pub(crate) fn check(workspace: &Workspace) -> Result<()> {
         return Ok(());
     }
     let python = environment(workspace)?;
-    let packages = ["simgpu-cuda", "simgpu-nvml", "dnn"].map(|package| ["-p", package]);
+    let packages = PACKAGES.map(|package| ["-p", package]);
     let build = [&["build"], packages.as_flattened()].concat();
     workspace.cargo(&build).succeed()?;
     let driver = workspace.link_simgpu("debug")?;
-    let dnn = workspace.target().join("debug/dnn");
+    let build = workspace.target().join("debug");
     // -B: no compiled files beside the sources.
     Run::new(python, workspace.root())
         .args(&["-B", &format!("{FOLDER}/run.py")])
-        .args(&[dnn])
+        .args(&[build])
         .env("LD_LIBRARY_PATH", driver)
         .succeed()
 }
