@@ -93,6 +93,8 @@ def sets(gpu):
     done(cuda.cuMemsetD8(gpu.a, 0x5A, SIZE))
     done(cuda.cuMemsetD16(int(gpu.a) + 2 * MIB - 2, 0xBEEF, 3))
     done(cuda.cuMemsetD32(int(gpu.a) + MIB, 0x01020304, 100))
+    # Nothing else keeps what follows behind them: they return at once, and the stream waits for none.
+    done(cuda.cuCtxSynchronize())
     done(cuda.cuMemsetD8Async(int(gpu.a) + SIZE - 1, 0xFF, 1, gpu.stream))
     done(cuda.cuMemsetD32Async(gpu.b, 0xC0FFEE, WORDS, gpu.stream))
     done(cuda.cuStreamSynchronize(gpu.stream))
