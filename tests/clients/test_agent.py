@@ -19,9 +19,9 @@ CHUNK = 2 * MIB
 MACHINE = {"SIMGPU_GPUS": "1", "SIMGPU_D2H_GIB_PER_S": "32.0", "SIMGPU_H2D_GIB_PER_S": "32.0", "SIMGPU_COMPUTE_GIB_PER_S": "32.0"}
 # Of which the simulated GPU has none.
 LACKING = {
-    "work_bindings.py": {"two_dimensional_copies", "managed", "captured"},
+    "work_bindings.py": {"managed"},
     "work_core.py": {"kernels", "graphs"},
-    "work-cudarc": {"captured"},
+    "work-cudarc": set(),
 }
 TORTURE = re.compile(r"torture: (\d+) bytes out and in")
 

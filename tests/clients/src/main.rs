@@ -14,6 +14,7 @@ const WORDS: usize = (5 << 20) / 4 + 3;
 const PTX: &str = include_str!("../../../demo/dnn/src/kernels.ptx");
 
 type Result<T = Vec<u32>> = std::result::Result<T, DriverError>;
+type Step = fn(&mut Gpu) -> Result;
 
 /// What the steps share: two buffers that live through all of them, a stream, kernels.
 struct Gpu {
@@ -37,7 +38,7 @@ fn main() -> Result<()> {
         context,
         stream,
     };
-    let steps: [(&str, fn(&mut Gpu) -> Result); 6] = [
+    let steps: [(&str, Step); 6] = [
         ("copies", copies),
         ("views", views),
         ("objects_come_and_go", objects_come_and_go),
@@ -128,7 +129,8 @@ fn streams_and_events(gpu: &mut Gpu) -> Result {
     let other = gpu.context.new_stream()?;
     let mut back = Vec::new();
     for turn in 0..3 {
-        gpu.stream.memcpy_htod(&pattern(WORDS, 10 + turn), &mut gpu.a)?;
+        gpu.stream
+            .memcpy_htod(&pattern(WORDS, 10 + turn), &mut gpu.a)?;
         let written = gpu.stream.record_event(None)?;
         other.wait(&written)?;
         let copy = other.clone_dtod(&gpu.a)?;
@@ -140,15 +142,24 @@ fn streams_and_events(gpu: &mut Gpu) -> Result {
 }
 
 fn captured(gpu: &mut Gpu) -> Result {
-    gpu.stream.memcpy_htod(&pattern(WORDS, 20), &mut gpu.a)?;
     gpu.stream.synchronize()?;
-    gpu.stream.begin_capture(CUstreamCaptureMode::CU_STREAM_CAPTURE_MODE_RELAXED)?;
+    // A capture may not wait for events from before it; what is made from here on has none.
+    // SAFETY: from here on there is one stream.
+    unsafe { gpu.context.disable_event_tracking() };
+    gpu.a = gpu.stream.clone_htod(&pattern(WORDS, 20))?;
+    gpu.b = gpu.stream.clone_htod(&pattern(WORDS, 21))?;
+    gpu.stream.synchronize()?;
+    let mode = CUstreamCaptureMode::CU_STREAM_CAPTURE_MODE_RELAXED;
+    gpu.stream.begin_capture(mode)?;
     let launched = run_layer(gpu);
     let flags = CUgraphInstantiate_flags::CUDA_GRAPH_INSTANTIATE_FLAG_AUTO_FREE_ON_LAUNCH;
-    let graph = gpu.stream.end_capture(flags)?;
+    let graph = gpu
+        .stream
+        .end_capture(flags)?
+        .expect("a launch was captured");
     launched?;
     for _ in 0..3 {
-        graph.as_ref().map_or(Ok(()), cudarc::driver::CudaGraph::launch)?;
+        graph.launch()?;
     }
     let back = gpu.stream.clone_dtoh(&gpu.b)?;
     gpu.stream.synchronize()?;
@@ -159,7 +170,9 @@ fn captured(gpu: &mut Gpu) -> Result {
 fn pattern(words: usize, seed: u32) -> Vec<u32> {
     let mut state = u64::from(seed) << 1 | 1;
     let next = || {
-        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        state = state
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1_442_695_040_888_963_407);
         (state >> 33) as u32
     };
     std::iter::repeat_with(next).take(words).collect()
