@@ -203,7 +203,10 @@ pub struct Reply {
     /// Bytes of `text` in use.
     pub text_len: u32,
     /// A refusal in words.
-    pub text: [u8; 216],
+    pub text: [u8; 212],
+    /// In a welcome: how many calls may be in flight on a GPU, so that a drain stays short; 0 for
+    /// any number. It lies where older versions have the end of `text`, which they leave at zero.
+    pub max_in_flight: u32,
 }
 
 impl Reply {
@@ -219,7 +222,8 @@ impl Reply {
             idle_gap_us: 0,
             drain_bound_ms: 0,
             text_len: 0,
-            text: [0; 216],
+            text: [0; 212],
+            max_in_flight: 0,
         };
         let mut len = text.len().min(reply.text.len());
         while !text.is_char_boundary(len) {
@@ -247,8 +251,12 @@ impl Reply {
 
     /// The refusal in words.
     pub fn text(&self) -> &str {
-        let bytes = self.text.get(..self.text_len as usize).unwrap_or_default();
-        core::str::from_utf8(bytes).unwrap_or_default()
+        let bytes = &self.text[..self.text.len().min(self.text_len as usize)];
+        // What an older daemon wrote beyond may have been the rest of a character.
+        match core::str::from_utf8(bytes) {
+            Ok(text) => text,
+            Err(error) => core::str::from_utf8(&bytes[..error.valid_up_to()]).unwrap_or_default(),
+        }
     }
 }
 
@@ -299,6 +307,25 @@ mod tests {
         let reply = Reply::refusal(ReplyCode::Busy, &long);
         let back = Reply::parse(reply.as_bytes()).unwrap();
         assert_eq!(back.code(), Some(ReplyCode::Busy));
-        assert_eq!(back.text(), "µ".repeat(108));
+        assert_eq!(back.text(), "µ".repeat(106));
+    }
+
+    #[test]
+    fn older_and_newer_agents_and_daemons_read_each_other() {
+        assert_eq!(size_of::<Reply>(), 256);
+        let mut welcome = Reply::refusal(ReplyCode::Welcome, "");
+        welcome.max_in_flight = 7;
+        // An older agent reads at most `text_len` bytes of its text of 216.
+        assert_eq!(welcome.as_bytes()[252..], 7u32.to_ne_bytes());
+        assert_eq!(welcome.text_len, 0);
+        // An older daemon fills all of it in a refusal, and nothing of it in a welcome.
+        let mut packet = [b'x'; 256];
+        packet[..40].copy_from_slice(&Reply::refusal(ReplyCode::Busy, "").as_bytes()[..40]);
+        packet[36..40].copy_from_slice(&216u32.to_ne_bytes());
+        let refusal = Reply::parse(&packet).unwrap();
+        assert_eq!(
+            (refusal.code(), refusal.text()),
+            (Some(ReplyCode::Busy), "x".repeat(212).as_str())
+        );
     }
 }

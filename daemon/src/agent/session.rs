@@ -59,6 +59,8 @@ pub struct Terms {
     pub idle_gap_us: u32,
     /// As in [`Reply`].
     pub drain_bound_ms: u32,
+    /// As in [`Reply`].
+    pub max_in_flight: u32,
 }
 
 impl Session {
@@ -116,6 +118,7 @@ impl Session {
             orphan_timeout_ms: terms.orphan_timeout_ms,
             idle_gap_us: terms.idle_gap_us,
             drain_bound_ms: terms.drain_bound_ms,
+            max_in_flight: terms.max_in_flight,
             ..Reply::refusal(rtswap_wire::hello::ReplyCode::Welcome, "")
         };
         let socket = self.socket.as_ref().ok_or(io::Errno::NOTCONN)?;

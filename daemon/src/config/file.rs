@@ -35,6 +35,9 @@ pub struct DaemonConfig {
     drain_bound_ms: Millis,
     release_grace_ms: Millis,
     nvml_period_ms: Millis,
+    /// Calls that a process may have in flight on a GPU before the next one waits, so that a drain
+    /// stays short; 0 for any number. Drivers themselves hold a launch back at about as many.
+    pub max_in_flight: u32,
     /// Tasks that one user may have at a time, best-effort ones included.
     pub max_tasks_per_user: usize,
 }
@@ -48,6 +51,7 @@ impl Default for DaemonConfig {
             drain_bound_ms: Millis::from_nanos(1_000_000_000),
             release_grace_ms: Millis::from_nanos(250_000_000),
             nvml_period_ms: Millis::from_nanos(1_000_000_000),
+            max_in_flight: 1024,
             max_tasks_per_user: 256,
         }
     }
@@ -180,7 +184,7 @@ mod tests {
     #[test]
     fn everything_can_be_said() {
         let text = format!(
-            "version = 1\n[daemon]\nclaim_timeout_s = 5\nidle_gap_us = 1500\n[scheduler]\n\
+            "version = 1\n[daemon]\nclaim_timeout_s = 5\nidle_gap_us = 1500\nmax_in_flight = 64\n[scheduler]\n\
              overrun = \"demote\"\ntest = \"theorem1\"\ndrain_ms = 72.5\n[[gpu]]\n{GPU}reserve = 0\nchunk = \"64MiB\"\n\
              best_effort_reserve = \"1GiB\"\n[gpu.swap_cost.out]\nbase_us = 10\n\
              per_chunk_us = 100\ngib_per_s = 1\n"
@@ -188,6 +192,7 @@ mod tests {
         let config = parse(Path::new("f.toml"), &text).unwrap();
         assert_eq!(config.daemon.claim_timeout(), Nanos(5_000_000_000));
         assert_eq!(config.daemon.idle_gap_us(), 1500);
+        assert_eq!(config.daemon.max_in_flight, 64);
         assert_eq!(config.daemon.orphan_timeout_ms(), 10_000);
         let gpu = config.gpus[0].scheduler(&config.scheduler);
         assert_eq!(gpu.capacity, Bytes(24 << 30));

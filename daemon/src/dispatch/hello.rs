@@ -254,6 +254,7 @@ impl Dispatcher {
                 orphan_timeout_ms: self.config.daemon.orphan_timeout_ms(),
                 idle_gap_us: self.config.daemon.idle_gap_us(),
                 drain_bound_ms: self.config.daemon.drain_bound_ms(),
+                max_in_flight: self.config.daemon.max_in_flight,
             },
         )?;
         let bell = Token::Bell(connection).into();

@@ -44,7 +44,7 @@ CUresult cuLaunchKernel(CUfunction function, unsigned gx, unsigned gy, unsigned 
     } while (0)
 
 /* Makes device 0 current and returns the named kernel of the simulated GPU's set. */
-static CUfunction probe_kernel(const char *name, const char *ptx) {
+static inline CUfunction probe_kernel(const char *name, const char *ptx) {
     CUdevice device;
     CUcontext context;
     CUmodule module;

@@ -11,5 +11,5 @@ mod witness;
 
 pub use machine::{Daemon, Machine, MachineOptions};
 pub use program::{Finished, Program, compile, probe, wait_until};
-pub use puppet::{Puppet, Swapped};
+pub use puppet::{Offer, Puppet, Swapped};
 pub use witness::Counted;

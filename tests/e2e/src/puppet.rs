@@ -23,7 +23,7 @@ use rustix::net::{
 use rustix::thread::futex;
 use zerocopy::IntoBytes;
 
-use crate::program::wait_until;
+use crate::program::{Finished, Program, wait_until};
 
 const BOUND: Duration = Duration::from_secs(20);
 const COOKIE: u64 = 0x0c00_c1e0_0c00_c1e0;
@@ -38,6 +38,22 @@ pub struct Puppet {
     tid: u32,
     asked: SwapRequest,
     asked_at: Instant,
+    gpu: usize,
+}
+
+/// What an agent is offered.
+#[derive(Clone, Copy, Debug)]
+pub struct Offer<'a> {
+    /// The GPUs' UUIDs.
+    pub gpus: &'a [[u8; 16]],
+    /// δ in bytes.
+    pub chunk: u64,
+    /// All memory of each GPU, and the budget there, in bytes.
+    pub memory: u64,
+    /// How long a drain may take, in ms.
+    pub drain_bound_ms: u32,
+    /// Calls in flight; 0 for any number.
+    pub max_in_flight: u32,
 }
 
 /// A swap operation that is done.
@@ -65,6 +81,18 @@ impl Puppet {
 
     /// Takes one agent in and gives it one GPU with a budget of all its memory.
     pub fn accept(listener: &OwnedFd, uuid: [u8; 16], chunk: u64, memory: u64) -> Result<Self> {
+        let offer = Offer {
+            gpus: &[uuid],
+            chunk,
+            memory,
+            drain_bound_ms: 5_000,
+            max_in_flight: 0,
+        };
+        Self::offer(listener, offer)
+    }
+
+    /// Takes one agent in with these GPUs.
+    pub fn offer(listener: &OwnedFd, offer: Offer<'_>) -> Result<Self> {
         let timeout = rustix::time::Timespec {
             tv_sec: 20,
             tv_nsec: 0,
@@ -108,20 +136,21 @@ impl Puppet {
                 target_bytes: 0,
             },
             asked_at: Instant::now(),
+            gpu: 0,
         };
         puppet.page().init(1);
-        puppet.block().daemon.describe(uuid, chunk, memory);
-        puppet
-            .block()
-            .daemon
-            .set_budget(&puppet.block().agent, memory);
+        for (block, uuid) in puppet.page().devices().iter().zip(offer.gpus) {
+            block.daemon.describe(*uuid, offer.chunk, offer.memory);
+            block.daemon.set_budget(&block.agent, offer.memory);
+        }
 
         let mut reply = Reply::refusal(ReplyCode::Welcome, "");
         reply.registration = 1;
         reply.cookie = COOKIE;
         reply.orphan_timeout_ms = 10_000;
         reply.idle_gap_us = 2_000;
-        reply.drain_bound_ms = 5_000;
+        reply.drain_bound_ms = offer.drain_bound_ms;
+        reply.max_in_flight = offer.max_in_flight;
         let fds = [memfd.as_fd(), puppet.eventfd.as_fd()];
         let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(2))];
         let mut ancillary = SendAncillaryBuffer::new(&mut space);
@@ -139,9 +168,48 @@ impl Puppet {
         unsafe { self.page.as_ref() }
     }
 
-    /// The block of its one GPU.
+    /// From now on the strings of this GPU are pulled; at first those of the first one.
+    pub fn turn_to(&mut self, gpu: usize) {
+        self.gpu = gpu;
+    }
+
+    /// The block of the GPU turned to.
     pub fn block(&self) -> &DeviceBlock {
-        &self.page().devices()[0]
+        &self.page().devices()[self.gpu]
+    }
+
+    /// Lets the job run that waits, if one does.
+    pub fn grant_any(&self) -> Result<()> {
+        match self.block().agent.jobs() {
+            Some(jobs) if jobs.requested != jobs.completed => self.grant(jobs.requested),
+            _ => Ok(()),
+        }
+    }
+
+    /// Lets all jobs run until the program has printed `text`.
+    pub fn grant_until(&self, program: &mut Program, text: &str) -> Result<()> {
+        let until = Instant::now() + BOUND;
+        while !program.stdout().contains(text) {
+            self.grant_any()?;
+            ensure!(
+                program.is_running() && Instant::now() < until,
+                "no {text:?} in: {}{}",
+                program.stdout(),
+                program.stderr()
+            );
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        Ok(())
+    }
+
+    /// Lets all jobs run until the program has ended.
+    pub fn grant_to_the_end(&self, mut program: Program) -> Result<Finished> {
+        let until = Instant::now() + BOUND;
+        while program.is_running() && Instant::now() < until {
+            self.grant_any()?;
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        program.finish(Duration::from_secs(1))
     }
 
     /// Waits until the agent asks for a job that is not completed yet, and returns its number.

@@ -178,6 +178,7 @@ impl Agent {
             marks: Mutex::default(),
         }));
         agent.mark_descriptors();
+        agent.bound_flight();
         if agent.config.torture.is_some() {
             gate::close(gate::ASK_ALWAYS);
         }
@@ -211,8 +212,15 @@ impl Agent {
         for (device, view) in self.devices.iter().zip(views) {
             device.set_view(view);
         }
+        self.bound_flight();
         self.mark_descriptors();
         Ok(())
+    }
+
+    fn bound_flight(&self) {
+        let session = self.session();
+        self.work
+            .allow_in_flight(session.max_in_flight, session.drain_bound);
     }
 
     fn mark_descriptors(&self) {

@@ -38,6 +38,7 @@ pub(crate) fn bench(name: &str, change: impl FnOnce(&mut Terms)) -> Bench {
         orphan_ms: 60_000,
         idle_us: 300,
         drain_ms: 2_000,
+        in_flight: 0,
     };
     change(&mut terms);
     let listener = Listener::new(&format!("{name}-{number}"));

@@ -108,6 +108,7 @@ pub fn connect(
         orphan_timeout: Duration::from_millis(reply.orphan_timeout_ms.into()),
         idle_gap: Duration::from_micros(reply.idle_gap_us.into()),
         drain_bound: Duration::from_millis(reply.drain_bound_ms.into()),
+        max_in_flight: reply.max_in_flight,
         lost: false.into(),
     })
 }

@@ -38,6 +38,7 @@ pub(crate) struct Terms {
     pub(crate) orphan_ms: u32,
     pub(crate) idle_us: u32,
     pub(crate) drain_ms: u32,
+    pub(crate) in_flight: u32,
 }
 
 /// The daemon's end of one session.
@@ -146,7 +147,8 @@ impl Listener {
             idle_gap_us: terms.idle_us,
             drain_bound_ms: terms.drain_ms,
             text_len: 0,
-            text: [0; 216],
+            text: [0; 212],
+            max_in_flight: terms.in_flight,
         };
         let fds = [memfd.as_fd(), event.as_fd()];
         let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(2))];

@@ -42,6 +42,8 @@ pub struct Session {
     pub idle_gap: Duration,
     /// How long a drain may take.
     pub drain_bound: Duration,
+    /// How many calls may be in flight on a GPU; 0 for any number.
+    pub max_in_flight: u32,
     lost: AtomicBool,
 }
 
