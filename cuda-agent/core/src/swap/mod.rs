@@ -1,11 +1,12 @@
 //! The swap thread: the only thread of ours that stays. It listens to doorbells, the socket and a
 //! clock, and on any of them reads the page again.
-//! `thread` is its loop, `requests` does what the page asks, `reconnect` finds the next daemon.
+//! `start` makes it, `thread` is its loop, `requests` does what the page asks, `reconnect` finds the next daemon.
 
 mod reconnect;
 mod requests;
+mod start;
 mod thread;
 
 pub use reconnect::Orphan;
 pub use requests::Requests;
-pub use thread::{Started, spawn};
+pub use start::{Started, spawn};

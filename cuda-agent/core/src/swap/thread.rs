@@ -1,7 +1,5 @@
 //! The loop of the swap thread.
 
-use std::os::fd::OwnedFd;
-use std::sync::mpsc;
 use std::time::Duration;
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -12,78 +10,15 @@ use crate::agent::{Agent, exit};
 use crate::device::Device;
 use crate::futex::TICK;
 use crate::log::debug;
-use crate::session::Mark;
-use crate::signals::{Doorbells, block_all, restore};
+use crate::signals::Doorbells;
 
 /// How often a deaf thread (see [`Doorbells::is_deaf`]) looks by itself.
 const DEAF_TICK: Duration = Duration::from_millis(2);
 /// How often the end of an implicit job is looked for, at least and at most.
 const IDLE_TICKS: (Duration, Duration) = (Duration::from_micros(50), Duration::from_millis(5));
-/// How long a thread may take to start.
-const START_BOUND: Duration = Duration::from_secs(5);
 
-/// A swap thread that has no session yet.
-#[derive(Debug)]
-pub struct Started {
-    /// Its id in this process's PID namespace.
-    pub tid: u32,
-    /// Its pidfd, where the kernel has one for threads.
-    pub pidfd: Option<OwnedFd>,
-    /// Its descriptors.
-    pub marks: Vec<Mark>,
-    agent: mpsc::Sender<&'static Agent>,
-}
-
-impl Started {
-    /// Lets it work. Without this it ends.
-    pub fn attach(self, agent: &'static Agent) {
-        // It waits for this as long as `self` lives.
-        let _ = self.agent.send(agent);
-    }
-}
-
-/// Starts the thread; it waits until it is attached, all signals blocked from its first
-/// instruction on.
-pub fn spawn() -> std::io::Result<Started> {
-    let (started, ready) = mpsc::channel();
-    let (agent, attached) = mpsc::channel::<&'static Agent>();
-    let before = block_all()?;
-    let spawned = std::thread::Builder::new()
-        .name("rtswap-swap".into())
-        .spawn(move || {
-            let bells = Doorbells::new();
-            let told = match &bells {
-                Ok(bells) => Ok((rustix::thread::gettid(), bells.marks().collect())),
-                Err(error) => Err(std::io::Error::from(error.kind())),
-            };
-            if started.send(told).is_ok()
-                && let (Ok(bells), Ok(agent)) = (bells, attached.recv())
-            {
-                run(agent, bells);
-            }
-        });
-    restore(&before);
-    spawned?;
-    let gone = |_| std::io::Error::from(std::io::ErrorKind::TimedOut);
-    let (tid, marks) = ready.recv_timeout(START_BOUND).map_err(gone)??;
-    Ok(Started {
-        tid: tid.as_raw_nonzero().get().cast_unsigned(),
-        pidfd: pidfd_of_thread(tid.as_raw_nonzero().get()),
-        marks,
-        agent,
-    })
-}
-
-fn pidfd_of_thread(tid: i32) -> Option<OwnedFd> {
-    use std::os::fd::FromRawFd;
-    // SAFETY: makes a descriptor; PIDFD_THREAD is O_EXCL.
-    let fd = unsafe { libc::syscall(libc::SYS_pidfd_open, tid, libc::O_EXCL) };
-    let fd = i32::try_from(fd).ok().filter(|&fd| fd >= 0)?;
-    // SAFETY: a new descriptor that nobody else owns.
-    Some(unsafe { OwnedFd::from_raw_fd(fd) })
-}
-
-fn run(agent: &'static Agent, mut bells: Doorbells) {
+/// Works as long as there is a daemon, or memory in the backing store.
+pub(super) fn run(agent: &'static Agent, mut bells: Doorbells) {
     // A thread without this could break a capture of the program by a query. Drivers without
     // captures need no leave.
     exit::take_driver();

@@ -6,10 +6,11 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use anyhow::{Context, Result, bail, ensure};
+use rtswap_e2e::Program;
 
-use super::run::{Agent, run};
+use super::run::{Agent, run, same_end};
 use crate::check::{Missing, Outcome};
-use crate::stage::Stage;
+use crate::stage::{BOUND, Stage};
 use crate::table::Probe;
 
 /// A change to the command that starts a probe.
@@ -98,6 +99,34 @@ uintptr_t la_symbind64(Elf64_Sym *symbol, unsigned index, uintptr_t *from, uintp
     return symbol->st_value;
 }
 ";
+
+/// A library that initialises the driver while it is loaded.
+pub(super) const INIT: &str = r#"
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <stdlib.h>
+__attribute__((constructor)) static void loaded(void) {
+    int (*init)(unsigned) =
+        (int (*)(unsigned))dlsym(dlopen("libcuda.so.1", RTLD_NOW), "cuInit");
+    if (!init || init(0) != 0) abort();
+}
+"#;
+
+/// A socket that takes the agent's Hello and never answers: the program goes on after a bound.
+pub(super) fn silent_daemon(stage: &Stage<'_>, probe: &Probe) -> Result<Outcome> {
+    let _listener = stage.listen()?;
+    let mut program = Program::start(stage.preloaded(probe))?;
+    program.say(&"go\n".repeat(64))?;
+    let ours = program.finish(BOUND)?;
+    same_end(&ours, &stage.run_bare(probe)?)?;
+    let lines = ours.stderr.lines().count();
+    ensure!(
+        lines == 1 && ours.stderr.contains("did not answer"),
+        "it says {:?}",
+        ours.stderr
+    );
+    Ok(Outcome::Inert)
+}
 
 /// jemalloc's path.
 pub(super) fn jemalloc() -> Result<&'static str> {

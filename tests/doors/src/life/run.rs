@@ -40,8 +40,18 @@ pub(super) fn run_command(
 ) -> Result<Outcome> {
     let mut ours = command();
     ours.env("LD_PRELOAD", super::around::agent(stage));
-    compare(stage, ours, agent, || {
-        let mut program = Program::start(command())?;
+    run_against(stage, ours, agent, command())
+}
+
+/// Runs `command`, and `bare` for what it must do.
+pub(super) fn run_against(
+    stage: &Stage<'_>,
+    command: Command,
+    agent: Agent,
+    bare: Command,
+) -> Result<Outcome> {
+    compare(stage, command, agent, || {
+        let mut program = Program::start(bare)?;
         // It may end before it has read them all.
         let _ = program.say(&"go\n".repeat(64));
         program.finish(BOUND)

@@ -2,11 +2,13 @@
 
 use anyhow::Result;
 
-use super::around::{AUDIT, MALLOC, agent, jemalloc, library, unreadable_folder, with};
+use super::around::{
+    AUDIT, INIT, MALLOC, agent, jemalloc, library, silent_daemon, unreadable_folder, with,
+};
 use super::ends::{amid_swap, orphan};
 use super::foreign::{java, musl, of_32_bits, preload_missing, python, set_group, static_program};
 use super::held::{held, in_driver};
-use super::run::{Agent, run, works};
+use super::run::{Agent, run, run_against, works};
 use crate::check::{Outcome, Own};
 use crate::stage::Stage;
 use crate::table::Probe;
@@ -538,4 +540,27 @@ pub(crate) const PROBES: &[Probe] = &[
         Outcome::Inert,
     )
     .because("it has rights that its caller has not"),
+    caught("life_load", "in_constructor", "cuInit before main", works),
+    caught(
+        "life_load",
+        "in_dlopen",
+        "cuInit in the constructor of a library, under the loader's lock",
+        |stage, probe| {
+            library(stage, "init", INIT)?;
+            let folder = stage.machine.path("");
+            let mut command = stage.preloaded(probe);
+            command.env("LIFE_FOLDER", &folder);
+            let mut bare = stage.bare(probe);
+            bare.env("LIFE_FOLDER", &folder);
+            run_against(stage, command, Agent::Works, bare)
+        },
+    ),
+    Probe::own(
+        "life_plain",
+        "silent_daemon",
+        "a socket that never answers",
+        silent_daemon,
+        Outcome::Inert,
+    )
+    .because("it waits no longer than 5 s"),
 ];

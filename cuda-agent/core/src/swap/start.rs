@@ -1,0 +1,179 @@
+//! Starting the swap thread. Not by `std::thread`: what that does first in a new thread waits for the
+//! loader's lock, and the agent may start under it, in the constructor of a library that is being
+//! loaded. Until the thread is attached it touches nothing that needs the loader: no thread-local
+//! with a destructor, no symbol that nobody has used before.
+
+use core::ffi::c_void;
+use std::os::fd::{FromRawFd, OwnedFd};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::ptr::null_mut;
+use std::sync::atomic::{AtomicPtr, AtomicU32, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use super::thread::run;
+use crate::agent::Agent;
+use crate::futex::{TICK, wait_change, wake_all};
+use crate::gate::lock;
+use crate::session::Mark;
+use crate::signals::{Doorbells, block_all, restore};
+
+/// How long the thread may take to start.
+const START_BOUND: Duration = Duration::from_secs(5);
+/// Bytes of its stack, as much as Rust's own threads have.
+const STACK: usize = 2 << 20;
+
+// How far it is.
+const STARTING: u32 = 0;
+const READY: u32 = 1;
+const ATTACHED: u32 = 2;
+const GIVEN_UP: u32 = 3;
+
+/// A thread's id and descriptors, or why it has none.
+type Told = std::io::Result<(u32, Vec<Mark>)>;
+
+/// What the thread and the one that starts it share.
+#[derive(Debug, Default)]
+struct Handover {
+    phase: AtomicU32,
+    told: Mutex<Option<Told>>,
+    agent: AtomicPtr<Agent>,
+}
+
+impl Handover {
+    fn go_to(&self, phase: u32) {
+        self.phase.store(phase, Ordering::Release);
+        wake_all(&self.phase);
+    }
+
+    /// Waits until it is no longer in `phase`, at most `bound`. Whether it is not.
+    fn leaves(&self, phase: u32, bound: Option<Duration>) -> bool {
+        let start = Instant::now();
+        while self.phase.load(Ordering::Acquire) == phase {
+            if bound.is_some_and(|bound| start.elapsed() > bound) {
+                return false;
+            }
+            wait_change(&self.phase, phase, TICK);
+        }
+        true
+    }
+}
+
+/// A swap thread that has no session yet.
+#[derive(Debug)]
+pub struct Started {
+    /// Its id in this process's PID namespace.
+    pub tid: u32,
+    /// Its pidfd, where the kernel has one for threads.
+    pub pidfd: Option<OwnedFd>,
+    /// Its descriptors.
+    pub marks: Vec<Mark>,
+    handover: Arc<Handover>,
+}
+
+impl Started {
+    /// Lets it work. Without this it ends.
+    pub fn attach(self, agent: &'static Agent) {
+        let agent = std::ptr::from_ref(agent).cast_mut();
+        self.handover.agent.store(agent, Ordering::Release);
+        self.handover.go_to(ATTACHED);
+    }
+}
+
+impl Drop for Started {
+    fn drop(&mut self) {
+        if self.handover.phase.load(Ordering::Acquire) == READY {
+            self.handover.go_to(GIVEN_UP);
+        }
+    }
+}
+
+/// Starts the thread; it waits until it is attached, all signals blocked from its first
+/// instruction on.
+pub fn spawn() -> std::io::Result<Started> {
+    let handover = Arc::new(Handover::default());
+    let before = block_all()?;
+    let made = create(&handover);
+    restore(&before);
+    made?;
+    let timed_out = || std::io::Error::from(std::io::ErrorKind::TimedOut);
+    if !handover.leaves(STARTING, Some(START_BOUND)) {
+        handover.go_to(GIVEN_UP);
+        return Err(timed_out());
+    }
+    let told = lock(&handover.told).take();
+    let (tid, marks) = told.ok_or_else(timed_out)??;
+    Ok(Started {
+        tid,
+        pidfd: pidfd_of_thread(tid),
+        marks,
+        handover,
+    })
+}
+
+fn create(handover: &Arc<Handover>) -> std::io::Result<()> {
+    let argument = Arc::into_raw(Arc::clone(handover));
+    // SAFETY: attributes on the stack, made and ended here; `body` gets the argument that it takes.
+    let error = unsafe {
+        let mut attributes: libc::pthread_attr_t = std::mem::zeroed();
+        libc::pthread_attr_init(&raw mut attributes);
+        libc::pthread_attr_setstacksize(&raw mut attributes, STACK);
+        libc::pthread_attr_setdetachstate(&raw mut attributes, libc::PTHREAD_CREATE_DETACHED);
+        let mut thread: libc::pthread_t = std::mem::zeroed();
+        let argument = argument.cast_mut().cast();
+        let error = libc::pthread_create(&raw mut thread, &raw const attributes, body, argument);
+        libc::pthread_attr_destroy(&raw mut attributes);
+        error
+    };
+    if error == 0 {
+        return Ok(());
+    }
+    // SAFETY: made above, and no thread took it.
+    drop(unsafe { Arc::from_raw(argument) });
+    Err(std::io::Error::from_raw_os_error(error))
+}
+
+extern "C" fn body(argument: *mut c_void) -> *mut c_void {
+    // SAFETY: what `create` gave away.
+    let handover = unsafe { Arc::from_raw(argument.cast_const().cast::<Handover>()) };
+    // A panic ends the thread, not the process.
+    let _ = catch_unwind(AssertUnwindSafe(|| live(&handover)));
+    null_mut()
+}
+
+fn live(handover: &Handover) {
+    // SAFETY: names the calling thread; at most 15 letters.
+    unsafe { libc::pthread_setname_np(libc::pthread_self(), c"rtswap-swap".as_ptr()) };
+    let made = Doorbells::new();
+    let tid = rustix::thread::gettid().as_raw_nonzero().get();
+    let (bells, told) = match made {
+        Ok(bells) => {
+            let marks = bells.marks().collect();
+            (Some(bells), Ok((tid.cast_unsigned(), marks)))
+        }
+        Err(error) => (None, Err(error)),
+    };
+    *lock(&handover.told) = Some(told);
+    let starting =
+        handover
+            .phase
+            .compare_exchange(STARTING, READY, Ordering::AcqRel, Ordering::Acquire);
+    if starting.is_err() {
+        return;
+    }
+    wake_all(&handover.phase);
+    handover.leaves(READY, None);
+    // SAFETY: null, or an agent, which lives as long as the process.
+    let agent = unsafe { handover.agent.load(Ordering::Acquire).as_ref() };
+    if let (Some(bells), Some(agent)) = (bells, agent) {
+        run(agent, bells);
+    }
+}
+
+fn pidfd_of_thread(tid: u32) -> Option<OwnedFd> {
+    // SAFETY: makes a descriptor; PIDFD_THREAD is O_EXCL.
+    let fd = unsafe { libc::syscall(libc::SYS_pidfd_open, tid, libc::O_EXCL) };
+    let fd = i32::try_from(fd).ok().filter(|&fd| fd >= 0)?;
+    // SAFETY: a new descriptor that nobody else owns.
+    Some(unsafe { OwnedFd::from_raw_fd(fd) })
+}
