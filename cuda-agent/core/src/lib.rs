@@ -5,7 +5,8 @@
 //! - [`memory`]: objects, chunks and the backing store of one GPU;
 //! - [`vmm`]: physical memory and mappings that the program makes itself;
 //! - [`gate`], [`enter`], [`device`], [`work`]: who may use the GPU now, and what is in flight;
-//! - [`ordered`], [`outside`]: memory in a stream's order, and what is held beyond the arena;
+//! - [`ordered`], [`outside`], [`ipc`]: memory in a stream's order, what is held beyond the arena,
+//!   and the arena's in other processes;
 //! - [`session`], [`signals`], [`swap`]: the daemon's end of things;
 //! - [`cancel`], [`elf`], [`log`]: what a guest in other people's processes minds;
 //! - [`torture`]: swaps between every two calls, to find what breaks;
@@ -20,6 +21,7 @@ pub mod elf;
 pub mod enter;
 mod futex;
 pub mod gate;
+pub mod ipc;
 pub mod log;
 pub mod memory;
 pub mod ops;

@@ -99,7 +99,8 @@ impl Agent {
     /// What an address of memory of ours is to the program.
     pub fn look_up(&self, address: u64) -> Detour<Found> {
         let allocated = self.allocated_at(address);
-        allocated.or_else(|| self.mapped_at(address).map(Ok))
+        let mapped = || self.mapped_at(address).or_else(|| self.opened_at(address));
+        allocated.or_else(|| mapped().map(Ok))
     }
 
     /// What an address of the arena is to the program.

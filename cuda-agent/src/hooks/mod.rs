@@ -11,6 +11,7 @@ mod copy;
 mod dlsym;
 mod graph;
 mod host;
+mod ipc;
 mod job;
 mod launch;
 mod pool;
@@ -55,6 +56,7 @@ fn all() -> impl Iterator<Item = &'static Hook> {
         copy::HOOKS,
         graph::HOOKS,
         host::HOOKS,
+        ipc::HOOKS,
         launch::HOOKS,
         pool::HOOKS,
         procaddr::HOOKS,

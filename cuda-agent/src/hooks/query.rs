@@ -20,6 +20,8 @@ hooks! {
         data: *mut c_void, attribute: c_int, at: CUdeviceptr);
     pointer_attributes: cuPointerGetAttributes (
         count: c_uint, attributes: *mut c_int, data: *mut *mut c_void, at: CUdeviceptr);
+    set_attribute: cuPointerSetAttribute (
+        value: *const c_void, attribute: c_int, at: CUdeviceptr);
 }
 
 /// CUpointer_attribute.
@@ -155,7 +157,15 @@ unsafe fn pointer_attribute(
     attribute: c_int,
     at: CUdeviceptr,
 ) -> Status {
-    match agent().and_then(|agent| agent.look_up(at)) {
+    let found = agent().and_then(|agent| agent.look_up(at));
+    if let Some(Ok(found)) = &found
+        && attribute == attribute::SYNC_MEMOPS
+        && agent().is_some_and(|agent| agent.is_held(found))
+    {
+        // SAFETY: the caller's arguments.
+        return unsafe { real(data, attribute, at) };
+    }
+    match found {
         // SAFETY: the caller's pointer for this attribute.
         Some(Ok(found)) if unsafe { fill(data, attribute, at, found) } => Status::SUCCESS,
         // Null, or what ordinary device memory does not have.
@@ -184,6 +194,21 @@ unsafe fn pointer_attributes(
         }
     }
     status
+}
+
+unsafe fn set_attribute(
+    real: cuPointerSetAttribute::Function,
+    value: *const c_void,
+    attribute: c_int,
+    at: CUdeviceptr,
+) -> Status {
+    // SAFETY: the caller's arguments.
+    let call = || unsafe { real(value, attribute, at) };
+    match agent().and_then(|agent| Some((agent, agent.look_up(at)?))) {
+        Some((agent, Ok(found))) => agent.set_attribute(&found, call),
+        Some((_, Err(status))) => status,
+        None => call(),
+    }
 }
 
 /// Answers as the driver does for memory of cuMemAlloc, of a pool, or mapped by the program.
@@ -219,14 +244,17 @@ unsafe fn fill(data: *mut c_void, attribute: c_int, at: CUdeviceptr, found: Foun
             }
             // A C++ bool.
             attribute::MAPPED => data.cast::<u8>().write(1),
-            // It moves, so that nobody else may hold its pages.
+            attribute::LEGACY_IPC => {
+                let offered = agent().is_some_and(|agent| agent.can_offer(&found));
+                data.cast::<u8>().write(offered.into());
+            }
+            // It moves, so that no other device may hold its pages.
             attribute::IS_MANAGED
-            | attribute::LEGACY_IPC
             | attribute::RDMA
-            | attribute::DECOMPRESSION => {
+            | attribute::DECOMPRESSION
+            | attribute::SYNC_MEMOPS => {
                 data.cast::<u8>().write(0);
             }
-            attribute::SYNC_MEMOPS => data.cast::<u8>().write(0),
             attribute::HANDLE_TYPES => data.cast::<u64>().write_unaligned(0),
             _ => return false,
         }

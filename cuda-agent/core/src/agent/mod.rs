@@ -13,6 +13,7 @@ use crate::cuda::{Context, Status};
 use crate::device::Device;
 use crate::driver::Driver;
 use crate::gate;
+use crate::ipc::{Offers, Opened};
 use crate::log::{debug, say};
 use crate::memory::Memory;
 use crate::session::{
@@ -100,6 +101,10 @@ pub struct Agent {
     pub devices: Vec<Device>,
     /// The program's physical memory and mappings.
     pub vmm: Mutex<Book>,
+    /// What other processes may open.
+    pub offers: Offers,
+    /// What was opened of other processes.
+    pub opened: Opened,
     /// Wakes the swap thread.
     pub wake: Bell,
     session: RwLock<Arc<Session>>,
@@ -169,6 +174,8 @@ impl Agent {
             work: Work::new(driver),
             devices,
             vmm: Mutex::default(),
+            offers: Offers::default(),
+            opened: Opened::default(),
             wake,
             session: RwLock::new(session),
             config,
@@ -223,13 +230,15 @@ impl Agent {
             .allow_in_flight(session.max_in_flight, session.drain_bound);
     }
 
-    fn mark_descriptors(&self) {
+    /// Notes which descriptors are ours.
+    pub(crate) fn mark_descriptors(&self) {
         let pidfd = self.swap_pidfd.as_ref().map(Descriptor::mark);
         *gate::lock(&self.marks) = pidfd
             .into_iter()
             .chain([self.wake.mark()])
             .chain(self.session().marks())
             .chain(self.thread_marks.iter().copied())
+            .chain(self.offers.mark())
             .collect();
     }
 

@@ -2,6 +2,7 @@
 //! done at once; a stream is busy for as long as the test says.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::os::fd::{BorrowedFd, OwnedFd};
 use std::sync::Mutex;
 
 use super::{Driver, Result};
@@ -310,6 +311,34 @@ impl Driver for FakeDriver {
             .remove(&handle.0)
             .map(|_| ())
             .ok_or(Status::INVALID_VALUE)
+    }
+    fn can_export(&self, _: i32) -> bool {
+        true
+    }
+    fn export(&self, handle: Handle) -> Result<OwnedFd> {
+        // The descriptor says which memory it is, for the same fake only.
+        let flags = rustix::fs::MemfdFlags::CLOEXEC;
+        let file = rustix::fs::memfd_create("fake", flags).map_err(|_| Status::UNKNOWN)?;
+        let bytes = handle.0.to_ne_bytes();
+        rustix::io::pwrite(&file, &bytes, 0).map_err(|_| Status::UNKNOWN)?;
+        Ok(file)
+    }
+    fn import(&self, descriptor: BorrowedFd<'_>) -> Result<Handle> {
+        let mut bytes = [0; 8];
+        let got = rustix::io::pread(descriptor, &mut bytes, 0);
+        let old = u64::from_ne_bytes(bytes);
+        let mut state = lock(&self.state);
+        if got != Ok(8) || !state.physical.contains_key(&old) {
+            return Err(Status::INVALID_VALUE);
+        }
+        // A copy: enough to see that the right memory came.
+        let new = state.fresh();
+        let bytes = state.physical[&old].clone();
+        state.physical.insert(new, bytes);
+        Ok(Handle(new))
+    }
+    fn unreserve(&self, _: u64, _: u64) -> Result<()> {
+        Ok(())
     }
     fn pin(&self, bytes: u64) -> Result<usize> {
         let mut state = lock(&self.state);

@@ -2,6 +2,7 @@
 
 use core::ffi::{c_int, c_uint, c_void};
 use core::ptr::null_mut;
+use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 
 use cudarc::driver::sys::{
     CUevent_flags, CUmemAllocationGranularity_flags, CUmemAllocationHandleType,
@@ -66,6 +67,8 @@ macro_rules! functions {
 
 functions! {
     device_get_count: c"cuDeviceGetCount" (*mut c_int);
+    driver_get_version: c"cuDriverGetVersion" (*mut c_int);
+    device_get_attribute: c"cuDeviceGetAttribute" (*mut c_int, c_int, CUdevice);
     device_get_uuid: c"cuDeviceGetUuid" (*mut CUuuid, CUdevice);
     device_total_mem: c"cuDeviceTotalMem_v2" (*mut usize, CUdevice);
     get_granularity: c"cuMemGetAllocationGranularity"
@@ -76,6 +79,9 @@ functions! {
     ctx_synchronize: c"cuCtxSynchronize" ();
     exchange_mode: c"cuThreadExchangeStreamCaptureMode" (*mut c_uint);
     address_reserve: c"cuMemAddressReserve" (*mut CUdeviceptr, usize, usize, CUdeviceptr, u64);
+    address_free: c"cuMemAddressFree" (CUdeviceptr, usize);
+    mem_export: c"cuMemExportToShareableHandle" (*mut c_void, u64, c_uint, u64);
+    mem_import: c"cuMemImportFromShareableHandle" (*mut u64, *mut c_void, c_uint);
     mem_create: c"cuMemCreate" (*mut u64, usize, *const CUmemAllocationProp, u64);
     mem_map: c"cuMemMap" (CUdeviceptr, usize, usize, u64, u64);
     set_access: c"cuMemSetAccess" (CUdeviceptr, usize, *const Access, usize);
@@ -111,6 +117,14 @@ fn location(device: i32) -> CUmemLocation {
         id: device,
     }
 }
+
+/// CU_DEVICE_ATTRIBUTE_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR_SUPPORTED.
+const EXPORTS_DESCRIPTORS: c_int = 103;
+/// CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR.
+const DESCRIPTOR: c_uint = 1;
+/// From this CUDA version on memory that may be exported costs nothing more until it is; before,
+/// programs saw it slow down.
+const EXPORTS_FREELY: c_int = 12_020;
 
 fn properties(device: i32) -> CUmemAllocationProp {
     CUmemAllocationProp {
@@ -204,7 +218,11 @@ impl Driver for Libcuda {
 
     fn create(&self, device: i32, bytes: u64) -> Result<Handle> {
         let mut handle = 0;
-        let prop = properties(device);
+        let mut prop = properties(device);
+        if self.can_export(device) {
+            prop.requestedHandleTypes =
+                CUmemAllocationHandleType::CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR;
+        }
         call!(self.mem_create(&raw mut handle, bytes as usize, &raw const prop, 0))?;
         Ok(Handle(handle))
     }
@@ -223,6 +241,34 @@ impl Driver for Libcuda {
 
     fn release(&self, handle: Handle) -> Result<()> {
         call!(self.mem_release(handle.0))
+    }
+
+    fn can_export(&self, device: i32) -> bool {
+        let (mut version, mut exports) = (0, 0);
+        call!(self.driver_get_version(&raw mut version)).is_ok()
+            && version >= EXPORTS_FREELY
+            && call!(self.device_get_attribute(&raw mut exports, EXPORTS_DESCRIPTORS, device))
+                .is_ok()
+            && exports != 0
+    }
+
+    fn export(&self, handle: Handle) -> Result<OwnedFd> {
+        let mut fd: c_int = -1;
+        call!(self.mem_export((&raw mut fd).cast(), handle.0, DESCRIPTOR, 0))?;
+        // SAFETY: a new descriptor that the driver gave away.
+        Ok(unsafe { OwnedFd::from_raw_fd(fd) })
+    }
+
+    fn import(&self, descriptor: BorrowedFd<'_>) -> Result<Handle> {
+        let mut handle = 0;
+        let number = descriptor.as_raw_fd() as usize;
+        let number = core::ptr::without_provenance_mut(number);
+        call!(self.mem_import(&raw mut handle, number, DESCRIPTOR))?;
+        Ok(Handle(handle))
+    }
+
+    fn unreserve(&self, at: u64, bytes: u64) -> Result<()> {
+        call!(self.address_free(at, bytes as usize))
     }
 
     fn pin(&self, bytes: u64) -> Result<usize> {

@@ -8,6 +8,8 @@ pub(crate) mod fake;
 
 pub use libcuda::Libcuda;
 
+use std::os::fd::{BorrowedFd, OwnedFd};
+
 use crate::cuda::{Access, CaptureMode, Context, Event, Handle, MemoryPool, Status, Stream};
 
 /// What a driver call of the agent gives.
@@ -51,6 +53,15 @@ pub trait Driver: Send + Sync {
     fn unmap(&self, at: u64, bytes: u64) -> Result<()>;
     /// Frees physical memory once it is unmapped.
     fn release(&self, handle: Handle) -> Result<()>;
+
+    /// Whether physical memory that is created on the GPU can be exported.
+    fn can_export(&self, device: i32) -> bool;
+    /// A descriptor of physical memory, with which another process imports it.
+    fn export(&self, handle: Handle) -> Result<OwnedFd>;
+    /// Another process's physical memory.
+    fn import(&self, descriptor: BorrowedFd<'_>) -> Result<Handle>;
+    /// Gives reserved addresses back; nothing is mapped there.
+    fn unreserve(&self, at: u64, bytes: u64) -> Result<()>;
 
     /// Pinned host memory that every context may copy from and to.
     fn pin(&self, bytes: u64) -> Result<usize>;

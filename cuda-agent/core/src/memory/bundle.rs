@@ -2,7 +2,7 @@
 //! of δ. A bundle takes δ of the budget from its first piece to its last, holes included, so that
 //! the task's memory stays a number of chunks.
 
-use super::chunk::{Chunk, Mapping, PieceId, Run, join};
+use super::chunk::{Chunk, ChunkId, Mapping, PieceId, Run, join};
 use super::{AllocError, Memory};
 use crate::cuda::{Access, Location, Status};
 
@@ -154,19 +154,29 @@ impl Memory {
             return Err(Status::NOT_READY);
         }
         for id in pieces {
-            let chunk = &mut self.chunks[id.chunk];
-            if chunk.held {
-                continue;
-            }
-            chunk.held = true;
-            self.held_chunks += 1;
-            if let Some(slot) = chunk.slot.take() {
-                self.set.release(slot);
-                self.seat_another();
-            }
+            self.hold_chunk(id.chunk);
         }
         self.publish();
         Ok(())
+    }
+
+    /// Keeps a chunk that is on the GPU there.
+    pub(super) fn hold_chunk(&mut self, id: ChunkId) {
+        let chunk = &mut self.chunks[id];
+        if chunk.held {
+            return;
+        }
+        chunk.held = true;
+        self.held_chunks += 1;
+        if let Some(slot) = chunk.slot.take() {
+            self.set.release(slot);
+            self.seat_another();
+        }
+    }
+
+    /// Whether pieces are kept on the GPU.
+    pub fn are_held(&self, pieces: &[PieceId]) -> bool {
+        pieces.iter().all(|id| self.chunks[id.chunk].held)
     }
 
     /// Whether pieces are on the GPU.

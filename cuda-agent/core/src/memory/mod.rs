@@ -9,6 +9,7 @@ mod bundle;
 mod chunk;
 mod ranges;
 mod residence;
+mod share;
 mod swap;
 mod swap_set;
 

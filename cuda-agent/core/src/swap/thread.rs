@@ -40,6 +40,7 @@ pub(super) fn run(agent: &'static Agent, mut bells: Doorbells) {
                 agent.collect(device);
             }
         }
+        agent.answer_offers();
         if let Some(looking) = &mut orphan {
             match looking.look(agent) {
                 Found::Nobody => {}
@@ -68,7 +69,7 @@ pub(super) fn run(agent: &'static Agent, mut bells: Doorbells) {
         };
         // A program that closed our descriptors leaves the clock. The socket comes first.
         let socket = session.socket().filter(|_| orphan.is_none());
-        let mut waited: Vec<_> = [socket, bells.fd(), agent.wake.fd()]
+        let mut waited: Vec<_> = [socket, bells.fd(), agent.wake.fd(), agent.offers.fd()]
             .into_iter()
             .flatten()
             .map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN))

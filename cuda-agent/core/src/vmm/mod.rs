@@ -182,6 +182,24 @@ impl Agent {
         Ok(())
     }
 
+    /// Keeps what is mapped around an address where it is, for good. Within work of its GPU.
+    pub(crate) fn hold_mapping(&self, address: u64) -> Result<()> {
+        let book = self.book();
+        let Some((_, bundle)) = book.bundle_at(address) else {
+            return Err(Status::INVALID_VALUE);
+        };
+        self.owner(bundle)?.memory().hold(&bundle.pieces)
+    }
+
+    /// Whether what is mapped around an address is held where it is.
+    pub(crate) fn is_mapping_held(&self, address: u64) -> bool {
+        let book = self.book();
+        book.bundle_at(address).is_some_and(|(_, bundle)| {
+            let owner = self.owner(bundle);
+            owner.is_ok_and(|device| device.memory().are_held(&bundle.pieces))
+        })
+    }
+
     /// cuMemGetAccess; nothing if the driver knows.
     pub fn get_access(&self, location: Location, address: u64) -> Option<Result<u64>> {
         let book = self.book();

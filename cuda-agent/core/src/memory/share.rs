@@ -1,0 +1,41 @@
+//! Memory of the arena whose physical pages somebody else uses: another process, another device.
+
+use super::Memory;
+use super::chunk::{ChunkId, Place};
+use crate::cuda::{Handle, Status};
+
+impl Memory {
+    /// Keeps the chunks of some of the arena on the GPU for good, and with them what shares them.
+    /// All must be there.
+    pub fn hold_range(&mut self, at: u64, bytes: u64) -> Result<(), Status> {
+        let chunks = self.chunks_of(at, bytes);
+        let there = |id: &ChunkId| self.chunks[*id].place == Place::Resident;
+        if chunks.is_empty() || !chunks.iter().all(there) {
+            return Err(Status::NOT_READY);
+        }
+        for id in chunks {
+            self.hold_chunk(id);
+        }
+        self.publish();
+        Ok(())
+    }
+
+    /// Whether some of the arena is held.
+    pub fn is_held(&self, at: u64, bytes: u64) -> bool {
+        let chunks = self.chunks_of(at, bytes);
+        !chunks.is_empty() && chunks.iter().all(|&id| self.chunks[id].held)
+    }
+
+    /// The physical memory of some of the arena, chunk by chunk, which is held.
+    pub fn handles_of(&self, at: u64, bytes: u64) -> Vec<Handle> {
+        let chunks = self.chunks_of(at, bytes);
+        let pieces = chunks.iter().flat_map(|&id| &self.chunks[id].pieces);
+        pieces.filter_map(|piece| piece.handle).collect()
+    }
+
+    fn chunks_of(&self, at: u64, bytes: u64) -> Vec<ChunkId> {
+        let first = at / self.chunk * self.chunk;
+        let backed = self.backed.range(first..at.saturating_add(bytes));
+        backed.map(|(_, &id)| id).collect()
+    }
+}
