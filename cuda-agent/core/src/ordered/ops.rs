@@ -59,6 +59,8 @@ impl Agent {
             return Err(Status::OUT_OF_MEMORY);
         }
         give_back(device, false)?;
+        // A context that was made unseen is learnt before memory is held.
+        self.current_known();
         let room = &device.ordered;
         let grow = |span: u64| {
             if !room.may_grow(pool, span) {

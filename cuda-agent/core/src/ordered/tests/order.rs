@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use proptest::prelude::*;
 
-use super::*;
+use super::super::*;
 use crate::cuda::{Context, MemoryPool, Status, Stream};
 use crate::driver::Driver;
 use crate::driver::fake::FakeDriver;
