@@ -12,7 +12,7 @@ use rtswap_agent_core::cuda::{
 use rtswap_agent_core::outside::Held;
 
 use super::alloc::let_go;
-use super::{enter, hooks};
+use super::{enter_on, hooks};
 
 hooks! {
     alloc: cuMemAllocAsync (found: *mut CUdeviceptr, bytes: usize, stream: CUstream);
@@ -116,7 +116,7 @@ unsafe fn take(
         Some(Err(status)) => status,
         None => {
             let captured = agent.driver.stream_captures(stream);
-            let call = || match enter(agent) {
+            let call = || match enter_on(agent, stream, &|_| ()) {
                 Some(_call) => call(),
                 None => Status::UNKNOWN,
             };
@@ -191,7 +191,7 @@ fn give(at: CUdeviceptr, stream: Stream, call: impl FnOnce() -> Status) -> Statu
     if let Some(result) = agent.free_async(at, stream) {
         return result.into();
     }
-    let_go(at, || match enter(agent) {
+    let_go(at, || match enter_on(agent, stream, &|_| ()) {
         Some(_call) => call(),
         None => Status::UNKNOWN,
     })

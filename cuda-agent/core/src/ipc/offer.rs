@@ -16,7 +16,8 @@ use zerocopy::{FromBytes, IntoBytes};
 
 use super::message::{BATCH, IpcHandle, Reply, Request};
 use crate::agent::Agent;
-use crate::cuda::Status;
+use crate::cuda::{Status, Stream};
+use crate::enter::Clue;
 use crate::gate::lock;
 use crate::log::{debug, say};
 use crate::ops::{Found, Owner};
@@ -131,7 +132,7 @@ impl Agent {
     ) -> Result<IpcHandle, Status> {
         let open = self.offers.open().ok_or(Status::NOT_SUPPORTED)?;
         let secret = random().map_err(|_| Status::UNKNOWN)?;
-        let call = self.enter_on(device);
+        let call = self.enter_on(Stream::LEGACY, &|clue| clue(Clue::Address(at)));
         device.memory().hold_range(at, bytes)?;
         drop(call);
         let mut handles = lock(&self.offers.handles);
@@ -159,7 +160,7 @@ impl Agent {
         let Some(device) = self.device(found.ordinal) else {
             return call();
         };
-        let _call = self.enter_on(device);
+        let _call = self.enter_on(Stream::LEGACY, &|clue| clue(Clue::Address(found.at)));
         match call() {
             Status::SUCCESS => match found.owner {
                 Owner::Program => self.hold_mapping(found.at).into(),
