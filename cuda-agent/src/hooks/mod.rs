@@ -166,11 +166,6 @@ const fn is_per_thread(name: &CStr) -> bool {
     )
 }
 
-/// Enters GPU work of the current context. Nothing if the agent failed within.
-fn enter(agent: &'static Agent) -> Option<InCall> {
-    enter_on(agent, Stream::LEGACY, &|_| ())
-}
-
 /// Enters GPU work on a stream. Nothing if the agent failed within.
 #[inline]
 fn enter_on(agent: &'static Agent, stream: Stream, clues: Clues<'_>) -> Option<InCall> {
