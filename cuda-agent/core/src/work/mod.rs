@@ -198,3 +198,6 @@ fn relaxed<T>(driver: &dyn Driver, call: impl FnOnce() -> T) -> T {
     }
     result
 }
+
+#[cfg(test)]
+mod tests;

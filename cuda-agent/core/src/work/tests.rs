@@ -1,0 +1,158 @@
+//! Marks, drains and the bound on calls in flight, of an agent on a fake driver.
+
+use std::sync::mpsc;
+use std::time::{Duration, Instant};
+
+use crate::agent::tests::{Bench, bench};
+use crate::cuda::Stream;
+use crate::gate::{self, HostCall};
+
+/// How long so many calls on a stream take.
+fn calls(bench: &Bench, stream: Stream, count: u32) -> Duration {
+    let start = Instant::now();
+    for _ in 0..count {
+        drop(bench.agent.enter_on(stream, &|_| ()));
+    }
+    start.elapsed()
+}
+
+#[test]
+fn a_call_too_far_ahead_waits_once_and_for_a_bounded_time() {
+    const BOUND: Duration = Duration::from_millis(300);
+    let bench = bench("ahead", |terms| {
+        terms.in_flight = 32;
+        terms.drain_ms = 300;
+        terms.idle_us = 60_000_000;
+    });
+    bench.alloc(10);
+    bench.launch(|| ());
+    let stream = Stream(0x90);
+    assert!(calls(&bench, stream, 500) < BOUND, "its GPU keeps up");
+    bench.driver.set_busy(stream, true);
+    assert!(
+        calls(&bench, stream, 24) < BOUND,
+        "so many may be in flight"
+    );
+    assert!(calls(&bench, stream, 16) >= BOUND);
+    assert!(
+        calls(&bench, stream, 500) < BOUND,
+        "what it waits for may wait for it: it is not held twice"
+    );
+    bench.driver.set_busy(stream, false);
+    assert!(calls(&bench, stream, 500) < BOUND, "that is over");
+    bench.driver.set_busy(stream, true);
+    assert!(
+        calls(&bench, stream, 100) >= BOUND,
+        "other work, held again"
+    );
+    bench.driver.set_busy(stream, false);
+}
+
+#[test]
+fn many_streams_in_turn_are_counted_too() {
+    let bench = bench("in-turn", |terms| {
+        terms.in_flight = 64;
+        terms.drain_ms = 300;
+        terms.idle_us = 60_000_000;
+    });
+    bench.alloc(10);
+    bench.launch(|| ());
+    bench.driver.set_busy(Stream(0x1000), true);
+    // More than a thread keeps in mind: each call pushes another stream out.
+    let start = Instant::now();
+    for call in 0..1_000 {
+        calls(&bench, Stream(0x1000 + 0x10 * (call % 100)), 1);
+    }
+    assert!(start.elapsed() >= Duration::from_millis(300));
+    bench.driver.set_busy(Stream(0x1000), false);
+}
+
+#[test]
+fn a_stream_made_unseen_is_learnt_by_its_first_call() {
+    let bench = bench("unseen", |terms| terms.idle_us = 60_000_000);
+    bench.alloc(10);
+    bench.launch(|| ());
+    let (used, idle) = (Stream(0x91), Stream(0x92));
+    calls(&bench, used, 1);
+    bench.driver.set_busy(used, true);
+    assert!(!bench.agent.work.looks_done(0));
+    bench.driver.set_busy(used, false);
+    bench.driver.set_busy(idle, true);
+    assert!(bench.agent.work.looks_done(0), "nobody worked on it");
+    bench.driver.set_busy(idle, false);
+
+    // Found done with the gate closed, it is asked again after its next call.
+    bench.daemon.block().daemon.revoke(1);
+    bench.daemon.ring(rtswap_wire::page::Direction::Out);
+    bench.daemon.completed(1);
+    bench.launch(|| {
+        calls(&bench, used, 1);
+    });
+    bench.driver.set_busy(used, true);
+    assert!(!bench.agent.work.looks_done(0));
+    bench.driver.set_busy(used, false);
+}
+
+/// A drain that waits for a host function which waits for a thread that waits for the drain.
+#[test]
+fn a_drain_lets_through_whom_its_host_function_waits_for() {
+    let bench = bench("host-call", |terms| terms.idle_us = 60_000_000);
+    bench.alloc(10);
+    bench.launch(|| ());
+    let device = &bench.agent.devices[0];
+    let stream = Stream(0x93);
+    std::thread::scope(|scope| {
+        let (begun, begins) = mpsc::channel();
+        let (passed, passes) = mpsc::channel();
+        scope.spawn(move || {
+            let _call = HostCall::begin(device.bit);
+            begun.send(()).unwrap();
+            passes.recv_timeout(Duration::from_secs(20)).unwrap();
+        });
+        begins.recv().unwrap();
+        let start = Instant::now();
+        let closer = scope.spawn(|| device.end_job(&bench.agent.work, Duration::from_secs(20)));
+        while gate::is_open(device.bit) {
+            std::thread::yield_now();
+        }
+        drop(bench.agent.enter_on(stream, &|_| ()));
+        // What it began must be waited for, although the stream was looked at before.
+        bench.driver.set_busy(stream, true);
+        passed.send(()).unwrap();
+        std::thread::sleep(Duration::from_millis(50));
+        assert!(
+            !closer.is_finished(),
+            "the drain forgot the call let through"
+        );
+        bench.driver.set_busy(stream, false);
+        assert!(closer.join().unwrap());
+        assert!(start.elapsed() < Duration::from_secs(5));
+    });
+    assert!(!device.runs());
+    assert!(!gate::is_open(device.bit));
+}
+
+#[test]
+fn without_a_host_function_nobody_passes_a_drain() {
+    let bench = bench("no-host-call", |terms| terms.idle_us = 60_000_000);
+    bench.alloc(10);
+    bench.launch(|| ());
+    let device = &bench.agent.devices[0];
+    let stream = Stream(0x94);
+    calls(&bench, stream, 1);
+    bench.driver.set_busy(stream, true);
+    std::thread::scope(|scope| {
+        let closer = scope.spawn(|| device.end_job(&bench.agent.work, Duration::from_secs(20)));
+        while gate::is_open(device.bit) {
+            std::thread::yield_now();
+        }
+        let late = scope.spawn(|| drop(bench.agent.enter_on(stream, &|_| ())));
+        std::thread::sleep(Duration::from_millis(50));
+        assert!(!late.is_finished());
+        bench.driver.set_busy(stream, false);
+        assert!(closer.join().unwrap());
+        // It is the next job's.
+        bench.daemon.grant_next();
+        late.join().unwrap();
+    });
+}
