@@ -21,7 +21,8 @@ fn memory_that_the_program_maps_itself_comes_back_as_it_was() -> Result<()> {
     })
 }
 
-fn run(chunk: u64) -> Result<()> {
+/// The program, and what holds its strings.
+fn start(chunk: u64, torture: &str) -> Result<(Machine, Program, Puppet)> {
     let machine = Machine::new(MachineOptions::default())?;
     let program = probe("vmm", &machine.path(""), &machine.driver_dir())?;
     let uuids = machine.uuids()?;
@@ -31,13 +32,37 @@ fn run(chunk: u64) -> Result<()> {
         .replace(['-', 'G', 'P', 'U'], "");
     let uuid = u128::from_str_radix(&digits, 16)?.to_be_bytes();
     let listener = Puppet::listen(&machine.runtime_dir())?;
-    let mut program = Program::start(machine.preloaded(program))?;
-    let mut puppet = Puppet::accept(&listener, uuid, chunk, machine.memory_bytes())?;
+    let mut command = machine.preloaded(program);
+    command.env("RTSWAP_TORTURE", torture);
+    command.env("RTSWAP_LOG", "debug");
+    let mut program = Program::start(command)?;
+    let puppet = Puppet::accept(&listener, uuid, chunk, machine.memory_bytes())?;
     program.wait_for_line("ready", BOUND)?;
+    Ok((machine, program, puppet))
+}
+
+/// What the program answers, whether its memory is out or not.
+fn answers() -> [Value; 6] {
+    [
+        json!({"wrong": 0}),
+        json!({
+            "type": 1, "ordinal": 1, "base": 1, "size": 1, "range": 1, "mapped": 1, "access": 1,
+            "retained": 1, "prop": 1, "refused": 6, "mapped_out": 1, "unmapped": 1, "created": 1
+        }),
+        json!({"wrong": 0, "late": 0, "twice": 0}),
+        json!({"alone": 1}),
+        json!({"wrong": 0}),
+        json!({"left": 0}),
+    ]
+}
+
+fn run(chunk: u64) -> Result<()> {
+    let (machine, mut program, mut puppet) = start(chunk, "")?;
     let context = puppet.block().agent.usage().resident_bytes;
     let bare = machine.used_bytes(0);
+    let [filled, out, back, alone, again, left] = answers();
 
-    expect(&mut program, &puppet, 1, &json!({"wrong": 0}))?;
+    expect(&mut program, &puppet, 1, &filled)?;
     let arena = all_out(&mut puppet)?;
     let loaded = 30 * MIB;
     ensure!(
@@ -49,26 +74,40 @@ fn run(chunk: u64) -> Result<()> {
         "some of it is still on the GPU"
     );
 
-    let out = json!({
-        "type": 1, "ordinal": 1, "base": 1, "size": 1, "range": 1, "mapped": 1, "access": 1,
-        "retained": 1, "prop": 1, "refused": 6, "mapped_out": 1, "unmapped": 1, "created": 1
-    });
     expect(&mut program, &puppet, 2, &out)?;
     ensure!(puppet.block().agent.usage().swapped_bytes > loaded - 8 * MIB);
     puppet.swap(Direction::In, 0)?;
-    let back = json!({"wrong": 0, "late": 0, "twice": 0});
     expect(&mut program, &puppet, 3, &back)?;
 
-    expect(&mut program, &puppet, 4, &json!({"alone": 1}))?;
+    expect(&mut program, &puppet, 4, &alone)?;
     all_out(&mut puppet)?;
     puppet.swap(Direction::In, chunk)?;
     puppet.swap(Direction::In, 0)?;
-    expect(&mut program, &puppet, 5, &json!({"wrong": 0}))?;
-    expect(&mut program, &puppet, 6, &json!({"left": 0}))?;
+    expect(&mut program, &puppet, 5, &again)?;
+    expect(&mut program, &puppet, 6, &left)?;
     let usage = puppet.block().agent.usage();
     ensure!(
         usage.resident_bytes == context && usage.arena_bytes == 0,
         "{usage:?} is left of {context}"
+    );
+    program.kill()
+}
+
+#[test]
+fn swaps_between_every_two_calls_change_nothing() -> Result<()> {
+    let (_machine, mut program, puppet) = start(8 * MIB, "every-call")?;
+    for (number, answer) in answers().iter().enumerate() {
+        expect(&mut program, &puppet, number + 1, answer)?;
+    }
+    let said = program.stderr();
+    let moved = said.lines().filter_map(|line| {
+        let (_, rest) = line.split_once("torture: ")?;
+        rest.split(' ').next()?.parse::<u64>().ok()
+    });
+    let moved: Vec<u64> = moved.collect();
+    ensure!(
+        moved.iter().filter(|bytes| **bytes >= 30 * MIB).count() > 4,
+        "that little was moved: {moved:?}"
     );
     program.kill()
 }
