@@ -284,6 +284,8 @@ fn what_a_peer_may_use_comes_back_and_stays() {
 
 #[derive(Clone, Debug)]
 enum Step {
+    /// Created, mapped for all use and filled.
+    Load(u64, u64),
     Create(u64),
     Release(usize),
     Retain(usize),
@@ -299,7 +301,8 @@ enum Step {
 fn step() -> impl Strategy<Value = Step> {
     let any = 0..32usize;
     prop_oneof![
-        3 => (1..10u64).prop_map(Step::Create),
+        4 => (1..6u64, 0..20u64).prop_map(|(units, at)| Step::Load(units, 3 * at)),
+        2 => (1..10u64).prop_map(Step::Create),
         1 => any.clone().prop_map(Step::Release),
         1 => any.clone().prop_map(Step::Retain),
         4 => (any.clone(), 0..20u64).prop_map(|(pick, at)| Step::Map(pick, 3 * at)),
@@ -340,6 +343,13 @@ impl Model {
         live.map(|memory| self.memories[memory].units).sum()
     }
 
+    fn is_free(&self, unit: u64, units: u64) -> bool {
+        let apart = |&(at, other, _): &(u64, usize, u32)| {
+            unit + units <= at || at + self.memories[other].units <= unit
+        };
+        (unit + units) * UNIT <= REGION && self.maps.iter().all(apart)
+    }
+
     fn pick(len: usize, pick: usize) -> Option<usize> {
         pick.checked_rem(len)
     }
@@ -373,7 +383,7 @@ fn check(program: &mut Program, model: &Model) -> std::result::Result<(), TestCa
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 24, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 48, ..ProptestConfig::default() })]
 
     /// Any order of calls and swaps against a plain model: no byte changes, whatever is mapped
     /// where, every answer is the driver's, and nothing stays behind.
@@ -383,6 +393,18 @@ proptest! {
         let mut model = Model::default();
         for (seed, step) in steps.into_iter().enumerate() {
             match step {
+                Step::Load(units, unit) => {
+                    if !model.is_free(unit, units) {
+                        continue;
+                    }
+                    let handle = program.create(units).unwrap();
+                    program.map(unit, units, handle).unwrap();
+                    program.allow(unit, units, &rights(Access::READ_WRITE)).unwrap();
+                    let bytes = pattern(seed as u64, (units * UNIT) as usize);
+                    program.write(unit, &bytes);
+                    model.maps.push((unit, model.memories.len(), Access::READ_WRITE));
+                    model.memories.push(Memory { handle, units, references: 1, bytes: Some(bytes) });
+                }
                 Step::Create(units) => {
                     let handle = program.create(units).unwrap();
                     prop_assert!(model.memories.iter().all(|it| it.handle != handle));
@@ -407,11 +429,8 @@ proptest! {
                 Step::Map(pick, unit) => {
                     let Some(pick) = Model::pick(model.memories.len(), pick) else { continue };
                     let memory = &model.memories[pick];
-                    let free = model.maps.iter().all(|&(at, other, _)| {
-                        unit + memory.units <= at || at + model.memories[other].units <= unit
-                    });
                     let fits = (unit + memory.units) * UNIT <= REGION;
-                    let right = free && fits && memory.references > 0;
+                    let right = model.is_free(unit, memory.units) && memory.references > 0;
                     // Unreserved addresses are refused by the driver, which the fake does not know.
                     if fits {
                         prop_assert_eq!(program.map(unit, memory.units, memory.handle).is_ok(), right);
