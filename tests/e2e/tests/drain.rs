@@ -268,3 +268,43 @@ fn a_call_waits_for_the_gates_of_its_own_gpus_only() -> Result<()> {
     }
     Ok(())
 }
+
+#[test]
+fn a_capture_is_left_alone_and_a_graphs_host_node_gets_its_thread() -> Result<()> {
+    let mut stage = stage("graph", &[], 1, 10_000, 0)?;
+    let Stage {
+        program, puppet, ..
+    } = &mut stage;
+    puppet.grant_until(program, "ready")?;
+    program.say("1")?;
+    puppet.grant_until(program, "begun")?;
+    let job = puppet.block().agent.jobs().context("no job")?.requested;
+    let completed = |puppet: &Puppet| puppet.block().agent.jobs().map_or(0, |jobs| jobs.completed);
+
+    // Wanted at once, idle for long: the job ends with the capture, not before.
+    puppet.block().daemon.revoke(job);
+    std::thread::sleep(Duration::from_millis(200));
+    ensure!(completed(puppet) != job, "the job ended under a capture");
+    program.say("2")?;
+    puppet.revoke(job).with_context(|| program.stderr())?;
+    puppet.grant_until(program, "ended")?;
+    stage.out_and_in()?;
+
+    let Stage {
+        program, puppet, ..
+    } = &mut stage;
+    program.say("3")?;
+    puppet.grant_until(program, "waiting")?;
+    let job = puppet.block().agent.jobs().context("no job")?.requested;
+    puppet.block().daemon.revoke(job);
+    std::thread::sleep(Duration::from_millis(20));
+    program.say("4")?;
+    puppet.revoke(job).with_context(|| program.stderr())?;
+    program.wait_for_line("done", Duration::from_secs(5))?;
+    stage.out_and_in()?;
+    stage.program.say("5")?;
+    let report = stage.puppet.grant_to_the_end(stage.program)?.json()?;
+    ensure!(report["wrong_words"] == 0, "{report}");
+    ensure!(report["waited_ms"].as_u64() < Some(1_000), "{report}");
+    Ok(())
+}
