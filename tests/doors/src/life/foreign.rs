@@ -8,7 +8,7 @@ use anyhow::{Context, Result, ensure};
 use rtswap_e2e::{Finished, Program};
 
 use super::around::{agent, library, program};
-use super::run::{Agent, run_command, same_end};
+use super::run::{Agent, run, run_command, same_end};
 use crate::check::{Missing, Outcome};
 use crate::stage::{BOUND, Stage};
 use crate::table::Probe;
@@ -124,15 +124,31 @@ fn only_the_loader_speaks(ours: &Finished) -> Result<()> {
     Ok(())
 }
 
-/// A program of another C library, by the path that glibc alone expands: musl finds nothing there, and
-/// says nothing. By a plain path musl's loader ends the program, whatever glibc library it is.
-pub(super) fn musl(stage: &Stage<'_>, _: &Probe) -> Result<Outcome> {
+/// A program of another C library, and the agent by a path with `$LIB`, which glibc's loader alone
+/// expands: it finds the agent, musl's finds nothing and says nothing. By a plain path musl's loader
+/// ends the program, as with any library of glibc's.
+pub(super) fn musl(stage: &Stage<'_>, probe: &Probe) -> Result<Outcome> {
     tool("musl-gcc")?;
     let path = program(stage, &["musl-gcc"], HELLO)?;
+    // What $LIB stands for differs by distribution.
+    for lib in [
+        "lib",
+        "lib64",
+        "lib/x86_64-linux-gnu",
+        "lib/aarch64-linux-gnu",
+    ] {
+        let folder = stage.machine.path(lib);
+        fs::create_dir_all(&folder)?;
+        std::os::unix::fs::symlink(agent(stage), folder.join("librtswap_cuda.so"))?;
+    }
+    let preload = stage.machine.path("$LIB/librtswap_cuda.so");
+    let mut of_glibc = stage.bare(probe);
+    of_glibc.env("LD_PRELOAD", &preload);
+    run(stage, probe, of_glibc, Agent::Works)?;
     let command = || stage.machine.command(&path);
     let bare = Program::start(command())?.finish(BOUND)?;
     let mut ours = command();
-    ours.env("LD_PRELOAD", "/usr/$LIB/librtswap_cuda.so");
+    ours.env("LD_PRELOAD", &preload);
     let ours = Program::start(ours)?.finish(BOUND)?;
     same_end(&ours, &bare)?;
     ensure!(ours.stderr.is_empty(), "{}", ours.stderr);
