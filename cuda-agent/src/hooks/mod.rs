@@ -14,6 +14,7 @@ mod host;
 mod ipc;
 mod job;
 mod launch;
+mod peer;
 mod pool;
 mod procaddr;
 mod query;
@@ -58,6 +59,7 @@ fn all() -> impl Iterator<Item = &'static Hook> {
         host::HOOKS,
         ipc::HOOKS,
         launch::HOOKS,
+        peer::HOOKS,
         pool::HOOKS,
         procaddr::HOOKS,
         query::HOOKS,

@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use anyhow::{Result, ensure};
-use rtswap_e2e::{Machine, MachineOptions, Program};
+use rtswap_e2e::{Machine, MachineOptions, Program, probe};
 
 const BOUND: Duration = Duration::from_mins(1);
 
@@ -53,4 +53,19 @@ fn each_gpu_swaps_for_itself() -> Result<()> {
         );
     }
     Ok(())
+}
+
+#[test]
+fn a_gpu_reaches_what_its_peer_lets_it() -> Result<()> {
+    let machine = Machine::new(MachineOptions {
+        gpus: 2,
+        ..MachineOptions::default()
+    })?;
+    let _daemon = machine.daemon()?;
+    let program = probe("peers", &machine.path(""), &machine.driver_dir())?;
+    let mut program = Program::start(machine.preloaded(program))?;
+    program.wait_for_line("{", BOUND)?;
+    let said = program.stdout();
+    ensure!(said == "{\"wrong\":0}\n", "{said}{}", program.stderr());
+    program.kill()
 }

@@ -102,6 +102,13 @@ impl FakeDriver {
             .sum()
     }
 
+    /// Whether a GPU may write at an address.
+    pub(crate) fn may_write(&self, device: i32, at: u64) -> bool {
+        let state = lock(&self.state);
+        let mut maps = state.mapped_in(at, 1).into_iter();
+        maps.any(|map| state.maps[&map].access.contains(&Access::full(device)))
+    }
+
     /// Mappings of physical memory.
     pub(crate) fn mappings(&self) -> usize {
         lock(&self.state).maps.len()

@@ -97,9 +97,10 @@ impl Piece {
 }
 
 impl Chunk {
-    /// A chunk of one piece, mapped at `at` for its own GPU.
-    pub(super) fn whole(at: u64, bytes: u64, device: i32) -> Self {
-        let access = vec![Access::full(device)];
+    /// A chunk of one piece, mapped at `at` for its own GPU and its peers.
+    pub(super) fn whole(at: u64, bytes: u64, device: i32, peers: &[Access]) -> Self {
+        let own = [Access::full(device)];
+        let access = own.iter().chain(peers).copied().collect();
         Self {
             place: Place::Resident,
             slot: None,

@@ -28,7 +28,7 @@ use rtswap_wire::page::{OutOfBudget, UsageReport};
 
 use chunk::{Chunk, Chunks, Place};
 
-use crate::cuda::{Context, Event, Status, Stream};
+use crate::cuda::{Access, Context, Event, Status, Stream};
 use crate::driver::Driver;
 use crate::session::View;
 
@@ -95,6 +95,8 @@ pub struct Memory {
     swapped_chunks: u64,
     /// Chunks that never leave.
     held_chunks: u64,
+    /// Other GPUs that use the arena.
+    peers: Vec<Access>,
     /// Addresses for pieces that the copy engine cannot reach at the program's: δ for each copy in
     /// flight.
     scratch: Option<u64>,
@@ -133,6 +135,7 @@ impl Memory {
             peak: 0,
             swapped_chunks: 0,
             held_chunks: 0,
+            peers: Vec::new(),
             scratch: None,
             alone: false,
         })
@@ -208,7 +211,7 @@ impl Memory {
         self.take(needed).map_err(AllocError::OverBudget)?;
         let mut made = Vec::with_capacity(fresh.len());
         for &address in &fresh {
-            let chunk = Chunk::whole(address, self.chunk, self.device);
+            let chunk = Chunk::whole(address, self.chunk, self.device, &self.peers);
             let id = self.chunks.insert(chunk);
             if let Err(status) = self.raise(id) {
                 self.chunks.remove(id);
@@ -222,8 +225,12 @@ impl Memory {
             made.push(id);
         }
         for (id, address) in made.into_iter().zip(fresh) {
-            self.chunks[id].slot = self.set.assign(id);
             self.backed.insert(address, id);
+            if self.peers.is_empty() {
+                self.chunks[id].slot = self.set.assign(id);
+            } else {
+                self.hold_chunk(id);
+            }
         }
         self.arena.insert(at, bytes, context);
         self.publish();

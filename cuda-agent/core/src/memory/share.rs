@@ -2,15 +2,14 @@
 
 use super::Memory;
 use super::chunk::{ChunkId, Place};
-use crate::cuda::{Handle, Status};
+use crate::cuda::{Access, Handle, Status};
 
 impl Memory {
     /// Keeps the chunks of some of the arena on the GPU for good, and with them what shares them.
     /// All must be there.
     pub fn hold_range(&mut self, at: u64, bytes: u64) -> Result<(), Status> {
         let chunks = self.chunks_of(at, bytes);
-        let there = |id: &ChunkId| self.chunks[*id].place == Place::Resident;
-        if chunks.is_empty() || !chunks.iter().all(there) {
+        if chunks.is_empty() || !chunks.iter().all(|&id| self.is_there(id)) {
             return Err(Status::NOT_READY);
         }
         for id in chunks {
@@ -18,6 +17,36 @@ impl Memory {
         }
         self.publish();
         Ok(())
+    }
+
+    /// Lets another GPU use all of the arena, now and later, and holds it. All must be there.
+    pub fn share(&mut self, peer: i32) -> Result<(), Status> {
+        let access = Access::full(peer);
+        if self.peers.contains(&access) {
+            return Ok(());
+        }
+        let chunks: Vec<ChunkId> = self.backed.values().copied().collect();
+        if !chunks.iter().all(|&id| self.is_there(id)) {
+            return Err(Status::NOT_READY);
+        }
+        for &id in &chunks {
+            for run in self.chunks[id].mapped() {
+                self.driver.set_access(run.at, run.bytes, &[access])?;
+            }
+            for piece in &mut self.chunks[id].pieces {
+                for mapping in &mut piece.mappings {
+                    mapping.access.push(access);
+                }
+            }
+            self.hold_chunk(id);
+        }
+        self.peers.push(access);
+        self.publish();
+        Ok(())
+    }
+
+    fn is_there(&self, id: ChunkId) -> bool {
+        self.chunks[id].place == Place::Resident
     }
 
     /// Whether some of the arena is held.

@@ -2,10 +2,11 @@
 //! handle of ours and is made of pieces of chunks; everything else (what may be exported, other
 //! kinds and places of memory, what was imported) is the driver's, left alone and counted.
 //!
-//! `book` knows the handles and mappings; here is what the hooks ask. The book's lock is taken before
+//! `book` knows the handles and mappings, `others` what must stay; here is what the hooks ask. The book's lock is taken before
 //! a GPU's memory, and never held while a gate or the daemon is waited for.
 
 mod book;
+mod others;
 
 #[cfg(test)]
 mod tests;

@@ -282,6 +282,42 @@ fn what_a_peer_may_use_comes_back_and_stays() {
     assert_eq!(program.bench.usage(), (CONTEXT, CHUNK));
 }
 
+#[test]
+fn what_another_gpu_may_reach_never_leaves() {
+    let mut program = Program::new("reach", 8);
+    let (agent, driver) = (program.bench.agent, program.driver());
+    let at = agent.alloc(2 * CHUNK).unwrap().unwrap();
+    let handle = program.create(4).unwrap();
+    program.map(0, 4, handle).unwrap();
+    program.out(4);
+    assert_eq!(driver.used(), 0);
+    program.work(|_, region| {
+        agent.keep_range(at, 1).unwrap();
+        agent.keep_range(region, 1).unwrap();
+    });
+    program.out(4);
+    // The arena's first object lies in a chunk of the second.
+    let arena = program.bench.daemon.block().agent.usage().arena_bytes;
+    assert_eq!(
+        (arena, driver.used()),
+        (0, 4 * CHUNK),
+        "shared chunks stay too"
+    );
+    program.work(|_, _| agent.devices[0].memory().share(1).unwrap());
+    let later = agent.alloc(CHUNK).unwrap().unwrap();
+    for address in [at, later] {
+        assert!(driver.may_write(1, address), "a peer reaches all of it");
+    }
+    program.out(8);
+    assert!(driver.read(later, 1).is_ok());
+    for address in [at, later] {
+        agent.free(address).unwrap().unwrap();
+    }
+    program.unmap(0, 4).unwrap();
+    program.release(handle).unwrap();
+    assert_eq!(driver.used(), CHUNK);
+}
+
 #[derive(Clone, Debug)]
 enum Step {
     /// Created, mapped for all use and filled.
