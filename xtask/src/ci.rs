@@ -8,11 +8,11 @@ use serde_json::Value;
 
 use crate::process::Run;
 use crate::workspace::Workspace;
-use crate::{clients, demo, directions, eval, house, system, test, theory};
+use crate::{bench, clients, demo, directions, doors, eval, house, system, test, theory};
 
 type Step = (&'static str, fn(&Workspace) -> Result<()>);
 
-const STEPS: [Step; 13] = [
+const STEPS: [Step; 15] = [
     ("format", format),
     ("directions", check_directions),
     ("house rules", check_house),
@@ -23,7 +23,9 @@ const STEPS: [Step; 13] = [
     ("search for deadline misses", theory::check_soundness),
     ("the paper's figures", check_figures),
     ("swap volumes against HiGHS", theory::check_milp),
+    ("doors", check_doors),
     ("NVIDIA's clients", clients::check),
+    ("figures that a busy machine allows", check_bench),
     ("demo", check_demo),
     ("packages in a booted system", system::check),
 ];
@@ -124,6 +126,14 @@ fn check_figures(workspace: &Workspace) -> Result<()> {
     let folder = workspace.target().join("eval");
     let options = ["all", "--out", &folder.to_string_lossy()].map(String::from);
     eval::show(workspace, &options)
+}
+
+fn check_doors(workspace: &Workspace) -> Result<()> {
+    doors::show(workspace, &[])
+}
+
+fn check_bench(workspace: &Workspace) -> Result<()> {
+    bench::show(workspace, &["--robust".to_owned()])
 }
 
 fn check_demo(workspace: &Workspace) -> Result<()> {
