@@ -46,6 +46,11 @@ impl Program {
         self.bench.driver
     }
 
+    /// Chunks that hold the program's own memory.
+    fn bundles(&self) -> u64 {
+        self.bench.daemon.block().agent.usage().arena_bytes / CHUNK - 1
+    }
+
     fn create(&self, units: u64) -> Result<u64> {
         let unused = || panic!("nothing here is the driver's");
         let bytes = units * UNIT;
@@ -428,6 +433,7 @@ proptest! {
         let mut program = Program::new("mappings", 12);
         let mut model = Model::default();
         for (seed, step) in steps.into_iter().enumerate() {
+            let (bundles, units) = (program.bundles(), model.units());
             match step {
                 Step::Load(units, unit) => {
                     if !model.is_free(unit, units) {
@@ -500,6 +506,13 @@ proptest! {
                 Step::Out(chunks) => program.out(chunks),
                 Step::In(chunks) => program.back(chunks),
                 Step::Check => check(&mut program, &model)?,
+            }
+            // No chunk is opened while holes are left.
+            let (more, delta) = (model.units().saturating_sub(units), CHUNK / UNIT);
+            if more > 0 {
+                let holes = bundles * delta - units;
+                let opened = more.saturating_sub(holes).div_ceil(delta);
+                prop_assert_eq!(program.bundles(), bundles + opened);
             }
             let usage = program.bench.daemon.block().agent.usage();
             prop_assert_eq!(usage.resident_bytes - CONTEXT + usage.swapped_bytes, usage.arena_bytes);
