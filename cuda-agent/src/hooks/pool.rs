@@ -116,12 +116,15 @@ unsafe fn take(
         Some(Err(status)) => status,
         None => {
             let captured = agent.driver.stream_captures(stream);
-            let call = || match enter_on(agent, stream, &|_| ()) {
+            let mut call = || match enter_on(agent, stream, &|_| ()) {
                 Some(_call) => call(),
                 None => Status::UNKNOWN,
             };
             if captured {
                 return agent.hold_for_graph(bytes as u64, call);
+            }
+            if pool.is_some_and(|pool| agent.is_elsewhere(name(pool))) {
+                return call();
             }
             // SAFETY: the driver fills it where it succeeds.
             let made = || Some(Held::Memory(unsafe { *found }));
@@ -224,9 +227,8 @@ unsafe fn create(
         // SAFETY: the driver read one and filled the other; any bits are a valid `Props`.
         let (pool, props) = unsafe { (*made, &*props.cast::<Props>()) };
         let plain = props.kind == PINNED && props.handle_types == 0 && props.usage == 0;
-        if props.location == DEVICE {
-            agent.pool_made(name(pool), props.id, plain, props.most as u64);
-        }
+        let device = (props.location == DEVICE).then_some(props.id);
+        agent.pool_made(name(pool), device, plain, props.most as u64);
     }
     status
 }

@@ -2,6 +2,7 @@
  *
  * calls launch                   {"launch_ns":N}: the best of many batches, per launch
  * calls alloc                    {"alloc_ns":N,"free_ns":N}: small objects among many others
+ * calls ordered                  {"ordered_ns":N}: one on a stream and its free there
  * calls list                     allocates and frees by its input: "a BYTES" or "f INDEX" (of the
  *                                allocations in their order), and says "done N" at each "?"
  */
@@ -10,6 +11,9 @@
 
 #include <string.h>
 #include <time.h>
+
+CUresult cuMemAllocAsync(CUdeviceptr *at, size_t bytes, CUstream stream);
+CUresult cuMemFreeAsync(CUdeviceptr at, CUstream stream);
 
 enum { BATCHES = 200, LAUNCHES = 20000, OBJECTS = 2000, SMALL = 4096 };
 
@@ -52,6 +56,24 @@ static int alloc(void) {
     return 0;
 }
 
+static int ordered(void) {
+    CUdeviceptr at;
+    CUstream stream;
+    double best = 1e18;
+    MUST(cuStreamCreate(&stream, 1));
+    for (int batch = 0; batch < BATCHES; batch++) {
+        double start = now(), took;
+        for (int i = 0; i < OBJECTS; i++) {
+            MUST(cuMemAllocAsync(&at, SMALL, stream));
+            MUST(cuMemFreeAsync(at, stream));
+        }
+        took = now() - start;
+        if (took < best) best = took;
+    }
+    printf("{\"ordered_ns\":%.1f}\n", best / OBJECTS);
+    return 0;
+}
+
 static int list(void) {
     size_t room = 1 << 16, count = 0;
     CUdeviceptr *at = calloc(room, sizeof *at);
@@ -76,5 +98,6 @@ int main(int argc, char **argv) {
     if (argc != 2) return 2;
     if (!strcmp(argv[1], "launch")) return launch(function);
     if (!strcmp(argv[1], "alloc")) return alloc();
+    if (!strcmp(argv[1], "ordered")) return ordered();
     return list();
 }

@@ -42,6 +42,10 @@ int cuMemAlloc_v2(Word *at, size_t bytes) { *at = take(bytes); return 0; }
 int cuMemHostAlloc(void **host, size_t bytes, unsigned flags) { (void)flags; *host = malloc(bytes); return *host ? 0 : 2; }
 int cuMemFreeHost(void *host) { free(host); return 0; }
 int cuStreamCreate(Word *stream, unsigned flags) { (void)flags; *stream = take(1); return 0; }
+int cuStreamGetCtx(Word stream, Word *context) { (void)stream; *context = 16; return 0; }
+int cuDeviceGetMemPool(Word *pool, int device) { (void)device; *pool = 32; return 0; }
+int cuDeviceGetDefaultMemPool(Word *pool, int device) { return cuDeviceGetMemPool(pool, device); }
+int cuMemAllocAsync(Word *at, size_t bytes, Word stream) { (void)stream; *at = take(bytes); return 0; }
 int cuStreamIsCapturing(Word stream, int *captures) { (void)stream; *captures = 0; return 0; }
 int cuEventCreate(Word *event, unsigned flags) { (void)flags; *event = take(1); return 0; }
 int cuThreadExchangeStreamCaptureMode(int *mode) { (void)mode; return 0; }

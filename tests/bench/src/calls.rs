@@ -186,5 +186,11 @@ pub(crate) fn measure(report: &mut Report) -> Result<()> {
         (free[1] - free[0]) / 1e3,
         "µs",
     );
+    let ordered = stub.best(&listener, &agents, "ordered", "ordered_ns")?;
+    report.measured(
+        "allocation of 4 KiB on a stream and its free there, added by the agent",
+        (ordered[1] - ordered[0]) / 1e3,
+        "µs",
+    );
     Ok(())
 }

@@ -175,17 +175,25 @@ impl Agent {
         }
     }
 
-    /// cuMemPoolCreate made a pool on a GPU. `plain`: its memory is the GPU's own, and cannot be
-    /// exported. `most`: its bytes at most, 0 for any.
-    pub fn pool_made(&self, pool: MemoryPool, ordinal: i32, plain: bool, most: u64) {
-        if let Some(device) = self.device(ordinal) {
-            let usage = match (plain, most) {
-                (false, _) => PoolUse::Theirs,
-                (true, 0) => PoolUse::Ours(u64::MAX),
-                (true, most) => PoolUse::Ours(most),
-            };
+    /// cuMemPoolCreate made a pool on a GPU, or on the host. `plain`: its memory is the GPU's own,
+    /// and cannot be exported. `most`: its bytes at most, 0 for any.
+    pub fn pool_made(&self, pool: MemoryPool, ordinal: Option<i32>, plain: bool, most: u64) {
+        let device = ordinal.and_then(|ordinal| self.device(ordinal));
+        let usage = match (device, plain, most) {
+            (None, ..) => PoolUse::Elsewhere,
+            (Some(_), false, _) => PoolUse::Theirs,
+            (Some(_), true, 0) => PoolUse::Ours(u64::MAX),
+            (Some(_), true, most) => PoolUse::Ours(most),
+        };
+        if let Some(device) = device.or(self.devices.first()) {
             device.ordered.add_pool(pool, usage);
         }
+    }
+
+    /// Whether a pool's memory is none of a managed GPU, so that it is not counted.
+    pub fn is_elsewhere(&self, pool: MemoryPool) -> bool {
+        let mut usages = self.devices.iter().map(|device| device.ordered.usage(pool));
+        usages.any(|usage| usage == Some(PoolUse::Elsewhere))
     }
 
     /// cuMemPoolDestroy destroyed it.

@@ -23,8 +23,10 @@ pub struct Mark {
 pub enum PoolUse {
     /// The arena's, at most so many bytes.
     Ours(u64),
-    /// The driver's: exportable, on a host, or shared with another GPU.
+    /// The driver's: exportable, or shared with another GPU.
     Theirs,
+    /// Not of this GPU: a host's, or of one that is not managed.
+    Elsewhere,
 }
 
 struct Pool {
@@ -135,7 +137,7 @@ impl Room {
         let state = lock(&self.state);
         state.find(handle).is_some_and(|pool| match pool.usage {
             PoolUse::Ours(most) => pool.blocks.reserved.now.saturating_add(bytes) <= most,
-            PoolUse::Theirs => false,
+            PoolUse::Theirs | PoolUse::Elsewhere => false,
         })
     }
 
@@ -179,6 +181,10 @@ impl Room {
     /// Takes in an object of the arena that is about to be freed in a stream's order.
     pub fn adopt(&self, at: u64, bytes: u64) {
         let mut state = lock(&self.state);
+        // Freed twice at the same time: the second one finds a block that is not live.
+        if state.holding(at).is_some() {
+            return;
+        }
         let index = state.nameless();
         state.pools[index].blocks.adopt(at, bytes);
     }

@@ -31,7 +31,7 @@ fn small(name: &str) -> Bench {
     let bench = bench(name, |_| ());
     let at = bench.alloc(1);
     bench.agent.free(at).unwrap().unwrap();
-    bench.agent.pool_made(POOL, 0, true, 4 * CHUNK);
+    bench.agent.pool_made(POOL, Some(0), true, 4 * CHUNK);
     bench
 }
 
@@ -82,7 +82,7 @@ fn nobody_waits_who_must_not() {
 #[test]
 fn idle_memory_makes_room_for_what_cannot_wait() {
     let bench = bench("room", |terms| terms.budget = 4 * CHUNK + CONTEXT);
-    bench.agent.pool_made(POOL, 0, true, 0);
+    bench.agent.pool_made(POOL, Some(0), true, 0);
     bench.agent.pool_keeps(POOL, u64::MAX);
     let at = bench.take(4 * CHUNK, ONE).unwrap();
     assert_eq!(
@@ -121,6 +121,27 @@ fn memory_of_cu_mem_alloc_is_freed_in_order_too() {
     bench.agent.collect(device);
     assert_eq!(bench.usage().0, CONTEXT);
     assert_eq!(bench.driver.used(), 0);
+}
+
+#[test]
+fn pools_of_the_host_and_of_other_kinds_are_the_drivers() {
+    let bench = small("kinds");
+    let [host, exported] = [MemoryPool(1), MemoryPool(2)];
+    bench.agent.pool_made(host, None, true, 0);
+    bench.agent.pool_made(exported, Some(0), false, 0);
+    for (pool, elsewhere) in [(host, true), (exported, false), (POOL, false)] {
+        assert_eq!(bench.agent.is_elsewhere(pool), elsewhere);
+    }
+    for pool in [host, exported, MemoryPool(3)] {
+        assert_eq!(bench.agent.alloc_async(CHUNK, ONE, Some(pool)), None);
+    }
+    // Opened to another GPU before its first use it is the driver's, and after that it cannot be.
+    assert_eq!(bench.agent.pool_shared(exported), Ok(()));
+    let at = bench.take(CHUNK, ONE).unwrap();
+    assert_eq!(bench.agent.pool_shared(POOL), Err(Status::NOT_SUPPORTED));
+    assert_eq!(bench.agent.free(at), Some(Ok(())));
+    assert_eq!(bench.agent.pool_shared(POOL), Ok(()));
+    assert_eq!(bench.agent.alloc_async(CHUNK, ONE, Some(POOL)), None);
 }
 
 #[test]
