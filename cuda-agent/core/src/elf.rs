@@ -69,23 +69,24 @@ struct LinkMap {
 }
 
 #[repr(C)]
-struct Dynamic {
-    tag: i64,
-    value: usize,
+pub(crate) struct Dynamic {
+    pub(crate) tag: i64,
+    pub(crate) value: usize,
 }
 
 #[repr(C)]
-struct Symbol {
-    name: u32,
+pub(crate) struct Symbol {
+    pub(crate) name: u32,
     info: u8,
     other: u8,
-    section: u16,
+    /// 0 where the symbol is defined elsewhere.
+    pub(crate) section: u16,
     value: usize,
     size: usize,
 }
 
-const DT_STRTAB: i64 = 5;
-const DT_SYMTAB: i64 = 6;
+pub(crate) const DT_STRTAB: i64 = 5;
+pub(crate) const DT_SYMTAB: i64 = 6;
 const DT_GNU_HASH: i64 = 0x6fff_fef5;
 
 /// The address of `symbol` as `library` defines it, which was loaded with the program: libc, or what
@@ -98,7 +99,7 @@ pub fn find(library: &CStr, symbol: &CStr) -> Option<*mut c_void> {
         while let Some(loaded) = map.as_ref() {
             let name = CStr::from_ptr(loaded.name).to_bytes();
             if name.rsplit(|&byte| byte == b'/').next() == Some(library.to_bytes()) {
-                return find_in(loaded, symbol);
+                return find_in(loaded.base, loaded.dynamic, symbol);
             }
             map = loaded.next;
         }
@@ -106,27 +107,45 @@ pub fn find(library: &CStr, symbol: &CStr) -> Option<*mut c_void> {
     }
 }
 
+/// The values of some tags of a dynamic section; 0 where there is none.
+///
 /// # Safety
-/// `map` is a loaded library's link map.
-unsafe fn find_in(map: &LinkMap, symbol: &CStr) -> Option<*mut c_void> {
-    let (mut strings, mut symbols, mut hash) = (0, 0, 0);
-    let mut entry = map.dynamic;
+/// `dynamic` is the dynamic section of a loaded object.
+pub(crate) unsafe fn values<const N: usize>(dynamic: *const Dynamic, tags: [i64; N]) -> [usize; N] {
+    let mut found = [0; N];
+    let mut entry = dynamic;
     loop {
         // SAFETY: the dynamic section ends with a zero tag.
         let Dynamic { tag, value } = unsafe { entry.read() };
-        match tag {
-            0 => break,
-            DT_STRTAB => strings = value,
-            DT_SYMTAB => symbols = value,
-            DT_GNU_HASH => hash = value,
-            _ => {}
+        if tag == 0 {
+            return found;
+        }
+        if let Some(index) = tags.iter().position(|wanted| *wanted == tag) {
+            found[index] = value;
         }
         // SAFETY: not the last entry.
         entry = unsafe { entry.add(1) };
     }
-    if strings == 0 || symbols == 0 || hash == 0 {
+}
+
+/// The address of a table of an object: the loader made it one, but for the kernel's own object.
+pub(crate) fn address(base: usize, value: usize) -> usize {
+    if value < base { base + value } else { value }
+}
+
+/// # Safety
+/// `dynamic` is the dynamic section of an object that is loaded at `base`.
+pub(crate) unsafe fn find_in(
+    base: usize,
+    dynamic: *const Dynamic,
+    symbol: &CStr,
+) -> Option<*mut c_void> {
+    // SAFETY: by the caller's promise.
+    let found = unsafe { values(dynamic, [DT_STRTAB, DT_SYMTAB, DT_GNU_HASH]) };
+    if found.contains(&0) {
         return None;
     }
+    let [strings, symbols, hash] = found.map(|value| address(base, value));
     let (strings, symbols) = (strings as *const c_char, symbols as *const Symbol);
     // SAFETY: the GNU hash table of a loaded library: a header of four words, `bloom` 64-bit
     // words, `buckets` words, then one word for each symbol from `first` on, whose lowest bit ends
@@ -134,6 +153,9 @@ unsafe fn find_in(map: &LinkMap, symbol: &CStr) -> Option<*mut c_void> {
     unsafe {
         let header = hash as *const u32;
         let (buckets, first, bloom) = (*header, *header.add(1), *header.add(2));
+        if buckets == 0 {
+            return None;
+        }
         let bucket = header.add(4 + 2 * bloom as usize);
         let chain = bucket.add(buckets as usize);
         let wanted = gnu_hash(symbol.to_bytes());
@@ -148,7 +170,7 @@ unsafe fn find_in(map: &LinkMap, symbol: &CStr) -> Option<*mut c_void> {
                 && entry.section != 0
                 && CStr::from_ptr(strings.add(entry.name as usize)) == symbol
             {
-                return Some((map.base + entry.value) as *mut c_void);
+                return Some((base + entry.value) as *mut c_void);
             }
             if hashed & 1 == 1 {
                 return None;

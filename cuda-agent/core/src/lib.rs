@@ -8,7 +8,7 @@
 //! - [`ordered`], [`outside`], [`ipc`]: memory in a stream's order, what is held beyond the arena,
 //!   and the arena's in other processes;
 //! - [`session`], [`signals`], [`swap`]: the daemon's end of things;
-//! - [`cancel`], [`elf`], [`log`]: what a guest in other people's processes minds;
+//! - [`cancel`], [`elf`], [`objects`], [`log`]: what a guest in other people's processes minds;
 //! - [`torture`]: swaps between every two calls, to find what breaks;
 //! - [`agent`]: all of it, for this process; [`ops`]: what the hooks ask of it.
 
@@ -24,6 +24,7 @@ pub mod gate;
 pub mod ipc;
 pub mod log;
 pub mod memory;
+pub mod objects;
 pub mod ops;
 pub mod ordered;
 pub mod outside;

@@ -1,11 +1,14 @@
 //! `dlsym` and `dlvsym`. Names that are not ours go to the loader by a jump, so that RTLD_NEXT and
 //! RTLD_DEFAULT are resolved for the caller and not for us.
 
+use core::cell::Cell;
 use core::ffi::{CStr, c_char, c_void};
 use core::ptr::null_mut;
-use std::panic::catch_unwind;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 
+use rtswap_agent_core::agent::may_start;
 use rtswap_agent_core::elf::{Loader, loader};
+use rtswap_agent_core::objects::{next_definition, rebind_new};
 
 use super::{Hook, all};
 
@@ -46,6 +49,7 @@ unsafe extern "C" fn our_dlsym(handle: *mut c_void, name: *const c_char) -> *mut
         "push rdi",
         "push rsi",
         "sub rsp, 8",
+        "mov rdx, [rsp + 24]",
         "call {detour}",
         "add rsp, 8",
         "pop rsi",
@@ -60,6 +64,7 @@ unsafe extern "C" fn our_dlsym(handle: *mut c_void, name: *const c_char) -> *mut
     core::arch::naked_asm!(
         "stp x29, x30, [sp, #-32]!",
         "stp x0, x1, [sp, #16]",
+        "mov x2, x30",
         "bl {detour}",
         "mov x16, x0",
         "mov x17, x1",
@@ -86,6 +91,7 @@ unsafe extern "C" fn our_dlvsym(
         "push rdi",
         "push rsi",
         "push rdx",
+        "mov rcx, [rsp + 24]",
         "call {detour}",
         "mov rcx, rdx",
         "pop rdx",
@@ -102,6 +108,7 @@ unsafe extern "C" fn our_dlvsym(
         "stp x29, x30, [sp, #-48]!",
         "stp x0, x1, [sp, #16]",
         "str x2, [sp, #32]",
+        "mov x3, x30",
         "bl {detour}",
         "mov x16, x0",
         "mov x17, x1",
@@ -116,22 +123,43 @@ unsafe extern "C" fn our_dlvsym(
     );
 }
 
-unsafe extern "C" fn detour_dlsym(handle: *mut c_void, name: *const c_char) -> Detour {
+unsafe extern "C" fn detour_dlsym(
+    handle: *mut c_void,
+    name: *const c_char,
+    caller: usize,
+) -> Detour {
     // SAFETY: the caller's arguments, for the function that it called.
     let look_up = |loader: &Loader| unsafe { (loader.dlsym)(handle, name) };
     // SAFETY: the caller's name.
-    unsafe { detour(handle, name, |loader| loader.dlsym as *mut c_void, look_up) }
+    unsafe {
+        detour(
+            handle,
+            name,
+            caller,
+            |loader| loader.dlsym as *mut c_void,
+            look_up,
+        )
+    }
 }
 
 unsafe extern "C" fn detour_dlvsym(
     handle: *mut c_void,
     name: *const c_char,
     version: *const c_char,
+    caller: usize,
 ) -> Detour {
     // SAFETY: the caller's arguments, for the function that it called.
     let look_up = |loader: &Loader| unsafe { (loader.dlvsym)(handle, name, version) };
     // SAFETY: the caller's name.
-    unsafe { detour(handle, name, |loader| loader.dlvsym as *mut c_void, look_up) }
+    unsafe {
+        detour(
+            handle,
+            name,
+            caller,
+            |loader| loader.dlvsym as *mut c_void,
+            look_up,
+        )
+    }
 }
 
 /// # Safety
@@ -139,6 +167,7 @@ unsafe extern "C" fn detour_dlvsym(
 unsafe fn detour(
     handle: *mut c_void,
     name: *const c_char,
+    caller: usize,
     function: impl Fn(&Loader) -> *mut c_void,
     look_up: impl Fn(&Loader) -> *mut c_void,
 ) -> Detour {
@@ -146,8 +175,9 @@ unsafe fn detour(
     let Some(loader) = loader() else {
         return returned(null_mut());
     };
-    // What comes next depends on who asks: looked up by us, a library that comes after us would be
-    // handed its own function, and call itself for ever.
+    if handle != libc::RTLD_NEXT && handle != libc::RTLD_DEFAULT {
+        rebind(&loader);
+    }
     // SAFETY: checked for null, else a C string.
     let name = (!name.is_null()).then(|| unsafe { CStr::from_ptr(name) });
     // A program with a dlsym of its own asks for libc's, by version, which would pass us by.
@@ -156,15 +186,72 @@ unsafe fn detour(
     {
         return returned(ours.1);
     }
-    let ours = name.filter(|_| handle != libc::RTLD_NEXT).and_then(hook_of);
+    let ours = name.and_then(hook_of);
     match ours {
+        // What comes next depends on who asks. Who comes before us, or meets another library first,
+        // gets what the loader finds.
+        Some(hook) if handle == libc::RTLD_NEXT => {
+            let real = hook.real.get(hook.name);
+            let next = contained(|| next_for(&loader, caller, hook.name)).flatten();
+            if !real.is_null() && next == Some(real) {
+                return returned(hook.address as *mut c_void);
+            }
+        }
         // Found first by the loader, so that a machine without a driver still has none.
-        Some(hook) => returned(substitute(hook, look_up(&loader))),
-        None => Detour {
-            value: function(&loader),
-            returns: 0,
-        },
+        Some(hook) => return returned(substitute(hook, look_up(&loader))),
+        None => {}
     }
+    Detour {
+        value: function(&loader),
+        returns: 0,
+    }
+}
+
+/// What RTLD_NEXT means to the object that holds the address `caller`: the first definition in what
+/// was loaded after it; for a library that was loaded last, the first in what it depends on.
+fn next_for(loader: &Loader, caller: usize, name: &CStr) -> Option<*mut c_void> {
+    const RTLD_DL_LINKMAP: libc::c_int = 2;
+    if let Some(found) = next_definition(caller, name) {
+        return Some(found);
+    }
+    let mut info = core::mem::MaybeUninit::<libc::Dl_info>::zeroed();
+    let mut object = null_mut();
+    let caller = caller as *const c_void;
+    // SAFETY: fills what it finds. A link map is what the loader uses as a handle.
+    unsafe {
+        libc::dladdr1(caller, info.as_mut_ptr(), &raw mut object, RTLD_DL_LINKMAP);
+        (!object.is_null()).then(|| (loader.dlsym)(object, name.as_ptr()))
+    }
+}
+
+fn contained<T>(body: impl FnOnce() -> T) -> Option<T> {
+    catch_unwind(AssertUnwindSafe(body)).ok()
+}
+
+/// Libraries loaded with RTLD_DEEPBIND are bound to the driver and to the loader itself, past us.
+/// Who loads one looks something up in it by its handle: then its slots are ours. In a process that
+/// cannot have an agent nothing is touched.
+fn rebind(loader: &Loader) {
+    // Another preloaded library may come before us: then its functions belong into empty slots.
+    let is_first = Cell::new(false);
+    let prepare = || {
+        for hook in all() {
+            hook.real.get(hook.name);
+        }
+        // SAFETY: a lookup by the loader's own function.
+        let first = unsafe { (loader.dlsym)(libc::RTLD_DEFAULT, c"dlsym".as_ptr()) };
+        is_first.set(first == dlsym as *mut c_void);
+    };
+    let rebound = |name: &CStr, now: Option<*mut c_void>| {
+        let (theirs, ours) = own(name, loader).or_else(|| {
+            let hook = hook_of(name)?;
+            Some((hook.real.known()?, hook.address as *mut c_void))
+        })?;
+        now.map_or(is_first.get(), |now| now == theirs)
+            .then_some(ours)
+    };
+    // SAFETY: each of ours has the signature of what it stands for.
+    contained(|| unsafe { rebind_new(c"libcuda.so.1", may_start, prepare, rebound) });
 }
 
 /// The loader's function and ours for it. Ours calls the loader's own, so that whoever is handed it
@@ -181,9 +268,7 @@ fn hook_of(name: &CStr) -> Option<&'static Hook> {
     if !name.to_bytes().starts_with(b"cu") {
         return None;
     }
-    catch_unwind(|| all().find(|hook| hook.name == name))
-        .ok()
-        .flatten()
+    contained(|| all().find(|hook| hook.name == name)).flatten()
 }
 
 /// Our function for the driver's; what somebody else defined under that name stays.

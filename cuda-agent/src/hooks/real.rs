@@ -32,6 +32,11 @@ impl Real {
         self.look_up(name)
     }
 
+    /// The function, if it was looked up and the driver has it.
+    pub(crate) fn known(&self) -> Option<*mut c_void> {
+        Some(self.0.load(Ordering::Relaxed)).filter(|known| *known > ABSENT)
+    }
+
     #[cold]
     fn look_up(&self, name: &CStr) -> *mut c_void {
         let Some(found) = find(name) else {

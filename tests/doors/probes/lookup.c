@@ -53,9 +53,18 @@ static void by_default(void) {
     by((allocator)dlsym(RTLD_DEFAULT, "cuMemAlloc_v2"));
 }
 
+/* Drivers give their functions no versions, so that nothing is found: with us no more than without,
+ * and libc's own are found as ever. */
 static void versioned(void) {
     start();
-    by((allocator)dlvsym(dlopen("libcuda.so.1", RTLD_NOW), "cuMemAlloc_v2", "libcuda.so.1"));
+    CUdeviceptr at = alloc(BYTES);
+    ready(BYTES);
+    void *driver = dlopen("libcuda.so.1", RTLD_NOW), *any = dlopen(NULL, RTLD_NOW);
+    say("the driver's: %d", dlvsym(driver, "cuMemAlloc_v2", "libcuda.so.1") != NULL);
+    say("libc's: %d", dlvsym(any, "memcpy", "GLIBC_2.14") == dlsym(any, "memcpy"));
+    say("next: %d", dlvsym(RTLD_NEXT, "memcpy", "GLIBC_2.14") != NULL);
+    say("none: %d", dlvsym(RTLD_DEFAULT, "memcpy", "GLIBC_9.99") != NULL);
+    release(at);
 }
 
 /* Looked up before there is a driver to speak of. */
@@ -72,7 +81,7 @@ static void early(void) {
 static void *neighbour(int flags) {
     char path[4096];
     snprintf(path, sizeof path, "%s/libneighbour.so", getenv("DOORS_FOLDER"));
-    void *library = dlopen(path, RTLD_NOW | flags);
+    void *library = dlopen(path, flags);
     if (!library) {
         fprintf(stderr, "%s\n", dlerror());
         exit(3);
@@ -95,12 +104,17 @@ static void all_of(void *library) {
 
 static void library(void) {
     start();
-    all_of(neighbour(RTLD_LOCAL));
+    all_of(neighbour(RTLD_NOW | RTLD_LOCAL));
 }
 
 static void deepbind(void) {
     start();
-    all_of(neighbour(RTLD_DEEPBIND));
+    all_of(neighbour(RTLD_NOW | RTLD_DEEPBIND));
+}
+
+static void deepbind_lazy(void) {
+    start();
+    all_of(neighbour(RTLD_LAZY | RTLD_DEEPBIND));
 }
 
 /* Functions by cuGetProcAddress, which was itself found in each way. */
@@ -224,7 +238,7 @@ static void namespace(void) {
 
 PROBES({"linked", linked}, {"handle", handle}, {"other_name", other_name},
        {"global_handle", global_handle}, {"next", next}, {"default", by_default},
-       {"dlvsym", versioned}, {"early", early}, {"library", library}, {"deepbind", deepbind},
+       {"dlvsym", versioned}, {"early", early}, {"library", library}, {"deepbind", deepbind}, {"deepbind_lazy", deepbind_lazy},
        {"procaddr", procaddr}, {"procaddr_v2", procaddr_v2}, {"procaddr_chain", procaddr_chain},
        {"procaddr_forms", procaddr_forms}, {"procaddr_wrong", procaddr_wrong},
        {"export_table", export_table}, {"namespace", namespace})

@@ -261,20 +261,30 @@ impl Agent {
     }
 }
 
+/// The configuration of a process that may have an agent: one that has not gained privileges, where
+/// there is a daemon or should be one.
+fn wanted() -> Option<Config> {
+    // SAFETY: reads a word that the kernel gave the process.
+    if unsafe { libc::getauxval(libc::AT_SECURE) } != 0 {
+        return None;
+    }
+    Some(Config::from_env()).filter(|config| config.task.is_some() || config.socket.exists())
+}
+
+/// Whether this process may come to have an agent.
+pub fn may_start() -> bool {
+    agent().is_some() || wanted().is_some()
+}
+
 /// Starts the agent of this process if there is a daemon; says why where a user must know. Once;
 /// calls after the first find what came of it.
 pub fn start_once(driver: impl FnOnce() -> Option<&'static dyn Driver>) {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {
-        // SAFETY: reads a word that the kernel gave the process.
-        if unsafe { libc::getauxval(libc::AT_SECURE) } != 0 {
+        let Some(config) = wanted() else {
             return;
-        }
-        let config = Config::from_env();
+        };
         let named = config.task.is_some();
-        if !config.socket.exists() && !named {
-            return;
-        }
         let Some(driver) = driver() else {
             debug(format_args!(
                 "the driver lacks a function that the agent needs"

@@ -9,7 +9,7 @@ pub(super) const PROBES: &[Probe] = &[
     Probe::swapped("lookup", "global_handle", "dlopen of NULL, dlsym"),
     Probe::swapped("lookup", "next", "dlsym of RTLD_NEXT by the program"),
     Probe::swapped("lookup", "default", "dlsym of RTLD_DEFAULT"),
-    Probe::swapped("lookup", "dlvsym", "dlvsym"),
+    Probe::same("lookup", "dlvsym", "dlvsym"),
     Probe::swapped("lookup", "early", "looked up before cuInit"),
     Probe::swapped(
         "lookup",
@@ -20,6 +20,11 @@ pub(super) const PROBES: &[Probe] = &[
         "lookup",
         "deepbind",
         "the same library, loaded with RTLD_DEEPBIND",
+    ),
+    Probe::swapped(
+        "lookup",
+        "deepbind_lazy",
+        "the same with RTLD_LAZY: each function is bound at its first call",
     ),
     Probe::swapped("lookup", "procaddr", "cuGetProcAddress"),
     Probe::swapped("lookup", "procaddr_v2", "cuGetProcAddress_v2"),
@@ -39,6 +44,11 @@ pub(super) const PROBES: &[Probe] = &[
         "unknown names, versions that are too old, wrong flags, NULL",
     ),
     Probe::same("lookup", "export_table", "cuGetExportTable"),
+    Probe::swapped(
+        "wrapper",
+        "own_name",
+        "a program with a cuMemAlloc_v2 of its own, which calls the driver's",
+    ),
     Probe::inert(
         "lookup",
         "namespace",

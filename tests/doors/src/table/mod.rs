@@ -4,8 +4,10 @@ mod alloc;
 mod copy;
 mod launch;
 mod lookup;
+mod pool;
 mod query;
 mod trap;
+mod vmm;
 
 use crate::check::{Check, Outcome, Own};
 
@@ -133,6 +135,8 @@ impl Probe {
 pub fn areas() -> Vec<(&'static str, &'static [Probe])> {
     vec![
         ("Allocation and free", alloc::PROBES),
+        ("Memory in a stream's order", pool::PROBES),
+        ("The program's own virtual memory", vmm::PROBES),
         ("Launches and work in a stream's order", launch::PROBES),
         ("Copies and sets", copy::PROBES),
         ("Questions", query::PROBES),

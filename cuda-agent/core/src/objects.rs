@@ -1,0 +1,302 @@
+//! What the loader has loaded: what comes next for whom, and who was bound past us.
+//!
+//! A preloaded library is first in the global scope, but two ways lead around it. RTLD_NEXT means
+//! what comes after the caller, and RTLD_DEEPBIND has a library bound to its own dependencies before
+//! anything global. The first is answered here for the caller; the slots of the second are rebound,
+//! once their library is there.
+
+use core::ffi::{CStr, c_int, c_void};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+
+use crate::elf::{DT_STRTAB, DT_SYMTAB, Dynamic, Symbol, address, find_in, values};
+
+/// One loaded object.
+pub struct Object<'a> {
+    info: &'a libc::dl_phdr_info,
+    headers: &'a [libc::Elf64_Phdr],
+}
+
+const DT_PLTRELSZ: i64 = 2;
+const DT_RELA: i64 = 7;
+const DT_RELASZ: i64 = 8;
+const DT_JMPREL: i64 = 23;
+
+#[cfg(target_arch = "x86_64")]
+const SLOTS: [u32; 2] = [6, 7];
+#[cfg(target_arch = "aarch64")]
+const SLOTS: [u32; 2] = [1025, 1026];
+
+/// Elf64_Rela.
+#[repr(C)]
+struct Relocation {
+    offset: usize,
+    info: u64,
+    addend: i64,
+}
+
+/// Calls `each` with all objects in the loader's order until it gives false.
+///
+/// The loader's lock is held meanwhile: nothing of the loader may be called.
+fn for_each(mut each: &mut dyn FnMut(&Object<'_>) -> bool) {
+    unsafe extern "C" fn one(
+        info: *mut libc::dl_phdr_info,
+        _bytes: usize,
+        each: *mut c_void,
+    ) -> c_int {
+        // SAFETY: what the loader gives for the length of this call, and the closure given below.
+        let (info, each) = unsafe {
+            (
+                &*info,
+                &mut *each.cast::<&mut dyn FnMut(&Object<'_>) -> bool>(),
+            )
+        };
+        // SAFETY: the object's program headers.
+        let headers =
+            unsafe { core::slice::from_raw_parts(info.dlpi_phdr, info.dlpi_phnum.into()) };
+        c_int::from(!each(&Object { info, headers }))
+    }
+    // SAFETY: `each` outlives the call.
+    unsafe { libc::dl_iterate_phdr(Some(one), (&raw mut each).cast()) };
+}
+
+impl Object<'_> {
+    fn base(&self) -> usize {
+        self.info.dlpi_addr as usize
+    }
+
+    fn contains(&self, address: usize) -> bool {
+        self.headers.iter().any(|header| {
+            let start = self.base().wrapping_add(header.p_vaddr as usize);
+            header.p_type == libc::PT_LOAD && address.wrapping_sub(start) < header.p_memsz as usize
+        })
+    }
+
+    fn dynamic(&self) -> Option<*const Dynamic> {
+        let header = self
+            .headers
+            .iter()
+            .find(|header| header.p_type == libc::PT_DYNAMIC)?;
+        Some((self.base() + header.p_vaddr as usize) as *const Dynamic)
+    }
+
+    fn find(&self, symbol: &CStr) -> Option<*mut c_void> {
+        // SAFETY: the dynamic section of a loaded object.
+        unsafe { find_in(self.base(), self.dynamic()?, symbol) }
+    }
+
+    fn is_named(&self, name: &CStr) -> bool {
+        // SAFETY: the loader's name of the object, or null.
+        !self.info.dlpi_name.is_null()
+            && unsafe { CStr::from_ptr(self.info.dlpi_name) }
+                .to_bytes()
+                .rsplit(|byte| *byte == b'/')
+                .next()
+                == Some(name.to_bytes())
+    }
+
+    /// Puts `rebound` of what is in them into the object's slots for functions that others define:
+    /// nothing is in those that the first call has yet to fill.
+    ///
+    /// # Safety
+    /// What `rebound` gives for a name may be called instead of what it was given.
+    unsafe fn rebind(&self, rebound: &dyn Fn(&CStr, Option<*mut c_void>) -> Option<*mut c_void>) {
+        let Some(dynamic) = self.dynamic() else {
+            return;
+        };
+        let base = self.base();
+        let tags = [
+            DT_STRTAB,
+            DT_SYMTAB,
+            DT_JMPREL,
+            DT_PLTRELSZ,
+            DT_RELA,
+            DT_RELASZ,
+        ];
+        // SAFETY: the dynamic section of a loaded object.
+        let [strings, symbols, calls, calls_bytes, others, others_bytes] =
+            unsafe { values(dynamic, tags) };
+        if strings == 0 || symbols == 0 {
+            return;
+        }
+        let strings = address(base, strings) as *const libc::c_char;
+        let symbols = address(base, symbols) as *const Symbol;
+        for (table, bytes) in [(calls, calls_bytes), (others, others_bytes)] {
+            if table == 0 {
+                continue;
+            }
+            let table = address(base, table) as *const Relocation;
+            for index in 0..bytes / size_of::<Relocation>() {
+                // SAFETY: within the object's table; its symbols and names are the object's own.
+                let (relocation, name, defined) = unsafe {
+                    let relocation = &*table.add(index);
+                    let symbol = &*symbols.add((relocation.info >> 32) as usize);
+                    let name = CStr::from_ptr(strings.add(symbol.name as usize));
+                    (relocation, name, symbol.section != 0)
+                };
+                if defined || !SLOTS.contains(&(relocation.info as u32)) {
+                    continue;
+                }
+                let slot = (base + relocation.offset) as *mut *mut c_void;
+                // SAFETY: a slot of this object, which the loader filled.
+                let now = unsafe { slot.read_volatile() };
+                let now = Some(now).filter(|now| !self.contains(now.addr()));
+                if let Some(better) = rebound(name, now) {
+                    // SAFETY: by the caller's promise.
+                    unsafe { self.write(slot, better) };
+                }
+            }
+        }
+    }
+
+    /// Writes a slot, which may be read-only by now.
+    ///
+    /// # Safety
+    /// `slot` is one of the object's.
+    unsafe fn write(&self, slot: *mut *mut c_void, value: *mut c_void) {
+        let page = rustix::param::page_size();
+        let at = (slot.addr() & !(page - 1)) as *mut c_void;
+        let sealed = self.headers.iter().any(|header| {
+            let start = self.base() + header.p_vaddr as usize;
+            header.p_type == libc::PT_GNU_RELRO
+                && slot.addr().wrapping_sub(start) < header.p_memsz as usize
+        });
+        // SAFETY: a page of the object's data, which stays readable throughout; an aligned word.
+        unsafe {
+            if sealed && libc::mprotect(at, page, libc::PROT_READ | libc::PROT_WRITE) != 0 {
+                return;
+            }
+            slot.write_volatile(value);
+            if sealed {
+                libc::mprotect(at, page, libc::PROT_READ);
+            }
+        }
+    }
+}
+
+/// What RTLD_NEXT means for `symbol` to the object that holds the address `caller`: the first
+/// definition in what was loaded after it.
+pub fn next_definition(caller: usize, symbol: &CStr) -> Option<*mut c_void> {
+    let (mut after, mut found) = (false, None);
+    for_each(&mut |object| {
+        if after {
+            found = object.find(symbol);
+        } else {
+            after = object.contains(caller);
+        }
+        found.is_none()
+    });
+    found
+}
+
+/// Whether something was loaded or unloaded since this was last asked; one thread is told.
+fn has_changed() -> bool {
+    static SEEN: AtomicU64 = AtomicU64::new(0);
+    let mut now = 0;
+    for_each(&mut |object| {
+        now = (object.info.dlpi_adds << 32) ^ object.info.dlpi_subs;
+        false
+    });
+    SEEN.swap(now, Ordering::Relaxed) != now
+}
+
+/// Rebinds the slots of objects that came since the last call, if `driver` is loaded and `wanted`
+/// says so: `prepare` is called first, without the loader's lock, and `rebound` gives what belongs
+/// into a slot of that name instead of what is there.
+///
+/// # Safety
+/// What `rebound` gives for a name may be called instead of what it was given.
+pub unsafe fn rebind_new(
+    driver: &CStr,
+    wanted: impl Fn() -> bool,
+    prepare: impl Fn(),
+    rebound: impl Fn(&CStr, Option<*mut c_void>) -> Option<*mut c_void>,
+) {
+    static BUSY: AtomicBool = AtomicBool::new(false);
+    /// Objects that were there when the slots were last rebound.
+    static DONE: AtomicUsize = AtomicUsize::new(0);
+    if !has_changed() || BUSY.swap(true, Ordering::Acquire) {
+        return;
+    }
+    let (mut count, mut is_loaded) = (0, false);
+    for_each(&mut |object| {
+        count += 1;
+        is_loaded |= object.is_named(driver);
+        true
+    });
+    // Without the driver nothing can be bound to it; with fewer objects the order is another.
+    let done = DONE.load(Ordering::Relaxed);
+    let from = if done <= count { done } else { 0 };
+    if is_loaded && wanted() {
+        prepare();
+        let mut index = 0;
+        for_each(&mut |object| {
+            if index >= from {
+                // SAFETY: by the caller's promise.
+                unsafe { object.rebind(&rebound) };
+            }
+            index += 1;
+            true
+        });
+        DONE.store(count, Ordering::Relaxed);
+    }
+    BUSY.store(false, Ordering::Release);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_next_definition_is_that_after_the_caller() {
+        let libc_getpid = crate::elf::find(c"libc.so.6", c"getpid").expect("glibc");
+        let here = the_next_definition_is_that_after_the_caller as *const () as usize;
+        assert_eq!(next_definition(here, c"getpid"), Some(libc_getpid));
+        // After libc itself there is none, and nothing comes after an address of nobody.
+        assert_eq!(next_definition(libc_getpid.addr(), c"getpid"), None);
+        assert_eq!(next_definition(8, c"getpid"), None);
+        assert_eq!(next_definition(here, c"no_such_symbol_anywhere"), None);
+    }
+
+    #[test]
+    fn every_slot_of_a_name_is_seen() {
+        let write = crate::elf::find(c"libc.so.6", c"write").expect("glibc");
+        let (mut objects, slots) = (0, core::cell::Cell::new(0));
+        for_each(&mut |object| {
+            // SAFETY: nothing is given.
+            unsafe {
+                object.rebind(&|name, now| {
+                    slots.set(slots.get() + usize::from(name == c"write" && now == Some(write)));
+                    None
+                });
+            }
+            objects += 1;
+            true
+        });
+        assert!(objects > 2 && slots.get() >= 1, "{objects} {slots:?}");
+    }
+
+    #[test]
+    fn a_slot_is_rebound_though_it_is_sealed() {
+        unsafe extern "C" fn ours() -> libc::pid_t {
+            -7
+        }
+        let getppid = crate::elf::find(c"libc.so.6", c"getppid").expect("glibc");
+        let put = |from: Option<*mut c_void>, to: *mut c_void| {
+            for_each(&mut |object| {
+                // SAFETY: both are functions of this signature.
+                unsafe {
+                    object.rebind(&|name, now| (name == c"getppid" && now == from).then_some(to));
+                }
+                true
+            });
+        };
+        // SAFETY: the function has no preconditions.
+        let call = || unsafe { libc::getppid() };
+        let before = call();
+        put(Some(getppid), ours as *mut c_void);
+        let between = call();
+        // What lies in the object itself is taken for what the first call has yet to fill.
+        put(None, getppid);
+        assert_eq!((between, call()), (-7, before));
+    }
+}
