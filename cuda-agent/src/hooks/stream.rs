@@ -24,6 +24,12 @@ hooks! {
     capture_to_graph_ptsz: cuStreamBeginCaptureToGraph_ptsz (
         stream: CUstream, graph: *mut c_void, nodes: *const c_void, edges: *const c_void,
         count: usize, mode: c_uint);
+    recapture: cuStreamBeginRecaptureToGraph (
+        stream: CUstream, mode: c_uint, graph: *mut c_void, function: *mut c_void,
+        data: *mut c_void);
+    recapture_ptsz: cuStreamBeginRecaptureToGraph_ptsz (
+        stream: CUstream, mode: c_uint, graph: *mut c_void, function: *mut c_void,
+        data: *mut c_void);
     end_capture: cuStreamEndCapture (stream: CUstream, graph: *mut *mut c_void);
     end_capture_ptsz: cuStreamEndCapture_ptsz (stream: CUstream, graph: *mut *mut c_void);
 }
@@ -160,6 +166,34 @@ unsafe fn capture_to_graph_ptsz(
     // SAFETY: the caller's arguments.
     begin(per_thread(stream), || unsafe {
         driver(stream, graph, nodes, edges, count, mode)
+    })
+}
+
+unsafe fn recapture(
+    driver: cuStreamBeginRecaptureToGraph::Function,
+    stream: CUstream,
+    mode: c_uint,
+    graph: *mut c_void,
+    function: *mut c_void,
+    data: *mut c_void,
+) -> Status {
+    // SAFETY: the caller's arguments.
+    begin(ordinary(stream), || unsafe {
+        driver(stream, mode, graph, function, data)
+    })
+}
+
+unsafe fn recapture_ptsz(
+    driver: cuStreamBeginRecaptureToGraph_ptsz::Function,
+    stream: CUstream,
+    mode: c_uint,
+    graph: *mut c_void,
+    function: *mut c_void,
+    data: *mut c_void,
+) -> Status {
+    // SAFETY: the caller's arguments.
+    begin(per_thread(stream), || unsafe {
+        driver(stream, mode, graph, function, data)
     })
 }
 

@@ -198,7 +198,6 @@ static void reset(void) {
     alloc(BYTES);
     ready(BYTES);
     MUST(CU(cuDevicePrimaryCtxReset_v2, CUdevice)(0));
-    MUST(CU(cuDevicePrimaryCtxRelease_v2, CUdevice)(0));
     start();
     CUdeviceptr at = alloc(BYTES);
     fill(at, BYTES, 3);

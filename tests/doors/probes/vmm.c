@@ -96,7 +96,6 @@ static void moved(void) {
 /* The same bytes at two addresses. */
 static void twice(void) {
     start();
-    base();
     CUdeviceptr one = reserve(BYTES), two = reserve(BYTES);
     CUhandle of = create(BYTES, 0);
     map(one, BYTES, 0, of);
@@ -109,10 +108,12 @@ static void twice(void) {
     check(one, BYTES, 2);
     ready(BYTES);
     check(one, BYTES, 2);
+    fill(one, BYTES, 3);
+    ready(BYTES);
+    check(two, BYTES, 3);
     unmap(one, BYTES);
     unmap(two, BYTES);
     drop(of);
-    freed();
 }
 
 static void retained(void) {

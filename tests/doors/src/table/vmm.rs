@@ -18,12 +18,7 @@ pub(super) const PROBES: &[Probe] = &[
         "moved",
         "a handle mapped elsewhere while its bytes are out",
     ),
-    Probe::counted(
-        "vmm",
-        "twice",
-        "a handle mapped at two addresses",
-        "two addresses of the same bytes would have to come and go together",
-    ),
+    Probe::swapped("vmm", "twice", "a handle mapped at two addresses"),
     Probe::swapped(
         "vmm",
         "retained",

@@ -77,6 +77,7 @@ pub(crate) const EXCLUDED: &[(&str, &[&str])] = &[
             "cuGraphAddNode_v3",
             "cuGraphClone",
             "cuGraphCreate",
+            "cuGraphDestroy",
             "cuGraphDestroyNode",
             "cuGraphMemAllocNodeGetParams",
             "cuDeviceSetGraphMemAttribute",
