@@ -10,6 +10,7 @@ mod context;
 mod copy;
 mod dlsym;
 mod graph;
+mod handed;
 mod host;
 mod ipc;
 mod job;
@@ -56,6 +57,7 @@ fn all() -> impl Iterator<Item = &'static Hook> {
         context::HOOKS,
         copy::HOOKS,
         graph::HOOKS,
+        handed::HOOKS,
         host::HOOKS,
         ipc::HOOKS,
         launch::HOOKS,

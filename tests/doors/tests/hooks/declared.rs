@@ -156,7 +156,7 @@ impl Function {
         if let Some(suffix) = self.per_thread() {
             // Before 3.2 there were no streams of threads: the first forms have none, unless the
             // function came later.
-            let since = if self.is_of_2010() { 1 } else { 0 };
+            let since = usize::from(self.is_of_2010());
             let threaded: Vec<_> = forms
                 .iter()
                 .skip(since)

@@ -105,7 +105,7 @@ fn hooked() -> Result<BTreeSet<String>> {
     let file = object::File::parse(&*bytes)?;
     let names: BTreeSet<String> = file
         .dynamic_symbols()
-        .filter(|symbol| symbol.is_definition())
+        .filter(object::ObjectSymbol::is_definition)
         .filter_map(|symbol| symbol.name().ok())
         .filter(|name| is_driver_name(name))
         .map(str::to_owned)
