@@ -1,7 +1,7 @@
-//! Memory handed to devices that no gate stops: network cards, switches, other GPUs. What they may
-//! touch stays where it is.
+//! Memory handed to devices that no gate stops: switches and the GPUs behind them. What they may touch
+//! stays where it is.
 
-use core::ffi::{c_int, c_uint, c_ulonglong, c_void};
+use core::ffi::{c_uint, c_ulonglong, c_void};
 
 use rtswap_agent_core::agent::agent;
 use rtswap_agent_core::cuda::{CUdevice, CUdeviceptr, Status};
@@ -9,8 +9,6 @@ use rtswap_agent_core::cuda::{CUdevice, CUdeviceptr, Status};
 use super::hooks;
 
 hooks! {
-    range_handle: cuMemGetHandleForAddressRange (
-        handle: *mut c_void, at: CUdeviceptr, bytes: usize, kind: c_int, flags: c_ulonglong);
     bind: cuMulticastBindAddr (
         multicast: c_ulonglong, offset: usize, at: CUdeviceptr, bytes: usize, flags: c_ulonglong);
     bind_v2: cuMulticastBindAddr_v2 (
@@ -28,18 +26,6 @@ fn hand_out(at: CUdeviceptr, call: impl FnOnce() -> Status) -> Status {
         Some((_, Err(status))) => status,
         None => call(),
     }
-}
-
-unsafe fn range_handle(
-    real: cuMemGetHandleForAddressRange::Function,
-    handle: *mut c_void,
-    at: CUdeviceptr,
-    bytes: usize,
-    kind: c_int,
-    flags: c_ulonglong,
-) -> Status {
-    // SAFETY: the caller's arguments.
-    hand_out(at, || unsafe { real(handle, at, bytes, kind, flags) })
 }
 
 unsafe fn bind(
