@@ -185,7 +185,7 @@ fn a_host_function_longer_than_the_bound_is_undrainable_too() -> Result<()> {
 
 #[test]
 fn a_program_far_ahead_of_its_gpu_is_held_back() -> Result<()> {
-    // 6 s of kernels of 2 ms, of which 32 may be in flight, and 2 more on each of 4 streams.
+    // 6 s of kernels of 2 ms, of which 32 may be in flight, and 16 more on each of 4 streams.
     let mut stage = stage("ahead", &["3000", "2000", "4"], 1, 5_000, 32)?;
     stage.puppet.grant_until(&mut stage.program, "ready")?;
     let job = stage.puppet.wait_for_job()?;

@@ -18,7 +18,7 @@ use crate::gate::{self, InCall, lock};
 
 /// Events for as many calls as are allowed in flight. More cost more, fewer bound worse: each
 /// thread may have one part more in flight on each stream.
-const PARTS: u32 = 16;
+const PARTS: u32 = 2;
 /// Between two looks at the oldest event.
 const PAUSE: Duration = Duration::from_micros(20);
 
@@ -134,7 +134,8 @@ impl Work {
             };
             self.driver.record(event, stream).map(|()| event)
         })?;
-        {
+        let most = u64::from(self.flight.most.load(Ordering::Relaxed));
+        let many = {
             let mut queues = lock(&self.flight.queues);
             let queue = queues.entry(device).or_default();
             queue.calls += u64::from(calls);
@@ -143,13 +144,16 @@ impl Work {
                 event,
                 calls,
             });
+            queue.calls > most
+        };
+        // Until there are as many as may be in flight, no event need be asked.
+        if many {
+            relaxed(self.driver, || self.wait_for_room(device, most, gates));
         }
-        relaxed(self.driver, || self.wait_for_room(device, gates));
         Ok(())
     }
 
-    fn wait_for_room(&self, device: i32, gates: u64) {
-        let most = u64::from(self.flight.most.load(Ordering::Relaxed));
+    fn wait_for_room(&self, device: i32, most: u64, gates: u64) {
         let bound = Duration::from_millis(self.flight.bound_ms.load(Ordering::Relaxed));
         let start = Instant::now();
         loop {

@@ -33,7 +33,7 @@ fn a_call_too_far_ahead_waits_once_and_for_a_bounded_time() {
         calls(&bench, stream, 24) < BOUND,
         "so many may be in flight"
     );
-    assert!(calls(&bench, stream, 16) >= BOUND);
+    assert!(calls(&bench, stream, 40) >= BOUND);
     assert!(
         calls(&bench, stream, 500) < BOUND,
         "what it waits for may wait for it: it is not held twice"
@@ -60,7 +60,7 @@ fn many_streams_in_turn_are_counted_too() {
     bench.driver.set_busy(Stream(0x1000), true);
     // More than a thread keeps in mind: each call pushes another stream out.
     let start = Instant::now();
-    for call in 0..1_000 {
+    for call in 0..10_000 {
         calls(&bench, Stream(0x1000 + 0x10 * (call % 100)), 1);
     }
     assert!(start.elapsed() >= Duration::from_millis(300));
