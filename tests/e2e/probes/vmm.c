@@ -136,7 +136,7 @@ int main(void) {
     refused += cuMemUnmap(grown, SMALL) == INVALID_VALUE;
     refused += cuMemAddressFree(segment, 256 * MIB) == INVALID_VALUE;
     refused += cuMemMap(segment, SMALL, 0, small[2], 0) == INVALID_VALUE;
-    refused += cuMemMap(other, SMALL, 0, large, 0) == INVALID_VALUE;
+    refused += cuMemMap(other, LARGE, 0, large, 0) == INVALID_VALUE;
     refused += cuMemExportToShareableHandle(&shared, large, 1, 0) == INVALID_VALUE;
     refused += cuMemRelease(small[1]) == INVALID_VALUE;
     int mapped_out = cuMemMap(other, OTHER, 0, again, 0) == 0;

@@ -187,10 +187,11 @@ impl State {
             }
             let physical = self.physical.get_mut(&map.handle).ok_or(Status(700))?;
             let offset = (here - start) as usize;
-            if offset >= physical.len() {
+            let mapped = map.bytes as usize;
+            if offset >= mapped {
                 return Err(Status(700));
             }
-            let count = (physical.len() - offset).min(len - done);
+            let count = (mapped - offset).min(len - done);
             each(&mut physical[offset..offset + count], done..done + count);
             done += count;
         }
@@ -276,7 +277,7 @@ impl Driver for FakeDriver {
     fn map(&self, at: u64, bytes: u64, handle: Handle) -> Result<()> {
         let mut state = lock(&self.state);
         let physical = state.physical.get(&handle.0).ok_or(Status::INVALID_VALUE)?;
-        if physical.len() as u64 != bytes || !state.mapped_in(at, bytes).is_empty() {
+        if (physical.len() as u64) < bytes || !state.mapped_in(at, bytes).is_empty() {
             return Err(Status::INVALID_VALUE);
         }
         let (handle, access) = (handle.0, Vec::new());

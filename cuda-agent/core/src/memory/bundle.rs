@@ -6,7 +6,7 @@ use super::chunk::{Chunk, ChunkId, Mapping, PieceId, Run, join};
 use super::{AllocError, Memory};
 use crate::cuda::{Access, Location, Status};
 
-/// A piece, and the address at which it is mapped or to be mapped.
+/// A piece, or its first bytes, and the address at which they are mapped or to be mapped.
 pub type Placed = (PieceId, u64);
 
 impl Memory {
@@ -89,9 +89,9 @@ impl Memory {
             }
         }
         for &(id, at) in placed {
-            let access = Vec::new();
+            let (bytes, access) = (id.bytes, Vec::new());
             let mappings = &mut self.chunks.piece_mut(id).mappings;
-            mappings.push(Mapping { at, access });
+            mappings.push(Mapping { at, bytes, access });
             self.ranges.add(at, id.bytes);
         }
         Ok(())

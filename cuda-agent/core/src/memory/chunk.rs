@@ -20,6 +20,12 @@ pub struct PieceId {
 }
 
 impl PieceId {
+    /// The piece's first bytes.
+    #[must_use]
+    pub fn first(self, bytes: u64) -> Self {
+        Self { bytes, ..self }
+    }
+
     /// The piece's size in bytes.
     pub fn bytes(self) -> u64 {
         self.bytes
@@ -30,6 +36,8 @@ impl PieceId {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Mapping {
     pub(super) at: u64,
+    /// From the piece's first byte on.
+    pub(super) bytes: u64,
     pub(super) access: Vec<Access>,
 }
 
@@ -84,14 +92,14 @@ pub(super) fn join<T: PartialEq>(mut runs: Vec<Run<T>>) -> Vec<Run<T>> {
 }
 
 impl Piece {
-    /// An address at which the GPU itself has these rights on the piece.
+    /// An address at which the GPU itself has these rights on the whole piece.
     pub(super) fn reachable(&self, device: i32, rights: u32) -> Option<u64> {
         let here = Location::device(device);
         let may = |access: &Access| access.location == here && access.rights & rights == rights;
         let mapping = self
             .mappings
             .iter()
-            .find(|mapping| mapping.access.iter().any(may));
+            .find(|mapping| mapping.bytes == self.bytes && mapping.access.iter().any(may));
         mapping.map(|mapping| mapping.at)
     }
 }
@@ -109,7 +117,7 @@ impl Chunk {
                 offset: 0,
                 bytes,
                 handle: None,
-                mappings: vec![Mapping { at, access }],
+                mappings: vec![Mapping { at, bytes, access }],
             }],
         }
     }
@@ -142,7 +150,7 @@ impl Chunk {
         let runs = self.pieces.iter().flat_map(|piece| {
             piece.mappings.iter().map(|mapping| Run {
                 at: mapping.at,
-                bytes: piece.bytes,
+                bytes: mapping.bytes,
                 tag: (),
             })
         });
@@ -155,7 +163,7 @@ impl Chunk {
             let granted = piece.mappings.iter().filter(|it| !it.access.is_empty());
             granted.map(|mapping| Run {
                 at: mapping.at,
-                bytes: piece.bytes,
+                bytes: mapping.bytes,
                 tag: &mapping.access[..],
             })
         });
@@ -328,6 +336,7 @@ mod tests {
             handle: None,
             mappings: vec![Mapping {
                 at,
+                bytes: 10,
                 access: vec![Access::full(0)],
             }],
         };

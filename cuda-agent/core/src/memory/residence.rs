@@ -19,8 +19,8 @@ impl Memory {
                 let handle = driver.create(device, piece.bytes)?;
                 piece.handle = Some(handle);
                 for mapping in &piece.mappings {
-                    driver.map(mapping.at, piece.bytes, handle)?;
-                    mapped.push((mapping.at, piece.bytes));
+                    driver.map(mapping.at, mapping.bytes, handle)?;
+                    mapped.push((mapping.at, mapping.bytes));
                 }
             }
             let mut runs = chunk.accessible().into_iter();
@@ -58,15 +58,15 @@ impl Memory {
             if piece.reachable(device, rights).is_some() {
                 continue;
             }
-            let at = base + lane * self.chunk + piece.offset;
+            let (at, bytes) = (base + lane * self.chunk + piece.offset, piece.bytes);
             let access = vec![Access::full(device)];
             if let Some(handle) = piece.handle {
-                driver.map(at, piece.bytes, handle)?;
-                piece.mappings.push(Mapping { at, access });
+                driver.map(at, bytes, handle)?;
+                piece.mappings.push(Mapping { at, bytes, access });
                 let access = &piece.mappings[piece.mappings.len() - 1].access;
-                driver.set_access(at, piece.bytes, access)?;
+                driver.set_access(at, bytes, access)?;
             } else {
-                piece.mappings.push(Mapping { at, access });
+                piece.mappings.push(Mapping { at, bytes, access });
             }
         }
         Ok(())

@@ -51,18 +51,20 @@ pub struct Bundle {
 }
 
 impl Bundle {
-    /// The pieces, mapped one after another from `at` on.
-    pub fn placed(&self, mut at: u64) -> Vec<Placed> {
-        let placed = self.pieces.iter().map(|&piece| {
+    /// The pieces of the first `bytes`, mapped one after another from `at` on.
+    pub fn placed(&self, mut at: u64, bytes: u64) -> Vec<Placed> {
+        let end = at + bytes;
+        let placed = self.pieces.iter().map_while(|&piece| {
             let here = at;
             at += piece.bytes();
-            (piece, here)
+            let left = end.checked_sub(here).filter(|left| *left > 0)?;
+            Some((piece.first(left.min(piece.bytes())), here))
         });
         placed.collect()
     }
 }
 
-/// A mapping of a whole handle.
+/// A mapping of a handle from its first byte on.
 #[derive(Clone, Copy, Debug)]
 struct Mapping {
     bytes: u64,
@@ -159,12 +161,6 @@ impl Book {
         Ok(self.forget(number))
     }
 
-    /// Whether a range lies within one reservation that was seen.
-    pub fn is_reserved(&self, at: u64, bytes: u64) -> bool {
-        let around = self.reservation(at);
-        around.is_some_and(|(start, size)| bytes <= size - (at - start))
-    }
-
     /// Start and bytes of the reservation around an address, if it was seen.
     pub fn reservation(&self, address: u64) -> Option<(u64, u64)> {
         let (&start, &size) = self.reserved.range(..=address).next_back()?;
@@ -219,11 +215,11 @@ impl Book {
         }
     }
 
-    /// Our memory at an address, and where its mapping starts.
-    pub fn bundle_at(&self, address: u64) -> Option<(u64, &Arc<Bundle>)> {
+    /// The mapping around an address, if it is of memory of ours: where it starts, its bytes.
+    pub fn bundle_at(&self, address: u64) -> Option<(u64, u64, &Arc<Bundle>)> {
         let (at, mapping) = self.mapping(address)?;
         match &self.memos.get(&mapping.memo)?.what {
-            What::Pieces(bundle) => Some((at, bundle)),
+            What::Pieces(bundle) => Some((at, mapping.bytes, bundle)),
             What::Alone { .. } => None,
         }
     }
@@ -231,7 +227,7 @@ impl Book {
     /// Whether memory of ours is still mapped at an address.
     pub fn is_mapped(&self, at: u64, bundle: &Arc<Bundle>) -> bool {
         let found = self.bundle_at(at);
-        found.is_some_and(|(start, here)| start == at && Arc::ptr_eq(here, bundle))
+        found.is_some_and(|(start, _, here)| start == at && Arc::ptr_eq(here, bundle))
     }
 
     /// The starts of all mappings in a range.

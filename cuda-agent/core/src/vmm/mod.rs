@@ -13,7 +13,7 @@ mod tests;
 
 pub use book::{Book, Bundle, Span, What};
 
-use std::sync::MutexGuard;
+use std::sync::{Arc, MutexGuard};
 
 use crate::agent::Agent;
 use crate::cuda::{Access, AllocationProp, Location, Status, Stream};
@@ -80,18 +80,33 @@ impl Agent {
     ) -> Result<()> {
         let mut book = self.book();
         if Book::is_ours(handle) {
-            let bundle = book.held(handle)?;
-            let mut memory = self.owner(bundle)?.memory();
-            let whole = bytes == bundle.bytes && offset == 0 && flags == 0;
-            if !whole || !at.is_multiple_of(memory.granularity()) || book.touches(at, bytes) {
+            let bundle = Arc::clone(book.held(handle)?);
+            let device = self.owner(&bundle)?;
+            let sizes = [at, bytes, device.memory().granularity()];
+            let aligned = sizes[..2].iter().all(|size| size.is_multiple_of(sizes[2]));
+            let fits = (1..=bundle.bytes).contains(&bytes) && offset == 0 && flags == 0;
+            if !aligned || !fits || book.touches(at, bytes) {
                 return Err(Status::INVALID_VALUE);
             }
-            // The driver must see now what it could refuse later; addresses that were seen to be
-            // reserved it takes.
-            if !book.is_reserved(at, bytes) && !memory.are_resident(&bundle.pieces) {
+            // All of a handle at addresses that were seen to be reserved the driver takes. Anything
+            // else it must see at once, and not at the next swap-in: within work of this GPU.
+            let room = book.reservation(at).map(|(start, size)| start + size - at);
+            if room.is_some_and(|room| bytes > room) {
                 return Err(Status::INVALID_VALUE);
             }
-            memory.map(&bundle.placed(at))?;
+            let sure = bytes == bundle.bytes && room.is_some();
+            let mut _call = None;
+            if !sure {
+                drop(book);
+                _call = Some(self.enter_on(Stream::LEGACY, &|clue| clue(Clue::Every)));
+                book = self.book();
+                book.held(handle)?;
+            }
+            let mut memory = device.memory();
+            if !sure && (!memory.are_resident(&bundle.pieces) || book.touches(at, bytes)) {
+                return Err(Status::INVALID_VALUE);
+            }
+            memory.map(&bundle.placed(at, bytes))?;
         } else {
             call()?;
         }
@@ -117,7 +132,7 @@ impl Agent {
         spans.into_iter().try_for_each(|span| {
             match &span.bundle {
                 Some(bundle) => {
-                    let placed = bundle.placed(span.at);
+                    let placed = bundle.placed(span.at, span.bytes);
                     self.owner(bundle)?.memory().unmap(&placed)?;
                 }
                 None => call(span.at, span.bytes)?,
@@ -146,14 +161,14 @@ impl Agent {
                 continue;
             };
             // Neighbours on the same GPU in one call of the driver.
-            let mut placed = bundle.placed(span.at);
+            let mut placed = bundle.placed(span.at, span.bytes);
             let same = |next: &Span| {
                 let next = next.bundle.as_ref();
                 next.is_some_and(|next| next.ordinal == bundle.ordinal)
             };
             while let Some(next) = spans.next_if(same) {
-                let more = next.bundle.iter().flat_map(|bundle| bundle.placed(next.at));
-                placed.extend(more);
+                let bundles = next.bundle.iter();
+                placed.extend(bundles.flat_map(|bundle| bundle.placed(next.at, next.bytes)));
             }
             self.owner(&bundle)?.memory().set_access(&placed, access)?;
         }
@@ -186,7 +201,7 @@ impl Agent {
     /// Keeps what is mapped around an address where it is, for good. Within work of its GPU.
     pub(crate) fn hold_mapping(&self, address: u64) -> Result<()> {
         let book = self.book();
-        let Some((_, bundle)) = book.bundle_at(address) else {
+        let Some((_, _, bundle)) = book.bundle_at(address) else {
             return Err(Status::INVALID_VALUE);
         };
         self.owner(bundle)?.memory().hold(&bundle.pieces)
@@ -195,7 +210,7 @@ impl Agent {
     /// Whether what is mapped around an address is held where it is.
     pub(crate) fn is_mapping_held(&self, address: u64) -> bool {
         let book = self.book();
-        book.bundle_at(address).is_some_and(|(_, bundle)| {
+        book.bundle_at(address).is_some_and(|(_, _, bundle)| {
             let owner = self.owner(bundle);
             owner.is_ok_and(|device| device.memory().are_held(&bundle.pieces))
         })
@@ -204,9 +219,9 @@ impl Agent {
     /// cuMemGetAccess; nothing if the driver knows.
     pub fn get_access(&self, location: Location, address: u64) -> Option<Result<u64>> {
         let book = self.book();
-        let (at, bundle) = book.bundle_at(address)?;
+        let (at, bytes, bundle) = book.bundle_at(address)?;
         Some(self.owner(bundle).map(|device| {
-            let placed = bundle.placed(at)[0];
+            let placed = bundle.placed(at, bytes)[0];
             u64::from(device.memory().access(placed, location))
         }))
     }
@@ -255,14 +270,14 @@ impl Agent {
     /// The program's own mapping of memory of ours at an address.
     pub fn mapped_at(&self, address: u64) -> Option<Found> {
         let book = self.book();
-        let (at, bundle) = book.bundle_at(address)?;
+        let (at, bytes, bundle) = book.bundle_at(address)?;
         let current = self.driver.current_device().unwrap_or(bundle.ordinal);
-        let placed = bundle.placed(at);
+        let placed = bundle.placed(at, bytes);
         let memory = self.owner(bundle).ok()?.memory();
         Some(Found {
             at,
-            bytes: bundle.bytes,
-            range: book.reservation(at).unwrap_or((at, bundle.bytes)),
+            bytes,
+            range: book.reservation(at).unwrap_or((at, bytes)),
             rights: memory.access(*placed.first()?, Location::device(current)),
             ordinal: bundle.ordinal,
             id: bundle.number,
