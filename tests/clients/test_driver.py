@@ -153,7 +153,7 @@ class Driver(unittest.TestCase):
         self.refuses(invalid, cuda.cuMemRelease(handle))
         done(cuda.cuMemAddressFree(base, 2 * GRANULE))
         self.refuses(Code.CUDA_ERROR_INVALID_DEVICE, cuda.cuDeviceGet(2))
-        self.refuses(Code.CUDA_ERROR_NOT_SUPPORTED, cuda.cuMemAllocManaged(MIB, 1))
+        self.refuses(Code.CUDA_ERROR_NOT_SUPPORTED, cuda.cuLinkCreate(0, [], []))
         self.assertEqual(used_bytes(), self.before)
 
 

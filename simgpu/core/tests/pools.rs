@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use simgpu_core::config::{Config, GRANULE, GpuConfig, Size};
-use simgpu_core::driver::{Access, Context, Driver, Kernel, PoolAttribute, set_current};
+use simgpu_core::driver::{Access, Context, Driver, Kernel, PoolAttribute};
 use simgpu_core::{Error, Observer};
 
 const MIB: u64 = 1 << 20;
@@ -147,7 +147,6 @@ fn pools_are_made_bounded_chosen_and_destroyed() {
         Err(Error::InvalidValue)
     );
     // What it gave is good until freed, then its memory goes back.
-    set_current(Some(context.clone()));
     context.set(stream, object, 7, 1, 4 << 20).unwrap();
     context.synchronize().unwrap();
     assert_eq!(driver.memory_info(0).0, 26 * MIB);

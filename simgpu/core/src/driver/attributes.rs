@@ -57,6 +57,8 @@ pub fn attribute(gpu: &GpuConfig, ordinal: i32, number: i32) -> Option<i32> {
         78..=80 => 1,
         81 => 102_400,
         82 => 65_536,
+        // Managed memory, with host and device at once.
+        83 | 89 => 1,
         85 => ordinal,
         87 => 32,
         // Host pointers of registered memory are device pointers; opt-in shared
@@ -68,7 +70,7 @@ pub fn attribute(gpu: &GpuConfig, ordinal: i32, number: i32) -> Option<i32> {
         111 => 1024,
         // Pools; what their memory could be shared by: descriptors.
         115 | 119 => 1,
-        // No textures, surfaces, managed memory, IPC handles, peers.
+        // No textures, surfaces, IPC of events.
         0 | 17..=139 => 0,
         _ => return None,
     })

@@ -21,6 +21,8 @@ pub(crate) struct Heap {
     objects: BTreeMap<u64, u64>,
     /// Free ranges (length by offset) of each shared granule by its address.
     shared: BTreeMap<u64, BTreeMap<u64, u64>>,
+    /// Which objects are managed memory.
+    managed: BTreeSet<u64>,
     /// Other GPUs that may access all of it.
     peers: BTreeSet<usize>,
 }
@@ -80,7 +82,11 @@ impl Heap {
         } else {
             self.peers.insert(gpu);
         }
-        let large = self.objects.iter().filter(|(_, size)| **size >= LARGE);
+        let own = |start: &u64, size: u64| size >= LARGE && !self.managed.contains(start);
+        let large = self
+            .objects
+            .iter()
+            .filter(|(start, size)| own(start, **size));
         let large = large.map(|(start, size)| (*start, size.next_multiple_of(GRANULE)));
         let shared = self.shared.keys().map(|start| (*start, GRANULE));
         let mut space = process.space_mut();
@@ -88,6 +94,18 @@ impl Heap {
             space.set_access(start, len, gpu, access)?;
         }
         Ok(())
+    }
+
+    /// Notes managed memory, which has granules of its own whatever its size.
+    pub(crate) fn insert_managed(&mut self, address: u64, size: u64) {
+        self.objects.insert(address, size);
+        self.managed.insert(address);
+    }
+
+    /// Whether the object around an address is managed memory.
+    pub(crate) fn is_managed(&self, address: u64) -> bool {
+        let object = self.object(address);
+        object.is_some_and(|(start, _)| self.managed.contains(&start))
     }
 
     /// First fit.
@@ -109,6 +127,10 @@ impl Heap {
     /// unmapped.
     pub(crate) fn free(&mut self, process: &Process, address: u64) -> Result<bool> {
         let size = self.objects.remove(&address).ok_or(Error::InvalidValue)?;
+        if self.managed.remove(&address) {
+            super::managed::release(process, address, size.next_multiple_of(GRANULE))?;
+            return Ok(true);
+        }
         if size >= LARGE {
             unmap(process, address, size.next_multiple_of(GRANULE))?;
             return Ok(true);

@@ -66,6 +66,9 @@ impl Handle {
 impl Driver {
     /// cuIpcGetMemHandle of an object of cuMemAlloc; nothing else can be had so.
     pub fn ipc_handle(&self, address: u64) -> Result<[u8; HANDLE_BYTES]> {
+        if self.is_managed(address) {
+            return Err(Error::InvalidValue);
+        }
         let owner = self
             .contexts
             .find(|context| context.allocation(address).is_some());

@@ -16,6 +16,7 @@ mod heap;
 mod host;
 mod ipc;
 mod kernel;
+mod managed;
 mod module;
 mod operations;
 mod ordered;
@@ -311,7 +312,8 @@ impl Driver {
 
     /// cuModuleUnload.
     pub fn unload(&self, module: usize) -> Result<()> {
-        self.modules.remove(module).ok_or(Error::InvalidHandle)?;
+        let image = self.modules.remove(module).ok_or(Error::InvalidHandle)?;
+        self.take_globals(&image);
         self.functions.retain(|function| function.module != module);
         Ok(())
     }

@@ -83,6 +83,10 @@ impl Context {
         self.counters().graph_launches.fetch_add(1, Relaxed);
     }
 
+    pub(super) fn count_alloc(&self) {
+        self.counters().allocs.fetch_add(1, Relaxed);
+    }
+
     fn count_free(&self, gpu: usize) {
         let counters = self.executor.process.counters(gpu);
         counters.frees.fetch_add(1, Relaxed);

@@ -119,6 +119,17 @@ impl Driver {
         self.process.space().reservation(address)
     }
 
+    /// Whether cuIpcGetMemHandle gives a handle of what is at an address.
+    pub fn has_ipc_handle(&self, address: u64) -> bool {
+        self.owner(address).is_some() && !self.is_managed(address)
+    }
+
+    /// The handle types that the memory at an address was created for.
+    pub fn handle_types(&self, address: u64) -> u64 {
+        let mapping = self.process.space().mapping(address);
+        mapping.map_or(0, |(_, physical)| physical.wishes.handle_types.into())
+    }
+
     fn owner(&self, address: u64) -> Option<std::sync::Arc<Context>> {
         self.contexts
             .find(|context| context.allocation(address).is_some())

@@ -7,6 +7,7 @@
 //! killed between any two instructions and others go on.
 
 mod engine;
+mod expose;
 mod granules;
 mod layout;
 mod meter;
@@ -15,6 +16,7 @@ mod share;
 mod slots;
 
 pub use engine::EngineKind;
+pub(crate) use expose::hide;
 pub use layout::Counters;
 pub use meter::Lately;
 pub use open::{MachineError, default_dir};

@@ -178,6 +178,22 @@ fn make_dir(dir: &Path) -> Result<(), MachineError> {
     Ok(())
 }
 
+/// The machine's file again, if it is still the one with this device and inode.
+pub(super) fn open_machine(dir: &Path, known: (u64, u64)) -> io::Result<File> {
+    let path = dir.join(FILE);
+    let file = OpenOptions::new()
+        .read(true)
+        .write(true)
+        .custom_flags(libc::O_NOFOLLOW | libc::O_CLOEXEC)
+        .open(path)?;
+    let about = file.metadata()?;
+    if (about.dev(), about.ino()) == known {
+        Ok(file)
+    } else {
+        Err(io::ErrorKind::NotFound.into())
+    }
+}
+
 pub(super) fn open_file(path: &Path, create: bool) -> Result<File, MachineError> {
     OpenOptions::new()
         .read(true)

@@ -161,17 +161,19 @@ fn pointer_attribute(data: &Out<c_void>, attribute: c_uint, address: u64) -> Res
         // Context, memory type, device pointer, host pointer.
         1 => data.cast().set(info.context),
         2 => data.cast().set(if is_device { DEVICE } else { HOST }),
-        4 if is_device => Err(Error::InvalidValue),
+        4 if is_device && !driver.is_managed(address) => Err(Error::InvalidValue),
         3 | 4 => data.cast().set(address),
-        // Synchronous copies, managed, legacy IPC: no.
-        6 | 8 | 10 => data.cast().set(0_u8),
+        // Synchronous copies: no; managed; handles for legacy IPC.
+        6 => data.cast().set(0_u8),
+        8 => data.cast().set(u8::from(driver.is_managed(address))),
+        10 => data.cast().set(u8::from(driver.has_ipc_handle(address))),
         // An id that is unique while the memory lives; start of the range.
         7 | 11 => data.cast().set(info.start),
         9 => data.cast().set(info.gpu as c_int),
         // Size of the range, mapped, handle types, access.
         12 => data.cast().set(info.size as usize),
         13 => data.cast().set(1_u8),
-        14 => data.cast().set(0_u64),
+        14 => data.cast().set(driver.handle_types(address)),
         16 => data.cast().set(3_u32),
         // Memory pool.
         17 => data.cast().set(info.pool),

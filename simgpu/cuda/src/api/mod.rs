@@ -10,6 +10,8 @@ mod graph;
 mod init;
 mod ipc;
 mod launch;
+mod library;
+mod managed;
 mod memory;
 mod module;
 mod peer;
@@ -31,6 +33,7 @@ pub(crate) fn exports() -> impl Iterator<Item = &'static Export> {
         device::TABLE,
         context::TABLE,
         memory::TABLE,
+        managed::TABLE,
         ipc::TABLE,
         peer::TABLE,
         pool::TABLE,
@@ -44,6 +47,7 @@ pub(crate) fn exports() -> impl Iterator<Item = &'static Export> {
         capture::TABLE,
         graph::TABLE,
         module::TABLE,
+        library::TABLE,
         launch::TABLE,
         procaddr::TABLE,
         unsupported::TABLE,

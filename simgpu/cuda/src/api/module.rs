@@ -15,15 +15,13 @@ const EAGER: c_uint = 1;
 
 api! {
     2000 fn cuModuleLoad(module: Out<usize>, path: Text) {
-        module.check()?;
-        current()?.check()?;
         let path = OsStr::from_bytes(path.get()?.to_bytes());
         let image = std::fs::read(path).map_err(|_| Error::FileNotFound)?;
-        module.set(driver()?.modules.insert(&Module::load(&image)?))
+        load(&module, &image)
     }
 
     2000 fn cuModuleLoadData(module: Out<usize>, image: Text) {
-        load(&module, &image)
+        load(&module, image.get()?.to_bytes())
     }
 
     2010 fn cuModuleLoadDataEx(
@@ -33,7 +31,7 @@ api! {
         _options: In<c_uint>,
         _values: In<*mut c_void>,
     ) {
-        load(&module, &image)
+        load(&module, image.get()?.to_bytes())
     }
 
     2000 fn cuModuleUnload(module: usize) {
@@ -52,15 +50,15 @@ api! {
     }
 
     3020 fn cuModuleGetGlobal_v2(
-        _address: Out<u64>,
-        _size: Out<usize>,
+        address: Out<u64>,
+        size: Out<usize>,
         module: usize,
         name: Text,
     ) {
-        name.get()?;
-        driver()?.modules.get(module).ok_or(Error::InvalidHandle)?;
-        // No kernel here has globals.
-        Err(Error::NotFound)
+        let (start, bytes) = driver()?.global(module, &name.get()?.to_string_lossy())?;
+        address.set_if_wanted(start);
+        size.set_if_wanted(bytes as usize);
+        Ok(())
     }
 
     11070 fn cuModuleGetLoadingMode(mode: Out<c_uint>) {
@@ -70,16 +68,7 @@ api! {
 
     2020 fn cuFuncGetAttribute(value: Out<c_int>, attribute: c_uint, handle: usize) {
         function(handle)?;
-        let version = COMPUTE_CAPABILITY.0 * 10 + COMPUTE_CAPABILITY.1;
-        value.set(match attribute {
-            0 => MAX_BLOCK_THREADS as c_int,
-            // Registers; PTX and binary version; dynamic shared memory.
-            4 => 32,
-            5 | 6 => version,
-            8 => 49_152,
-            1..=17 => 0,
-            _ => return Err(Error::InvalidValue),
-        })
+        value.set(self::attribute(attribute)?)
     }
 
     9000 fn cuFuncSetAttribute(handle: usize, attribute: c_uint, _value: c_int) {
@@ -113,14 +102,32 @@ api! {
     }
 }
 
-fn load(module: &Out<usize>, image: &Text) -> Result<()> {
-    module.check()?;
-    current()?.check()?;
-    module.set(
-        driver()?
-            .modules
-            .insert(&Module::load(image.get()?.to_bytes())?),
-    )
+fn load(handle: &Out<usize>, image: &[u8]) -> Result<()> {
+    handle.check()?;
+    let context = current()?;
+    context.check()?;
+    let driver = driver()?;
+    let module = driver.modules.insert(&Module::load(image)?);
+    let placed = driver.place_globals(&context, module);
+    if placed.is_err() {
+        driver.unload(module)?;
+        return placed;
+    }
+    handle.set(module)
+}
+
+/// CUfunction_attribute, the same for all functions.
+pub(super) fn attribute(number: c_uint) -> Result<c_int> {
+    let version = COMPUTE_CAPABILITY.0 * 10 + COMPUTE_CAPABILITY.1;
+    Ok(match number {
+        0 => MAX_BLOCK_THREADS as c_int,
+        // Registers; PTX and binary version; dynamic shared memory.
+        4 => 32,
+        5 | 6 => version,
+        8 => 49_152,
+        1..=17 => 0,
+        _ => return Err(Error::InvalidValue),
+    })
 }
 
 /// The function with this handle.

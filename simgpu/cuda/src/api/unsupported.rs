@@ -2,7 +2,6 @@
 //! CUDA_ERROR_NOT_SUPPORTED, and logs its name once when `SIMGPU_LOG` is set.
 
 api! {
-    6000 unsupported cuMemAllocManaged;
     11020 unsupported cuMemPoolExportToShareableHandle;
     11020 unsupported cuMemPoolImportFromShareableHandle;
     11020 unsupported cuMemPoolExportPointer;
@@ -10,18 +9,11 @@ api! {
     11010 unsupported cuMemMapArrayAsync;
     4010 unsupported cuIpcGetEventHandle;
     4010 unsupported cuIpcOpenEventHandle;
-    8000 unsupported cuMemPrefetchAsync;
-    12020 unsupported cuMemPrefetchAsync_v2;
-    8000 unsupported cuMemAdvise;
-    12020 unsupported cuMemAdvise_v2;
     2000 unsupported cuModuleLoadFatBinary;
     6050 unsupported cuLinkCreate_v2;
     6050 unsupported cuLinkAddData_v2;
     5050 unsupported cuLinkComplete;
     5050 unsupported cuLinkDestroy;
-    12000 unsupported cuLibraryLoadData;
-    12000 unsupported cuLibraryUnload;
-    12000 unsupported cuLibraryGetKernel;
     3000 unsupported cuGetExportTable;
     4000 unsupported cuProfilerStart;
     4000 unsupported cuProfilerStop;

@@ -51,6 +51,11 @@ impl Executor {
 }
 
 impl Segment {
+    /// Zeroes it.
+    pub(crate) fn clear(self) {
+        self.fill(0, 1);
+    }
+
     /// Repeats the low `width` bytes of `pattern`; segments of a set start at
     /// multiples of its width.
     fn fill(self, pattern: u32, width: usize) {

@@ -1,15 +1,22 @@
-//! Modules: images of PTX text, of which only the entries' names matter.
+//! Modules: images of PTX text, of which only the entries' names and the
+//! variables (`globals`) matter.
 
-use std::collections::BTreeSet;
-use std::sync::Arc;
+mod globals;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, Mutex};
 
 use super::kernel::Kernel;
 use crate::{Error, Result};
+use globals::Global;
 
 /// A loaded image.
 #[derive(Debug)]
 pub struct Module {
     entries: BTreeSet<String>,
+    globals: Vec<Global>,
+    /// Address and size of each variable that is in device memory.
+    placed: Mutex<BTreeMap<String, (u64, u64)>>,
 }
 
 /// An entry of a module.
@@ -37,7 +44,11 @@ impl Module {
                 entries.insert(name.to_owned());
             }
         }
-        Ok(Arc::new(Self { entries }))
+        Ok(Arc::new(Self {
+            entries,
+            globals: globals::declared(&text)?,
+            placed: Mutex::default(),
+        }))
     }
 
     /// cuModuleGetFunction: an entry that the image declares and that is known
