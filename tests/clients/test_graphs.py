@@ -71,7 +71,7 @@ class Graphs(unittest.TestCase):
         node = done(cuda.cuGraphAddMemAllocNode(graph, None, 0, wanted))
         memory = wanted.dptr
         done(cuda.cuGraphAddMemFreeNode(graph, [node], 1, memory))
-        executable = done(cuda.cuGraphInstantiateWithFlags(graph, 0))
+        executable = done(cuda.cuGraphInstantiate(graph, 0))
         self.assertEqual(used_bytes(), before)
         done(cuda.cuGraphLaunch(executable, self.stream))
         done(cuda.cuStreamSynchronize(self.stream))

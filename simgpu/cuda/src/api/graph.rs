@@ -15,6 +15,8 @@ use crate::abi::{
 /// CUDA_GRAPH_INSTANTIATE_SUCCESS and _ERROR.
 const INSTANTIATED: c_uint = 0;
 const NOT_INSTANTIATED: c_uint = 1;
+/// CUgraphEdgeData of an edge from the end of a node to the start of another.
+const PLAIN_EDGE: u64 = 0;
 /// CUgraphExecUpdateResult: success, or any error.
 const UPDATED: c_uint = 0;
 const NOT_UPDATED: c_uint = 1;
@@ -149,10 +151,19 @@ api! {
     }
 
     10000 fn cuGraphAddDependencies(graph: usize, from: In<usize>, to: In<usize>, count: usize) {
-        for index in 0..count {
-            driver()?.add_dependency(graph, from.at(index)?, to.at(index)?)?;
+        order(graph, from, to, count)
+    }
+
+    12030 fn cuGraphAddDependencies_v2(
+        graph: usize, from: In<usize>, to: In<usize>, edges: In<u64>, count: usize,
+    ) {
+        // Edges with data order parts of kernels, which have none here.
+        for index in 0..if edges.is_null() { 0 } else { count } {
+            if edges.at(index)? != PLAIN_EDGE {
+                return Err(Error::NotSupported);
+            }
         }
-        Ok(())
+        order(graph, from, to, count)
     }
 
     10000 fn cuGraphDestroyNode(node: NodeId) {
@@ -170,17 +181,24 @@ api! {
     10000 fn cuGraphGetEdges(
         graph: usize, from: Out<usize>, to: Out<usize>, count: Out<usize>,
     ) {
-        let (froms, tos): (Vec<_>, Vec<_>) = driver()?.graph(graph)?.edges().into_iter().unzip();
-        if from.check().is_ok() != to.check().is_ok() {
-            return Err(Error::InvalidValue);
-        }
-        let room = count.value()?;
-        give(&froms, &from, &count)?;
-        count.set(room)?;
-        give(&tos, &to, &count)
+        give_edges(graph, &from, &to, &count)
+    }
+
+    12030 fn cuGraphGetEdges_v2(
+        graph: usize, from: Out<usize>, to: Out<usize>, edges: Out<u64>, count: Out<usize>,
+    ) {
+        clear_edges(&edges, &count)?;
+        give_edges(graph, &from, &to, &count)
     }
 
     10000 fn cuGraphNodeGetDependencies(node: NodeId, nodes: Out<usize>, count: Out<usize>) {
+        give(&driver()?.graph_of(node)?.dependencies(node)?, &nodes, &count)
+    }
+
+    12030 fn cuGraphNodeGetDependencies_v2(
+        node: NodeId, nodes: Out<usize>, edges: Out<u64>, count: Out<usize>,
+    ) {
+        clear_edges(&edges, &count)?;
         give(&driver()?.graph_of(node)?.dependencies(node)?, &nodes, &count)
     }
 
@@ -363,6 +381,36 @@ fn host_call(host: In<HostNode>) -> Result<NewNode> {
 fn instantiate(exec: &Out<usize>, graph: usize, flags: c_ulonglong) -> Result<()> {
     exec.check()?;
     exec.set(driver()?.instantiate(graph, flags)?)
+}
+
+fn order(graph: usize, from: In<usize>, to: In<usize>, count: usize) -> Result<()> {
+    for index in 0..count {
+        driver()?.add_dependency(graph, from.at(index)?, to.at(index)?)?;
+    }
+    Ok(())
+}
+
+fn give_edges(graph: usize, from: &Out<usize>, to: &Out<usize>, count: &Out<usize>) -> Result<()> {
+    let (froms, tos): (Vec<_>, Vec<_>) = driver()?.graph(graph)?.edges().into_iter().unzip();
+    if from.check().is_ok() != to.check().is_ok() {
+        return Err(Error::InvalidValue);
+    }
+    let room = count.value()?;
+    give(&froms, from, count)?;
+    count.set(room)?;
+    give(&tos, to, count)
+}
+
+/// All edges are plain, as many as there is room for.
+fn clear_edges(edges: &Out<u64>, count: &Out<usize>) -> Result<()> {
+    for index in 0..if edges.check().is_ok() {
+        count.value()?
+    } else {
+        0
+    } {
+        edges.set_at(index, PLAIN_EDGE)?;
+    }
+    Ok(())
 }
 
 /// The nodes that a program lists.
