@@ -3,10 +3,10 @@
 
 use core::ffi::{c_uint, c_ulonglong, c_void};
 
-use rtswap_agent_core::agent::agent;
 use rtswap_agent_core::cuda::{CUdevice, CUdeviceptr, Status};
 
 use super::hooks;
+use super::peer::keep;
 
 hooks! {
     bind: cuMulticastBindAddr (
@@ -19,15 +19,6 @@ hooks! {
         flags: c_ulonglong);
 }
 
-/// Hands memory out by `call`.
-fn hand_out(at: CUdeviceptr, call: impl FnOnce() -> Status) -> Status {
-    match agent().and_then(|agent| Some((agent, agent.look_up(at)?))) {
-        Some((agent, Ok(found))) => agent.set_attribute(&found, call),
-        Some((_, Err(status))) => status,
-        None => call(),
-    }
-}
-
 unsafe fn bind(
     real: cuMulticastBindAddr::Function,
     multicast: c_ulonglong,
@@ -37,7 +28,9 @@ unsafe fn bind(
     flags: c_ulonglong,
 ) -> Status {
     // SAFETY: the caller's arguments.
-    hand_out(at, || unsafe { real(multicast, offset, at, bytes, flags) })
+    keep(at, bytes, || unsafe {
+        real(multicast, offset, at, bytes, flags)
+    })
 }
 
 unsafe fn bind_v2(
@@ -50,7 +43,7 @@ unsafe fn bind_v2(
     flags: c_ulonglong,
 ) -> Status {
     // SAFETY: the caller's arguments.
-    hand_out(at, || unsafe {
+    keep(at, bytes, || unsafe {
         real(multicast, device, offset, at, bytes, flags)
     })
 }
@@ -65,7 +58,7 @@ unsafe fn bind_endpoint(
     flags: c_ulonglong,
 ) -> Status {
     // SAFETY: the caller's arguments.
-    hand_out(at.addr() as CUdeviceptr, || unsafe {
+    keep(at.addr() as CUdeviceptr, bytes as usize, || unsafe {
         real(endpoint, device, offset, at, bytes, flags)
     })
 }

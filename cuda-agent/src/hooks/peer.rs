@@ -3,7 +3,7 @@
 use core::ffi::{c_int, c_uint, c_ulonglong, c_void};
 
 use rtswap_agent_core::agent::agent;
-use rtswap_agent_core::cuda::{CUcontext, CUdevice, CUdeviceptr, Context, Status};
+use rtswap_agent_core::cuda::{CUcontext, CUdeviceptr, Context, Status};
 
 use super::hooks;
 
@@ -11,11 +11,6 @@ hooks! {
     enable: cuCtxEnablePeerAccess (peer: CUcontext, flags: c_uint);
     describe: cuMemGetHandleForAddressRange (
         handle: *mut c_void, at: CUdeviceptr, bytes: usize, kind: c_int, flags: c_ulonglong);
-    bind: cuMulticastBindAddr (
-        group: c_ulonglong, offset: usize, at: CUdeviceptr, bytes: usize, flags: c_ulonglong);
-    bind_on: cuMulticastBindAddr_v2 (
-        group: c_ulonglong, device: CUdevice, offset: usize, at: CUdeviceptr, bytes: usize,
-        flags: c_ulonglong);
 }
 
 unsafe fn enable(real: cuCtxEnablePeerAccess::Function, peer: CUcontext, flags: c_uint) -> Status {
@@ -28,7 +23,7 @@ unsafe fn enable(real: cuCtxEnablePeerAccess::Function, peer: CUcontext, flags: 
 }
 
 /// Keeps a range for good, and goes on if that can be.
-fn keep(at: CUdeviceptr, bytes: usize, call: impl FnOnce() -> Status) -> Status {
+pub(super) fn keep(at: CUdeviceptr, bytes: usize, call: impl FnOnce() -> Status) -> Status {
     match agent().map(|agent| agent.keep_range(at, bytes as u64)) {
         Some(Err(status)) => status,
         Some(Ok(())) | None => call(),
@@ -46,34 +41,5 @@ unsafe fn describe(
     // SAFETY: the caller's arguments.
     keep(at, bytes, || unsafe {
         real(handle, at, bytes, kind, flags)
-    })
-}
-
-unsafe fn bind(
-    real: cuMulticastBindAddr::Function,
-    group: c_ulonglong,
-    offset: usize,
-    at: CUdeviceptr,
-    bytes: usize,
-    flags: c_ulonglong,
-) -> Status {
-    // SAFETY: the caller's arguments.
-    keep(at, bytes, || unsafe {
-        real(group, offset, at, bytes, flags)
-    })
-}
-
-unsafe fn bind_on(
-    real: cuMulticastBindAddr_v2::Function,
-    group: c_ulonglong,
-    device: CUdevice,
-    offset: usize,
-    at: CUdeviceptr,
-    bytes: usize,
-    flags: c_ulonglong,
-) -> Status {
-    // SAFETY: the caller's arguments.
-    keep(at, bytes, || unsafe {
-        real(group, device, offset, at, bytes, flags)
     })
 }
