@@ -111,13 +111,18 @@ fn agent(named: Option<&Path>) -> Result<PathBuf, Failure> {
     Ok(found.canonicalize()?)
 }
 
-/// The agent ahead of what is preloaded already.
+/// The agent ahead of what is preloaded already. The system's by a path that glibc's loader alone
+/// expands: musl's would end each of its programs that the started one starts in turn.
 fn preload(agent: &Path) -> Result<OsString, Failure> {
     let text = agent.to_string_lossy();
     if text.contains([' ', ':']) {
         return Err(Failure::AgentPath(agent.to_path_buf()));
     }
-    let mut preload = agent.as_os_str().to_owned();
+    let mut preload = if agent == Path::new(SYSTEM_FOLDER).join(AGENT) {
+        OsString::from(format!("/usr/$LIB/{AGENT}"))
+    } else {
+        agent.as_os_str().to_owned()
+    };
     if let Some(present) = std::env::var_os("LD_PRELOAD").filter(|present| !present.is_empty()) {
         preload.push(":");
         preload.push(present);
@@ -195,5 +200,15 @@ mod tests {
             preload(Path::new("/a b/agent.so")),
             Err(Failure::AgentPath(_))
         ));
+        let first = |agent: &Path| {
+            let preload = preload(agent).unwrap().into_string().unwrap();
+            preload.split(':').next().map(str::to_owned)
+        };
+        let system = first(&Path::new(SYSTEM_FOLDER).join(AGENT));
+        assert_eq!(system.as_deref(), Some("/usr/$LIB/librtswap_cuda.so"));
+        assert_eq!(
+            first(Path::new("/a/agent.so")).as_deref(),
+            Some("/a/agent.so")
+        );
     }
 }
