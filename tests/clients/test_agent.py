@@ -23,7 +23,7 @@ LACKING = {
     "work_core.py": {"kernels", "graphs"},
     "work-cudarc": set(),
 }
-TORTURE = re.compile(r"torture: (\d+) bytes out and in")
+TORTURE = re.compile(r"torture: (\d+) bytes out and in, (\d+) of them copied out")
 
 
 class Agent(unittest.TestCase):
@@ -59,15 +59,26 @@ class Agent(unittest.TestCase):
     def compare(self, name, *command, least_calls, least_bytes):
         plain = self.output(*command, environment=self.environment).stdout
         self.start_daemon()
-        agent = {"LD_PRELOAD": str(built("librtswap_cuda.so")), "RTSWAP_LOG": "debug", "RTSWAP_TORTURE": "every-call"}
-        tortured = self.output(*command, environment=self.environment | agent)
-        self.assertEqual(tortured.stdout, plain)
+        left, copied = self.torture(command, plain, clean="off")
+        # It was not idle: before so many calls so much left and came back.
+        self.assertGreaterEqual(len(left), least_calls)
+        self.assertGreaterEqual(sum(left), least_bytes)
+        all_copied = sum(copied) / sum(left)
+        # Likewise where what did not change stays in its slot: less is copied, and nothing lost.
+        left, fewer = self.torture(command, plain, clean="fingerprint")
+        self.assertGreaterEqual(sum(left), least_bytes)
+        self.assertLess(sum(fewer) / sum(left), all_copied)
         steps = dict(line.split() for line in plain.splitlines())
         self.assertLessEqual({step for step, digest in steps.items() if digest == "unsupported"}, LACKING[name])
-        # It was not idle: before so many calls so much left and came back.
-        moved = [int(found) for found in TORTURE.findall(tortured.stderr)]
-        self.assertGreaterEqual(sum(1 for moved in moved if moved), least_calls, tortured.stderr[-2000:])
-        self.assertGreaterEqual(sum(moved), least_bytes)
+
+    def torture(self, command, plain, clean):
+        """Runs it under the agent; the bytes that left before each call, if any did, and those copied out."""
+        agent = {"LD_PRELOAD": str(built("librtswap_cuda.so")), "RTSWAP_LOG": "debug"}
+        agent |= {"RTSWAP_TORTURE": "every-call", "RTSWAP_CLEAN": clean}
+        tortured = self.output(*command, environment=self.environment | agent)
+        self.assertEqual(tortured.stdout, plain, clean)
+        found = [tuple(map(int, pair)) for pair in TORTURE.findall(tortured.stderr)]
+        return zip(*[pair for pair in found if pair[0]])
 
     def test_cuda_bindings(self):
         self.compare("work_bindings.py", sys.executable, "-B", HERE / "work_bindings.py", least_calls=150, least_bytes=1 << 30)

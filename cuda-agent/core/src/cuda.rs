@@ -3,9 +3,9 @@
 pub use cudarc::driver::sys::{
     CUDA_HOST_NODE_PARAMS, CUDA_LAUNCH_PARAMS, CUDA_MEM_ALLOC_NODE_PARAMS_v1, CUDA_MEMCPY2D,
     CUDA_MEMCPY3D, CUDA_MEMCPY3D_PEER, CUDA_MEMSET_NODE_PARAMS, CUcontext, CUctx_st, CUdevice,
-    CUdeviceptr, CUevent, CUgraph, CUgraph_st, CUgraphExec, CUgraphExec_st, CUgraphNode,
-    CUgraphNode_st, CUhostFn, CUlaunchConfig, CUmemAllocationProp, CUmemPoolProps, CUstream,
-    CUstream_st, CUuuid,
+    CUdeviceptr, CUevent, CUfunction, CUgraph, CUgraph_st, CUgraphExec, CUgraphExec_st,
+    CUgraphNode, CUgraphNode_st, CUhostFn, CUlaunchConfig, CUmemAllocationProp, CUmemPoolProps,
+    CUstream, CUstream_st, CUuuid,
 };
 
 /// A CUresult. Not cudarc's enum: a driver newer than the enum may return what it does not list.
@@ -68,6 +68,10 @@ handle! {
 handle! {
     /// A CUevent; only a name here.
     Event
+}
+handle! {
+    /// A CUfunction; only a name here.
+    Function
 }
 
 handle! {

@@ -1,5 +1,7 @@
 //! One managed GPU as this process uses it: its memory, its jobs, its gate.
 
+mod pause;
+
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
@@ -16,6 +18,8 @@ use crate::ordered::Room;
 use crate::outside::Outside;
 use crate::session::View;
 use crate::work::{Work, in_context};
+
+pub(crate) use pause::Paused;
 
 /// A context is charged this part of the GPU's memory, at most [`CONTEXT_MOST`] bytes: drivers do
 /// not tell before it exists, and afterwards other processes blur the difference.
@@ -57,17 +61,6 @@ pub struct Device {
     pub ordered: Room,
     /// What is held beyond the arena.
     pub outside: Outside,
-}
-
-/// What came of [`Device::pause`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Paused {
-    /// No job runs, a stream captures, or work goes on: nothing was done.
-    Not,
-    /// Done, and the gate is open.
-    Done,
-    /// Not all of it: the job waits behind its gate.
-    Closed,
 }
 
 struct Jobs {
@@ -259,6 +252,7 @@ impl Device {
                 jobs.granted = seen;
                 jobs.running = true;
                 jobs.quiet.since = Instant::now();
+                self.memory().begin_work();
                 gate::open(self.bit);
                 drop(jobs);
                 woken();
@@ -325,44 +319,11 @@ impl Device {
     /// False, with the gate open as it was, if work goes on or a stream captures.
     pub fn end_job(&self, work: &Work, bound: Duration) -> bool {
         let _one_at_a_time = lock(&self.closing);
-        !self.runs() || self.drain(work, bound, Jobs::complete)
-    }
-
-    /// Closes the gate under the running job, waits for its calls and streams for at most `bound`,
-    /// and does `act` on the memory with all locks held. The gate opens again if it succeeds.
-    pub(crate) fn pause(
-        &self,
-        work: &Work,
-        bound: Duration,
-        act: impl FnOnce(&mut Memory) -> bool,
-    ) -> Paused {
-        let _one_at_a_time = lock(&self.closing);
-        if !self.runs() {
-            return Paused::Not;
-        }
-        let mut paused = Paused::Not;
-        self.drain(work, bound, |jobs| {
-            jobs.draining = false;
-            paused = if act(&mut self.memory()) {
-                gate::open(self.bit);
-                Paused::Done
-            } else {
-                Paused::Closed
-            };
-        });
-        paused
-    }
-
-    /// Asks for the budget that all of the task needs. True if there is none now.
-    pub(crate) fn lacks_budget(&self) -> bool {
-        let _one_question = lock(&self.wants);
-        let (total, view) = {
-            let memory = self.memory();
-            let usage = memory.usage();
-            let total = usage.resident_bytes.saturating_add(usage.swapped_bytes);
-            (total, memory.view().clone())
-        };
-        is_refused(&view, total)
+        !self.runs()
+            || self.drain(work, bound, |jobs| {
+                self.fingerprint(work);
+                jobs.complete();
+            })
     }
 
     /// Closes the gate of the running job and waits for its calls and streams for at most `bound`.

@@ -52,10 +52,14 @@ impl Torture {
             return;
         };
         seat_all(agent, device, context);
-        let mut moved = 0;
+        let (mut left, mut moved) = (0, 0);
         let bound = agent.session().drain_bound;
         let mut paused = device.pause(&agent.work, bound, |memory| {
+            if memory.fingerprints() {
+                memory.fingerprint(context);
+            }
             out(agent, memory, context, &mut moved);
+            left = memory.swapped_bytes();
             back(agent, memory, context)
         });
         while paused == Paused::Closed {
@@ -66,7 +70,9 @@ impl Torture {
             }
             paused = device.pause(&agent.work, bound, |memory| back(agent, memory, context));
         }
-        debug(format_args!("torture: {moved} bytes out and in"));
+        debug(format_args!(
+            "torture: {left} bytes out and in, {moved} of them copied out"
+        ));
     }
 }
 

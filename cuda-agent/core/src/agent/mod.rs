@@ -15,7 +15,7 @@ use crate::driver::Driver;
 use crate::gate;
 use crate::ipc::{Offers, Opened};
 use crate::log::{debug, say};
-use crate::memory::Memory;
+use crate::memory::{Memory, Policy};
 use crate::session::{
     Bell, ConnectError, Descriptor, Headroom, Mark, NoHeadroom, Session, connect,
 };
@@ -37,7 +37,7 @@ pub fn agent() -> Option<&'static Agent> {
 }
 
 /// Where the daemon is and who we are.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct Config {
     /// agent.sock.
     pub socket: PathBuf,
@@ -45,10 +45,13 @@ pub struct Config {
     pub task: Option<String>,
     /// A test aid, off unless asked for.
     pub torture: Option<Torture>,
+    /// How chunks that did not change are known.
+    pub clean: Policy,
 }
 
 impl Config {
-    /// From RTSWAP_RUNTIME_DIR (default /run/rtswap), RTSWAP_TASK and RTSWAP_TORTURE.
+    /// From RTSWAP_RUNTIME_DIR (default /run/rtswap), RTSWAP_TASK, RTSWAP_TORTURE
+    /// and RTSWAP_CLEAN.
     pub fn from_env() -> Self {
         let folder = std::env::var_os("RTSWAP_RUNTIME_DIR").unwrap_or("/run/rtswap".into());
         let task = std::env::var_os("RTSWAP_TASK").map(|task| task.to_string_lossy().into_owned());
@@ -58,6 +61,7 @@ impl Config {
             socket: std::path::absolute(&socket).unwrap_or(socket),
             task: task.filter(|task| !task.is_empty()),
             torture: Torture::from_env(),
+            clean: Policy::from_env(),
         }
     }
 }
@@ -158,7 +162,8 @@ impl Agent {
             let Some(view) = session.view(uuid) else {
                 continue;
             };
-            let memory = Memory::new(driver, ordinal, view.clone())?;
+            let mut memory = Memory::new(driver, ordinal, view.clone())?;
+            memory.set_clean(config.clean);
             let bit = 1 << (NEXT_BIT.fetch_add(1, Ordering::Relaxed) % gate::GATES);
             let device = Device::new(ordinal, uuid, bit, view, memory);
             if count == 1 {

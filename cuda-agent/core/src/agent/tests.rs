@@ -45,7 +45,7 @@ pub(crate) fn bench(name: &str, change: impl FnOnce(&mut Terms)) -> Bench {
     let config = Config {
         socket: listener.path.clone(),
         task: Some("yolo".into()),
-        torture: None,
+        ..Config::default()
     };
     let (agent, daemon) = std::thread::scope(|scope| {
         let started = scope.spawn(|| Agent::start(driver, config));
@@ -519,6 +519,7 @@ fn a_refusal_is_told_in_the_daemons_words() {
         socket: listener.path.clone(),
         task: Some("yolo".into()),
         torture: None,
+        clean: crate::memory::Policy::default(),
     };
     std::thread::scope(|scope| {
         let started = scope.spawn(|| Agent::start(driver, config).map(|_| ()));

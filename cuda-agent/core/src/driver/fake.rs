@@ -2,12 +2,13 @@
 //! done at once; a stream is busy for as long as the test says.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::ffi::CStr;
 use std::os::fd::{BorrowedFd, OwnedFd};
 use std::sync::Mutex;
 
 use super::{Driver, Result};
 use crate::cuda::{
-    Access, CaptureMode, Context, Event, Handle, Location, MemoryPool, Status, Stream,
+    Access, CaptureMode, Context, Event, Function, Handle, Location, MemoryPool, Status, Stream,
 };
 use crate::gate::lock;
 
@@ -26,6 +27,13 @@ struct Map {
     bytes: u64,
     handle: u64,
     access: Vec<Access>,
+}
+
+/// As in fingerprint.ptx.
+fn mix(mut x: u64) -> u64 {
+    x = (x ^ x >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    x = (x ^ x >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
+    x ^ x >> 31
 }
 
 #[derive(Default)]
@@ -387,6 +395,39 @@ impl Driver for FakeDriver {
         })?;
         state.copied.0 += bytes;
         state.slot(host, bytes).copy_from_slice(&copy);
+        Ok(())
+    }
+    fn load(&self, image: &CStr, name: &CStr) -> Result<Function> {
+        let text = image.to_str().expect("an image of text");
+        assert!(text.contains(&format!(".entry {}(", name.to_str().expect("a name"))));
+        Ok(Function(1))
+    }
+    /// The one kernel: fingerprint.ptx.
+    unsafe fn launch(
+        &self,
+        _: Function,
+        _: (u32, u32),
+        arguments: &[u64],
+        _: Stream,
+    ) -> Result<()> {
+        let &[out, data, words, first, low, high] = arguments else {
+            return Err(Status::INVALID_VALUE);
+        };
+        let mut sums = [0; 2];
+        let read = self.read(data, words as usize * 8)?;
+        for (index, word) in read.chunks_exact(8).enumerate() {
+            let word = u64::from_le_bytes(word.try_into().expect("eight bytes"));
+            for (sum, key) in sums.iter_mut().zip([low, high]) {
+                let place = mix(key.wrapping_add(first).wrapping_add(index as u64));
+                *sum = mix(place ^ word).wrapping_add(*sum);
+            }
+        }
+        let before = self.read(out, 16)?;
+        for (at, sum) in sums.into_iter().enumerate() {
+            let old = before[8 * at..][..8].try_into().expect("eight bytes");
+            let sum = sum.wrapping_add(u64::from_le_bytes(old));
+            self.write(out + 8 * at as u64, &sum.to_le_bytes())?;
+        }
         Ok(())
     }
     fn create_stream(&self) -> Result<Stream> {

@@ -1,18 +1,18 @@
 //! The real driver, by the addresses of its functions.
 
-use core::ffi::{c_int, c_uint, c_void};
+use core::ffi::{CStr, c_char, c_int, c_uint, c_void};
 use core::ptr::null_mut;
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 
 use cudarc::driver::sys::{
     CUevent_flags, CUmemAllocationGranularity_flags, CUmemAllocationHandleType,
-    CUmemAllocationType, CUmemLocation, CUmemLocationType, CUstream_flags,
+    CUmemAllocationType, CUmemLocation, CUmemLocationType, CUmodule, CUstream_flags,
 };
 
 use super::{Driver, Result};
 use crate::cuda::{
-    Access, CUcontext, CUdevice, CUdeviceptr, CUevent, CUmemAllocationProp, CUstream, CUuuid,
-    CaptureMode, Context, Event, Handle, MemoryPool, Status, Stream,
+    Access, CUcontext, CUdevice, CUdeviceptr, CUevent, CUfunction, CUmemAllocationProp, CUstream,
+    CUuuid, CaptureMode, Context, Event, Function, Handle, MemoryPool, Status, Stream,
 };
 
 macro_rules! functions {
@@ -91,6 +91,11 @@ functions! {
     host_free: c"cuMemFreeHost" (*mut c_void);
     htod: c"cuMemcpyHtoDAsync_v2" (CUdeviceptr, *const c_void, usize, CUstream);
     dtoh: c"cuMemcpyDtoHAsync_v2" (*mut c_void, CUdeviceptr, usize, CUstream);
+    module_load: c"cuModuleLoadData" (*mut CUmodule, *const c_void);
+    module_function: c"cuModuleGetFunction" (*mut CUfunction, CUmodule, *const c_char);
+    launch_kernel: c"cuLaunchKernel"
+        (CUfunction, c_uint, c_uint, c_uint, c_uint, c_uint, c_uint, c_uint, CUstream,
+         *mut *mut c_void, *mut *mut c_void);
     stream_create: c"cuStreamCreate" (*mut CUstream, c_uint);
     stream_query: c"cuStreamQuery" (CUstream);
     stream_is_capturing: c"cuStreamIsCapturing" (CUstream, *mut c_uint);
@@ -289,6 +294,38 @@ impl Driver for Libcuda {
     unsafe fn copy_out(&self, host: usize, from: u64, bytes: u64, stream: Stream) -> Result<()> {
         let host = core::ptr::with_exposed_provenance_mut(host);
         call!(self.dtoh(host, from, bytes as usize, stream.0 as CUstream))
+    }
+
+    fn load(&self, image: &CStr, name: &CStr) -> Result<Function> {
+        let (mut module, mut function) = (null_mut(), null_mut());
+        call!(self.module_load(&raw mut module, image.as_ptr().cast()))?;
+        call!(self.module_function(&raw mut function, module, name.as_ptr()))?;
+        Ok(Function(function.addr()))
+    }
+
+    unsafe fn launch(
+        &self,
+        function: Function,
+        (blocks, threads): (u32, u32),
+        arguments: &[u64],
+        stream: Stream,
+    ) -> Result<()> {
+        let places = arguments.iter().map(core::ptr::from_ref);
+        let mut places: Vec<_> = places.map(|at| at.cast_mut().cast::<c_void>()).collect();
+        let (function, stream) = (function.0 as CUfunction, stream.0 as CUstream);
+        call!(self.launch_kernel(
+            function,
+            blocks,
+            1,
+            1,
+            threads,
+            1,
+            1,
+            0,
+            stream,
+            places.as_mut_ptr(),
+            null_mut()
+        ))
     }
 
     fn create_stream(&self) -> Result<Stream> {

@@ -8,9 +8,12 @@ pub(crate) mod fake;
 
 pub use libcuda::Libcuda;
 
+use core::ffi::CStr;
 use std::os::fd::{BorrowedFd, OwnedFd};
 
-use crate::cuda::{Access, CaptureMode, Context, Event, Handle, MemoryPool, Status, Stream};
+use crate::cuda::{
+    Access, CaptureMode, Context, Event, Function, Handle, MemoryPool, Status, Stream,
+};
 
 /// What a driver call of the agent gives.
 pub type Result<T> = core::result::Result<T, Status>;
@@ -77,6 +80,20 @@ pub trait Driver: Send + Sync {
     /// # Safety
     /// `host` is valid for `bytes`, and nobody else's, until the copy is over.
     unsafe fn copy_out(&self, host: usize, from: u64, bytes: u64, stream: Stream) -> Result<()>;
+
+    /// A kernel of an image of our own, in the current context.
+    fn load(&self, image: &CStr, name: &CStr) -> Result<Function>;
+    /// Starts a kernel whose parameters are all of 64 bits, with so many blocks and threads of each.
+    ///
+    /// # Safety
+    /// `arguments` are as many as the kernel has parameters, and valid for it.
+    unsafe fn launch(
+        &self,
+        function: Function,
+        shape: (u32, u32),
+        arguments: &[u64],
+        stream: Stream,
+    ) -> Result<()>;
 
     /// A stream in the current context that never waits for the NULL stream.
     fn create_stream(&self) -> Result<Stream>;

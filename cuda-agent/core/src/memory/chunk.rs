@@ -5,6 +5,7 @@
 use std::collections::BTreeSet;
 use std::ops::{Index, IndexMut};
 
+use super::clean::Known;
 use crate::cuda::{Access, Handle, Location};
 
 /// Names a chunk as long as it lives.
@@ -66,6 +67,8 @@ pub(super) struct Chunk {
     pub(super) slot: Option<usize>,
     /// Others than this GPU's gated work use it, so that it never leaves.
     pub(super) held: bool,
+    /// Of the pieces' bytes; nothing once there are others.
+    pub(super) known: Known,
     /// By offset; they do not overlap.
     pub(super) pieces: Vec<Piece>,
 }
@@ -113,6 +116,7 @@ impl Chunk {
             place: Place::Resident,
             slot: None,
             held: false,
+            known: Known::default(),
             pieces: vec![Piece {
                 offset: 0,
                 bytes,
@@ -128,6 +132,7 @@ impl Chunk {
             place: Place::Resident,
             slot: None,
             held: false,
+            known: Known::default(),
             pieces: Vec::new(),
         }
     }
@@ -256,6 +261,7 @@ impl Chunks {
             mappings: Vec::new(),
         };
         chunk.pieces.insert(at, piece);
+        chunk.known = Known::default();
         if chunk.holes(delta).next().is_none() {
             self.open.remove(&id.chunk);
         } else {
@@ -266,6 +272,7 @@ impl Chunks {
     /// Takes a piece out.
     pub(super) fn take(&mut self, id: PieceId) -> Piece {
         self.open.insert(id.chunk);
+        self[id.chunk].known = Known::default();
         let pieces = &mut self[id.chunk].pieces;
         let at = pieces.iter().position(|it| it.offset == id.offset);
         pieces.remove(at.expect("a piece is taken out once"))
@@ -344,6 +351,7 @@ mod tests {
             place: Place::Resident,
             slot: None,
             held: false,
+            known: Known::default(),
             // The last two are swapped in the slot.
             pieces: vec![
                 piece(0, 100),

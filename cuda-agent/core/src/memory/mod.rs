@@ -1,12 +1,13 @@
 //! A task's memory on one GPU: objects in the arena, the physical chunks behind them, and the
 //! backing store. `arena`, `chunk` and `swap_set` are pure; `residence` puts chunks on the GPU and
-//! takes them off; `bundle` holds what the program creates itself; `swap` moves bytes; nothing here
-//! decides when.
+//! takes them off; `bundle` holds what the program creates itself; `swap` moves bytes, `clean` knows
+//! which need not be moved; nothing here decides when.
 
 mod arena;
 mod backing;
 mod bundle;
 mod chunk;
+mod clean;
 mod ranges;
 mod residence;
 mod share;
@@ -17,6 +18,7 @@ pub use arena::{ALIGN, Arena, Object};
 pub use backing::{Backing, Segment};
 pub use bundle::Placed;
 pub use chunk::{ChunkId, PieceId};
+pub use clean::Policy;
 pub use ranges::Ranges;
 pub use swap::{Ended, Reins, Step};
 pub use swap_set::SwapSet;
@@ -27,6 +29,7 @@ use std::sync::Arc;
 use rtswap_wire::page::{OutOfBudget, UsageReport};
 
 use chunk::{Chunk, Chunks, Place};
+use clean::Clean;
 
 use crate::cuda::{Access, Context, Event, Status, Stream};
 use crate::driver::Driver;
@@ -90,6 +93,7 @@ pub struct Memory {
     /// The context that the backing store ends with.
     pinned_in: Option<Context>,
     engine: Option<Engine>,
+    clean: Clean,
     resident: u64,
     peak: u64,
     swapped_chunks: u64,
@@ -131,6 +135,7 @@ impl Memory {
             backing: Backing::default(),
             pinned_in: None,
             engine: None,
+            clean: Clean::new(),
             resident: 0,
             peak: 0,
             swapped_chunks: 0,
@@ -370,6 +375,7 @@ impl Memory {
     pub fn end_context(&mut self, context: Context) -> Result<bool, Status> {
         // Streams and events end with the context.
         self.engine = self.engine.filter(|engine| engine.context != context);
+        self.clean.end_context(context);
         if self.pinned_in != Some(context) {
             return Ok(false);
         }
@@ -380,6 +386,7 @@ impl Memory {
         self.set.clear();
         for (_, chunk) in self.chunks.iter_mut() {
             chunk.slot = None;
+            chunk.known = clean::Known::default();
         }
         self.backing.drop_all(self.driver)?;
         Ok(true)

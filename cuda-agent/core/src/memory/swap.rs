@@ -59,7 +59,8 @@ impl Ended {
 /// A copy under way.
 struct Flight {
     id: ChunkId,
-    done: Event,
+    /// Nothing for a chunk whose slot holds its bytes already.
+    done: Option<Event>,
 }
 
 impl Memory {
@@ -124,6 +125,11 @@ impl Memory {
                 over = Some(Step::Over(Ended::failed(fault)));
                 break;
             }
+            if self.is_clean(id) {
+                flights.push_back(Flight { id, done: None });
+                continue;
+            }
+            self.overwrite_slot(id);
             let lent = self.lend_scratch(id, Access::READ, self.lane());
             match lent.and_then(|()| self.launch(Direction::Out, slot, id)) {
                 Ok(flight) => flights.push_back(flight),
@@ -147,12 +153,15 @@ impl Memory {
         let Some(flight) = flights.pop_front() else {
             return Ok(());
         };
-        let landed = self.driver.wait_event(flight.done);
-        landed.and(self.return_scratch(flight.id))?;
+        if let Some(done) = flight.done {
+            let landed = self.driver.wait_event(done);
+            landed.and(self.return_scratch(flight.id))?;
+            self.copied_out(flight.id);
+            *moved += self.chunks[flight.id].bytes();
+        }
         self.unmap_chunk(flight.id)?;
         self.chunks[flight.id].place = Place::Swapped;
         self.swapped_chunks += 1;
-        *moved += self.chunks[flight.id].bytes();
         self.release(flight.id)?;
         self.give_back(self.chunk);
         self.publish();
@@ -222,10 +231,11 @@ impl Memory {
         let Some(flight) = flights.pop_front() else {
             return Ok(());
         };
-        if let Err(fault) = self.driver.wait_event(flight.done) {
+        if let Some(Err(fault)) = flight.done.map(|done| self.driver.wait_event(done)) {
             self.take_down(flight.id);
             return Err(fault);
         }
+        self.copied_in(flight.id);
         self.return_scratch(flight.id)?;
         self.chunks[flight.id].place = Place::Resident;
         self.swapped_chunks -= 1;
@@ -305,10 +315,13 @@ impl Memory {
             // Some of the chunk may be under way, and is about to be unmapped.
             driver.wait_event(done)?;
         }
-        launched.map(|()| Flight { id, done })
+        launched.map(|()| Flight {
+            id,
+            done: Some(done),
+        })
     }
 
-    fn prepare_engine(&mut self, context: Context) -> Result<(), Status> {
+    pub(super) fn prepare_engine(&mut self, context: Context) -> Result<(), Status> {
         if self.engine.is_some_and(|engine| engine.context == context) {
             return Ok(());
         }

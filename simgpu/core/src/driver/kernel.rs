@@ -27,6 +27,9 @@ pub enum Kernel {
     /// `checksum(u64* out, const u32* data, u64 n)`:
     /// `*out += Σ (data[i]+1)·(i|1)` in 64 bits.
     Checksum,
+    /// `fingerprint(u64* out, const u64* data, u64 n, u64 first, u64 low, u64 high)`: `out[k] +=
+    /// Σ mix64(data[i] ^ mix64(first + i + key))` in 64 bits, `low` being the first key.
+    Fingerprint,
     /// `spin(u64 ns)`: the compute engine is busy that long.
     Spin,
 }
@@ -39,6 +42,7 @@ impl Kernel {
             "axpy" => Self::Axpy,
             "layer" => Self::Layer,
             "checksum" => Self::Checksum,
+            "fingerprint" => Self::Fingerprint,
             "spin" => Self::Spin,
             _ => return None,
         })
@@ -51,6 +55,7 @@ impl Kernel {
             Self::Axpy => c"axpy",
             Self::Layer => c"layer",
             Self::Checksum => c"checksum",
+            Self::Fingerprint => c"fingerprint",
             Self::Spin => c"spin",
         }
     }
@@ -62,6 +67,7 @@ impl Kernel {
             Self::Axpy => &[8, 8, 8, 4],
             Self::Layer => &[8, 8, 8, 8],
             Self::Checksum => &[8, 8, 8],
+            Self::Fingerprint => &[8; 6],
             Self::Spin => &[8],
         }
     }
@@ -94,6 +100,7 @@ impl Launch {
                 n.saturating_add(width.saturating_mul(2)).saturating_mul(4)
             }
             (Kernel::Checksum, &[_, _, n]) => n.saturating_mul(4).saturating_add(16),
+            (Kernel::Fingerprint, &[_, _, n, ..]) => n.saturating_mul(8).saturating_add(32),
             _ => 0,
         }
     }
@@ -152,6 +159,25 @@ impl Launch {
                 let out = out[0].start.cast::<u64>();
                 // SAFETY: eight aligned bytes that this GPU may write.
                 unsafe { out.write(out.read().wrapping_add(sum)) };
+            }
+            (Kernel::Fingerprint, &[out, data, n, first, low, high]) => {
+                let out = array(out, 2, 8, Access::ReadWrite)?;
+                let mut place = first;
+                let mut sums = [0_u64; 2];
+                for run in runs(&array(data, n, 8, Access::Read)?) {
+                    let words = run.len / 2;
+                    for (sum, key) in sums.iter_mut().zip([low, high]) {
+                        let first = key.wrapping_add(place);
+                        *sum = sum.wrapping_add(fingerprint(run.start.cast(), words, first));
+                    }
+                    place += words as u64;
+                }
+                // Sixteen bytes at a multiple of eight never cross segments of whole pages.
+                let out = out[0].start.cast::<u64>();
+                for (k, sum) in sums.into_iter().enumerate() {
+                    // SAFETY: two aligned words that this GPU may write.
+                    unsafe { out.add(k).write(out.add(k).read().wrapping_add(sum)) };
+                }
             }
             _ => {}
         }
@@ -249,6 +275,16 @@ vectorised! {
         }
     }
 
+    fn fingerprint(data: *const u64, len: usize, first: u64) -> u64 {
+        let mut sum = 0_u64;
+        for i in 0..len {
+            // SAFETY: within the run.
+            let word = unsafe { data.add(i).read() };
+            sum = sum.wrapping_add(mix64(word ^ mix64(first.wrapping_add(i as u64))));
+        }
+        sum
+    }
+
     fn checksum(data: *const u32, len: usize, first: u64) -> u64 {
         let mut sum = 0_u64;
         for i in 0..len {
@@ -267,6 +303,13 @@ fn mix(mut x: u32) -> u32 {
     x ^= x >> 15;
     x = x.wrapping_mul(0x846c_a68b);
     x ^ x >> 16
+}
+
+#[inline]
+fn mix64(mut x: u64) -> u64 {
+    x = (x ^ x >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    x = (x ^ x >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
+    x ^ x >> 31
 }
 
 /// Row after row of `width` weights, so that the inner loop runs over `j`.
@@ -360,6 +403,22 @@ mod tests {
         let doubled: Vec<_> = y.iter().map(|y| y.wrapping_mul(2)).collect();
         axpy(y.as_mut_ptr(), y.as_ptr(), y.len(), 1);
         assert_eq!(y, doubled);
+    }
+
+    #[test]
+    fn a_fingerprint_depends_on_position_key_and_every_word() {
+        let data: Vec<u64> = words(1000, 6).into_iter().map(u64::from).collect();
+        let print = |data: &[u64], first| fingerprint(data.as_ptr(), data.len(), first);
+        let whole = print(&data, 7);
+        let halves = print(&data[..333], 7).wrapping_add(print(&data[333..], 340));
+        assert_eq!(whole, halves);
+        assert_ne!(whole, print(&data, 8));
+        let mut swapped = data.clone();
+        swapped.swap(0, 999);
+        assert_ne!(whole, print(&swapped, 7));
+        let mut changed = data;
+        changed[500] ^= 1 << 63;
+        assert_ne!(whole, print(&changed, 7));
     }
 
     #[test]
