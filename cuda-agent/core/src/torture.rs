@@ -52,6 +52,7 @@ impl Torture {
             return;
         };
         seat_all(agent, device, context);
+        device.prepare_fingerprints();
         let (mut left, mut moved) = (0, 0);
         let bound = agent.session().drain_bound;
         let mut paused = device.pause(&agent.work, bound, |memory| {

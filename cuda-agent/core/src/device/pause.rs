@@ -58,6 +58,13 @@ impl Device {
         is_refused(&view, total)
     }
 
+    /// Takes the memory that fingerprints need, where the task is to have any: asks for budget, and
+    /// does without them if it is refused.
+    pub(crate) fn prepare_fingerprints(&self) {
+        // A refusal changes nothing but the speed of the swaps to come.
+        let _ = self.with_budget(Memory::prepare_fingerprints);
+    }
+
     /// Learns which chunks changed, where the task is to know.
     pub(super) fn fingerprint(&self, work: &Work) {
         let mut memory = self.memory();

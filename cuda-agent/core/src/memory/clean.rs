@@ -7,8 +7,8 @@
 use std::ffi::CStr;
 use std::hash::{BuildHasher, Hasher, RandomState};
 
-use super::Memory;
 use super::chunk::{ChunkId, Piece, Place};
+use super::{AllocError, Memory};
 use crate::cuda::{Access, Context, Function, Status};
 use crate::log::{debug, say};
 use crate::work::in_context;
@@ -119,7 +119,9 @@ impl Memory {
 
     /// Whether [`Self::fingerprint`] is of use.
     pub fn fingerprints(&self) -> bool {
-        self.clean.policy == Policy::Fingerprint && self.set.taken().next().is_some()
+        self.clean.policy == Policy::Fingerprint
+            && self.clean.out.is_some()
+            && self.set.taken().next().is_some()
     }
 
     /// Computes the fingerprints of the resident chunks of the swap set in `context`. All work is
@@ -146,7 +148,7 @@ impl Memory {
 
     fn print(&mut self, printer: Printer, ids: &[ChunkId]) -> Result<(), Status> {
         let (driver, engine) = (self.driver, self.engine.ok_or(Status::UNKNOWN)?);
-        let out = self.clean.out.ok_or(Status::UNKNOWN)?;
+        let out = self.clean.out.ok_or(Status::OUT_OF_MEMORY)?;
         let bytes = ids.len() as u64 * PRINT;
         let results = printer.host + BATCH * PRINT as usize;
         // SAFETY: the zeros of the pinned buffer, which stay what they are.
@@ -182,9 +184,6 @@ impl Memory {
     }
 
     fn prepare_printer(&mut self, context: Context) -> Result<Printer, Status> {
-        if self.clean.out.is_none() {
-            self.clean.out = Some(self.own_memory(BATCH as u64 * PRINT)?);
-        }
         if let Some(printer) = self.clean.printer.filter(|it| it.context == context) {
             return Ok(printer);
         }
@@ -204,11 +203,19 @@ impl Memory {
         Ok(printer)
     }
 
-    /// Memory on the GPU that is never given back, counted as what is outside the arena.
-    fn own_memory(&mut self, bytes: u64) -> Result<u64, Status> {
+    /// Takes the memory for results, which is never given back: counted as what is outside the
+    /// arena.
+    pub fn prepare_fingerprints(&mut self) -> Result<(), AllocError> {
+        if self.clean.policy == Policy::Fingerprint && self.clean.out.is_none() {
+            self.clean.out = Some(self.own_memory(BATCH as u64 * PRINT)?);
+        }
+        Ok(())
+    }
+
+    fn own_memory(&mut self, bytes: u64) -> Result<u64, AllocError> {
         let (driver, device) = (self.driver, self.device);
         let bytes = bytes.next_multiple_of(self.granularity);
-        self.take(bytes).map_err(|_| Status::OUT_OF_MEMORY)?;
+        self.take(bytes).map_err(AllocError::OverBudget)?;
         let made = driver.create(device, bytes).and_then(|handle| {
             let at = driver.reserve(bytes, self.granularity)?;
             driver.map(at, bytes, handle)?;
@@ -218,7 +225,7 @@ impl Memory {
         if made.is_err() {
             self.give_back(bytes);
         }
-        made
+        Ok(made?)
     }
 
     /// Whether a resident chunk's slot holds its bytes.
@@ -272,6 +279,8 @@ mod tests {
             .set_clean(Policy::Fingerprint);
         let (at, data) = (bench.alloc(BYTES as u64), bytes());
         bench.daemon.set_volume(CHUNKS * CHUNK);
+        // The thread that pins may not have come to it yet.
+        bench.agent.devices[0].prepare_fingerprints();
         bench.launch(|| bench.driver.write(at, &data).unwrap());
         bench.idle();
         (bench, at, data)

@@ -96,7 +96,7 @@ impl Requests {
         let (view, pinning) = (view.clone(), Arc::clone(&self.pinning));
         let pin = move || {
             // A context that ends waits for this lock, and so does the end of the process.
-            let _pinning = gate::lock(&device.pinning);
+            let locked = gate::lock(&device.pinning);
             if exit::must_stop() {
                 return;
             }
@@ -124,6 +124,8 @@ impl Requests {
                 .confirm_volume(seq, device.memory().backing_bytes());
             view.session.tell();
             pinning.store(false, Ordering::Release);
+            drop(locked);
+            device.prepare_fingerprints();
         };
         self.pinning.store(true, Ordering::Release);
         // Signals stay blocked in it: it inherits the swap thread's mask.
