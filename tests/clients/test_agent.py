@@ -19,8 +19,8 @@ CHUNK = 2 * MIB
 MACHINE = {"SIMGPU_GPUS": "1", "SIMGPU_D2H_GIB_PER_S": "32.0", "SIMGPU_H2D_GIB_PER_S": "32.0", "SIMGPU_COMPUTE_GIB_PER_S": "32.0"}
 # Of which the simulated GPU has none.
 LACKING = {
-    "work_bindings.py": {"managed"},
-    "work_core.py": {"kernels", "graphs"},
+    "work_bindings.py": set(),
+    "work_core.py": {"graphs"},
     "work-cudarc": set(),
 }
 TORTURE = re.compile(r"torture: (\d+) bytes out and in, (\d+) of them copied out")

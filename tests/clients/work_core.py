@@ -67,7 +67,7 @@ def events_and_streams(gpu):
 
 @step
 def kernels(gpu):
-    code = ObjectCode.from_ptx(KERNELS.read_text())
+    code = ObjectCode.from_ptx(KERNELS.read_bytes())
     fill = code.get_kernel("fill")
     for seed in range(3):
         launch(gpu.stream, LaunchConfig(grid=4, block=128), fill, gpu.buffer, np.uint64(SIZE // 4), np.uint32(seed))
@@ -76,7 +76,7 @@ def kernels(gpu):
 
 @step
 def graphs(gpu):
-    code = ObjectCode.from_ptx(KERNELS.read_text())
+    code = ObjectCode.from_ptx(KERNELS.read_bytes())
     layer, words = code.get_kernel("layer"), np.uint64(SIZE // 4)
     builder = gpu.device.create_graph_builder().begin_building()
     launch(builder, LaunchConfig(grid=4, block=128), layer, gpu.buffer, words, gpu.buffer, words)
