@@ -172,12 +172,11 @@ pub(crate) const EXCLUDED: &[(&str, &[&str])] = &[
         ],
     ),
     (
-        "a view of a context that is known, or changes who may map what, not what there is",
+        "a view of a context that is known, or takes rights away: nothing comes to be",
         &[
             "cuCtxAttach",
             "cuCtxDetach",
             "cuCtxDisablePeerAccess",
-            "cuCtxEnablePeerAccess",
             "cuCtxFromGreenCtx",
             "cuGreenCtxCreate",
             "cuGreenCtxDestroy",
