@@ -64,14 +64,8 @@ pub struct Terms {
 }
 
 impl Session {
-    /// A session of `peer` with a fresh page for `gpus` GPUs.
-    pub fn new(
-        peer: Peer,
-        socket: OwnedFd,
-        thread: Option<BellThread>,
-        cookie: Cookie,
-        gpus: usize,
-    ) -> io::Result<Self> {
+    /// A session of `peer` with a fresh page for `gpus` GPUs. It has no doorbell thread yet.
+    pub fn new(peer: Peer, socket: OwnedFd, cookie: Cookie, gpus: usize) -> io::Result<Self> {
         Ok(Self {
             peer,
             connection: None,
@@ -80,8 +74,14 @@ impl Session {
             socket: Some(socket),
             page: PageMap::new()?,
             eventfd: eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?,
-            thread,
+            thread: None,
         })
+    }
+
+    /// Learns what a Welcome need not wait for: where doorbells go, and when the process started.
+    pub fn learn(&mut self, thread: Option<BellThread>) {
+        self.thread = thread;
+        self.peer.learn_start();
     }
 
     /// The control page.

@@ -210,15 +210,8 @@ impl Dispatcher {
         now: Time,
     ) -> rustix::io::Result<()> {
         let Pending { socket, peer, .. } = pending;
-        let bell_thread = bell_thread(thread, peer.pid, hello.tid);
-        if bell_thread.is_none() {
-            tracing::warn!(
-                pid = peer.pid,
-                "its swap thread is not one of its own: no signals, only the futex"
-            );
-        }
         let gpus = self.gpus.len();
-        let mut session = Session::new(peer, socket, bell_thread, cookie, gpus)?;
+        let mut session = Session::new(peer, socket, cookie, gpus)?;
         session.connection = Some(connection);
         session.page().init(self.epoch);
         for (block, gpu) in session.page().devices().iter().zip(&self.gpus) {
@@ -257,6 +250,15 @@ impl Dispatcher {
                 max_in_flight: self.config.daemon.max_in_flight,
             },
         )?;
+        // What takes longer is for afterwards: the program waits for its Welcome.
+        let thread = bell_thread(thread, session.peer.pid, hello.tid);
+        if thread.is_none() {
+            tracing::warn!(
+                pid = session.peer.pid,
+                "its swap thread is not one of its own: no signals, only the futex"
+            );
+        }
+        session.learn(thread);
         let bell = Token::Bell(connection).into();
         self.poll.add(session.eventfd(), bell, Watch::Edge)?;
         let process = Token::Process(connection).into();

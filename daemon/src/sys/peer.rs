@@ -19,7 +19,7 @@ pub struct Peer {
     pub pidfd: OwnedFd,
     /// Its short name, fit to be a task's.
     pub comm: String,
-    /// As [`start_ticks`].
+    /// As [`start_ticks`]; 0 before [`Self::learn_start`].
     pub start_ticks: u64,
 }
 
@@ -39,8 +39,13 @@ impl Peer {
             pid,
             pidfd,
             comm: comm(pid),
-            start_ticks: start_ticks(pid).unwrap_or_default(),
+            start_ticks: 0,
         })
+    }
+
+    /// Reads when the process started: slow, and so for when nobody waits.
+    pub fn learn_start(&mut self) {
+        self.start_ticks = start_ticks(self.pid).unwrap_or_default();
     }
 }
 

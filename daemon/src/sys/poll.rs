@@ -1,5 +1,6 @@
 //! What the dispatch thread waits on: an epoll set with its timer.
 
+use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, OwnedFd};
 
 use rtswap_policy::units::Time;
@@ -77,17 +78,13 @@ impl Poll {
         if until != self.armed {
             self.arm(until)?;
         }
-        let mut events = Vec::<Event>::with_capacity(64);
-        match epoll::wait(
-            &self.epoll,
-            rustix::buffer::spare_capacity(&mut events),
-            None,
-        ) {
-            Ok(_) | Err(io::Errno::INTR) => {}
+        let mut room = [const { MaybeUninit::<Event>::uninit() }; 64];
+        ready.clear();
+        match epoll::wait(&self.epoll, &mut room, None) {
+            Ok((events, _)) => ready.extend(events.iter().map(|event| event.data.u64())),
+            Err(io::Errno::INTR) => {}
             Err(error) => return Err(error),
         }
-        ready.clear();
-        ready.extend(events.iter().map(|event| event.data.u64()));
         if ready.contains(&TIMER) {
             self.armed = None;
         }

@@ -2,6 +2,7 @@
 
 use std::io::{IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
+use std::os::fd::AsFd;
 use std::path::PathBuf;
 use std::process::Command;
 use std::time::Instant;
@@ -10,15 +11,18 @@ use anyhow::{Context, Result, ensure};
 use rtswap_e2e::{Machine, MachineOptions, Program};
 use rtswap_wire::hello::{Hello, Reply, ReplyCode};
 use rustix::net::{
-    AddressFamily, RecvAncillaryBuffer, RecvFlags, SendFlags, SocketAddrUnix, SocketFlags,
-    SocketType,
+    AddressFamily, RecvAncillaryBuffer, RecvFlags, SendAncillaryBuffer, SendAncillaryMessage,
+    SendFlags, SocketAddrUnix, SocketFlags, SocketType,
 };
+use rustix::process::PidfdFlags;
 use zerocopy::IntoBytes;
 
 use crate::grant::median;
 use crate::report::{Bound, Report};
 use crate::stage::BOUND;
 
+/// Of pidfd_open(2), since Linux 6.9; not in rustix yet.
+const PIDFD_THREAD: PidfdFlags = PidfdFlags::from_bits_retain(libc::O_EXCL.cast_unsigned());
 /// Processes that say Hello, one after the other.
 const TIMES: u32 = 300;
 
@@ -74,14 +78,20 @@ fn greet(path: &std::path::Path) -> Result<u64> {
     let kind = SocketType::SEQPACKET;
     let socket = rustix::net::socket_with(AddressFamily::UNIX, kind, SocketFlags::CLOEXEC, None)?;
     rustix::net::connect(&socket, &SocketAddrUnix::new(path)?)?;
-    let hello = Hello::new(rustix::thread::gettid().as_raw_pid().cast_unsigned(), None)?;
+    // Doorbells go to a thread by its pidfd, as an agent's do.
+    let me = rustix::thread::gettid();
+    let pidfd = rustix::process::pidfd_open(me, PIDFD_THREAD)?;
+    let fds = [pidfd.as_fd()];
+    let mut room = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+    let mut with = SendAncillaryBuffer::new(&mut room);
+    with.push(SendAncillaryMessage::ScmRights(&fds));
+    let hello = Hello::new(me.as_raw_pid().cast_unsigned(), None)?;
     let mut packet = [0; size_of::<Reply>()];
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(2))];
     let mut control = RecvAncillaryBuffer::new(&mut space);
     let begin = Instant::now();
     let iov = [IoSlice::new(hello.as_bytes())];
-    let mut none = rustix::net::SendAncillaryBuffer::default();
-    rustix::net::sendmsg(&socket, &iov, &mut none, SendFlags::NOSIGNAL)?;
+    rustix::net::sendmsg(&socket, &iov, &mut with, SendFlags::NOSIGNAL)?;
     let mut iov = [IoSliceMut::new(&mut packet)];
     let flags = RecvFlags::CMSG_CLOEXEC;
     let got = rustix::net::recvmsg(&socket, &mut iov, &mut control, flags)?;
