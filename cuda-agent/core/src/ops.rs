@@ -301,6 +301,10 @@ impl Agent {
 
     /// The GPU that a declared job is on: the current context's, or the only managed one.
     fn job_device(&self) -> Option<&Device> {
+        // The usual one need not be asked for.
+        if let [only] = self.devices.as_slice() {
+            return Some(only);
+        }
         match self.current() {
             Some((device, _)) => Some(device),
             None => self.devices.first(),

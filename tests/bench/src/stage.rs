@@ -9,7 +9,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
-use rtswap_e2e::{Machine, MachineOptions, Program, Puppet, Swapped, compile};
+use rtswap_e2e::{Machine, MachineOptions, Program, Puppet, Swapped, compile, wait_until};
 use rtswap_wire::page::Direction;
 use simgpu_core::Observer;
 use simgpu_core::config::GpuConfig;
@@ -130,16 +130,15 @@ pub(crate) fn source(name: &str) -> PathBuf {
         .join(format!("{name}.c"))
 }
 
-/// Driver calls of one process.
+/// Driver calls of one process, by kind.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Calls {
-    /// cuMemCreate, cuMemMap, cuMemSetAccess, cuMemUnmap, cuMemRelease.
-    pub memory: [u64; 5],
-}
+pub(crate) struct Calls(pub [u64; 9]);
 
 impl Calls {
-    /// The names of [`Self::memory`].
-    pub(crate) const NAMES: [&str; 5] = ["create", "map", "access", "unmap", "release"];
+    /// The kinds. `wait` is for an event, `sync` for all of a stream or of a context.
+    pub(crate) const KINDS: [&str; 9] = [
+        "create", "map", "access", "copy", "record", "wait", "unmap", "release", "sync",
+    ];
 
     /// So far.
     pub(crate) fn of(machine: &Machine, pid: u32) -> Result<Self> {
@@ -147,25 +146,39 @@ impl Calls {
         let processes = observer.processes();
         let process = processes.iter().rev().find(|process| process.pid == pid);
         let gpu = process.context("the simulated GPU does not know it")?.gpus[0];
-        let all = [
-            &gpu.creates,
-            &gpu.maps,
-            &gpu.accesses,
-            &gpu.unmaps,
-            &gpu.releases,
-        ];
-        Ok(Self {
-            memory: all.map(|counter| counter.load(Relaxed)),
-        })
+        let sum = |counters: &[&std::sync::atomic::AtomicU64]| {
+            counters.iter().map(|counter| counter.load(Relaxed)).sum()
+        };
+        Ok(Self([
+            sum(&[&gpu.creates]),
+            sum(&[&gpu.maps]),
+            sum(&[&gpu.accesses]),
+            sum(&[&gpu.copies]),
+            sum(&[&gpu.event_records]),
+            sum(&[&gpu.event_syncs]),
+            sum(&[&gpu.unmaps]),
+            sum(&[&gpu.releases]),
+            sum(&[&gpu.stream_syncs, &gpu.context_syncs]),
+        ]))
     }
 
     /// Those since `before`.
     pub(crate) fn since(&self, before: &Self) -> Self {
-        let mut memory = self.memory;
-        for (now, before) in memory.iter_mut().zip(before.memory) {
+        let mut calls = self.0;
+        for (now, before) in calls.iter_mut().zip(before.0) {
             *now -= before;
         }
-        Self { memory }
+        Self(calls)
+    }
+
+    /// All of them.
+    pub(crate) fn sum(&self) -> u64 {
+        self.0.iter().sum()
+    }
+
+    /// Those that wait for all of a stream or of a context.
+    pub(crate) fn syncs(&self) -> u64 {
+        self.0[8]
     }
 }
 
@@ -246,8 +259,11 @@ pub(crate) fn let_run(puppet: &Puppet, program: &mut Program, word: &str) -> Res
             None => {}
         }
         if !program.is_running() {
-            // Its last words may still be on their way: its end tells whether they came.
-            return Ok(());
+            // Its last words may still be on their way.
+            let heard = wait_until(word, Duration::from_secs(2), || {
+                program.stdout().contains(word)
+            });
+            return heard.with_context(|| format!("{}{}", program.stdout(), program.stderr()));
         }
         ensure!(
             std::time::Instant::now() < until,

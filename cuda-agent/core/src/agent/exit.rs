@@ -57,7 +57,9 @@ fn wait_for_driver(until: Instant) {
 
 /// Does what needs the swap thread, such as waiting at the gate.
 pub(crate) fn with_swap_thread<T>(wait: impl FnOnce() -> T) -> T {
-    if EXITING.load(SeqCst) != thread() {
+    let exiting = EXITING.load(SeqCst);
+    // No process ends for most of its life: then nobody asks the kernel who this thread is.
+    if exiting == 0 || exiting != thread() {
         return wait();
     }
     AT_GATE.store(true, SeqCst);
