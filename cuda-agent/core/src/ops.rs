@@ -195,20 +195,29 @@ impl Agent {
             return Ok(());
         };
         in_context(self.driver, context, || {
-            self.driver.synchronize()?;
+            // A broken context has no work left, and must end all the same.
+            let _ = self.driver.synchronize();
             device.ordered.end_context(context);
             device.let_all_go(context);
-            device.memory().free_all_of(context)?;
-            // Other contexts' chunks may lie in a backing store that ends with this context: then
-            // they come back first, and stay for the length of this call.
-            let returning = device.memory().must_return_before(context);
-            let _call = returning.then(|| self.enter());
-            let _no_pinning = gate::lock(&device.pinning);
-            self.work.remove_context(context);
-            if device.memory().end_context(context)? {
-                device.backing_lost.store(true, Ordering::Release);
+            // What the driver does not free stays counted.
+            let _ = device.memory().free_all_of(context);
+            loop {
+                // Other contexts' chunks may lie in a backing store that ends with this context:
+                // then they come back first, and stay for the length of this call.
+                let returning = device.memory().must_return_before(context);
+                let _call = returning.then(|| self.enter());
+                let _no_pinning = gate::lock(&device.pinning);
+                let mut memory = device.memory();
+                if memory.must_return_before(context) {
+                    // They left meanwhile.
+                    continue;
+                }
+                self.work.remove_context(context);
+                if memory.end_context(context)? {
+                    device.backing_lost.store(true, Ordering::Release);
+                }
+                break Ok(());
             }
-            Ok(())
         })?;
         device.discount_context();
         self.wake.ring();

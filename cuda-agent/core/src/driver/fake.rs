@@ -55,6 +55,11 @@ struct State {
     recorded: BTreeMap<Event, (Stream, u64)>,
     /// Events made and not destroyed.
     events: usize,
+    /// Calls that may be refused so far.
+    calls: usize,
+    /// Which of them is, and what it was once it was.
+    refuse: Option<usize>,
+    refused: Option<&'static str>,
 }
 
 impl FakeDriver {
@@ -146,6 +151,34 @@ impl FakeDriver {
 
     pub(crate) fn fail_copies(&self, fail: bool) {
         lock(&self.state).fail_copies = fail;
+    }
+
+    /// From now on the `number`-th call, counted from 0, is refused: that one only.
+    pub(crate) fn refuse_call(&self, number: usize) {
+        let mut state = lock(&self.state);
+        state.refuse = Some(state.calls + number);
+        state.refused = None;
+    }
+
+    /// The name of the call that was refused.
+    pub(crate) fn refused(&self) -> Option<&'static str> {
+        lock(&self.state).refused
+    }
+
+    /// Calls so far that might have been refused.
+    pub(crate) fn calls(&self) -> usize {
+        lock(&self.state).calls
+    }
+
+    fn may_refuse(&self, name: &'static str) -> Result<()> {
+        let mut state = lock(&self.state);
+        let number = state.calls;
+        state.calls += 1;
+        if state.refuse == Some(number) {
+            state.refused = Some(name);
+            return Err(Status::UNKNOWN);
+        }
+        Ok(())
     }
 
     /// Bytes copied from the GPU, and to it.
@@ -258,6 +291,7 @@ impl Driver for FakeDriver {
         Ok(0)
     }
     fn synchronize(&self) -> Result<()> {
+        self.may_refuse("synchronize")?;
         while !lock(&self.state).busy.is_empty() {
             std::thread::sleep(std::time::Duration::from_micros(200));
         }
@@ -267,12 +301,14 @@ impl Driver for FakeDriver {
         Ok(mode)
     }
     fn reserve(&self, bytes: u64, align: u64) -> Result<u64> {
+        self.may_refuse("reserve")?;
         let mut state = lock(&self.state);
         let at = state.next.next_multiple_of(align);
         state.next = at + bytes;
         Ok(at)
     }
     fn create(&self, _: i32, bytes: u64) -> Result<Handle> {
+        self.may_refuse("create")?;
         if self.used() + lock(&self.state).others + bytes > self.capacity {
             return Err(Status::OUT_OF_MEMORY);
         }
@@ -283,6 +319,7 @@ impl Driver for FakeDriver {
         Ok(Handle(handle))
     }
     fn map(&self, at: u64, bytes: u64, handle: Handle) -> Result<()> {
+        self.may_refuse("map")?;
         let mut state = lock(&self.state);
         let physical = state.physical.get(&handle.0).ok_or(Status::INVALID_VALUE)?;
         if (physical.len() as u64) < bytes || !state.mapped_in(at, bytes).is_empty() {
@@ -298,6 +335,7 @@ impl Driver for FakeDriver {
         Ok(())
     }
     fn set_access(&self, at: u64, bytes: u64, access: &[Access]) -> Result<()> {
+        self.may_refuse("set_access")?;
         let mut state = lock(&self.state);
         for map in state.whole(at, bytes)? {
             let old = state.maps.get_mut(&map).expect("just found");
@@ -309,6 +347,7 @@ impl Driver for FakeDriver {
         Ok(())
     }
     fn unmap(&self, at: u64, bytes: u64) -> Result<()> {
+        self.may_refuse("unmap")?;
         let mut state = lock(&self.state);
         assert!(state.busy.is_empty(), "unmapped under running work");
         for map in state.whole(at, bytes)? {
@@ -317,6 +356,7 @@ impl Driver for FakeDriver {
         Ok(())
     }
     fn release(&self, handle: Handle) -> Result<()> {
+        self.may_refuse("release")?;
         let mut state = lock(&self.state);
         assert!(
             !state.maps.values().any(|map| map.handle == handle.0),
@@ -374,6 +414,7 @@ impl Driver for FakeDriver {
             .ok_or(Status::INVALID_VALUE)
     }
     unsafe fn copy_in(&self, to: u64, host: usize, bytes: u64, _: Stream) -> Result<()> {
+        self.may_refuse("copy_in")?;
         let mut state = lock(&self.state);
         if state.fail_copies {
             return Err(Status(719));
@@ -385,6 +426,7 @@ impl Driver for FakeDriver {
         })
     }
     unsafe fn copy_out(&self, host: usize, from: u64, bytes: u64, _: Stream) -> Result<()> {
+        self.may_refuse("copy_out")?;
         let mut state = lock(&self.state);
         if state.fail_copies {
             return Err(Status(719));
@@ -431,6 +473,7 @@ impl Driver for FakeDriver {
         Ok(())
     }
     fn create_stream(&self) -> Result<Stream> {
+        self.may_refuse("create_stream")?;
         Ok(Stream(lock(&self.state).fresh() as usize))
     }
     fn stream_done(&self, stream: Stream) -> bool {
@@ -454,11 +497,13 @@ impl Driver for FakeDriver {
         lock(&self.state).capturing.contains(&stream)
     }
     fn create_event(&self) -> Result<Event> {
+        self.may_refuse("create_event")?;
         let mut state = lock(&self.state);
         state.events += 1;
         Ok(Event(state.fresh() as usize))
     }
     fn record(&self, event: Event, stream: Stream) -> Result<()> {
+        self.may_refuse("record")?;
         let mut state = lock(&self.state);
         if let Some(&(submitted, _)) = state.work.get(&stream) {
             state.recorded.insert(event, (stream, submitted));
@@ -473,7 +518,7 @@ impl Driver for FakeDriver {
         }
     }
     fn wait_event(&self, _: Event) -> Result<()> {
-        Ok(())
+        self.may_refuse("wait_event")
     }
     fn destroy_event(&self, event: Event) -> Result<()> {
         let mut state = lock(&self.state);

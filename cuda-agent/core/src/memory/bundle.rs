@@ -63,16 +63,32 @@ impl Memory {
     pub fn destroy(&mut self, pieces: &[PieceId]) -> Result<(), Status> {
         let mut freed = Ok(());
         for &id in pieces {
-            let piece = self.chunks.take(id);
-            if let Some(handle) = piece.handle {
-                freed = freed.and(self.driver.release(handle));
+            if let Err(status) = self.free_piece(id) {
+                // It stays counted: it is still there.
+                freed = Err(status);
+                continue;
             }
+            self.chunks.take(id);
             if self.chunks[id.chunk].pieces.is_empty() {
                 freed = freed.and(self.drop_chunk(id.chunk));
             }
         }
         self.publish();
         freed
+    }
+
+    fn free_piece(&mut self, id: PieceId) -> Result<(), Status> {
+        let driver = self.driver;
+        let piece = self.chunks.piece_mut(id);
+        let Some(handle) = piece.handle else {
+            return Ok(());
+        };
+        // Only addresses of our own that could not be unmapped before.
+        while let Some(mapping) = piece.mappings.last() {
+            driver.unmap(mapping.at, mapping.bytes)?;
+            piece.mappings.pop();
+        }
+        driver.release(handle)
     }
 
     /// Maps pieces; those that are swapped out as soon as they come back.
@@ -100,15 +116,27 @@ impl Memory {
     /// Takes mappings away. The memory lock keeps copies of the swap thread out of the way; for work
     /// of its own the program has waited, as the driver demands.
     pub fn unmap(&mut self, placed: &[Placed]) -> Result<(), Status> {
-        for run in self.resident_runs(placed) {
+        // What a call that failed half-way left.
+        let is_left = |(id, at): &Placed| {
+            let mut mappings = self.chunks.piece(*id).mappings.iter();
+            mappings.any(|mapping| mapping.at == *at)
+        };
+        let left: Vec<Placed> = placed.iter().copied().filter(is_left).collect();
+        for run in self.resident_runs(&left) {
             self.driver.unmap(run.at, run.bytes)?;
+            let unmapped = run.at..run.at + run.bytes;
+            self.forget_mappings(left.iter().filter(|(_, at)| unmapped.contains(at)));
         }
+        self.forget_mappings(left.iter());
+        Ok(())
+    }
+
+    fn forget_mappings<'a>(&mut self, placed: impl Iterator<Item = &'a Placed>) {
         for &(id, at) in placed {
             let mappings = &mut self.chunks.piece_mut(id).mappings;
             mappings.retain(|mapping| mapping.at != at);
             self.ranges.remove(at);
         }
-        Ok(())
     }
 
     /// Says who may do what with mappings. Where something is swapped out, only this GPU may be

@@ -14,6 +14,9 @@ mod share;
 mod swap;
 mod swap_set;
 
+#[cfg(test)]
+mod faults;
+
 pub use arena::{ALIGN, Arena, Object};
 pub use backing::{Backing, Segment};
 pub use bundle::Placed;
@@ -211,7 +214,9 @@ impl Memory {
             Some(at) => at,
             None => self.reserve(bytes)?,
         };
-        let fresh = self.arena.untouched(at, bytes);
+        let mut fresh = self.arena.untouched(at, bytes);
+        // One that could not be unmapped is still there.
+        fresh.retain(|address| !self.backed.contains_key(address));
         let needed = fresh.len() as u64 * self.chunk;
         self.take(needed).map_err(AllocError::OverBudget)?;
         let mut made = Vec::with_capacity(fresh.len());
@@ -249,14 +254,22 @@ impl Memory {
         };
         let mut freed = Ok(());
         for address in idle {
-            let id = self.backed.remove(&address);
-            freed = freed.and(self.drop_chunk(id.expect("a touched chunk exists")));
+            let id = self.backed[&address];
+            if self.chunks[id].place == Place::Resident
+                && let Err(status) = self.unmap_chunk(id)
+            {
+                // It stays as it is, for the next object there.
+                freed = Err(status);
+                continue;
+            }
+            self.backed.remove(&address);
+            freed = freed.and(self.drop_chunk(id));
         }
         self.publish();
         freed.map(|()| true)
     }
 
-    /// Frees a chunk wherever it is; another one gets its slot.
+    /// Frees a chunk that is mapped nowhere; another one gets its slot.
     fn drop_chunk(&mut self, id: ChunkId) -> Result<(), Status> {
         let Chunk {
             place, slot, held, ..
@@ -264,8 +277,11 @@ impl Memory {
         self.held_chunks -= u64::from(held);
         let freed = match place {
             Place::Resident => {
-                let freed = self.lower(id);
-                self.give_back(self.chunk);
+                // What cannot be freed stays counted: it is still there.
+                let freed = self.release(id);
+                if freed.is_ok() {
+                    self.give_back(self.chunk);
+                }
                 freed
             }
             Place::Swapped => {
@@ -357,12 +373,13 @@ impl Memory {
         chunk.slot.is_some()
     }
 
-    /// Frees the objects that end with `context`. All work on them is done.
+    /// Frees the objects that end with `context`, each as far as the driver lets it. All work on
+    /// them is done.
     pub fn free_all_of(&mut self, context: Context) -> Result<(), Status> {
-        for at in self.arena.objects_of(context) {
-            self.free(at)?;
-        }
-        Ok(())
+        let objects = self.arena.objects_of(context).into_iter();
+        objects
+            .map(|at| self.free(at).map(drop))
+            .fold(Ok(()), Result::and)
     }
 
     /// Whether chunks in the backing store would be lost with `context`.
@@ -388,7 +405,8 @@ impl Memory {
             chunk.slot = None;
             chunk.known = clean::Known::default();
         }
-        self.backing.drop_all(self.driver)?;
+        // What cannot be unpinned is nobody's any more.
+        let _ = self.backing.drop_all(self.driver);
         Ok(true)
     }
 

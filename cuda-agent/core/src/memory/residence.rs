@@ -2,7 +2,7 @@
 //! slots or when.
 
 use super::Memory;
-use super::chunk::{ChunkId, Mapping};
+use super::chunk::{ChunkId, Mapping, Run};
 use crate::cuda::{Access, Status};
 
 /// As many copies are in flight at once, each with scratch addresses of its own.
@@ -82,21 +82,55 @@ impl Memory {
         for piece in &mut self.chunks[id].pieces {
             let (bytes, is_there) = (piece.bytes, piece.handle.is_some());
             piece.mappings.retain(|mapping| {
-                let is_lent = lent.contains(&mapping.at);
-                if is_lent && is_there {
-                    returned = returned.and(driver.unmap(mapping.at, bytes));
+                if !lent.contains(&mapping.at) {
+                    return true;
                 }
-                !is_lent
+                let unmapped = if is_there {
+                    driver.unmap(mapping.at, bytes)
+                } else {
+                    Ok(())
+                };
+                returned = returned.and(unmapped);
+                unmapped.is_err()
             });
+        }
+        if returned.is_err() {
+            // What is still mapped there goes with its piece; others need other addresses.
+            self.scratch = None;
         }
         returned
     }
 
-    /// Unmaps a chunk everywhere. All copies and all work on it are done.
+    /// Unmaps a chunk everywhere: all or nothing. All copies and all work on it are done.
     pub(super) fn unmap_chunk(&self, id: ChunkId) -> Result<(), Status> {
         let runs = self.chunks[id].mapped();
-        runs.iter()
-            .try_for_each(|run| self.driver.unmap(run.at, run.bytes))
+        for (count, run) in runs.iter().enumerate() {
+            if let Err(status) = self.driver.unmap(run.at, run.bytes) {
+                self.map_again(id, &runs[..count])?;
+                return Err(status);
+            }
+        }
+        Ok(())
+    }
+
+    fn map_again(&self, id: ChunkId, unmapped: &[Run<()>]) -> Result<(), Status> {
+        let is_unmapped = |at| {
+            let mut runs = unmapped.iter();
+            runs.any(|run| (run.at..run.at + run.bytes).contains(&at))
+        };
+        for piece in &self.chunks[id].pieces {
+            let Some(handle) = piece.handle else {
+                continue;
+            };
+            for mapping in piece.mappings.iter().filter(|it| is_unmapped(it.at)) {
+                self.driver.map(mapping.at, mapping.bytes, handle)?;
+                if !mapping.access.is_empty() {
+                    self.driver
+                        .set_access(mapping.at, mapping.bytes, &mapping.access)?;
+                }
+            }
+        }
+        Ok(())
     }
 
     /// Frees the physical memory of a chunk that is mapped nowhere.

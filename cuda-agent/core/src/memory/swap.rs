@@ -162,11 +162,14 @@ impl Memory {
         self.unmap_chunk(flight.id)?;
         self.chunks[flight.id].place = Place::Swapped;
         self.swapped_chunks += 1;
-        self.release(flight.id)?;
-        self.give_back(self.chunk);
+        // What cannot be freed stays counted: it is still there.
+        let released = self.release(flight.id);
+        if released.is_ok() {
+            self.give_back(self.chunk);
+        }
         self.publish();
         self.view.session.tell();
-        Ok(())
+        released
     }
 
     fn swap_in(
@@ -236,13 +239,12 @@ impl Memory {
             return Err(fault);
         }
         self.copied_in(flight.id);
-        self.return_scratch(flight.id)?;
         self.chunks[flight.id].place = Place::Resident;
         self.swapped_chunks -= 1;
         *moved += self.chunks[flight.id].bytes();
         self.publish();
         self.view.session.tell();
-        Ok(())
+        self.return_scratch(flight.id)
     }
 
     /// Budget, memory and mapping for a chunk that comes back.
@@ -310,7 +312,11 @@ impl Memory {
         });
         let done = engine.events[engine.turn];
         engine.turn ^= 1;
-        driver.record(done, stream)?;
+        if let Err(status) = driver.record(done, stream) {
+            // Nothing else tells when the copies are over, and the chunk is about to be unmapped.
+            let _ = driver.synchronize();
+            return Err(status);
+        }
         if launched.is_err() {
             // Some of the chunk may be under way, and is about to be unmapped.
             driver.wait_event(done)?;

@@ -185,9 +185,12 @@ fn swap(
         // The lock is held as long as chunks fly, and not while the operation waits for credit.
         let step = in_context(agent.driver, context, || {
             let (direction, target) = (request.direction, request.target_bytes);
-            Ok(device
-                .memory()
-                .swap(direction, target, context, moved, &mut reins))
+            let mut memory = device.memory();
+            // It may have ended while the lock was waited for.
+            if agent.work.device_of(context).is_none() {
+                return Err(Status::INVALID_CONTEXT);
+            }
+            Ok(memory.swap(direction, target, context, moved, &mut reins))
         });
         match step {
             Ok(Step::Over(ended)) => return ended,
