@@ -145,7 +145,11 @@ gpu_keys! {
 pub struct Config {
     /// How long a dead process's memory stays taken, ms from its discovery.
     pub release_lag_ms: f64,
-    /// Whether memory is zeroed when it is created.
+    /// Whether memory that another process had is zeroed before it is handed on. CUDA promises
+    /// nothing ("the memory is not cleared", cuMemAlloc), but NVIDIA's Linux driver scrubs what is
+    /// freed on every GPU from Turing on, unless it is loaded with `RMDisableScrubOnFree=1`
+    /// (open-gpu-kernel-modules: `bScrubOnFreeEnabled`, `memmgrScrubRegistryOverrides`). What a
+    /// process had itself is never zeroed here: no program may count on it.
     pub scrub: bool,
     /// The GPUs by ordinal.
     pub gpus: Vec<GpuConfig>,
@@ -155,7 +159,7 @@ impl Default for Config {
     fn default() -> Self {
         Self {
             release_lag_ms: 0.0,
-            scrub: false,
+            scrub: true,
             gpus: vec![GpuConfig::default()],
         }
     }
@@ -199,7 +203,7 @@ impl Config {
             Gpus::Tables(tables) => tables.into_iter().map(|table| table.over(&top)).collect(),
         };
         let mut lag = lag.unwrap_or(0.0);
-        let mut scrub = scrub.unwrap_or(false);
+        let mut scrub = scrub.unwrap_or(true);
         for (key, value) in overrides {
             let (keys, count, over_lag, over_scrub) = parse_override(key, value)?.split();
             top = keys.clone().over(&top);

@@ -2,7 +2,6 @@
 //! that it holds together with others.
 
 use std::os::fd::{BorrowedFd, OwnedFd};
-use std::ptr;
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, Mutex};
@@ -75,14 +74,6 @@ impl Physical {
             granules,
         };
         physical.sum().fetch_add(size, Relaxed);
-        if physical.machine.config().scrub {
-            for index in &physical.granules {
-                // SAFETY: the granule has GRANULE bytes and is ours since just now.
-                unsafe {
-                    ptr::write_bytes(physical.machine.granule(gpu, *index), 0, GRANULE as usize);
-                };
-            }
-        }
         Ok(Arc::new(physical))
     }
 

@@ -2,9 +2,11 @@
 //! free is what no one owns, so no kill can leave a count that is wrong.
 
 use std::collections::HashMap;
+use std::ptr;
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed};
 
 use super::{Identity, Machine};
+use crate::config::GRANULE;
 
 /// How often an allocation that met another one midway tries again.
 const TRIES: usize = 200;
@@ -18,6 +20,7 @@ impl Machine {
         for attempt in 0..TRIES {
             let taken = self.take_free(gpu, who, count);
             if taken.len() == count {
+                self.take_over(gpu, who, &taken);
                 return Some(taken.into());
             }
             self.give(gpu, who, &taken);
@@ -31,6 +34,18 @@ impl Machine {
             std::thread::yield_now();
         }
         None
+    }
+
+    /// Zeroes what others could write to, if the machine does that.
+    fn take_over(&self, gpu: usize, who: Identity, granules: &[u32]) {
+        let writers = self.writers(gpu);
+        for index in granules {
+            let before = writers[*index as usize].swap(who.tag, Relaxed);
+            if self.config().scrub && before != 0 && before != who.tag {
+                // SAFETY: the granule has GRANULE bytes and is the caller's since just now.
+                unsafe { ptr::write_bytes(self.granule(gpu, *index), 0, GRANULE as usize) };
+            }
+        }
     }
 
     fn take_free(&self, gpu: usize, who: Identity, count: usize) -> Vec<u32> {

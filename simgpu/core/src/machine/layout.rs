@@ -10,7 +10,7 @@ use crate::config::{Config, GRANULE};
 /// First bytes of the file.
 pub(super) const MAGIC: [u8; 8] = *b"simgpu\0\0";
 /// Changes whenever the layout does.
-pub(super) const LAYOUT_VERSION: u32 = 3;
+pub(super) const LAYOUT_VERSION: u32 = 4;
 /// How many processes, living or remembered, the machine knows.
 pub(super) const SLOTS: usize = 512;
 
@@ -144,6 +144,7 @@ pub(super) struct GpuLayout {
     pub(super) counters: usize,
     pub(super) meters: usize,
     pub(super) owners: usize,
+    pub(super) writers: usize,
     pub(super) memory: usize,
 }
 
@@ -173,6 +174,7 @@ impl Layout {
                 counters: take(SLOTS * size_of::<Counters>(), 4096),
                 meters: take(SLOTS * size_of::<Meter>(), 4096),
                 owners: take((gpu.memory.0 / GRANULE) as usize * size_of::<u64>(), 4096),
+                writers: take((gpu.memory.0 / GRANULE) as usize * size_of::<u64>(), 4096),
                 memory: 0,
             })
             .collect();

@@ -141,7 +141,16 @@ impl Machine {
 
     /// The owner tag of each granule; 0 is free.
     fn owners(&self, gpu: usize) -> &[AtomicU64] {
-        let at = self.layout.gpus[gpu].owners;
+        self.tags(gpu, self.layout.gpus[gpu].owners)
+    }
+
+    /// The tag of who could write to each granule last; 0 is nobody.
+    fn writers(&self, gpu: usize) -> &[AtomicU64] {
+        self.tags(gpu, self.layout.gpus[gpu].writers)
+    }
+
+    /// One of a GPU's tables of tags.
+    fn tags(&self, gpu: usize, at: usize) -> &[AtomicU64] {
         // SAFETY: the layout has one aligned AtomicU64 for each granule here.
         unsafe {
             std::slice::from_raw_parts(self.base.as_ptr().add(at).cast(), self.granule_count(gpu))

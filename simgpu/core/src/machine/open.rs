@@ -358,7 +358,7 @@ pub(crate) mod tests {
     fn another_configuration_is_refused() {
         let (dir, machine) = small(4);
         let mut other = machine.config().clone();
-        other.scrub = true;
+        other.scrub = !other.scrub;
         let error = Machine::open(dir.path(), Some(&other)).unwrap_err();
         assert!(matches!(error, MachineError::Mismatch { .. }), "{error}");
     }

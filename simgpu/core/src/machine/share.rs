@@ -90,8 +90,9 @@ impl Machine {
             return Err(Error::OperatingSystem);
         }
         self.header().shares_made.fetch_add(1, Relaxed);
-        let owners = self.owners(gpu);
+        let (owners, writers) = (self.owners(gpu), self.writers(gpu));
         for index in granules {
+            writers[*index as usize].store(tag, Relaxed);
             let changed = owners[*index as usize].compare_exchange(who.tag, tag, AcqRel, Relaxed);
             debug_assert!(changed.is_ok(), "granule {index} was not ours");
         }
