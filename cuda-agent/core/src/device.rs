@@ -360,6 +360,7 @@ impl Device {
             let jobs = lock(&self.jobs);
             // A call that was let through may have begun more.
             if jobs.passed == passed {
+                work.settle(self.ordinal);
                 return Some(jobs);
             }
         }

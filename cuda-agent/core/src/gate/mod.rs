@@ -26,7 +26,7 @@ mod local;
 mod thread;
 
 use std::sync::atomic::AtomicU64;
-use std::sync::atomic::Ordering::{Relaxed, SeqCst};
+use std::sync::atomic::Ordering::{Acquire, Relaxed, SeqCst};
 use std::sync::atomic::{compiler_fence, fence};
 use std::time::{Duration, Instant};
 
@@ -113,7 +113,7 @@ impl InCall {
         thread.go_in();
         // The pair that matters is this store and this load (see the module).
         compiler_fence(SeqCst);
-        if CLOSED.load(Relaxed) == 0 && thread.take(stream) {
+        if CLOSED.load(Acquire) == 0 && thread.take(stream) {
             return Ok(Self(Where::Outer(thread)));
         }
         thread.leave();
@@ -133,12 +133,12 @@ impl InCall {
             self.0 = Where::LookedUp(thread);
         }
         compiler_fence(SeqCst);
-        let closed = CLOSED.load(Relaxed);
+        let closed = CLOSED.load(Acquire);
         if closed & FENCED == 0 {
             return closed & gates;
         }
         fence(SeqCst);
-        CLOSED.load(Relaxed) & gates
+        CLOSED.load(Acquire) & gates
     }
 
     fn thread(&self) -> &'static Thread {
@@ -184,7 +184,7 @@ impl Drop for InCall {
 
 /// Whether a gate is open.
 pub fn is_open(gate: u64) -> bool {
-    CLOSED.load(Relaxed) & gate == 0
+    CLOSED.load(Acquire) & gate == 0
 }
 
 /// Opens a gate. What the opener did is seen by whoever finds it open.

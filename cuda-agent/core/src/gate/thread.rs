@@ -2,7 +2,9 @@
 
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, OnceLock, PoisonError};
+
+use core::ffi::c_void;
 
 use super::local;
 
@@ -11,26 +13,34 @@ const SLOTS: usize = 16;
 /// Every thread that ever made a hooked call; it is used again once the thread is gone.
 static THREADS: Mutex<Vec<&'static Thread>> = Mutex::new(Vec::new());
 
-thread_local! {
-    static OWNER: Owner = const { Owner };
+/// Hands a thread back when it ends. Not the destructor of a `thread_local!`: that is registered
+/// under the loader's lock, which may be held by whoever waits for this thread, in the constructor of
+/// a library. And it comes once, before the program's own keys: those that then call the driver have
+/// the thread known, and handed back, again.
+fn hand_back_at_end(thread: &'static Thread) {
+    static KEY: OnceLock<Option<libc::pthread_key_t>> = OnceLock::new();
+    let key = KEY.get_or_init(|| {
+        let mut key = 0;
+        // SAFETY: makes a key whose destructor takes what is set below.
+        let rc = unsafe { libc::pthread_key_create(&raw mut key, Some(hand_back)) };
+        (rc == 0).then_some(key)
+    });
+    if let Some(key) = *key {
+        // SAFETY: the key made above. Where the value cannot be kept the thread is never used again.
+        unsafe { libc::pthread_setspecific(key, std::ptr::from_ref(thread).cast()) };
+    }
 }
 
-/// Hands the thread back when it ends.
-struct Owner;
-
-impl Drop for Owner {
-    fn drop(&mut self) {
-        let Some(thread) = local::get() else {
-            return;
-        };
-        // A call made after this is another thread's, as far as the gate can see.
-        local::set(None);
-        // A thread that was cancelled, or left by pthread_exit, never came back from its call.
-        if thread.in_call() {
-            thread.leave();
-        }
-        thread.used.store(false, Release);
+unsafe extern "C" fn hand_back(thread: *mut c_void) {
+    // SAFETY: what `hand_back_at_end` was given, which is never freed.
+    let thread = unsafe { &*thread.cast_const().cast::<Thread>() };
+    // A call made after this is another thread's, as far as the gate can see.
+    local::set(None);
+    // A thread that was cancelled, or left by pthread_exit, never came back from its call.
+    if thread.in_call() {
+        thread.leave();
     }
+    thread.used.store(false, Release);
 }
 
 /// A stream that the thread marked: its next `left` calls, of `given`, need no word to anybody.
@@ -76,8 +86,7 @@ impl Thread {
         });
         thread.empty_slots();
         local::set(Some(thread));
-        // Where the destructor cannot be had any more, the thread is never used again.
-        let _ = OWNER.try_with(|_| ());
+        hand_back_at_end(thread);
         thread
     }
 
@@ -194,6 +203,34 @@ mod tests {
             std::thread::spawn(|| drop(super::super::InCall::begin()))
                 .join()
                 .unwrap();
+        }
+        assert!(lock(&THREADS).len() <= before + 16, "words are used again");
+    }
+
+    #[test]
+    fn words_return_although_the_end_of_a_thread_makes_calls() {
+        unsafe extern "C" fn call(_: *mut c_void) {
+            drop(super::super::InCall::begin());
+        }
+        drop(super::super::InCall::begin());
+        let mut keys = [0; 2];
+        for key in &mut keys {
+            // SAFETY: makes a key whose destructor looks at no value.
+            assert_eq!(unsafe { libc::pthread_key_create(key, Some(call)) }, 0);
+        }
+        let before = lock(&THREADS).len();
+        for _ in 0..50 {
+            let body = move || {
+                for key in keys {
+                    // SAFETY: the keys made above; any value but null has the destructor called.
+                    assert_eq!(
+                        unsafe { libc::pthread_setspecific(key, 1 as *const c_void) },
+                        0
+                    );
+                }
+                drop(super::super::InCall::begin());
+            };
+            std::thread::spawn(body).join().unwrap();
         }
         assert!(lock(&THREADS).len() <= before + 16, "words are used again");
     }

@@ -18,7 +18,18 @@ impl Work {
     /// captures none is asked, for that would break the capture.
     pub fn looks_done(&self, device: i32) -> bool {
         let mut known = lock(&self.known);
-        !self.captures_in(&mut known) && self.streams_done(&mut known, device, false)
+        !self.captures_in(&mut known) && self.streams_done(&mut known, device)
+    }
+
+    /// After [`Self::wait_done`], while nothing can be begun: the streams need not be asked again
+    /// before the next call on them, which says so. Not earlier, because a call that was let through
+    /// notes its stream before it puts its work there.
+    pub fn settle(&self, device: i32) {
+        gate::forget_streams();
+        let mut known = lock(&self.known);
+        let here = known.streams.values_mut();
+        here.filter(|stream| stream.device == device)
+            .for_each(|stream| stream.touched = false);
     }
 
     /// Waits until all work on the GPU is done, at most `bound`. With its gate closed; calls may go
@@ -51,7 +62,7 @@ impl Work {
     /// waits for them, and an idle GPU passes it at once.
     fn is_done(&self, device: i32) -> bool {
         let _whole = lock(&self.draining);
-        if !self.streams_done(&mut lock(&self.known), device, true) {
+        if !self.looks_done(device) {
             return false;
         }
         let driver = self.driver;
@@ -77,9 +88,8 @@ impl Work {
         })
     }
 
-    /// Whether the streams that were worked on are done. Those that are need not be asked again
-    /// once the gate is `closed`: the next call on them says so.
-    fn streams_done(&self, known: &mut Known, device: i32, closed: bool) -> bool {
+    /// Whether the streams that were worked on are done.
+    fn streams_done(&self, known: &mut Known, device: i32) -> bool {
         let driver = self.driver;
         let Known {
             contexts,
@@ -87,7 +97,7 @@ impl Work {
             leftovers,
             ..
         } = known;
-        contexts
+        let contexts_done = contexts
             .iter()
             .filter(|other| other.device == device)
             .all(|known| {
@@ -101,19 +111,20 @@ impl Work {
                         false
                     });
                     Ok(leftovers.iter().all(|(of, _)| *of != context)
-                        && driver.stream_done(Stream::LEGACY)
-                        && streams
-                            .iter_mut()
-                            .filter(|(stream, known)| {
-                                known.context == context && known.touched && stream.is_created()
-                            })
-                            .all(|(&stream, known)| {
-                                let done = driver.stream_done(stream);
-                                known.touched = !(done && closed);
-                                done
-                            }))
+                        && driver.stream_done(Stream::LEGACY))
                 });
                 done.unwrap_or(true)
-            })
+            });
+        // Each in its own context: that of a green one is not among those that were made.
+        contexts_done
+            && streams
+                .iter()
+                .filter(|(stream, known)| {
+                    known.device == device && known.touched && stream.is_created()
+                })
+                .all(|(&stream, known)| {
+                    let done = in_context(driver, known.context, || Ok(driver.stream_done(stream)));
+                    done.unwrap_or(true)
+                })
     }
 }

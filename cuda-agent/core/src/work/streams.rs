@@ -3,7 +3,7 @@
 use super::{Known, Work, in_context};
 use crate::cuda::{Context, Status, Stream};
 use crate::driver::Result;
-use crate::gate::lock;
+use crate::gate::{self, lock};
 
 /// A stream that the program made; or one of the two that it need not make, for which only
 /// `calls` counts, since each context or thread has another one.
@@ -32,9 +32,10 @@ impl Work {
     /// Learns a stream that was just made. It counts as worked on: a thread may still have one in
     /// mind that had this handle before.
     pub fn add_stream(&self, stream: Stream) {
-        // Else the first call on it is the next chance.
-        if let Ok(made) = self.look_up(stream) {
-            lock(&self.known).streams.insert(stream, made);
+        match self.look_up(stream) {
+            Ok(made) => drop(lock(&self.known).streams.insert(stream, made)),
+            // The first call on it is the next chance.
+            Err(_) => gate::forget_streams(),
         }
     }
 
@@ -75,31 +76,51 @@ impl Work {
         Ok(found.calls)
     }
 
-    /// The GPU of a stream that is known.
+    /// The GPU of a stream that the program made, seen or unseen.
     pub fn device_of_stream(&self, stream: Stream) -> Option<i32> {
-        let known = lock(&self.known);
-        let found = known.streams.get(&stream)?;
-        stream.is_created().then_some(found.device)
+        if !stream.is_created() {
+            return None;
+        }
+        let known = |known: &Known| Some(known.streams.get(&stream)?.device);
+        if let Some(device) = known(&lock(&self.known)) {
+            return Some(device);
+        }
+        let found = self.look_up(stream).ok()?;
+        Some(
+            lock(&self.known)
+                .streams
+                .entry(stream)
+                .or_insert(found)
+                .device,
+        )
     }
 
     /// Before the program destroys a stream: its work is marked, because it may outlive it.
     pub fn remove_stream(&self, stream: Stream) {
-        let mut known = lock(&self.known);
-        let Some(gone) = known.streams.remove(&stream) else {
-            return;
+        let context = {
+            let known = lock(&self.known);
+            let Some(going) = known.streams.get(&stream) else {
+                return;
+            };
+            let is_asked = going.touched && going.capture == Capture::No;
+            is_asked.then_some(going.context)
         };
-        if !gone.touched || gone.capture != Capture::No {
-            return;
-        }
-        let marked = in_context(self.driver, gone.context, || {
-            if self.driver.stream_done(stream) {
-                return Ok(None);
-            }
-            let event = self.driver.create_event()?;
-            self.driver.record(event, stream).map(|()| Some(event))
+        // Without the lock: the driver waits where the stream has no room for one more, and who gets
+        // the stream on may need the lock. Drains ask the stream itself until there is the event.
+        let marked = context.map(|context| {
+            in_context(self.driver, context, || {
+                if self.driver.stream_done(stream) {
+                    return Ok(None);
+                }
+                let event = self.driver.create_event()?;
+                let recorded = self.driver.record(event, stream);
+                recorded.map(|()| Some((context, event)))
+            })
         });
-        if let Ok(Some(event)) = marked {
-            known.leftovers.push((gone.context, event));
+        let mut known = lock(&self.known);
+        known.streams.remove(&stream);
+        if let Some(Ok(Some(marked))) = marked {
+            known.leftovers.push(marked);
         }
     }
 

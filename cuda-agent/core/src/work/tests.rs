@@ -132,6 +132,41 @@ fn a_drain_lets_through_whom_its_host_function_waits_for() {
     assert!(!gate::is_open(device.bit));
 }
 
+/// The call let through has noted its stream, and puts its work there only after the drain looked.
+#[test]
+fn a_drain_asks_again_for_what_a_call_let_through_began_late() {
+    let bench = bench("late-work", |terms| terms.idle_us = 60_000_000);
+    bench.alloc(10);
+    bench.launch(|| ());
+    let device = &bench.agent.devices[0];
+    let stream = Stream(0x95);
+    std::thread::scope(|scope| {
+        let (begun, begins) = mpsc::channel();
+        let (passed, passes) = mpsc::channel();
+        let host = scope.spawn(move || {
+            let _call = HostCall::begin(device.bit);
+            begun.send(()).unwrap();
+            passes.recv_timeout(Duration::from_secs(20)).unwrap();
+        });
+        begins.recv().unwrap();
+        let closer = scope.spawn(|| device.end_job(&bench.agent.work, Duration::from_secs(20)));
+        while gate::is_open(device.bit) {
+            std::thread::yield_now();
+        }
+        let call = bench.agent.enter_on(stream, &|_| ());
+        passed.send(()).unwrap();
+        host.join().unwrap();
+        std::thread::sleep(Duration::from_millis(50));
+        bench.driver.set_busy(stream, true);
+        drop(call);
+        std::thread::sleep(Duration::from_millis(50));
+        assert!(!closer.is_finished(), "its work was forgotten");
+        bench.driver.set_busy(stream, false);
+        assert!(closer.join().unwrap());
+    });
+    assert!(!device.runs());
+}
+
 #[test]
 fn without_a_host_function_nobody_passes_a_drain() {
     let bench = bench("no-host-call", |terms| terms.idle_us = 60_000_000);
