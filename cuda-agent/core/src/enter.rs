@@ -46,7 +46,7 @@ impl Agent {
         let mut gates = u64::MAX;
         if !call.is_nested() && call.goes_through(gates) != 0 {
             gates = self.gates_of(stream, clues);
-            call = self.pass(call, stream, gates);
+            call = self.pass(call, gates);
         }
         if !call.take(stream.0) {
             self.work.mark(&call, stream, gates);
@@ -100,7 +100,7 @@ impl Agent {
     /// Waits until all `gates` are open, or let the call through. Who needs several takes them in
     /// the order of the GPUs' numbers, and is in no call while it waits, so that a job that it has
     /// on a later GPU can end meanwhile.
-    fn pass(&self, mut call: InCall, stream: Stream, gates: u64) -> InCall {
+    fn pass(&self, mut call: InCall, gates: u64) -> InCall {
         let mut draining = 0;
         loop {
             let closed = call.goes_through(gates) & !draining;
@@ -115,10 +115,6 @@ impl Agent {
             draining = 0;
             exit::with_swap_thread(|| device.admit(|| self.wake.ring()));
             call = InCall::begin();
-        }
-        if draining != 0 {
-            // The drain may have seen the end of all work on the stream: it must look again.
-            call.evict(stream.0);
         }
         if gate::tells_apart() {
             let devices = self.devices.iter();

@@ -43,6 +43,8 @@ struct State {
     maps: BTreeMap<u64, Map>,
     pinned: BTreeMap<usize, Vec<u8>>,
     busy: BTreeSet<Stream>,
+    /// Streams that the legacy one does not wait for.
+    apart: BTreeSet<Stream>,
     capturing: BTreeSet<Stream>,
     refuse_pins: bool,
     /// Bytes copied out and in.
@@ -134,6 +136,11 @@ impl FakeDriver {
         } else {
             state.busy.remove(&stream);
         }
+    }
+
+    /// Makes a stream one that the legacy stream does not wait for.
+    pub(crate) fn set_apart(&self, stream: Stream) {
+        lock(&self.state).apart.insert(stream);
     }
 
     pub(crate) fn set_capturing(&self, stream: Stream, captures: bool) {
@@ -514,7 +521,7 @@ impl Driver for FakeDriver {
         let state = lock(&self.state);
         match state.recorded.get(&event) {
             Some((stream, number)) => state.work[stream].1 >= *number,
-            None => state.busy.is_empty(),
+            None => state.busy.is_subset(&state.apart),
         }
     }
     fn wait_event(&self, _: Event) -> Result<()> {

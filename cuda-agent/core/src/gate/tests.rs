@@ -22,7 +22,11 @@ fn no_launch_meets_unmapped_memory(gate: u64, try_enter: fn(u64) -> Option<InCal
                         for _ in 0..20 {
                             assert!(mapped.load(Relaxed), "launched on unmapped memory");
                         }
-                        launches.fetch_add(1, Relaxed);
+                        if launches.fetch_add(1, Relaxed) % 64 == 0 {
+                            // A long one, which a closer meets.
+                            std::thread::yield_now();
+                            assert!(mapped.load(Relaxed), "unmapped under a launch");
+                        }
                         drop(call);
                     } else {
                         std::thread::yield_now();
@@ -38,6 +42,10 @@ fn no_launch_meets_unmapped_memory(gate: u64, try_enter: fn(u64) -> Option<InCal
             "a call never ended"
         );
         mapped.store(false, Relaxed);
+        if round % 8 == 0 {
+            // Long enough for a launch under way to meet it.
+            std::thread::yield_now();
+        }
         std::hint::spin_loop();
         mapped.store(true, Relaxed);
         open(gate);
@@ -79,6 +87,62 @@ fn no_launch_passes_its_own_gate_after_calls_through_another() {
         let mut call = InCall::begin();
         (call.goes_through(gate) == 0).then_some(call)
     });
+}
+
+/// Store and load of the one against store and load of the other, as close as can be: a call that
+/// found the gate open is seen by the closer.
+#[test]
+fn a_closer_sees_each_call_that_it_did_not_stop() {
+    const GATE: u64 = 1 << 45;
+    const ROUNDS: u64 = 20_000;
+    fn wait_for(word: &AtomicU64, value: u64) {
+        let mut spins = 0u32;
+        while word.load(Acquire) != value {
+            spins += 1;
+            if spins.is_multiple_of(200) {
+                std::thread::yield_now();
+            } else {
+                std::hint::spin_loop();
+            }
+        }
+    }
+    // By a cycle or so.
+    let differ = |steps: u64| (0..steps).for_each(|step| _ = std::hint::black_box(step));
+    init();
+    let [begun, passed, looked, ended] = [const { AtomicU64::new(0) }; 4];
+    let (tell, told) = std::sync::mpsc::channel();
+    let missed = std::thread::scope(|scope| {
+        let (begun, passed, looked, ended) = (&begun, &passed, &looked, &ended);
+        scope.spawn(move || {
+            tell.send(Thread::register()).unwrap();
+            for round in 1..=ROUNDS {
+                wait_for(begun, round);
+                differ(round * 7 % 128);
+                let mut call = InCall::begin();
+                if call.goes_through(GATE) == 0 {
+                    passed.store(round, SeqCst);
+                }
+                wait_for(looked, round);
+                drop(call);
+                ended.store(round, SeqCst);
+            }
+        });
+        let thread = told.recv().unwrap();
+        let rounds = (1..=ROUNDS).filter(|&round| {
+            open(GATE);
+            begun.store(round, SeqCst);
+            differ(round / 128 % 128);
+            close(GATE);
+            // The first thing that `wait_for_calls` asks, without what it does before.
+            let nobody = thread.busy_at(GATE).is_none();
+            looked.store(round, SeqCst);
+            wait_for(ended, round);
+            nobody && passed.load(SeqCst) == round
+        });
+        rounds.count()
+    });
+    open(GATE);
+    assert_eq!(missed, 0, "calls were under way behind the closed gate");
 }
 
 #[test]

@@ -140,6 +140,7 @@ fn a_drain_asks_again_for_what_a_call_let_through_began_late() {
     bench.launch(|| ());
     let device = &bench.agent.devices[0];
     let stream = Stream(0x95);
+    bench.driver.set_apart(stream);
     std::thread::scope(|scope| {
         let (begun, begins) = mpsc::channel();
         let (passed, passes) = mpsc::channel();
@@ -190,4 +191,94 @@ fn without_a_host_function_nobody_passes_a_drain() {
         bench.daemon.grant_next();
         late.join().unwrap();
     });
+}
+
+/// What a drain found done is asked again after the next call, also one of the thread that had the
+/// stream in mind.
+#[test]
+fn after_a_drain_each_thread_notes_its_streams_again() {
+    let bench = bench("note-again", |terms| terms.idle_us = 60_000_000);
+    bench.alloc(10);
+    bench.launch(|| ());
+    let device = &bench.agent.devices[0];
+    let stream = Stream(0x96);
+    bench.driver.set_apart(stream);
+    calls(&bench, stream, 3);
+    assert!(device.end_job(&bench.agent.work, Duration::from_secs(20)));
+    std::thread::scope(|scope| {
+        scope.spawn(|| bench.daemon.grant_next());
+        calls(&bench, stream, 1);
+    });
+    bench.driver.set_busy(stream, true);
+    assert!(!bench.agent.work.looks_done(0), "its stream was forgotten");
+    bench.driver.set_busy(stream, false);
+}
+
+/// A host function notes a stream while the drain goes on, and has it in mind in the next job.
+#[test]
+fn after_a_drain_host_functions_note_their_streams_again() {
+    let bench = bench("host-notes", |terms| terms.idle_us = 60_000_000);
+    bench.alloc(10);
+    bench.launch(|| ());
+    let device = &bench.agent.devices[0];
+    let (stream, other) = (Stream(0x97), Stream(0x98));
+    bench.driver.set_apart(stream);
+    calls(&bench, other, 1);
+    bench.driver.set_busy(other, true);
+    std::thread::scope(|scope| {
+        let (run, runs) = mpsc::channel();
+        let (ended, ends) = mpsc::channel();
+        // The driver's own thread.
+        let agent = bench.agent;
+        scope.spawn(move || {
+            for () in runs {
+                let call = HostCall::begin(device.bit);
+                drop(agent.enter_on(stream, &|_| ()));
+                drop(call);
+                ended.send(()).unwrap();
+            }
+        });
+        let closer = scope.spawn(|| device.end_job(&bench.agent.work, Duration::from_secs(20)));
+        // Until the drain has emptied what threads have in mind and waits for the other stream.
+        while gate::is_open(device.bit) {
+            std::thread::yield_now();
+        }
+        std::thread::sleep(Duration::from_millis(50));
+        run.send(()).unwrap();
+        ends.recv_timeout(Duration::from_secs(20)).unwrap();
+        bench.driver.set_busy(other, false);
+        assert!(closer.join().unwrap());
+        bench.launch(|| ());
+        run.send(()).unwrap();
+        ends.recv_timeout(Duration::from_secs(20)).unwrap();
+        drop(run);
+    });
+    bench.driver.set_busy(stream, true);
+    assert!(!bench.agent.work.looks_done(0), "its stream was forgotten");
+    bench.driver.set_busy(stream, false);
+}
+
+#[test]
+fn what_cannot_be_asked_by_a_stream_holds_a_drain() {
+    const SHORT: Duration = Duration::from_millis(20);
+    let bench = bench("unasked", |terms| terms.idle_us = 60_000_000);
+    bench.alloc(10);
+    bench.launch(|| ());
+    let device = &bench.agent.devices[0];
+    let end = |bound| device.end_job(&bench.agent.work, bound);
+    // Another thread's own stream: only the legacy stream waits for it.
+    bench.driver.set_busy(Stream::PER_THREAD, true);
+    assert!(!end(SHORT) && gate::is_open(device.bit));
+    bench.driver.set_busy(Stream::PER_THREAD, false);
+    // A stream that was destroyed before its work was done.
+    let gone = Stream(0x99);
+    bench.driver.set_apart(gone);
+    calls(&bench, gone, 1);
+    let number = bench.driver.submit(gone);
+    bench.driver.set_busy(gone, true);
+    bench.agent.stream_gone(gone);
+    assert!(!end(SHORT) && gate::is_open(device.bit));
+    bench.driver.complete(gone, number);
+    bench.driver.set_busy(gone, false);
+    assert!(end(Duration::from_secs(20)));
 }

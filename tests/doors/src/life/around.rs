@@ -8,7 +8,7 @@ use std::process::Command;
 use anyhow::{Context, Result, bail, ensure};
 use rtswap_e2e::Program;
 
-use super::run::{Agent, run, same_end};
+use super::run::{Agent, run, run_against, same_end};
 use crate::check::{Missing, Outcome};
 use crate::stage::{BOUND, Stage};
 use crate::table::Probe;
@@ -111,6 +111,31 @@ __attribute__((constructor)) static void loaded(void) {
     if (!init || init(0) != 0) abort();
 }
 "#;
+
+/// A library that is loaded once a thread has done its work.
+pub(super) const WAITS: &str = r#"
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+__attribute__((constructor)) static void loaded(void) {
+    void *body;
+    pthread_t thread;
+    if (sscanf(getenv("LIFE_BODY"), "%p", &body) != 1) abort();
+    if (pthread_create(&thread, NULL, (void *(*)(void *))body, NULL) != 0) abort();
+    pthread_join(thread, NULL);
+}
+"#;
+
+/// A program that loads one of our libraries ends well, as it does without an agent.
+pub(super) fn loads(stage: &Stage<'_>, probe: &Probe, name: &str, source: &str) -> Result<Outcome> {
+    library(stage, name, source)?;
+    let folder = stage.machine.path("");
+    let mut command = stage.preloaded(probe);
+    command.env("LIFE_FOLDER", &folder);
+    let mut bare = stage.bare(probe);
+    bare.env("LIFE_FOLDER", &folder);
+    run_against(stage, command, Agent::Works, bare)
+}
 
 /// A socket that takes the agent's Hello and never answers: the program goes on after a bound.
 pub(super) fn silent_daemon(stage: &Stage<'_>, probe: &Probe) -> Result<Outcome> {

@@ -3,12 +3,13 @@
 use anyhow::Result;
 
 use super::around::{
-    AUDIT, INIT, MALLOC, agent, jemalloc, library, silent_daemon, unreadable_folder, with,
+    AUDIT, INIT, MALLOC, WAITS, agent, jemalloc, library, loads, silent_daemon, unreadable_folder,
+    with,
 };
 use super::ends::{amid_swap, orphan};
 use super::foreign::{java, musl, of_32_bits, preload_missing, python, set_group, static_program};
 use super::held::{held, in_driver};
-use super::run::{Agent, run, run_against, works};
+use super::run::{Agent, run, works};
 use crate::check::{Outcome, Own};
 use crate::stage::Stage;
 use crate::table::Probe;
@@ -545,15 +546,13 @@ pub(crate) const PROBES: &[Probe] = &[
         "life_load",
         "in_dlopen",
         "cuInit in the constructor of a library, under the loader's lock",
-        |stage, probe| {
-            library(stage, "init", INIT)?;
-            let folder = stage.machine.path("");
-            let mut command = stage.preloaded(probe);
-            command.env("LIFE_FOLDER", &folder);
-            let mut bare = stage.bare(probe);
-            bare.env("LIFE_FOLDER", &folder);
-            run_against(stage, command, Agent::Works, bare)
-        },
+        |stage, probe| loads(stage, probe, "init", INIT),
+    ),
+    caught(
+        "life_load",
+        "thread_of_constructor",
+        "a library's constructor waits for a thread's first call, under the loader's lock",
+        |stage, probe| loads(stage, probe, "waits", WAITS),
     ),
     Probe::own(
         "life_plain",
