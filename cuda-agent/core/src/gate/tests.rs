@@ -22,7 +22,7 @@ fn no_launch_meets_unmapped_memory(gate: u64, try_enter: fn(u64) -> Option<InCal
                         for _ in 0..20 {
                             assert!(mapped.load(Relaxed), "launched on unmapped memory");
                         }
-                        if launches.fetch_add(1, Relaxed) % 64 == 0 {
+                        if launches.fetch_add(1, Relaxed).is_multiple_of(64) {
                             // A long one, which a closer meets.
                             std::thread::yield_now();
                             assert!(mapped.load(Relaxed), "unmapped under a launch");

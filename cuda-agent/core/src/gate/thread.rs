@@ -222,11 +222,10 @@ mod tests {
         for _ in 0..50 {
             let body = move || {
                 for key in keys {
-                    // SAFETY: the keys made above; any value but null has the destructor called.
-                    assert_eq!(
-                        unsafe { libc::pthread_setspecific(key, 1 as *const c_void) },
-                        0
-                    );
+                    let value = std::ptr::dangling();
+                    // SAFETY: the keys made above; for any value but null the destructor is called.
+                    let rc = unsafe { libc::pthread_setspecific(key, value) };
+                    assert_eq!(rc, 0);
                 }
                 drop(super::super::InCall::begin());
             };
