@@ -34,6 +34,7 @@ const SINCE: &[(&CStr, c_int)] = &[
     (c"cuGraphAddNode_v3", 13_040),
     (c"cuGraphExecUpdate_v2", 12_000),
     (c"cuGraphInstantiate_v2", 11_000),
+    (c"cuGraphNodeSetParams_v2", 13_040),
     (c"cuIpcOpenMemHandle_v2", 11_000),
     (c"cuLaunchHostFunc_v2", 13_010),
     (c"cuMemAdvise_v2", 12_020),
@@ -160,8 +161,7 @@ fn by_name(symbol: &[u8], version: c_int, per_thread: bool) -> Option<&'static H
     } else {
         symbol
     };
-    let form = |hook: &&Hook| {
-        let name = hook.name.to_bytes();
+    let form = |name: &[u8]| {
         let (name, threaded) = match name.strip_suffix(b"_ptsz").or(name.strip_suffix(b"_ptds")) {
             Some(name) => (name, true),
             None => (name, false),
@@ -175,8 +175,10 @@ fn by_name(symbol: &[u8], version: c_int, per_thread: bool) -> Option<&'static H
         let since = listed.map_or(if number == 1 { 0 } else { 3_020 }, |(_, since)| *since);
         (since <= version && (per_thread || !threaded)).then_some((number, threaded))
     };
-    all()
-        .filter_map(|hook| Some((form(&hook)?, hook)))
-        .max_by_key(|(form, _)| *form)
-        .map(|(_, hook)| hook)
+    let (best, hook) = all()
+        .filter_map(|hook| Some((form(hook.name.to_bytes())?, hook)))
+        .max_by_key(|(form, _)| *form)?;
+    // Another form than the hooked ones may be meant.
+    let mut listed = SINCE.iter().filter_map(|(name, _)| form(name.to_bytes()));
+    listed.all(|(number, _)| number <= best.0).then_some(hook)
 }
