@@ -1,5 +1,5 @@
-/* rtswap.h: tell rtswap where a job begins and ends. Needs no library: without the rtswap agent in
- * the process (a program run without rtswap) both functions do nothing. On glibc before 2.34 link
+/* rtswap.h: tell rtswap where a job begins and ends, and what kernels only read. Needs no library:
+ * without the rtswap agent in the process (a program run without rtswap) the functions do nothing. On glibc before 2.34 link
  * with -ldl. SPDX-License-Identifier: MIT OR Apache-2.0 */
 #ifndef RTSWAP_H
 #define RTSWAP_H
@@ -12,8 +12,9 @@ extern "C" {
 #endif
 
 typedef void (*rtswap_job_fn)(void);
+typedef void (*rtswap_hint_fn)(const void *, size_t);
 
-static inline void rtswap_call_(const char *name, rtswap_job_fn *known, int *asked)
+static inline rtswap_job_fn rtswap_find_(const char *name, rtswap_job_fn *known, int *asked)
 {
     rtswap_job_fn fn;
     if (!__atomic_load_n(asked, __ATOMIC_ACQUIRE)) {
@@ -22,7 +23,12 @@ static inline void rtswap_call_(const char *name, rtswap_job_fn *known, int *ask
         __atomic_store_n(known, fn, __ATOMIC_RELAXED);
         __atomic_store_n(asked, 1, __ATOMIC_RELEASE);
     }
-    fn = __atomic_load_n(known, __ATOMIC_RELAXED);
+    return __atomic_load_n(known, __ATOMIC_RELAXED);
+}
+
+static inline void rtswap_call_(const char *name, rtswap_job_fn *known, int *asked)
+{
+    rtswap_job_fn fn = rtswap_find_(name, known, asked);
     if (fn)
         fn();
 }
@@ -44,8 +50,24 @@ static inline void rtswap_job_end_(void)
     rtswap_call_("rtswap_job_end", &known, &asked);
 }
 
+/* Says that the program's kernels, and what they launch, write none of these bytes from their next
+ * launch on until the memory is freed: weights after loading, for instance. Memory in host memory
+ * already is then not copied there again. `ptr` is a device pointer of cuMemAlloc or cudaMalloc, or
+ * one within; copies, sets and graphs may go on writing there. A kernel that does write breaks what
+ * is said: what it wrote may be lost. Chunks count whole: hints are of use for memory of many times
+ * their size, and in chunks shared with memory that has none they are not. */
+static inline void rtswap_hint_read_only_(const void *ptr, size_t bytes)
+{
+    static rtswap_job_fn known;
+    static int asked;
+    rtswap_job_fn fn = rtswap_find_("rtswap_hint_read_only", &known, &asked);
+    if (fn)
+        ((rtswap_hint_fn)fn)(ptr, bytes);
+}
+
 #define rtswap_job_begin rtswap_job_begin_
 #define rtswap_job_end rtswap_job_end_
+#define rtswap_hint_read_only rtswap_hint_read_only_
 
 #ifdef __cplusplus
 }

@@ -13,7 +13,7 @@ use crate::cuda::{Context, Status};
 use crate::driver::Driver;
 use crate::futex::{TICK, wait_change, wake_all};
 use crate::gate::{self, lock};
-use crate::memory::{AllocError, Memory, PieceId, Ranges};
+use crate::memory::{AllocError, Hints, Memory, PieceId, Ranges};
 use crate::ordered::Room;
 use crate::outside::Outside;
 use crate::session::View;
@@ -57,6 +57,8 @@ pub struct Device {
     jobs: Mutex<Jobs>,
     ranges: Arc<Ranges>,
     memory: Mutex<Memory>,
+    /// What the program says that its kernels do not write.
+    pub hints: Arc<Hints>,
     /// Stream-ordered memory.
     pub ordered: Room,
     /// What is held beyond the arena.
@@ -133,6 +135,7 @@ impl Device {
                 },
             }),
             ranges: memory.ranges(),
+            hints: memory.hints(),
             memory: Mutex::new(memory),
             ordered: Room::default(),
             outside: Outside::default(),

@@ -4,7 +4,8 @@
 //! - [`cuda`], [`driver`]: the driver's words and the calls that the agent makes itself;
 //! - [`memory`]: objects, chunks and the backing store of one GPU;
 //! - [`vmm`]: physical memory and mappings that the program makes itself;
-//! - [`gate`], [`enter`], [`device`], [`work`]: who may use the GPU now, and what is in flight;
+//! - [`gate`], [`enter`], [`device`], [`work`], [`writes`]: who may use the GPU now, what is in
+//!   flight, and what it writes;
 //! - [`ordered`], [`outside`], [`ipc`]: memory in a stream's order, what is held beyond the arena,
 //!   and the arena's in other processes;
 //! - [`session`], [`signals`], [`swap`]: the daemon's end of things;
@@ -34,3 +35,4 @@ pub mod swap;
 pub mod torture;
 pub mod vmm;
 pub mod work;
+pub mod writes;

@@ -21,7 +21,7 @@ hooks! {
         count: usize, list: *mut c_void, flags: c_ulonglong, stream: CUstream);
     gated: cuMemcpyWithAttributesAsync, cuMemcpyWithAttributesAsync_ptsz (
         to: CUdeviceptr, from: CUdeviceptr, bytes: usize, attributes: *mut c_void,
-        stream: CUstream);
+        stream: CUstream) writes (to, bytes);
     gated: cuMemcpy3DWithAttributesAsync, cuMemcpy3DWithAttributesAsync_ptsz (
         copy: *mut c_void, flags: c_ulonglong, stream: CUstream);
     gated: cuMemBatchDecompressAsync, cuMemBatchDecompressAsync_ptsz (

@@ -1,6 +1,7 @@
-//! rtswap.h: jobs that a program declares.
+//! rtswap.h: what a program declares.
 
-use std::panic::catch_unwind;
+use core::ffi::c_void;
+use std::panic::{UnwindSafe, catch_unwind};
 
 use rtswap_agent_core::agent::{Agent, agent};
 use rtswap_agent_core::cancel::put_off;
@@ -19,7 +20,14 @@ pub(super) extern "C-unwind" fn rtswap_job_end() {
     declare(Agent::job_end);
 }
 
-fn declare(call: fn(&Agent)) {
+/// The program's kernels do not write `bytes` from `at` on until they are freed.
+#[unsafe(no_mangle)]
+pub(super) extern "C-unwind" fn rtswap_hint_read_only(at: *const c_void, bytes: usize) {
+    // A panic ends within: without its hint the memory is copied each time.
+    declare(|agent| agent.hint_read_only(at.addr() as u64, bytes as u64));
+}
+
+fn declare(call: impl FnOnce(&Agent) + UnwindSafe) {
     let cancellation = put_off();
     let _ = catch_unwind(|| agent().map(call));
     cancellation.restore();

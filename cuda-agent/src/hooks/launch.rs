@@ -7,23 +7,23 @@ use rtswap_agent_core::cuda::{CUDA_LAUNCH_PARAMS, CUdeviceptr, CUlaunchConfig, C
 use super::hooks;
 
 hooks! {
-    gated: cuLaunch (function: *mut c_void);
-    gated: cuLaunchGrid (function: *mut c_void, width: c_int, height: c_int);
+    gated: cuLaunch (function: *mut c_void) writes ();
+    gated: cuLaunchGrid (function: *mut c_void, width: c_int, height: c_int) writes ();
     gated: cuLaunchGridAsync (
-        function: *mut c_void, width: c_int, height: c_int, stream: CUstream);
+        function: *mut c_void, width: c_int, height: c_int, stream: CUstream) writes ();
     gated: cuLaunchKernel, cuLaunchKernel_ptsz (
         function: *mut c_void, grid_x: c_uint, grid_y: c_uint, grid_z: c_uint, block_x: c_uint,
         block_y: c_uint, block_z: c_uint, shared: c_uint, stream: CUstream,
-        params: *mut *mut c_void, extra: *mut *mut c_void);
+        params: *mut *mut c_void, extra: *mut *mut c_void) writes ();
     gated: cuLaunchKernelEx, cuLaunchKernelEx_ptsz (
         config: *const CUlaunchConfig, function: *mut c_void, params: *mut *mut c_void,
-        extra: *mut *mut c_void);
+        extra: *mut *mut c_void) writes ();
     gated: cuLaunchCooperativeKernel, cuLaunchCooperativeKernel_ptsz (
         function: *mut c_void, grid_x: c_uint, grid_y: c_uint, grid_z: c_uint, block_x: c_uint,
         block_y: c_uint, block_z: c_uint, shared: c_uint, stream: CUstream,
-        params: *mut *mut c_void);
+        params: *mut *mut c_void) writes ();
     gated: cuLaunchCooperativeKernelMultiDevice (
-        list: *mut CUDA_LAUNCH_PARAMS, count: c_uint, flags: c_uint);
+        list: *mut CUDA_LAUNCH_PARAMS, count: c_uint, flags: c_uint) writes ();
     gated: cuStreamWaitValue32, cuStreamWaitValue32_ptsz, cuStreamWaitValue32_v2,
         cuStreamWaitValue32_v2_ptsz, cuStreamWriteValue32, cuStreamWriteValue32_ptsz,
         cuStreamWriteValue32_v2, cuStreamWriteValue32_v2_ptsz (

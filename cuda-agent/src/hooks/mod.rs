@@ -8,6 +8,7 @@ mod array;
 mod batch;
 mod context;
 mod copy;
+mod destination;
 mod dlsym;
 mod graph;
 mod handed;
@@ -74,10 +75,12 @@ fn all() -> impl Iterator<Item = &'static Hook> {
 
 /// Makes the hooks of one area: `VIA: NAME, … (ARGUMENTS);`. Via `gated` a function is GPU work on
 /// the stream and the memory that its arguments' types tell (see `argument`), and otherwise the
-/// driver's own; any other `VIA` is a function here that gets the real one as its first argument.
+/// driver's own; `writes` after the arguments says what it writes (see `destination`), which else
+/// may be anything. Any other `VIA` is a function here that gets the real one as its first argument.
 /// `NAME` also becomes a module with the function's type and its real address.
 macro_rules! hooks {
-    ($($via:ident: $($name:ident),+ ($($arg:ident: $ty:ty),* $(,)?);)+) => {
+    ($($via:ident: $($name:ident),+ ($($arg:ident: $ty:ty),* $(,)?)
+        $(writes $destination:expr)?;)+) => {
         pub(super) static HOOKS: &[$crate::hooks::Hook] = &[$($(
             $crate::hooks::Hook {
                 name: $name::NAME,
@@ -86,12 +89,12 @@ macro_rules! hooks {
                 real: &$name::REAL,
             },
         )+)+];
-        $($crate::hooks::hooks!(@names $via [$($name)+] ($($arg: $ty),*));)+
+        $($crate::hooks::hooks!(@names $via [$($name)+] ($($arg: $ty),*) [$($destination)?]);)+
     };
-    (@names $via:ident [$($name:ident)+] $args:tt) => {
-        $($crate::hooks::hooks!(@one $via $name $args);)+
+    (@names $via:ident [$($name:ident)+] $args:tt $destination:tt) => {
+        $($crate::hooks::hooks!(@one $via $name $args $destination);)+
     };
-    (@one $via:ident $name:ident ($($arg:ident: $ty:ty),*)) => {
+    (@one $via:ident $name:ident ($($arg:ident: $ty:ty),*) $destination:tt) => {
         #[expect(non_snake_case, reason = "the driver's name")]
         mod $name {
             #[allow(unused_imports, clippy::wildcard_imports, reason = "the arguments' types")]
@@ -111,10 +114,10 @@ macro_rules! hooks {
             }
             // SAFETY: the driver's function of this name has this signature.
             let real = unsafe { core::mem::transmute::<$crate::hooks::Address, $name::Function>(address) };
-            $crate::hooks::hooks!(@call $via $name real ($($arg),*))
+            $crate::hooks::hooks!(@call $via $name real ($($arg),*) $destination)
         }
     };
-    (@call gated $name:ident $real:ident ($($arg:ident),*)) => {{
+    (@call gated $name:ident $real:ident ($($arg:ident),*) $destination:tt) => {{
         let Some(agent) = rtswap_agent_core::agent::agent() else {
             // SAFETY: the caller's arguments for the function that it called.
             return unsafe { $real($($arg),*) };
@@ -135,6 +138,11 @@ macro_rules! hooks {
                 None => return rtswap_agent_core::cuda::Status::UNKNOWN,
             },
         };
+        let destination = $crate::hooks::hooks!(@destination $destination);
+        // SAFETY: as above.
+        if !unsafe { $crate::hooks::destination::note(agent, destination) } {
+            return rtswap_agent_core::cuda::Status::UNKNOWN;
+        }
         // A thread that is cancelled in the driver unwinds this frame, which may have nothing to
         // drop; the thread's end then ends the call.
         let call = core::mem::ManuallyDrop::new(call);
@@ -143,7 +151,9 @@ macro_rules! hooks {
         drop(core::mem::ManuallyDrop::into_inner(call));
         status
     }};
-    (@call $via:ident $name:ident $real:ident ($($arg:ident),*)) => {{
+    (@destination []) => { $crate::hooks::destination::Anything };
+    (@destination [$destination:expr]) => { $destination };
+    (@call $via:ident $name:ident $real:ident ($($arg:ident),*) []) => {{
         let cancellation = rtswap_agent_core::cancel::put_off();
         let status = $crate::hooks::contained(|| {
             // SAFETY: the caller's arguments for the function that it called.

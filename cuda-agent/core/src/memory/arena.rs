@@ -130,6 +130,18 @@ impl Arena {
             .collect()
     }
 
+    /// Starts and ends of what objects have of `bytes` from `at` on.
+    pub fn used_of(&self, at: u64, bytes: u64) -> impl Iterator<Item = (u64, u64)> {
+        let end = at + bytes;
+        let before = self.objects.range(..at).next_back();
+        let all = before.into_iter().chain(self.objects.range(at..end));
+        let parts = all.map(move |(&start, object)| {
+            let part_end = (start + object.bytes).min(end);
+            (start.max(at), part_end)
+        });
+        parts.filter(|(start, end)| start < end)
+    }
+
     fn chunks_of(&self, at: u64, span: u64) -> impl Iterator<Item = u64> + use<> {
         let chunk = self.chunk;
         (at / chunk..(at + span).div_ceil(chunk)).map(move |index| index * chunk)

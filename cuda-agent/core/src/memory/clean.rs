@@ -1,5 +1,6 @@
-//! Which chunks need not be copied out, because their slots hold their bytes already: known by a
-//! fingerprint of each, computed on the GPU when a job's work is done. What is not known is dirty.
+//! Which chunks need not be copied out, because their slots hold their bytes already: known by what
+//! the program says that its kernels do not write (see `hints`), or by a fingerprint of each,
+//! computed on the GPU when a job's work is done. What is not known is dirty.
 //!
 //! A fingerprint has two sums of 64 bits over the words of a chunk, each word mixed with its place
 //! and a key of this process: two different contents agree in it with a chance of 2⁻¹²⁸.
@@ -31,8 +32,10 @@ const PRINT: u64 = 16;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Policy {
     /// Not at all.
-    #[default]
     Off,
+    /// By what the program says that its kernels do not write.
+    #[default]
+    Hint,
     /// By what is computed from their bytes at the end of each job.
     Fingerprint,
 }
@@ -42,14 +45,15 @@ impl Policy {
     pub fn from_env() -> Self {
         let value = std::env::var_os("RTSWAP_CLEAN").unwrap_or_default();
         match value.to_str() {
-            Some("" | "off") => Self::Off,
+            Some("off") => Self::Off,
+            Some("" | "hint") => Self::Hint,
             Some("fingerprint") => Self::Fingerprint,
             _ => {
                 let value = value.display();
                 say(format_args!(
-                    "RTSWAP_CLEAN={value} means nothing: off or fingerprint does"
+                    "RTSWAP_CLEAN={value} means nothing: off, hint or fingerprint does"
                 ));
-                Self::Off
+                Self::default()
             }
         }
     }
@@ -110,6 +114,13 @@ impl Memory {
     /// How chunks that did not change are to be known from now on.
     pub fn set_clean(&mut self, policy: Policy) {
         self.clean.policy = policy;
+    }
+
+    /// The program's kernels do not write `bytes` from `at` on until they are freed.
+    pub fn hint_read_only(&mut self, at: u64, bytes: u64) {
+        if self.clean.policy == Policy::Hint {
+            self.hints.add(at, bytes);
+        }
     }
 
     /// Work may begin: nothing is known of the bytes on the GPU any more.
@@ -231,26 +242,51 @@ impl Memory {
     /// Whether a resident chunk's slot holds its bytes.
     pub(super) fn is_clean(&self, id: ChunkId) -> bool {
         let known = self.chunks[id].known;
-        known
-            .here
-            .is_some_and(|(work, print)| work == self.clean.work && known.slot == Some(print))
+        let printed = |(work, print)| work == self.clean.work && known.slot == Some(print);
+        match self.clean.policy {
+            Policy::Off => false,
+            Policy::Hint => self
+                .arena_address(id)
+                .is_some_and(|at| self.hints.equals_slot(at)),
+            Policy::Fingerprint => known.here.is_some_and(printed),
+        }
     }
 
     /// A chunk is about to be copied into its slot.
     pub(super) fn overwrite_slot(&mut self, id: ChunkId) {
         self.chunks[id].known.slot = None;
+        if let Some(at) = self.arena_address(id) {
+            self.hints.written(at, self.chunk);
+        }
+    }
+
+    /// All of a chunk was copied, and no work began since.
+    fn hold_to_hints(&self, id: ChunkId) {
+        if self.clean.policy == Policy::Hint
+            && let Some(at) = self.arena_address(id)
+        {
+            self.hints.copied(at, self.arena.used_of(at, self.chunk));
+        }
+    }
+
+    /// Where a chunk is, if the arena's; another one may have several addresses.
+    fn arena_address(&self, id: ChunkId) -> Option<u64> {
+        let at = self.chunks[id].pieces.first()?.mappings.first()?.at;
+        (self.backed.get(&at) == Some(&id)).then_some(at)
     }
 
     /// A chunk was copied into its slot, all of it.
     pub(super) fn copied_out(&mut self, id: ChunkId) {
         let (known, work) = (&mut self.chunks[id].known, self.clean.work);
         known.slot = known.here.filter(|here| here.0 == work).map(|here| here.1);
+        self.hold_to_hints(id);
     }
 
     /// A chunk was copied out of its slot, all of it.
     pub(super) fn copied_in(&mut self, id: ChunkId) {
         let (known, work) = (&mut self.chunks[id].known, self.clean.work);
         known.here = known.slot.map(|print| (work, print));
+        self.hold_to_hints(id);
     }
 }
 

@@ -1,13 +1,14 @@
 //! A task's memory on one GPU: objects in the arena, the physical chunks behind them, and the
 //! backing store. `arena`, `chunk` and `swap_set` are pure; `residence` puts chunks on the GPU and
 //! takes them off; `bundle` holds what the program creates itself; `swap` moves bytes, `clean` knows
-//! which need not be moved; nothing here decides when.
+//! which need not be moved, from fingerprints or from the program's `hints`; nothing here decides when.
 
 mod arena;
 mod backing;
 mod bundle;
 mod chunk;
 mod clean;
+pub mod hints;
 mod ranges;
 mod residence;
 mod share;
@@ -22,6 +23,7 @@ pub use backing::{Backing, Segment};
 pub use bundle::Placed;
 pub use chunk::{ChunkId, PieceId};
 pub use clean::Policy;
+pub use hints::Hints;
 pub use ranges::Ranges;
 pub use swap::{Ended, Reins, Step};
 pub use swap_set::SwapSet;
@@ -97,6 +99,7 @@ pub struct Memory {
     pinned_in: Option<Context>,
     engine: Option<Engine>,
     clean: Clean,
+    hints: Arc<Hints>,
     resident: u64,
     peak: u64,
     swapped_chunks: u64,
@@ -139,6 +142,7 @@ impl Memory {
             pinned_in: None,
             engine: None,
             clean: Clean::new(),
+            hints: Arc::new(Hints::new(chunk)),
             resident: 0,
             peak: 0,
             swapped_chunks: 0,
@@ -152,6 +156,11 @@ impl Memory {
     /// The addresses of this GPU's objects, whatever is done with the memory meanwhile.
     pub fn ranges(&self) -> Arc<Ranges> {
         Arc::clone(&self.ranges)
+    }
+
+    /// What the program says of its kernels, whatever is done with the memory meanwhile.
+    pub fn hints(&self) -> Arc<Hints> {
+        Arc::clone(&self.hints)
     }
 
     /// δ in bytes.
@@ -242,6 +251,7 @@ impl Memory {
                 self.hold_chunk(id);
             }
         }
+        self.hints.forget(at, bytes);
         self.arena.insert(at, bytes, context);
         self.publish();
         Ok(at)
@@ -249,9 +259,13 @@ impl Memory {
 
     /// Frees the object that starts at `at`; false if there is none. All work on it must be done.
     pub fn free(&mut self, at: u64) -> Result<bool, Status> {
+        let Some(object) = self.arena.object_at(at) else {
+            return Ok(false);
+        };
         let Some(idle) = self.arena.remove(at) else {
             return Ok(false);
         };
+        self.hints.forget(at, object.1.bytes);
         let mut freed = Ok(());
         for address in idle {
             let id = self.backed[&address];
@@ -405,6 +419,7 @@ impl Memory {
             chunk.slot = None;
             chunk.known = clean::Known::default();
         }
+        self.hints.all_written();
         // What cannot be unpinned is nobody's any more.
         let _ = self.backing.drop_all(self.driver);
         Ok(true)

@@ -16,6 +16,14 @@ use crate::ops::Detour;
 impl Agent {
     /// cuMemAllocAsync, or cuMemAllocFromPoolAsync with a pool.
     pub fn alloc_async(&self, bytes: u64, stream: Stream, pool: Option<MemoryPool>) -> Detour<u64> {
+        let taken = self.take_ordered(bytes, stream, pool)?;
+        if let Ok(at) = taken {
+            self.forget_hints(at, bytes);
+        }
+        Some(taken)
+    }
+
+    fn take_ordered(&self, bytes: u64, stream: Stream, pool: Option<MemoryPool>) -> Detour<u64> {
         let context = self.context_of(stream).ok()?;
         let pool = match pool {
             Some(pool) => pool,

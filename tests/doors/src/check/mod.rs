@@ -1,6 +1,7 @@
 //! What is done to a probe, and what then counts.
 
 mod gated;
+mod hinted;
 mod memory;
 mod same;
 
@@ -8,6 +9,8 @@ use std::fmt;
 
 use anyhow::{Result, ensure};
 use serde::Serialize;
+
+pub(crate) use hinted::hinted;
 
 use crate::guest::Guest;
 use crate::stage::Stage;

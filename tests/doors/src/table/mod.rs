@@ -2,6 +2,7 @@
 
 mod alloc;
 mod copy;
+mod hint;
 mod launch;
 mod lookup;
 mod pool;
@@ -139,6 +140,7 @@ pub fn areas() -> Vec<(&'static str, &'static [Probe])> {
         ("The program's own virtual memory", vmm::PROBES),
         ("Launches and work in a stream's order", launch::PROBES),
         ("Copies and sets", copy::PROBES),
+        ("Memory that kernels do not write", hint::PROBES),
         ("Questions", query::PROBES),
         ("Ways to a function", lookup::PROBES),
         ("Traps", trap::PROBES),

@@ -1,0 +1,28 @@
+//! What kernels do not write is copied out once.
+
+use super::Probe;
+use crate::check::{Outcome, hinted};
+
+const fn hint(argument: &'static str, doors: &'static str) -> Probe {
+    Probe::own("hint", argument, doors, hinted, Outcome::Caught)
+}
+
+pub(super) const PROBES: &[Probe] = &[
+    hint(
+        "copies",
+        "rtswap_hint_read_only, then copies of single bytes there",
+    ),
+    hint("sets", "rtswap_hint_read_only, then sets there"),
+    hint(
+        "untold",
+        "rtswap_hint_read_only, then cuStreamWriteValue32_v2 and a graph that writes there",
+    ),
+    hint(
+        "ended",
+        "rtswap_hint_read_only, then cuMemFree_v2 and kernels on what is there next",
+    ),
+    hint(
+        "ordered",
+        "rtswap_hint_read_only, then cuMemFreeAsync, cuMemAllocAsync and kernels",
+    ),
+];
