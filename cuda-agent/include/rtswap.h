@@ -51,8 +51,8 @@ static inline void rtswap_job_end_(void)
 }
 
 /* Says that the program's kernels, and what they launch, write none of these bytes from their next
- * launch on until the memory is freed: weights after loading, for instance. Memory in host memory
- * already is then not copied there again. `ptr` is a device pointer of cuMemAlloc or cudaMalloc, or
+ * launch on until the memory is freed: weights after loading, for instance. What was swapped out once
+ * is then not copied out again. `ptr` is a device pointer of cuMemAlloc or cudaMalloc, or
  * one within; copies, sets and graphs may go on writing there. A kernel that does write breaks what
  * is said: what it wrote may be lost. Chunks count whole: hints are of use for memory of many times
  * their size, and in chunks shared with memory that has none they are not. */

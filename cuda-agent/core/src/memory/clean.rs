@@ -255,9 +255,6 @@ impl Memory {
     /// A chunk is about to be copied into its slot.
     pub(super) fn overwrite_slot(&mut self, id: ChunkId) {
         self.chunks[id].known.slot = None;
-        if let Some(at) = self.arena_address(id) {
-            self.hints.written(at, self.chunk);
-        }
     }
 
     /// All of a chunk was copied, and no work began since.

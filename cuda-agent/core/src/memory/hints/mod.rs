@@ -36,7 +36,7 @@ pub struct Hints {
 struct Book {
     /// What kernels do not write: start → end. They neither overlap nor touch.
     ranges: BTreeMap<u64, u64>,
-    /// Chunks that equal their slots, by address.
+    /// Chunks that equal their slots, by address: these are never copied out.
     equal: BTreeSet<u64>,
 }
 
