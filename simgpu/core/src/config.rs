@@ -523,4 +523,14 @@ mod tests {
         assert_ne!(config.uuid(0), config.uuid(1));
         assert_ne!(config.uuid(0), Config::default().uuid(0));
     }
+
+    #[test]
+    fn the_packaged_example_describes_the_default_gpu() {
+        let example = include_str!("../../../packaging/simgpu/rtswapd.toml");
+        let bytes = Config::default().uuid(0);
+        let digits: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
+        let example: String = example.chars().filter(|&letter| letter != '-').collect();
+        let uuid = format!("uuid = \"GPU{digits}\"");
+        assert!(example.contains(&uuid), "no {uuid} in it");
+    }
 }
