@@ -197,7 +197,7 @@ impl Held {
         scale: Scale,
         chunks: u64,
     ) -> Result<Self> {
-        let uuid = uuid(machine)?;
+        let uuid = machine.wire_uuid()?;
         let program = compile(&source("hold"), &machine.path(""), &machine.driver_dir())?;
         let mut command = machine.preloaded(program);
         command.args([chunks.to_string(), scale.chunk_mib.to_string()]);
@@ -273,18 +273,6 @@ pub(crate) fn let_run(puppet: &Puppet, program: &mut Program, word: &str) -> Res
         );
         std::thread::sleep(Duration::from_micros(500));
     }
-}
-
-/// The GPU's UUID.
-fn uuid(machine: &Machine) -> Result<[u8; 16]> {
-    let uuids = machine.uuids()?;
-    let text = uuids.first().context("the machine has no GPU")?;
-    let digits: String = text
-        .trim_start_matches("GPU-")
-        .chars()
-        .filter(|c| *c != '-')
-        .collect();
-    Ok(u128::from_str_radix(&digits, 16)?.to_be_bytes())
 }
 
 #[cfg(test)]

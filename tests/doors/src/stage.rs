@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::process::Command;
 use std::time::Duration;
 
-use anyhow::{Context, Result};
+use anyhow::Result;
 use rtswap_e2e::{Finished, Machine, MachineOptions, Program, Puppet};
 
 use crate::build::Programs;
@@ -99,13 +99,6 @@ impl<'a> Stage<'a> {
 
     /// The UUID of GPU 0, as the wire has it.
     pub fn uuid(&self) -> Result<[u8; 16]> {
-        let uuids = self.machine.uuids()?;
-        let text = uuids.first().context("no GPU")?;
-        let digits: String = text
-            .trim_start_matches("GPU-")
-            .chars()
-            .filter(|c| *c != '-')
-            .collect();
-        Ok(u128::from_str_radix(&digits, 16)?.to_be_bytes())
+        self.machine.wire_uuid()
     }
 }

@@ -251,6 +251,22 @@ impl Machine {
             })
             .collect()
     }
+
+    /// The GPUs' UUIDs, as the wire has them.
+    pub fn wire_uuids(&self) -> Result<Vec<[u8; 16]>> {
+        let uuids = self.uuids()?;
+        let number = |text: &String| {
+            let digits = text.trim_start_matches("GPU-").replace('-', "");
+            Ok(u128::from_str_radix(&digits, 16)?.to_be_bytes())
+        };
+        uuids.iter().map(number).collect()
+    }
+
+    /// The UUID of GPU 0, as the wire has it.
+    pub fn wire_uuid(&self) -> Result<[u8; 16]> {
+        let uuids = self.wire_uuids()?;
+        uuids.first().copied().context("the machine has no GPU")
+    }
 }
 
 /// The folder with this build's programs and libraries: where the caller's own binary was built, a

@@ -29,11 +29,7 @@ fn stage(
         ..MachineOptions::default()
     })?;
     let program = probe(name, &machine.path(""), &machine.driver_dir())?;
-    let uuids: Vec<_> = machine
-        .uuids()?
-        .iter()
-        .map(|uuid| parse_uuid(uuid))
-        .collect::<Result<_>>()?;
+    let uuids = machine.wire_uuids()?;
     let listener = Puppet::listen(&machine.runtime_dir())?;
     let mut command = machine.preloaded(program);
     command.args(arguments);
@@ -51,16 +47,6 @@ fn stage(
         program,
         puppet,
     })
-}
-
-/// `GPU-` and 32 hexadecimal digits with dashes.
-fn parse_uuid(text: &str) -> Result<[u8; 16]> {
-    let digits: String = text
-        .trim_start_matches("GPU-")
-        .chars()
-        .filter(|c| *c != '-')
-        .collect();
-    Ok(u128::from_str_radix(&digits, 16)?.to_be_bytes())
 }
 
 impl Stage {

@@ -17,7 +17,7 @@ fn no_launch_slips_through_a_closing_gate() -> Result<()> {
         ..MachineOptions::default()
     })?;
     let program = probe("gate", &machine.path(""), &machine.driver_dir())?;
-    let uuid = parse_uuid(machine.uuids()?.first().context("no GPU")?)?;
+    let uuid = machine.wire_uuid()?;
     let listener = Puppet::listen(&machine.runtime_dir())?;
     let mut command = machine.preloaded(program);
     command.arg("3");
@@ -77,14 +77,4 @@ fn no_launch_slips_through_a_closing_gate() -> Result<()> {
         "{report}"
     );
     Ok(())
-}
-
-/// `GPU-` and 32 hexadecimal digits with dashes.
-fn parse_uuid(text: &str) -> Result<[u8; 16]> {
-    let digits: String = text
-        .trim_start_matches("GPU-")
-        .chars()
-        .filter(|c| *c != '-')
-        .collect();
-    Ok(u128::from_str_radix(&digits, 16)?.to_be_bytes())
 }

@@ -28,10 +28,7 @@ impl Player {
     /// Starts a program that has filled its memory with `mark`.
     fn start(machine: &Machine, listener: &OwnedFd, mark: &str, prey: &str) -> Result<Self> {
         let binary = probe("hunter", &machine.path(""), &machine.driver_dir())?;
-        let uuids = machine.uuids()?;
-        let uuid = uuids.first().context("no GPU")?;
-        let digits = uuid.replace(['-', 'G', 'P', 'U'], "");
-        let uuid = u128::from_str_radix(&digits, 16)?.to_be_bytes();
+        let uuid = machine.wire_uuid()?;
         let mut command = machine.preloaded(binary);
         command.args([mark, prey, "16"]);
         let mut program = Program::start(command)?;

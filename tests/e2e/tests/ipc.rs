@@ -25,12 +25,7 @@ impl Guest {
         path: &std::path::Path,
         arguments: &[&str],
     ) -> Result<Self> {
-        let uuids = machine.uuids()?;
-        let digits = uuids
-            .first()
-            .context("no GPU")?
-            .replace(['-', 'G', 'P', 'U'], "");
-        let uuid = u128::from_str_radix(&digits, 16)?.to_be_bytes();
+        let uuid = machine.wire_uuid()?;
         let mut command = machine.preloaded(path);
         command.args(arguments);
         let mut program = Program::start(command)?;

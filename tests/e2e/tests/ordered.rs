@@ -3,7 +3,7 @@
 
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Result, ensure};
 use rtswap_e2e::{Machine, MachineOptions, Program, Puppet, probe, wait_until};
 use rtswap_wire::page::Direction;
 use serde_json::{Value, json};
@@ -15,12 +15,7 @@ const BOUND: Duration = Duration::from_secs(30);
 fn what_a_stream_freed_is_its_own_until_the_work_is_done() -> Result<()> {
     let machine = Machine::new(MachineOptions::default())?;
     let program = probe("ordered", &machine.path(""), &machine.driver_dir())?;
-    let uuids = machine.uuids()?;
-    let digits = uuids
-        .first()
-        .context("no GPU")?
-        .replace(['-', 'G', 'P', 'U'], "");
-    let uuid = u128::from_str_radix(&digits, 16)?.to_be_bytes();
+    let uuid = machine.wire_uuid()?;
     let listener = Puppet::listen(&machine.runtime_dir())?;
     let mut program = Program::start(machine.preloaded(program))?;
     let mut puppet = Puppet::accept(&listener, uuid, CHUNK, machine.memory_bytes())?;

@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Result, ensure};
 use rtswap_e2e::{Machine, MachineOptions, Program, Puppet, probe};
 use rtswap_wire::page::Direction;
 
@@ -14,12 +14,7 @@ const BOUND: Duration = Duration::from_secs(20);
 fn a_pointer_stays_what_it_is_while_its_memory_is_out() -> Result<()> {
     let machine = Machine::new(MachineOptions::default())?;
     let program = probe("pointers", &machine.path(""), &machine.driver_dir())?;
-    let uuids = machine.uuids()?;
-    let digits = uuids
-        .first()
-        .context("no GPU")?
-        .replace(['-', 'G', 'P', 'U'], "");
-    let uuid = u128::from_str_radix(&digits, 16)?.to_be_bytes();
+    let uuid = machine.wire_uuid()?;
     let listener = Puppet::listen(&machine.runtime_dir())?;
     let mut program = Program::start(machine.preloaded(program))?;
     let mut puppet = Puppet::accept(&listener, uuid, CHUNK, machine.memory_bytes())?;

@@ -25,12 +25,7 @@ fn memory_that_the_program_maps_itself_comes_back_as_it_was() -> Result<()> {
 fn start(chunk: u64, torture: &str) -> Result<(Machine, Program, Puppet)> {
     let machine = Machine::new(MachineOptions::default())?;
     let program = probe("vmm", &machine.path(""), &machine.driver_dir())?;
-    let uuids = machine.uuids()?;
-    let digits = uuids
-        .first()
-        .context("no GPU")?
-        .replace(['-', 'G', 'P', 'U'], "");
-    let uuid = u128::from_str_radix(&digits, 16)?.to_be_bytes();
+    let uuid = machine.wire_uuid()?;
     let listener = Puppet::listen(&machine.runtime_dir())?;
     let mut command = machine.preloaded(program);
     command.env("RTSWAP_TORTURE", torture);

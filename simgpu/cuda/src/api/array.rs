@@ -6,8 +6,8 @@ use simgpu_core::Result;
 use simgpu_core::driver::CopySide::{self, Device, Host};
 use simgpu_core::driver::{ArrayShape, current, driver};
 
-use crate::abi::{Array3DDescriptor, ArrayDescriptor, In, Out, stream};
-use crate::export::DefaultStream;
+use super::copy::copy;
+use crate::abi::{Array3DDescriptor, ArrayDescriptor, In, Out};
 
 api! {
     3020 fn cuArrayCreate_v2(array: Out<usize>, wanted: In<ArrayDescriptor>) {
@@ -118,16 +118,4 @@ fn shape(wanted: In<Array3DDescriptor>) -> Result<ArrayShape> {
 
 fn run(array: usize, offset: usize, len: usize) -> Result<CopySide> {
     driver()?.array(array)?.run(offset, len)
-}
-
-fn copy(
-    dst: CopySide,
-    src: CopySide,
-    len: usize,
-    on: usize,
-    default: DefaultStream,
-    wait: bool,
-) -> Result<()> {
-    let (context, stream) = stream(on, default)?;
-    context.copy(&stream, dst, src, len, wait)
 }

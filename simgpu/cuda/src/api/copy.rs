@@ -84,7 +84,7 @@ api! {
     }
 }
 
-fn copy(
+pub(super) fn copy(
     dst: CopySide,
     src: CopySide,
     len: usize,
