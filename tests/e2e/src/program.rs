@@ -84,19 +84,29 @@ impl Program {
         matches!(self.child.try_wait(), Ok(None))
     }
 
+    /// Whether all that it will ever print has been collected: the process has ended, and so has
+    /// every other one that it left its standard output to. A process can be seen dead before its
+    /// last lines are.
+    pub fn is_silent(&self) -> bool {
+        self.readers.iter().all(thread::JoinHandle::is_finished)
+    }
+
     /// Waits until a line of its output contains `text`.
     pub fn wait_for_line(&mut self, text: &str, bound: Duration) -> Result<()> {
         let until = Instant::now() + bound;
-        while !self.stdout().lines().any(|line| line.contains(text)) {
+        loop {
+            let silent = self.is_silent();
+            if self.stdout().lines().any(|line| line.contains(text)) {
+                return Ok(());
+            }
             ensure!(
-                self.is_running() && Instant::now() < until,
+                !silent && Instant::now() < until,
                 "no line with {text:?} in: {}{}",
                 self.stdout(),
                 self.stderr()
             );
             thread::sleep(Duration::from_millis(5));
         }
-        Ok(())
     }
 
     /// Writes to its standard input.

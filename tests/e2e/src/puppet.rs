@@ -250,13 +250,27 @@ impl Puppet {
         })
     }
 
-    /// Asks for a backing store and waits until it is pinned.
+    /// Asks for a backing store and waits until the agent confirms that it is pinned.
     pub fn set_volume(&self, bytes: u64) -> Result<()> {
-        self.block().daemon.set_volume(bytes);
+        let DeviceBlock { daemon, agent } = self.block();
+        daemon.set_volume(bytes);
+        let (asked, _) = daemon.volume().context("only this end writes it")?;
         self.ring(rustix::process::Signal::USR2)?;
-        wait_until("the backing store is pinned", BOUND, || {
-            self.block().agent.backing().1 >= bytes
-        })
+        wait_until("the agent answers for its backing store", BOUND, || {
+            agent.backing().0 == asked
+        })?;
+        let pinned = agent.backing().1;
+        ensure!(pinned >= bytes, "{pinned} of {bytes} bytes are pinned");
+        Ok(())
+    }
+
+    /// Waits until the swap thread has been through a whole round that began after this call: what it
+    /// looks for by itself, it has seen.
+    pub fn wait_for_round(&self) -> Result<()> {
+        // A round answers before it looks around, so the second answer comes from a later round.
+        let have = self.block().agent.backing().1;
+        self.set_volume(have)?;
+        self.set_volume(have)
     }
 
     /// Has the agent swap until `target_bytes` are in its backing store.
