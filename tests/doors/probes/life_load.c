@@ -20,11 +20,7 @@ static void in_constructor(void) {
 static void in_dlopen(void) {
     char name[4096];
     snprintf(name, sizeof name, "%s/libinit.so", getenv("LIFE_FOLDER"));
-    struct timespec before, after;
-    clock_gettime(CLOCK_MONOTONIC, &before);
     if (!dlopen(name, RTLD_NOW)) fprintf(stderr, "%s\n", dlerror());
-    clock_gettime(CLOCK_MONOTONIC, &after);
-    CHECK(after.tv_sec - before.tv_sec < 3);
     life_start();
     life_round();
 }

@@ -1,6 +1,7 @@
 /* Programs with habits of their own. */
 #include "life.h"
 
+#include <dirent.h>
 #include <link.h>
 #include <sys/ptrace.h>
 #include <sys/resource.h>
@@ -101,11 +102,10 @@ static void traced(void) {
         int count = 0, status;
         char path[64];
         snprintf(path, sizeof path, "/proc/%d/task", self);
-        for (pid_t id = self; id < self + 64; id++) {
-            char task[96];
-            snprintf(task, sizeof task, "%s/%d", path, id);
-            if (access(task, F_OK) == 0 && ptrace(PTRACE_SEIZE, id, 0, 0) == 0)
-                threads[count++] = id;
+        DIR *tasks = opendir(path);
+        for (struct dirent *task; tasks && count < 64 && (task = readdir(tasks));) {
+            pid_t id = atoi(task->d_name);
+            if (id > 0 && ptrace(PTRACE_SEIZE, id, 0, 0) == 0) threads[count++] = id;
         }
         if (count < 2) _exit(2);
         for (int round = 0; read(ends[0], &byte, 1) < 0; round++) {

@@ -72,17 +72,13 @@ impl<'a> Guest<'a> {
     pub fn line(&mut self) -> Result<Option<String>> {
         let until = Instant::now() + BOUND;
         loop {
+            let silent = self.program.is_silent();
             if let Some(line) = self.unread() {
                 self.lines_read += 1;
                 return Ok(Some(line));
             }
-            if !self.program.is_running() {
-                // Its last line may have come just before its end.
-                sleep(TICK);
-                if self.unread().is_none() {
-                    return Ok(None);
-                }
-                continue;
+            if silent {
+                return Ok(None);
             }
             if Instant::now() > until {
                 bail!(
@@ -154,14 +150,15 @@ impl<'a> Guest<'a> {
         Ok(())
     }
 
-    /// Waits until no job of the first agent runs or waits.
+    /// Waits until no job of the first agent runs or waits, and until it has given back what was freed
+    /// before: then its bytes stay what they are.
     pub fn idle(&mut self) -> Result<()> {
         let until = Instant::now() + BOUND;
         loop {
             self.serve()?;
             let jobs = self.puppet()?.block().agent.jobs();
             if jobs.is_none_or(|jobs| jobs.requested == jobs.completed) {
-                return Ok(());
+                return self.puppet()?.wait_for_round();
             }
             ensure!(Instant::now() < until, "its job does not end: {jobs:?}");
             sleep(TICK);
