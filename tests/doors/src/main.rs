@@ -5,7 +5,6 @@ use std::process::ExitCode;
 use anyhow::{Result, ensure};
 use clap::Parser;
 use rtswap_doors::build::Programs;
-use rtswap_doors::suite::Tried;
 use rtswap_doors::{report, suite, table};
 use rtswap_e2e::{Machine, MachineOptions};
 
@@ -31,8 +30,11 @@ struct Cli {
 
 fn main() -> ExitCode {
     match run(&Cli::parse()) {
-        Ok(true) => ExitCode::SUCCESS,
-        Ok(false) => ExitCode::from(1),
+        Ok(names) if names.is_empty() => ExitCode::SUCCESS,
+        Ok(names) => {
+            eprintln!("doors: not as expected: {}", names.join(", "));
+            ExitCode::from(1)
+        }
         Err(error) => {
             eprintln!("doors: {error:#}");
             ExitCode::from(2)
@@ -40,11 +42,11 @@ fn main() -> ExitCode {
     }
 }
 
-/// Whether all came out as expected.
-fn run(cli: &Cli) -> Result<bool> {
+/// The names of the probes that did not come out as expected.
+fn run(cli: &Cli) -> Result<Vec<String>> {
     if cli.markdown {
         print!("{}", report::markdown());
-        return Ok(true);
+        return Ok(Vec::new());
     }
     let mut probes = table::all();
     if !cli.prefixes.is_empty() {
@@ -58,8 +60,10 @@ fn run(cli: &Cli) -> Result<bool> {
     let tried = suite::run(&probes, &programs, cli.at_once, &under);
     if cli.json {
         println!("{}", report::json(&tried));
+        eprint!("{}", report::unexpected(&tried));
     } else {
         print!("{}", report::table(&tried));
     }
-    Ok(tried.iter().all(Tried::is_as_expected))
+    let unexpected = tried.iter().filter(|tried| !tried.is_as_expected());
+    Ok(unexpected.map(|tried| tried.probe.name()).collect())
 }

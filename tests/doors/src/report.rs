@@ -17,7 +17,8 @@ pub fn json(tried: &[Tried]) -> Value {
     json!({ "version": 1, "probes": probes, "missed": missed(tried) })
 }
 
-/// A line for each probe, with the reason where it was missed, and the sum.
+/// A line for each probe, with the reason where it was missed, the sum, and after it once more what did
+/// not come out as expected: the end of a log tells it.
 pub fn table(tried: &[Tried]) -> String {
     let mut text = String::new();
     for tried in tried {
@@ -55,6 +56,17 @@ pub fn table(tried: &[Tried]) -> String {
         count(Outcome::Skipped),
         missed(tried)
     );
+    text + &unexpected(tried)
+}
+
+/// What did not come out as expected, and why.
+pub fn unexpected(tried: &[Tried]) -> String {
+    let mut text = String::new();
+    for tried in tried.iter().filter(|tried| !tried.is_as_expected()) {
+        let (name, outcome, expected) = (tried.probe.name(), tried.outcome, tried.probe.expected);
+        let reason = tried.reason.trim();
+        let _ = writeln!(text, "{outcome} {name}, expected {expected}: {reason}");
+    }
     text
 }
 
