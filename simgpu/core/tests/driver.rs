@@ -157,6 +157,22 @@ fn a_destroyed_stream_still_does_its_work() {
 }
 
 #[test]
+fn a_free_waits_for_the_work_of_a_destroyed_stream() {
+    let (_dir, driver) = machine(false);
+    let context = driver.retain_primary(0).unwrap();
+    for flags in [0, NON_BLOCKING] {
+        let stream = context.create_stream(flags, 0).unwrap();
+        let start = Instant::now();
+        spin(&context, &stream);
+        context.destroy_stream(&stream);
+        drop(stream);
+        let address = context.alloc(2 * MIB).unwrap();
+        driver.free(address).unwrap();
+        assert!(start.elapsed() >= Duration::from_nanos(SPIN_NS));
+    }
+}
+
+#[test]
 fn a_fault_breaks_its_context_until_it_is_reset() {
     let (_dir, driver) = machine(false);
     let context = driver.retain_primary(0).unwrap();

@@ -1,6 +1,7 @@
 //! Graphs, captured and built, and what captures forbid.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering::SeqCst};
 use std::thread;
 
 use simgpu_core::config::{Config, GpuConfig, Size};
@@ -349,4 +350,54 @@ fn graphs_are_built_by_hand_changed_and_copied() {
     it.driver.add_dependency(graph, sum, first).unwrap();
     assert_eq!(it.driver.instantiate(graph, 0), Err(Error::InvalidValue));
     assert_eq!(it.driver.destroy_graph(1), Err(Error::InvalidValue));
+}
+
+/// Each is ended once, when neither the program nor a graph nor what was made of one needs it.
+#[test]
+fn user_objects_live_as_long_as_what_keeps_them() {
+    unsafe extern "C" fn end(count: *mut std::ffi::c_void) {
+        // SAFETY: the counter given below, which outlives its object.
+        unsafe { &*count.cast::<AtomicU32>() }.fetch_add(1, SeqCst);
+    }
+    let machine = machine();
+    let driver = &machine.driver;
+    let ended = AtomicU32::new(0);
+    let data = (&raw const ended).expose_provenance();
+    let graph = driver.create_graph();
+    let object = driver.create_user_object(end, data, 2).unwrap();
+    driver.keep_in_graph(graph, object, 1, true).unwrap();
+    driver.keep_in_graph(graph, object, 2, false).unwrap();
+    driver.release_user_object(object, 1).unwrap();
+    // The program has none left, the graph three.
+    let gone = Err(Error::InvalidValue);
+    assert_eq!(driver.release_user_object(object, 1), gone);
+    assert_eq!(driver.give_up_in_graph(graph, object, 4), gone);
+    driver.give_up_in_graph(graph, object, 2).unwrap();
+    let clone = driver.clone_graph(graph).unwrap();
+    let exec = driver.instantiate(clone, 0).unwrap();
+    driver.give_up_in_graph(graph, object, 1).unwrap();
+    driver.give_up_in_graph(clone, object, 1).unwrap();
+    assert_eq!(ended.load(SeqCst), 0, "what was instantiated keeps it");
+    driver.destroy_graph(graph).unwrap();
+    driver.destroy_graph(clone).unwrap();
+    assert_eq!(ended.load(SeqCst), 0);
+    driver.destroy_exec(exec).unwrap();
+    assert_eq!(ended.load(SeqCst), 1);
+}
+
+#[test]
+fn nodes_are_found_in_clones_and_child_graphs_by_their_node() {
+    let machine = machine();
+    let driver = &machine.driver;
+    let child = driver.create_graph();
+    let inner = driver.add_node(child, &[], NewNode::Empty).unwrap();
+    let graph = driver.create_graph();
+    let new = NewNode::Child(driver.graph(child).unwrap());
+    let node = driver.add_node(graph, &[], new).unwrap();
+    let within = driver.child_graph(node).unwrap();
+    let copy = driver.find_in_clone(inner, within).unwrap();
+    assert_eq!(driver.graph(within).unwrap().nodes(), [copy]);
+    assert!(driver.child_graph(copy).is_err() && driver.find_in_clone(node, within).is_err());
+    driver.destroy_graph(graph).unwrap();
+    assert!(driver.graph(within).is_err(), "it ends with its node");
 }

@@ -178,6 +178,28 @@ pub(crate) struct AllocationProp {
     pub(crate) flags: [u8; 8],
 }
 
+/// CUdevResource, as versions up to 12 have it.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub(crate) struct DevResource {
+    pub(crate) kind: c_uint,
+    padding: [u8; 92],
+    pub(crate) multiprocessors: c_uint,
+    rest: [u8; 44],
+}
+
+impl DevResource {
+    /// So many multiprocessors.
+    pub(crate) fn multiprocessors(count: c_uint) -> Self {
+        Self {
+            kind: 1,
+            padding: [0; 92],
+            multiprocessors: count,
+            rest: [0; 44],
+        }
+    }
+}
+
 /// CUipcMemHandle, which is passed by value.
 #[repr(C)]
 pub(crate) struct IpcHandle(pub(crate) [u8; driver::IPC_HANDLE_BYTES]);
@@ -411,6 +433,7 @@ same_size! {
     PoolProps = CUmemPoolProps,
     AccessDesc = CUmemAccessDesc,
     LaunchConfig = CUlaunchConfig,
+    DevResource = CUdevResource,
 }
 const _: () = assert!(size_of::<Rows3D>() == size_of::<sys::CUDA_MEMCPY3D_PEER>());
 

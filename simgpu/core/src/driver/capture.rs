@@ -284,6 +284,26 @@ impl Context {
         Ok(capture.graph.clone())
     }
 
+    /// A stream that may capture is about to go. Without the one on which it started nobody can end a
+    /// capture any more.
+    pub(super) fn leave_capture(&self, stream: &Stream) {
+        let Some(capture) = lock(&stream.capture).clone() else {
+            return;
+        };
+        capture.invalidate();
+        if capture.origin != stream.id {
+            return;
+        }
+        let (_, streams) = capture.end();
+        for (member, _) in streams.values() {
+            if let Some(member) = member.upgrade() {
+                *lock(&member.capture) = None;
+            }
+        }
+        *lock(&stream.capture) = None;
+        self.executor.process.remove_capture(&capture);
+    }
+
     /// cuStreamGetCaptureInfo; none if the stream does not capture.
     pub fn capture_info(&self, stream: &Stream) -> Result<Option<CaptureInfo>> {
         let legacy = std::ptr::eq(stream, &raw const **self.legacy_stream());

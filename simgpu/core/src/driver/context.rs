@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, Weak};
 
 use super::fence::Fence;
 use super::heap::Heap;
@@ -35,7 +35,14 @@ pub struct Context {
     /// streams of the context see one order.
     pub(super) streams: Mutex<Vec<Arc<Stream>>>,
     legacy: Arc<Stream>,
-    pub(super) heap: Mutex<Heap>,
+    /// The ends of work of streams that were destroyed before it was done.
+    leftovers: Mutex<Vec<Arc<Fence>>>,
+    /// That of the primary context, in a green one.
+    pub(super) heap: Arc<Mutex<Heap>>,
+    /// The green contexts of a primary one.
+    pub(super) greens: Mutex<Vec<Arc<Context>>>,
+    /// In a green context, its primary one.
+    primary: Option<Weak<Context>>,
     /// Ids of the contexts whose memory it may access.
     pub(super) peers: Mutex<BTreeSet<u64>>,
     overhead: Mutex<Option<Arc<Physical>>>,
@@ -51,18 +58,55 @@ impl Context {
             .0
             .next_multiple_of(GRANULE);
         let overhead = Physical::new(process, gpu, bytes, Purpose::Context, Wishes::default())?;
+        let executor = Arc::new(Executor::new(process.clone(), gpu));
         Ok(Arc::new_cyclic(|context| Self {
+            overhead: Mutex::new(Some(overhead)),
+            ..Self::bare(context, executor, Arc::default(), flags)
+        }))
+    }
+
+    /// A green context of this primary one.
+    pub(super) fn new_green(self: &Arc<Self>) -> Arc<Self> {
+        let (executor, heap) = (self.executor.clone(), self.heap.clone());
+        let green = Arc::new_cyclic(|context| Self {
+            primary: Some(Arc::downgrade(self)),
+            ..Self::bare(context, executor, heap, self.flags())
+        });
+        lock(&self.greens).push(green.clone());
+        green
+    }
+
+    fn bare(
+        context: &Weak<Self>,
+        executor: Arc<Executor>,
+        heap: Arc<Mutex<Heap>>,
+        flags: u32,
+    ) -> Self {
+        Self {
             id: next_id(),
-            executor: Arc::new(Executor::new(process.clone(), gpu)),
+            executor,
             flags: AtomicU32::new(flags),
             destroyed: AtomicBool::new(false),
             streams: Mutex::default(),
             legacy: Stream::new(context.clone(), 0, 0, next_id()),
-            heap: Mutex::default(),
+            leftovers: Mutex::default(),
+            heap,
+            greens: Mutex::default(),
+            primary: None,
             peers: Mutex::default(),
-            overhead: Mutex::new(Some(overhead)),
+            overhead: Mutex::default(),
             limits: Mutex::default(),
-        }))
+        }
+    }
+
+    /// In a green context, its primary one.
+    pub fn primary(&self) -> Option<Arc<Self>> {
+        self.primary.as_ref()?.upgrade()
+    }
+
+    /// Whether it is a green one.
+    pub(super) fn is_green(&self) -> bool {
+        self.primary.is_some()
     }
 
     /// The handle under which programs know it.
@@ -110,7 +154,9 @@ impl Context {
         }
         self.destroyed.store(true, Relaxed);
         lock(&self.streams).clear();
-        lock(&self.heap).clear(&self.executor.process);
+        if !self.is_green() {
+            lock(&self.heap).clear(&self.executor.process);
+        }
         lock(&self.overhead).take();
     }
 
@@ -133,14 +179,19 @@ impl Context {
 
     /// cuStreamDestroy: what was submitted is still carried out.
     pub fn destroy_stream(&self, stream: &Arc<Stream>) {
-        if let Some(capture) = lock(&stream.capture).as_ref() {
-            capture.invalidate();
-        }
+        self.leave_capture(stream);
         let mut streams = lock(&self.streams);
-        if let Some(fence) = stream.pending().filter(|_| stream.is_blocking()) {
-            // The legacy stream goes on waiting for what it would have waited for.
-            let job = self.job(&self.legacy, &streams, Work::Marker, Some(fence));
-            let _ = self.legacy.push(&self.executor, job);
+        if let Some(fence) = stream.pending() {
+            if stream.is_blocking() {
+                // The legacy stream goes on waiting for what it would have waited for.
+                let job = self.job(&self.legacy, &streams, Work::Marker, Some(fence));
+                let _ = self.legacy.push(&self.executor, job);
+            } else {
+                // Nobody asks after it any more, but whoever waits for the whole context.
+                let mut leftovers = lock(&self.leftovers);
+                leftovers.retain(|other| other.end_ns().is_none());
+                leftovers.push(fence);
+            }
         }
         streams.retain(|other| !Arc::ptr_eq(other, stream));
     }
@@ -212,12 +263,17 @@ impl Context {
         Ok(done)
     }
 
+    /// The ends of all work, that of a primary context's green ones included.
     fn unfinished(&self) -> Vec<Arc<Fence>> {
+        let greens = lock(&self.greens).clone();
         let streams = lock(&self.streams);
+        let leftovers = lock(&self.leftovers).clone();
         streams
             .iter()
             .chain([&self.legacy])
             .filter_map(|stream| stream.pending())
+            .chain(leftovers)
+            .chain(greens.iter().flat_map(|green| green.unfinished()))
             .collect()
     }
 

@@ -12,6 +12,7 @@ mod current;
 mod event;
 mod fence;
 mod graph;
+mod green;
 mod heap;
 mod host;
 mod ipc;
@@ -36,7 +37,8 @@ pub use capture::{CaptureInfo, CaptureMode, exchange_capture_mode};
 pub use context::Context;
 pub use current::{current, pop_current, push_current, set_current, thread_stream};
 pub use event::Event;
-pub use graph::{Exec, Graph, GraphMemoryAttribute, NewNode, NodeId};
+pub use graph::{Exec, Graph, GraphMemoryAttribute, NewNode, NodeId, UserEnd, UserObject};
+pub use green::{Green, Partition};
 pub use host::HostKind;
 pub use ipc::HANDLE_BYTES as IPC_HANDLE_BYTES;
 pub use kernel::Kernel;
@@ -77,6 +79,9 @@ pub struct Driver {
     pub graphs: Table<Graph>,
     /// Executable graphs that programs hold handles of.
     pub execs: Table<Exec>,
+    user_objects: Table<UserObject>,
+    greens: Table<Green>,
+    partitions: Table<Partition>,
     arrays: Table<Array>,
     mipmapped: Table<Mipmapped>,
 }
@@ -173,6 +178,9 @@ impl Driver {
             functions: Table::default(),
             graphs: Table::default(),
             execs: Table::default(),
+            user_objects: Table::default(),
+            greens: Table::default(),
+            partitions: Table::default(),
             arrays: Table::default(),
             mipmapped: Table::default(),
         })
@@ -285,6 +293,11 @@ impl Driver {
     }
 
     fn discard(&self, context: &Arc<Context>) {
+        for green in std::mem::take(&mut *lock(&context.greens)) {
+            self.greens
+                .retain(|other| !Arc::ptr_eq(&other.context, &green));
+            self.discard(&green);
+        }
         self.contexts.remove(context.handle());
         self.streams.retain(|stream| !context.owns(stream));
         context.destroy();
@@ -337,9 +350,10 @@ impl Driver {
             self.process.graph_memories.prune(&self.process);
             return Ok(());
         }
-        let owner = self
-            .contexts
-            .find(|context| context.allocation(address).is_some());
+        let owner = self.contexts.find(|context| {
+            // What a green one allocates is its primary's, and waits for all of that.
+            !context.is_green() && context.allocation(address).is_some()
+        });
         owner.ok_or(Error::InvalidValue)?.free(address)
     }
 }

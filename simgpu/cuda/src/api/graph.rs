@@ -39,6 +39,14 @@ api! {
         clone.set(driver()?.clone_graph(graph)?)
     }
 
+    10000 fn cuGraphNodeFindInClone(copy: Out<NodeId>, original: NodeId, clone: usize) {
+        copy.set(driver()?.find_in_clone(original, clone)?)
+    }
+
+    10000 fn cuGraphChildGraphNodeGetGraph(node: NodeId, graph: Out<usize>) {
+        graph.set(driver()?.child_graph(node)?)
+    }
+
     10000 fn cuGraphAddEmptyNode(
         node: Out<usize>, graph: usize, after: In<usize>, count: usize,
     ) {

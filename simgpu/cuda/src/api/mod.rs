@@ -7,6 +7,7 @@ mod copy;
 mod device;
 mod event;
 mod graph;
+mod green;
 mod init;
 mod ipc;
 mod launch;
@@ -14,6 +15,7 @@ mod library;
 mod managed;
 mod memory;
 mod module;
+mod owned;
 mod peer;
 mod pool;
 mod procaddr;
@@ -46,6 +48,8 @@ pub(crate) fn exports() -> impl Iterator<Item = &'static Export> {
         value::TABLE,
         capture::TABLE,
         graph::TABLE,
+        green::TABLE,
+        owned::TABLE,
         module::TABLE,
         library::TABLE,
         launch::TABLE,

@@ -49,6 +49,10 @@ api! {
 
     9020 fn cuStreamGetCtx | cuStreamGetCtx_ptsz(on: usize, handle: Out<usize>) |default| {
         let (context, _) = stream(on, default)?;
+        if context.primary().is_some() {
+            // Which of the two contexts a green one's stream belongs to only the later form tells.
+            return Err(Error::NotSupported);
+        }
         handle.set(context.handle())
     }
 
@@ -56,8 +60,8 @@ api! {
         on: usize, handle: Out<usize>, green: Out<usize>,
     ) |default| {
         let (context, _) = stream(on, default)?;
-        handle.set(context.handle())?;
-        green.set_if_wanted(0);
+        handle.set(context.primary().unwrap_or_else(|| context.clone()).handle())?;
+        green.set_if_wanted(driver()?.green_of(&context));
         Ok(())
     }
 

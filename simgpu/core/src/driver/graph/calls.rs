@@ -5,6 +5,7 @@ use std::sync::Arc;
 use super::{Exec, Graph, GraphMemoryAttribute, NodeId, Op};
 use crate::driver::kernel::Kernel;
 use crate::driver::operations::{CopyShape, SetShape};
+use crate::driver::table::handle_of;
 use crate::driver::work::{HostCall, Work};
 use crate::driver::{Context, Driver, Event, Stream};
 use crate::{Error, Result};
@@ -62,9 +63,32 @@ impl Driver {
 
     /// cuGraphDestroy: what was instantiated from it stays good.
     pub fn destroy_graph(&self, handle: usize) -> Result<()> {
-        self.graphs.remove(handle).ok_or(Error::InvalidValue)?;
+        let graph = self.graphs.remove(handle).ok_or(Error::InvalidValue)?;
+        self.forget_children(&graph);
+        drop(graph);
         self.process.graph_memories.prune(&self.process);
         Ok(())
+    }
+
+    fn forget_children(&self, graph: &Graph) {
+        for child in graph.children() {
+            self.graphs.remove(handle_of(&child));
+            self.forget_children(&child);
+        }
+    }
+
+    /// cuGraphChildGraphNodeGetGraph: the handle of the graph within, which ends with its node.
+    pub fn child_graph(&self, node: NodeId) -> Result<usize> {
+        match self.graph_of(node)?.op(node)? {
+            Op::Child(child) => Ok(self.graphs.insert(&child)),
+            _ => Err(Error::InvalidValue),
+        }
+    }
+
+    /// cuGraphNodeFindInClone.
+    pub fn find_in_clone(&self, original: NodeId, clone: usize) -> Result<NodeId> {
+        let copy = self.graph(clone)?.copy_of(original);
+        copy.ok_or(Error::InvalidValue)
     }
 
     /// The graph that a node is in, with its handle.

@@ -3,6 +3,7 @@
 
 use std::sync::{Arc, Mutex};
 
+use super::owned::Kept;
 use super::{Graph, NodeId, Op, next_id};
 use crate::driver::context::Context;
 use crate::driver::fence::Fence;
@@ -24,6 +25,7 @@ pub struct Exec {
     pub flags: u64,
     /// The graph it was made from, as it was then.
     graph: Arc<Graph>,
+    _kept: Vec<Kept>,
     state: Mutex<State>,
 }
 
@@ -43,6 +45,7 @@ impl Exec {
             id: next_id(),
             flags,
             graph: graph.clone(),
+            _kept: graph.kept(),
             state: Mutex::new(State { ops, last: None }),
         }))
     }

@@ -1,12 +1,13 @@
 //! Graphs: nodes and what they come after.
 //!
 //! Here is the graph that programs build or capture; `exec` is what can be
-//! launched, `memory` what allocation nodes give, `calls` the driver's calls
-//! over them.
+//! launched, `memory` what allocation nodes give, `owned` what graphs keep for
+//! programs, `calls` the driver's calls over them.
 
 mod calls;
 mod exec;
 mod memory;
+mod owned;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::AtomicUsize;
@@ -17,6 +18,9 @@ pub use calls::NewNode;
 pub use exec::Exec;
 pub use memory::GraphMemoryAttribute;
 pub(crate) use memory::{GraphMemories, GraphMemory};
+pub use owned::{UserEnd, UserObject};
+
+use owned::Kept;
 
 use super::event::Event;
 use super::kernel::{Kernel, Launch};
@@ -74,6 +78,8 @@ impl Op {
 struct Node {
     op: Op,
     after: Vec<NodeId>,
+    /// The node that it is a copy of.
+    original: Option<NodeId>,
 }
 
 /// A graph.
@@ -81,6 +87,7 @@ pub struct Graph {
     /// Unique in the process.
     pub id: usize,
     nodes: Mutex<BTreeMap<NodeId, Node>>,
+    kept: Mutex<Vec<Kept>>,
 }
 
 impl Graph {
@@ -88,6 +95,7 @@ impl Graph {
         Arc::new(Self {
             id: next_id(),
             nodes: Mutex::default(),
+            kept: Mutex::default(),
         })
     }
 
@@ -101,7 +109,15 @@ impl Graph {
         }
         let id = next_id();
         let after = after.to_vec();
-        nodes.insert(id, Node { op, after });
+        let original = None;
+        nodes.insert(
+            id,
+            Node {
+                op,
+                after,
+                original,
+            },
+        );
         Ok(id)
     }
 
@@ -226,12 +242,36 @@ impl Graph {
         let copies = nodes.iter().map(|(id, node)| {
             let after = node.after.iter().map(|after| ids[after]).collect();
             let op = node.op.clone();
-            (ids[id], Node { op, after })
+            let original = Some(*id);
+            let copy = Node {
+                op,
+                after,
+                original,
+            };
+            (ids[id], copy)
         });
         Ok(Arc::new(Self {
             id: next_id(),
             nodes: Mutex::new(copies.collect()),
+            kept: Mutex::new(self.kept()),
         }))
+    }
+
+    /// The copy of a node of the graph that this one was cloned from.
+    pub fn copy_of(&self, original: NodeId) -> Option<NodeId> {
+        let nodes = lock(&self.nodes);
+        let copy = |(_, node): &(&NodeId, &Node)| node.original == Some(original);
+        nodes.iter().find(copy).map(|(id, _)| *id)
+    }
+
+    /// The graphs within it.
+    pub(crate) fn children(&self) -> Vec<Arc<Self>> {
+        let nodes = lock(&self.nodes);
+        let child = |node: &Node| match &node.op {
+            Op::Child(child) => Some(child.clone()),
+            _ => None,
+        };
+        nodes.values().filter_map(child).collect()
     }
 }
 
