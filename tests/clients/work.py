@@ -30,12 +30,4 @@ class Steps:
 
     def run(self, *arguments):
         for step in self.steps:
-            try:
-                print(step.__name__, hashlib.sha256(step(*arguments)).hexdigest(), flush=True)
-            except Exception as error:
-                # What the simulated GPU does not have; the test knows which steps that may be.
-                said = f"{error} {error.__cause__}"
-                lacking = "CUDA_ERROR_NOT_SUPPORTED", "CUDA_ERROR_NOT_FOUND", "is not found"
-                if not any(reason in said for reason in lacking):
-                    raise
-                print(step.__name__, "unsupported", flush=True)
+            print(step.__name__, hashlib.sha256(step(*arguments)).hexdigest(), flush=True)
