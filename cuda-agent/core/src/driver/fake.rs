@@ -1,6 +1,7 @@
 //! A driver for tests: bytes in ordinary memory, and a precise idea of what is mapped. Copies are
 //! done at once; a stream is busy for as long as the test says.
 
+use std::cell::Cell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::CStr;
 use std::os::fd::{BorrowedFd, OwnedFd};
@@ -14,6 +15,10 @@ use crate::gate::lock;
 
 /// The fake's unit of physical memory.
 pub(crate) const UNIT: u64 = 4096;
+
+thread_local! {
+    static CURRENT: Cell<Option<Context>> = const { Cell::new(Some(FakeDriver::CONTEXT)) };
+}
 
 /// One GPU, one context.
 pub(crate) struct FakeDriver {
@@ -57,6 +62,10 @@ struct State {
     recorded: BTreeMap<Event, (Stream, u64)>,
     /// Events made and not destroyed.
     events: usize,
+    /// Streams made and not destroyed.
+    streams: usize,
+    /// Contexts that were destroyed.
+    gone: BTreeSet<Context>,
     /// Calls that may be refused so far.
     calls: usize,
     /// Which of them is, and what it was once it was.
@@ -102,10 +111,20 @@ impl FakeDriver {
         lock(&self.state).events
     }
 
+    /// Streams made and not destroyed.
+    pub(crate) fn streams(&self) -> usize {
+        lock(&self.state).streams
+    }
+
+    /// A context is destroyed: it cannot be made current any more.
+    pub(crate) fn end_context(&self, context: Context) {
+        lock(&self.state).gone.insert(context);
+    }
+
     /// The pool that the GPU has from the beginning.
     pub(crate) const POOL: MemoryPool = MemoryPool(0xb0);
 
-    /// The context that is always current.
+    /// The context that is current in each thread at first.
     pub(crate) const CONTEXT: Context = Context(0xc0);
 
     pub(crate) fn used(&self) -> u64 {
@@ -122,6 +141,13 @@ impl FakeDriver {
         let state = lock(&self.state);
         let mut maps = state.mapped_in(at, 1).into_iter();
         maps.any(|map| state.maps[&map].access.contains(&Access::full(device)))
+    }
+
+    /// Whether a handle has so many bytes of physical memory.
+    pub(crate) fn is_live(&self, handle: u64, bytes: u64) -> bool {
+        let state = lock(&self.state);
+        let physical = state.physical.get(&handle);
+        physical.is_some_and(|physical| physical.len() as u64 >= bytes)
     }
 
     /// Mappings of physical memory.
@@ -289,9 +315,13 @@ impl Driver for FakeDriver {
         Ok(UNIT)
     }
     fn current_context(&self) -> Result<Option<Context>> {
-        Ok(Some(Self::CONTEXT))
+        Ok(CURRENT.get())
     }
-    fn set_context(&self, _: Option<Context>) -> Result<()> {
+    fn set_context(&self, context: Option<Context>) -> Result<()> {
+        if context.is_some_and(|context| lock(&self.state).gone.contains(&context)) {
+            return Err(Status::INVALID_CONTEXT);
+        }
+        CURRENT.set(context);
         Ok(())
     }
     fn current_device(&self) -> Result<i32> {
@@ -481,7 +511,13 @@ impl Driver for FakeDriver {
     }
     fn create_stream(&self) -> Result<Stream> {
         self.may_refuse("create_stream")?;
-        Ok(Stream(lock(&self.state).fresh() as usize))
+        let mut state = lock(&self.state);
+        state.streams += 1;
+        Ok(Stream(state.fresh() as usize))
+    }
+    fn destroy_stream(&self, _: Stream) -> Result<()> {
+        lock(&self.state).streams -= 1;
+        Ok(())
     }
     fn stream_done(&self, stream: Stream) -> bool {
         let state = lock(&self.state);

@@ -97,6 +97,7 @@ functions! {
         (CUfunction, c_uint, c_uint, c_uint, c_uint, c_uint, c_uint, c_uint, CUstream,
          *mut *mut c_void, *mut *mut c_void);
     stream_create: c"cuStreamCreate" (*mut CUstream, c_uint);
+    stream_destroy: c"cuStreamDestroy_v2" (CUstream);
     stream_query: c"cuStreamQuery" (CUstream);
     stream_is_capturing: c"cuStreamIsCapturing" (CUstream, *mut c_uint);
     event_create: c"cuEventCreate" (*mut CUevent, c_uint);
@@ -105,6 +106,7 @@ functions! {
     event_synchronize: c"cuEventSynchronize" (CUevent);
     event_destroy: c"cuEventDestroy_v2" (CUevent);
     [optional] stream_get_ctx: c"cuStreamGetCtx" (CUstream, *mut CUcontext);
+    [optional] stream_get_ctx_v2: c"cuStreamGetCtx_v2" (CUstream, *mut CUcontext, *mut *mut c_void);
     [optional] get_mem_pool: c"cuDeviceGetMemPool" (*mut *mut c_void, CUdevice);
     [optional] get_default_pool: c"cuDeviceGetDefaultMemPool" (*mut *mut c_void, CUdevice);
     [optional] get_graph_memory: c"cuDeviceGetGraphMemAttribute" (CUdevice, c_uint, *mut c_void);
@@ -335,9 +337,21 @@ impl Driver for Libcuda {
         Ok(Stream(stream.addr()))
     }
 
+    fn destroy_stream(&self, stream: Stream) -> Result<()> {
+        call!(self.stream_destroy(stream.0 as CUstream))
+    }
+
     fn stream_context(&self, stream: Stream) -> Result<Context> {
-        let mut context = null_mut();
-        call_if_there!(self.stream_get_ctx(stream.0 as CUstream, &raw mut context))?;
+        let (mut context, mut green) = (null_mut(), null_mut());
+        let stream = stream.0 as CUstream;
+        // The later form tells the primary context of a green one, of which the former says nothing.
+        let told = call_if_there!(self.stream_get_ctx_v2(stream, &raw mut context, &raw mut green));
+        match told {
+            Err(Status::NOT_FOUND) => {
+                call_if_there!(self.stream_get_ctx(stream, &raw mut context))?;
+            }
+            told => told?,
+        }
         Ok(Context(context.addr()))
     }
 

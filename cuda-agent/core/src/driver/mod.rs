@@ -97,6 +97,8 @@ pub trait Driver: Send + Sync {
 
     /// A stream in the current context that never waits for the NULL stream.
     fn create_stream(&self) -> Result<Stream>;
+    /// Frees a stream.
+    fn destroy_stream(&self, stream: Stream) -> Result<()>;
     /// The context that a stream belongs to: the current one for the NULL and per-thread streams.
     fn stream_context(&self, stream: Stream) -> Result<Context>;
     /// The pool that cuMemAllocAsync takes from on a GPU now.

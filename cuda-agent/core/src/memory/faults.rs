@@ -262,3 +262,20 @@ fn a_broken_context_ends_all_the_same() {
     assert_eq!(bench.driver.refused(), Some("synchronize"));
     assert_eq!((bench.driver.used(), bench.usage()), (0, (0, 0)));
 }
+
+#[test]
+fn a_stream_without_its_events_is_freed_and_made_again() {
+    let bench = bench("engine", |_| ());
+    let view = bench.agent.devices[0].view();
+    for refused in 0..3 {
+        let mut program = Program::new(&view);
+        let driver = program.driver;
+        driver.refuse_call(refused);
+        let mut prepare = || program.memory.prepare_engine(FakeDriver::CONTEXT);
+        assert_eq!(prepare(), Err(Status::UNKNOWN));
+        assert!(driver.refused().is_some());
+        assert_eq!((driver.streams(), driver.events()), (0, 0));
+        prepare().unwrap();
+        assert_eq!((driver.streams(), driver.events()), (1, 2));
+    }
+}

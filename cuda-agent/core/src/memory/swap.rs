@@ -331,8 +331,18 @@ impl Memory {
         if self.engine.is_some_and(|engine| engine.context == context) {
             return Ok(());
         }
-        let stream = self.driver.create_stream()?;
-        let events = [self.driver.create_event()?, self.driver.create_event()?];
+        let driver = self.driver;
+        let stream = driver.create_stream()?;
+        let events = driver.create_event().and_then(|first| {
+            let second = driver.create_event();
+            if second.is_err() {
+                let _ = driver.destroy_event(first);
+            }
+            Ok([first, second?])
+        });
+        let events = events.inspect_err(|_| {
+            let _ = driver.destroy_stream(stream);
+        })?;
         self.engine = Some(super::Engine {
             context,
             stream,
