@@ -13,6 +13,8 @@ pub enum Clue {
     Address(u64),
     /// A context.
     Context(Context),
+    /// The GPU with this gate.
+    Gate(u64),
     /// Any GPU may be meant.
     Every,
 }
@@ -84,6 +86,7 @@ impl Agent {
         gates |= gate_on(self.work.device_of_stream(stream));
         clues(&mut |clue| {
             gates |= match clue {
+                Clue::Gate(gate) => gate,
                 Clue::Context(context) => gate_on(self.work.device_of(context)),
                 Clue::Address(at) => self.gates_where(|device| device.holds(at)),
                 Clue::Every => self.gates_where(Device::is_armed),

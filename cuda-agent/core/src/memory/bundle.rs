@@ -4,7 +4,7 @@
 
 use super::chunk::{Chunk, ChunkId, Mapping, PieceId, Run, join};
 use super::{AllocError, Memory};
-use crate::cuda::{Access, Location, Status};
+use crate::cuda::{Access, Handle, Location, Status};
 
 /// A piece, or its first bytes, and the address at which they are mapped or to be mapped.
 pub type Placed = (PieceId, u64);
@@ -200,6 +200,11 @@ impl Memory {
             self.set.release(slot);
             self.seat_another();
         }
+    }
+
+    /// The driver's handle of a piece, while it is on the GPU.
+    pub fn handle_of(&self, id: PieceId) -> Option<Handle> {
+        self.chunks.piece(id).handle
     }
 
     /// Whether pieces are kept on the GPU.

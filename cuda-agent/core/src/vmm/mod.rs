@@ -9,9 +9,12 @@ mod book;
 mod others;
 
 #[cfg(test)]
+mod bound;
+#[cfg(test)]
 mod tests;
 
 pub use book::{Book, Bundle, Span, What};
+pub use others::Part;
 
 use std::sync::{Arc, MutexGuard};
 

@@ -1,12 +1,86 @@
 //! What others than the gated work of its own GPU may reach at any time: it comes back and stays.
 
-use super::Result;
+use std::sync::Arc;
+
+use super::{Book, Result};
 use crate::agent::Agent;
 use crate::cuda::{Context, Status, Stream};
 use crate::enter::Clue;
 use crate::ops::{Found, Owner};
 
+/// A part of memory of ours that the driver knows by a handle of its own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Part {
+    /// The driver's handle.
+    pub handle: u64,
+    /// Where the part begins within the handle, in bytes.
+    pub offset: u64,
+    /// Where it begins within what was asked for.
+    pub at: u64,
+    /// Its size in bytes.
+    pub bytes: u64,
+}
+
 impl Agent {
+    /// cuMulticastBindMem of `bytes` from `offset` on of a handle of ours, by `bind` for each part of
+    /// it: it comes back and stays, for the other GPUs. `unbind` takes the first bytes back where not
+    /// all can be bound. Nothing for a handle of the driver's.
+    pub fn bind_physical(
+        &self,
+        handle: u64,
+        offset: u64,
+        bytes: u64,
+        mut bind: impl FnMut(Part) -> Result<()>,
+        unbind: impl FnOnce(u64),
+    ) -> Option<Result<()>> {
+        Book::is_ours(handle).then(|| {
+            let parts = self.parts(handle, offset, bytes)?;
+            let mut bound = 0;
+            let result = parts.into_iter().try_for_each(|part| {
+                bind(part)?;
+                bound += part.bytes;
+                Ok(())
+            });
+            if result.is_err() && bound > 0 {
+                unbind(bound);
+            }
+            result
+        })
+    }
+
+    /// The parts of memory of ours, which stays on the GPU for good from now on.
+    fn parts(&self, handle: u64, offset: u64, bytes: u64) -> Result<Vec<Part>> {
+        let bundle = Arc::clone(self.book().held(handle)?);
+        let end = offset.checked_add(bytes).ok_or(Status::INVALID_VALUE)?;
+        if bytes == 0 || end > bundle.bytes {
+            return Err(Status::INVALID_VALUE);
+        }
+        let device = self.owner(&bundle)?;
+        let own = Clue::Gate(device.bit);
+        // Within work of this GPU all its memory is there.
+        let _call = self.enter_on(Stream::LEGACY, &|clue| clue(own));
+        let book = self.book();
+        // It may have been released meanwhile.
+        book.held(handle)?;
+        let mut memory = device.memory();
+        memory.hold(&bundle.pieces)?;
+        let mut start = 0;
+        let mut parts = Vec::new();
+        for &piece in &bundle.pieces {
+            let (first, last) = (start.max(offset), (start + piece.bytes()).min(end));
+            if first < last {
+                parts.push(Part {
+                    handle: memory.handle_of(piece).ok_or(Status::UNKNOWN)?.0,
+                    offset: first - start,
+                    at: first - offset,
+                    bytes: last - first,
+                });
+            }
+            start += piece.bytes();
+        }
+        Ok(parts)
+    }
+
     /// Keeps all of ours in a range where it is, for good: its pages are about to be known to another
     /// device.
     pub fn keep_range(&self, at: u64, bytes: u64) -> Result<()> {

@@ -26,13 +26,13 @@ fn rights(rights: u32) -> [Access; 1] {
 }
 
 /// A program that makes these calls, where the driver's own must not be needed.
-struct Program {
-    bench: Bench,
-    region: u64,
+pub(super) struct Program {
+    pub(super) bench: Bench,
+    pub(super) region: u64,
 }
 
 impl Program {
-    fn new(name: &str, slots: u64) -> Self {
+    pub(super) fn new(name: &str, slots: u64) -> Self {
         let bench = bench(name, |_| ());
         // The agent learns the context by it.
         bench.agent.alloc(1).unwrap().unwrap();
@@ -42,7 +42,7 @@ impl Program {
         Self { bench, region }
     }
 
-    fn driver(&self) -> &'static FakeDriver {
+    pub(super) fn driver(&self) -> &'static FakeDriver {
         self.bench.driver
     }
 
@@ -51,30 +51,30 @@ impl Program {
         self.bench.daemon.block().agent.usage().arena_bytes / CHUNK - 1
     }
 
-    fn create(&self, units: u64) -> Result<u64> {
+    pub(super) fn create(&self, units: u64) -> Result<u64> {
         let unused = || panic!("nothing here is the driver's");
         let bytes = units * UNIT;
         self.bench.agent.create_physical(bytes, &PROP, 0, unused)
     }
 
-    fn release(&self, handle: u64) -> Result<()> {
+    pub(super) fn release(&self, handle: u64) -> Result<()> {
         self.bench.agent.release_physical(handle, || unreachable!())
     }
 
-    fn map(&self, unit: u64, units: u64, handle: u64) -> Result<()> {
+    pub(super) fn map(&self, unit: u64, units: u64, handle: u64) -> Result<()> {
         let (at, bytes) = (self.region + unit * UNIT, units * UNIT);
         let unused = || unreachable!();
         let agent = self.bench.agent;
         agent.map_physical(at, bytes, 0, handle, 0, unused)
     }
 
-    fn unmap(&self, unit: u64, units: u64) -> Result<()> {
+    pub(super) fn unmap(&self, unit: u64, units: u64) -> Result<()> {
         let (at, bytes) = (self.region + unit * UNIT, units * UNIT);
         let driver = |at, bytes| self.driver().unmap(at, bytes);
         self.bench.agent.unmap_physical(at, bytes, driver)
     }
 
-    fn allow(&self, unit: u64, units: u64, access: &[Access]) -> Result<()> {
+    pub(super) fn allow(&self, unit: u64, units: u64, access: &[Access]) -> Result<()> {
         let (at, bytes) = (self.region + unit * UNIT, units * UNIT);
         let driver = |at, bytes| self.driver().set_access(at, bytes, access);
         self.bench.agent.set_access(at, bytes, access, driver)
@@ -86,13 +86,13 @@ impl Program {
         answer.ok()
     }
 
-    fn out(&mut self, chunks: u64) {
+    pub(super) fn out(&mut self, chunks: u64) {
         let target = chunks * CHUNK;
         let outcome = self.bench.daemon.swap(Direction::Out, target);
         assert_eq!(outcome, SwapOutcome::Done);
     }
 
-    fn back(&mut self, chunks: u64) {
+    pub(super) fn back(&mut self, chunks: u64) {
         let target = chunks * CHUNK;
         let outcome = self.bench.daemon.swap(Direction::In, target);
         assert_eq!(outcome, SwapOutcome::Done);
@@ -107,7 +107,7 @@ impl Program {
         done
     }
 
-    fn write(&mut self, unit: u64, bytes: &[u8]) {
+    pub(super) fn write(&mut self, unit: u64, bytes: &[u8]) {
         self.work(|driver, region| driver.write(region + unit * UNIT, bytes).unwrap());
     }
 

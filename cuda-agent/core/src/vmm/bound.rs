@@ -1,0 +1,74 @@
+//! The program's own memory bound to a multicast object: all of it is the driver's for good.
+
+use super::tests::Program;
+use super::*;
+use crate::agent::tests::CHUNK;
+use crate::driver::fake::UNIT;
+
+/// Binds by a driver that takes so many parts; what was bound, and what was taken back.
+fn bind(
+    program: &Program,
+    handle: u64,
+    (offset, units): (u64, u64),
+    takes: usize,
+) -> (Option<Result<()>>, Vec<Part>, u64) {
+    let (mut bound, mut back) = (Vec::new(), 0);
+    let take = |part| {
+        if bound.len() == takes {
+            return Err(Status::OUT_OF_MEMORY);
+        }
+        bound.push(part);
+        Ok(())
+    };
+    let agent = program.bench.agent;
+    let (offset, bytes) = (offset * UNIT, units * UNIT);
+    let result = agent.bind_physical(handle, offset, bytes, take, |bytes| back = bytes);
+    (result, bound, back)
+}
+
+#[test]
+fn what_is_bound_comes_back_and_stays_part_by_part() {
+    let mut program = Program::new("bound", 8);
+    // Of four units each: three in a first chunk, beside another's, and the rest in others.
+    let other = program.create(1).unwrap();
+    let handle = program.create(9).unwrap();
+    program.map(0, 9, handle).unwrap();
+    program.allow(0, 9, &[Access::full(0)]).unwrap();
+    program.write(3, b"bound");
+    program.out(4);
+    assert!(program.bench.usage().1 >= 3 * CHUNK, "out");
+    program.back(0);
+    let bench = &program.bench;
+    bench.launch(|| {
+        let (result, parts, _) = bind(&program, handle, (2, 6), 9);
+        result.unwrap().unwrap();
+        let mut next = 0;
+        for part in &parts {
+            assert_eq!(part.at, next);
+            next += part.bytes;
+            assert!(
+                program
+                    .driver()
+                    .is_live(part.handle, part.offset + part.bytes)
+            );
+        }
+        assert_eq!(next, 6 * UNIT);
+        assert!(parts.len() > 1, "no part is larger than a chunk");
+        // Where the driver takes only some of it nothing stays bound.
+        let (result, parts, back) = bind(&program, handle, (0, 9), 1);
+        assert_eq!(result, Some(Err(Status::OUT_OF_MEMORY)));
+        assert_eq!(parts.iter().map(|part| part.bytes).sum::<u64>(), back);
+        for wrong in [(0, 0), (0, 10), (9, 1), (1, u64::MAX / UNIT)] {
+            let (result, parts, _) = bind(&program, handle, wrong, 9);
+            assert_eq!((result, parts.len()), (Some(Err(Status::INVALID_VALUE)), 0));
+        }
+        assert_eq!(bind(&program, 7, (0, 1), 9).0, None, "the driver's");
+    });
+    program.bench.idle();
+    program.out(8);
+    let at = program.region + 3 * UNIT;
+    assert_eq!(program.driver().read(at, 5).unwrap(), b"bound", "it left");
+    program.release(other).unwrap();
+    program.unmap(0, 9).unwrap();
+    program.release(handle).unwrap();
+}
