@@ -62,6 +62,10 @@ handle! {
     Context
 }
 handle! {
+    /// A CUgreenCtx; only a name here.
+    Green
+}
+handle! {
     /// A CUstream; only a name here.
     Stream
 }

@@ -137,6 +137,7 @@ impl Agent {
     /// The program's context and GPU; a context made unseen is learnt and counted now.
     pub(crate) fn current_known(&self) -> Option<(&Device, Context)> {
         let (device, context) = self.current()?;
+        let context = self.work.owner_of(context);
         if self.work.add_context(context, device.ordinal, false) {
             device.count_context();
             self.wake.ring();
@@ -191,6 +192,10 @@ impl Agent {
         let Some(ordinal) = self.work.device_of(context) else {
             return Ok(());
         };
+        if self.work.is_green(context) {
+            // Not to be destroyed so: the driver says no.
+            return Ok(());
+        }
         let Some(device) = self.device(ordinal) else {
             return Ok(());
         };

@@ -10,7 +10,9 @@ mod context;
 mod copy;
 mod destination;
 mod dlsym;
+mod former;
 mod graph;
+mod green;
 mod handed;
 mod host;
 mod ipc;
@@ -57,7 +59,9 @@ fn all() -> impl Iterator<Item = &'static Hook> {
         batch::HOOKS,
         context::HOOKS,
         copy::HOOKS,
+        former::HOOKS,
         graph::HOOKS,
+        green::HOOKS,
         handed::HOOKS,
         host::HOOKS,
         ipc::HOOKS,

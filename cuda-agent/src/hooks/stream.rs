@@ -11,8 +11,6 @@ hooks! {
     create: cuStreamCreate (made: *mut CUstream, flags: c_uint);
     create_with_priority: cuStreamCreateWithPriority (
         made: *mut CUstream, flags: c_uint, priority: c_int);
-    create_in_green: cuGreenCtxStreamCreate (
-        made: *mut CUstream, green: *mut c_void, flags: c_uint, priority: c_int);
     destroy: cuStreamDestroy, cuStreamDestroy_v2 (stream: CUstream);
     begin_capture: cuStreamBeginCapture (stream: CUstream);
     begin_capture_ptsz: cuStreamBeginCapture_ptsz (stream: CUstream);
@@ -61,17 +59,6 @@ unsafe fn create_with_priority(
 ) -> Status {
     // SAFETY: the caller's arguments.
     unsafe { learn(made, || driver(made, flags, priority)) }
-}
-
-unsafe fn create_in_green(
-    driver: cuGreenCtxStreamCreate::Function,
-    made: *mut CUstream,
-    green: *mut c_void,
-    flags: c_uint,
-    priority: c_int,
-) -> Status {
-    // SAFETY: the caller's arguments.
-    unsafe { learn(made, || driver(made, green, flags, priority)) }
 }
 
 unsafe fn destroy(driver: cuStreamDestroy_v2::Function, stream: CUstream) -> Status {

@@ -32,8 +32,8 @@ use std::time::{Duration, Instant};
 
 pub use host::{HostCall, ended_host_calls, host_call_may_wait};
 use thread::Thread;
-pub use thread::forget_streams;
 pub(crate) use thread::lock;
+pub use thread::{Life, forget_streams};
 
 /// Closed gates, and reasons for every call to look closer.
 static CLOSED: AtomicU64 = AtomicU64::new(0);

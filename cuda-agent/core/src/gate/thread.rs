@@ -40,6 +40,7 @@ unsafe extern "C" fn hand_back(thread: *mut c_void) {
     if thread.in_call() {
         thread.leave();
     }
+    thread.lives.fetch_add(1, Release);
     thread.used.store(false, Release);
 }
 
@@ -60,6 +61,8 @@ pub(super) struct Thread {
     /// The gates that the call goes through; all of them unless it was looked up.
     gates: AtomicU64,
     used: AtomicBool,
+    /// How many threads have had this word and are gone.
+    lives: AtomicU64,
     slots: [Slot; SLOTS],
 }
 
@@ -79,6 +82,7 @@ impl Thread {
                 word: AtomicU64::new(0),
                 gates: AtomicU64::new(u64::MAX),
                 used: AtomicBool::new(true),
+                lives: AtomicU64::new(0),
                 slots: Default::default(),
             }));
             threads.push(thread);
@@ -169,6 +173,32 @@ fn slot_of(stream: usize) -> usize {
 pub(super) fn each(mut look: impl FnMut(&'static Thread)) {
     for thread in lock(&THREADS).iter() {
         look(thread);
+    }
+}
+
+/// A thread, as long as it lives.
+#[derive(Clone, Copy, Debug)]
+pub struct Life {
+    thread: &'static Thread,
+    number: u64,
+}
+
+impl Life {
+    /// The calling thread's.
+    pub fn own() -> Self {
+        let thread = local::get().unwrap_or_else(Thread::register);
+        let number = thread.lives.load(Relaxed);
+        Self { thread, number }
+    }
+
+    /// Whether the thread has not ended.
+    pub fn goes_on(self) -> bool {
+        self.thread.lives.load(Acquire) == self.number
+    }
+
+    /// Whether it is the same thread's.
+    pub fn is(self, other: Self) -> bool {
+        std::ptr::eq(self.thread, other.thread) && self.number == other.number
     }
 }
 

@@ -132,7 +132,7 @@ impl Work {
                 Some(event) => event,
                 None => self.driver.create_event()?,
             };
-            self.driver.record(event, stream).map(|()| event)
+            self.record(event, stream).map(|()| event)
         })?;
         let most = u64::from(self.flight.most.load(Ordering::Relaxed));
         let many = {

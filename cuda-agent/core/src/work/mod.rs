@@ -1,8 +1,10 @@
 //! What the program has in flight. This file knows its contexts, `streams` its streams and their
-//! captures; `drain` tells whether all is done, `flight` keeps it from running too far ahead.
+//! captures, `green` contexts that are views of others; `drain` tells whether all is done, `flight`
+//! keeps it from running too far ahead.
 
 mod drain;
 mod flight;
+mod green;
 mod streams;
 
 use std::collections::BTreeMap;
@@ -11,8 +13,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::cuda::{CaptureMode, Context, Event, Stream};
 use crate::driver::{Driver, Result};
-use crate::gate::{self, lock};
+use crate::gate::{self, Life, lock};
 use flight::Flight;
+use green::KnownGreen;
 pub use streams::Capture;
 use streams::KnownStream;
 
@@ -29,18 +32,29 @@ pub struct Work {
 
 #[derive(Default)]
 struct Known {
+    /// Threads whose own stream captures. It ends with the thread, if that does not end it.
+    per_thread: Vec<Life>,
     contexts: Vec<KnownContext>,
+    greens: Vec<KnownGreen>,
     streams: BTreeMap<Stream, KnownStream>,
     /// Work of streams that the program destroyed before it was done.
     leftovers: Vec<(Context, Event)>,
-    /// Threads whose per-thread stream captures.
-    per_thread: u32,
+}
+
+impl Known {
+    /// Whether a thread captures on its own stream.
+    fn thread_captures(&mut self) -> bool {
+        self.per_thread.retain(|life| life.goes_on());
+        !self.per_thread.is_empty()
+    }
 }
 
 struct KnownContext {
     context: Context,
     device: i32,
     primary: bool,
+    /// A view of the primary one.
+    green: bool,
     /// How often the program retained it, if it is the primary one.
     uses: u32,
     barrier: Option<Event>,
@@ -69,6 +83,7 @@ impl Work {
             context,
             device,
             primary,
+            green: false,
             uses: 0,
             barrier: None,
         });
@@ -136,6 +151,15 @@ impl Work {
     pub fn remove_context(&self, context: Context) {
         let _whole = lock(&self.draining);
         let mut known = lock(&self.known);
+        let known = &mut *known;
+        let primary = |other: &&KnownContext| other.context == context && other.primary;
+        if let Some(device) = known.contexts.iter().find(primary).map(|it| it.device) {
+            // Its views end with it.
+            known.greens.retain(|green| !green.is_on(device));
+            known
+                .contexts
+                .retain(|other| !(other.green && other.device == device));
+        }
         known.contexts.retain(|other| other.context != context);
         known.streams.retain(|_, stream| stream.context != context);
         known.leftovers.retain(|(other, _)| *other != context);
@@ -145,7 +169,8 @@ impl Work {
     /// The context that the agent works in: the primary one if the program has it.
     pub fn context_on(&self, device: i32) -> Option<Context> {
         let known = lock(&self.known);
-        let mut here = known.contexts.iter().filter(|other| other.device == device);
+        let contexts = known.contexts.iter();
+        let mut here = contexts.filter(|other| other.device == device && !other.green);
         let first = here.next()?;
         let best = if first.primary {
             first
@@ -172,7 +197,9 @@ impl Work {
     }
 }
 
-/// Runs `call` with `context` current, and makes the one before current again.
+/// Runs `call` with `context` current, and makes the one before current again. What `call` gave is
+/// given on in any case: it may own something. Where the one before has gone meanwhile, none is
+/// current: so the thread's next call fails, as it would have, instead of working in ours.
 pub fn in_context<T>(
     driver: &dyn Driver,
     context: Context,
@@ -184,7 +211,9 @@ pub fn in_context<T>(
     }
     driver.set_context(Some(context))?;
     let result = call();
-    driver.set_context(before)?;
+    if driver.set_context(before).is_err() {
+        let _ = driver.set_context(None);
+    }
     result
 }
 

@@ -1,9 +1,9 @@
 //! The streams of the program: which there are, which were worked on, which capture.
 
 use super::{Known, Work, in_context};
-use crate::cuda::{Context, Status, Stream};
+use crate::cuda::{Context, Event, Status, Stream};
 use crate::driver::Result;
-use crate::gate::{self, lock};
+use crate::gate::{self, Life, lock};
 
 /// A stream that the program made; or one of the two that it need not make, for which only
 /// `calls` counts, since each context or thread has another one.
@@ -113,8 +113,7 @@ impl Work {
                     return Ok(None);
                 }
                 let event = self.driver.create_event()?;
-                let recorded = self.driver.record(event, stream);
-                recorded.map(|()| Some((context, event)))
+                self.record(event, stream).map(|()| Some((context, event)))
             })
         });
         let mut known = lock(&self.known);
@@ -124,16 +123,27 @@ impl Work {
         }
     }
 
+    /// Records an event, which is freed where it cannot be.
+    pub(super) fn record(&self, event: Event, stream: Stream) -> Result<()> {
+        self.driver.record(event, stream).inspect_err(|_| {
+            let _ = self.driver.destroy_event(event);
+        })
+    }
+
     /// Notes where a stream stands. The per-thread stream is another one in each thread: a thread
     /// says [`Capture::Begins`] once for it, and [`Capture::No`] once after that.
     pub fn set_capture(&self, stream: Stream, capture: Capture) {
         if stream == Stream::PER_THREAD {
-            let mut known = lock(&self.known);
-            known.per_thread = match capture {
-                Capture::Begins => known.per_thread + 1,
-                Capture::Goes => known.per_thread,
-                Capture::No => known.per_thread.saturating_sub(1),
-            };
+            let own = Life::own();
+            let per_thread = &mut lock(&self.known).per_thread;
+            match capture {
+                Capture::Begins => per_thread.push(own),
+                Capture::Goes => {}
+                Capture::No => {
+                    let at = per_thread.iter().position(|life| life.is(own));
+                    at.map(|at| per_thread.swap_remove(at));
+                }
+            }
             return;
         }
         // One that the driver does not know cannot capture.
@@ -151,7 +161,7 @@ impl Work {
 
     pub(super) fn captures_in(&self, known: &mut Known) -> bool {
         let driver = self.driver;
-        known.per_thread > 0
+        known.thread_captures()
             || known.streams.iter_mut().any(|(&stream, known)| {
                 if known.capture == Capture::Goes {
                     let goes =
@@ -166,8 +176,11 @@ impl Work {
 
     /// Whether a capture was begun that is not known to have ended. Asks nobody.
     pub(super) fn may_capture(&self) -> bool {
-        let known = lock(&self.known);
-        let mut streams = known.streams.values();
-        known.per_thread > 0 || streams.any(|stream| stream.capture != Capture::No)
+        let mut known = lock(&self.known);
+        known.thread_captures()
+            || known
+                .streams
+                .values()
+                .any(|stream| stream.capture != Capture::No)
     }
 }

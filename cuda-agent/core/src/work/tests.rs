@@ -3,8 +3,11 @@
 use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
+use super::{Capture, in_context};
 use crate::agent::tests::{Bench, bench};
-use crate::cuda::Stream;
+use crate::cuda::{Context, Stream};
+use crate::driver::Driver;
+use crate::driver::fake::FakeDriver;
 use crate::gate::{self, HostCall};
 
 /// How long so many calls on a stream take.
@@ -281,4 +284,40 @@ fn what_cannot_be_asked_by_a_stream_holds_a_drain() {
     bench.driver.complete(gone, number);
     bench.driver.set_busy(gone, false);
     assert!(end(Duration::from_secs(20)));
+}
+
+#[test]
+fn what_is_made_in_a_context_is_given_on_although_the_one_before_has_gone() {
+    let driver = FakeDriver::leak([1; 16], 0);
+    let (before, other) = (Context(0xc1), Context(0xc2));
+    driver.set_context(Some(before)).unwrap();
+    let made = in_context(driver, other, || {
+        assert_eq!(driver.current_context(), Ok(Some(other)));
+        driver.end_context(before);
+        driver.create_event()
+    });
+    driver.destroy_event(made.unwrap()).unwrap();
+    assert_eq!(driver.current_context(), Ok(None), "the program is in ours");
+}
+
+#[test]
+fn a_capture_on_a_threads_own_stream_ends_with_the_thread() {
+    let bench = bench("own-capture", |terms| terms.idle_us = 60_000_000);
+    bench.alloc(10);
+    bench.launch(|| ());
+    let (work, own) = (&bench.agent.work, Stream::PER_THREAD);
+    std::thread::scope(|scope| {
+        let thread = scope.spawn(|| {
+            for capture in [Capture::Begins, Capture::Goes, Capture::No] {
+                work.set_capture(own, capture);
+                assert_eq!(work.captures(), capture != Capture::No);
+            }
+            work.set_capture(own, Capture::Begins);
+            work.set_capture(own, Capture::Goes);
+            assert!(work.captures() && work.may_capture());
+        });
+        thread.join().unwrap();
+    });
+    let device = &bench.agent.devices[0];
+    assert!(device.end_job(work, Duration::from_secs(20)), "undrainable");
 }
