@@ -65,6 +65,56 @@ static void plain(void) {
     once("cuLaunchKernel", stream());
 }
 
+/* Work on the NULL stream and on a stream of a green context, which a drain waits for as well: what
+ * comes behind the spin still finds its memory. */
+static void green(void) {
+    struct {
+        unsigned kind;
+        char padding[92];
+        unsigned count;
+        char rest[44];
+    } resource;
+    enum { MULTIPROCESSORS = 1, DEFAULT_STREAM = 1, SPIN_NS = 200 * 1000 * 1000 };
+    void *part, *view;
+    CUcontext context;
+    CUstream s;
+    set_up();
+    CUfunction spin = kernel("spin");
+    MUST(CU(cuDeviceGetDevResource, CUdevice, void *, unsigned)(0, &resource, MULTIPROCESSORS));
+    CHECK(resource.count > 0);
+    MUST(CU(cuDevResourceGenerateDesc, void **, void *, unsigned)(&part, &resource, 1));
+    MUST(CU(cuGreenCtxCreate, void **, void *, CUdevice, unsigned)(&view, part, 0, DEFAULT_STREAM));
+    MUST(CU(cuGreenCtxStreamCreate, CUstream *, void *, unsigned, int)(&s, view, NON_BLOCKING, 0));
+    MUST(CU(cuCtxFromGreenCtx, CUcontext *, void *)(&context, view));
+    MUST(CU(cuCtxSetCurrent, CUcontext)(context));
+    CUstream on[] = {NULL, s};
+    for (int i = 0; i < 2; i++) {
+        once("cuLaunchKernel", on[i]);
+        uint64_t ns = SPIN_NS;
+        void *spins[] = {&ns};
+        MUST(CU(cuLaunchKernel, CUfunction, unsigned, unsigned, unsigned, unsigned, unsigned,
+                unsigned, unsigned, CUstream, void **, void **)(spin, 1, 1, 1, 1, 1, 1, 0, on[i],
+                                                                spins, NULL));
+        launch_as("cuLaunchKernel", on[i]);
+        ready(2 * BYTES);
+        launch_as("cuLaunchKernel", on[i]);
+        called();
+        synchronize();
+        verify(2);
+    }
+    /* What is allocated in it outlives it. */
+    CUdeviceptr mine = alloc(MIB);
+    fill(mine, MIB, 4);
+    MUST(CU(cuStreamDestroy_v2, CUstream)(s));
+    MUST(CU(cuCtxSetCurrent, CUcontext)(NULL));
+    MUST(CU(cuGreenCtxDestroy, void *)(view));
+    MUST(CU(cuDevicePrimaryCtxRetain, CUcontext *, CUdevice)(&context, 0));
+    MUST(CU(cuCtxSetCurrent, CUcontext)(context));
+    once("cuLaunchKernel", NULL);
+    check(mine, MIB, 4);
+    release(mine);
+}
+
 static void per_thread(void) {
     set_up();
     once("cuLaunchKernel_ptsz", NULL);
@@ -237,7 +287,7 @@ static void streams(void) {
     }
 }
 
-PROBES({"kernel", plain}, {"per_thread", per_thread}, {"kernel_ex", ex}, {"cooperative", cooperative},
-       {"graph", graph_launch}, {"graph_upload", graph_upload},
+PROBES({"kernel", plain}, {"green", green}, {"per_thread", per_thread}, {"kernel_ex", ex},
+       {"cooperative", cooperative}, {"graph", graph_launch}, {"graph_upload", graph_upload},
        {"graph_instantiate", graph_instantiate}, {"capture", capture},
        {"host_function", host_function}, {"callback", callback}, {"streams", streams})

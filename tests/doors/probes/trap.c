@@ -123,7 +123,33 @@ static void capture(void) {
     release(before);
 }
 
+static CUcontext shared;
 static CUdeviceptr target;
+
+/* Ends within a capture on its own stream, in each mode. */
+static void *dies(void *mode) {
+    CUstream own = (CUstream)2;
+    MUST(CU(cuCtxSetCurrent, CUcontext)(shared));
+    MUST(CU(cuStreamBeginCapture_v2, CUstream, unsigned)(own, (unsigned)(size_t)mode));
+    MUST(CU(cuMemsetD8Async, CUdeviceptr, unsigned char, size_t, CUstream)(target, 1, 8, own));
+    return NULL;
+}
+
+/* A capture that nobody can end any more ends with its thread. */
+static void lost_capture(void) {
+    pthread_t made;
+    shared = start();
+    target = alloc(BYTES);
+    fill(target, BYTES, 1);
+    for (size_t mode = 0; mode < 3; mode++) {
+        CHECK(!pthread_create(&made, NULL, dies, (void *)mode));
+        pthread_join(made, NULL);
+        ready(BYTES);
+        check(target, BYTES, 1);
+    }
+    release(target);
+}
+
 static CUresult inner;
 
 /* A driver call that the documentation forbids here; it must not hang. */
@@ -144,8 +170,6 @@ static void host_function(void) {
     ready(BYTES);
     release(target);
 }
-
-static CUcontext shared;
 
 static void *churn(void *number) {
     unsigned me = (unsigned)(size_t)number;
@@ -224,4 +248,5 @@ static void lost_stream(void) {
 PROBES({"null_out", null_out}, {"zero_sizes", nothing}, {"too_much", too_much},
        {"no_context", no_context}, {"no_init", no_init}, {"capture_alloc", capture},
        {"call_in_host_function", host_function}, {"threads", threads},
-       {"context_destroyed", context}, {"context_reset", reset}, {"stream_destroyed", lost_stream})
+       {"context_destroyed", context}, {"context_reset", reset}, {"stream_destroyed", lost_stream},
+       {"capture_lost", lost_capture})

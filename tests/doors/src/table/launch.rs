@@ -9,6 +9,11 @@ pub(super) const PROBES: &[Probe] = &[
         "per_thread",
         "cuLaunchKernel_ptsz, CU_STREAM_PER_THREAD",
     ),
+    Probe::gated(
+        "launch",
+        "green",
+        "cuGreenCtxCreate, cuCtxFromGreenCtx, cuGreenCtxStreamCreate, cuGreenCtxDestroy",
+    ),
     Probe::gated("launch", "kernel_ex", "cuLaunchKernelEx and its _ptsz form"),
     Probe::gated(
         "launch",

@@ -34,4 +34,9 @@ pub(super) const PROBES: &[Probe] = &[
         "stream_destroyed",
         "cuStreamDestroy_v2 with work on it",
     ),
+    Probe::swapped(
+        "trap",
+        "capture_lost",
+        "threads that end within captures on CU_STREAM_PER_THREAD",
+    ),
 ];
