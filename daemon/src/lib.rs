@@ -16,6 +16,7 @@ pub mod dispatch;
 pub mod files;
 pub mod ledger;
 pub mod log;
+pub mod members;
 mod quota;
 pub mod registry;
 mod runtime;

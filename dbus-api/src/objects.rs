@@ -77,8 +77,10 @@ properties! {
         gpu: String = "Gpu" announced,
         /// The user that may claim it.
         user_id: u32 = "UserId" fixed,
-        /// Its process in the daemon's PID namespace; 0 while there is none.
+        /// Its process in the daemon's PID namespace, of several the oldest; 0 while there is none.
         process_id: u32 = "ProcessId" announced,
+        /// All its processes, the oldest first.
+        process_ids: Vec<u32> = "ProcessIds" announced,
         /// T; 0 for best-effort.
         period_usec: u64 = "PeriodUSec" announced,
         /// D; 0 for best-effort.

@@ -19,6 +19,7 @@ impl Task1 {
         let gone = TaskProperties {
             phase: "gone".into(),
             process_id: 0,
+            process_ids: Vec::new(),
             ..first.clone()
         };
         Self { handle, id, gone }
@@ -60,6 +61,11 @@ impl Task1 {
     #[zbus(property, name = "ProcessId")]
     fn process_id(&self) -> u32 {
         self.get(|task| task.process_id)
+    }
+
+    #[zbus(property, name = "ProcessIds")]
+    fn process_ids(&self) -> Vec<u32> {
+        self.get(|task| task.process_ids.clone())
     }
 
     #[zbus(property, name = "PeriodUSec")]

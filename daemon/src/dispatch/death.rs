@@ -1,34 +1,46 @@
 //! Ends: of processes, of connections, of registrations.
 
 use rtswap_policy::scheduler::Event;
+use rtswap_policy::task::TaskId;
 use rtswap_policy::units::{Bytes, Time};
 
-use super::Dispatcher;
+use super::{Dispatcher, SessionId};
 use crate::registry::{Origin, RegistrationId};
 
 impl Dispatcher {
     /// The process of a session is gone: the only proof of death there is.
-    pub(super) fn process_ended(&mut self, registration: RegistrationId, now: Time) {
-        let Some(session) = self.sessions.remove(&registration) else {
+    pub(super) fn process_ended(&mut self, id: SessionId, now: Time) {
+        let Some(session) = self.sessions.remove(&id) else {
             return;
         };
         // The agent may hold it too, and then closing our end would not take it from the set.
         self.poll.remove(session.eventfd());
-        self.connections.retain(|_, owner| *owner != registration);
+        self.connections.retain(|_, owner| *owner != id);
+        let registration = id.0;
         let name = self.registration_name(registration).unwrap_or_default();
         tracing::info!(task = name, pid = session.peer.pid, "process ended");
-        self.recovery.is_back(registration);
+        self.recovery.is_back(registration, session.cookie);
         self.unsaved = true;
+        self.unpublished = true;
         for (gpu, device) in session.devices.iter().enumerate() {
             let Some(task) = device.task else {
                 continue;
             };
-            self.feed_own(gpu, now, Event::Detach { task });
-            let status = self.gpus[gpu].scheduler.state().task(task);
-            if status.is_some_and(|status| status.dying > Bytes::ZERO) {
+            if let Some(members) = self.members(task) {
+                members.leave(now, id.1);
+            }
+            self.feed_members_own(gpu, task, now);
+            if self.dying(gpu, task) > Bytes::ZERO {
                 self.bury(gpu, task, &session.peer, now);
             }
         }
+        if self.sessions_of(registration).next().is_none() {
+            self.last_process_ended(registration, now);
+        }
+    }
+
+    /// A registration has no process any more.
+    pub(super) fn last_process_ended(&mut self, registration: RegistrationId, now: Time) {
         let claim_until = now + self.config.daemon.claim_timeout();
         let Some(entry) = self.registry.get_mut(registration) else {
             return;
@@ -40,10 +52,17 @@ impl Dispatcher {
         }
     }
 
+    /// What the dead of a task have left on a GPU.
+    pub(super) fn dying(&self, gpu: usize, task: TaskId) -> Bytes {
+        let status = self.gpus[gpu].scheduler.state().task(task);
+        let beside = self.places.get(&task).map(|place| place.members.dead());
+        status.map_or(Bytes::ZERO, |status| status.dying) + beside.unwrap_or_default()
+    }
+
     /// The connection is gone. A forked child may have closed it: the process may live on, and
     /// its memory with it.
-    pub(super) fn connection_ended(&mut self, registration: RegistrationId, now: Time) {
-        let session = self.sessions.get_mut(&registration);
+    pub(super) fn connection_ended(&mut self, id: SessionId, now: Time) {
+        let session = self.sessions.get_mut(&id);
         let Some(session) = session.filter(|session| session.is_connected()) else {
             return;
         };
@@ -53,7 +72,10 @@ impl Dispatcher {
         tracing::info!(pid = session.peer.pid, "the agent's connection ended");
         for (gpu, task) in tasks.into_iter().enumerate() {
             if let Some(task) = task {
-                self.feed_own(gpu, now, Event::Lost { task });
+                if let Some(members) = self.members(task) {
+                    members.lose(now, id.1);
+                }
+                self.feed_members_own(gpu, task, now);
             }
         }
     }
@@ -72,7 +94,7 @@ impl Dispatcher {
                 self.feed_own(gpu, now, Event::Unregister { task });
             }
         }
-        let attached = self.sessions.contains_key(&registration);
+        let attached = self.sessions_of(registration).next().is_some();
         if !attached {
             for task in self.tasks_of(registration) {
                 if let Some(place) = self.places.remove(&task) {
@@ -81,7 +103,7 @@ impl Dispatcher {
             }
         }
         // One that is awaited from before lives too, and knows the number.
-        if attached || self.recovery.process(registration).is_some() {
+        if attached || self.recovery.awaits(registration) {
             if let Some(entry) = self.registry.get_mut(registration) {
                 entry.origin = Origin::Session;
                 entry.claim_until = None;

@@ -6,19 +6,13 @@ use rtswap_policy::units::{Bytes, Nanos, Time};
 use rtswap_wire::page::{self, SwapRequest};
 
 use super::{Dispatcher, News};
-use crate::agent::session::Session;
+use crate::members::MemberId;
 use crate::registry::RegistrationId;
 use crate::sys::page::wake;
 
 impl Dispatcher {
-    /// Does what the scheduler of `gpu` wants. What must be answered at once is a budget: whose,
-    /// and what it is now.
-    pub(super) fn carry_out(
-        &mut self,
-        gpu: usize,
-        now: Time,
-        command: Command,
-    ) -> Option<(TaskId, Bytes)> {
+    /// Does what a scheduler wants. What its task's processes are to do is for them to share out.
+    pub(super) fn carry_out(&mut self, now: Time, command: Command) -> Option<TaskId> {
         match command {
             Command::Admitted { task, volume } => {
                 self.verdicts.insert(task, Ok(volume));
@@ -26,63 +20,14 @@ impl Dispatcher {
             Command::Refused { task, reason } => {
                 self.verdicts.insert(task, Err(reason));
             }
-            Command::Grant { task, job } => {
-                let session = self.session_of(task, gpu)?;
-                session.devices[gpu].view.granted(job);
-                let daemon = &session.block(gpu).daemon;
-                daemon.grant(job.0);
-                wake(daemon.grant_word());
-            }
-            Command::Revoke { task, job } => {
-                let session = self.session_of(task, gpu)?;
-                session.devices[gpu].view.revoked(job);
-                session.block(gpu).daemon.revoke(job.0);
-                session.ring(gpu, Direction::In, now);
-            }
-            Command::Swap {
-                task,
-                op,
-                direction,
-                target,
-            } => {
-                let session = self.session_of(task, gpu)?;
-                session.devices[gpu].view.began(op, direction);
-                let request = SwapRequest {
-                    seq: op.0,
-                    direction: match direction {
-                        Direction::Out => page::Direction::Out,
-                        Direction::In => page::Direction::In,
-                    },
-                    target_bytes: target.0,
-                };
-                session.block(gpu).daemon.request_swap(request, target.0);
-                session.ring(gpu, direction, now);
-            }
-            Command::Abort { task, op } => {
-                let session = self.session_of(task, gpu)?;
-                session.devices[gpu].view.aborted();
-                session.block(gpu).daemon.abort_swap(op.0);
-                session.ring(gpu, Direction::In, now);
-            }
-            Command::SetBudget {
-                task,
-                bytes,
-                answers,
-            } => {
-                let session = self.session_of(task, gpu)?;
-                let (pid, block) = (session.peer.pid, session.block(gpu));
-                let holds = block.daemon.set_budget(&block.agent, bytes.0);
-                if let Some(answer) = answers {
-                    block.daemon.answer_want(answer.want.0, answer.granted);
-                    wake(block.daemon.budget_word());
-                }
-                self.gpus[gpu].account.is_granted(pid, Bytes(holds));
-                return Some((task, Bytes(holds)));
-            }
-            Command::SetVolume { task, bytes } => {
-                let session = self.session_of(task, gpu)?;
-                session.block(gpu).daemon.set_volume(bytes.0);
-                session.ring(gpu, Direction::In, now);
+            Command::Grant { task, .. }
+            | Command::Revoke { task, .. }
+            | Command::Swap { task, .. }
+            | Command::Abort { task, .. }
+            | Command::SetBudget { task, .. }
+            | Command::SetVolume { task, .. } => {
+                self.members(task)?.obey(now, &command);
+                return Some(task);
             }
             Command::Account(account) => {
                 let registration = self.places.get(&account.task)?.registration;
@@ -112,16 +57,94 @@ impl Dispatcher {
                 let statistics = self.statistics.entry(registration).or_default();
                 statistics.account(&account);
             }
-            Command::Violation { task, kind, detail } => {
+            Command::Violation {
+                task,
+                kind,
+                ref detail,
+            } => {
                 let registration = self.places.get(&task)?.registration;
                 tracing::warn!(task = self.name_of(task), ?kind, "violation: {detail}");
                 self.statistics.entry(registration).or_default().violations += 1;
                 self.tell(News::Violation {
                     task: registration,
                     kind: word(kind),
-                    detail,
+                    detail: detail.clone(),
                 });
+                self.members(task)?.obey(now, &command);
+                return Some(task);
             }
+        }
+        None
+    }
+
+    /// Writes what one process is to do into its page. A budget is answered: what it is now.
+    pub(super) fn tell_agent(
+        &mut self,
+        gpu: usize,
+        task: TaskId,
+        member: MemberId,
+        now: Time,
+        command: &Command,
+    ) -> Option<Bytes> {
+        let registration = self.places.get(&task)?.registration;
+        let session = self.sessions.get_mut(&(registration, member))?;
+        if !session.is_connected() || gpu >= session.devices.len() {
+            return None;
+        }
+        match *command {
+            Command::Grant { job, .. } => {
+                session.devices[gpu].view.granted(job);
+                let daemon = &session.block(gpu).daemon;
+                daemon.grant(job.0);
+                wake(daemon.grant_word());
+            }
+            Command::Revoke { job, .. } => {
+                session.devices[gpu].view.revoked(job);
+                session.block(gpu).daemon.revoke(job.0);
+                session.ring(gpu, Direction::In, now);
+            }
+            Command::Swap {
+                op,
+                direction,
+                target,
+                ..
+            } => {
+                session.devices[gpu].view.began(op, direction);
+                let request = SwapRequest {
+                    seq: op.0,
+                    direction: match direction {
+                        Direction::Out => page::Direction::Out,
+                        Direction::In => page::Direction::In,
+                    },
+                    target_bytes: target.0,
+                };
+                session.block(gpu).daemon.request_swap(request, target.0);
+                session.ring(gpu, direction, now);
+            }
+            Command::Abort { op, .. } => {
+                session.devices[gpu].view.aborted();
+                session.block(gpu).daemon.abort_swap(op.0);
+                session.ring(gpu, Direction::In, now);
+            }
+            Command::SetBudget { bytes, answers, .. } => {
+                let (pid, block) = (session.peer.pid, session.block(gpu));
+                let holds = block.daemon.set_budget(&block.agent, bytes.0);
+                if let Some(answer) = answers {
+                    block.daemon.answer_want(answer.want.0, answer.granted);
+                    wake(block.daemon.budget_word());
+                }
+                self.gpus[gpu].account.is_granted(pid, Bytes(holds));
+                return Some(Bytes(holds));
+            }
+            Command::SetVolume { bytes, .. } => {
+                session.block(gpu).daemon.set_volume(bytes.0);
+                session.ring(gpu, Direction::In, now);
+            }
+            // These are for no agent.
+            Command::Admitted { .. }
+            | Command::Refused { .. }
+            | Command::Account(_)
+            | Command::Violation { .. } => {}
         }
         None
     }
@@ -130,13 +153,6 @@ impl Dispatcher {
     pub(super) fn tell(&self, news: News) {
         // Nobody may.
         let _ = self.news.send(news);
-    }
-
-    /// The session of a task's agent, if it can be talked to and its page has the GPU.
-    fn session_of(&mut self, task: TaskId, gpu: usize) -> Option<&mut Session> {
-        let registration = self.places.get(&task)?.registration;
-        let session = self.sessions.get_mut(&registration)?;
-        (session.is_connected() && gpu < session.devices.len()).then_some(session)
     }
 
     fn name_of(&self, task: TaskId) -> Option<&str> {

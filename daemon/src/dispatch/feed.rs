@@ -1,36 +1,83 @@
 //! Events into a scheduler, its commands into effects, until both are quiet.
 
-use rtswap_policy::scheduler::{Event, EventError, SwapOutcome};
+use rtswap_policy::scheduler::{Command, Event, EventError, SwapOutcome};
 use rtswap_policy::task::{Class, TaskId, TaskSpec};
 use rtswap_policy::units::Time;
 
 use super::memory::agent_bytes;
-use super::{Dispatcher, News, Place};
+use super::{Dispatcher, News, Place, SessionId};
 use crate::agent::session::Session;
+use crate::members::{Effect, Members};
 use crate::registry::RegistrationId;
 use crate::source::agents::DeviceView;
 
 impl Dispatcher {
     /// Hands one event to a GPU's scheduler and carries out all that follows.
     pub(super) fn feed(&mut self, gpu: usize, now: Time, event: Event) -> Result<(), EventError> {
+        let result = self.hand_in(gpu, now, event);
+        self.carry_on(gpu, now);
+        result
+    }
+
+    fn hand_in(&mut self, gpu: usize, now: Time, event: Event) -> Result<(), EventError> {
         tracing::trace!(gpu, ?event);
         self.unpublished = true;
-        let result = self.gpus[gpu].scheduler.handle(now, event);
+        self.gpus[gpu].scheduler.handle(now, event)
+    }
+
+    /// Carries out what a scheduler wants, until it wants nothing more.
+    fn carry_on(&mut self, gpu: usize, now: Time) {
         while let Some(command) = self.gpus[gpu].scheduler.poll_command() {
             tracing::trace!(gpu, ?command);
-            let Some((task, bytes)) = self.carry_out(gpu, now, command) else {
+            let Some(task) = self.carry_out(now, command) else {
                 continue;
             };
-            let answer = Event::BudgetSet { task, bytes };
-            if let Err(error) = self.gpus[gpu].scheduler.handle(now, answer) {
-                self.disbelieve(gpu, now, task, &error);
+            while let Some(effect) = self.members(task).and_then(Members::poll) {
+                if let Err(error) = self.take_effect(gpu, task, now, effect) {
+                    self.disbelieve(gpu, now, task, &error);
+                }
             }
+        }
+    }
+
+    /// Hands in what the processes of a task say together, and carries out all that follows.
+    pub(super) fn feed_members(
+        &mut self,
+        gpu: usize,
+        task: TaskId,
+        now: Time,
+    ) -> Result<(), EventError> {
+        let mut result = Ok(());
+        while let Some(effect) = self.members(task).and_then(Members::poll) {
+            result = result.and(self.take_effect(gpu, task, now, effect));
+            self.carry_on(gpu, now);
         }
         result
     }
 
-    /// What a page answers to a command cannot be. The scheduler would wait for another answer for
-    /// ever, so the session ends.
+    fn take_effect(
+        &mut self,
+        gpu: usize,
+        task: TaskId,
+        now: Time,
+        effect: Effect,
+    ) -> Result<(), EventError> {
+        match effect {
+            Effect::Tell(event) => return self.hand_in(gpu, now, event),
+            Effect::Do(member, command) => {
+                let asks = matches!(command, Command::SetBudget { .. });
+                let holds = self.tell_agent(gpu, task, member, now, &command);
+                if asks && let Some(members) = self.members(task) {
+                    let holds = holds.unwrap_or_else(|| members.budget_of(member));
+                    members.holds(member, holds);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// What pages answer to a command cannot be. The scheduler would wait for another answer for
+    /// ever, so the sessions end.
     fn disbelieve(&mut self, gpu: usize, now: Time, task: TaskId, error: &EventError) {
         let Some(&Place { registration, .. }) = self.places.get(&task) else {
             return;
@@ -39,7 +86,17 @@ impl Dispatcher {
             tracing::warn!(task = registration.0, gpu, "senseless answer: {error}");
         }
         self.statistics.entry(registration).or_default().violations += 1;
-        self.connection_ended(registration, now);
+        let all: Vec<_> = self.sessions_of(registration).map(|(id, _)| id).collect();
+        for id in all {
+            self.connection_ended(id, now);
+        }
+    }
+
+    /// As [`Self::feed_members`], after what only the daemon itself can have caused.
+    pub(super) fn feed_members_own(&mut self, gpu: usize, task: TaskId, now: Time) {
+        if let Err(error) = self.feed_members(gpu, task, now) {
+            tracing::error!(gpu, %error, "the scheduler refuses the daemon's own event");
+        }
     }
 
     /// As [`Self::feed`], for an event that only the daemon itself can have caused.
@@ -84,10 +141,13 @@ impl Dispatcher {
                 Class::BestEffort => rtswap_policy::task::MemoryProfile::default(),
             },
         };
+        let chunk = self.gpus[gpu].config.chunk;
+        let realtime = matches!(class, Class::Realtime(_));
         let place = Place {
             registration,
             gpu,
             ended: false,
+            members: Members::new(task, chunk, realtime),
         };
         self.places.insert(task, place);
         self.tasks.insert((registration, gpu), task);
@@ -104,9 +164,28 @@ impl Dispatcher {
         }
     }
 
+    /// Reads all pages, whoever rang, and lets the members of each task look at the clock.
+    pub(super) fn sweep(&mut self, now: Time) {
+        let all: Vec<_> = self.sessions.keys().copied().collect();
+        for session in all {
+            self.read_pages(session, now, false);
+        }
+        let all: Vec<_> = self
+            .places
+            .iter()
+            .map(|(task, at)| (at.gpu, *task))
+            .collect();
+        for (gpu, task) in all {
+            if let Some(members) = self.members(task) {
+                members.tick(now);
+                self.feed_members_own(gpu, task, now);
+            }
+        }
+    }
+
     /// Reads the pages of one session and feeds what is new.
-    pub(super) fn read_pages(&mut self, registration: RegistrationId, now: Time, rang: bool) {
-        let Some(session) = self.sessions.get(&registration) else {
+    pub(super) fn read_pages(&mut self, id: SessionId, now: Time, rang: bool) {
+        let Some(session) = self.sessions.get(&id) else {
             return;
         };
         if !session.is_connected() {
@@ -114,22 +193,15 @@ impl Dispatcher {
         }
         let hold = self.recovery.holds();
         for gpu in 0..session.devices.len() {
-            self.read_page(registration, gpu, now, rang, hold);
+            self.read_page(id, gpu, now, rang, hold);
         }
-        if let Some(session) = self.sessions.get_mut(&registration) {
+        if let Some(session) = self.sessions.get_mut(&id) {
             session.ring_again(now);
         }
     }
 
-    fn read_page(
-        &mut self,
-        registration: RegistrationId,
-        gpu: usize,
-        now: Time,
-        rang: bool,
-        hold: bool,
-    ) {
-        let Some(session) = self.sessions.get_mut(&registration) else {
+    fn read_page(&mut self, id: SessionId, gpu: usize, now: Time, rang: bool, hold: bool) {
+        let Some(session) = self.sessions.get_mut(&id) else {
             return;
         };
         if rang {
@@ -138,26 +210,15 @@ impl Dispatcher {
         let task = match session.devices[gpu].task {
             Some(task) => task,
             None if DeviceView::stirs(session.block(gpu)) => {
-                let Some(task) = self.ensure_task(registration, gpu, now) else {
+                let Some(task) = self.attach(id, gpu, now) else {
                     return;
                 };
-                let usage = rtswap_policy::scheduler::Usage::default();
-                let attach = Event::Attach {
-                    task,
-                    usage,
-                    backing: rtswap_policy::units::Bytes::ZERO,
-                    open: None,
-                };
-                if let Some(session) = self.sessions.get_mut(&registration) {
-                    session.devices[gpu].task = Some(task);
-                }
-                self.feed_own(gpu, now, attach);
                 task
             }
             None => return,
         };
         let mut events = Vec::new();
-        if let Some(session) = self.sessions.get_mut(&registration) {
+        if let Some(session) = self.sessions.get_mut(&id) {
             let says = agent_bytes(session, gpu);
             self.gpus[gpu].account.agent_says(session.peer.pid, says);
             let (block, device) = session.block_and_device(gpu);
@@ -165,18 +226,34 @@ impl Dispatcher {
         }
         for event in events {
             // What came before may have ended the session.
-            let session = self.sessions.get(&registration);
+            let session = self.sessions.get(&id);
             if session.is_some_and(Session::is_connected) {
-                self.feed_agents(registration, gpu, now, event);
+                self.feed_agents(id, gpu, task, now, &event);
             }
         }
     }
 
+    /// Hands in what one process says.
+    fn hear(
+        &mut self,
+        id: SessionId,
+        gpu: usize,
+        task: TaskId,
+        now: Time,
+        event: &Event,
+    ) -> Result<(), EventError> {
+        if let Some(members) = self.members(task) {
+            members.hear(now, id.1, event)?;
+        }
+        self.feed_members(gpu, task, now)
+    }
+
     /// As [`Self::feed`], for what an agent says: where it cannot be, that is the agent's fault.
-    fn feed_agents(&mut self, registration: RegistrationId, gpu: usize, now: Time, event: Event) {
+    fn feed_agents(&mut self, id: SessionId, gpu: usize, task: TaskId, now: Time, event: &Event) {
+        let registration = id.0;
         let usage = matches!(event, Event::Usage { .. });
-        if let Event::Usage { usage, .. } = &event
-            && let Some(session) = self.sessions.get_mut(&registration)
+        if let Event::Usage { usage, .. } = event
+            && let Some(session) = self.sessions.get_mut(&id)
         {
             let (block, device) = session.block_and_device(gpu);
             // A taking that a lowering overtook shows for a moment before it is undone, and a
@@ -187,7 +264,7 @@ impl Dispatcher {
             }
         }
         let outcome = match event {
-            Event::SwapEnded { outcome, .. } => Some(outcome),
+            Event::SwapEnded { outcome, .. } => Some(*outcome),
             _ => None,
         };
         if outcome == Some(SwapOutcome::OutOfMemory) {
@@ -198,8 +275,8 @@ impl Dispatcher {
             event,
             Event::JobRequested { .. } | Event::JobCompleted { .. } | Event::SwapEnded { .. }
         );
-        let result = self.feed(gpu, now, event);
-        let Some(session) = self.sessions.get_mut(&registration) else {
+        let result = self.hear(id, gpu, task, now, event);
+        let Some(session) = self.sessions.get_mut(&id) else {
             return;
         };
         let view = &mut session.devices[gpu].view;
@@ -232,7 +309,7 @@ impl Dispatcher {
         if turn {
             // Both ends count differently now, and a job or an operation may never end. Its Hello
             // sets that right.
-            self.connection_ended(registration, now);
+            self.connection_ended(id, now);
         }
     }
 }

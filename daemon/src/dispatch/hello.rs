@@ -2,17 +2,18 @@
 
 use std::os::fd::OwnedFd;
 
-use rtswap_policy::scheduler::{Event, JobKind, OpenJob};
-use rtswap_policy::task::Class;
+use rtswap_policy::scheduler::{JobKind, OpenJob};
+use rtswap_policy::task::{Class, TaskId};
 use rtswap_policy::units::{Bytes, Time};
 use rtswap_wire::doorbell::Cookie;
 use rtswap_wire::hello::{Hello, ReplyCode};
 
-use super::Dispatcher;
 use super::run::Token;
+use super::{Dispatcher, SessionId};
 use crate::agent::listener::{Pending, Spoken, refuse};
 use crate::agent::session::{Session, Terms, random_cookie};
 use crate::config::Uuid;
+use crate::members::{MAX_MEMBERS, MemberId};
 use crate::registry::{Declaration, Origin, RegistrationId};
 use crate::source::agents::DeviceView;
 use crate::sys::peer::{self, has_ended};
@@ -44,11 +45,11 @@ impl Dispatcher {
 
     /// Something came on a connection, or its end.
     pub(super) fn socket_ready(&mut self, connection: u64, now: Time) {
-        if let Some(&registration) = self.connections.get(&connection) {
+        if let Some(&id) = self.connections.get(&connection) {
             // After the Hello an agent says nothing: whatever comes, its end or noise, ends it.
-            let current = self.sessions.get(&registration);
+            let current = self.sessions.get(&id);
             if current.is_some_and(|session| session.connection == Some(connection)) {
-                self.connection_ended(registration, now);
+                self.connection_ended(id, now);
             }
             return;
         }
@@ -62,16 +63,11 @@ impl Dispatcher {
             }
         }
         match self.find_registration(&hello, &pending, now) {
-            Ok((registration, cookie)) => {
-                if let Err(error) = self.welcome(
-                    connection,
-                    registration,
-                    cookie,
-                    &hello,
-                    thread,
-                    pending,
-                    now,
-                ) {
+            Ok((registration, member, cookie)) => {
+                let id = (registration, member.unwrap_or(MemberId(connection)));
+                if let Err(error) =
+                    self.welcome(connection, id, cookie, &hello, thread, pending, now)
+                {
                     tracing::error!(pid, uid, %error, "cannot start a session");
                     let ours = self.registry.get(registration);
                     if ours.is_some_and(|entry| matches!(entry.origin, Origin::Session)) {
@@ -88,27 +84,31 @@ impl Dispatcher {
         }
     }
 
-    /// The registration that a Hello is for, and the cookie that its session gets.
+    /// The registration that a Hello is for, which of its processes that is, if it is known, and the
+    /// cookie that its session gets.
     fn find_registration(
         &mut self,
         hello: &Hello,
         pending: &Pending,
         now: Time,
-    ) -> Result<(RegistrationId, Cookie), Refusal> {
+    ) -> Result<(RegistrationId, Option<MemberId>, Cookie), Refusal> {
         let uid = pending.peer.uid;
         let own = RegistrationId(hello.registration);
         if hello.registration != 0
             && let Some(entry) = self.registry.get(own)
         {
-            let session = match self.sessions.get(&own) {
-                Some(session) => Some((session.cookie, Some(session.peer.pid))),
-                None => self.recovery.session(own),
-            };
-            let said = (Cookie(hello.cookie), Some(pending.peer.pid));
-            if entry.uid == uid && session == Some(said) {
-                return Ok((own, said.0));
+            let (cookie, pid) = (Cookie(hello.cookie), pending.peer.pid);
+            let is = |session: &Session| (session.cookie, session.peer.pid) == (cookie, pid);
+            let member = self.sessions_of(own).find(|(_, session)| is(session));
+            let member = member.map(|((_, member), _)| member);
+            let same_user = entry.uid == uid;
+            if same_user && (member.is_some() || self.recovery.knows(own, cookie, pid)) {
+                return Ok((own, member, cookie));
             }
-            if session.is_some_and(|(cookie, pid)| cookie == said.0 || pid == said.1) {
+            let half = |session: &Session| session.cookie == cookie || session.peer.pid == pid;
+            if self.sessions_of(own).any(|(_, session)| half(session))
+                || self.recovery.half_knows(own, cookie, pid)
+            {
                 let text = format!("registration {} belongs to another session", own.0);
                 return Err(Refusal(ReplyCode::Claim, text));
             }
@@ -126,7 +126,7 @@ impl Dispatcher {
             Some(name) => self.claim(name, pending, now)?,
             None => self.own_registration(pending)?,
         };
-        Ok((registration, cookie))
+        Ok((registration, None, cookie))
     }
 
     /// A process that lost its session and comes without its cookie has executed another program:
@@ -136,8 +136,8 @@ impl Dispatcher {
             .sessions
             .iter()
             .find(|(_, session)| session.peer.pid == pid && !session.is_connected());
-        if let Some((&registration, _)) = former {
-            self.process_ended(registration, now);
+        if let Some((&id, _)) = former {
+            self.process_ended(id, now);
         }
     }
 
@@ -155,14 +155,27 @@ impl Dispatcher {
                  run --name {name} does both)"
             ));
         };
-        if let Some(session) = self.sessions.get(&id) {
-            if !has_ended(&session.peer.pidfd) {
+        let ended = self.sessions_of(id);
+        let ended = ended.filter(|(_, session)| has_ended(&session.peer.pidfd));
+        let ended: Vec<_> = ended.map(|(session, _)| session).collect();
+        for session in ended {
+            self.process_ended(session, now);
+        }
+        let (pid, mut others) = (pending.peer.pid, 0);
+        for (_, session) in self.sessions_of(id) {
+            if session.peer.pid == pid {
                 return refused(format!(
-                    "task {name} has a process already (pid {}); end it or take another name",
-                    session.peer.pid
+                    "pid {pid} has a session of task {name} already; end the process or take \
+                     another name"
                 ));
             }
-            self.process_ended(id, now);
+            others += 1;
+        }
+        if others >= MAX_MEMBERS {
+            return refused(format!(
+                "task {name} has {others} processes, which is the most; end some or take another \
+                 name"
+            ));
         }
         let Some(entry) = self.registry.get_mut(id) else {
             return refused(format!("task {name} has just ended; register it again"));
@@ -202,7 +215,7 @@ impl Dispatcher {
     fn welcome(
         &mut self,
         connection: u64,
-        registration: RegistrationId,
+        id: SessionId,
         cookie: Cookie,
         hello: &Hello,
         thread: Option<OwnedFd>,
@@ -210,6 +223,7 @@ impl Dispatcher {
         now: Time,
     ) -> rustix::io::Result<()> {
         let Pending { socket, peer, .. } = pending;
+        let registration = id.0;
         let gpus = self.gpus.len();
         let mut session = Session::new(peer, socket, cookie, gpus)?;
         session.connection = Some(connection);
@@ -264,55 +278,52 @@ impl Dispatcher {
         let process = Token::Process(connection).into();
         self.poll
             .add(&session.peer.pidfd, process, Watch::Readable)?;
-        self.connections.retain(|_, owner| *owner != registration);
-        if let Some(former) = self.sessions.get(&registration) {
+        self.connections.retain(|_, owner| *owner != id);
+        if let Some(former) = self.sessions.get(&id) {
             self.poll.remove(former.eventfd());
         }
-        self.connections.insert(connection, registration);
+        self.connections.insert(connection, id);
         tracing::info!(
             task = self.registration_name(registration),
             pid = session.peer.pid,
             uid = session.peer.uid,
             "session"
         );
-        self.sessions.insert(registration, session);
-        self.recovery.is_back(registration);
+        let cookie = session.cookie;
+        self.sessions.insert(id, session);
+        self.recovery.is_back(registration, cookie);
         self.unsaved = true;
         self.unpublished = true;
         for gpu in attached {
-            self.attach(registration, gpu, now);
+            self.attach(id, gpu, now);
         }
         // It may have written before the eventfd was watched.
-        self.read_pages(registration, now, false);
+        self.read_pages(id, now, false);
         Ok(())
     }
 
-    fn attach(&mut self, registration: RegistrationId, gpu: usize, now: Time) {
-        let Some(task) = self.ensure_task(registration, gpu, now) else {
-            return;
-        };
-        let Some(session) = self.sessions.get_mut(&registration) else {
-            return;
-        };
-        let device = &mut session.devices[gpu];
+    /// Makes a process one of its task on a GPU, with what its Hello said of it.
+    pub(super) fn attach(&mut self, id: SessionId, gpu: usize, now: Time) -> Option<TaskId> {
+        let task = self.ensure_task(id.0, gpu, now)?;
+        let device = &mut self.sessions.get_mut(&id)?.devices[gpu];
         device.task = Some(task);
-        let attach = Event::Attach {
-            task,
-            usage: device.view.usage(),
-            backing: device.view.backing(),
-            open: device.view.running().map(|(job, kind)| OpenJob {
-                job,
-                running: true,
-                kind,
-            }),
+        let (usage, backing) = (device.view.usage(), device.view.backing());
+        let open = device.view.running().map(|(job, kind)| OpenJob {
+            job,
+            running: true,
+            kind,
+        });
+        let joined = self.members(task)?.attach(now, id.1, usage, backing, open);
+        let Err(error) = joined.and_then(|()| self.feed_members(gpu, task, now)) else {
+            return Some(task);
         };
-        if let Err(error) = self.feed(gpu, now, attach) {
-            tracing::warn!(task = registration.0, gpu, "senseless Hello: {error}");
-            if let Some(session) = self.sessions.get_mut(&registration) {
-                session.devices[gpu].task = None;
-            }
-            self.connection_ended(registration, now);
+        tracing::warn!(task = id.0.0, gpu, "senseless Hello: {error}");
+        self.members(task)?.refuse(id.1);
+        if let Some(session) = self.sessions.get_mut(&id) {
+            session.devices[gpu].task = None;
         }
+        self.connection_ended(id, now);
+        None
     }
 }
 

@@ -141,8 +141,8 @@ impl Dispatcher {
             !sample.gpus.is_empty() || self.gpus.iter().any(|gpu| gpu.account.last().is_some());
         // What agents wrote until now is among the values that the look may have met.
         let all: Vec<_> = self.sessions.keys().copied().collect();
-        for registration in all {
-            self.read_pages(registration, now, false);
+        for session in all {
+            self.read_pages(session, now, false);
         }
         let mut shown: BTreeMap<_, _> =
             sample.gpus.into_iter().map(|gpu| (gpu.uuid, gpu)).collect();
@@ -215,23 +215,23 @@ impl Dispatcher {
     /// process with several sessions, a dead one and its successor.
     fn claims(&self, index: usize) -> BTreeMap<u32, Claim> {
         let gpu = &self.gpus[index];
-        let state = gpu.scheduler.state();
         let mut counted = BTreeSet::new();
         let dead = gpu.dead.iter().map(|dead| {
             // What several dead of one task left is counted once.
             let first = counted.insert(dead.task);
-            let task = state.task(dead.task).filter(|_| first);
-            let held = task.map(|task| task.dying).unwrap_or_default();
+            let held = if first {
+                self.dying(index, dead.task)
+            } else {
+                Bytes::ZERO
+            };
             (dead.pid, Claim { agent: None, held })
         });
-        let living = self.sessions.values().map(|session| {
-            let device = session.devices.get(index);
-            let task = device
-                .and_then(|device| device.task)
-                .and_then(|task| state.task(task));
+        let living = self.sessions.iter().map(|(id, session)| {
+            let task = session.devices.get(index).and_then(|device| device.task);
+            let place = task.and_then(|task| self.places.get(&task));
             let claim = Claim {
                 agent: Some(agent_bytes(session, index)),
-                held: task.map(|task| task.budget).unwrap_or_default(),
+                held: place.map_or(Bytes::ZERO, |place| place.members.budget_of(id.1)),
             };
             (session.peer.pid, claim)
         });
@@ -249,12 +249,8 @@ impl Dispatcher {
 
     /// Ends what is dying where the driver has let go of it.
     fn release_dead(&mut self, gpu: usize, began: Time, shown: Option<&GpuSample>, now: Time) {
-        let Gpu {
-            dead,
-            account,
-            scheduler,
-            ..
-        } = &mut self.gpus[gpu];
+        let mut dead = std::mem::take(&mut self.gpus[gpu].dead);
+        let account = &self.gpus[gpu].account;
         let look = Look {
             began,
             now,
@@ -262,10 +258,8 @@ impl Dispatcher {
             trusted: account.is_trusted(),
             nobodys: shown.map_or(Bytes::ZERO, |shown| account.nobodys(shown)),
         };
-        let state = scheduler.state();
-        let departed = depart(dead, &look, |task| {
-            state.task(task).map(|task| task.dying).unwrap_or_default()
-        });
+        let departed = depart(&mut dead, &look, |task| self.dying(gpu, task));
+        self.gpus[gpu].dead = dead;
         for late in departed.late {
             let pid = late.pid;
             let seconds = (now - late.died).0 / 1_000_000_000;
@@ -287,6 +281,10 @@ impl Dispatcher {
         let status = self.gpus[gpu].scheduler.state().task(task);
         if status.is_some_and(|status| status.dying > Bytes::ZERO) {
             self.feed_own(gpu, now, Event::Released { task });
+        }
+        if let Some(members) = self.members(task) {
+            members.released(now);
+            self.feed_members_own(gpu, task, now);
         }
     }
 }

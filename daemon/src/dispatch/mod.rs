@@ -37,6 +37,7 @@ use crate::agent::listener::Listener;
 use crate::agent::session::Session;
 use crate::config::Config;
 use crate::ledger::Graces;
+use crate::members::{MemberId, Members};
 use crate::quota::Quota;
 use crate::registry::{RegistrationId, Registry, StateFile};
 use crate::sys::poll::Poll;
@@ -47,13 +48,18 @@ use statistics::Statistics;
 
 /// A task in one GPU's scheduler. A registration has one for each GPU that it uses: a realtime
 /// task on its own GPU from its registration, any other from the first sign of life there.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Debug)]
 struct Place {
     registration: RegistrationId,
     gpu: usize,
     /// The scheduler has been told that the registration ended.
     ended: bool,
+    /// Its processes.
+    members: Members,
 }
+
+/// Names a session: that of one process of a registration.
+type SessionId = (RegistrationId, MemberId);
 
 /// All that the dispatch thread owns.
 struct Dispatcher {
@@ -64,9 +70,9 @@ struct Dispatcher {
     listener: Listener,
     gpus: Vec<Gpu>,
     registry: Registry,
-    sessions: BTreeMap<RegistrationId, Session>,
+    sessions: BTreeMap<SessionId, Session>,
     /// The session that a connection number in an epoll token belongs to.
-    connections: BTreeMap<u64, RegistrationId>,
+    connections: BTreeMap<u64, SessionId>,
     next_connection: u64,
     places: BTreeMap<TaskId, Place>,
     tasks: BTreeMap<(RegistrationId, usize), TaskId>,
@@ -106,5 +112,19 @@ impl Dispatcher {
     fn tasks_of(&self, registration: RegistrationId) -> Vec<TaskId> {
         let all = (registration, 0)..=(registration, usize::MAX);
         self.tasks.range(all).map(|(_, task)| *task).collect()
+    }
+
+    /// The sessions of a registration, the oldest process first.
+    fn sessions_of(
+        &self,
+        registration: RegistrationId,
+    ) -> impl Iterator<Item = (SessionId, &Session)> {
+        let all = (registration, MemberId(0))..=(registration, MemberId(u64::MAX));
+        self.sessions.range(all).map(|(id, session)| (*id, session))
+    }
+
+    /// The processes of a task, as one.
+    fn members(&mut self, task: TaskId) -> Option<&mut Members> {
+        Some(&mut self.places.get_mut(&task)?.members)
     }
 }

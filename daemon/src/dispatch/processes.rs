@@ -54,7 +54,7 @@ impl Dispatcher {
                     nvml: nvml.and_then(|process| process.bytes),
                     agent: Some(agent_bytes(session, index)),
                     disagreement: gpu.account.disagreement(pid).map(Disagreement::name),
-                    ..of_session(id, session)
+                    ..of_session(id.0, session)
                 });
             }
             for dead in &gpu.dead {
@@ -84,7 +84,7 @@ impl Dispatcher {
             );
         }
         let idle = self.sessions.iter().filter(|(id, _)| !placed.contains(id));
-        rows.extend(idle.map(|(&id, session)| of_session(id, session)));
+        rows.extend(idle.map(|(id, session)| of_session(id.0, session)));
         rows.sort_by_key(|row| (row.pid, row.gpu));
         rows
     }

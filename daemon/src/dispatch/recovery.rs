@@ -27,10 +27,18 @@ use crate::sys::poll::Watch;
 /// How long the others wait for who is silent.
 const GRACE: Nanos = Nanos(2_000_000_000);
 
-/// Whom a fresh daemon waits for.
+/// A process that the daemon before had a session with.
+#[derive(Debug)]
+struct Awaited {
+    registration: RegistrationId,
+    cookie: Cookie,
+    process: OwnedFd,
+}
+
+/// Whom a fresh daemon waits for, by number.
 #[derive(Debug, Default)]
 pub(super) struct Recovery {
-    awaited: BTreeMap<RegistrationId, (Cookie, OwnedFd)>,
+    awaited: BTreeMap<u64, Awaited>,
     /// Nothing is granted before this, while somebody is awaited.
     until: Option<Time>,
     /// Eligible times by (GPU, name), for GPUs that are not known yet.
@@ -44,27 +52,44 @@ impl Recovery {
     }
 
     /// It has a session again, or never will.
-    pub(super) fn is_back(&mut self, registration: RegistrationId) {
-        self.awaited.remove(&registration);
+    pub(super) fn is_back(&mut self, registration: RegistrationId, cookie: Cookie) {
+        let other = |it: &Awaited| (it.registration, it.cookie) != (registration, cookie);
+        self.awaited.retain(|_, it| other(it));
         if self.awaited.is_empty() {
             self.until = None;
         }
     }
 
-    /// The cookie of an awaited session.
-    pub(super) fn cookie(&self, registration: RegistrationId) -> Option<Cookie> {
-        Some(self.awaited.get(&registration)?.0)
+    fn of(&self, registration: RegistrationId) -> impl Iterator<Item = &Awaited> {
+        let all = self.awaited.values();
+        all.filter(move |awaited| awaited.registration == registration)
     }
 
-    /// The cookie of an awaited session, and its process's id while that lives.
-    pub(super) fn session(&self, registration: RegistrationId) -> Option<(Cookie, Option<u32>)> {
-        let (cookie, process) = self.awaited.get(&registration)?;
-        Some((*cookie, pidfd_id(process)))
+    /// Whether a session of this cookie and process is awaited.
+    pub(super) fn knows(&self, registration: RegistrationId, cookie: Cookie, pid: u32) -> bool {
+        let is = |it: &Awaited| it.cookie == cookie && pidfd_id(&it.process) == Some(pid);
+        self.of(registration).any(is)
     }
 
-    /// The process of an awaited session, while it lives.
+    /// Whether one of this cookie or this process is.
+    pub(super) fn half_knows(
+        &self,
+        registration: RegistrationId,
+        cookie: Cookie,
+        pid: u32,
+    ) -> bool {
+        let is = |it: &Awaited| it.cookie == cookie || pidfd_id(&it.process) == Some(pid);
+        self.of(registration).any(is)
+    }
+
+    /// A process of an awaited session, while it lives.
     pub(super) fn process(&self, registration: RegistrationId) -> Option<u32> {
-        self.session(registration)?.1
+        self.of(registration).find_map(|it| pidfd_id(&it.process))
+    }
+
+    /// Whether a living process is awaited.
+    pub(super) fn awaits(&self, registration: RegistrationId) -> bool {
+        self.process(registration).is_some()
     }
 
     /// The processes that are awaited.
@@ -74,7 +99,7 @@ impl Recovery {
         }
         let processes = self.awaited.values();
         processes
-            .filter_map(|(_, process)| pidfd_id(process))
+            .filter_map(|awaited| pidfd_id(&awaited.process))
             .collect()
     }
 
@@ -127,7 +152,7 @@ impl Dispatcher {
             .registry
             .iter()
             .filter(|entry| matches!(entry.origin, Origin::Session))
-            .filter(|entry| self.recovery.cookie(entry.id).is_none())
+            .filter(|entry| self.recovery.of(entry.id).next().is_none())
             .map(|entry| entry.id)
             .collect();
         for registration in alone {
@@ -178,34 +203,34 @@ impl Dispatcher {
         let Some(process) = open_again(session.pid, session.start_ticks) else {
             return;
         };
-        let token = Token::Awaited(id.0).into();
+        let number = self.recovery.awaited.len() as u64;
+        let token = Token::Awaited(number).into();
         if let Err(error) = self.poll.add(&process, token, Watch::Readable) {
             tracing::error!(%error, "cannot watch a process");
             return;
         }
         entry.claim_until = None;
         tracing::info!(task = entry.name, pid = session.pid, "awaited from before");
-        let awaited = (Cookie(session.cookie), process);
-        self.recovery.awaited.insert(id, awaited);
+        let awaited = Awaited {
+            registration: id,
+            cookie: Cookie(session.cookie),
+            process,
+        };
+        self.recovery.awaited.insert(number, awaited);
         self.recovery.until = Some(now + GRACE);
     }
 
     /// A process of the daemon before died without coming back.
-    pub(super) fn awaited_ended(&mut self, registration: RegistrationId, now: Time) {
-        if self.recovery.cookie(registration).is_none() {
+    pub(super) fn awaited_ended(&mut self, number: u64, now: Time) {
+        let Some(awaited) = self.recovery.awaited.get(&number) else {
             return;
-        }
-        self.recovery.is_back(registration);
+        };
+        let (registration, cookie) = (awaited.registration, awaited.cookie);
+        self.recovery.is_back(registration, cookie);
         self.unsaved = true;
-        let claim_until = now + self.config.daemon.claim_timeout();
-        match self.registry.get_mut(registration) {
-            Some(entry) if matches!(entry.origin, Origin::Session) => {
-                self.end_registration(registration, now);
-            }
-            Some(entry) if matches!(entry.origin, Origin::Call) => {
-                entry.claim_until = Some(claim_until);
-            }
-            _ => {}
+        let attached = self.sessions_of(registration).next().is_some();
+        if !attached && self.recovery.of(registration).next().is_none() {
+            self.last_process_ended(registration, now);
         }
     }
 
@@ -289,21 +314,21 @@ impl Dispatcher {
         let mut state = SavedState::default();
         state.next = self.registry.next();
         state.registrations = self.registry.iter().map(keep).collect();
-        for (id, session) in &self.sessions {
+        for ((registration, _), session) in &self.sessions {
             state.sessions.push(SavedSession {
-                registration: id.0,
+                registration: registration.0,
                 cookie: session.cookie.0,
                 pid: session.peer.pid,
                 start_ticks: session.peer.start_ticks,
             });
         }
-        for (id, (cookie, process)) in &self.recovery.awaited {
-            if let Some(pid) = pidfd_id(process)
+        for awaited in self.recovery.awaited.values() {
+            if let Some(pid) = pidfd_id(&awaited.process)
                 && let Some(start_ticks) = start_ticks(pid)
             {
                 state.sessions.push(SavedSession {
-                    registration: id.0,
-                    cookie: cookie.0,
+                    registration: awaited.registration.0,
+                    cookie: awaited.cookie.0,
                     pid,
                     start_ticks,
                 });

@@ -78,8 +78,8 @@ impl Dispatcher {
         if self.says(entry, &task) {
             return Ok(());
         }
-        let session = self.sessions.get(&before);
-        let process = session.map(|session| session.peer.pid);
+        let session = self.sessions_of(before).next();
+        let process = session.map(|(_, session)| session.peer.pid);
         if let Some(pid) = process.or_else(|| self.recovery.process(before)) {
             return Err(Error::Busy(format!(
                 "it runs as process {pid}; reload again when that has ended"

@@ -79,7 +79,7 @@ pub(super) enum Token {
     Process(u64),
     /// A lease, by its registration.
     Lease(u64),
-    /// A process that the daemon before knew, by its registration.
+    /// A process that the daemon before knew, by its place among them.
     Awaited(u64),
 }
 
@@ -226,21 +226,19 @@ impl Dispatcher {
             Token::Listener => self.accept(now),
             Token::Socket(connection) => self.socket_ready(connection, now),
             Token::Bell(connection) => {
-                if let Some(&registration) = self.connections.get(&connection) {
-                    self.read_pages(registration, now, true);
+                if let Some(&session) = self.connections.get(&connection) {
+                    self.read_pages(session, now, true);
                 }
             }
             Token::Process(connection) => {
-                if let Some(&registration) = self.connections.get(&connection) {
-                    self.process_ended(registration, now);
+                if let Some(&session) = self.connections.get(&connection) {
+                    self.process_ended(session, now);
                 }
             }
             Token::Lease(registration) => {
                 self.end_registration(RegistrationId(registration), now);
             }
-            Token::Awaited(registration) => {
-                self.awaited_ended(RegistrationId(registration), now);
-            }
+            Token::Awaited(number) => self.awaited_ended(number, now),
         }
         true
     }
@@ -322,10 +320,7 @@ impl Dispatcher {
         }
         if now - self.swept_at >= SWEEP {
             self.swept_at = now;
-            let all: Vec<_> = self.sessions.keys().copied().collect();
-            for registration in all {
-                self.read_pages(registration, now, false);
-            }
+            self.sweep(now);
         } else {
             for session in self.sessions.values_mut() {
                 session.ring_again(now);

@@ -11,6 +11,7 @@ use rtswap_policy::units::{Bytes, Nanos, Time};
 use super::Dispatcher;
 use super::statistics::Statistics;
 use crate::agent::session::Session;
+use crate::members::MemberId;
 use crate::registry::Registration;
 
 /// Everything that D-Bus serves.
@@ -84,8 +85,9 @@ impl Dispatcher {
             let own = self.tasks.range((entry.id, 0)..=(entry.id, usize::MAX));
             let on: Vec<_> = own.clone().map(|((_, gpu), _)| *gpu).collect();
             let places: Vec<_> = own.filter_map(|(_, task)| statuses.get(task)).collect();
-            let session = self.sessions.get(&entry.id);
-            let mut properties = describe(entry, &places, session, statistics);
+            let all = (entry.id, MemberId(0))..=(entry.id, MemberId(u64::MAX));
+            let sessions: Vec<_> = self.sessions.range(all).map(|(_, it)| it).collect();
+            let mut properties = describe(entry, &places, &sessions, statistics);
             if let Some(&gpu) = on.first() {
                 properties.gpu = self.gpus[gpu].uuid.to_string();
             }
@@ -138,7 +140,7 @@ impl Dispatcher {
 fn describe(
     entry: &Registration,
     places: &[&TaskStatus],
-    session: Option<&Session>,
+    sessions: &[&Session],
     statistics: &Statistics,
 ) -> TaskProperties {
     let timing = match entry.class {
@@ -150,6 +152,7 @@ fn describe(
     let demoted = places
         .iter()
         .any(|place| matches!(place.class, Class::Realtime(_)) && place.phase == Phase::BestEffort);
+    let processes: Vec<_> = sessions.iter().map(|session| session.peer.pid).collect();
     let (median, percentile) = statistics.percentiles();
     TaskProperties {
         name: entry.name.clone(),
@@ -158,10 +161,11 @@ fn describe(
             Some(_) | None => "best-effort",
         }
         .to_owned(),
-        phase: phase(places, session).to_owned(),
+        phase: phase(places, sessions).to_owned(),
         gpu: entry.gpu.map(|uuid| uuid.to_string()).unwrap_or_default(),
         user_id: entry.uid,
-        process_id: session.map_or(0, |session| session.peer.pid),
+        process_id: processes.first().copied().unwrap_or_default(),
+        process_ids: processes,
         period_usec: timing.map_or(0, |timing| micros(timing.period)),
         deadline_usec: timing.map_or(0, |timing| micros(timing.deadline)),
         wcet_usec: timing.map_or(0, |timing| micros(timing.wcet)),
@@ -187,11 +191,12 @@ fn describe(
 }
 
 /// What a task does, in one word: what it does on any of its GPUs, the most telling first.
-fn phase(places: &[&TaskStatus], session: Option<&Session>) -> &'static str {
-    match session {
-        None => return "unclaimed",
-        Some(session) if !session.is_connected() => return "lost",
-        Some(_) => {}
+fn phase(places: &[&TaskStatus], sessions: &[&Session]) -> &'static str {
+    if sessions.is_empty() {
+        return "unclaimed";
+    }
+    if !sessions.iter().any(|session| session.is_connected()) {
+        return "lost";
     }
     let any = |is: fn(&TaskStatus) -> bool| places.iter().any(|place| is(place));
     if any(|place| place.job.is_some_and(|job| job.granted.is_some())) {

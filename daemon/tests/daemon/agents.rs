@@ -116,7 +116,9 @@ async fn a_registered_task_is_claimed_by_name_and_its_jobs_are_granted() {
         second,
         (
             Some(ReplyCode::Claim),
-            format!("task yolo has a process already (pid {pid}); end it or take another name")
+            format!(
+                "pid {pid} has a session of task yolo already; end the process or take another name"
+            )
         )
     );
     assert_eq!(agent.want(8 * MIB), 8 * MIB);

@@ -25,9 +25,13 @@ pub trait Task1 {
     #[zbus(property(emits_changed_signal = "const"), name = "UserId")]
     fn user_id(&self) -> Result<u32, Error>;
 
-    /// Its process in the daemon's PID namespace; 0 while there is none.
+    /// Its process in the daemon's PID namespace, of several the oldest; 0 while there is none.
     #[zbus(property, name = "ProcessId")]
     fn process_id(&self) -> Result<u32, Error>;
+
+    /// All its processes, the oldest first.
+    #[zbus(property, name = "ProcessIds")]
+    fn process_ids(&self) -> Result<Vec<u32>, Error>;
 
     /// T; 0 for best-effort.
     #[zbus(property, name = "PeriodUSec")]

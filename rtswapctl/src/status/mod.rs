@@ -130,6 +130,7 @@ mod tests {
             phase: "running".into(),
             gpu: "GPU-1".into(),
             process_id: 4711,
+            process_ids: vec![4711],
             resident_bytes: 40 << 20,
             jobs: 12,
             response_p99_usec: 33_000,

@@ -14,6 +14,7 @@ pub(super) struct Task {
     gpu: Option<u32>,
     uid: u32,
     pid: u32,
+    pids: Vec<u32>,
     footprint_bytes: u64,
     swap_volume_bytes: u64,
     resident_bytes: u64,
@@ -55,6 +56,7 @@ impl Task {
             gpu,
             uid: task.user_id,
             pid: task.process_id,
+            pids: task.process_ids.clone(),
             footprint_bytes: task.footprint_bytes,
             swap_volume_bytes: task.swap_volume_bytes,
             resident_bytes: task.resident_bytes,
@@ -84,10 +86,10 @@ impl Task {
             self.phase.clone(),
             self.gpu
                 .map_or_else(|| "-".to_owned(), |gpu| gpu.to_string()),
-            if self.pid == 0 {
-                "-".to_owned()
-            } else {
-                self.pid.to_string()
+            match (self.pid, self.pids.len()) {
+                (0, _) => "-".to_owned(),
+                (pid, 0 | 1) => pid.to_string(),
+                (pid, all) => format!("{pid}+{}", all - 1),
             },
             bytes(self.resident_bytes),
             bytes(self.swapped_bytes),

@@ -1,0 +1,248 @@
+//! One swap operation of the task as one of as few of its processes as can do it, all under the same
+//! number, and over when the last of them is.
+
+use std::cmp::Reverse;
+
+use rtswap_policy::scheduler::{Command, Direction, Event, EventError, SwapOutcome, SwapSeq};
+use rtswap_policy::units::{Bytes, Nanos};
+
+use super::Members;
+use super::member::{Member, Part, State};
+
+/// The operation of the task.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct TaskSwap {
+    pub(super) seq: SwapSeq,
+    pub(super) direction: Direction,
+    /// The agents have been told.
+    begun: bool,
+}
+
+impl Members {
+    /// Shares an operation out.
+    pub(super) fn swap(&mut self, seq: SwapSeq, direction: Direction, target: Bytes) {
+        self.swap = Some(TaskSwap {
+            seq,
+            direction,
+            begun: false,
+        });
+        let swapped: Bytes = self.present().map(|member| member.usage.swapped).sum();
+        let mut rest = Bytes(swapped.0.abs_diff(target.0));
+        let alone = self.present().count() == 1;
+        // Who can move most comes first: then the fewest are touched.
+        let mut order: Vec<_> = (0..self.all.len())
+            .filter(|at| self.all[*at].state == State::Present)
+            .map(|at| (Reverse(self.most(at, direction)), at))
+            .collect();
+        order.sort_unstable();
+        for (Reverse(most), at) in order {
+            // What one that is alone cannot do it says itself.
+            let moves = if alone { rest } else { most.min(rest) };
+            if moves == Bytes::ZERO && !alone {
+                continue;
+            }
+            rest = rest.saturating_sub(moves);
+            let member = &mut self.all[at];
+            let from = member.usage.swapped;
+            let target = match direction {
+                Direction::Out => from + moves,
+                Direction::In => from.saturating_sub(moves),
+            };
+            member.part = Some(Part {
+                seq,
+                from,
+                target,
+                ended: None,
+            });
+        }
+        match direction {
+            Direction::Out => self.begin(),
+            // Each of them needs the budget for what it brings in.
+            Direction::In => self.share_out(None),
+        }
+    }
+
+    /// What one process can move, in whole chunks.
+    fn most(&self, at: usize, direction: Direction) -> Bytes {
+        let member = &self.all[at];
+        let swapped = member.usage.swapped;
+        match direction {
+            Direction::In => swapped,
+            Direction::Out => {
+                let room = member.backing.saturating_sub(swapped);
+                member.arena_resident().min(room).round_down(self.chunk)
+            }
+        }
+    }
+
+    /// Tells the agents, once their budgets are in place.
+    pub(super) fn begin(&mut self) {
+        let task = self.task;
+        let Some(swap) = self.swap.as_mut().filter(|swap| !swap.begun) else {
+            return;
+        };
+        swap.begun = true;
+        let TaskSwap { seq, direction, .. } = *swap;
+        for at in 0..self.all.len() {
+            let member = &self.all[at];
+            if let Some(part) = member.part.filter(|part| part.seq == seq)
+                && member.state == State::Present
+            {
+                let target = part.target;
+                self.order(
+                    at,
+                    Command::Swap {
+                        task,
+                        op: seq,
+                        direction,
+                        target,
+                    },
+                );
+            }
+        }
+    }
+
+    pub(super) fn abort(&mut self, op: SwapSeq) {
+        let task = self.task;
+        for at in 0..self.all.len() {
+            let member = &self.all[at];
+            let ours = member.part.is_some_and(|part| part.seq == op);
+            if ours && member.moves() && member.state == State::Present {
+                self.order(at, Command::Abort { task, op });
+            }
+        }
+    }
+
+    /// A process's part of the operation `op`, if `swapped` can be true of it.
+    fn part(&mut self, at: usize, op: SwapSeq, swapped: Bytes) -> Result<&mut Member, EventError> {
+        let (task, chunk) = (self.task, self.chunk);
+        let member = &mut self.all[at];
+        let under_way = |part: &Part| part.seq == op && part.ended.is_none();
+        let part = member.part.filter(under_way);
+        let part = part.ok_or(EventError::NoOperation { task, op })?;
+        let left = swapped.saturating_sub(member.usage.swapped);
+        let what = if swapped > part.from.max(part.target) {
+            "swapped, which its operation cannot have reached"
+        } else if swapped.round_down(chunk) != swapped {
+            "swapped, not a multiple of the chunk size"
+        } else if left > member.budget {
+            "swapped, more than it may hold"
+        } else {
+            return Ok(member);
+        };
+        let bytes = swapped;
+        Err(EventError::Impossible { task, what, bytes })
+    }
+
+    pub(super) fn swap_progress(
+        &mut self,
+        at: usize,
+        op: SwapSeq,
+        swapped: Bytes,
+    ) -> Result<(), EventError> {
+        self.part(at, op, swapped)?.moved_to(swapped);
+        if self.all[at].state == State::Present && self.swap.is_some_and(|swap| swap.seq == op) {
+            let (task, swapped) = (self.task, self.swapped());
+            self.tell(Event::SwapProgress { task, op, swapped });
+        }
+        Ok(())
+    }
+
+    pub(super) fn swap_ended(
+        &mut self,
+        at: usize,
+        op: SwapSeq,
+        swapped: Bytes,
+        took: Nanos,
+        outcome: SwapOutcome,
+    ) -> Result<(), EventError> {
+        let member = self.part(at, op, swapped)?;
+        member.moved_to(swapped);
+        if let Some(part) = &mut member.part {
+            part.ended = Some((outcome, took));
+        }
+        if member.state == State::Away {
+            // It was given up, and is back.
+            member.part = None;
+            member.state = State::Returning;
+        }
+        Ok(())
+    }
+
+    /// The operation of the task is over when no process that is talked to moves any more.
+    pub(super) fn end_swap(&mut self) {
+        let Some(swap) = self.swap.filter(|swap| swap.begun) else {
+            return;
+        };
+        if self.present().any(Member::moves) {
+            return;
+        }
+        self.swap = None;
+        let mut ends = Vec::new();
+        for member in &mut self.all {
+            let ours = |part: &mut Part| part.seq == swap.seq && part.ended.is_some();
+            ends.extend(member.part.take_if(ours).and_then(|part| part.ended));
+        }
+        let outcome = ends
+            .iter()
+            .map(|(outcome, _)| *outcome)
+            .max_by_key(|outcome| badness(*outcome));
+        let took = ends.iter().map(|(_, took)| *took).max();
+        let (task, op, swapped) = (self.task, swap.seq, self.swapped());
+        self.tell(Event::SwapEnded {
+            task,
+            op,
+            swapped,
+            took: took.unwrap_or_default(),
+            // All that took part are gone.
+            outcome: outcome.unwrap_or(SwapOutcome::Aborted),
+        });
+    }
+
+    /// Goes on without those that do not answer: what they may hold counts as it is, and cannot be
+    /// moved. One that is alone is waited for.
+    pub(super) fn give_up_silent(&mut self) {
+        let others = self.present().any(|member| !member.moves());
+        if !others {
+            return;
+        }
+        for member in &mut self.all {
+            if member.state == State::Present && member.moves() {
+                member.state = State::Away;
+                self.usage_changed = true;
+            }
+        }
+    }
+
+    /// In the backing stores.
+    fn swapped(&self) -> Bytes {
+        self.present().map(|member| member.usage.swapped).sum()
+    }
+}
+
+impl Member {
+    /// As far as is known before its next report.
+    fn moved_to(&mut self, swapped: Bytes) {
+        let usage = &mut self.usage;
+        let came = usage.swapped.saturating_sub(swapped);
+        let left = swapped.saturating_sub(usage.swapped);
+        let outward = self.part.is_some_and(|part| part.target >= part.from);
+        // What an operation outward does not hold any more was freed; nothing came in.
+        let came = if outward { Bytes::ZERO } else { came };
+        let resident = (usage.resident + came).saturating_sub(left);
+        usage.resident = resident.min(self.budget);
+        usage.swapped = swapped;
+        usage.arena = usage.arena.max(swapped).min(usage.resident + swapped);
+    }
+}
+
+/// The worst end of any is that of all.
+fn badness(outcome: SwapOutcome) -> u8 {
+    match outcome {
+        SwapOutcome::Done => 0,
+        SwapOutcome::Aborted => 1,
+        SwapOutcome::OutOfMemory => 2,
+        SwapOutcome::Failed => 3,
+        SwapOutcome::Undrainable => 4,
+    }
+}

@@ -1,0 +1,142 @@
+//! Members between a real scheduler and agents that do what they are told, in any order.
+//!
+//! What must hold is checked by `world` after each step: the scheduler refuses nothing, budgets never
+//! add up to more than the task's, who runs is wholly in, realtime runs once in a job of the task,
+//! and swap targets add up.
+
+mod world;
+
+use proptest::prelude::*;
+use rtswap_policy::task::TaskId;
+use rtswap_policy::units::Bytes;
+
+use super::MemberId;
+use world::{CHUNK, World};
+
+#[derive(Clone, Copy, Debug)]
+enum Step {
+    Join,
+    Ask(usize),
+    Complete(usize),
+    Allocate(usize, u64),
+    Free(usize, u64),
+    Swap(usize),
+    Pin(usize, u64),
+    Lose(usize),
+    Back(usize),
+    Die(usize),
+    Release,
+    Pass(u64),
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    let who = 0..4_usize;
+    prop_oneof![
+        2 => Just(Step::Join),
+        12 => who.clone().prop_map(Step::Ask),
+        12 => who.clone().prop_map(Step::Complete),
+        12 => (who.clone(), 1..6_u64).prop_map(|(who, chunks)| Step::Allocate(who, chunks)),
+        4 => (who.clone(), 1..4_u64).prop_map(|(who, chunks)| Step::Free(who, chunks)),
+        24 => who.clone().prop_map(Step::Swap),
+        12 => (who.clone(), 0..30_u64).prop_map(|(who, most)| Step::Pin(who, most)),
+        1 => who.clone().prop_map(Step::Lose),
+        2 => who.clone().prop_map(Step::Back),
+        1 => who.prop_map(Step::Die),
+        2 => Just(Step::Release),
+        8 => (0..30_u64).prop_map(Step::Pass),
+    ]
+}
+
+/// The living member of that place.
+fn member(world: &World, task: TaskId, who: usize) -> Option<MemberId> {
+    let ids: Vec<_> = world.teams[&task].agents.keys().copied().collect();
+    (!ids.is_empty()).then(|| ids[who % ids.len()])
+}
+
+fn take(world: &mut World, task: TaskId, step: Step) {
+    let of = |world: &World, who| member(world, task, who);
+    match step {
+        Step::Join if world.teams[&task].agents.len() < 4 => world.join(task),
+        Step::Join => {}
+        Step::Release => world.release(task),
+        Step::Pass(ms) => world.pass(ms),
+        Step::Ask(who)
+        | Step::Complete(who)
+        | Step::Allocate(who, _)
+        | Step::Free(who, _)
+        | Step::Swap(who)
+        | Step::Pin(who, _)
+        | Step::Lose(who)
+        | Step::Back(who)
+        | Step::Die(who) => {
+            let Some(id) = of(world, who) else { return };
+            let lost = world.agent(task, id).lost;
+            match step {
+                Step::Ask(_) => world.ask(task, id),
+                Step::Complete(_) => world.complete(task, id),
+                Step::Allocate(_, chunks) => world.allocate(task, id, chunks),
+                Step::Free(_, chunks) => world.free(task, id, chunks),
+                Step::Swap(_) => world.swap_step(task, id),
+                Step::Pin(_, most) => world.pin(task, id, most * CHUNK),
+                Step::Lose(_) if !lost => world.lose(task, id),
+                Step::Back(_) if lost => world.hello(task, id),
+                Step::Die(_) => world.die(task, id),
+                _ => {}
+            }
+        }
+    }
+}
+
+/// Everybody does what is asked of them, and asks for nothing more.
+fn come_to_rest(world: &mut World) {
+    let tasks: Vec<_> = world.teams.keys().copied().collect();
+    for round in 0..400 {
+        for &task in &tasks {
+            world.release(task);
+            for id in world.teams[&task]
+                .agents
+                .keys()
+                .copied()
+                .collect::<Vec<_>>()
+            {
+                if world.agent(task, id).lost {
+                    world.hello(task, id);
+                }
+                world.report(task, id);
+                world.pin(task, id, u64::MAX);
+                for _ in 0..50 {
+                    world.swap_step(task, id);
+                }
+                world.complete(task, id);
+            }
+        }
+        // In the end what a want waits for must have come or been given up.
+        world.pass(if round < 200 { 10 } else { 200 });
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 400, ..ProptestConfig::default() })]
+
+    #[test]
+    fn several_are_one(steps in prop::collection::vec((0..3_u32, step()), 1..120)) {
+        let mut world = World::new();
+        for (task, step) in steps {
+            take(&mut world, TaskId(task), step);
+        }
+        come_to_rest(&mut world);
+        for (task, team) in &world.teams {
+            for (id, agent) in &team.agents {
+                let at = format!("{id:?} of {task:?}: {agent:?}");
+                prop_assert!(agent.job.is_none(), "waits for ever: {at}");
+                prop_assert!(agent.want.is_none(), "is never answered: {at}");
+                prop_assert!(agent.op.is_none(), "moves for ever: {at}");
+            }
+            let status = world.scheduler.state().task(*task).expect("registered");
+            prop_assert!(status.job.is_none(), "a job of {task:?} never ends: {status:?}");
+            prop_assert_eq!(status.dying + team.members.dead(), Bytes::ZERO);
+            let held: Bytes = team.agents.values().map(|agent| agent.usage.resident).sum();
+            prop_assert_eq!(status.usage.resident, held);
+        }
+    }
+}

@@ -1,0 +1,169 @@
+//! Several processes of one task: gated together, swapped together, one task to everybody else.
+#![allow(missing_docs)]
+
+use std::process::Command;
+use std::time::Duration;
+
+use anyhow::{Result, ensure};
+use rtswap_e2e::{Machine, MachineOptions, Program, wait_until};
+
+const BOUND: Duration = Duration::from_mins(1);
+const TEAM: &str = "team";
+
+/// A GPU of 64 MiB, and a task of which only the registration runs: it holds the lease.
+fn team() -> Result<(Machine, Program, Program)> {
+    let machine = Machine::new(MachineOptions {
+        link_gib_per_s: 0.5,
+        ..MachineOptions::default()
+    })?;
+    let daemon = machine.daemon()?;
+    let mut holder = machine.run(&["--name", TEAM], "sleep");
+    holder.arg("600");
+    let holder = Program::start(holder)?;
+    wait_until("the task is registered", BOUND, || {
+        machine.task(TEAM).is_ok_and(|task| task.is_some())
+    })?;
+    Ok((machine, daemon, holder))
+}
+
+fn dnn(mut command: Command, seed: u32, mib: u32, jobs: u32) -> Result<Program> {
+    let (memory, seed, jobs) = (format!("{mib}MiB"), seed.to_string(), jobs.to_string());
+    command.args(["--json", "--memory", &memory, "--layers", "4"]);
+    command.args(["--seed", &seed, "--period", "150ms", "--jobs", &jobs]);
+    Program::start(command)
+}
+
+/// One process of the task.
+fn member(machine: &Machine, seed: u32, mib: u32, jobs: u32) -> Result<Program> {
+    let mut command = machine.preloaded(machine.dnn());
+    command.env("RTSWAP_TASK", TEAM);
+    dnn(command, seed, mib, jobs)
+}
+
+fn other(machine: &Machine, jobs: u32) -> Result<Program> {
+    dnn(
+        machine.run(&["--name", "other"], machine.dnn()),
+        9,
+        40,
+        jobs,
+    )
+}
+
+fn pids(machine: &Machine) -> Vec<u64> {
+    let task = machine.task(TEAM).ok().flatten().unwrap_or_default();
+    let pids = task["pids"].as_array().cloned().unwrap_or_default();
+    pids.iter().filter_map(serde_json::Value::as_u64).collect()
+}
+
+fn number(machine: &Machine, name: &str, key: &str) -> Option<u64> {
+    machine.task(name).ok().flatten()?[key].as_u64()
+}
+
+fn ends_well(program: Program, jobs: u32) -> Result<()> {
+    let report = program.finish(BOUND)?.json()?;
+    ensure!(
+        report["checksum_errors"] == 0 && report["jobs"] == jobs,
+        "{report}"
+    );
+    Ok(())
+}
+
+/// How much of it has left the GPU.
+fn moved(machine: &Machine, pid: u32) -> u64 {
+    machine.counters(pid).map_or(0, |counted| counted.d2h_bytes)
+}
+
+#[test]
+fn two_processes_are_one_task_to_another() -> Result<()> {
+    let (machine, mut daemon, mut holder) = team()?;
+    let one = member(&machine, 1, 20, 20)?;
+    let two = member(&machine, 2, 20, 20)?;
+    let other = other(&machine, 20)?;
+    let (one_pid, two_pid) = (one.pid(), two.pid());
+    wait_until("both are there", BOUND, || pids(&machine).len() == 2)?;
+    ensure!(number(&machine, TEAM, "pid") == Some(pids(&machine)[0]));
+    wait_until("both have left", BOUND, || {
+        moved(&machine, one_pid) > 0 && moved(&machine, two_pid) > 0
+    })?;
+    ends_well(one, 20)?;
+    ends_well(two, 20)?;
+    ends_well(other, 20)?;
+    wait_until("nobody is left", BOUND, || pids(&machine).is_empty())?;
+    ensure!(
+        number(&machine, TEAM, "violations") == Some(0),
+        "{}",
+        daemon.stderr()
+    );
+    wait_until("the GPU is empty", BOUND, || {
+        machine.used_bytes(0) == Some(0)
+    })?;
+    holder.kill()?;
+    ensure!(daemon.is_running());
+    Ok(())
+}
+
+#[test]
+fn one_that_comes_late_joins_a_task_that_is_out() -> Result<()> {
+    let (machine, daemon, _holder) = team()?;
+    let one = member(&machine, 1, 24, 25)?;
+    let other = other(&machine, 25)?;
+    wait_until("the task is out", BOUND, || {
+        number(&machine, TEAM, "swapped_bytes") >= Some(4 << 20)
+    })?;
+    let late = member(&machine, 3, 8, 8)?;
+    ends_well(late, 8)?;
+    ends_well(one, 25)?;
+    ends_well(other, 25)?;
+    ensure!(
+        number(&machine, TEAM, "violations") == Some(0),
+        "{}",
+        daemon.stderr()
+    );
+    Ok(())
+}
+
+#[test]
+fn one_that_is_killed_amid_a_swap_leaves_the_others_running() -> Result<()> {
+    let (machine, mut daemon, _holder) = team()?;
+    let survivor = member(&machine, 1, 20, 30)?;
+    let mut victim = member(&machine, 2, 20, 1000)?;
+    let other = other(&machine, 30)?;
+    let (survivor_pid, victim_pid) = (survivor.pid(), victim.pid());
+    wait_until("both are there", BOUND, || pids(&machine).len() == 2)?;
+    wait_until("the victim swaps out", BOUND, || {
+        (1 << 20..9 << 20).contains(&moved(&machine, victim_pid))
+    })?;
+    victim.kill()?;
+    wait_until("the daemon forgets the victim", BOUND, || {
+        pids(&machine) == [u64::from(survivor_pid)]
+    })?;
+    ends_well(survivor, 30)?;
+    ends_well(other, 30)?;
+    wait_until("the GPU is empty", BOUND, || {
+        machine.used_bytes(0) == Some(0)
+    })?;
+    ensure!(daemon.is_running());
+    Ok(())
+}
+
+#[test]
+fn a_killed_daemon_comes_back_to_both() -> Result<()> {
+    let (machine, mut daemon, _holder) = team()?;
+    let one = member(&machine, 1, 20, 40)?;
+    let two = member(&machine, 2, 20, 40)?;
+    let other = other(&machine, 40)?;
+    for _ in 0..3 {
+        wait_until("all have run jobs", BOUND, || {
+            number(&machine, TEAM, "jobs") >= Some(4)
+                && number(&machine, "other", "jobs") >= Some(2)
+        })?;
+        daemon.kill()?;
+        daemon = machine.daemon()?;
+        wait_until("both are back", BOUND, || pids(&machine).len() == 2)?;
+    }
+    ends_well(one, 40)?;
+    ends_well(two, 40)?;
+    ends_well(other, 40)?;
+    ensure!(daemon.is_running());
+    Ok(())
+}
