@@ -105,7 +105,48 @@ impl CopyShape {
     }
 }
 
+impl CopyShape {
+    /// As a program would describe it.
+    pub(super) fn of_work(copy: &Copy) -> Result<Self> {
+        let plane = |plane: &Plane| {
+            let side = match plane.side {
+                Side::Host(address) => CopySide::Host(address),
+                Side::Device(address) => CopySide::Device(address),
+                // Taken when it was asked for: the program's bytes are no longer meant.
+                Side::Staged(_) => return Err(Error::NotSupported),
+            };
+            let &Plane { pitch, slice, .. } = plane;
+            Ok(CopyPlane { side, pitch, slice })
+        };
+        Ok(Self {
+            dst: plane(&copy.dst)?,
+            src: plane(&copy.src)?,
+            extent: copy.extent,
+        })
+    }
+}
+
 impl SetShape {
+    /// As a program would describe it.
+    pub(super) fn of_work(set: &Set) -> Self {
+        let &Set {
+            dst,
+            pattern,
+            width,
+            count,
+            rows,
+            pitch,
+        } = set;
+        Self {
+            dst,
+            pattern,
+            width,
+            count,
+            rows,
+            pitch,
+        }
+    }
+
     pub(super) fn into_work(self) -> Result<Set> {
         let Self {
             dst,

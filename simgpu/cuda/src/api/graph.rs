@@ -87,6 +87,22 @@ api! {
         add(&node, graph, after, count, || memset(set))
     }
 
+    10000 fn cuGraphMemcpyNodeGetParams(node: NodeId, copy: Out<Rows3D>) {
+        copy.set(shape::to_3d(driver()?.copy_node(node)?))
+    }
+
+    10000 fn cuGraphMemsetNodeGetParams(node: NodeId, set: Out<MemsetNode>) {
+        let shape = driver()?.set_node(node)?;
+        set.set(MemsetNode {
+            dst: shape.dst,
+            pitch: shape.pitch,
+            value: shape.pattern,
+            element_size: shape.width as c_uint,
+            width: shape.count,
+            height: shape.rows,
+        })
+    }
+
     10000 fn cuGraphAddHostNode(
         node: Out<usize>, graph: usize, after: In<usize>, count: usize, host: In<HostNode>,
     ) {

@@ -103,3 +103,38 @@ pub(super) fn unified(address: u64) -> Result<CopySide> {
         CopySide::Host(address as usize)
     })
 }
+
+/// As a program described it, but for places within arrays: these are what is behind them.
+pub(super) fn to_3d(shape: CopyShape) -> Rows3D {
+    let Extent {
+        width,
+        height,
+        depth,
+    } = shape.extent;
+    let end = |plane: CopyPlane| {
+        let (memory_type, host, device) = match plane.side {
+            CopySide::Host(address) => (HOST, address, 0),
+            CopySide::Device(address) => (DEVICE, 0, address),
+        };
+        End3D {
+            x: 0,
+            y: 0,
+            z: 0,
+            level: 0,
+            memory_type,
+            host,
+            device,
+            array: 0,
+            context: 0,
+            pitch: plane.pitch,
+            height: plane.slice.checked_div(plane.pitch).unwrap_or(0),
+        }
+    };
+    Rows3D {
+        src: end(shape.src),
+        dst: end(shape.dst),
+        width,
+        height,
+        depth,
+    }
+}

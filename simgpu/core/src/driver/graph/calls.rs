@@ -142,6 +142,22 @@ impl Driver {
         }
     }
 
+    /// cuGraphMemcpyNodeGetParams.
+    pub fn copy_node(&self, node: NodeId) -> Result<CopyShape> {
+        match self.graph_of(node)?.op(node)? {
+            Op::Work(Work::Copy(copy)) => CopyShape::of_work(&copy),
+            _ => Err(Error::InvalidValue),
+        }
+    }
+
+    /// cuGraphMemsetNodeGetParams.
+    pub fn set_node(&self, node: NodeId) -> Result<SetShape> {
+        match self.graph_of(node)?.op(node)? {
+            Op::Work(Work::Set(set)) => Ok(SetShape::of_work(&set)),
+            _ => Err(Error::InvalidValue),
+        }
+    }
+
     /// cuGraphAddDependencies of one pair.
     pub fn add_dependency(&self, graph: usize, from: NodeId, to: NodeId) -> Result<()> {
         self.graph(graph)?.order(from, to)
