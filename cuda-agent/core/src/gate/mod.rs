@@ -43,6 +43,17 @@ const FENCED: u64 = 1 << 63;
 const SEVERAL: u64 = 1 << 62;
 /// No gate: sends every call to the agent, as long as it is set (see [`crate::torture`]).
 pub const ASK_ALWAYS: u64 = 1 << 61;
+/// How long a store that was made without a fence may stay unseen, at most.
+///
+/// What could go wrong is one thread, once in the life of a process: its `word = odd` still lies in
+/// its CPU's store buffer while its load of CLOSED came before the closer's store. (A load that comes
+/// after finds CLOSED changed.) The word leaves the buffer by itself as soon as the CPU owns its
+/// line, which nobody else writes: within microseconds. It is there no longer than until the thread
+/// is switched out, which is a full fence; has made as many stores more as the buffer has places, of
+/// which the driver's function makes thousands; or its CPU takes an interrupt, which drains the buffer
+/// (Intel SDM, volume 3, "Store Buffer"). Even a thread that only reads is interrupted by the clock,
+/// at the slowest 100 times a second: this is two of its ticks.
+const DRAINED: Duration = Duration::from_millis(20);
 /// Bits for the gates of GPUs, from the lowest.
 pub const GATES: u32 = 32;
 
@@ -205,10 +216,9 @@ pub fn close(gate: u64) {
             )
         };
         if rc != 0 {
-            // The program has forbidden it since (seccomp). From now on both sides have fences; a
-            // store made before that reaches the other CPUs long before this is over.
+            // The program has forbidden it since (seccomp). From now on both sides have fences.
             CLOSED.fetch_or(FENCED, SeqCst);
-            std::thread::sleep(Duration::from_millis(2));
+            std::thread::sleep(DRAINED);
         }
     }
     fence(SeqCst);
