@@ -66,6 +66,14 @@ handle! {
     Green
 }
 handle! {
+    /// A CUgraph; only a name here.
+    Graph
+}
+handle! {
+    /// A CUgraphExec; only a name here.
+    GraphExec
+}
+handle! {
     /// A CUstream; only a name here.
     Stream
 }

@@ -1,7 +1,17 @@
 //! What hooked calls write into memory that the program's kernels do not: only then does anybody
 //! ask.
 
+use std::collections::BTreeMap;
+use std::ffi::{c_uint, c_void};
+use std::sync::Mutex;
+
 use crate::agent::Agent;
+use crate::cuda::{
+    CUDA_MEMCPY2D, CUDA_MEMCPY3D, CUDA_MEMCPY3D_PEER, CUDA_MEMSET_NODE_PARAMS, CUdeviceptr, Graph,
+    GraphExec, Status,
+};
+use crate::driver::Node;
+use crate::gate::lock;
 use crate::memory::hints;
 
 /// What a call writes, now or in its stream's order, other than by the program's kernels.
@@ -16,8 +26,97 @@ pub enum Writes {
         /// How many bytes.
         bytes: u64,
     },
+    /// What the nodes of an instantiated graph write.
+    Graph(GraphExec),
+    /// Nothing now; but the instantiated graph is changed, and may write anything from now on.
+    Changed(GraphExec),
     /// That cannot be told.
     Anything,
+}
+
+/// What instantiated graphs write, where all of their nodes tell.
+#[derive(Debug, Default)]
+pub struct Graphs(Mutex<BTreeMap<GraphExec, Vec<Writes>>>);
+
+impl Writes {
+    /// What a described copy writes: from the first address of its destination on up to its last
+    /// byte. `kind` is a CUmemorytype, whatever the program put there.
+    fn described(kind: c_uint, host: *mut c_void, device: CUdeviceptr, bytes: usize) -> Self {
+        let bytes = bytes as u64;
+        let range = |at| Self::Range { at, bytes };
+        match kind {
+            HOST => range(host.addr() as u64),
+            DEVICE | UNIFIED => range(device),
+            ARRAY => Self::Nothing,
+            _ => Self::Anything,
+        }
+    }
+
+    /// Rows from `at` on: their distance, their values' count and bytes, their number.
+    pub fn rows(at: u64, pitch: usize, count: usize, size: usize, height: usize) -> Self {
+        let before = pitch.saturating_mul(height.saturating_sub(1));
+        let bytes = before.saturating_add(count.saturating_mul(size)) as u64;
+        Self::Range { at, bytes }
+    }
+}
+
+/// How many bytes from the first address on a copy may reach: where it begins in each direction, how
+/// far it goes, and the bytes of a step.
+fn reach(directions: &[(usize, usize, usize)]) -> usize {
+    let last = directions.iter().fold(0usize, |sum, (from, count, step)| {
+        let steps = from.saturating_add(count.saturating_sub(1));
+        sum.saturating_add(steps.saturating_mul(*step))
+    });
+    last.saturating_add(1)
+}
+
+/// CUmemorytype.
+const HOST: c_uint = 1;
+const DEVICE: c_uint = 2;
+const ARRAY: c_uint = 3;
+const UNIFIED: c_uint = 4;
+
+impl From<&CUDA_MEMCPY2D> for Writes {
+    fn from(it: &CUDA_MEMCPY2D) -> Self {
+        // SAFETY: a number to the driver, which may be none of the enumeration's.
+        let kind = unsafe { (&raw const it.dstMemoryType).cast::<c_uint>().read() };
+        // Where no pitch is given rows follow each other.
+        let pitch = it.dstPitch.max(it.WidthInBytes);
+        let bytes = reach(&[
+            (it.dstXInBytes, it.WidthInBytes, 1),
+            (it.dstY, it.Height, pitch),
+        ]);
+        Self::described(kind, it.dstHost, it.dstDevice, bytes)
+    }
+}
+
+macro_rules! deep_copies {
+    ($($copy:ty),+) => {
+        $(impl From<&$copy> for Writes {
+            fn from(it: &$copy) -> Self {
+                // SAFETY: a number to the driver, which may be none of the enumeration's.
+                let kind = unsafe { (&raw const it.dstMemoryType).cast::<c_uint>().read() };
+                let pitch = it.dstPitch.max(it.WidthInBytes);
+                let layer = it.dstHeight.max(it.dstY.saturating_add(it.Height));
+                let layer = layer.saturating_mul(pitch);
+                let bytes = reach(&[
+                    (it.dstXInBytes, it.WidthInBytes, 1),
+                    (it.dstY, it.Height, pitch),
+                    (it.dstZ, it.Depth, layer),
+                ]);
+                Self::described(kind, it.dstHost, it.dstDevice, bytes)
+            }
+        })+
+    };
+}
+
+deep_copies!(CUDA_MEMCPY3D, CUDA_MEMCPY3D_PEER);
+
+impl From<&CUDA_MEMSET_NODE_PARAMS> for Writes {
+    fn from(it: &CUDA_MEMSET_NODE_PARAMS) -> Self {
+        let size = it.elementSize as usize;
+        Self::rows(it.dst, it.pitch, it.width, size, it.height)
+    }
 }
 
 impl Agent {
@@ -31,13 +130,57 @@ impl Agent {
 
     /// Notes what a call is about to write, once it has entered.
     pub fn note_writes(&self, writes: Writes) {
-        for device in &self.devices {
-            match writes {
-                Writes::Nothing => {}
-                Writes::Range { at, bytes } => device.hints.written(at, bytes),
-                Writes::Anything => device.hints.all_written(),
+        let here = |writes: Writes| {
+            for device in &self.devices {
+                match writes {
+                    Writes::Range { at, bytes } => device.hints.written(at, bytes),
+                    Writes::Nothing | Writes::Changed(_) => {}
+                    Writes::Graph(_) | Writes::Anything => device.hints.all_written(),
+                }
+            }
+        };
+        match writes {
+            Writes::Graph(exec) => match lock(&self.graphs.0).get(&exec) {
+                Some(known) => known.iter().copied().for_each(here),
+                None => here(Writes::Anything),
+            },
+            Writes::Changed(exec) => self.forget_graph(exec),
+            _ => here(writes),
+        }
+    }
+
+    /// A graph was instantiated. What its nodes write is looked up only where somebody asks by now:
+    /// of one that was there before the first hint it cannot be told.
+    pub fn learn_graph(&self, exec: GraphExec, graph: Graph) {
+        if !hints::any() {
+            return;
+        }
+        let mut writes = Vec::new();
+        let told = self.add_writes_of(graph, &mut writes);
+        let mut known = lock(&self.graphs.0);
+        match told {
+            Ok(()) => known.insert(exec, writes),
+            Err(_) => known.remove(&exec),
+        };
+    }
+
+    /// An instantiated graph changes, or goes.
+    pub fn forget_graph(&self, exec: GraphExec) {
+        lock(&self.graphs.0).remove(&exec);
+    }
+
+    /// Adds what the nodes of a graph write. Kernels among them are as those of other launches: the
+    /// program says of them that they do not write what it hinted.
+    fn add_writes_of(&self, graph: Graph, writes: &mut Vec<Writes>) -> Result<(), Status> {
+        for node in self.driver.graph_nodes(graph)? {
+            match node {
+                Node::Writes(Writes::Nothing) => {}
+                Node::Writes(told) => writes.push(told),
+                Node::Child(child) => self.add_writes_of(child, writes)?,
+                Node::Other => return Err(Status::NOT_SUPPORTED),
             }
         }
+        Ok(())
     }
 
     /// The program gets `bytes` at `at` as new memory, whatever it said of them before.
@@ -47,5 +190,61 @@ impl Agent {
                 device.hints.forget(at, bytes);
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::agent::tests::bench;
+
+    /// What is known of an instantiated graph.
+    fn known(agent: &Agent, exec: GraphExec) -> Option<Vec<Writes>> {
+        lock(&agent.graphs.0).get(&exec).cloned()
+    }
+
+    #[test]
+    fn a_graph_writes_what_its_nodes_and_those_within_write() {
+        let bench = bench("graph-writes", |_| ());
+        let (agent, driver) = (bench.agent, bench.driver);
+        let at = bench.alloc(100);
+        agent.hint_read_only(at, 100);
+        let range = |at, bytes| Writes::Range { at, bytes };
+        let (one, two) = (range(at, 76), range(at + 7, 9));
+        let (whole, within, odd) = (Graph(1), Graph(2), Graph(3));
+        let kernel = Node::Writes(Writes::Nothing);
+        driver.add_graph(whole, vec![Node::Writes(one), kernel, Node::Child(within)]);
+        driver.add_graph(within, vec![Node::Writes(two)]);
+        driver.add_graph(odd, vec![Node::Writes(one), Node::Other]);
+        let exec = GraphExec(0x10);
+        agent.learn_graph(exec, whole);
+        assert_eq!(known(agent, exec), Some(vec![one, two]));
+        agent.note_writes(Writes::Changed(exec));
+        assert_eq!(known(agent, exec), None, "its update may write anything");
+        agent.learn_graph(exec, within);
+        assert_eq!(known(agent, exec), Some(vec![two]));
+        // The handle is another graph's by now, of which not all is known.
+        agent.learn_graph(exec, odd);
+        assert_eq!(known(agent, exec), None);
+    }
+
+    #[test]
+    fn a_described_copy_writes_from_the_first_byte_that_it_may_to_the_last() {
+        let mut copy = std::mem::MaybeUninit::<CUDA_MEMCPY3D>::zeroed();
+        let device = cudarc::driver::sys::CUmemorytype::CU_MEMORYTYPE_DEVICE;
+        // SAFETY: places within it.
+        unsafe {
+            (&raw mut (*copy.as_mut_ptr()).srcMemoryType).write(device);
+            (&raw mut (*copy.as_mut_ptr()).dstMemoryType).write(device);
+        }
+        // SAFETY: all else are numbers and pointers, for which zeros are valid.
+        let mut copy = unsafe { copy.assume_init() };
+        (copy.dstDevice, copy.dstPitch, copy.dstHeight) = (1000, 16, 4);
+        (copy.WidthInBytes, copy.Height, copy.Depth) = (9, 3, 2);
+        let range = |bytes| Writes::Range { at: 1000, bytes };
+        assert_eq!(Writes::from(&copy), range(64 + 32 + 9));
+        (copy.dstXInBytes, copy.dstY, copy.dstZ) = (5, 1, 1);
+        assert_eq!(Writes::from(&copy), range(64 + 64 + 48 + 14));
+        assert_eq!(Writes::rows(1000, 64, 3, 4, 2), range(64 + 12));
     }
 }

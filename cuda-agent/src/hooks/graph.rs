@@ -7,40 +7,49 @@ use core::ffi::{c_uint, c_ulonglong, c_void};
 use rtswap_agent_core::agent::agent;
 use rtswap_agent_core::cuda::{
     CUDA_HOST_NODE_PARAMS, CUDA_MEMCPY3D, CUDA_MEMSET_NODE_PARAMS, CUcontext, CUgraph, CUgraphExec,
-    CUgraphNode, CUstream, Status, Stream,
+    CUgraphNode, CUstream, Graph, GraphExec, Status, Stream,
 };
 use rtswap_agent_core::enter::Clue;
 
 use super::argument::Pointee;
+use super::destination::{Changed, Launched};
 use super::host::{for_graph, of_graph};
 use super::{enter_on, hooks};
 
 hooks! {
-    gated: cuGraphLaunch, cuGraphLaunch_ptsz, cuGraphUpload, cuGraphUpload_ptsz (
-        graph: CUgraphExec, stream: CUstream);
-    gated: cuGraphInstantiate, cuGraphInstantiate_v2 (
+    gated: cuGraphLaunch, cuGraphLaunch_ptsz (graph: CUgraphExec, stream: CUstream)
+        writes Launched(graph);
+    gated: cuGraphUpload, cuGraphUpload_ptsz (graph: CUgraphExec, stream: CUstream) writes ();
+    instantiate: cuGraphInstantiate, cuGraphInstantiate_v2 (
         made: *mut CUgraphExec, graph: CUgraph, node: *mut CUgraphNode, log: *mut c_void,
         bytes: usize);
-    gated: cuGraphInstantiateWithFlags (
+    instantiate_with_flags: cuGraphInstantiateWithFlags (
         made: *mut CUgraphExec, graph: CUgraph, flags: c_ulonglong);
-    gated: cuGraphInstantiateWithParams, cuGraphInstantiateWithParams_ptsz (
+    instantiate_with_params: cuGraphInstantiateWithParams, cuGraphInstantiateWithParams_ptsz (
         made: *mut CUgraphExec, graph: CUgraph, params: *mut c_void);
+    destroy: cuGraphExecDestroy (exec: CUgraphExec);
     gated: cuGraphExecUpdate (
-        exec: CUgraphExec, graph: CUgraph, node: *mut CUgraphNode, result: *mut c_uint);
-    gated: cuGraphExecUpdate_v2 (exec: CUgraphExec, graph: CUgraph, result: *mut c_void);
+        exec: CUgraphExec, graph: CUgraph, node: *mut CUgraphNode, result: *mut c_uint)
+        writes Changed(exec);
+    gated: cuGraphExecUpdate_v2 (exec: CUgraphExec, graph: CUgraph, result: *mut c_void)
+        writes Changed(exec);
     gated: cuGraphAddMemcpyNode (
         made: *mut CUgraphNode, graph: CUgraph, after: *const CUgraphNode, count: usize,
-        copy: *const CUDA_MEMCPY3D, context: CUcontext);
-    gated: cuGraphMemcpyNodeSetParams (node: CUgraphNode, copy: *const CUDA_MEMCPY3D);
+        copy: *const CUDA_MEMCPY3D, context: CUcontext) writes ();
+    gated: cuGraphMemcpyNodeSetParams (node: CUgraphNode, copy: *const CUDA_MEMCPY3D) writes ();
     gated: cuGraphExecMemcpyNodeSetParams (
-        exec: CUgraphExec, node: CUgraphNode, copy: *const CUDA_MEMCPY3D, context: CUcontext);
+        exec: CUgraphExec, node: CUgraphNode, copy: *const CUDA_MEMCPY3D, context: CUcontext)
+        writes Changed(exec);
     gated: cuGraphAddMemsetNode (
         made: *mut CUgraphNode, graph: CUgraph, after: *const CUgraphNode, count: usize,
-        set: *const CUDA_MEMSET_NODE_PARAMS, context: CUcontext);
-    gated: cuGraphMemsetNodeSetParams (node: CUgraphNode, set: *const CUDA_MEMSET_NODE_PARAMS);
+        set: *const CUDA_MEMSET_NODE_PARAMS, context: CUcontext) writes ();
+    gated: cuGraphMemsetNodeSetParams (node: CUgraphNode, set: *const CUDA_MEMSET_NODE_PARAMS)
+        writes ();
     gated: cuGraphExecMemsetNodeSetParams (
         exec: CUgraphExec, node: CUgraphNode, set: *const CUDA_MEMSET_NODE_PARAMS,
-        context: CUcontext);
+        context: CUcontext) writes Changed(exec);
+    gated: cuGraphExecChildGraphNodeSetParams (
+        exec: CUgraphExec, node: CUgraphNode, child: CUgraph) writes Changed(exec);
     add_host_node: cuGraphAddHostNode (
         made: *mut CUgraphNode, graph: CUgraph, after: *const CUgraphNode, count: usize,
         host: *const CUDA_HOST_NODE_PARAMS);
@@ -106,6 +115,68 @@ unsafe fn with_wrapped(
         Some(ours) => call(&raw const ours),
         None => call(host),
     }
+}
+
+/// Instantiates by `call`, and has what its nodes write noted.
+///
+/// # Safety
+/// `made` is null or what `call` fills.
+unsafe fn learn(made: *mut CUgraphExec, graph: CUgraph, call: impl FnOnce() -> Status) -> Status {
+    let Some(agent) = agent() else {
+        return call();
+    };
+    // The driver looks at the memory that the nodes name.
+    let Some(_call) = enter_on(agent, Stream::LEGACY, &|tell| tell(Clue::Every)) else {
+        return Status::UNKNOWN;
+    };
+    let status = call();
+    if status == Status::SUCCESS
+        // SAFETY: by the caller's promise.
+        && let Some(exec) = unsafe { made.as_ref() }
+    {
+        agent.learn_graph(GraphExec(exec.addr()), Graph(graph.addr()));
+    }
+    status
+}
+
+unsafe fn instantiate(
+    driver: cuGraphInstantiate_v2::Function,
+    made: *mut CUgraphExec,
+    graph: CUgraph,
+    node: *mut CUgraphNode,
+    log: *mut c_void,
+    bytes: usize,
+) -> Status {
+    // SAFETY: the caller's arguments.
+    unsafe { learn(made, graph, || driver(made, graph, node, log, bytes)) }
+}
+
+unsafe fn instantiate_with_flags(
+    driver: cuGraphInstantiateWithFlags::Function,
+    made: *mut CUgraphExec,
+    graph: CUgraph,
+    flags: c_ulonglong,
+) -> Status {
+    // SAFETY: the caller's arguments.
+    unsafe { learn(made, graph, || driver(made, graph, flags)) }
+}
+
+unsafe fn instantiate_with_params(
+    driver: cuGraphInstantiateWithParams::Function,
+    made: *mut CUgraphExec,
+    graph: CUgraph,
+    params: *mut c_void,
+) -> Status {
+    // SAFETY: the caller's arguments.
+    unsafe { learn(made, graph, || driver(made, graph, params)) }
+}
+
+unsafe fn destroy(driver: cuGraphExecDestroy::Function, exec: CUgraphExec) -> Status {
+    if let Some(agent) = agent() {
+        agent.forget_graph(GraphExec(exec.addr()));
+    }
+    // SAFETY: the caller's arguments.
+    unsafe { driver(exec) }
 }
 
 unsafe fn add_host_node(
@@ -228,6 +299,9 @@ unsafe fn set_exec_node(
     node: CUgraphNode,
     params: *mut NodeParams,
 ) -> Status {
+    if let Some(agent) = agent() {
+        agent.forget_graph(GraphExec(exec.addr()));
+    }
     // SAFETY: the caller's arguments.
     unsafe { with_node(params, |params| driver(exec, node, params)) }
 }

@@ -121,27 +121,105 @@ static void sets(void) {
           2 * CHUNK);
 }
 
+static CUgraphExec instantiated(CUgraph graph) {
+    CUgraphExec exec;
+    MUST(CU(cuGraphInstantiateWithFlags, CUgraphExec *, CUgraph, unsigned long long)(&exec, graph,
+                                                                                    0));
+    return exec;
+}
+
+/* A graph that sets one byte at `at`. */
+static CUgraph set_at(CUdeviceptr at, unsigned char value) {
+    CUgraph graph;
+    MUST(CU(cuStreamBeginCapture_v2, CUstream, unsigned)(s, 0));
+    MUST(CU(cuMemsetD8Async, CUdeviceptr, unsigned char, size_t, CUstream)(at, value, 1, s));
+    MUST(CU(cuStreamEndCapture, CUstream, CUgraph *)(s, &graph));
+    return graph;
+}
+
+static CUresult launch(CUgraphExec exec) {
+    return CU(cuGraphLaunch, CUgraphExec, CUstream)(exec, s);
+}
+
 /* What cannot be told makes all of it dirty, once. */
 static void untold(void) {
-    CUgraph graph;
-    CUgraphExec exec;
+    struct {
+        int result;
+        CUgraphNode node, from;
+    } info;
     uint32_t word = 0x05050505;
+    start();
+    s = stream();
+    CUdeviceptr early = alloc(CHUNK);
+    CUgraphExec first = instantiated(set_at(early, 1));
+    release(early);
     set_up();
     memcpy(host + 8, &word, 4);
     wrote(CU(cuStreamWriteValue32_v2, CUstream, CUdeviceptr, uint32_t, unsigned)(s, a + 8, word, 0),
           ALL);
-    MUST(CU(cuStreamBeginCapture_v2, CUstream, unsigned)(s, 0));
-    MUST(CU(cuMemsetD8Async, CUdeviceptr, unsigned char, size_t, CUstream)(a + CHUNK + 1, 6, 1, s));
-    MUST(CU(cuStreamEndCapture, CUstream, CUgraph *)(s, &graph));
-    MUST(CU(cuGraphInstantiateWithFlags, CUgraphExec *, CUgraph, unsigned long long)(&exec, graph,
-                                                                                    0));
-    copied(ALL);
+    /* The call that is captured counts as if it wrote. */
+    CUgraphExec exec = instantiated(set_at(a + CHUNK + 1, 6));
+    copied(CHUNK);
+    verify();
+    /* Another graph's work, of which nobody looks what it writes. */
+    MUST(CU(cuGraphExecUpdate_v2, CUgraphExec, CUgraph, void *)(exec, set_at(a + 1, 7), &info));
     for (int i = 0; i < 2; i++) {
-        host[CHUNK + 1] = 6;
-        wrote(CU(cuGraphLaunch, CUgraphExec, CUstream)(exec, s), ALL);
-        host[CHUNK + 1] = 7;
-        wrote(CU(cuMemsetD8_v2, CUdeviceptr, unsigned char, size_t)(a + CHUNK + 1, 7, 1), CHUNK);
+        host[1] = 7;
+        wrote(launch(exec), ALL);
+        host[1] = 8;
+        wrote(CU(cuMemsetD8_v2, CUdeviceptr, unsigned char, size_t)(a + 1, 8, 1), CHUNK);
     }
+    /* Instantiated before anything was said. */
+    MUST(CU(cuGraphExecUpdate_v2, CUgraphExec, CUgraph, void *)(first, set_at(a + 2, 9), &info));
+    host[2] = 9;
+    wrote(launch(first), ALL);
+}
+
+/* The nodes of a graph tell what it writes: its kernels nothing, its copies and sets their
+ * destinations, those of a graph within as well. */
+static void graphs(void) {
+    struct {
+        CUfunction function;
+        unsigned grid[3], block[3], shared;
+        void **params, **extra;
+    } of = {.grid = {1, 1, 1}, .block = {256, 1, 1}};
+    CUgraph graph, child;
+    CUgraphNode node;
+    set_up();
+    uint64_t ns = 1000;
+    void *arguments[] = {&ns};
+    of.function = kernel("spin");
+    of.params = arguments;
+    MUST(CU(cuGraphCreate, CUgraph *, unsigned)(&graph, 0));
+    MUST(CU(cuGraphAddKernelNode, CUgraphNode *, CUgraph, const CUgraphNode *, size_t,
+            const void *)(&node, graph, NULL, 0, &of));
+    CUgraphExec kernels = instantiated(graph);
+    wrote(launch(kernels), 0);
+    child = set_at(a + CHUNK + 1, 6);
+    MUST(CU(cuGraphAddChildGraphNode, CUgraphNode *, CUgraph, const CUgraphNode *, size_t,
+            CUgraph)(&node, graph, &node, 1, child));
+    CUgraphExec sets = instantiated(graph);
+    MUST(CU(cuStreamBeginCapture_v2, CUstream, unsigned)(s, 0));
+    MUST(CU(cuMemcpyDtoDAsync_v2, CUdeviceptr, CUdeviceptr, size_t, CUstream)(a + CHUNK - 1, b, 2,
+                                                                             s));
+    MUST(CU(cuStreamEndCapture, CUstream, CUgraph *)(s, &graph));
+    CUgraphExec copies = instantiated(graph);
+    /* The calls that are captured count as if they wrote. */
+    copied(2 * CHUNK);
+    verify();
+    for (unsigned char i = 0; i < 2; i++) {
+        host[CHUNK + 1] = 6;
+        wrote(launch(sets), CHUNK);
+        host[CHUNK - 1] = pattern(2, 0);
+        host[CHUNK] = pattern(2, 1);
+        wrote(launch(copies), 2 * CHUNK);
+        memset(host + CHUNK - 1, 9, 3);
+        wrote(CU(cuMemsetD8_v2, CUdeviceptr, unsigned char, size_t)(a + CHUNK - 1, 9, 3),
+              2 * CHUNK);
+        wrote(launch(kernels), 0);
+    }
+    MUST(CU(cuGraphExecDestroy, CUgraphExec)(sets));
+    MUST(CU(cuGraphExecDestroy, CUgraphExec)(copies));
 }
 
 /* Kernels write `at`, of which nothing is said, three times, and each time it is copied. */
@@ -199,5 +277,5 @@ static void ordered(void) {
     kernels_write(next);
 }
 
-PROBES({"copies", copies}, {"sets", sets}, {"untold", untold}, {"ended", ended},
-       {"ordered", ordered})
+PROBES({"copies", copies}, {"sets", sets}, {"untold", untold}, {"graphs", graphs},
+       {"ended", ended}, {"ordered", ordered})

@@ -23,6 +23,7 @@ use crate::swap;
 use crate::torture::Torture;
 use crate::vmm::Book;
 use crate::work::Work;
+use crate::writes::Graphs;
 
 pub(crate) mod exit;
 
@@ -105,6 +106,8 @@ pub struct Agent {
     pub devices: Vec<Device>,
     /// The program's physical memory and mappings.
     pub vmm: Mutex<Book>,
+    /// What instantiated graphs write.
+    pub graphs: Graphs,
     /// What other processes may open.
     pub offers: Offers,
     /// What was opened of other processes.
@@ -179,6 +182,7 @@ impl Agent {
             work: Work::new(driver),
             devices,
             vmm: Mutex::default(),
+            graphs: Graphs::default(),
             offers: Offers::default(),
             opened: Opened::default(),
             wake,

@@ -7,9 +7,10 @@ use std::ffi::CStr;
 use std::os::fd::{BorrowedFd, OwnedFd};
 use std::sync::Mutex;
 
-use super::{Driver, Result};
+use super::{Driver, Node, Result};
 use crate::cuda::{
-    Access, CaptureMode, Context, Event, Function, Handle, Location, MemoryPool, Status, Stream,
+    Access, CaptureMode, Context, Event, Function, Graph, Handle, Location, MemoryPool, Status,
+    Stream,
 };
 use crate::gate::lock;
 
@@ -51,6 +52,7 @@ struct State {
     /// Streams that the legacy one does not wait for.
     apart: BTreeSet<Stream>,
     capturing: BTreeSet<Stream>,
+    graphs: BTreeMap<Graph, Vec<Node>>,
     refuse_pins: bool,
     /// Bytes copied out and in.
     copied: (u64, u64),
@@ -141,6 +143,10 @@ impl FakeDriver {
         let state = lock(&self.state);
         let mut maps = state.mapped_in(at, 1).into_iter();
         maps.any(|map| state.maps[&map].access.contains(&Access::full(device)))
+    }
+
+    pub(crate) fn add_graph(&self, graph: Graph, nodes: Vec<Node>) {
+        lock(&self.state).graphs.insert(graph, nodes);
     }
 
     /// Whether a handle has so many bytes of physical memory.
@@ -535,6 +541,10 @@ impl Driver for FakeDriver {
     }
     fn graph_memory(&self, _: i32) -> Result<u64> {
         Ok(0)
+    }
+    fn graph_nodes(&self, graph: Graph) -> Result<Vec<Node>> {
+        let state = lock(&self.state);
+        state.graphs.get(&graph).cloned().ok_or(Status::NOT_FOUND)
     }
     fn stream_captures(&self, stream: Stream) -> bool {
         lock(&self.state).capturing.contains(&stream)

@@ -1,6 +1,7 @@
 //! The real driver, by the addresses of its functions.
 
 use core::ffi::{CStr, c_char, c_int, c_uint, c_void};
+use core::mem::MaybeUninit;
 use core::ptr::null_mut;
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 
@@ -9,11 +10,13 @@ use cudarc::driver::sys::{
     CUmemAllocationType, CUmemLocation, CUmemLocationType, CUmodule, CUstream_flags,
 };
 
-use super::{Driver, Result};
+use super::{Driver, Node, Result};
 use crate::cuda::{
-    Access, CUcontext, CUdevice, CUdeviceptr, CUevent, CUfunction, CUmemAllocationProp, CUstream,
-    CUuuid, CaptureMode, Context, Event, Function, Handle, MemoryPool, Status, Stream,
+    Access, CUDA_MEMCPY3D, CUDA_MEMSET_NODE_PARAMS, CUcontext, CUdevice, CUdeviceptr, CUevent,
+    CUfunction, CUgraph, CUgraphNode, CUmemAllocationProp, CUstream, CUuuid, CaptureMode, Context,
+    Event, Function, Graph, Handle, MemoryPool, Status, Stream,
 };
+use crate::writes::Writes;
 
 macro_rules! functions {
     ($($field:ident: $symbol:literal ($($arg:ty),*);)*
@@ -109,6 +112,12 @@ functions! {
     [optional] stream_get_ctx_v2: c"cuStreamGetCtx_v2" (CUstream, *mut CUcontext, *mut *mut c_void);
     [optional] get_mem_pool: c"cuDeviceGetMemPool" (*mut *mut c_void, CUdevice);
     [optional] get_default_pool: c"cuDeviceGetDefaultMemPool" (*mut *mut c_void, CUdevice);
+    [optional] graph_get_nodes: c"cuGraphGetNodes" (CUgraph, *mut CUgraphNode, *mut usize);
+    [optional] graph_node_type: c"cuGraphNodeGetType" (CUgraphNode, *mut c_uint);
+    [optional] graph_copy: c"cuGraphMemcpyNodeGetParams" (CUgraphNode, *mut CUDA_MEMCPY3D);
+    [optional] graph_set: c"cuGraphMemsetNodeGetParams"
+        (CUgraphNode, *mut CUDA_MEMSET_NODE_PARAMS);
+    [optional] graph_child: c"cuGraphChildGraphNodeGetGraph" (CUgraphNode, *mut CUgraph);
     [optional] get_graph_memory: c"cuDeviceGetGraphMemAttribute" (CUdevice, c_uint, *mut c_void);
 }
 
@@ -373,6 +382,18 @@ impl Driver for Libcuda {
         Ok(bytes)
     }
 
+    fn graph_nodes(&self, graph: Graph) -> Result<Vec<Node>> {
+        let (graph, mut count) = (graph.0 as CUgraph, 0);
+        call_if_there!(self.graph_get_nodes(graph, null_mut(), &raw mut count))?;
+        let mut nodes: Vec<CUgraphNode> = vec![null_mut(); count];
+        call_if_there!(self.graph_get_nodes(graph, nodes.as_mut_ptr(), &raw mut count))?;
+        nodes.truncate(count);
+        nodes
+            .into_iter()
+            .map(|node| self.graph_node(node))
+            .collect()
+    }
+
     fn stream_done(&self, stream: Stream) -> bool {
         call!(self.stream_query(stream.0 as CUstream)) != Err(Status::NOT_READY)
     }
@@ -404,5 +425,57 @@ impl Driver for Libcuda {
 
     fn destroy_event(&self, event: Event) -> Result<()> {
         call!(self.event_destroy(event.0 as CUevent))
+    }
+}
+
+/// CUgraphNodeType.
+mod node {
+    use core::ffi::c_uint;
+
+    pub(super) const KERNEL: c_uint = 0;
+    pub(super) const COPY: c_uint = 1;
+    pub(super) const SET: c_uint = 2;
+    pub(super) const HOST: c_uint = 3;
+    pub(super) const CHILD: c_uint = 4;
+    pub(super) const EMPTY: c_uint = 5;
+    pub(super) const WAIT_EVENT: c_uint = 6;
+    pub(super) const RECORD: c_uint = 7;
+    /// Memory of the graph's own, from its allocation to its free.
+    pub(super) const ALLOC: c_uint = 10;
+    pub(super) const FREE: c_uint = 11;
+}
+
+impl Libcuda {
+    fn graph_node(&self, node: CUgraphNode) -> Result<Node> {
+        let mut kind = 0;
+        call_if_there!(self.graph_node_type(node, &raw mut kind))?;
+        Ok(match kind {
+            node::COPY => {
+                let mut copy = MaybeUninit::zeroed();
+                call_if_there!(self.graph_copy(node, copy.as_mut_ptr()))?;
+                // SAFETY: the driver filled it.
+                Node::Writes(Writes::from(unsafe { copy.assume_init_ref() }))
+            }
+            node::SET => {
+                let mut set = MaybeUninit::zeroed();
+                call_if_there!(self.graph_set(node, set.as_mut_ptr()))?;
+                // SAFETY: the driver filled it.
+                Node::Writes(Writes::from(unsafe { set.assume_init_ref() }))
+            }
+            node::CHILD => {
+                let mut child = null_mut();
+                call_if_there!(self.graph_child(node, &raw mut child))?;
+                Node::Child(Graph(child.addr()))
+            }
+            // Host functions may not call the driver.
+            node::KERNEL
+            | node::HOST
+            | node::EMPTY
+            | node::WAIT_EVENT
+            | node::RECORD
+            | node::ALLOC
+            | node::FREE => Node::Writes(Writes::Nothing),
+            _ => Node::Other,
+        })
     }
 }

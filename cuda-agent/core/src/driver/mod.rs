@@ -12,11 +12,23 @@ use core::ffi::CStr;
 use std::os::fd::{BorrowedFd, OwnedFd};
 
 use crate::cuda::{
-    Access, CaptureMode, Context, Event, Function, Handle, MemoryPool, Status, Stream,
+    Access, CaptureMode, Context, Event, Function, Graph, Handle, MemoryPool, Status, Stream,
 };
+use crate::writes::Writes;
 
 /// What a driver call of the agent gives.
 pub type Result<T> = core::result::Result<T, Status>;
+
+/// A node of a graph, as far as it writes memory other than by kernels.
+#[derive(Clone, Copy, Debug)]
+pub enum Node {
+    /// What it does itself.
+    Writes(Writes),
+    /// All nodes of another graph.
+    Child(Graph),
+    /// Who knows.
+    Other,
+}
 
 /// The calls. Sizes in bytes, addresses as the driver gave them; errors are the driver's own.
 pub trait Driver: Send + Sync {
@@ -107,6 +119,8 @@ pub trait Driver: Send + Sync {
     fn default_pool(&self, device: i32) -> Result<MemoryPool>;
     /// Bytes reserved for memory nodes of graphs.
     fn graph_memory(&self, device: i32) -> Result<u64>;
+    /// What a graph consists of.
+    fn graph_nodes(&self, graph: Graph) -> Result<Vec<Node>>;
     /// Whether all work of the stream is done. A broken context has none left.
     fn stream_done(&self, stream: Stream) -> bool;
     /// Whether work submitted to the stream is being captured into a graph.

@@ -15,7 +15,11 @@ pub(super) const PROBES: &[Probe] = &[
     hint("sets", "rtswap_hint_read_only, then sets there"),
     hint(
         "untold",
-        "rtswap_hint_read_only, then cuStreamWriteValue32_v2 and a graph that writes there",
+        "rtswap_hint_read_only, then cuStreamWriteValue32_v2 and graphs that were updated",
+    ),
+    hint(
+        "graphs",
+        "rtswap_hint_read_only, then graphs of kernels, copies, sets and graphs within",
     ),
     hint(
         "ended",

@@ -124,6 +124,7 @@ const BUT: &[&str] = &[
     "cuGraphMemAllocNodeGetParams",
     "cuGraphExecMemcpyNodeSetParams",
     "cuGraphExecMemsetNodeSetParams",
+    "cuGraphExecChildGraphNodeSetParams",
     "cuMemHostGetDevicePointer",
 ];
 
