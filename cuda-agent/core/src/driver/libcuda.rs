@@ -182,7 +182,8 @@ impl Driver for Libcuda {
     fn device_uuid(&self, device: i32) -> Result<[u8; 16]> {
         let mut uuid = CUuuid { bytes: [0; 16] };
         call!(self.device_get_uuid(&raw mut uuid, device))?;
-        Ok(uuid.bytes.map(i8::cast_unsigned))
+        // C's char has a sign on some processors only.
+        Ok(uuid.bytes.map(|byte| byte.to_ne_bytes()[0]))
     }
 
     fn device_memory(&self, device: i32) -> Result<u64> {
