@@ -6,7 +6,7 @@
 //! - [`build`]: compiles them; [`stage`]: the machine that one runs on; [`guest`]: the one that runs;
 //! - [`life`]: the probes of life in other people's processes;
 //! - [`check`]: what is done to a probe, and what then counts as caught, counted or inert;
-//! - [`suite`]: all of them, two at a time; [`report`]: what is printed.
+//! - [`suite`]: all of them, two at a time; [`under`]: those that no tool can run; [`report`]: what is printed.
 
 pub mod build;
 pub mod check;
@@ -16,3 +16,4 @@ pub mod report;
 pub mod stage;
 pub mod suite;
 pub mod table;
+pub mod under;

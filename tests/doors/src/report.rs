@@ -8,6 +8,9 @@ use crate::check::Outcome;
 use crate::suite::Tried;
 use crate::table;
 
+/// Lines of a reason that are said again at the end.
+const REASON_LINES: usize = 6;
+
 /// `{version, probes: [{name, result}], missed}`.
 pub fn json(tried: &[Tried]) -> Value {
     let probes: Vec<Value> = tried
@@ -64,7 +67,9 @@ pub fn unexpected(tried: &[Tried]) -> String {
     let mut text = String::new();
     for tried in tried.iter().filter(|tried| !tried.is_as_expected()) {
         let (name, outcome, expected) = (tried.probe.name(), tried.outcome, tried.probe.expected);
-        let reason = tried.reason.trim();
+        // Its first lines: the rest may be long, and stands above.
+        let reason: Vec<&str> = tried.reason.trim().lines().take(REASON_LINES).collect();
+        let reason = reason.join("\n");
         let _ = writeln!(text, "{outcome} {name}, expected {expected}: {reason}");
     }
     text

@@ -11,6 +11,7 @@ use crate::build::Programs;
 use crate::check::{self, Missing, Outcome};
 use crate::stage::Stage;
 use crate::table::Probe;
+use crate::under;
 
 /// What came of one probe.
 pub struct Tried {
@@ -63,8 +64,10 @@ pub fn run(
 
 fn try_one(probe: &'static Probe, programs: &Programs, under: &[String]) -> Tried {
     let start = Instant::now();
-    let outcome: Result<Outcome> =
-        Stage::new(programs, under, probe.gpus).and_then(|stage| check::run(&stage, probe));
+    let outcome: Result<Outcome> = match under::hindrance(probe).filter(|_| !under.is_empty()) {
+        Some(why) => Err(Missing(why.into()).into()),
+        None => Stage::new(programs, under, probe.gpus).and_then(|stage| check::run(&stage, probe)),
+    };
     let (outcome, reason) = match outcome {
         Ok(outcome) => (outcome, String::new()),
         Err(error) if error.is::<Missing>() => (Outcome::Skipped, error.to_string()),

@@ -27,13 +27,13 @@ pub enum Outcome {
     Counted,
     /// It ran as without rtswap, and no agent was active.
     Inert,
-    /// What it needs is not on this machine.
+    /// What it needs is not on this machine, or it says nothing under the command that it is run under.
     Skipped,
     /// Anything else.
     Missed,
 }
 
-/// What a probe needs is not on this machine: it is skipped, and says so.
+/// What a probe needs is not to be had: it is skipped, and says so.
 #[derive(Debug)]
 pub struct Missing(pub String);
 
