@@ -3,12 +3,20 @@
 use crate::table::Probe;
 
 /// Names, or their beginnings.
-const HINDERED: [(&str, &str); 17] = [
+const HINDERED: [(&str, &str); 19] = [
     ("life_sandbox.", "valgrind knows no seccomp"),
     ("life_limits.soft", VALGRINDS_OWN),
     ("life_limits.at_limit", VALGRINDS_OWN),
     ("life_limits.hard_few", VALGRINDS_OWN),
     ("life_limits.lowered", VALGRINDS_OWN),
+    (
+        "life_odd.small_files",
+        "valgrind's log is a file that may not grow either",
+    ),
+    (
+        "life_threads.thousands",
+        "two thousand threads take valgrind minutes",
+    ),
     ("life_fork.cloned", "valgrind knows no clone with CLONE_VM"),
     ("life_fork.exec_self", ITSELF),
     ("life_load.in_constructor", ITSELF),
