@@ -173,7 +173,7 @@ mod tests {
     use super::*;
     use rtswap_policy::admission::Test;
     use rtswap_policy::scheduler::Overrun;
-    use rtswap_policy::units::Bytes;
+    use rtswap_policy::units::{Bytes, Ppm};
 
     const GPU: &str = "uuid = \"GPU-01234567-89ab-cdef-0123-456789abcdef\"\nmemory = \"24GiB\"\n";
 
@@ -205,6 +205,20 @@ mod tests {
     }
 
     #[test]
+    fn a_pipelined_gpu_takes_its_duplex_rate() {
+        let with = |said: &str| {
+            let text =
+                format!("version = 1\n[scheduler]\ntest = \"pipelined\"\n[[gpu]]\n{GPU}{said}\n");
+            let config = parse(Path::new("f.toml"), &text).unwrap();
+            config.gpus[0].scheduler(&config.scheduler)
+        };
+        let said = with("duplex = 0.8");
+        assert_eq!((said.test, said.duplex), (Test::Pipelined, Ppm(800_000)));
+        assert_eq!(with("").duplex, Ppm::ONE, "built in");
+        assert_eq!(with("duplex = 1").duplex, Ppm::ONE);
+    }
+
+    #[test]
     fn the_documented_file_is_taken_and_says_the_built_in_values() {
         let document = include_str!("../../../docs/configuration.md");
         let block = document.split("```toml\n").nth(1).unwrap();
@@ -220,8 +234,8 @@ mod tests {
         let learned = learned.completed(Bytes(24 << 30), Bytes::ZERO);
         let learned = learned.scheduler(&built_in.scheduler);
         assert_eq!(
-            (said.swap_cost, said.chunk),
-            (learned.swap_cost, learned.chunk)
+            (said.swap_cost, said.chunk, said.duplex),
+            (learned.swap_cost, learned.chunk, learned.duplex)
         );
         assert_eq!(said.best_effort_quantum, learned.best_effort_quantum);
         assert_eq!(said.dispatch_latency, learned.dispatch_latency);
@@ -237,7 +251,7 @@ mod tests {
         assert_eq!(
             complaint(&format!("version = 1\n[[gpu]]\n{GPU}colour = 3\n")),
             "f.toml:5:1: unknown key `colour`; known here: uuid, memory, reserve, \
-             best_effort_reserve, chunk, swap_cost"
+             best_effort_reserve, chunk, duplex, swap_cost"
         );
         assert_eq!(
             complaint("version = 2\n"),
@@ -263,9 +277,17 @@ mod tests {
             complaint(&size)
         );
         assert_eq!(
-            complaint("version = 1\n[scheduler]\ntest = \"pipelined\"\n"),
-            "f.toml:3:8: unknown variant `pipelined`, expected `theorem1` or `demand`"
+            complaint("version = 1\n[scheduler]\ntest = \"theorem2\"\n"),
+            "f.toml:3:8: unknown variant `theorem2`, expected one of `theorem1`, `demand`, `pipelined`"
         );
+        for wrong in ["0", "0.0000001", "1.01", "-0.5", "nan", "inf"] {
+            let said = complaint(&format!("version = 1\n[[gpu]]\n{GPU}duplex = {wrong}\n"));
+            assert!(
+                said.starts_with("f.toml:5:10: ")
+                    && said.contains("is no share: above 0 and at most 1"),
+                "{said}"
+            );
+        }
         assert!(complaint("version = 1\n[daemon\n").starts_with("f.toml:2:"));
         assert!(complaint("").contains("missing field `version`"));
     }

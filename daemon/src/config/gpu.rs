@@ -11,7 +11,7 @@ use rtswap_policy::units::{Bytes, Nanos, Ppm};
 use serde::Deserialize;
 use serde::de::{Deserializer, Error};
 
-use super::value::{Micros, Millis, Size};
+use super::value::{Micros, Millis, Share, Size};
 
 /// A GPU's UUID, as `GPU-01234567-89ab-cdef-0123-456789abcdef`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -96,12 +96,12 @@ enum ObjectiveWord {
     Volume,
 }
 
-/// `pipelined` is not among them: agents do not swap in by credit yet.
 #[derive(Clone, Copy, Debug, PartialEq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 enum TestWord {
     Theorem1,
     Demand,
+    Pipelined,
 }
 
 impl Default for SchedulerConfig {
@@ -157,6 +157,7 @@ pub struct GpuConfig {
     best_effort_reserve: Option<Size>,
     #[serde(default = "default_chunk")]
     chunk: Size,
+    duplex: Option<Share>,
     #[serde(default)]
     swap_cost: SwapCostTables,
 }
@@ -210,6 +211,7 @@ impl GpuConfig {
             reserve: None,
             best_effort_reserve: None,
             chunk: default_chunk(),
+            duplex: None,
             swap_cost: SwapCostTables::default(),
         }
     }
@@ -311,8 +313,9 @@ impl GpuConfig {
             test: match shared.test {
                 TestWord::Theorem1 => Test::Theorem1,
                 TestWord::Demand => Test::Demand,
+                TestWord::Pipelined => Test::Pipelined,
             },
-            duplex: Ppm::ONE,
+            duplex: self.duplex.map_or(Ppm::ONE, |share| share.0),
         }
     }
 }

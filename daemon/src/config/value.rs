@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use rtswap_policy::units::{Bytes, Nanos};
+use rtswap_policy::units::{Bytes, Nanos, Ppm};
 use serde::de::{Deserialize, Deserializer, Error, Visitor};
 
 /// What a size may look like, for messages.
@@ -129,6 +129,41 @@ impl<'de, const UNIT: u64> Deserialize<'de> for Span<UNIT> {
         }
 
         deserializer.deserialize_any(SpanVisitor)
+    }
+}
+
+/// A share in a file: above 0, at most 1.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Share(pub(super) Ppm);
+
+impl<'de> Deserialize<'de> for Share {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct ShareVisitor;
+
+        impl Visitor<'_> for ShareVisitor {
+            type Value = Share;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a number above 0 and at most 1")
+            }
+
+            fn visit_i64<E: Error>(self, value: i64) -> Result<Share, E> {
+                self.visit_f64(value as f64)
+            }
+
+            fn visit_f64<E: Error>(self, value: f64) -> Result<Share, E> {
+                // Down: what is promised is what is surely there.
+                let millionths = (value * f64::from(Ppm::ONE.0)).floor();
+                if value > 1.0 || millionths.is_nan() || millionths < 1.0 {
+                    return Err(E::custom(format_args!(
+                        "{value} is no share: above 0 and at most 1, such as 0.8"
+                    )));
+                }
+                Ok(Share(Ppm(millionths as u32)))
+            }
+        }
+
+        deserializer.deserialize_any(ShareVisitor)
     }
 }
 

@@ -109,6 +109,11 @@ impl Dispatcher {
                 target,
                 ..
             } => {
+                let members = &self.places.get(&task)?.members;
+                let credit = match direction {
+                    Direction::Out => target,
+                    Direction::In => members.credit(member, members.budget_of(member)),
+                };
                 session.devices[gpu].view.began(op, direction);
                 let request = SwapRequest {
                     seq: op.0,
@@ -118,7 +123,7 @@ impl Dispatcher {
                     },
                     target_bytes: target.0,
                 };
-                session.block(gpu).daemon.request_swap(request, target.0);
+                session.block(gpu).daemon.request_swap(request, credit.0);
                 session.ring(gpu, direction, now);
             }
             Command::Abort { op, .. } => {
@@ -127,13 +132,23 @@ impl Dispatcher {
                 session.ring(gpu, Direction::In, now);
             }
             Command::SetBudget { bytes, answers, .. } => {
-                let (pid, block) = (session.peer.pid, session.block(gpu));
+                let pid = session.peer.pid;
+                let (block, device) = session.block_and_device(gpu);
                 let holds = block.daemon.set_budget(&block.agent, bytes.0);
                 if let Some(answer) = answers {
                     block.daemon.answer_want(answer.want.0, answer.granted);
                     wake(block.daemon.budget_word());
                 }
                 self.gpus[gpu].account.is_granted(pid, Bytes(holds));
+                if device.view.moving() == Some(Direction::In) {
+                    let members = &self.places.get(&task)?.members;
+                    let credit = members.credit(member, Bytes(holds));
+                    if credit.0 < block.daemon.credit_bytes() {
+                        block.daemon.set_credit(credit.0);
+                        device.view.credited();
+                        session.ring(gpu, Direction::In, now);
+                    }
+                }
                 return Some(Bytes(holds));
             }
             Command::SetVolume { bytes, .. } => {

@@ -253,7 +253,10 @@ impl Members {
                     .filter(|(asker, _)| *asker == at)
                     .map(|(_, said)| said);
                 let raise = fair.saturating_sub(member.budget).min(free);
-                let news = raise > Bytes::ZERO || answers.is_some() || member.new_page;
+                let news = raise > Bytes::ZERO
+                    || answers.is_some()
+                    || member.new_page
+                    || self.frees_credit(at);
                 if member.state != State::Present || !news {
                     continue;
                 }

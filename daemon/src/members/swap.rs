@@ -3,10 +3,10 @@
 
 use std::cmp::Reverse;
 
-use rtswap_policy::scheduler::{Command, Direction, Event, EventError, SwapOutcome, SwapSeq};
+use rtswap_policy::scheduler::{Command, Direction, Event, EventError, SwapOutcome, SwapSeq, Usage};
 use rtswap_policy::units::{Bytes, Nanos};
 
-use super::Members;
+use super::{MemberId, Members};
 use super::member::{Member, Part, State};
 
 /// The operation of the task.
@@ -60,6 +60,38 @@ impl Members {
             // Each of them needs the budget for what it brings in.
             Direction::In => self.share_out(None),
         }
+    }
+
+    /// How low a process may bring what is in its backing store on a budget of `budget`: to the end
+    /// of its part, except in a pipelined region, whose budget grows while others leave. Also to
+    /// that end once the scheduler sees nothing lacking: a program that took of the budget meanwhile
+    /// makes the operation fail, and not wait for ever.
+    pub fn credit(&self, id: MemberId, budget: Bytes) -> Bytes {
+        let Some(at) = self.find(id) else {
+            return Bytes::MAX;
+        };
+        let Usage {
+            resident, swapped, ..
+        } = self.all[at].usage;
+        let target = self.all[at].part.map_or(swapped, |part| part.target);
+        if self.is_enough() {
+            return target;
+        }
+        (resident + swapped).saturating_sub(budget).max(target)
+    }
+
+    /// Whether nothing that the task lacks holds the process back any more that brings memory in: it
+    /// is told so with its budget, though that may be what it was.
+    pub(super) fn frees_credit(&self, at: usize) -> bool {
+        let begun = self.swap.is_some_and(|swap| swap.begun);
+        let member = &self.all[at];
+        let inward = member.part.is_some_and(|part| part.target < part.from);
+        begun && member.moves() && inward && self.is_enough()
+    }
+
+    /// Whether the task has budget for all that the scheduler knows it to have anywhere.
+    fn is_enough(&self) -> bool {
+        self.told.resident + self.told.swapped <= self.budget
     }
 
     /// What one process can move, in whole chunks.

@@ -137,6 +137,13 @@ impl DeviceView {
         });
     }
 
+    /// The daemon let a swap-in go on.
+    pub fn credited(&mut self) {
+        if let Some(op) = &mut self.op {
+            op.heard = false;
+        }
+    }
+
     /// The daemon asked it to stop.
     pub fn aborted(&mut self) {
         if let Some(op) = &mut self.op {

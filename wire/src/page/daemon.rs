@@ -141,6 +141,12 @@ impl DaemonDevice {
         self.request_seq.store(request.seq, Release);
     }
 
+    /// Lets the swap-in that was asked for last go on down to `credit_bytes`, after
+    /// [`Self::set_budget`]. Ring afterwards.
+    pub fn set_credit(&self, credit_bytes: u64) {
+        self.credit_bytes.store(credit_bytes, Release);
+    }
+
     /// Asks that the swap operation `seq` stop at its next chunk. Ring afterwards.
     pub fn abort_swap(&self, seq: u32) {
         self.abort_seq.store(seq, Release);
@@ -234,7 +240,8 @@ impl DaemonDevice {
         })
     }
 
-    /// How low a swap-in may bring the backing store's bytes for now.
+    /// How low a swap-in may bring the backing store's bytes for now: the budget suffices until
+    /// there.
     pub fn credit_bytes(&self) -> u64 {
         self.credit_bytes.load(Acquire)
     }
@@ -244,7 +251,7 @@ impl DaemonDevice {
         self.abort_seq.load(Acquire)
     }
 
-    /// Doorbells so far. The futex word for a swap thread that waits inside an operation.
+    /// Doorbells so far. The futex word for a swap thread that waits where no signal reaches it.
     pub fn bell_word(&self) -> &AtomicU32 {
         &self.bell
     }

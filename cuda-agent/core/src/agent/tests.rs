@@ -20,8 +20,8 @@ pub(crate) struct Bench {
     pub(crate) driver: &'static FakeDriver,
     pub(crate) agent: &'static Agent,
     pub(crate) daemon: Daemon,
-    listener: Listener,
-    terms: Terms,
+    pub(crate) listener: Listener,
+    pub(crate) terms: Terms,
 }
 
 pub(crate) fn bench(name: &str, change: impl FnOnce(&mut Terms)) -> Bench {
@@ -317,27 +317,6 @@ fn work_that_does_not_end_is_reported_and_nothing_leaves() {
     drop(bench.agent.enter());
     assert_eq!(bench.daemon.block().agent.jobs().unwrap().requested, 1);
     bench.driver.set_busy(stream, false);
-}
-
-#[test]
-fn credit_holds_a_swap_in_and_abort_ends_it() {
-    let mut bench = bench("credit", |_| ());
-    bench.alloc(4 * CHUNK);
-    bench.daemon.set_volume(4 * CHUNK);
-    assert_eq!(
-        bench.daemon.swap(Direction::Out, 4 * CHUNK),
-        SwapOutcome::Done
-    );
-    let seq = bench.daemon.request(Direction::In, 0, 3 * CHUNK);
-    bench.daemon.until("one chunk", |block| {
-        (block.agent.usage().swapped_bytes == 3 * CHUNK).then_some(())
-    });
-    std::thread::sleep(Duration::from_millis(30));
-    assert_eq!(bench.usage().1, 3 * CHUNK, "no further than its credit");
-    bench.daemon.block().daemon.abort_swap(seq);
-    bench.daemon.ring(Direction::In);
-    assert_eq!(bench.daemon.outcome(seq), SwapOutcome::Aborted);
-    assert_eq!(bench.usage(), (CHUNK + CONTEXT, 3 * CHUNK));
 }
 
 #[test]

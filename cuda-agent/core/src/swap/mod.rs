@@ -10,3 +10,6 @@ mod thread;
 pub use reconnect::Orphan;
 pub use requests::Requests;
 pub use start::{Started, spawn};
+
+#[cfg(test)]
+mod tests;

@@ -10,7 +10,6 @@ use rtswap_wire::page::{Direction, SwapOutcome, SwapReport, SwapRequest};
 use crate::agent::{Agent, exit};
 use crate::cuda::Status;
 use crate::device::Device;
-use crate::futex::{TICK, wait_change};
 use crate::gate;
 use crate::log::debug;
 use crate::memory::{Backing, Ended, Reins, Step};
@@ -21,14 +20,24 @@ use crate::work::in_context;
 #[derive(Debug, Default)]
 pub struct Requests {
     swap: u32,
+    open: Option<Operation>,
     volume: u32,
     pinning: Arc<AtomicBool>,
+}
+
+/// A swap operation that is not over: what is left of it waits for credit.
+#[derive(Debug)]
+struct Operation {
+    request: SwapRequest,
+    since: Instant,
+    moved_bytes: u64,
 }
 
 impl Requests {
     /// Another session's page starts anew.
     pub fn reset(&mut self) {
         self.swap = 0;
+        self.open = None;
         self.volume = 0;
     }
 
@@ -46,24 +55,19 @@ impl Requests {
             && request.seq != self.swap
         {
             self.swap = request.seq;
-            let start = Instant::now();
-            let mut moved_bytes = 0;
-            let ended = swap(agent, device, &view, request, &mut moved_bytes);
-            let ns = u64::try_from(start.elapsed().as_nanos()).unwrap_or(u64::MAX);
-            debug(format_args!(
-                "swap {:?} to {} bytes: {:?}, {moved_bytes} bytes moved in {ns} ns",
-                request.direction, request.target_bytes, ended.outcome
-            ));
-            if ended.fault != Status::SUCCESS {
-                view.agent().set_fault(ended.fault.0);
-            }
-            view.agent().end_swap(SwapReport {
-                seq: request.seq,
-                outcome: ended.outcome,
-                ns,
-                moved_bytes,
+            self.open = Some(Operation {
+                request,
+                since: Instant::now(),
+                moved_bytes: 0,
             });
-            view.session.tell();
+        }
+        if let Some(mut open) = self.open.take() {
+            match swap(agent, device, &view, open.request, &mut open.moved_bytes) {
+                // The bell tells of more credit, and other devices are served meanwhile: what this
+                // one waits for may wait for them.
+                Step::Held => self.open = Some(open),
+                Step::Over(ended) => end(&view, &open, ended),
+            }
         }
     }
 
@@ -142,16 +146,41 @@ impl Requests {
     }
 }
 
+/// Says how an operation ended.
+fn end(view: &View, operation: &Operation, ended: Ended) {
+    let Operation {
+        request,
+        since,
+        moved_bytes,
+    } = *operation;
+    let ns = u64::try_from(since.elapsed().as_nanos()).unwrap_or(u64::MAX);
+    debug(format_args!(
+        "swap {:?} to {} bytes: {:?}, {moved_bytes} bytes moved in {ns} ns",
+        request.direction, request.target_bytes, ended.outcome
+    ));
+    if ended.fault != Status::SUCCESS {
+        view.agent().set_fault(ended.fault.0);
+    }
+    view.agent().end_swap(SwapReport {
+        seq: request.seq,
+        outcome: ended.outcome,
+        ns,
+        moved_bytes,
+    });
+    view.session.tell();
+}
+
+/// Goes on with an operation until it is over or has no more credit.
 fn swap(
     agent: &'static Agent,
     device: &'static Device,
     view: &View,
     request: SwapRequest,
     moved: &mut u64,
-) -> Ended {
-    let refused = |fault| Ended {
-        outcome: SwapOutcome::Failed,
-        fault,
+) -> Step {
+    let refused = |fault| {
+        let outcome = SwapOutcome::Failed;
+        Step::Over(Ended { outcome, fault })
     };
     if !device.memory().is_target(request.target_bytes) {
         return refused(Status::INVALID_VALUE);
@@ -159,66 +188,38 @@ fn swap(
     // A job that still runs ends first: nothing leaves under its feet.
     if request.direction == Direction::Out && !device.end_job(&agent.work, view.session.drain_bound)
     {
-        return SwapOutcome::Undrainable.into();
+        return Step::Over(SwapOutcome::Undrainable.into());
     }
     let Some(context) = agent.work.context_on(device.ordinal) else {
         return if device.memory().swapped_bytes() == request.target_bytes {
-            SwapOutcome::Done.into()
+            Step::Over(SwapOutcome::Done.into())
         } else {
             refused(Status::INVALID_CONTEXT)
         };
     };
     let daemon = view.daemon();
-    loop {
-        let bell = daemon.bell_word().load(Ordering::Acquire);
-        let mut reins = |next: u64| {
-            if daemon.aborted_swap() == request.seq {
-                Reins::Abort
-            } else if exit::must_stop()
-                || request.direction == Direction::In && next < daemon.credit_bytes()
-            {
-                Reins::Wait
-            } else {
-                Reins::Go
-            }
-        };
-        // The lock is held as long as chunks fly, and not while the operation waits for credit.
-        let step = in_context(agent.driver, context, || {
-            let (direction, target) = (request.direction, request.target_bytes);
-            let mut memory = device.memory();
-            // It may have ended while the lock was waited for.
-            if agent.work.device_of(context).is_none() {
-                return Err(Status::INVALID_CONTEXT);
-            }
-            Ok(memory.swap(direction, target, context, moved, &mut reins))
-        });
-        match step {
-            Ok(Step::Over(ended)) => return ended,
-            Ok(Step::Held) if view.session.is_lost() || socket_ended(view) => {
-                return SwapOutcome::Aborted.into();
-            }
-            Ok(Step::Held) => {
-                exit::leave_driver();
-                wait_change(daemon.bell_word(), bell, TICK);
-                exit::take_driver();
-            }
-            Err(fault) => return refused(fault),
+    let mut reins = |next: u64| {
+        if daemon.aborted_swap() == request.seq {
+            Reins::Abort
+        } else if exit::must_stop()
+            || request.direction == Direction::In && next < daemon.credit_bytes()
+        {
+            Reins::Wait
+        } else {
+            Reins::Go
         }
-    }
-}
-
-/// Whether the daemon went away while an operation waits for it.
-fn socket_ended(view: &View) -> bool {
-    use rustix::event::{PollFd, PollFlags, Timespec, poll};
-    let now = Timespec {
-        tv_sec: 0,
-        tv_nsec: 0,
     };
-    let Some(socket) = view.session.socket() else {
-        return true;
-    };
-    let mut waited = [PollFd::from_borrowed_fd(socket, PollFlags::IN)];
-    matches!(poll(&mut waited, Some(&now)), Ok(1..))
+    // The lock is held as long as chunks fly, and not while the operation waits for credit.
+    let step = in_context(agent.driver, context, || {
+        let (direction, target) = (request.direction, request.target_bytes);
+        let mut memory = device.memory();
+        // It may have ended while the lock was waited for.
+        if agent.work.device_of(context).is_none() {
+            return Err(Status::INVALID_CONTEXT);
+        }
+        Ok(memory.swap(direction, target, context, moved, &mut reins))
+    });
+    step.unwrap_or_else(refused)
 }
 
 /// Swaps everything in, as far as there is memory. Whether all is resident.
