@@ -81,6 +81,60 @@ fn a_swap_request_is_seen_whole_and_its_report_too() {
     );
 }
 
+/// A chunk lands while a word is left for the operation that it belongs to.
+fn a_chunk_races(leave: fn(&Block) -> u64, reads: fn(&Block) -> bool) {
+    loom::model(move || {
+        let block = Arc::new(Block::default());
+        let request = SwapRequest {
+            seq: 1,
+            direction: Direction::In,
+            target_bytes: 0,
+        };
+        block.agent.set_arena(96, 96);
+        block.daemon.request_swap(request, 64);
+        let shared = Arc::clone(&block);
+        let agent = thread::spawn(move || {
+            shared.agent.set_arena(96, 64);
+            reads(&shared)
+        });
+        let before = leave(&block);
+        let heard = block.agent.usage().swapped_bytes != before;
+        let read = agent.join().unwrap();
+        assert!(!heard || read, "not rung again, and the agent waits");
+    });
+}
+
+#[test]
+fn who_shows_a_chunk_more_has_read_its_credit() {
+    a_chunk_races(
+        |block| block.daemon.set_credit(&block.agent, 32),
+        |block| block.daemon.credit_bytes() == 32,
+    );
+}
+
+#[test]
+fn who_shows_a_chunk_more_has_read_that_it_must_stop() {
+    a_chunk_races(
+        |block| block.daemon.abort_swap(&block.agent, 1),
+        |block| block.daemon.aborted_swap() == 1,
+    );
+}
+
+#[test]
+fn credit_comes_with_its_budget() {
+    race(
+        |block| {
+            block.daemon.set_budget(&block.agent, 70);
+            block.daemon.set_credit(&block.agent, 32);
+        },
+        |block| {
+            if block.daemon.credit_bytes() == 32 {
+                assert_eq!(block.agent.take(&block.daemon, 70), Ok(()));
+            }
+        },
+    );
+}
+
 #[test]
 fn a_budget_lowered_against_a_taking_never_loses_a_byte() {
     loom::model(|| {

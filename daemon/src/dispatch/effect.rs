@@ -127,8 +127,9 @@ impl Dispatcher {
                 session.ring(gpu, direction, now);
             }
             Command::Abort { op, .. } => {
-                session.devices[gpu].view.aborted();
-                session.block(gpu).daemon.abort_swap(op.0);
+                let (block, device) = session.block_and_device(gpu);
+                let swapped = block.daemon.abort_swap(&block.agent, op.0);
+                device.view.told(Bytes(swapped));
                 session.ring(gpu, Direction::In, now);
             }
             Command::SetBudget { bytes, answers, .. } => {
@@ -144,8 +145,8 @@ impl Dispatcher {
                     let members = &self.places.get(&task)?.members;
                     let credit = members.credit(member, Bytes(holds));
                     if credit.0 < block.daemon.credit_bytes() {
-                        block.daemon.set_credit(credit.0);
-                        device.view.credited();
+                        let swapped = block.daemon.set_credit(&block.agent, credit.0);
+                        device.view.told(Bytes(swapped));
                         session.ring(gpu, Direction::In, now);
                     }
                 }

@@ -40,8 +40,10 @@ struct Operation {
     seq: SwapSeq,
     direction: Direction,
     swapped: Bytes,
-    /// The agent has begun, so it knows of it.
+    /// The agent has moved a chunk since it was last told something, so it knows of that.
     heard: bool,
+    /// What was in the backing store then.
+    told_at: Bytes,
 }
 
 /// How long a usage may contradict itself: its fields are not written at once.
@@ -134,20 +136,15 @@ impl DeviceView {
             direction,
             swapped: self.usage.swapped,
             heard: false,
+            told_at: self.usage.swapped,
         });
     }
 
-    /// The daemon let a swap-in go on.
-    pub fn credited(&mut self) {
+    /// The daemon let the operation go on or asked it to stop, with that much in the backing store.
+    pub fn told(&mut self, swapped: Bytes) {
         if let Some(op) = &mut self.op {
             op.heard = false;
-        }
-    }
-
-    /// The daemon asked it to stop.
-    pub fn aborted(&mut self) {
-        if let Some(op) = &mut self.op {
-            op.heard = false;
+            op.told_at = swapped;
         }
     }
 
@@ -229,7 +226,7 @@ impl DeviceView {
         let Some(report) = report.filter(|report| report.seq == op.seq.0) else {
             if swapped != op.swapped {
                 op.swapped = swapped;
-                op.heard = true;
+                op.heard |= swapped != op.told_at;
                 events.push(Event::SwapProgress {
                     task,
                     op: op.seq,
@@ -393,6 +390,28 @@ mod tests {
             "{events:?}"
         );
         assert_eq!(view.moved, Some((Direction::Out, 50, Nanos(7))));
+    }
+
+    #[test]
+    fn a_chunk_that_moved_before_a_word_does_not_say_that_it_was_heard() {
+        let (block, mut view) = (DeviceBlock::default(), DeviceView::default());
+        block.agent.set_arena(100, 90);
+        look(&mut view, &block);
+        view.began(SwapSeq(1), Direction::In);
+        block.agent.set_arena(100, 60);
+        look(&mut view, &block);
+        assert!(view.is_heard(&block));
+        // It lands unseen, and waits; then there is more credit.
+        block.agent.set_arena(100, 30);
+        view.told(Bytes(block.daemon.set_credit(&block.agent, 0)));
+        assert!(matches!(
+            look(&mut view, &block)[..],
+            [Event::SwapProgress { .. }]
+        ));
+        assert!(!view.is_heard(&block), "to be rung again");
+        block.agent.set_arena(100, 0);
+        look(&mut view, &block);
+        assert!(view.is_heard(&block));
     }
 
     #[test]

@@ -142,14 +142,20 @@ impl DaemonDevice {
     }
 
     /// Lets the swap-in that was asked for last go on down to `credit_bytes`, after
-    /// [`Self::set_budget`]. Ring afterwards.
-    pub fn set_credit(&self, credit_bytes: u64) {
+    /// [`Self::set_budget`]. Ring afterwards, until the agent shows other bytes in the backing store
+    /// than the ones returned: [`Self::credit_bytes`] that it reads after those is this.
+    pub fn set_credit(&self, agent: &AgentDevice, credit_bytes: u64) -> u64 {
         self.credit_bytes.store(credit_bytes, Release);
+        fence(SeqCst);
+        agent.usage().swapped_bytes
     }
 
-    /// Asks that the swap operation `seq` stop at its next chunk. Ring afterwards.
-    pub fn abort_swap(&self, seq: u32) {
+    /// Asks that the swap operation `seq` stop at its next chunk. Ring afterwards, as after
+    /// [`Self::set_credit`].
+    pub fn abort_swap(&self, agent: &AgentDevice, seq: u32) -> u64 {
         self.abort_seq.store(seq, Release);
+        fence(SeqCst);
+        agent.usage().swapped_bytes
     }
 
     /// Counts one doorbell up; wake [`Self::bell_word`] and send the signal afterwards.
@@ -241,13 +247,16 @@ impl DaemonDevice {
     }
 
     /// How low a swap-in may bring the backing store's bytes for now: the budget suffices until
-    /// there.
+    /// there. To be read after each [`AgentDevice::set_arena`]: of a raise and a chunk that race, at
+    /// least one sees the other.
     pub fn credit_bytes(&self) -> u64 {
+        fence(SeqCst);
         self.credit_bytes.load(Acquire)
     }
 
-    /// The swap operation that must stop at its next chunk.
+    /// The swap operation that must stop at its next chunk. To be read likewise.
     pub fn aborted_swap(&self) -> u32 {
+        fence(SeqCst);
         self.abort_seq.load(Acquire)
     }
 

@@ -189,7 +189,16 @@ impl Memory {
             if left <= target {
                 break;
             }
-            match reins(left - self.chunk) {
+            let mut word = reins(left - self.chunk);
+            // Who sees one of these land takes it that every word until then was heard.
+            if word == Reins::Wait && !flights.is_empty() {
+                if let Err(fault) = self.land_all_in(&mut flights, moved) {
+                    over = Some(Step::Over(Ended::failed(fault)));
+                    break;
+                }
+                word = reins(left - self.chunk);
+            }
+            match word {
                 Reins::Go => {}
                 Reins::Abort => {
                     over = Some(Step::Over(SwapOutcome::Aborted.into()));
@@ -220,12 +229,25 @@ impl Memory {
                 }
             }
         }
-        while !flights.is_empty() {
-            if let Err(fault) = self.land_in(&mut flights, moved) {
-                over = Some(Step::Over(Ended::failed(fault)));
-            }
+        if let Err(fault) = self.land_all_in(&mut flights, moved) {
+            over = Some(Step::Over(Ended::failed(fault)));
         }
         over.unwrap_or(Step::Over(SwapOutcome::Done.into()))
+    }
+
+    /// Waits for all copies in; of their failures it tells the last.
+    fn land_all_in(
+        &mut self,
+        flights: &mut VecDeque<Flight>,
+        moved: &mut u64,
+    ) -> Result<(), Status> {
+        let mut landed = Ok(());
+        while !flights.is_empty() {
+            if let Err(fault) = self.land_in(flights, moved) {
+                landed = Err(fault);
+            }
+        }
+        landed
     }
 
     /// Waits for the oldest copy in: only then the chunk is resident. A chunk whose copy failed

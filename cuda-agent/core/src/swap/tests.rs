@@ -5,6 +5,8 @@ use std::time::Duration;
 use rtswap_wire::page::{Direction, SwapOutcome};
 
 use crate::agent::tests::{Bench, CHUNK, CONTEXT, bench, pattern};
+use crate::memory::{Reins, Step};
+use crate::work::in_context;
 
 const CHUNKS: u64 = 4;
 
@@ -29,7 +31,8 @@ fn raise(bench: &Bench, chunks: u64) {
 }
 
 fn credit(bench: &Bench, bytes: u64) {
-    bench.daemon.block().daemon.set_credit(bytes);
+    let block = bench.daemon.block();
+    block.daemon.set_credit(&block.agent, bytes);
     bench.daemon.ring(Direction::In);
 }
 
@@ -84,10 +87,39 @@ fn credit_holds_a_swap_in_and_abort_ends_it() {
     });
     std::thread::sleep(Duration::from_millis(30));
     assert_eq!(bench.usage().1, 3 * CHUNK, "no further than its credit");
-    bench.daemon.block().daemon.abort_swap(seq);
+    let block = bench.daemon.block();
+    block.daemon.abort_swap(&block.agent, seq);
     bench.daemon.ring(Direction::In);
     assert_eq!(bench.daemon.outcome(seq), SwapOutcome::Aborted);
     assert_eq!(bench.usage(), (CHUNK + CONTEXT, 3 * CHUNK));
+}
+
+#[test]
+fn credit_that_comes_while_chunks_land_is_found_without_a_bell() {
+    let mut bench = bench("landing", |_| ());
+    out(&mut bench);
+    raise(&bench, CHUNKS);
+    let device = &bench.agent.devices[0];
+    let context = bench.agent.work.context_on(device.ordinal).unwrap();
+    let mut asked = vec![];
+    // The first may go at once, the others only by the time that the one before has landed.
+    let mut reins = |next| {
+        let again = asked.last() == Some(&next);
+        let first = asked.is_empty();
+        asked.push(next);
+        if first || again {
+            Reins::Go
+        } else {
+            Reins::Wait
+        }
+    };
+    let step = in_context(bench.driver, context, || {
+        let mut memory = device.memory();
+        Ok(memory.swap(Direction::In, 0, context, &mut 0, &mut reins))
+    });
+    assert_eq!(step, Ok(Step::Over(SwapOutcome::Done.into())));
+    assert_eq!(asked.len() as u64, 2 * CHUNKS - 1);
+    assert_eq!(bench.usage().1, 0);
 }
 
 #[test]
