@@ -164,7 +164,8 @@ impl Run {
             }
             ensure!(
                 is_stalled(self.stall) || task["deadline_misses"] == 0 && task["violations"] == 0,
-                "{self:#?}"
+                "{self:#?}\n{}",
+                self.warnings.join("\n")
             );
         }
         Ok(())
