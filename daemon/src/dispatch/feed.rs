@@ -217,19 +217,23 @@ impl Dispatcher {
             }
             None => return,
         };
-        let mut events = Vec::new();
+        let mut events = std::mem::take(&mut self.events);
         if let Some(session) = self.sessions.get_mut(&id) {
-            let says = agent_bytes(session, gpu);
-            self.gpus[gpu].account.agent_says(session.peer.pid, says);
             let (block, device) = session.block_and_device(gpu);
             device.view.look(block, task, hold, &mut events);
         }
-        for event in events {
+        for event in events.drain(..) {
             // What came before may have ended the session.
             let session = self.sessions.get(&id);
             if session.is_some_and(Session::is_connected) {
                 self.feed_agents(id, gpu, task, now, &event);
             }
+        }
+        self.events = events;
+        // After the grant, for which a program waits.
+        if let Some(session) = self.sessions.get(&id) {
+            let says = agent_bytes(session, gpu);
+            self.gpus[gpu].account.agent_says(session.peer.pid, says);
         }
     }
 

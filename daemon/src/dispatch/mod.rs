@@ -29,6 +29,7 @@ use std::collections::BTreeMap;
 use std::os::fd::OwnedFd;
 use std::sync::{Arc, mpsc};
 
+use rtswap_policy::scheduler::Event;
 use rtswap_policy::task::TaskId;
 use rtswap_policy::units::{Bytes, Time};
 use tokio::sync::{broadcast, watch};
@@ -84,6 +85,8 @@ struct Dispatcher {
     graces: Graces,
     nvml: Nvml,
     recovery: Recovery,
+    /// Room for what a look at a page shows; empty between two looks.
+    events: Vec<Event>,
     /// Registrations of `tasks.d` whose GPU is not known yet, with what their files say of it.
     unplaced: BTreeMap<RegistrationId, Option<String>>,
     state_file: StateFile,

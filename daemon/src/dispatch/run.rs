@@ -180,6 +180,7 @@ impl Dispatcher {
             graces: Graces::default(),
             nvml,
             recovery: Recovery::default(),
+            events: Vec::new(),
             unplaced: BTreeMap::new(),
             state_file: parts.state_file,
             unsaved: true,
