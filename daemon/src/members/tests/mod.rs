@@ -7,6 +7,7 @@
 mod world;
 
 use proptest::prelude::*;
+use rtswap_policy::admission::Test;
 use rtswap_policy::task::TaskId;
 use rtswap_policy::units::Bytes;
 
@@ -119,8 +120,11 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 400, ..ProptestConfig::default() })]
 
     #[test]
-    fn several_are_one(steps in prop::collection::vec((0..3_u32, step()), 1..120)) {
-        let mut world = World::new();
+    fn several_are_one(
+        steps in prop::collection::vec((0..3_u32, step()), 1..120),
+        test in prop::sample::select(vec![Test::Theorem1, Test::Pipelined]),
+    ) {
+        let mut world = World::new(test);
         for (task, step) in steps {
             take(&mut world, TaskId(task), step);
         }

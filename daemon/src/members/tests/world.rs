@@ -35,6 +35,8 @@ pub(super) struct Agent {
     pub(super) want: Option<(WantSeq, u64)>,
     pub(super) refused: u32,
     pub(super) op: Option<(SwapSeq, Direction, u64)>,
+    /// How low an operation inward may bring what is swapped for now.
+    pub(super) credit: u64,
     pub(super) aborted: bool,
     pub(super) lost: bool,
 }
@@ -55,7 +57,7 @@ pub(super) struct World {
     next: u64,
 }
 
-fn config() -> Config {
+fn config(test: Test) -> Config {
     let direction = DirectionCost {
         base: Nanos::ZERO,
         per_chunk: Nanos(MS / 10),
@@ -75,16 +77,16 @@ fn config() -> Config {
         overrun: Overrun::Continue,
         best_effort_quantum: Nanos(20 * MS),
         objective: Objective::Time,
-        test: Test::Theorem1,
+        test,
         duplex: Ppm::ONE,
     }
 }
 
 impl World {
-    /// Two best-effort tasks and a realtime one, without a process.
-    pub(super) fn new() -> Self {
+    /// Two best-effort tasks and a realtime one, without a process, admitted by `test`.
+    pub(super) fn new(test: Test) -> Self {
         let mut world = Self {
-            scheduler: Scheduler::new(config()),
+            scheduler: Scheduler::new(config(test)),
             now: 0,
             teams: BTreeMap::new(),
             next: 0,
@@ -218,6 +220,7 @@ impl World {
     fn follow(&mut self, task: TaskId, id: MemberId, command: &Command) {
         let team = self.team(task);
         let (realtime, stuck) = (team.realtime, team.stuck);
+        let credit = |budget| team.members.credit(id, budget).0;
         let agent = team.agents.get_mut(&id).expect("who is told is there");
         assert!(!agent.lost, "{command:?} for one that is lost");
         match *command {
@@ -245,6 +248,7 @@ impl World {
                     "moves while it runs"
                 );
                 agent.op = Some((op, direction, target.0));
+                agent.credit = credit(Bytes(agent.budget));
                 agent.aborted = false;
             }
             Command::Abort { op, .. } => {
@@ -253,6 +257,7 @@ impl World {
             Command::SetBudget { bytes, answers, .. } => {
                 let holds = agent.usage.resident.0.min(agent.budget).max(bytes.0);
                 agent.budget = holds;
+                agent.credit = agent.credit.min(credit(Bytes(holds)));
                 if let Some(Answer { want, granted }) = answers {
                     let (seq, wanted) = agent.want.take().expect("a question");
                     assert_eq!(seq, want);
@@ -438,6 +443,7 @@ impl World {
                     let can = swapped + CHUNK <= agent.backing && resident >= CHUNK;
                     (!can).then_some(SwapOutcome::Failed)
                 }
+                Direction::In if swapped - CHUNK < agent.credit => return,
                 Direction::In => {
                     let can = agent.usage.resident.0 + CHUNK <= agent.budget;
                     (!can).then_some(SwapOutcome::OutOfMemory)
