@@ -3,11 +3,13 @@
 
 use std::cmp::Reverse;
 
-use rtswap_policy::scheduler::{Command, Direction, Event, EventError, SwapOutcome, SwapSeq, Usage};
+use rtswap_policy::scheduler::{
+    Command, Direction, Event, EventError, SwapOutcome, SwapSeq, Usage,
+};
 use rtswap_policy::units::{Bytes, Nanos};
 
-use super::{MemberId, Members};
 use super::member::{Member, Part, State};
+use super::{MemberId, Members};
 
 /// The operation of the task.
 #[derive(Clone, Copy, Debug)]
