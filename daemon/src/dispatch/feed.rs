@@ -15,29 +15,9 @@ impl Dispatcher {
     /// Hands one event to a GPU's scheduler and carries out all that follows.
     pub(super) fn feed(&mut self, gpu: usize, now: Time, event: Event) -> Result<(), EventError> {
         let result = self.hand_in(gpu, now, event);
-        self.carry_on(gpu, now);
+        // What others say in turn is no fault of this event.
+        let _ = self.carry_on(gpu, None, now);
         result
-    }
-
-    fn hand_in(&mut self, gpu: usize, now: Time, event: Event) -> Result<(), EventError> {
-        tracing::trace!(gpu, ?event);
-        self.unpublished = true;
-        self.gpus[gpu].scheduler.handle(now, event)
-    }
-
-    /// Carries out what a scheduler wants, until it wants nothing more.
-    fn carry_on(&mut self, gpu: usize, now: Time) {
-        while let Some(command) = self.gpus[gpu].scheduler.poll_command() {
-            tracing::trace!(gpu, ?command);
-            let Some(task) = self.carry_out(now, command) else {
-                continue;
-            };
-            while let Some(effect) = self.members(task).and_then(Members::poll) {
-                if let Err(error) = self.take_effect(gpu, task, now, effect) {
-                    self.disbelieve(gpu, now, task, &error);
-                }
-            }
-        }
     }
 
     /// Hands in what the processes of a task say together, and carries out all that follows.
@@ -47,33 +27,73 @@ impl Dispatcher {
         task: TaskId,
         now: Time,
     ) -> Result<(), EventError> {
-        let mut result = Ok(());
-        while let Some(effect) = self.members(task).and_then(Members::poll) {
-            result = result.and(self.take_effect(gpu, task, now, effect));
-            self.carry_on(gpu, now);
-        }
-        result
+        self.restless.push(task);
+        let said = self.drain(gpu, task, now);
+        said.and(self.carry_on(gpu, Some(task), now))
     }
 
-    fn take_effect(
-        &mut self,
-        gpu: usize,
-        task: TaskId,
-        now: Time,
-        effect: Effect,
-    ) -> Result<(), EventError> {
-        match effect {
-            Effect::Tell(event) => return self.hand_in(gpu, now, event),
-            Effect::Do(member, command) => {
-                let asks = matches!(command, Command::SetBudget { .. });
-                let holds = self.tell_agent(gpu, task, member, now, &command);
-                if asks && let Some(members) = self.members(task) {
-                    let holds = holds.unwrap_or_else(|| members.budget_of(member));
-                    members.holds(member, holds);
+    fn hand_in(&mut self, gpu: usize, now: Time, event: Event) -> Result<(), EventError> {
+        tracing::trace!(gpu, ?event);
+        self.unpublished = true;
+        self.gpus[gpu].scheduler.handle(now, event)
+    }
+
+    /// Carries out what a scheduler wants, and lets the processes of a task draw their conclusions
+    /// once it wants nothing more. Refused may be what they say, of those of `heard` it is returned.
+    fn carry_on(&mut self, gpu: usize, heard: Option<TaskId>, now: Time) -> Result<(), EventError> {
+        let mut result = Ok(());
+        loop {
+            let task = if let Some(command) = self.gpus[gpu].scheduler.poll_command() {
+                tracing::trace!(gpu, ?command);
+                let Some(task) = self.carry_out(now, command) else {
+                    continue;
+                };
+                if !self.restless.contains(&task) {
+                    self.restless.push(task);
+                }
+                task
+            } else if let Some(&task) = self.restless.last() {
+                if !self.members(task).is_some_and(Members::step) {
+                    self.restless.retain(|other| *other != task);
+                    continue;
+                }
+                task
+            } else {
+                return result;
+            };
+            let said = self.drain(gpu, task, now);
+            if heard == Some(task) {
+                result = result.and(said);
+            } else if let Err(error) = said {
+                tracing::error!(gpu, %error, "the scheduler refuses the daemon's own event");
+            }
+        }
+    }
+
+    /// Takes the effects of what was heard or obeyed.
+    fn drain(&mut self, gpu: usize, task: TaskId, now: Time) -> Result<(), EventError> {
+        let mut result = Ok(());
+        while let Some(effect) = self.members(task).and_then(Members::poll) {
+            match effect {
+                Effect::Tell(event) => {
+                    let answers = matches!(event, Event::BudgetSet { .. });
+                    match self.hand_in(gpu, now, event) {
+                        Err(error) if answers => self.disbelieve(gpu, now, task, &error),
+                        handed => result = result.and(handed),
+                    }
+                }
+                Effect::Do(member, command) => {
+                    let holds = self.tell_agent(gpu, task, member, now, &command);
+                    if matches!(command, Command::SetBudget { .. })
+                        && let Some(members) = self.members(task)
+                    {
+                        let holds = holds.unwrap_or_else(|| members.budget_of(member));
+                        members.holds(member, holds);
+                    }
                 }
             }
         }
-        Ok(())
+        result
     }
 
     /// What pages answer to a command cannot be. The scheduler would wait for another answer for

@@ -314,7 +314,9 @@ impl Dispatcher {
             kind,
         });
         let joined = self.members(task)?.attach(now, id.1, usage, backing, open);
-        let Err(error) = joined.and_then(|()| self.feed_members(gpu, task, now)) else {
+        // Also where it was refused: it may have had a session that ends with that.
+        let taken = self.feed_members(gpu, task, now);
+        let Err(error) = joined.and(taken) else {
             return Some(task);
         };
         tracing::warn!(task = id.0.0, gpu, "senseless Hello: {error}");

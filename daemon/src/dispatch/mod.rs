@@ -78,6 +78,8 @@ struct Dispatcher {
     places: BTreeMap<TaskId, Place>,
     tasks: BTreeMap<(RegistrationId, usize), TaskId>,
     next_task: u32,
+    /// Whose processes may have more to say.
+    restless: Vec<TaskId>,
     statistics: BTreeMap<RegistrationId, Statistics>,
     /// What a scheduler said of a `Register` just now.
     verdicts: BTreeMap<TaskId, Result<Bytes, String>>,

@@ -175,6 +175,7 @@ impl Dispatcher {
             places: BTreeMap::new(),
             tasks: BTreeMap::new(),
             next_task: 1,
+            restless: Vec::new(),
             statistics: BTreeMap::new(),
             verdicts: BTreeMap::new(),
             graces: Graces::default(),

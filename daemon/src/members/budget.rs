@@ -108,7 +108,8 @@ impl Members {
         {
             self.question = None;
             let asker = asker.and_then(|id| self.find(id));
-            if let Some(at) = asker
+            let here = |at: &usize| self.all[*at].state == State::Present;
+            if let Some(at) = asker.filter(here)
                 && let Some(want) = self.all[at].want
             {
                 let id = self.all[at].id;
@@ -219,11 +220,11 @@ impl Members {
     pub fn holds(&mut self, id: MemberId, bytes: Bytes) {
         if let Some(at) = self.find(id) {
             let member = &mut self.all[at];
-            let former = std::mem::replace(&mut member.budget, bytes);
-            // It had taken the memory already.
-            if bytes > former.min(self.budget) {
-                member.usage.resident = member.usage.resident.max(bytes.min(former));
-            }
+            member.budget = bytes;
+            // A report of more is older than that.
+            let usage = &mut member.usage;
+            usage.resident = usage.resident.min(bytes);
+            usage.arena = usage.arena.min(usage.resident + usage.swapped);
         }
         if let Some(balance) = &mut self.balance {
             balance.unconfirmed = balance.unconfirmed.saturating_sub(1);

@@ -125,6 +125,7 @@ impl Members {
         let (usage, backing) = (self.usage(), self.backing());
         self.told = usage;
         self.usage_changed = false;
+        self.understated = false;
         self.told_backing = backing;
         let task = self.task;
         self.tell(Event::Attach {

@@ -2,7 +2,8 @@
 //! and back. Nothing here knows a page, a socket or a clock.
 //!
 //! `member` is what is known of one process; `life` how they come and go, `job`, `swap`, `budget` and
-//! `volume` how the task's is shared out among them; the shell drains [`Members::poll`] after each call.
+//! `volume` how the task's is shared out among them; after each call the shell drains [`Members::poll`], and as long
+//! as it can takes a [`Members::step`].
 
 mod budget;
 mod job;
@@ -75,8 +76,10 @@ pub struct Members {
     volume: Option<Bytes>,
     told_backing: Bytes,
     told: Usage,
-    /// The scheduler has yet to hear of the usage, or of the backing store.
+    /// The scheduler has yet to hear of the usage.
     usage_changed: bool,
+    /// It has heard of less arena than there is.
+    understated: bool,
     now: Time,
     /// Something has changed since the last look at what follows.
     stirred: bool,
@@ -104,19 +107,47 @@ impl Members {
             told_backing: Bytes::ZERO,
             told: Usage::default(),
             usage_changed: false,
+            understated: false,
             now: Time::default(),
             stirred: false,
             effects: VecDeque::new(),
         }
     }
 
-    /// The next effect; none when all are taken. What the scheduler makes of one decides about the
-    /// next: its commands come first.
+    /// The next effect; none when all are taken.
     pub fn poll(&mut self) -> Option<Effect> {
-        while self.effects.is_empty() && self.stirred {
-            self.stirred = self.step();
-        }
         self.effects.pop_front()
+    }
+
+    /// Draws the first conclusion of what has changed: where memory is before what frees the GPU or
+    /// asks for it. False if there is none. What the scheduler makes of one decides about the next: when
+    /// its effects are taken and the scheduler wants nothing more.
+    pub fn step(&mut self) -> bool {
+        const STEPS: [fn(&mut Members); 8] = [
+            Members::admit,
+            Members::tell_usage,
+            Members::settle_volume,
+            Members::end_job,
+            Members::end_swap,
+            Members::take_back,
+            Members::ask,
+            Members::open_job,
+        ];
+        if !self.stirred {
+            return false;
+        }
+        if self.session == Session::Attached {
+            for step in STEPS {
+                step(self);
+                if !self.effects.is_empty() {
+                    return true;
+                }
+            }
+        } else {
+            self.take_back();
+        }
+        self.stirred = !self.effects.is_empty();
+        self.stirred
     }
 
     /// Takes in what one process says. What cannot be is an error and changes nothing.
@@ -214,38 +245,21 @@ impl Members {
         self.stirred = true;
     }
 
-    /// Draws the first conclusion of what has changed, in the order in which one agent would tell
-    /// them. False if there is none.
-    fn step(&mut self) -> bool {
-        const STEPS: [fn(&mut Members); 8] = [
-            Members::admit,
-            Members::end_job,
-            Members::end_swap,
-            Members::take_back,
-            Members::tell_usage,
-            Members::settle_volume,
-            Members::ask,
-            Members::open_job,
-        ];
-        if self.session != Session::Attached {
-            self.take_back();
-            return !self.effects.is_empty();
-        }
-        STEPS.iter().any(|step| {
-            step(self);
-            !self.effects.is_empty()
-        })
-    }
-
     /// Tells of the usage unless memory moves: until then the scheduler knows only what the task
-    /// may hold.
+    /// may hold. Of the arena no more is told than can leave, while the scheduler believes in a
+    /// larger backing store than there is.
     fn tell_usage(&mut self) {
         if self.swap.is_some() || !self.usage_changed {
             return;
         }
         self.usage_changed = false;
-        let (task, usage) = (self.task, self.usage());
+        let mut usage = self.usage();
+        self.understated = self.told_backing > self.backing();
+        if self.understated {
+            usage.arena = usage.arena.min(self.storable());
+        }
         self.told = usage;
+        let task = self.task;
         self.tell(Event::Usage { task, usage });
     }
 

@@ -30,7 +30,7 @@ impl Members {
         });
         let swapped: Bytes = self.present().map(|member| member.usage.swapped).sum();
         let mut rest = Bytes(swapped.0.abs_diff(target.0));
-        let alone = self.present().count() == 1;
+        let alone = self.all.len() == 1;
         // Who can move most comes first: then the fewest are touched.
         let mut order: Vec<_> = (0..self.all.len())
             .filter(|at| self.all[*at].state == State::Present)

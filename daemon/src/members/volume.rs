@@ -133,21 +133,23 @@ impl Members {
             return;
         }
         self.told_backing = bytes;
+        self.usage_changed |= std::mem::take(&mut self.understated);
         let task = self.task;
         self.tell(Event::Backing { task, bytes });
     }
 
     /// The backing store of the task.
     pub(super) fn backing(&self) -> Bytes {
-        let covered = self.present().all(|m| m.backing >= m.usage.arena);
-        let each = self.present().map(|member| {
-            if covered {
-                member.backing
-            } else {
-                member.backing.min(member.usage.arena)
-            }
-        });
-        each.sum()
+        if self.present().any(|it| it.backing < it.usage.arena) {
+            return self.storable();
+        }
+        self.present().map(|it| it.backing).sum()
+    }
+
+    /// What can be out at once.
+    pub(super) fn storable(&self) -> Bytes {
+        let each = self.present();
+        each.map(|it| it.backing.min(it.usage.arena)).sum()
     }
 }
 

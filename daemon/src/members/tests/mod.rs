@@ -27,6 +27,7 @@ enum Step {
     Back(usize),
     Die(usize),
     Release,
+    Capacity(u64),
     Pass(u64),
 }
 
@@ -34,17 +35,21 @@ fn step() -> impl Strategy<Value = Step> {
     let who = 0..4_usize;
     prop_oneof![
         2 => Just(Step::Join),
-        12 => who.clone().prop_map(Step::Ask),
+        16 => who.clone().prop_map(Step::Ask),
         12 => who.clone().prop_map(Step::Complete),
-        12 => (who.clone(), 1..6_u64).prop_map(|(who, chunks)| Step::Allocate(who, chunks)),
+        8 => (who.clone(), 1..6_u64).prop_map(|(who, chunks)| Step::Allocate(who, chunks)),
         4 => (who.clone(), 1..4_u64).prop_map(|(who, chunks)| Step::Free(who, chunks)),
         24 => who.clone().prop_map(Step::Swap),
-        12 => (who.clone(), 0..30_u64).prop_map(|(who, most)| Step::Pin(who, most)),
+        12 => (who.clone(), prop_oneof![1 => 0..12_u64, 99 => Just(99)])
+            .prop_map(|(who, most)| Step::Pin(who, most)),
         1 => who.clone().prop_map(Step::Lose),
         2 => who.clone().prop_map(Step::Back),
         1 => who.prop_map(Step::Die),
         2 => Just(Step::Release),
+        1 => (18..26_u64).prop_map(Step::Capacity),
         8 => (0..30_u64).prop_map(Step::Pass),
+        // Longer than an operation may take.
+        1 => (200..400_u64).prop_map(Step::Pass),
     ]
 }
 
@@ -61,6 +66,7 @@ fn take(world: &mut World, task: TaskId, step: Step) {
         Step::Join => {}
         Step::Release => world.release(task),
         Step::Pass(ms) => world.pass(ms),
+        Step::Capacity(chunks) => world.capacity(chunks),
         Step::Ask(who)
         | Step::Complete(who)
         | Step::Allocate(who, _)
@@ -91,7 +97,8 @@ fn take(world: &mut World, task: TaskId, step: Step) {
 /// Everybody does what is asked of them, and asks for nothing more.
 fn come_to_rest(world: &mut World) {
     let tasks: Vec<_> = world.teams.keys().copied().collect();
-    for round in 0..400 {
+    world.capacity(24);
+    for round in 0..60 {
         for &task in &tasks {
             world.release(task);
             for id in world.teams[&task]
@@ -112,19 +119,26 @@ fn come_to_rest(world: &mut World) {
             }
         }
         // In the end what a want waits for must have come or been given up.
-        world.pass(if round < 200 { 10 } else { 200 });
+        world.pass(if round < 30 { 10 } else { 200 });
     }
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 400, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 60, ..ProptestConfig::default() })]
 
     #[test]
     fn several_are_one(
-        steps in prop::collection::vec((0..3_u32, step()), 1..120),
+        steps in prop::collection::vec((0..3_u32, step()), 1..400),
         test in prop::sample::select(vec![Test::Theorem1, Test::Pipelined]),
     ) {
         let mut world = World::new(test);
+        for task in [0, 1, 2, 0, 1, 2].map(TaskId) {
+            world.join(task);
+            for who in 0..2 {
+                take(&mut world, task, Step::Allocate(who, 3));
+                take(&mut world, task, Step::Pin(who, 99));
+            }
+        }
         for (task, step) in steps {
             take(&mut world, TaskId(task), step);
         }
@@ -132,12 +146,16 @@ proptest! {
         for (task, team) in &world.teams {
             for (id, agent) in &team.agents {
                 let at = format!("{id:?} of {task:?}: {agent:?}");
-                prop_assert!(agent.job.is_none(), "waits for ever: {at}");
+                let runs = agent.job.is_some_and(|(_, granted)| granted);
+                prop_assert!(!runs, "runs for ever: {at}");
                 prop_assert!(agent.want.is_none(), "is never answered: {at}");
                 prop_assert!(agent.op.is_none(), "moves for ever: {at}");
             }
             let status = world.scheduler.state().task(*task).expect("registered");
-            prop_assert!(status.job.is_none(), "a job of {task:?} never ends: {status:?}");
+            // There may be no memory for it; then all know that it waits.
+            let waits = team.agents.values().any(|agent| agent.job.is_some());
+            let job = status.job.map(|job| job.granted.is_some());
+            prop_assert_eq!(job, waits.then_some(false), "{:?}: {:?}", task, team.agents);
             prop_assert_eq!(status.dying + team.members.dead(), Bytes::ZERO);
             let held: Bytes = team.agents.values().map(|agent| agent.usage.resident).sum();
             prop_assert_eq!(status.usage.resident, held);

@@ -16,7 +16,7 @@ use crate::members::{Effect, MemberId, Members};
 
 pub(super) const CHUNK: u64 = 10;
 pub(super) const MS: u64 = 1_000_000;
-pub(super) const CAPACITY: u64 = 40 * CHUNK;
+pub(super) const CAPACITY: u64 = 24 * CHUNK;
 
 /// One process, as it is.
 #[derive(Clone, Debug, Default)]
@@ -39,6 +39,8 @@ pub(super) struct Agent {
     pub(super) credit: u64,
     pub(super) aborted: bool,
     pub(super) lost: bool,
+    /// It has allocated or freed since its last report.
+    pub(super) unreported: bool,
 }
 
 /// One task.
@@ -48,6 +50,8 @@ pub(super) struct Team {
     pub(super) agents: BTreeMap<MemberId, Agent>,
     /// It was said that its job should be over.
     pub(super) stuck: bool,
+    /// An operation has ended and the scheduler has not heard of the usage since.
+    pub(super) unsure: bool,
 }
 
 pub(super) struct World {
@@ -70,7 +74,7 @@ fn config(test: Test) -> Config {
             out: direction,
             in_: direction,
         },
-        best_effort_reserve: Bytes(4 * CHUNK),
+        best_effort_reserve: Bytes(2 * CHUNK),
         drain: Nanos(MS),
         sharing: Sharing::Exclusive,
         dispatch_latency: Nanos::ZERO,
@@ -103,14 +107,15 @@ impl World {
                 Class::BestEffort
             };
             let memory = MemoryProfile {
-                footprint: Bytes(if realtime { 20 * CHUNK } else { 0 }),
-                swappable: Bytes(if realtime { 16 * CHUNK } else { 0 }),
+                footprint: Bytes(if realtime { 12 * CHUNK } else { 0 }),
+                swappable: Bytes(if realtime { 10 * CHUNK } else { 0 }),
             };
             let team = Team {
                 members: Members::new(task, Bytes(CHUNK), realtime),
                 realtime,
                 agents: BTreeMap::new(),
                 stuck: false,
+                unsure: false,
             };
             world.teams.insert(task, team);
             let name = format!("task {number}");
@@ -139,38 +144,69 @@ impl World {
         self.carry_on();
     }
 
+    /// As the shell does it: what the scheduler wants first, then what members conclude.
     fn carry_on(&mut self) {
-        while let Some(command) = self.scheduler.poll_command() {
-            let task = match &command {
-                Command::Grant { task, .. }
-                | Command::Revoke { task, .. }
-                | Command::Swap { task, .. }
-                | Command::Abort { task, .. }
-                | Command::SetBudget { task, .. }
-                | Command::SetVolume { task, .. }
-                | Command::Violation { task, .. } => *task,
-                Command::Refused { reason, .. } => panic!("{reason}"),
-                Command::Admitted { .. } | Command::Account(_) => continue,
+        loop {
+            if let Some(command) = self.scheduler.poll_command() {
+                self.obey(command);
+                continue;
+            }
+            let step = |(task, team): (&TaskId, &mut Team)| team.members.step().then_some(*task);
+            let Some(task) = self.teams.iter_mut().find_map(step) else {
+                return;
             };
-            self.note(task, &command);
-            let now = Time(self.now);
-            self.team(task).members.obey(now, &command);
-            while let Some(effect) = self.team(task).members.poll() {
-                self.take(task, effect);
-            }
-            if let Command::Swap { target, .. } = command {
-                self.targets_add_up(task, target);
-            }
+            self.drain(task);
         }
+    }
+
+    fn obey(&mut self, command: Command) {
+        let task = match &command {
+            Command::Grant { task, .. }
+            | Command::Revoke { task, .. }
+            | Command::Swap { task, .. }
+            | Command::Abort { task, .. }
+            | Command::SetBudget { task, .. }
+            | Command::SetVolume { task, .. }
+            | Command::Violation { task, .. } => *task,
+            Command::Refused { reason, .. } => panic!("{reason}"),
+            Command::Admitted { .. } | Command::Account(_) => return,
+        };
+        self.note(task, &command);
+        let (now, most) = (Time(self.now), self.can_leave(task));
+        self.team(task).members.obey(now, &command);
+        let moves = self.drain(task);
+        if let Command::Swap {
+            target, direction, ..
+        } = command
+        {
+            let status = self.scheduler.state().task(task).expect("registered");
+            let asked = status.usage.swapped.0.abs_diff(target.0);
+            let due = match direction {
+                Direction::In => asked,
+                Direction::Out => most.min(asked),
+            };
+            let agents = &self.teams[&task].agents;
+            let unsure = self.teams[&task].unsure;
+            let unsure = unsure || agents.values().any(|agent| agent.unreported);
+            assert!(unsure || moves == due, "{moves} of {due}: {agents:#?}");
+            assert!(moves <= asked, "{moves} of {asked}: {agents:#?}");
+        }
+    }
+
+    /// Takes the effects of a task's members. How much is to be moved.
+    fn drain(&mut self, task: TaskId) -> u64 {
+        let mut moves = 0;
+        while let Some(effect) = self.team(task).members.poll() {
+            moves += self.moves(task, &effect);
+            self.take(task, effect);
+        }
+        moves
     }
 
     fn note(&mut self, task: TaskId, command: &Command) {
         let team = self.team(task);
         match command {
-            Command::Grant { .. } => {
-                team.stuck = false;
-                team.agents.values_mut().for_each(|agent| agent.grants = 0);
-            }
+            Command::Grant { .. } => team.stuck = false,
             Command::Violation { kind, detail, .. } => match kind {
                 ViolationKind::OverBudget => panic!("{detail}"),
                 ViolationKind::Overrun | ViolationKind::Undrainable => team.stuck = true,
@@ -180,34 +216,44 @@ impl World {
         }
     }
 
-    /// What the agents are asked for is what the scheduler asked for.
-    fn targets_add_up(&self, task: TaskId, target: Bytes) {
-        let agents = self.teams[&task]
-            .agents
-            .values()
-            .filter(|agent| !agent.lost);
-        let sum: u64 = agents
-            .map(|agent| {
-                agent
-                    .op
-                    .map_or(agent.usage.swapped.0, |(_, _, target)| target)
-            })
-            .sum();
-        assert_eq!(sum, target.0, "{:#?}", self.teams[&task].agents);
+    /// What can leave of a task.
+    fn can_leave(&self, task: TaskId) -> u64 {
+        let agents = self.teams[&task].agents.values();
+        let talked = agents.filter(|agent| !agent.lost && agent.op.is_none());
+        let each = talked.map(|agent| {
+            let most = agent.usage.arena.0.min(agent.backing);
+            most - agent.usage.swapped.0
+        });
+        each.sum()
+    }
+
+    /// What an agent is asked to move.
+    fn moves(&self, task: TaskId, effect: &Effect) -> u64 {
+        match effect {
+            Effect::Do(id, Command::Swap { target, .. }) => {
+                let swapped = self.teams[&task].agents[id].usage.swapped;
+                swapped.0.abs_diff(target.0)
+            }
+            _ => 0,
+        }
     }
 
     /// What the members say and want, as the shell does it.
     pub(super) fn settle(&mut self, task: TaskId) {
-        while let Some(effect) = self.team(task).members.poll() {
-            self.take(task, effect);
-            self.carry_on();
-        }
+        self.drain(task);
+        self.carry_on();
         self.check();
     }
 
     fn take(&mut self, task: TaskId, effect: Effect) {
         match effect {
             Effect::Tell(event) => {
+                let team = self.team(task);
+                team.unsure |= matches!(event, Event::SwapEnded { .. });
+                if matches!(event, Event::JobCompleted { .. } | Event::Lost { .. }) {
+                    team.agents.values_mut().for_each(|agent| agent.grants = 0);
+                }
+                team.unsure &= !matches!(event, Event::Usage { .. } | Event::Attach { .. });
                 let said = format!("{event:?}");
                 let told = self.scheduler.handle(Time(self.now), event);
                 let agents = &self.teams[&task].agents;
@@ -265,9 +311,10 @@ impl World {
                         agent.refused += 1;
                     } else if wanted <= holds {
                         // It allocates what it asked for at once.
-                        let more = wanted - agent.usage.resident.0;
+                        let more = wanted.saturating_sub(agent.usage.resident.0);
                         agent.usage.resident += Bytes(more);
                         agent.usage.arena += Bytes(more);
+                        agent.unreported = true;
                     }
                 }
                 self.team(task).members.holds(id, Bytes(holds));
@@ -284,12 +331,8 @@ impl World {
             let status = self.scheduler.state().task(*task).expect("registered");
             let most = status.budget;
             let dead = team.members.dead();
-            // One that comes back holds what its Hello said.
             let all = Bytes(budgets) + dead;
             assert!(all <= most, "{all} of {most}: {:#?}", team.agents);
-            for agent in team.agents.values() {
-                assert!(agent.usage.resident.0 <= agent.budget.max(agent.usage.resident.0));
-            }
         }
     }
 
@@ -396,6 +439,7 @@ impl World {
         if wanted <= agent.budget {
             agent.usage.resident = Bytes(wanted);
             agent.usage.arena += Bytes(chunks * CHUNK);
+            agent.unreported = true;
             return self.report(task, id);
         }
         agent.wants += 1;
@@ -413,6 +457,7 @@ impl World {
             .min(agent.usage.resident);
         agent.usage.resident = agent.usage.resident.saturating_sub(bytes);
         agent.usage.arena = agent.usage.arena.saturating_sub(bytes);
+        agent.unreported = true;
         self.report(task, id);
     }
 
@@ -420,6 +465,7 @@ impl World {
     pub(super) fn report(&mut self, task: TaskId, id: MemberId) {
         let agent = self.agent(task, id);
         if !agent.lost && agent.op.is_none() {
+            agent.unreported = false;
             let usage = agent.usage;
             self.hear(task, id, &Event::Usage { task, usage });
         }
@@ -487,6 +533,12 @@ impl World {
             agent.backing = bytes.0;
             self.hear(task, id, &Event::Backing { task, bytes });
         }
+    }
+
+    /// The capacity is so many chunks now.
+    pub(super) fn capacity(&mut self, chunks: u64) {
+        let bytes = Bytes(chunks * CHUNK);
+        self.tell(Event::Capacity { bytes });
     }
 
     pub(super) fn pass(&mut self, ms: u64) {
