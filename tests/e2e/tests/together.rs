@@ -5,7 +5,7 @@ use std::process::Command;
 use std::time::Duration;
 
 use anyhow::{Result, ensure};
-use rtswap_e2e::{Machine, MachineOptions, Program, wait_until};
+use rtswap_e2e::{Machine, MachineOptions, Program, probe, wait_until};
 
 const BOUND: Duration = Duration::from_mins(1);
 const TEAM: &str = "team";
@@ -165,5 +165,72 @@ fn a_killed_daemon_comes_back_to_both() -> Result<()> {
     ends_well(two, 40)?;
     ends_well(other, 40)?;
     ensure!(daemon.is_running());
+    Ok(())
+}
+
+/// While another task takes the GPU from them again and again.
+#[test]
+fn those_that_wait_for_each_other_run_together() -> Result<()> {
+    let machine = Machine::new(MachineOptions::default())?;
+    let mut daemon = machine.daemon()?;
+    let program = probe("lockstep", &machine.path(""), &machine.driver_dir())?;
+    let mut command = machine.run(&["--name", "lockstep"], program);
+    command.arg("100");
+    let lockstep = Program::start(command)?;
+    let other = other(&machine, 10)?;
+    let report = lockstep.finish(BOUND)?.json()?;
+    ensure!(
+        report["steps"] == 100 && report["wrong_words"] == 0,
+        "{report}"
+    );
+    ends_well(other, 10)?;
+    ensure!(daemon.is_running());
+    Ok(())
+}
+
+/// A realtime task's processes run once each in a job of the task: as many as each has declared.
+#[test]
+fn declared_jobs_of_two_are_counted_together() -> Result<()> {
+    let machine = Machine::new(MachineOptions::default())?;
+    let _daemon = machine.daemon()?;
+    let mut holder = machine.run(
+        &[
+            "--name",
+            TEAM,
+            "--period",
+            "40ms",
+            "--wcet",
+            "15ms",
+            "--footprint",
+            "24MiB",
+            "--swappable",
+            "0",
+        ],
+        "sleep",
+    );
+    holder.arg("600");
+    let program = probe("declared", &machine.path(""), &machine.driver_dir())?;
+    let _holder = Program::start(holder)?;
+    wait_until("the task is registered", BOUND, || {
+        machine.task(TEAM).is_ok_and(|task| task.is_some())
+    })?;
+    let mut all = Vec::new();
+    for _ in 0..2 {
+        let mut command = machine.preloaded(&program);
+        command.env("RTSWAP_TASK", TEAM).arg("20");
+        all.push(Program::start(command)?);
+    }
+    for program in &mut all {
+        program.wait_for_line("ready", BOUND)?;
+    }
+    let jobs = || number(&machine, TEAM, "jobs");
+    // Status follows within moments.
+    wait_until("all jobs are counted", BOUND, || jobs() >= Some(20))?;
+    for mut program in all {
+        program.say("\n")?;
+        ensure!(program.finish(BOUND)?.json()?["wrong_words"] == 0);
+    }
+    // The copy back at the end may be a job of each.
+    ensure!(jobs() <= Some(42), "{:?} jobs", jobs());
     Ok(())
 }
