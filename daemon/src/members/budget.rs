@@ -277,6 +277,8 @@ impl Members {
         if balance.commanded {
             let held: Bytes = self.all.iter().map(|member| member.budget).sum();
             let (task, bytes) = (self.task, held + self.dead);
+            // More where somebody had taken it already.
+            self.budget = bytes;
             self.tell(Event::BudgetSet { task, bytes });
         }
         let inward = self

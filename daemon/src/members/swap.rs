@@ -240,9 +240,17 @@ impl Members {
         if !others {
             return;
         }
-        for member in &mut self.all {
-            if member.state == State::Present && member.moves() {
-                member.state = State::Away;
+        let task = self.task;
+        for at in 0..self.all.len() {
+            let member = &self.all[at];
+            if let Some(part) = member.part
+                && member.state == State::Present
+                && member.moves()
+            {
+                // Should it only wait for something, it is back the sooner.
+                let op = part.seq;
+                self.order(at, Command::Abort { task, op });
+                self.all[at].state = State::Away;
                 self.usage_changed = true;
             }
         }
