@@ -148,7 +148,7 @@ impl World {
     fn carry_on(&mut self) {
         loop {
             if let Some(command) = self.scheduler.poll_command() {
-                self.obey(command);
+                self.obey(&command);
                 continue;
             }
             let step = |(task, team): (&TaskId, &mut Team)| team.members.step().then_some(*task);
@@ -159,8 +159,8 @@ impl World {
         }
     }
 
-    fn obey(&mut self, command: Command) {
-        let task = match &command {
+    fn obey(&mut self, command: &Command) {
+        let task = match command {
             Command::Grant { task, .. }
             | Command::Revoke { task, .. }
             | Command::Swap { task, .. }
@@ -171,13 +171,13 @@ impl World {
             Command::Refused { reason, .. } => panic!("{reason}"),
             Command::Admitted { .. } | Command::Account(_) => return,
         };
-        self.note(task, &command);
+        self.note(task, command);
         let (now, most) = (Time(self.now), self.can_leave(task));
-        self.team(task).members.obey(now, &command);
+        self.team(task).members.obey(now, command);
         let moves = self.drain(task);
         if let Command::Swap {
             target, direction, ..
-        } = command
+        } = *command
         {
             let status = self.scheduler.state().task(task).expect("registered");
             let asked = status.usage.swapped.0.abs_diff(target.0);
