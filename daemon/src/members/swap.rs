@@ -234,12 +234,13 @@ impl Members {
     }
 
     /// Goes on without those that do not answer: what they may hold counts as it is, and cannot be
-    /// moved. One that is alone is waited for.
+    /// moved. Should they only wait for something, they are asked to stop, and are back the sooner.
+    /// One that is alone is waited for.
     pub(super) fn give_up_silent(&mut self) {
-        let others = self.present().any(|member| !member.moves());
-        if !others {
+        if self.all.len() == 1 {
             return;
         }
+        let others = self.present().any(|member| !member.moves());
         let task = self.task;
         for at in 0..self.all.len() {
             let member = &self.all[at];
@@ -247,11 +248,12 @@ impl Members {
                 && member.state == State::Present
                 && member.moves()
             {
-                // Should it only wait for something, it is back the sooner.
                 let op = part.seq;
                 self.order(at, Command::Abort { task, op });
-                self.all[at].state = State::Away;
-                self.usage_changed = true;
+                if others {
+                    self.all[at].state = State::Away;
+                    self.usage_changed = true;
+                }
             }
         }
     }

@@ -50,6 +50,8 @@ pub(super) struct Team {
     pub(super) agents: BTreeMap<MemberId, Agent>,
     /// It was said that its job should be over.
     pub(super) stuck: bool,
+    /// What its dead might hold, until released.
+    pub(super) left: u64,
     /// An operation has ended and the scheduler has not heard of the usage since.
     pub(super) unsure: bool,
 }
@@ -115,6 +117,7 @@ impl World {
                 realtime,
                 agents: BTreeMap::new(),
                 stuck: false,
+                left: 0,
                 unsure: false,
             };
             world.teams.insert(task, team);
@@ -329,9 +332,8 @@ impl World {
         for (task, team) in &self.teams {
             let budgets: u64 = team.agents.values().map(|agent| agent.budget).sum();
             let status = self.scheduler.state().task(*task).expect("registered");
-            let most = status.budget;
-            let dead = team.members.dead();
-            let all = Bytes(budgets) + dead;
+            let most = status.budget + status.dying;
+            let all = Bytes(budgets + team.left);
             assert!(all <= most, "{all} of {most}: {:#?}", team.agents);
         }
     }
@@ -391,7 +393,8 @@ impl World {
     pub(super) fn die(&mut self, task: TaskId, id: MemberId) {
         let now = Time(self.now);
         let team = self.team(task);
-        team.agents.remove(&id);
+        let dead = team.agents.remove(&id);
+        team.left += dead.map_or(0, |agent| agent.budget);
         team.members.leave(now, id);
         self.settle(task);
     }
@@ -403,6 +406,7 @@ impl World {
             self.tell(Event::Released { task });
         }
         let now = Time(self.now);
+        self.team(task).left = 0;
         self.team(task).members.released(now);
         self.settle(task);
     }
