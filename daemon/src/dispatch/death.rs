@@ -55,8 +55,7 @@ impl Dispatcher {
     /// What the dead of a task have left on a GPU.
     pub(super) fn dying(&self, gpu: usize, task: TaskId) -> Bytes {
         let status = self.gpus[gpu].scheduler.state().task(task);
-        let beside = self.places.get(&task).map(|place| place.members.dead());
-        status.map_or(Bytes::ZERO, |status| status.dying) + beside.unwrap_or_default()
+        status.map_or(Bytes::ZERO, |status| status.dying)
     }
 
     /// The connection is gone. A forked child may have closed it: the process may live on, and

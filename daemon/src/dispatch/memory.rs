@@ -282,10 +282,6 @@ impl Dispatcher {
         if status.is_some_and(|status| status.dying > Bytes::ZERO) {
             self.feed_own(gpu, now, Event::Released { task });
         }
-        if let Some(members) = self.members(task) {
-            members.released(now);
-            self.feed_members_own(gpu, task, now);
-        }
     }
 }
 

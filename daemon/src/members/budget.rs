@@ -82,6 +82,15 @@ impl Members {
         }
     }
 
+    /// What somebody wants was reckoned with what the others had: it is put anew.
+    pub(super) fn ask_anew(&mut self) {
+        if let Some(Question::Open(_, Some(asker))) = self.question
+            && self.present().any(|member| member.id == asker)
+        {
+            self.question = None;
+        }
+    }
+
     fn put(&mut self, asker: Option<MemberId>, bytes: Bytes) {
         self.last_want = self.last_want.wrapping_add(1).max(1);
         let want = WantSeq(self.last_want);
@@ -96,7 +105,7 @@ impl Members {
         let shares = self.all.iter().enumerate();
         let others = shares.filter(|(other, _)| *other != at);
         let others: Bytes = others.map(|(_, member)| member.share().resident).sum();
-        Bytes(own.0.saturating_add((others + self.dead).0))
+        Bytes(own.0.saturating_add(others.0))
     }
 
     pub(super) fn set_budget(&mut self, now: Time, bytes: Bytes, answers: Option<Answer>) {
@@ -197,7 +206,7 @@ impl Members {
     fn apart(&self) -> Bytes {
         let away = self.all.iter();
         let away = away.filter(|member| member.state != State::Present);
-        away.map(|member| member.budget).sum::<Bytes>() + self.dead
+        away.map(|member| member.budget).sum()
     }
 
     fn give(&mut self, at: usize, bytes: Bytes, answers: Option<Answer>) {
@@ -247,7 +256,7 @@ impl Members {
             let granted = answer.filter(|(_, answer)| answer.granted);
             let fair = self.fair(granted.map(|(at, _)| at));
             let held: Bytes = self.all.iter().map(|member| member.budget).sum();
-            let mut free = self.budget.saturating_sub(held + self.dead);
+            let mut free = self.budget.saturating_sub(held);
             for (at, fair) in fair.into_iter().enumerate() {
                 let member = &self.all[at];
                 let answers = answer
@@ -276,7 +285,7 @@ impl Members {
         self.balance = None;
         if balance.commanded {
             let held: Bytes = self.all.iter().map(|member| member.budget).sum();
-            let (task, bytes) = (self.task, held + self.dead);
+            let (task, bytes) = (self.task, held);
             // More where somebody had taken it already.
             self.budget = bytes;
             self.tell(Event::BudgetSet { task, bytes });

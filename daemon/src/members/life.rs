@@ -154,14 +154,13 @@ impl Members {
         self.go_on_without(now);
     }
 
-    /// A process is gone. What it might hold stays counted: until [`Self::released`] where others
-    /// of the task go on, else by the scheduler.
+    /// A process is gone. What it might hold is dying from now on: the scheduler counts it.
     pub fn leave(&mut self, now: Time, id: MemberId) {
         let Some(at) = self.find(id) else {
             return;
         };
         let member = self.all.remove(at);
-        self.dead += match member.state {
+        let dying = match member.state {
             State::Present => member.budget.max(member.usage.resident),
             State::Away | State::Returning => member.budget,
         };
@@ -170,9 +169,14 @@ impl Members {
                 let task = self.task;
                 self.tell(Event::Detach { task });
             }
-            self.dead = Bytes::ZERO;
             self.forget_business(Session::Absent);
             return;
+        }
+        if self.session != Session::Absent {
+            self.budget = self.budget.saturating_sub(dying);
+            let (task, usage) = (self.task, self.tellable());
+            self.told = usage;
+            self.tell(Event::ProcessGone { task, dying, usage });
         }
         self.go_on_without(now);
     }
@@ -185,15 +189,9 @@ impl Members {
         }
     }
 
-    /// The driver has let go of what processes that are gone have left.
-    pub fn released(&mut self, now: Time) {
-        self.usage_changed |= self.dead > Bytes::ZERO;
-        self.dead = Bytes::ZERO;
-        self.stir(now);
-    }
-
     fn go_on_without(&mut self, now: Time) {
         self.usage_changed = true;
+        self.ask_anew();
         if self.session == Session::Attached && self.present().next().is_none() {
             let task = self.task;
             self.tell(Event::Lost { task });

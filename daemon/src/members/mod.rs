@@ -61,9 +61,6 @@ pub struct Members {
     session: Session,
     /// In the order of their coming.
     all: Vec<Member>,
-    /// What processes that are gone have left on the GPU: resident and not swappable, until the
-    /// driver has let go of it.
-    dead: Bytes,
     job: Option<TaskJob>,
     last_job: JobSeq,
     swap: Option<TaskSwap>,
@@ -95,7 +92,6 @@ impl Members {
             realtime,
             session: Session::Absent,
             all: Vec::new(),
-            dead: Bytes::ZERO,
             job: None,
             last_job: JobSeq(0),
             swap: None,
@@ -211,11 +207,6 @@ impl Members {
         self.all.is_empty()
     }
 
-    /// What processes that are gone have left, beside those that live.
-    pub fn dead(&self) -> Bytes {
-        self.dead
-    }
-
     /// What one process may hold.
     pub fn budget_of(&self, id: MemberId) -> Bytes {
         self.find(id).map_or(Bytes::ZERO, |at| self.all[at].budget)
@@ -246,31 +237,32 @@ impl Members {
     }
 
     /// Tells of the usage unless memory moves: until then the scheduler knows only what the task
-    /// may hold. Of the arena no more is told than can leave, while the scheduler believes in a
-    /// larger backing store than there is.
+    /// may hold.
     fn tell_usage(&mut self) {
         if self.swap.is_some() || !self.usage_changed {
             return;
         }
         self.usage_changed = false;
+        let (task, usage) = (self.task, self.tellable());
+        self.told = usage;
+        self.tell(Event::Usage { task, usage });
+    }
+
+    /// Of the arena no more than can leave, while the scheduler believes in a larger backing store
+    /// than there is.
+    pub(super) fn tellable(&mut self) -> Usage {
         let mut usage = self.usage();
         self.understated = self.told_backing > self.backing();
         if self.understated {
             usage.arena = usage.arena.min(self.storable());
         }
-        self.told = usage;
-        let task = self.task;
-        self.tell(Event::Usage { task, usage });
+        usage
     }
 
     /// Where the bytes of the task are. What cannot be moved now counts as resident for good.
     fn usage(&self) -> Usage {
         let shares = self.all.iter().map(Member::share);
-        let start = Usage {
-            resident: self.dead,
-            ..Usage::default()
-        };
-        shares.fold(start, |sum, share| Usage {
+        shares.fold(Usage::default(), |sum, share| Usage {
             resident: sum.resident + share.resident,
             swapped: sum.swapped + share.swapped,
             arena: sum.arena + share.arena,

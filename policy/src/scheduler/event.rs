@@ -93,7 +93,17 @@ pub enum Event {
         /// Which.
         task: TaskId,
     },
-    /// The GPU shows the memory of a detached task gone.
+    /// One of several processes of the task is gone: of its budget what that one held, or might hold,
+    /// is dying until `Released`.
+    ProcessGone {
+        /// Which.
+        task: TaskId,
+        /// What it held or might hold on the GPU.
+        dying: Bytes,
+        /// What the others have.
+        usage: Usage,
+    },
+    /// The GPU shows the memory of a task's dead processes gone.
     Released {
         /// Which.
         task: TaskId,

@@ -158,10 +158,7 @@ impl Scheduler {
             return Err(EventError::NotAttached(id));
         }
         self.drop_session(id);
-        let now = self.state.now;
-        if self.state.released_by <= now {
-            self.state.released_by = now + ASIDE;
-        }
+        self.expect_release();
         let task = self.task_mut(id);
         task.session = Session::Absent;
         task.dying += task.budget;
@@ -178,6 +175,45 @@ impl Scheduler {
         }
         self.forget_if_gone(id);
         Ok(())
+    }
+
+    /// What is held stays the same: another part of it is dying.
+    pub(super) fn process_gone(
+        &mut self,
+        id: TaskId,
+        dying: Bytes,
+        usage: Usage,
+    ) -> Result<(), EventError> {
+        let task = self
+            .state
+            .tasks
+            .get(id)
+            .ok_or(EventError::UnknownTask(id))?;
+        if task.session == Session::Absent {
+            return Err(EventError::NotAttached(id));
+        }
+        let (most, backing) = (task.out(), task.backing);
+        self.plausible(id, usage, most, backing)?;
+        self.expect_release();
+        let task = self.task_mut(id);
+        let dying = dying.min(task.budget);
+        task.dying += dying;
+        task.budget -= dying;
+        task.asked = task.asked.saturating_sub(dying).min(task.budget);
+        task.usage = usage;
+        if usage.resident > task.budget {
+            self.over_budget(id, usage.resident);
+        }
+        self.update_volume(id);
+        Ok(())
+    }
+
+    /// Jobs wait a while for what is dying before others may pass them.
+    fn expect_release(&mut self) {
+        let now = self.state.now;
+        if self.state.released_by <= now {
+            self.state.released_by = now + ASIDE;
+        }
     }
 
     pub(super) fn released(&mut self, id: TaskId) -> Result<(), EventError> {

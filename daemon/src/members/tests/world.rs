@@ -405,10 +405,7 @@ impl World {
         if status.dying > Bytes::ZERO {
             self.tell(Event::Released { task });
         }
-        let now = Time(self.now);
         self.team(task).left = 0;
-        self.team(task).members.released(now);
-        self.settle(task);
     }
 
     pub(super) fn ask(&mut self, task: TaskId, id: MemberId) {

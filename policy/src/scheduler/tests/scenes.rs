@@ -153,6 +153,40 @@ fn what_a_dead_task_held_is_dying_until_released() {
 }
 
 #[test]
+fn a_want_waits_for_what_one_of_several_processes_held() {
+    let mut shell = Shell::new(config(100));
+    shell.register(1, best_effort());
+    let unpinnable = Agent {
+        pinnable: Some(0),
+        ..Agent::default()
+    };
+    shell.attach_as(1, unpinnable);
+    shell.want(1, 80);
+    shell.allocate(1, 80);
+    shell.register(2, best_effort());
+    shell.attach(2);
+    let others = Usage {
+        resident: Bytes(30),
+        swapped: Bytes::ZERO,
+        arena: Bytes(30),
+    };
+    let agent = shell.agents.get_mut(&1).unwrap();
+    (agent.usage, agent.budget) = (others, 30);
+    shell.tell(Event::ProcessGone {
+        task: TaskId(1),
+        dying: Bytes(50),
+        usage: others,
+    });
+    let status = shell.status(1);
+    assert_eq!((status.dying, status.budget), (Bytes(50), Bytes(30)));
+    shell.want(2, 60);
+    assert_eq!((shell.agents[&2].budget, shell.agents[&2].refused), (0, 0));
+    shell.tell(Event::Released { task: TaskId(1) });
+    assert_eq!(shell.agents[&2].budget, 60);
+    assert_eq!(shell.status(1).budget, Bytes(30));
+}
+
+#[test]
 fn a_region_whose_task_dies_gives_way() {
     let mut shell = two();
     shell.request(1);

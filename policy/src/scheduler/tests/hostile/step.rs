@@ -147,8 +147,21 @@ impl World {
                     );
                 }
             }
-            7 => {
+            7 if choice.is_multiple_of(2) => {
                 self.tell(Event::Released { task });
+            }
+            7 => {
+                let dying = bytes;
+                let resident = truth.usage.resident.saturating_sub(dying);
+                let swapped = truth.usage.swapped;
+                let usage = Usage {
+                    resident,
+                    swapped,
+                    arena: truth.usage.arena.min(resident + swapped),
+                };
+                if self.tell(Event::ProcessGone { task, dying, usage }) {
+                    self.truth.entry(id).or_default().usage = usage;
+                }
             }
             8 => {
                 if self.tell(Event::Lost { task }) {
