@@ -1,11 +1,14 @@
 //! How processes come, are lost, come back and go.
 
 use rtswap_policy::scheduler::{Event, EventError, OpenJob, Usage};
-use rtswap_policy::units::{Bytes, Time};
+use rtswap_policy::units::{Bytes, Nanos, Time};
 
 use super::job::TaskJob;
 use super::member::{Job, Member, State, plausible};
 use super::{MemberId, Members, Session};
+
+/// A connection that ends is mostly the first sign of a death, which frees what the process had.
+const HUSH: Nanos = Nanos(50_000_000);
 
 impl Members {
     /// A process says Hello: it is new, or back with what it holds.
@@ -151,6 +154,7 @@ impl Members {
             budget,
             ..Member::new(id)
         };
+        self.hushed_until = now + HUSH;
         self.go_on_without(now);
     }
 
@@ -160,6 +164,7 @@ impl Members {
             return;
         };
         let member = self.all.remove(at);
+        self.hushed_until = Time::ZERO;
         let dying = match member.state {
             State::Present => member.budget.max(member.usage.resident),
             State::Away | State::Returning => member.budget,

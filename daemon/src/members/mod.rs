@@ -75,6 +75,8 @@ pub struct Members {
     told: Usage,
     /// The scheduler has yet to hear of the usage.
     usage_changed: bool,
+    /// Until then the scheduler is not told that what a silent process has cannot be moved.
+    hushed_until: Time,
     /// It has heard of less arena than there is.
     understated: bool,
     now: Time,
@@ -103,6 +105,7 @@ impl Members {
             told_backing: Bytes::ZERO,
             told: Usage::default(),
             usage_changed: false,
+            hushed_until: Time::ZERO,
             understated: false,
             now: Time::default(),
             stirred: false,
@@ -239,13 +242,18 @@ impl Members {
     /// Tells of the usage unless memory moves: until then the scheduler knows only what the task
     /// may hold.
     fn tell_usage(&mut self) {
-        if self.swap.is_some() || !self.usage_changed {
+        if self.swap.is_some() || !self.usage_changed || self.is_hushed() {
             return;
         }
         self.usage_changed = false;
         let (task, usage) = (self.task, self.tellable());
         self.told = usage;
         self.tell(Event::Usage { task, usage });
+    }
+
+    /// Whether it is too soon to tell what the silence of a process means.
+    pub(super) fn is_hushed(&self) -> bool {
+        self.now < self.hushed_until
     }
 
     /// Of the arena no more than can leave, while the scheduler believes in a larger backing store

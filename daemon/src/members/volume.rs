@@ -111,7 +111,7 @@ impl Members {
     /// others could not, or for what has become arena meanwhile. Unasked, says what has changed.
     pub(super) fn settle_volume(&mut self) {
         let outstanding = |member: &Member| member.backing_asked.is_some();
-        if self.swap.is_some() || self.present().any(outstanding) {
+        if self.swap.is_some() || self.is_hushed() || self.present().any(outstanding) {
             return;
         }
         let bytes = self.backing();

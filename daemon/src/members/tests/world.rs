@@ -176,6 +176,7 @@ impl World {
         };
         self.note(task, command);
         let (now, most) = (Time(self.now), self.can_leave(task));
+        let hushed = self.team(task).members.is_hushed();
         self.team(task).members.obey(now, command);
         let moves = self.drain(task);
         if let Command::Swap {
@@ -190,7 +191,7 @@ impl World {
             };
             let agents = &self.teams[&task].agents;
             let unsure = self.teams[&task].unsure;
-            let unsure = unsure || agents.values().any(|agent| agent.unreported);
+            let unsure = unsure || hushed || agents.values().any(|agent| agent.unreported);
             assert!(unsure || moves == due, "{moves} of {due}: {agents:#?}");
             assert!(moves <= asked, "{moves} of {asked}: {agents:#?}");
         }
