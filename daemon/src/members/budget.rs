@@ -10,7 +10,7 @@ use std::cmp::Reverse;
 use rtswap_policy::scheduler::{Answer, Command, Direction, Event, EventError, Usage, WantSeq};
 use rtswap_policy::units::{Bytes, Nanos, Time};
 
-use super::member::{Member, State, Want, plausible};
+use super::member::{Member, State, Want};
 use super::{MemberId, Members};
 
 /// How long a budget that was given for an allocation is not asked for by another process: as in
@@ -304,7 +304,7 @@ impl Members {
             .part
             .map_or(Bytes::ZERO, |part| part.from.max(part.target));
         let most = member.usage.swapped.max(moving);
-        plausible(self.task, usage, most, member.backing, self.chunk)?;
+        usage.check(self.task, most, member.backing, self.chunk)?;
         let member = &mut self.all[at];
         member.usage = usage;
         let id = member.id;

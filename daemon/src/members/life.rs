@@ -4,7 +4,7 @@ use rtswap_policy::scheduler::{Event, EventError, OpenJob, Usage};
 use rtswap_policy::units::{Bytes, Nanos, Time};
 
 use super::job::TaskJob;
-use super::member::{Job, Member, State, plausible};
+use super::member::{Job, Member, State};
 use super::{MemberId, Members, Session};
 
 /// A connection that ends is mostly the first sign of a death, which frees what the process had.
@@ -29,7 +29,7 @@ impl Members {
         let Some(at) = self.find(id) else {
             return Err(EventError::NotAttached(task));
         };
-        let plausible = plausible(task, usage, usage.swapped, backing, self.chunk);
+        let plausible = usage.check(task, usage.swapped, backing, self.chunk);
         let runs = open.is_some_and(|open| open.running);
         let wrong = plausible.err().or_else(|| {
             (runs && usage.swapped > Bytes::ZERO).then_some(EventError::Impossible {

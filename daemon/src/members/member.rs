@@ -1,13 +1,9 @@
 //! One process.
 
-use rtswap_policy::scheduler::{EventError, JobKind, JobSeq, SwapOutcome, SwapSeq, Usage, WantSeq};
-use rtswap_policy::task::TaskId;
+use rtswap_policy::scheduler::{JobKind, JobSeq, SwapOutcome, SwapSeq, Usage, WantSeq};
 use rtswap_policy::units::{Bytes, Nanos, Time};
 
 use super::MemberId;
-
-/// No GPU has so much; larger sizes are lies, and would overflow sums.
-const IMPOSSIBLE: Bytes = Bytes(1 << 50);
 
 /// How far a process counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -120,31 +116,4 @@ impl Member {
     pub(super) fn moves(&self) -> bool {
         self.part.is_some_and(|part| part.ended.is_none())
     }
-}
-
-/// Whether a report can be true, with at most `swapped` out; `chunk` is δ.
-pub(super) fn plausible(
-    task: TaskId,
-    usage: Usage,
-    swapped: Bytes,
-    backing: Bytes,
-    chunk: Bytes,
-) -> Result<(), EventError> {
-    let wrong = |what, bytes| Err(EventError::Impossible { task, what, bytes });
-    if usage.resident > IMPOSSIBLE {
-        return wrong("resident, more than any GPU has", usage.resident);
-    }
-    if usage.swapped > swapped || usage.swapped > backing {
-        return wrong("swapped, more than ever left", usage.swapped);
-    }
-    if usage.swapped.round_down(chunk) != usage.swapped {
-        return wrong("swapped, not a multiple of the chunk size", usage.swapped);
-    }
-    if usage.swapped > usage.arena || usage.arena > usage.resident + usage.swapped {
-        return wrong(
-            "in the arena, against what is resident and swapped",
-            usage.arena,
-        );
-    }
-    Ok(())
 }

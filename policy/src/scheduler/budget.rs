@@ -2,12 +2,10 @@
 
 use alloc::format;
 
+use super::event::IMPOSSIBLE;
 use super::{Answer, Command, EventError, Scheduler, Usage, ViolationKind};
 use crate::task::TaskId;
 use crate::units::{Bytes, Time};
-
-/// No GPU has so much; larger sizes are lies, and would overflow sums.
-const IMPOSSIBLE: Bytes = Bytes(1 << 50);
 
 impl Scheduler {
     /// Asks for a new budget of an attached task. A raise counts at once, a lowering when it is
@@ -66,7 +64,7 @@ impl Scheduler {
         Ok(())
     }
 
-    /// Whether a report can be true: at most `swapped` in a store of `backing`, in whole chunks.
+    /// Whether a report can be true: at most `swapped` in a store of `backing`.
     pub(super) fn plausible(
         &self,
         id: TaskId,
@@ -74,29 +72,7 @@ impl Scheduler {
         swapped: Bytes,
         backing: Bytes,
     ) -> Result<(), EventError> {
-        let wrong = |what, bytes| {
-            Err(EventError::Impossible {
-                task: id,
-                what,
-                bytes,
-            })
-        };
-        if usage.resident > IMPOSSIBLE {
-            return wrong("resident, more than any GPU has", usage.resident);
-        }
-        if usage.swapped > swapped || usage.swapped > backing {
-            return wrong("swapped, more than ever left", usage.swapped);
-        }
-        if usage.swapped.round_down(self.config.chunk) != usage.swapped {
-            return wrong("swapped, not a multiple of the chunk size", usage.swapped);
-        }
-        if usage.swapped > usage.arena || usage.arena > usage.resident + usage.swapped {
-            return wrong(
-                "in the arena, against what is resident and swapped",
-                usage.arena,
-            );
-        }
-        Ok(())
+        usage.check(id, swapped, backing, self.config.chunk)
     }
 
     /// A task holds more than its budget: counted, and said.

@@ -1,7 +1,11 @@
 //! What the scheduler is told.
 
+use crate::scheduler::EventError;
 use crate::task::{TaskId, TaskSpec};
 use crate::units::{Bytes, Nanos};
+
+/// No GPU has so much; larger sizes are lies, and would overflow sums.
+pub(super) const IMPOSSIBLE: Bytes = Bytes(1 << 50);
 
 /// Counts the jobs of one task as its agent does: the n-th request has number n, from 1, wrapping.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -24,6 +28,40 @@ pub struct Usage {
     pub swapped: Bytes,
     /// The part of `resident` and `swapped` together that lies in the arena.
     pub arena: Bytes,
+}
+
+impl Usage {
+    /// Whether it can be true of `task`: at most `swapped` in a store of `backing` bytes, in whole
+    /// chunks of `chunk` bytes.
+    ///
+    /// # Errors
+    ///
+    /// [`EventError::Impossible`] says what cannot be.
+    pub fn check(
+        &self,
+        task: TaskId,
+        swapped: Bytes,
+        backing: Bytes,
+        chunk: Bytes,
+    ) -> Result<(), EventError> {
+        let wrong = |what, bytes| Err(EventError::Impossible { task, what, bytes });
+        if self.resident > IMPOSSIBLE {
+            return wrong("resident, more than any GPU has", self.resident);
+        }
+        if self.swapped > swapped || self.swapped > backing {
+            return wrong("swapped, more than ever left", self.swapped);
+        }
+        if self.swapped.round_down(chunk) != self.swapped {
+            return wrong("swapped, not a multiple of the chunk size", self.swapped);
+        }
+        if self.swapped > self.arena || self.arena > self.resident + self.swapped {
+            return wrong(
+                "in the arena, against what is resident and swapped",
+                self.arena,
+            );
+        }
+        Ok(())
+    }
 }
 
 /// How a job came to be.

@@ -149,14 +149,7 @@ impl Scheduler {
     }
 
     pub(super) fn detach(&mut self, id: TaskId) -> Result<(), EventError> {
-        let task = self
-            .state
-            .tasks
-            .get(id)
-            .ok_or(EventError::UnknownTask(id))?;
-        if task.session == Session::Absent {
-            return Err(EventError::NotAttached(id));
-        }
+        self.with_process(id)?;
         self.drop_session(id);
         self.expect_release();
         let task = self.task_mut(id);
@@ -184,14 +177,7 @@ impl Scheduler {
         dying: Bytes,
         usage: Usage,
     ) -> Result<(), EventError> {
-        let task = self
-            .state
-            .tasks
-            .get(id)
-            .ok_or(EventError::UnknownTask(id))?;
-        if task.session == Session::Absent {
-            return Err(EventError::NotAttached(id));
-        }
+        let task = self.with_process(id)?;
         let (most, backing) = (task.out(), task.backing);
         self.plausible(id, usage, most, backing)?;
         self.expect_release();
@@ -206,6 +192,19 @@ impl Scheduler {
         }
         self.update_volume(id);
         Ok(())
+    }
+
+    /// A task of which a process lives, whether its agent speaks or not.
+    fn with_process(&self, id: TaskId) -> Result<&Task, EventError> {
+        let task = self
+            .state
+            .tasks
+            .get(id)
+            .ok_or(EventError::UnknownTask(id))?;
+        match task.session {
+            Session::Absent => Err(EventError::NotAttached(id)),
+            Session::Attached | Session::Lost => Ok(task),
+        }
     }
 
     /// Jobs wait a while for what is dying before others may pass them.
