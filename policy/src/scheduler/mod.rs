@@ -210,13 +210,14 @@ impl Scheduler {
             .expect("ids in the queues name known tasks")
     }
 
+    fn known(&self, id: TaskId) -> Result<&Task, EventError> {
+        let task = self.state.tasks.get(id);
+        task.ok_or(EventError::UnknownTask(id))
+    }
+
     /// A task whose agent speaks.
     fn attached(&self, id: TaskId) -> Result<&Task, EventError> {
-        let task = self
-            .state
-            .tasks
-            .get(id)
-            .ok_or(EventError::UnknownTask(id))?;
+        let task = self.known(id)?;
         match task.session {
             Session::Attached => Ok(task),
             Session::Absent | Session::Lost => Err(EventError::NotAttached(id)),

@@ -87,11 +87,7 @@ impl Scheduler {
         backing: Bytes,
         open: Option<OpenJob>,
     ) -> Result<(), EventError> {
-        let task = self
-            .state
-            .tasks
-            .get(id)
-            .ok_or(EventError::UnknownTask(id))?;
+        let task = self.known(id)?;
         if !task.registered && task.session == Session::Absent {
             return Err(EventError::NotRegistered(id));
         }
@@ -196,11 +192,7 @@ impl Scheduler {
 
     /// A task of which a process lives, whether its agent speaks or not.
     fn with_process(&self, id: TaskId) -> Result<&Task, EventError> {
-        let task = self
-            .state
-            .tasks
-            .get(id)
-            .ok_or(EventError::UnknownTask(id))?;
+        let task = self.known(id)?;
         match task.session {
             Session::Absent => Err(EventError::NotAttached(id)),
             Session::Attached | Session::Lost => Ok(task),
