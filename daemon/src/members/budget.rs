@@ -203,7 +203,7 @@ impl Members {
     }
 
     /// What counts for those that are not talked to.
-    fn apart(&self) -> Bytes {
+    pub(super) fn apart(&self) -> Bytes {
         let away = self.all.iter();
         let away = away.filter(|member| member.state != State::Present);
         away.map(|member| member.budget).sum()

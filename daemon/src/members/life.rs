@@ -1,14 +1,11 @@
 //! How processes come, are lost, come back and go.
 
 use rtswap_policy::scheduler::{Event, EventError, OpenJob, Usage};
-use rtswap_policy::units::{Bytes, Nanos, Time};
+use rtswap_policy::units::{Bytes, Time};
 
 use super::job::TaskJob;
 use super::member::{Job, Member, State};
 use super::{MemberId, Members, Session};
-
-/// A connection that ends is mostly the first sign of a death, which frees what the process had.
-const HUSH: Nanos = Nanos(50_000_000);
 
 impl Members {
     /// A process says Hello: it is new, or back with what it holds.
@@ -128,7 +125,6 @@ impl Members {
         let (usage, backing) = (self.usage(), self.backing());
         self.told = usage;
         self.usage_changed = false;
-        self.understated = false;
         self.told_backing = backing;
         let task = self.task;
         self.tell(Event::Attach {
@@ -154,7 +150,6 @@ impl Members {
             budget,
             ..Member::new(id)
         };
-        self.hushed_until = now + HUSH;
         self.go_on_without(now);
     }
 
@@ -164,7 +159,6 @@ impl Members {
             return;
         };
         let member = self.all.remove(at);
-        self.hushed_until = Time::ZERO;
         let dying = match member.state {
             State::Present => member.budget.max(member.usage.resident),
             State::Away | State::Returning => member.budget,
@@ -177,13 +171,12 @@ impl Members {
             self.forget_business(Session::Absent);
             return;
         }
+        // To a task that is not talked to any more the scheduler sends nothing in answer.
+        self.go_on_without(now);
         if self.session != Session::Absent {
             self.budget = self.budget.saturating_sub(dying);
-            let (task, usage) = (self.task, self.tellable());
-            self.told = usage;
-            self.tell(Event::ProcessGone { task, dying, usage });
+            self.tell_changes(dying);
         }
-        self.go_on_without(now);
     }
 
     /// The scheduler has not taken in what the process brings: it is as if it had never come.

@@ -84,14 +84,16 @@ impl Member {
         }
     }
 
-    /// What the scheduler counts of it. Of a process that is silent that is what it may hold, and
-    /// none of it can be moved; what lies in its backing store concerns nobody.
+    /// What the scheduler counts of it. Of a process that is silent that is what it may hold. None of
+    /// it can be moved now, for it counts no backing store; but it may be back or gone soon, so that
+    /// it is no memory that never leaves. What lies in its backing store concerns nobody.
     pub(super) fn share(&self) -> Usage {
         match self.state {
             State::Present => self.usage,
             State::Away | State::Returning => Usage {
                 resident: self.budget,
-                ..Usage::default()
+                swapped: Bytes::ZERO,
+                arena: self.budget,
             },
         }
     }

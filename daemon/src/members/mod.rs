@@ -75,10 +75,6 @@ pub struct Members {
     told: Usage,
     /// The scheduler has yet to hear of the usage.
     usage_changed: bool,
-    /// Until then the scheduler is not told that what a silent process has cannot be moved.
-    hushed_until: Time,
-    /// It has heard of less arena than there is.
-    understated: bool,
     now: Time,
     /// Something has changed since the last look at what follows.
     stirred: bool,
@@ -105,8 +101,6 @@ impl Members {
             told_backing: Bytes::ZERO,
             told: Usage::default(),
             usage_changed: false,
-            hushed_until: Time::ZERO,
-            understated: false,
             now: Time::default(),
             stirred: false,
             effects: VecDeque::new(),
@@ -242,32 +236,35 @@ impl Members {
     /// Tells of the usage unless memory moves: until then the scheduler knows only what the task
     /// may hold.
     fn tell_usage(&mut self) {
-        if self.swap.is_some() || !self.usage_changed || self.is_hushed() {
+        if self.swap.is_some() {
             return;
         }
-        self.usage_changed = false;
-        let (task, usage) = (self.task, self.tellable());
-        self.told = usage;
-        self.tell(Event::Usage { task, usage });
-    }
-
-    /// Whether it is too soon to tell what the silence of a process means.
-    pub(super) fn is_hushed(&self) -> bool {
-        self.now < self.hushed_until
-    }
-
-    /// Of the arena no more than can leave, while the scheduler believes in a larger backing store
-    /// than there is.
-    pub(super) fn tellable(&mut self) -> Usage {
-        let mut usage = self.usage();
-        self.understated = self.told_backing > self.backing();
-        if self.understated {
-            usage.arena = usage.arena.min(self.storable());
+        if self.is_overstated() {
+            self.tell_changes(Bytes::ZERO);
+        } else if self.usage_changed {
+            self.usage_changed = false;
+            let (task, usage) = (self.task, self.usage());
+            self.told = usage;
+            self.tell(Event::Usage { task, usage });
         }
-        usage
     }
 
-    /// Where the bytes of the task are. What cannot be moved now counts as resident for good.
+    /// Tells of usage and backing store at once: of either alone the scheduler would conclude what
+    /// is not so.
+    fn tell_changes(&mut self, dying: Bytes) {
+        let (task, usage, backing) = (self.task, self.usage(), self.backing());
+        self.usage_changed = false;
+        self.told = usage;
+        self.told_backing = backing;
+        self.tell(Event::Regrouped {
+            task,
+            dying,
+            usage,
+            backing,
+        });
+    }
+
+    /// Where the bytes of the task are.
     fn usage(&self) -> Usage {
         let shares = self.all.iter().map(Member::share);
         shares.fold(Usage::default(), |sum, share| Usage {

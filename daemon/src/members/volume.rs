@@ -17,7 +17,7 @@ impl Members {
     pub(super) fn set_volume(&mut self, bytes: Bytes) {
         self.volume = Some(bytes);
         let shrinks = bytes < self.told_backing;
-        let fair = self.stores(bytes);
+        let fair = self.stores_beside(bytes);
         for (at, fair) in fair.into_iter().enumerate() {
             let member = &self.all[at];
             let asks = if shrinks {
@@ -35,6 +35,12 @@ impl Members {
         self.all[at].backing_asked = Some(bytes);
         let task = self.task;
         self.order(at, Command::SetVolume { task, bytes });
+    }
+
+    /// As [`Self::stores`], less what is meant for those that are silent.
+    fn stores_beside(&self, bytes: Bytes) -> Vec<Bytes> {
+        let silent = self.apart().round_down(self.chunk);
+        self.stores(bytes.saturating_sub(silent))
     }
 
     /// How `bytes` of backing store are best shared out: to those that have arena for it, of them
@@ -111,13 +117,13 @@ impl Members {
     /// others could not, or for what has become arena meanwhile. Unasked, says what has changed.
     pub(super) fn settle_volume(&mut self) {
         let outstanding = |member: &Member| member.backing_asked.is_some();
-        if self.swap.is_some() || self.is_hushed() || self.present().any(outstanding) {
+        if self.swap.is_some() || self.present().any(outstanding) {
             return;
         }
         let bytes = self.backing();
         if let Some(asked) = self.volume {
             if bytes < asked {
-                let fair = self.stores(asked);
+                let fair = self.stores_beside(asked);
                 for (at, fair) in fair.into_iter().enumerate() {
                     let member = &self.all[at];
                     if member.state == State::Present && member.can_pin(fair) {
@@ -127,20 +133,34 @@ impl Members {
                 if self.present().any(outstanding) {
                     return;
                 }
+                if self.apart() > Bytes::ZERO {
+                    // Who is silent has not refused.
+                    if bytes > self.told_backing {
+                        self.tell_changes(Bytes::ZERO);
+                    }
+                    return;
+                }
             }
             self.volume = None;
         } else if bytes == self.told_backing {
             return;
         }
         self.told_backing = bytes;
-        self.usage_changed |= std::mem::take(&mut self.understated);
         let task = self.task;
         self.tell(Event::Backing { task, bytes });
     }
 
+    /// Whether the scheduler believes in a larger backing store than there is.
+    pub(super) fn is_overstated(&self) -> bool {
+        let believed = self
+            .volume
+            .map_or(self.told_backing, |asked| asked.min(self.told_backing));
+        self.backing() < believed
+    }
+
     /// The backing store of the task.
     pub(super) fn backing(&self) -> Bytes {
-        if self.present().any(|it| it.backing < it.usage.arena) {
+        if self.all.iter().any(Member::lacks_store) {
             return self.storable();
         }
         self.present().map(|it| it.backing).sum()
@@ -154,6 +174,14 @@ impl Members {
 }
 
 impl Member {
+    /// Whether some of its arena cannot leave.
+    fn lacks_store(&self) -> bool {
+        match self.state {
+            State::Present => self.backing < self.usage.arena,
+            State::Away | State::Returning => self.budget > Bytes::ZERO,
+        }
+    }
+
     /// Whether asking it for a store of `bytes` may get a larger one.
     fn can_pin(&self, bytes: Bytes) -> bool {
         bytes > self.backing && self.backing_most.is_none_or(|most| most > self.backing)

@@ -19,7 +19,7 @@ pub(crate) type Victim = (Reverse<Time>, Time, TaskId);
 pub(crate) struct Sums {
     /// Lowered and not confirmed.
     pub(crate) lowering: Bytes,
-    /// On the GPU and not in the arena.
+    /// On the GPU and known never to leave.
     pub(crate) fixed: Bytes,
     /// What the planned need to run.
     pub(crate) needs: [Bytes; 2],
@@ -119,7 +119,7 @@ impl Share {
         };
         let sums = Sums {
             lowering: task.budget.saturating_sub(task.asked),
-            fixed: task.fixed(),
+            fixed: task.stays(),
             yields,
             leaves: task.leaves_in_time(),
             dying: task.dying,

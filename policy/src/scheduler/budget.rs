@@ -39,7 +39,9 @@ impl Scheduler {
         task.asked = bytes;
         if bytes > asked {
             // It had taken the memory already.
-            task.usage.resident = task.usage.resident.max(bytes);
+            let taken = bytes.saturating_sub(task.usage.resident);
+            task.usage.resident += taken;
+            task.unreported += taken;
         }
         if bytes > budget {
             self.over_budget(id, bytes);
@@ -56,6 +58,7 @@ impl Scheduler {
         self.plausible(id, usage, most, task.backing)?;
         let task = self.task_mut(id);
         task.usage = usage;
+        task.unreported = Bytes::ZERO;
         task.fresh_until = Time::ZERO;
         if usage.resident > task.budget {
             self.over_budget(id, usage.resident);

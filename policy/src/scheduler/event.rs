@@ -131,15 +131,18 @@ pub enum Event {
         /// Which.
         task: TaskId,
     },
-    /// One of several processes of the task is gone: of its budget what that one held, or might hold,
-    /// is dying until `Released`.
-    ProcessGone {
+    /// What several processes of the task have together is not what was said: one is gone, silent or
+    /// back, or cannot use the store that another one has. No answer to `SetVolume`.
+    Regrouped {
         /// Which.
         task: TaskId,
-        /// What it held or might hold on the GPU.
+        /// What those that are gone held or might hold on the GPU: of the budget that much is dying
+        /// until `Released`.
         dying: Bytes,
         /// What the others have.
         usage: Usage,
+        /// As much of it can be in their backing stores.
+        backing: Bytes,
     },
     /// The GPU shows the memory of a task's dead processes gone.
     Released {

@@ -142,7 +142,12 @@ impl Scheduler {
                 open,
             } => self.attach(task, usage, backing, open),
             Event::Detach { task } => self.detach(task),
-            Event::ProcessGone { task, dying, usage } => self.process_gone(task, dying, usage),
+            Event::Regrouped {
+                task,
+                dying,
+                usage,
+                backing,
+            } => self.regrouped(task, dying, usage, backing),
             Event::Released { task } => self.released(task),
             Event::Lost { task } => self.lost(task),
             Event::JobRequested { task, job, kind } => self.job_requested(task, job, kind),

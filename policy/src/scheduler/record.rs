@@ -109,6 +109,9 @@ pub(crate) struct Task {
     pub(crate) proved: bool,
 
     pub(crate) usage: Usage,
+    /// Of the resident bytes those that a `BudgetSet` told of, and no report yet: nobody knows whether
+    /// they are in the arena.
+    pub(crate) unreported: Bytes,
     /// What it may hold, counted until the shell has confirmed less.
     pub(crate) budget: Bytes,
     /// The budget last asked for; `budget` unless an answer is outstanding.
@@ -198,6 +201,11 @@ impl Task {
         self.usage.resident.saturating_sub(self.arena_resident())
     }
 
+    /// What is known never to leave.
+    pub(crate) fn stays(&self) -> Bytes {
+        self.fixed().saturating_sub(self.unreported)
+    }
+
     /// The backing store as it is and will be.
     pub(crate) fn firm_backing(&self) -> Bytes {
         self.backing_asked
@@ -216,18 +224,21 @@ impl Task {
         self.asked.saturating_sub(left)
     }
 
+    /// In the backing store once nothing moves: what comes in can leave again.
+    fn stays_out(&self) -> Bytes {
+        match &self.op {
+            Some(op) if op.direction == Direction::In => op.target,
+            _ => self.usage.swapped,
+        }
+    }
+
     /// Of a budget of `budget`, what could not be made to leave.
     pub(crate) fn unmovable(&self, budget: Bytes) -> Bytes {
         let stray = |job: &Job| job.place == Place::Stray;
         if self.session == Session::Lost || self.job.as_ref().is_some_and(stray) {
             return budget;
         }
-        // What comes in can leave again: its slots are free by then.
-        let swapped = match &self.op {
-            Some(op) if op.direction == Direction::In => op.target,
-            _ => self.usage.swapped,
-        };
-        let room = self.firm_backing().saturating_sub(swapped);
+        let room = self.firm_backing().saturating_sub(self.stays_out());
         // What it declares as not swappable may be what it takes first.
         let MemoryProfile {
             footprint,
@@ -333,8 +344,8 @@ impl Task {
             None => {
                 // Chunks on their way in are in the budget already.
                 let most = self.backing_most.unwrap_or(Bytes::MAX);
-                let room = most.saturating_sub(self.usage.swapped);
-                self.budget.saturating_sub(self.fixed()).min(room)
+                let room = most.saturating_sub(self.stays_out());
+                self.budget.saturating_sub(self.stays()).min(room)
             }
         };
         self.dying + may

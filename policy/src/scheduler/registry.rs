@@ -109,6 +109,7 @@ impl Scheduler {
             task.phase = Phase::Loading;
         }
         task.usage = usage;
+        task.unreported = Bytes::ZERO;
         task.backing = backing;
         task.carried = usage.swapped;
         // A process that was lost may use its former budget until it has confirmed the new one.
@@ -154,6 +155,7 @@ impl Scheduler {
         task.budget = Bytes::ZERO;
         task.asked = Bytes::ZERO;
         task.usage = Usage::default();
+        task.unreported = Bytes::ZERO;
         task.backing = Bytes::ZERO;
         task.backing_most = None;
         task.keeps_backing = false;
@@ -166,24 +168,38 @@ impl Scheduler {
         Ok(())
     }
 
-    /// What is held stays the same: another part of it is dying.
-    pub(super) fn process_gone(
+    /// What is held stays the same: another part of it may be dying.
+    pub(super) fn regrouped(
         &mut self,
         id: TaskId,
         dying: Bytes,
         usage: Usage,
+        backing: Bytes,
     ) -> Result<(), EventError> {
-        let task = self.with_process(id)?;
-        let (most, backing) = (task.out(), task.backing);
+        let most = self.with_process(id)?.out();
         self.plausible(id, usage, most, backing)?;
-        self.expect_release();
+        if dying > Bytes::ZERO {
+            self.expect_release();
+        }
         let task = self.task_mut(id);
         let dying = dying.min(task.budget);
         task.dying += dying;
         task.budget -= dying;
         task.asked = task.asked.saturating_sub(dying).min(task.budget);
         task.usage = usage;
-        if usage.resident > task.budget {
+        task.unreported = Bytes::ZERO;
+        task.backing = backing;
+        let beyond = task.holds() > task.asked;
+        let inward = |op: &&mut Op| op.direction == Direction::In && !op.pipelined && !op.aborting;
+        if let Some(op) = task.op.as_mut().filter(inward)
+            && beyond
+        {
+            // It was given the budget for what the task was said to have, and waits for the rest.
+            op.aborting = true;
+            let op = op.seq;
+            self.emit(Command::Abort { task: id, op });
+        }
+        if usage.resident > self.task(id).budget {
             self.over_budget(id, usage.resident);
         }
         self.update_volume(id);
@@ -301,6 +317,7 @@ impl Task {
             phase: Phase::BestEffort,
             proved: false,
             usage: Usage::default(),
+            unreported: Bytes::ZERO,
             budget: Bytes::ZERO,
             asked: Bytes::ZERO,
             unanswered: 0,

@@ -52,7 +52,8 @@ pub(super) struct Team {
     pub(super) stuck: bool,
     /// What its dead might hold, until released.
     pub(super) left: u64,
-    /// An operation has ended and the scheduler has not heard of the usage since.
+    /// An operation has ended or an agent was lost, and the scheduler has not heard of the usage
+    /// since.
     pub(super) unsure: bool,
 }
 
@@ -176,7 +177,7 @@ impl World {
         };
         self.note(task, command);
         let (now, most) = (Time(self.now), self.can_leave(task));
-        let hushed = self.team(task).members.is_hushed();
+        let untold = self.team(task).members.usage_changed;
         self.team(task).members.obey(now, command);
         let moves = self.drain(task);
         if let Command::Swap {
@@ -185,15 +186,15 @@ impl World {
         {
             let status = self.scheduler.state().task(task).expect("registered");
             let asked = status.usage.swapped.0.abs_diff(target.0);
-            let due = match direction {
-                Direction::In => asked,
-                Direction::Out => most.min(asked),
-            };
             let agents = &self.teams[&task].agents;
             let unsure = self.teams[&task].unsure;
-            let unsure = unsure || hushed || agents.values().any(|agent| agent.unreported);
-            assert!(unsure || moves == due, "{moves} of {due}: {agents:#?}");
-            assert!(moves <= asked, "{moves} of {asked}: {agents:#?}");
+            let unsure = unsure || untold || agents.values().any(|agent| agent.unreported);
+            assert!(unsure || moves == asked, "{moves} of {asked}: {agents:#?}");
+            let outward = direction == Direction::Out;
+            assert!(
+                unsure || !outward || asked <= most,
+                "{asked} of {most}: {agents:#?}"
+            );
         }
     }
 
@@ -254,10 +255,17 @@ impl World {
             Effect::Tell(event) => {
                 let team = self.team(task);
                 team.unsure |= matches!(event, Event::SwapEnded { .. });
-                if matches!(event, Event::JobCompleted { .. } | Event::Lost { .. }) {
+                // What goes on under `Attach` goes on as best-effort.
+                if matches!(
+                    event,
+                    Event::JobCompleted { .. } | Event::Lost { .. } | Event::Attach { .. }
+                ) {
                     team.agents.values_mut().for_each(|agent| agent.grants = 0);
                 }
-                team.unsure &= !matches!(event, Event::Usage { .. } | Event::Attach { .. });
+                team.unsure &= !matches!(
+                    event,
+                    Event::Usage { .. } | Event::Regrouped { .. } | Event::Attach { .. }
+                );
                 let said = format!("{event:?}");
                 let told = self.scheduler.handle(Time(self.now), event);
                 let agents = &self.teams[&task].agents;
@@ -387,7 +395,9 @@ impl World {
     pub(super) fn lose(&mut self, task: TaskId, id: MemberId) {
         let now = Time(self.now);
         self.agent(task, id).lost = true;
-        self.team(task).members.lose(now, id);
+        let team = self.team(task);
+        team.unsure = true;
+        team.members.lose(now, id);
         self.settle(task);
     }
 

@@ -172,10 +172,11 @@ fn a_want_waits_for_what_one_of_several_processes_held() {
     };
     let agent = shell.agents.get_mut(&1).unwrap();
     (agent.usage, agent.budget) = (others, 30);
-    shell.tell(Event::ProcessGone {
+    shell.tell(Event::Regrouped {
         task: TaskId(1),
         dying: Bytes(50),
         usage: others,
+        backing: Bytes::ZERO,
     });
     let status = shell.status(1);
     assert_eq!((status.dying, status.budget), (Bytes(50), Bytes(30)));

@@ -152,6 +152,7 @@ impl World {
             }
             7 => {
                 let dying = bytes;
+                let backing = Bytes(u64::from(number) * CHUNK).min(Bytes(truth.backing));
                 let resident = truth.usage.resident.saturating_sub(dying);
                 let swapped = truth.usage.swapped;
                 let usage = Usage {
@@ -159,8 +160,16 @@ impl World {
                     swapped,
                     arena: truth.usage.arena.min(resident + swapped),
                 };
-                if self.tell(Event::ProcessGone { task, dying, usage }) {
-                    self.truth.entry(id).or_default().usage = usage;
+                let event = Event::Regrouped {
+                    task,
+                    dying,
+                    usage,
+                    backing,
+                };
+                if self.tell(event) {
+                    let truth = self.truth.entry(id).or_default();
+                    truth.usage = usage;
+                    truth.backing = backing.0;
                 }
             }
             8 => {
