@@ -4,6 +4,7 @@ mod hostile;
 mod liars;
 mod pipelined;
 mod plans;
+mod regrouped;
 mod scenes;
 mod sharing;
 mod shell;
