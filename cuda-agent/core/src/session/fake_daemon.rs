@@ -301,15 +301,21 @@ impl Daemon {
         self.outcome(seq)
     }
 
-    /// Rings so far.
+    /// Whether it has rung so far.
+    pub(crate) fn has_rung(&self) -> bool {
+        self.rings_within(Duration::ZERO)
+    }
+
+    /// Whether it rings, in the end: what is said is written before the bell is rung.
     pub(crate) fn rings(&self) -> bool {
+        self.rings_within(BOUND)
+    }
+
+    fn rings_within(&self, bound: Duration) -> bool {
         use rustix::event::{PollFd, PollFlags, Timespec, poll};
-        let now = Timespec {
-            tv_sec: 0,
-            tv_nsec: 0,
-        };
+        let bound = Timespec::try_from(bound).unwrap();
         let mut waited = [PollFd::new(&self.bell, PollFlags::IN)];
-        poll(&mut waited, Some(&now)) == Ok(1)
+        poll(&mut waited, Some(&bound)) == Ok(1)
     }
 
     /// Ends the session as a killed daemon does.

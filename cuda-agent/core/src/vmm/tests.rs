@@ -293,7 +293,7 @@ fn what_a_peer_may_use_comes_back_and_stays() {
             agent.set_access(at, CHUNK, &peer, call)
         });
         program.back(0);
-        program.bench.daemon.grant_next();
+        program.bench.grant_until(|| allowed.is_finished());
         assert_eq!(allowed.join().unwrap(), Ok(()));
     });
     program.bench.idle();
