@@ -5,14 +5,23 @@ use cargo_metadata::Metadata;
 /// A package and the packages of this workspace that it may depend on.
 type Row = (&'static str, &'static [&'static str]);
 
-const ALLOWED: [Row; 15] = [
+const ALLOWED: [Row; 16] = [
     ("rtswap-policy", &[]),
     ("rtswap-simulator", &["rtswap-policy"]),
     ("rtswap-wire", &[]),
     ("rtswap-dbus", &[]),
+    ("rtswap-probe-abi", &[]),
     ("rtswap-agent-core", &["rtswap-wire"]),
     ("rtswap-cuda", &["rtswap-agent-core", "rtswap-wire"]),
-    ("rtswapd", &["rtswap-policy", "rtswap-wire", "rtswap-dbus"]),
+    (
+        "rtswapd",
+        &[
+            "rtswap-policy",
+            "rtswap-wire",
+            "rtswap-dbus",
+            "rtswap-probe-abi",
+        ],
+    ),
     (
         "rtswapctl",
         &["rtswap-policy", "rtswap-simulator", "rtswap-dbus"],

@@ -1,0 +1,123 @@
+//! The driver's functions that are probed, and the programs of the object that belong on each.
+//!
+//! Attach to all that a library exports; what it lacks is left out (older drivers lack some). The program on
+//! the return goes first: a call whose return is not watched would be taken for one that hangs.
+
+/// A function of the driver.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Function {
+    /// The symbol that the library exports.
+    pub symbol: &'static str,
+    /// The program (uprobe) on its entry.
+    pub entry: &'static str,
+    /// The program (uretprobe) on its return.
+    pub exit: &'static str,
+}
+
+const fn on(symbol: &'static str, entry: &'static str, exit: &'static str) -> Function {
+    Function {
+        symbol,
+        entry,
+        exit,
+    }
+}
+
+/// All that are probed, those that count bytes first.
+pub const FUNCTIONS: &[Function] = &[
+    on("cuMemAlloc_v2", "enter_plain", "leave_alloc"),
+    on("cuMemAllocPitch_v2", "enter_pitched", "leave_alloc"),
+    on("cuMemAllocManaged", "enter_managed", "leave_alloc"),
+    on("cuMemAllocAsync", "enter_ordered", "leave_alloc"),
+    on("cuMemAllocAsync_ptsz", "enter_ordered", "leave_alloc"),
+    on("cuMemAllocFromPoolAsync", "enter_from_pool", "leave_alloc"),
+    on(
+        "cuMemAllocFromPoolAsync_ptsz",
+        "enter_from_pool",
+        "leave_alloc",
+    ),
+    on("cuArrayCreate_v2", "enter_array", "leave_alloc"),
+    on("cuArray3DCreate_v2", "enter_array_3d", "leave_alloc"),
+    on("cuMipmappedArrayCreate", "enter_mipmapped", "leave_alloc"),
+    on("cuMemFree_v2", "enter_free", "leave_free"),
+    on("cuMemFreeAsync", "enter_free", "leave_free"),
+    on("cuMemFreeAsync_ptsz", "enter_free", "leave_free"),
+    on("cuArrayDestroy", "enter_free", "leave_free"),
+    on("cuMipmappedArrayDestroy", "enter_free", "leave_free"),
+    on("cuMemCreate", "enter_create", "leave_create"),
+    on(
+        "cuMemImportFromShareableHandle",
+        "enter_import",
+        "leave_create",
+    ),
+    on(
+        "cuMemRetainAllocationHandle",
+        "enter_retain",
+        "leave_retain",
+    ),
+    on("cuMemRelease", "enter_release", "leave_release"),
+    on("cuMemMap", "enter_map", "leave_map"),
+    on("cuMemUnmap", "enter_unmap", "leave_unmap"),
+    on("cuCtxCreate_v2", "enter_context", "leave_context"),
+    on("cuCtxCreate_v3", "enter_context_v3", "leave_context"),
+    on("cuCtxCreate_v4", "enter_context_v4", "leave_context"),
+    on("cuCtxDestroy_v2", "enter_destroy", "leave_destroy"),
+    on("cuDevicePrimaryCtxRetain", "enter_primary", "leave_primary"),
+    on(
+        "cuDevicePrimaryCtxRelease_v2",
+        "enter_primary_release",
+        "leave_destroy",
+    ),
+    on(
+        "cuDevicePrimaryCtxReset_v2",
+        "enter_primary_reset",
+        "leave_destroy",
+    ),
+    on("cuCtxSetCurrent", "enter_set", "leave_current"),
+    on("cuCtxPushCurrent_v2", "enter_push", "leave_current"),
+    on("cuCtxPopCurrent_v2", "enter_pop", "leave_current"),
+    on("cuMemPoolCreate", "enter_pool", "leave_pool"),
+    on("cuDeviceGetDefaultMemPool", "enter_pool_of", "leave_pool"),
+    on("cuDeviceGetMemPool", "enter_pool_of", "leave_pool"),
+    on("cuDeviceGetUuid", "enter_uuid", "leave_uuid"),
+    on("cuDeviceGetUuid_v2", "enter_uuid", "leave_uuid"),
+    on("cuGetProcAddress", "enter_address", "leave_address"),
+    on("cuGetProcAddress_v2", "enter_address", "leave_address"),
+];
+
+/// A tracepoint and the program on it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Tracepoint {
+    /// As tracefs has it: `events/CATEGORY/NAME`.
+    pub category: &'static str,
+    /// Its name there.
+    pub name: &'static str,
+    /// The program.
+    pub program: &'static str,
+}
+
+/// The ends of processes. Attach them before any function.
+pub const TRACEPOINTS: &[Tracepoint] = &[
+    Tracepoint {
+        category: "sched",
+        name: "sched_process_exit",
+        program: "process_exits",
+    },
+    Tracepoint {
+        category: "sched",
+        name: "sched_process_exec",
+        program: "process_executes",
+    },
+];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_function_is_probed_twice() {
+        for (number, function) in FUNCTIONS.iter().enumerate() {
+            let later = &FUNCTIONS[number + 1..];
+            assert!(later.iter().all(|other| other.symbol != function.symbol));
+        }
+    }
+}

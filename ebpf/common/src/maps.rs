@@ -1,0 +1,40 @@
+//! Names of the maps and of the configuration in the object.
+//!
+//! A process's entries carry its [`since`](crate::records::Process::since). Once [`PROCESSES`] no longer
+//! has that number for that process, it has exited (or executed another program): its last
+//! [`Bytes`](crate::records::Bytes) can be read, then all its entries be removed, from [`SWEPT`] maps.
+//! That holds without any record of the [`EXITS`] ring, which only says it sooner.
+
+/// [`Config`](crate::records::Config), read-only data that is set before loading.
+pub const CONFIG: &str = "CONFIG";
+/// `u32` (process id in the initial namespace) → [`Process`](crate::records::Process).
+pub const PROCESSES: &str = "PROCESSES";
+/// [`Account`](crate::records::Account) → [`Bytes`](crate::records::Bytes).
+pub const BYTES: &str = "BYTES";
+/// [`Object`](crate::records::Object) of an address → [`Allocation`](crate::records::Allocation).
+pub const ALLOCATIONS: &str = "ALLOCATIONS";
+/// [`Object`](crate::records::Object) of a handle → [`Physical`](crate::records::Physical).
+pub const PHYSICAL: &str = "PHYSICAL";
+/// [`Object`](crate::records::Object) of an address → [`Mapping`](crate::records::Mapping).
+pub const MAPPINGS: &str = "MAPPINGS";
+/// [`Object`](crate::records::Object) of a context → [`Context`](crate::records::Context).
+pub const CONTEXTS: &str = "CONTEXTS";
+/// [`Object`](crate::records::Object) of a memory pool → `u32`, its GPU's number in the process.
+pub const POOLS: &str = "POOLS";
+/// [`Object`](crate::records::Object) of a GPU's number in the process → `[u8; 16]`, its UUID, where the
+/// process asked for it.
+pub const DEVICES: &str = "DEVICES";
+/// `u64` (process id << 32 | thread id) → [`Current`](crate::records::Current).
+pub const CURRENT: &str = "CURRENT";
+/// `u64` (process id << 32 | thread id) → a call that has not returned.
+pub const IN_FLIGHT: &str = "IN_FLIGHT";
+/// Ring of [`News`](crate::records::News) and [`Handed`](crate::records::Handed), without wake-ups.
+pub const NEWS: &str = "NEWS";
+/// Ring of [`Exit`](crate::records::Exit), with wake-ups.
+pub const EXITS: &str = "EXITS";
+/// Per-CPU array of `u64`, by [`Lost`](crate::records::Lost).
+pub const LOST: &str = "LOST";
+
+/// Maps whose keys are [`Object`](crate::records::Object)s: a dead process's entries are its reader's
+/// to remove. [`BYTES`] as well, when it has been read.
+pub const SWEPT: [&str; 6] = [ALLOCATIONS, PHYSICAL, MAPPINGS, CONTEXTS, POOLS, DEVICES];
