@@ -8,14 +8,15 @@ use serde_json::Value;
 
 use crate::process::Run;
 use crate::workspace::Workspace;
-use crate::{bench, clients, demo, directions, doors, eval, house, system, test, theory};
+use crate::{bench, clients, demo, directions, doors, ebpf, eval, house, system, test, theory};
 
 type Step = (&'static str, fn(&Workspace) -> Result<()>);
 
-const STEPS: [Step; 15] = [
+const STEPS: [Step; 16] = [
     ("format", format),
     ("directions", check_directions),
     ("house rules", check_house),
+    ("prebuilt probes", ebpf::check_quickly),
     ("clippy", clippy),
     ("rustdoc", rustdoc),
     ("licences, bans, sources", deny),

@@ -1,4 +1,4 @@
-//! Developer commands of rtswap: `cargo xtask demo | eval | bench | soundness | milp | test | doors | clients | deb |
+//! Developer commands of rtswap: `cargo xtask demo | eval | bench | soundness | milp | test | doors | clients | ebpf | deb |
 //! system-test | ci`.
 //!
 //! It only starts programs and reads texts; what the commands do lives in the crates and tests.
@@ -10,6 +10,7 @@ mod deb;
 mod demo;
 mod directions;
 mod doors;
+mod ebpf;
 mod eval;
 mod house;
 mod process;
@@ -77,6 +78,12 @@ enum Command {
     },
     /// Run NVIDIA's own clients over the simulated driver.
     Clients,
+    /// Build the probe programs into ebpf/prebuilt, with tools that it installs in target/tools.
+    Ebpf {
+        /// Only compare with what is there: byte for byte, or by hashes where a tool cannot be had.
+        #[arg(long)]
+        check: bool,
+    },
     /// Build the Debian packages, in target/deb.
     Deb,
     /// Build the packages, install them in a booted Debian and use them there; needs root.
@@ -96,6 +103,7 @@ fn main() -> ExitCode {
         Command::Test => "test",
         Command::Doors { .. } => "doors",
         Command::Clients => "clients",
+        Command::Ebpf { .. } => "ebpf",
         Command::Deb => "deb",
         Command::SystemTest => "system-test",
         Command::Ci => "ci",
@@ -120,6 +128,7 @@ fn run(command: Command) -> Result<()> {
         Command::Test => test::all(&workspace),
         Command::Doors { options } => doors::show(&workspace, &options),
         Command::Clients => clients::check(&workspace),
+        Command::Ebpf { check } => ebpf::make(&workspace, check),
         Command::Deb => deb::build(&workspace),
         Command::SystemTest => system::test(&workspace),
         Command::Ci => ci::check(&workspace),

@@ -53,8 +53,13 @@ impl Run {
     }
 
     /// Shows and runs it; what it prints. An error unless it exits with 0.
-    pub(crate) fn output(mut self) -> Result<String> {
+    pub(crate) fn output(self) -> Result<String> {
         eprintln!("$ {}", self.shown);
+        self.read()
+    }
+
+    /// As [`Run::output`], without showing it.
+    pub(crate) fn read(mut self) -> Result<String> {
         let output = self.command.stderr(Stdio::inherit()).output();
         let output = output.with_context(|| format!("cannot start `{}`", self.shown))?;
         let text = String::from_utf8_lossy(&output.stdout).into_owned();

@@ -61,7 +61,7 @@ pub const FUNCTIONS: &[Function] = &[
     on("cuCtxCreate_v3", "enter_context_v3", "leave_context"),
     on("cuCtxCreate_v4", "enter_context_v4", "leave_context"),
     on("cuCtxDestroy_v2", "enter_destroy", "leave_destroy"),
-    on("cuDevicePrimaryCtxRetain", "enter_primary", "leave_primary"),
+    on("cuDevicePrimaryCtxRetain", "enter_primary", "leave_context"),
     on(
         "cuDevicePrimaryCtxRelease_v2",
         "enter_primary_release",

@@ -4,6 +4,10 @@
 //! has that number for that process, it has exited (or executed another program): its last
 //! [`Bytes`](crate::records::Bytes) can be read, then all its entries be removed, from [`SWEPT`] maps.
 //! That holds without any record of the [`EXITS`] ring, which only says it sooner.
+//!
+//! The kernel skips a tracepoint's program on a CPU where it is in the middle of a `bpf` system call, so an
+//! exit can be missed, rarely. The reader therefore holds a pidfd of each process that it knows, and removes
+//! the entry of one that has ended from [`PROCESSES`] itself.
 
 /// [`Config`](crate::records::Config), read-only data that is set before loading.
 pub const CONFIG: &str = "CONFIG";
@@ -19,6 +23,8 @@ pub const PHYSICAL: &str = "PHYSICAL";
 pub const MAPPINGS: &str = "MAPPINGS";
 /// [`Object`](crate::records::Object) of a context → [`Context`](crate::records::Context).
 pub const CONTEXTS: &str = "CONTEXTS";
+/// [`Object`](crate::records::Object) of a GPU's number in the process → `u64`, its primary context.
+pub const PRIMARIES: &str = "PRIMARIES";
 /// [`Object`](crate::records::Object) of a memory pool → `u32`, its GPU's number in the process.
 pub const POOLS: &str = "POOLS";
 /// [`Object`](crate::records::Object) of a GPU's number in the process → `[u8; 16]`, its UUID, where the
@@ -37,4 +43,12 @@ pub const LOST: &str = "LOST";
 
 /// Maps whose keys are [`Object`](crate::records::Object)s: a dead process's entries are its reader's
 /// to remove. [`BYTES`] as well, when it has been read.
-pub const SWEPT: [&str; 6] = [ALLOCATIONS, PHYSICAL, MAPPINGS, CONTEXTS, POOLS, DEVICES];
+pub const SWEPT: [&str; 7] = [
+    ALLOCATIONS,
+    PHYSICAL,
+    MAPPINGS,
+    CONTEXTS,
+    PRIMARIES,
+    POOLS,
+    DEVICES,
+];

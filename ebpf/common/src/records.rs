@@ -69,6 +69,9 @@ field!(u8 u32 i32 u64 i64);
 /// No GPU is known: the context was made before the probes were attached, or there is none.
 pub const NO_DEVICE: u32 = u32::MAX;
 
+/// [`Process::device`] of a process with contexts on several GPUs.
+pub const SEVERAL_DEVICES: u32 = u32::MAX - 1;
+
 /// How a memory object was made.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[repr(u32)]
@@ -86,8 +89,9 @@ pub enum Kind {
     Array = 4,
 }
 
-/// How many [`Kind`]s there are.
-pub const KINDS: usize = 5;
+/// How many [`Kind`]s there is room for: a power of two, so that an index is bounded by a mask, which the
+/// kernel's verifier follows.
+pub const KINDS: usize = 8;
 
 record! {
     /// What the loader tells the programs.
@@ -137,7 +141,7 @@ record! {
         pub lost_news: u64,
         /// Process id in the reader's PID namespace; 0: it is not in it.
         pub id_here: u32,
-        /// The GPU of the only context seen so far, or [`NO_DEVICE`].
+        /// The GPU of all contexts seen so far, [`NO_DEVICE`] or [`SEVERAL_DEVICES`].
         pub device: u32,
     }
 }
@@ -238,11 +242,11 @@ record! {
     pub struct Context {
         /// When it was made, or its GPU's primary one first retained.
         pub since: u64,
-        /// How often it is retained; 1 where it is not a primary one.
+        /// How often a primary context is retained; 0 for one that was made before the probes were attached.
         pub holds: u64,
         /// [`Account::device`].
         pub device: u32,
-        /// 1: a GPU's primary context.
+        /// 1: a GPU's primary context, with its holds known.
         pub primary: u32,
     }
 }
@@ -376,7 +380,7 @@ mod tests {
             size_of::<Handed>(),
             size_of::<Exit>(),
         ];
-        assert_eq!(sizes, [32, 80, 24, 40, 24, 32, 32, 24, 24, 72, 64, 72, 32]);
+        assert_eq!(sizes, [32, 80, 24, 64, 24, 32, 32, 24, 24, 72, 64, 72, 32]);
         assert_eq!(core::mem::offset_of!(Process, id_here), 72);
         assert_eq!(core::mem::offset_of!(News, process), 48);
         assert_eq!(core::mem::offset_of!(Handed, symbol), 24);
@@ -405,12 +409,12 @@ mod tests {
     #[test]
     fn arrays_are_read_in_order() {
         let mut bytes = [0_u8; size_of::<Bytes>()];
-        let live = [-2_i64, -1, 0, 1, 2];
+        let live = [-2_i64, -1, 0, 1, 2, 3, i64::MAX, i64::MIN];
         for (value, eight) in live.iter().zip(bytes.chunks_exact_mut(8)) {
             eight.copy_from_slice(&value.to_ne_bytes());
         }
         let read = Bytes::read(&bytes).unwrap();
         assert_eq!(read.live, live);
-        assert_eq!(read.total(), 0);
+        assert_eq!(read.total(), 2);
     }
 }

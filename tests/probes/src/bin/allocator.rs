@@ -1,0 +1,133 @@
+//! Allocates and frees on the first GPU, without any library of ours: `allocator THREADS CALLS SEED`.
+//!
+//! Each thread makes so many allocations of random sizes and frees most of them. Prints what it holds, `held
+//! ASKED GRANULES`: the bytes it asked for, and as whole granules of 2 MiB; on a line of standard input it frees
+//! the rest and prints it again, on another it ends.
+
+use std::ffi::{CStr, c_int, c_uint, c_void};
+use std::io::{BufRead as _, stdin};
+use std::thread;
+
+const GRANULE: u64 = 2 << 20;
+/// Live objects of one thread at most.
+const MOST: usize = 3;
+/// Bytes of the largest object.
+const LARGEST: u64 = 3 * GRANULE;
+
+#[derive(Clone, Copy)]
+struct Driver {
+    alloc: unsafe extern "C" fn(*mut u64, usize) -> c_uint,
+    free: unsafe extern "C" fn(u64) -> c_uint,
+    set: unsafe extern "C" fn(*mut c_void) -> c_uint,
+}
+
+fn symbol(library: *mut c_void, name: &CStr) -> *mut c_void {
+    // SAFETY: an open library, a name that ends.
+    let found = unsafe { libc::dlsym(library, name.as_ptr()) };
+    assert!(!found.is_null(), "the driver lacks {name:?}");
+    found
+}
+
+fn open() -> (Driver, usize) {
+    // SAFETY: the driver's initialisers may run.
+    let library = unsafe { libc::dlopen(c"libcuda.so.1".as_ptr(), libc::RTLD_NOW) };
+    assert!(!library.is_null(), "no libcuda.so.1");
+    type Init = unsafe extern "C" fn(c_uint) -> c_uint;
+    type Retain = unsafe extern "C" fn(*mut *mut c_void, c_int) -> c_uint;
+    // SAFETY: the functions' types as the CUDA driver API documents them.
+    let (init, retain, driver) = unsafe {
+        (
+            std::mem::transmute::<*mut c_void, Init>(symbol(library, c"cuInit")),
+            std::mem::transmute::<*mut c_void, Retain>(symbol(
+                library,
+                c"cuDevicePrimaryCtxRetain",
+            )),
+            Driver {
+                alloc: std::mem::transmute(symbol(library, c"cuMemAlloc_v2")),
+                free: std::mem::transmute(symbol(library, c"cuMemFree_v2")),
+                set: std::mem::transmute(symbol(library, c"cuCtxSetCurrent")),
+            },
+        )
+    };
+    let mut context = std::ptr::null_mut();
+    // SAFETY: a pointer to fill.
+    unsafe {
+        assert_eq!(init(0), 0, "cuInit");
+        assert_eq!(retain(&raw mut context, 0), 0, "cuDevicePrimaryCtxRetain");
+    }
+    (driver, context.addr())
+}
+
+/// xorshift64*
+struct Random(u64);
+
+impl Random {
+    fn below(&mut self, bound: u64) -> u64 {
+        self.0 ^= self.0 >> 12;
+        self.0 ^= self.0 << 25;
+        self.0 ^= self.0 >> 27;
+        (self.0.wrapping_mul(0x2545_F491_4F6C_DD1D) >> 33) % bound
+    }
+}
+
+/// What one thread holds: address and size.
+fn work(driver: Driver, context: usize, calls: u64, seed: u64) -> Vec<(u64, u64)> {
+    let mut random = Random(seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1);
+    let mut held: Vec<(u64, u64)> = Vec::new();
+    // SAFETY: the context that was retained.
+    assert_eq!(
+        unsafe { (driver.set)(std::ptr::without_provenance_mut(context)) },
+        0
+    );
+    for _ in 0..calls {
+        if held.len() == MOST {
+            let (at, _) = held.swap_remove(random.below(MOST as u64) as usize);
+            // SAFETY: allocated below, freed once.
+            assert_eq!(unsafe { (driver.free)(at) }, 0, "cuMemFree");
+        }
+        // Never less than half a granule: smaller ones share granules, and the driver's counters tell less.
+        let bytes = (GRANULE / 2) + random.below(LARGEST - GRANULE / 2);
+        let mut at = 0;
+        // SAFETY: a pointer to fill. Running out of memory is part of the work.
+        if unsafe { (driver.alloc)(&raw mut at, bytes as usize) } == 0 {
+            held.push((at, bytes));
+        }
+    }
+    held
+}
+
+fn main() {
+    let numbers: Vec<u64> = std::env::args()
+        .skip(1)
+        .map(|number| number.parse().expect("a number"))
+        .collect();
+    let [threads, calls, seed] = numbers[..] else {
+        panic!("allocator THREADS CALLS SEED");
+    };
+    let (driver, context) = open();
+    let workers: Vec<_> = (0..threads)
+        .map(|number| thread::spawn(move || work(driver, context, calls, seed + number)))
+        .collect();
+    let held: Vec<_> = workers
+        .into_iter()
+        .flat_map(|worker| worker.join().expect("a worker"))
+        .collect();
+    let asked: u64 = held.iter().map(|(_, bytes)| bytes).sum();
+    let granules: u64 = held
+        .iter()
+        .map(|(_, bytes)| bytes.next_multiple_of(GRANULE))
+        .sum();
+    println!("held {asked} {granules}");
+    let mut lines = stdin().lock().lines();
+    lines.next();
+    // SAFETY: the context that was retained; each freed once.
+    unsafe {
+        assert_eq!((driver.set)(std::ptr::without_provenance_mut(context)), 0);
+        for (at, _) in &held[held.len() / 2..] {
+            assert_eq!((driver.free)(*at), 0, "cuMemFree");
+        }
+    }
+    let rest: u64 = held[..held.len() / 2].iter().map(|(_, bytes)| bytes).sum();
+    println!("rest {rest}");
+    lines.next();
+}

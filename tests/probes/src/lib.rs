@@ -1,0 +1,227 @@
+//! The prebuilt probe programs, loaded and attached as a reader would, for tests and measurements.
+//!
+//! Needs root, uprobes and BPF. [`available`] says what is missing.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::os::unix::fs::MetadataExt as _;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context as _, Result};
+use aya::maps::{HashMap, MapData, PerCpuArray, RingBuf};
+use aya::programs::uprobe::UProbeScope;
+use aya::programs::{TracePoint, UProbe};
+use aya::{Ebpf, EbpfLoader, Pod};
+use rtswap_probe_abi::functions::{FUNCTIONS, Function, TRACEPOINTS};
+use rtswap_probe_abi::maps;
+use rtswap_probe_abi::records::{
+    Account, Bytes, Config, Exit, LOSSES, News, Object, Process, TELL_CALLS, TELL_HANDED,
+};
+
+/// The object as it is checked in.
+static OBJECT: &[u8] = aya::include_bytes_aligned!(concat!(
+    env!("CARGO_MANIFEST_DIR"),
+    "/../../ebpf/prebuilt/rtswap-probes.x86_64.o"
+));
+
+/// How the probes are loaded.
+#[derive(Debug, Clone, Copy)]
+pub struct Options {
+    /// [`Config::flags`].
+    pub flags: u32,
+    /// Sizes of maps that are not the object's own.
+    pub sizes: &'static [(&'static str, u32)],
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            flags: TELL_CALLS | TELL_HANDED,
+            sizes: &[],
+        }
+    }
+}
+
+/// Probes in the kernel.
+pub struct Probes {
+    ebpf: Ebpf,
+}
+
+/// What this machine lacks for them, or `None`.
+pub fn missing() -> Option<&'static str> {
+    if !rustix::process::geteuid().is_root() {
+        return Some("not root");
+    }
+    if tracefs().is_none() {
+        return Some("no tracefs");
+    }
+    None
+}
+
+/// Where tracefs is mounted; it is mounted if it is not.
+fn tracefs() -> Option<PathBuf> {
+    let places = ["/sys/kernel/tracing", "/sys/kernel/debug/tracing"].map(PathBuf::from);
+    let usable = |place: &PathBuf| place.join("events/sched").is_dir();
+    if let Some(place) = places.iter().find(|place| usable(place)) {
+        return Some(place.clone());
+    }
+    let [place, _] = places;
+    let flags = rustix::mount::MountFlags::empty();
+    rustix::mount::mount("tracefs", &place, "tracefs", flags, None).ok()?;
+    usable(&place).then_some(place)
+}
+
+fn group_dead_at() -> Result<u32> {
+    let file = tracefs()
+        .context("no tracefs")?
+        .join("events/sched/sched_process_exit/format");
+    let text = fs::read_to_string(file)?;
+    let field = text.lines().find(|line| line.contains("group_dead;"));
+    let offset = field.and_then(|line| {
+        line.split("offset:")
+            .nth(1)?
+            .split(';')
+            .next()?
+            .parse()
+            .ok()
+    });
+    Ok(offset.unwrap_or(0))
+}
+
+impl Probes {
+    /// Loads all programs and attaches those of the processes' ends.
+    pub fn load(options: Options) -> Result<Self> {
+        let namespace = fs::metadata("/proc/self/ns/pid")?;
+        // The initial PID namespace's inode number is fixed (include/linux/proc_ns.h).
+        let initial = namespace.ino() == 0xEFFF_FFFC;
+        let config = Config {
+            namespace_device: namespace.dev(),
+            namespace_inode: if initial { 0 } else { namespace.ino() },
+            watermark_bytes: 0,
+            group_dead_at: group_dead_at()?,
+            flags: options.flags,
+        };
+        let mut loader = EbpfLoader::new();
+        loader.override_global(maps::CONFIG, &config, true);
+        for (map, size) in options.sizes {
+            loader.map_max_entries(map, *size);
+        }
+        let mut ebpf = loader.load(OBJECT)?;
+        for point in TRACEPOINTS {
+            let program: &mut TracePoint = program(&mut ebpf, point.program)?;
+            program.load().context(point.program)?;
+            program.attach(point.category, point.name)?;
+        }
+        for name in FUNCTIONS.iter().flat_map(|on| [on.entry, on.exit]) {
+            let program: &mut UProbe = program(&mut ebpf, name)?;
+            if program.fd().is_err() {
+                program.load().context(name)?;
+            }
+        }
+        Ok(Self { ebpf })
+    }
+
+    /// Attaches to all functions that the library has.
+    pub fn attach(&mut self, library: &Path) -> Result<usize> {
+        self.attach_to(library, FUNCTIONS)
+    }
+
+    /// Attaches to these functions where the library has them; to how many.
+    pub fn attach_to(&mut self, library: &Path, functions: &[Function]) -> Result<usize> {
+        let mut attached = 0;
+        for function in functions {
+            let exit: &mut UProbe = program(&mut self.ebpf, function.exit)?;
+            if exit
+                .attach(function.symbol, library, UProbeScope::AllProcesses)
+                .is_err()
+            {
+                continue;
+            }
+            let entry: &mut UProbe = program(&mut self.ebpf, function.entry)?;
+            entry.attach(function.symbol, library, UProbeScope::AllProcesses)?;
+            attached += 1;
+        }
+        Ok(attached)
+    }
+
+    /// Live bytes of all accounts.
+    pub fn bytes(&self) -> Result<BTreeMap<Account, Bytes>> {
+        self.all(maps::BYTES)
+    }
+
+    /// Live bytes of a process by kind, whatever its id was used for before.
+    pub fn bytes_of(&self, id: u32) -> Result<Bytes> {
+        let mut sum = Bytes::ZERO;
+        for (account, bytes) in self.bytes()? {
+            if account.process == id {
+                for (sum, live) in sum.live.iter_mut().zip(bytes.live) {
+                    *sum += live;
+                }
+            }
+        }
+        Ok(sum)
+    }
+
+    /// The processes that run.
+    pub fn processes(&self) -> Result<BTreeMap<u32, Process>> {
+        self.all(maps::PROCESSES)
+    }
+
+    /// How many entries a map of [`Object`]s has.
+    pub fn entries<V: Pod>(&self, map: &str) -> Result<usize> {
+        Ok(self.all::<Object, V>(map)?.len())
+    }
+
+    /// Every entry of a map.
+    pub fn all<K: Pod + Ord, V: Pod>(&self, name: &str) -> Result<BTreeMap<K, V>> {
+        let map: HashMap<&MapData, K, V> = self.ebpf.map(name).context("no map")?.try_into()?;
+        Ok(map.iter().collect::<Result<_, _>>()?)
+    }
+
+    /// What was lost, by [`rtswap_probe_abi::records::Lost`].
+    pub fn lost(&self) -> Result<Vec<u64>> {
+        let map: PerCpuArray<&MapData, u64> =
+            self.ebpf.map(maps::LOST).context("no map")?.try_into()?;
+        let sum = |index| Ok(map.get(&index, 0)?.iter().sum());
+        (0..LOSSES).map(sum).collect()
+    }
+
+    /// Takes the exits that are in their ring.
+    pub fn exits(&mut self) -> Result<Vec<Exit>> {
+        Ok(self
+            .ring(maps::EXITS)?
+            .iter()
+            .filter_map(|bytes| Exit::read(bytes))
+            .collect())
+    }
+
+    /// Takes the news that are in their ring.
+    pub fn news(&mut self) -> Result<Vec<News>> {
+        Ok(self
+            .ring(maps::NEWS)?
+            .iter()
+            .filter_map(|bytes| News::read(bytes))
+            .collect())
+    }
+
+    /// Takes all records of a ring.
+    pub fn ring(&mut self, name: &str) -> Result<Vec<Vec<u8>>> {
+        let mut ring: RingBuf<&mut MapData> =
+            self.ebpf.map_mut(name).context("no ring")?.try_into()?;
+        let mut records = Vec::new();
+        while let Some(record) = ring.next() {
+            records.push(record.to_vec());
+        }
+        Ok(records)
+    }
+}
+
+fn program<'a, P>(ebpf: &'a mut Ebpf, name: &str) -> Result<&'a mut P>
+where
+    &'a mut P: TryFrom<&'a mut aya::programs::Program, Error = aya::programs::ProgramError>,
+{
+    let program = ebpf
+        .program_mut(name)
+        .with_context(|| format!("no program {name}"))?;
+    Ok(program.try_into()?)
+}

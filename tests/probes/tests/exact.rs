@@ -1,0 +1,131 @@
+//! Bytes in the probes' counters equal the driver's own, to the byte.
+
+use std::sync::atomic::Ordering::Relaxed;
+use std::time::Duration;
+
+use rtswap_e2e::{Machine, MachineOptions, Program, wait_until};
+use rtswap_probe_abi::maps;
+use rtswap_probe_abi::records::{Allocation, End};
+use rtswap_probes_test::{Options, Probes, missing};
+use simgpu_core::Observer;
+
+const BOUND: Duration = Duration::from_mins(2);
+
+/// A machine whose driver takes no modelled time.
+fn machine() -> Machine {
+    Machine::new(MachineOptions {
+        memory_mib: 768,
+        simgpu_toml: "create_us = 0\nmap_us = 0\naccess_us = 0\nunmap_us = 0\nrelease_us = 0\n\
+                      scrub = false\n"
+            .into(),
+        ..MachineOptions::default()
+    })
+    .unwrap()
+}
+
+/// `false`, said aloud, where the kernel or the user do not allow probes.
+fn possible() -> bool {
+    let missing = missing();
+    if let Some(missing) = missing {
+        eprintln!("skipped: {missing}");
+    }
+    missing.is_none()
+}
+
+fn allocator(machine: &Machine, threads: u32, calls: u32, seed: u32) -> Program {
+    let mut command = machine.command(env!("CARGO_BIN_EXE_allocator"));
+    command.args([threads, calls, seed].map(|number| number.to_string()));
+    Program::start(command).unwrap()
+}
+
+/// The numbers of the line that begins so.
+fn numbers(program: &Program, word: &str) -> Vec<i64> {
+    let text = program.stdout();
+    let line = text.lines().find(|line| line.starts_with(word)).unwrap();
+    line.split(' ')
+        .skip(1)
+        .map(|number| number.parse().unwrap())
+        .collect()
+}
+
+/// What the simulated driver itself counts of a process.
+fn counted(machine: &Machine, id: u32) -> i64 {
+    let observer = Observer::open(&machine.simgpu_dir()).unwrap();
+    let processes = observer.processes();
+    let process = processes.iter().find(|process| process.pid == id).unwrap();
+    process.gpus[0].memory_bytes.load(Relaxed).cast_signed()
+}
+
+fn check(machine: &Machine, probes: &mut Probes, programs: Vec<Program>) {
+    let mut ids = Vec::new();
+    for mut program in programs {
+        program.wait_for_line("held", BOUND).unwrap();
+        let id = program.pid();
+        ids.push(id);
+        let [asked, granules] = numbers(&program, "held")[..] else {
+            panic!("{}", program.stdout());
+        };
+        let bytes = probes.bytes_of(id).unwrap();
+        assert_eq!(
+            bytes.live,
+            [asked, 0, 0, 0, 0, 0, 0, 0],
+            "process {id}, working"
+        );
+        assert_eq!(counted(machine, id), granules, "process {id}, its driver");
+        let process = probes.processes().unwrap()[&id];
+        assert_eq!(process.device, 0);
+        assert_eq!(
+            (
+                process.unseen_calls,
+                process.unfreed_objects,
+                process.unknown_frees
+            ),
+            (0, 0, 0)
+        );
+        program.say("free\n").unwrap();
+        program.wait_for_line("rest", BOUND).unwrap();
+        let rest = numbers(&program, "rest")[0];
+        assert_eq!(
+            probes.bytes_of(id).unwrap().total(),
+            rest,
+            "process {id}, half freed"
+        );
+        program.say("end\n").unwrap();
+        program.finish(BOUND).unwrap();
+        assert_eq!(
+            probes.bytes_of(id).unwrap().total(),
+            rest,
+            "process {id}, ended"
+        );
+        assert!(!probes.processes().unwrap().contains_key(&id));
+    }
+    let mut exits = Vec::new();
+    wait_until("the exits", BOUND, || {
+        exits.extend(probes.exits().unwrap());
+        ids.iter()
+            .all(|id| exits.iter().any(|exit| exit.process == *id))
+    })
+    .unwrap();
+    assert!(exits.iter().all(|exit| exit.end == End::Exited as u32));
+}
+
+#[test]
+fn four_processes_of_sixteen_threads() {
+    if !possible() {
+        return;
+    }
+    let machine = machine();
+    let mut probes = Probes::load(Options::default()).unwrap();
+    let attached = probes
+        .attach(&machine.driver_dir().join("libcuda.so.1"))
+        .unwrap();
+    assert!(attached > 30, "{attached} functions");
+    let start = std::time::Instant::now();
+    let programs = (0..4)
+        .map(|number| allocator(&machine, 16, 10_000, 100 * number))
+        .collect();
+    check(&machine, &mut probes, programs);
+    println!("{:?}, lost {:?}", start.elapsed(), probes.lost().unwrap());
+    let left = probes.entries::<Allocation>(maps::ALLOCATIONS).unwrap();
+    assert!(left > 0);
+}
