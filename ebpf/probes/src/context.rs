@@ -8,7 +8,7 @@ use rtswap_probe_abi::records::{
 
 use crate::account::end_context;
 use crate::frame::{Entry, Frame};
-use crate::maps::{CONTEXTS, CURRENT, PRIMARIES, add};
+use crate::maps::{CONTEXTS, CURRENT, PRIMARIES, add, count};
 use crate::process::{Caller, NEW_ONLY, now};
 use crate::user::{argument, read, succeeded};
 
@@ -244,7 +244,7 @@ fn leave_context(ctx: RetProbeContext) -> u32 {
             unsafe {
                 (&raw mut (*known).device).write_volatile(device);
                 if (*known).primary != 0 {
-                    let _ = add((&raw mut (*known).holds).cast(), 1);
+                    count(&raw mut (*known).holds, 1);
                 }
             }
             return 0;

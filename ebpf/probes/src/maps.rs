@@ -1,5 +1,7 @@
 //! The maps, by the names of `rtswap_probe_abi::maps`. The loader may give them other sizes.
 
+use core::intrinsics::{AtomicOrdering, atomic_xadd};
+
 use aya_ebpf::Global;
 use aya_ebpf::bindings::BPF_F_NO_PREALLOC;
 use aya_ebpf::macros::map;
@@ -65,9 +67,9 @@ pub fn config() -> Config {
 /// `at` is in the value of a map.
 #[inline(always)]
 pub unsafe fn add(at: *mut i64, value: i64) -> i64 {
-    use core::intrinsics::{AtomicOrdering, atomic_xadd};
+    // Not relaxed: for that LLVM chooses an instruction that gives nothing back, and takes the addend for it.
     // SAFETY: by the caller's promise; the kernel's verifier checks it as well.
-    unsafe { atomic_xadd::<i64, i64, { AtomicOrdering::Relaxed }>(at, value) }
+    unsafe { atomic_xadd::<i64, i64, { AtomicOrdering::AcqRel }>(at, value) }
 }
 
 /// Adds to a counter.
@@ -77,7 +79,7 @@ pub unsafe fn add(at: *mut i64, value: i64) -> i64 {
 #[inline(always)]
 pub unsafe fn count(at: *mut u64, value: u64) {
     // SAFETY: by the caller's promise.
-    let _ = unsafe { add(at.cast(), value.cast_signed()) };
+    let _ = unsafe { atomic_xadd::<u64, u64, { AtomicOrdering::Relaxed }>(at, value) };
 }
 
 /// Counts what is lost for all processes together.

@@ -7,7 +7,7 @@ use rtswap_probe_abi::records::{Kind, Lost, Mapping, NO_DEVICE, Physical};
 use crate::account::change;
 use crate::context::Place;
 use crate::frame::{Entry, Frame};
-use crate::maps::{MAPPINGS, PHYSICAL, add, lose};
+use crate::maps::{MAPPINGS, PHYSICAL, add, count, lose};
 use crate::process::{Caller, now};
 use crate::user::{argument, read, succeeded};
 
@@ -222,7 +222,7 @@ fn hold_more(caller: &Caller, handle: u64) -> Option<u64> {
     let found = PHYSICAL.get_ptr_mut(caller.object(handle))?;
     // SAFETY: the map's value.
     unsafe {
-        let _ = add((&raw mut (*found).holds).cast(), 1);
+        count(&raw mut (*found).holds, 1);
         Some((*found).since)
     }
 }

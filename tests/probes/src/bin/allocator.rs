@@ -4,7 +4,7 @@
 //! ASKED GRANULES`: the bytes it asked for, and as whole granules of 2 MiB; on a line of standard input it frees
 //! the rest and prints it again, on another it ends.
 
-use std::ffi::{CStr, c_int, c_uint, c_void};
+use std::ffi::{c_int, c_uint, c_void};
 use std::io::{BufRead as _, stdin};
 use std::thread;
 
@@ -14,40 +14,40 @@ const MOST: usize = 3;
 /// Bytes of the largest object.
 const LARGEST: u64 = 3 * GRANULE;
 
+type Init = unsafe extern "C" fn(c_uint) -> c_uint;
+type Retain = unsafe extern "C" fn(*mut *mut c_void, c_int) -> c_uint;
+type Alloc = unsafe extern "C" fn(*mut u64, usize) -> c_uint;
+type Free = unsafe extern "C" fn(u64) -> c_uint;
+type Set = unsafe extern "C" fn(*mut c_void) -> c_uint;
+
 #[derive(Clone, Copy)]
 struct Driver {
-    alloc: unsafe extern "C" fn(*mut u64, usize) -> c_uint,
-    free: unsafe extern "C" fn(u64) -> c_uint,
-    set: unsafe extern "C" fn(*mut c_void) -> c_uint,
+    alloc: Alloc,
+    free: Free,
+    set: Set,
 }
 
-fn symbol(library: *mut c_void, name: &CStr) -> *mut c_void {
-    // SAFETY: an open library, a name that ends.
-    let found = unsafe { libc::dlsym(library, name.as_ptr()) };
-    assert!(!found.is_null(), "the driver lacks {name:?}");
-    found
+/// A function of the driver, as the CUDA driver API documents its type.
+macro_rules! function {
+    ($library:expr, $name:literal, $type:ty) => {{
+        // SAFETY: an open library, a name that ends.
+        let found = unsafe { libc::dlsym($library, $name.as_ptr()) };
+        assert!(!found.is_null(), "the driver lacks {:?}", $name);
+        // SAFETY: the function of that name has this type.
+        unsafe { std::mem::transmute::<*mut c_void, $type>(found) }
+    }};
 }
 
 fn open() -> (Driver, usize) {
     // SAFETY: the driver's initialisers may run.
     let library = unsafe { libc::dlopen(c"libcuda.so.1".as_ptr(), libc::RTLD_NOW) };
     assert!(!library.is_null(), "no libcuda.so.1");
-    type Init = unsafe extern "C" fn(c_uint) -> c_uint;
-    type Retain = unsafe extern "C" fn(*mut *mut c_void, c_int) -> c_uint;
-    // SAFETY: the functions' types as the CUDA driver API documents them.
-    let (init, retain, driver) = unsafe {
-        (
-            std::mem::transmute::<*mut c_void, Init>(symbol(library, c"cuInit")),
-            std::mem::transmute::<*mut c_void, Retain>(symbol(
-                library,
-                c"cuDevicePrimaryCtxRetain",
-            )),
-            Driver {
-                alloc: std::mem::transmute(symbol(library, c"cuMemAlloc_v2")),
-                free: std::mem::transmute(symbol(library, c"cuMemFree_v2")),
-                set: std::mem::transmute(symbol(library, c"cuCtxSetCurrent")),
-            },
-        )
+    let init = function!(library, c"cuInit", Init);
+    let retain = function!(library, c"cuDevicePrimaryCtxRetain", Retain);
+    let driver = Driver {
+        alloc: function!(library, c"cuMemAlloc_v2", Alloc),
+        free: function!(library, c"cuMemFree_v2", Free),
+        set: function!(library, c"cuCtxSetCurrent", Set),
     };
     let mut context = std::ptr::null_mut();
     // SAFETY: a pointer to fill.
@@ -74,11 +74,9 @@ impl Random {
 fn work(driver: Driver, context: usize, calls: u64, seed: u64) -> Vec<(u64, u64)> {
     let mut random = Random(seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1);
     let mut held: Vec<(u64, u64)> = Vec::new();
+    let context = std::ptr::without_provenance_mut(context);
     // SAFETY: the context that was retained.
-    assert_eq!(
-        unsafe { (driver.set)(std::ptr::without_provenance_mut(context)) },
-        0
-    );
+    assert_eq!(unsafe { (driver.set)(context) }, 0, "cuCtxSetCurrent");
     for _ in 0..calls {
         if held.len() == MOST {
             let (at, _) = held.swap_remove(random.below(MOST as u64) as usize);

@@ -1,5 +1,6 @@
 //! Calls the driver as it is told, one call a line of standard input, and prints `RESULT VALUE` after each: what
-//! the call returned, and what it gave. `%N` stands for what line N gave, from 1.
+//! the call returned, and what it gave. `%N` stands for what line N gave, from 1; `'TEXT`
+//! for its address.
 
 use std::collections::BTreeMap;
 use std::ffi::{CString, c_uint, c_void};
@@ -54,19 +55,25 @@ fn main() {
             panic!("exec {}", std::io::Error::last_os_error());
         }
         if name == "thread_exits" {
-            // SAFETY: ends this thread alone, the process's first.
-            unsafe { libc::pthread_exit(std::ptr::null_mut()) };
+            std::thread::spawn(|| std::thread::sleep(std::time::Duration::from_mins(1)));
+            // SAFETY: ends this thread alone, the process's first; the other needs nothing of it.
+            unsafe { libc::syscall(libc::SYS_exit, 0) };
         }
         let mut given = Given::default();
         // CUmemAllocationProp and CUmemPoolProps: pinned, on GPU 0; and CUDA_ARRAY3D_DESCRIPTOR.
         let properties: [u64; 16] = [1, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0];
-        let shape: [u64; 6] = [256, 256, 0, 4 << 32 | 0x20, 0, 0];
+        let shape: [u64; 6] = [256, 256, 0, (4 << 32) | 0x20, 0, 0];
         let arguments: Vec<u64> = words
             .map(|word| match word {
                 "out" => (&raw mut given.0[0]).addr() as u64,
                 "out2" => (&raw mut given.0[1]).addr() as u64,
                 "properties" => properties.as_ptr().addr() as u64,
                 "shape" => shape.as_ptr().addr() as u64,
+                _ if word.starts_with('\'') => {
+                    let name = CString::new(&word[1..]).expect("no zero byte");
+                    // For as long as the program runs: the driver may keep it.
+                    name.into_raw().addr() as u64
+                }
                 _ => match word.strip_prefix('%') {
                     Some(line) => values[line.parse::<usize>().expect("a line") - 1],
                     None => word.parse().expect("a number"),

@@ -1,0 +1,34 @@
+//! What these tests share: the machine, and when they are possible.
+
+use std::time::Duration;
+
+use rtswap_e2e::{Machine, MachineOptions};
+
+/// For each wait.
+pub(crate) const BOUND: Duration = Duration::from_mins(2);
+
+/// A machine whose driver takes no modelled time, and is a file of its own: probes follow the file, and so see
+/// no other test's programs.
+pub(crate) fn machine() -> Machine {
+    let machine = Machine::new(MachineOptions {
+        memory_mib: 768,
+        simgpu_toml: "create_us = 0\nmap_us = 0\naccess_us = 0\nunmap_us = 0\nrelease_us = 0\n\
+                      scrub = false\n"
+            .into(),
+        ..MachineOptions::default()
+    })
+    .unwrap();
+    let library = machine.driver_dir().join("libcuda.so.1");
+    std::fs::remove_file(&library).unwrap();
+    std::fs::copy(machine.binary("libsimgpu_cuda.so"), &library).unwrap();
+    machine
+}
+
+/// `false`, said aloud, where the kernel or the user do not allow probes.
+pub(crate) fn possible() -> bool {
+    let missing = rtswap_probes_test::missing();
+    if let Some(missing) = missing {
+        eprintln!("skipped: {missing}");
+    }
+    missing.is_none()
+}
