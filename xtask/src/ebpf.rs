@@ -229,7 +229,6 @@ fn build(workspace: &Workspace, tools: &Tools) -> Result<PathBuf> {
     let flags = [
         format!("--cfg=bpf_target_arch=\"{MACHINE}\""),
         "-Cpanic=abort".into(),
-        format!("-Clinker={}", tools.linker.display()),
         // Atomic additions that give the old value (Linux 5.12).
         "-Ctarget-cpu=v3".into(),
         "-Cdebuginfo=0".into(),
@@ -250,10 +249,19 @@ fn build(workspace: &Workspace, tools: &Tools) -> Result<PathBuf> {
         .env("RUSTC_BOOTSTRAP", "1")
         .env("CARGO_TARGET_DIR", &target)
         .env("CARGO_CFG_BPF_TARGET_ARCH", MACHINE)
+        .env("CARGO_TARGET_BPFEL_UNKNOWN_NONE_LINKER", &tools.linker)
         .env("CARGO_ENCODED_RUSTFLAGS", flags.join("\u{1f}"));
     if let Some(core) = &tools.core {
         run = run.env("__CARGO_TESTS_ONLY_SRC_ROOT", core);
     }
     run.succeed()?;
-    Ok(target.join("bpfel-unknown-none/release/rtswap-probes"))
+    let object = target.join("bpfel-unknown-none/release/rtswap-probes");
+    let bytes = std::fs::read(&object)?;
+    let mangled = |start: &[u8]| bytes.windows(start.len()).any(|found| found == start);
+    ensure!(
+        !mangled(b"_RN") && !mangled(b"_ZN"),
+        "{}: a function's name has a hash of this folder in it: inline it or name it by no_mangle",
+        object.display()
+    );
+    Ok(object)
 }

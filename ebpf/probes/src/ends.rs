@@ -1,5 +1,8 @@
 //! The ends of processes: exit, and exec, which ends what the process held.
 
+use core::ffi::c_void;
+
+use aya_ebpf::EbpfContext as _;
 use aya_ebpf::helpers::bpf_get_current_pid_tgid;
 use aya_ebpf::macros::tracepoint;
 use aya_ebpf::programs::TracePointContext;
@@ -29,12 +32,7 @@ fn process_exits(ctx: TracePointContext) -> u32 {
             match unsafe { ctx.read_at::<u8>(at) } {
                 Ok(0) => {}
                 Ok(_) => ended(&ctx, id, End::Exited),
-                Err(error) => {
-                    warn!(
-                        &ctx,
-                        "group_dead of process {} is not at {}: {}", id, at, error
-                    );
-                }
+                Err(_) => lose(Lost::Unpaired, 1),
             }
         }
     }
@@ -68,10 +66,7 @@ fn ended(ctx: &TracePointContext, id: u32, end: End) {
     };
     if process.unseen_calls > 0 {
         let (calls, bytes) = (process.unseen_calls, process.unseen_bytes);
-        warn!(
-            ctx,
-            "process {}: {} calls, {} bytes not followed", id, calls, bytes
-        );
+        warn_unseen(ctx.as_ptr(), id, calls, bytes);
     }
     if !matches!(end, End::FirstThread) {
         let _ = PROCESSES.remove(id);
@@ -82,4 +77,15 @@ fn ended(ctx: &TracePointContext, id: u32, end: End) {
     };
     record.write(exit);
     record.submit(0);
+}
+
+/// One copy for all programs. Its name is kept as it is: in an object that is to be the same wherever it is
+/// built, none may be one that the compiler mangles, with a hash of the folder.
+#[unsafe(no_mangle)]
+#[inline(never)]
+extern "C" fn warn_unseen(ctx: *mut c_void, id: u32, calls: u64, bytes: u64) {
+    warn!(
+        &TracePointContext::new(ctx),
+        "process {}: {} calls, {} bytes not followed", id, calls, bytes
+    );
 }

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result};
 use aya::maps::{HashMap, MapData, PerCpuArray, RingBuf};
-use aya::programs::uprobe::UProbeScope;
+use aya::programs::uprobe::{UProbeLink, UProbeScope};
 use aya::programs::{TracePoint, UProbe};
 use aya::{Ebpf, EbpfLoader, Pod};
 use rtswap_probe_abi::functions::{FUNCTIONS, Function, TRACEPOINTS};
@@ -45,6 +45,18 @@ impl Default for Options {
 /// Probes in the kernel.
 pub struct Probes {
     ebpf: Ebpf,
+    links: Vec<UProbeLink>,
+}
+
+impl Drop for Probes {
+    /// Each link ends only when the kernel has waited for every CPU: all wait together.
+    fn drop(&mut self) {
+        std::thread::scope(|scope| {
+            for link in self.links.drain(..) {
+                scope.spawn(move || drop(link));
+            }
+        });
+    }
 }
 
 /// What this machine lacks for them, or `None`.
@@ -118,7 +130,10 @@ impl Probes {
                 program.load().context(name)?;
             }
         }
-        Ok(Self { ebpf })
+        Ok(Self {
+            ebpf,
+            links: Vec::new(),
+        })
     }
 
     /// Attaches to all functions that the library has.
@@ -130,18 +145,21 @@ impl Probes {
     pub fn attach_to(&mut self, library: &Path, functions: &[Function]) -> Result<usize> {
         let mut attached = 0;
         for function in functions {
-            let exit: &mut UProbe = program(&mut self.ebpf, function.exit)?;
-            if exit
-                .attach(function.symbol, library, UProbeScope::AllProcesses)
-                .is_err()
-            {
+            let on = function.symbol;
+            let Ok(exit) = self.link(function.exit, on, library) else {
                 continue;
-            }
-            let entry: &mut UProbe = program(&mut self.ebpf, function.entry)?;
-            entry.attach(function.symbol, library, UProbeScope::AllProcesses)?;
+            };
+            let entry = self.link(function.entry, on, library)?;
+            self.links.extend([entry, exit]);
             attached += 1;
         }
         Ok(attached)
+    }
+
+    fn link(&mut self, name: &str, symbol: &str, library: &Path) -> Result<UProbeLink> {
+        let program: &mut UProbe = program(&mut self.ebpf, name)?;
+        let link = program.attach(symbol, library, UProbeScope::AllProcesses)?;
+        Ok(program.take_link(link)?)
     }
 
     /// Live bytes of all accounts.
