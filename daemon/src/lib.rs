@@ -4,6 +4,7 @@
 //! - [`config`], [`registry`], [`files`]: what the administrator and the users say;
 //! - [`dispatch`]: the thread that owns the schedulers and the control pages;
 //! - [`agent`], [`source`]: the agents' side of it; [`bus`]: the D-Bus objects;
+//! - [`origin`]: whose container or unit a process is in;
 //! - `runtime`: the folder of sockets; `quota`: how much strangers may make it log;
 //! - [`log`]: how that gets to stderr;
 //! - `systemd`: what the service manager is told; [`sys`]: the system calls that need `unsafe`.
@@ -17,6 +18,7 @@ pub mod files;
 pub mod ledger;
 pub mod log;
 pub mod members;
+pub mod origin;
 mod quota;
 pub mod registry;
 mod runtime;

@@ -4,6 +4,7 @@ use std::path::Path;
 
 use rtswap_dbus::Manager1Proxy;
 use rtswap_dbus::objects::{self, Objects, Properties};
+use serde::Serialize;
 use tokio::runtime::Builder;
 
 use crate::failure::Failure;
@@ -27,16 +28,39 @@ pub(crate) fn objects(runtime_dir: Option<&Path>) -> Result<Objects, Failure> {
 /// The processes of which some witness tells, each as `ListProcesses` describes it.
 pub(crate) type Processes = Vec<Properties>;
 
-/// As [`objects`], with the processes.
-pub(crate) fn objects_and_processes(
-    runtime_dir: Option<&Path>,
-) -> Result<(Objects, Processes), Failure> {
+/// How the probes do, as `Manager1`'s properties describe it.
+#[derive(Clone, Debug, Serialize)]
+pub(crate) struct Probes {
+    pub(crate) state: String,
+    pub(crate) libraries: u32,
+    pub(crate) lost_records: u64,
+}
+
+/// All that `status` shows.
+pub(crate) struct Everything {
+    pub(crate) objects: Objects,
+    pub(crate) processes: Processes,
+    pub(crate) probes: Probes,
+}
+
+/// As [`objects`], with the processes and the probes.
+pub(crate) fn everything(runtime_dir: Option<&Path>) -> Result<Everything, Failure> {
     converse(async {
         let connection = rtswap_dbus::find(runtime_dir).await?;
         let manager = Manager1Proxy::new(&connection)
             .await
             .map_err(rtswap_dbus::Error::from)?;
-        let objects = objects::list(&connection).await?;
-        Ok((objects, manager.list_processes().await?))
+        let probes = async {
+            zbus::Result::Ok(Probes {
+                state: manager.probes().await?,
+                libraries: manager.probed_libraries().await?,
+                lost_records: manager.probe_records_lost().await?,
+            })
+        };
+        Ok(Everything {
+            objects: objects::list(&connection).await?,
+            processes: manager.list_processes().await?,
+            probes: probes.await.map_err(rtswap_dbus::Error::from)?,
+        })
     })
 }

@@ -18,6 +18,7 @@ use super::publish::Published;
 use super::{Shared, options};
 use crate::dispatch::{Caller, Request};
 use crate::registry::{Declaration, RegistrationId};
+use crate::source::probes::ProbeState;
 
 /// The root object.
 #[derive(Clone, Debug)]
@@ -199,6 +200,32 @@ impl Manager1 {
         Ok(())
     }
 
+    /// Silent: a client that wants to know asks.
+    #[zbus(property(emits_changed_signal = "false"))]
+    fn probes(&self) -> String {
+        match &*self.shared.handle.snapshot().probes {
+            ProbeState::Off => "off".into(),
+            ProbeState::On { .. } => "on".into(),
+            ProbeState::Missing(problem) => format!("missing: {problem}"),
+        }
+    }
+
+    #[zbus(property(emits_changed_signal = "false"))]
+    fn probed_libraries(&self) -> u32 {
+        match *self.shared.handle.snapshot().probes {
+            ProbeState::On { libraries, .. } => libraries,
+            ProbeState::Off | ProbeState::Missing(_) => 0,
+        }
+    }
+
+    #[zbus(property(emits_changed_signal = "false"))]
+    fn probe_records_lost(&self) -> u64 {
+        match *self.shared.handle.snapshot().probes {
+            ProbeState::On { lost_news, .. } => lost_news,
+            ProbeState::Off | ProbeState::Missing(_) => 0,
+        }
+    }
+
     #[zbus(signal)]
     pub(super) async fn deadline_missed(
         emitter: &SignalEmitter<'_>,
@@ -249,6 +276,25 @@ impl Manager1 {
                 }
                 if let Some(nvml) = process.nvml {
                     fields.insert("nvml_bytes".to_owned(), nvml.0.into());
+                }
+                if let Some(probed) = &process.probed {
+                    for (key, value) in [
+                        ("probed_bytes", probed.bytes.0),
+                        ("probed_managed_bytes", probed.managed.0),
+                        ("first_seen_usec", probed.first_seen.0 / 1000),
+                    ] {
+                        fields.insert(key.to_owned(), value.into());
+                    }
+                    for (key, value) in [
+                        ("baseline", probed.baseline),
+                        ("confidence", probed.confidence),
+                    ] {
+                        fields.insert(key.to_owned(), zbus::Variant::from(value).try_into()?);
+                    }
+                }
+                if let Some(origin) = &process.origin {
+                    let origin = zbus::Variant::from(&**origin);
+                    fields.insert("origin".to_owned(), origin.try_into()?);
                 }
                 if let Some(agent) = process.agent {
                     fields.insert("agent_bytes".to_owned(), agent.0.into());

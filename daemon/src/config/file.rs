@@ -35,6 +35,8 @@ pub struct DaemonConfig {
     drain_bound_ms: Millis,
     release_grace_ms: Millis,
     nvml_period_ms: Millis,
+    /// Whether eBPF probes count what processes ask the driver for, where the kernel lets them.
+    pub probes: bool,
     /// Calls that a process may have in flight on a GPU before the next one waits, so that a drain
     /// stays short; 0 for any number. Drivers themselves hold a launch back at about as many.
     pub max_in_flight: u32,
@@ -51,6 +53,7 @@ impl Default for DaemonConfig {
             drain_bound_ms: Millis::from_nanos(1_000_000_000),
             release_grace_ms: Millis::from_nanos(250_000_000),
             nvml_period_ms: Millis::from_nanos(1_000_000_000),
+            probes: true,
             max_in_flight: 1024,
             max_tasks_per_user: 256,
         }

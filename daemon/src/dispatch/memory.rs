@@ -123,6 +123,7 @@ impl Dispatcher {
         let identity = Identity {
             uid: peer.uid,
             comm: peer.comm.clone(),
+            origin: None,
             start_ticks: peer.start_ticks,
         };
         let dead = Dead::new(task, peer.pid, identity, now, grace);
@@ -157,7 +158,9 @@ impl Dispatcher {
         for shown in shown.into_values() {
             self.add_late(shown, now);
         }
-        let waits = |gpu: &Gpu| !gpu.dead.is_empty() || gpu.account.is_rising();
+        let waits = |gpu: &Gpu| {
+            !gpu.dead.is_empty() || gpu.account.is_rising() || gpu.account.awaits_sight(now)
+        };
         self.nvml.hurry(self.gpus.iter().any(waits));
     }
 
@@ -202,9 +205,16 @@ impl Dispatcher {
         let awaited = self.recovery.pids();
         let claims = self.claims(gpu);
         let account = &mut self.gpus[gpu].account;
-        for finding in account.reconcile(now, shown, &claims, &awaited) {
+        let findings = account.reconcile(now, shown, &claims, &awaited);
+        self.lay_out(gpu, findings, now);
+    }
+
+    /// Says what was found, and tells the scheduler of the capacity that follows.
+    pub(super) fn lay_out(&mut self, gpu: usize, findings: Vec<Finding>, now: Time) {
+        for finding in findings {
             tell(gpu, finding);
         }
+        let account = &mut self.gpus[gpu].account;
         if let Some(bytes) = account.capacity(now) {
             tracing::info!(gpu, capacity = %bytes, others = %account.others(), "capacity changed");
             self.feed_own(gpu, now, Event::Capacity { bytes });
@@ -213,7 +223,7 @@ impl Dispatcher {
 
     /// What is known of each managed process on a GPU. What has one number is one to the driver: a
     /// process with several sessions, a dead one and its successor.
-    fn claims(&self, index: usize) -> BTreeMap<u32, Claim> {
+    pub(super) fn claims(&self, index: usize) -> BTreeMap<u32, Claim> {
         let gpu = &self.gpus[index];
         let mut counted = BTreeSet::new();
         let dead = gpu.dead.iter().map(|dead| {
@@ -305,6 +315,20 @@ fn tell(gpu: usize, finding: Finding) {
         Finding::Named {
             pid, nvml, agent, ..
         } => tracing::info!(gpu, pid, %nvml, %agent, "the witnesses agree again"),
+        Finding::Counted {
+            pid,
+            disagreement: Some(name),
+            counted,
+            agent,
+        } => tracing::warn!(gpu, pid, probed = %counted, %agent, "{name}: the witnesses differ"),
+        Finding::Counted {
+            pid,
+            counted,
+            agent,
+            ..
+        } => {
+            tracing::info!(gpu, pid, probed = %counted, %agent, "the witnesses agree again");
+        }
         Finding::Blind => tracing::warn!(
             gpu,
             "NVML does not show the processes of this PID namespace: what each holds is known from \

@@ -1,4 +1,5 @@
-//! tokio → dispatch: calls, each answered by a oneshot. NVML's thread → dispatch: samples.
+//! tokio → dispatch: calls, each answered by a oneshot. NVML's and the probes' threads
+//! → dispatch: samples.
 //! Dispatch → tokio: the snapshot, by watch, and news, by broadcast.
 
 use std::os::fd::OwnedFd;
@@ -11,6 +12,7 @@ use super::Snapshot;
 use crate::config::{Config, TaskFile};
 use crate::registry::{Declaration, RegistrationId};
 use crate::source::gpu::Sample;
+use crate::source::probes::ProbeSample;
 
 /// Who calls.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -67,6 +69,8 @@ pub enum Request {
     },
     /// What NVML showed; from its own thread.
     Sample(Sample),
+    /// What the probes count; from their own thread.
+    Probed(ProbeSample),
     /// End the thread.
     Stop,
 }
@@ -138,6 +142,13 @@ impl Handle {
     /// Hands over what NVML showed. False once the thread has ended.
     pub fn sample(&self, sample: Sample) -> bool {
         let sent = self.requests.send(Request::Sample(sample)).is_ok();
+        self.wake();
+        sent
+    }
+
+    /// Hands over what the probes count. False once the thread has ended.
+    pub fn probed(&self, sample: ProbeSample) -> bool {
+        let sent = self.requests.send(Request::Probed(sample)).is_ok();
         self.wake();
         sent
     }

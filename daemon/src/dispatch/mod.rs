@@ -1,7 +1,7 @@
 //! The one thread that owns the schedulers, the sessions and the control pages; nothing else
 //! touches them, so there is no lock. It decides nothing: `run` waits, `feed` hands events to a
 //! scheduler and its commands to `effect`; `hello`, `death` and `calls` turn what happens to
-//! sessions and registrations into events, `memory` what NVML shows; `recovery` takes over from
+//! sessions and registrations into events, `memory` what NVML shows, `probed` what the probes count; `recovery` takes over from
 //! the daemon before; `reload` takes the administrator's files again; `snapshot`, `processes`,
 //! `statistics` and `plan` are what others may see; `message` is how they ask.
 
@@ -14,6 +14,7 @@ mod hello;
 mod memory;
 mod message;
 mod plan;
+mod probed;
 mod processes;
 mod recovery;
 mod reload;
@@ -23,6 +24,7 @@ mod statistics;
 
 pub use message::{Caller, Handle, News, Request};
 pub use run::{Parts, Running, start};
+pub use probed::ProbedView;
 pub use snapshot::{Device, Process, Snapshot};
 
 use std::collections::BTreeMap;
@@ -41,9 +43,11 @@ use crate::ledger::Graces;
 use crate::members::{MemberId, Members};
 use crate::quota::Quota;
 use crate::registry::{RegistrationId, Registry, StateFile};
+use crate::source::probes::Prober;
 use crate::sys::poll::Poll;
 use gpu::Gpu;
 use memory::Nvml;
+use probed::Probes;
 use recovery::Recovery;
 use statistics::Statistics;
 
@@ -86,6 +90,9 @@ struct Dispatcher {
     /// When the memory of a dead process counts as gone, where NVML does not tell.
     graces: Graces,
     nvml: Nvml,
+    probes: Probes,
+    /// Ends the thread that reads them with this one.
+    _prober: Option<Prober>,
     recovery: Recovery,
     /// Room for what a look at a page shows; empty between two looks.
     events: Vec<Event>,

@@ -1,6 +1,7 @@
 //! What others may see of the ledger: GPUs as the driver has them, and who holds their memory.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
 use super::memory::agent_bytes;
 use super::{Device, Dispatcher, Process};
@@ -51,6 +52,7 @@ impl Dispatcher {
                 placed.insert(id);
                 rows.push(Process {
                     gpu: Some(index),
+                    origin: nvml.and_then(origin),
                     nvml: nvml.and_then(|process| process.bytes),
                     agent: Some(agent_bytes(session, index)),
                     disagreement: gpu.account.disagreement(pid).map(Disagreement::name),
@@ -67,7 +69,9 @@ impl Dispatcher {
                     uid: Some(dead.identity.uid),
                     comm: dead.identity.comm.clone(),
                     gpu: Some(index),
+                    origin: dead.identity.origin.clone(),
                     nvml: shown(last, dead.pid).and_then(|process| process.bytes),
+                    probed: None,
                     agent: None,
                     task: place.map(|place| place.registration.0),
                     managed: true,
@@ -80,11 +84,18 @@ impl Dispatcher {
             rows.extend(
                 others
                     .filter(|process| !managed.contains(&process.pid))
-                    .map(|process| of_other(index, process)),
+                    .map(|process| Process {
+                        disagreement: gpu
+                            .account
+                            .disagreement(process.pid)
+                            .map(Disagreement::name),
+                        ..of_other(index, process)
+                    }),
             );
         }
         let idle = self.sessions.iter().filter(|(id, _)| !placed.contains(id));
         rows.extend(idle.map(|(id, session)| of_session(id.0, session)));
+        self.add_probed(&mut rows);
         rows.sort_by_key(|row| (row.pid, row.gpu));
         rows
     }
@@ -96,6 +107,10 @@ fn shown(last: Option<&GpuSample>, pid: u32) -> Option<&ProcessSample> {
     Some(&processes[at.ok()?])
 }
 
+fn origin(process: &ProcessSample) -> Option<Arc<str>> {
+    process.identity.as_ref()?.origin.clone()
+}
+
 /// A process with a session, on no GPU.
 fn of_session(id: RegistrationId, session: &Session) -> Process {
     Process {
@@ -103,7 +118,9 @@ fn of_session(id: RegistrationId, session: &Session) -> Process {
         uid: Some(session.peer.uid),
         comm: session.peer.comm.clone(),
         gpu: None,
+        origin: None,
         nvml: None,
+        probed: None,
         agent: None,
         task: Some(id.0),
         managed: true,
@@ -120,7 +137,9 @@ fn of_other(gpu: usize, process: &ProcessSample) -> Process {
         uid: identity.map(|identity| identity.uid),
         comm: identity.map_or_else(String::new, |identity| identity.comm.clone()),
         gpu: Some(gpu),
+        origin: origin(process),
         nvml: process.bytes,
+        probed: None,
         agent: None,
         task: None,
         managed: false,

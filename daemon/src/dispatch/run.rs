@@ -11,6 +11,7 @@ use rustix::event::{EventfdFlags, eventfd};
 use tokio::sync::{broadcast, oneshot, watch};
 
 use super::memory::Nvml;
+use super::probed::Probes;
 use super::message::NEWS;
 use super::recovery::Recovery;
 use super::{Dispatcher, Handle, News, Request, Snapshot};
@@ -22,6 +23,7 @@ use crate::quota::Quota;
 use crate::registry::{RegistrationId, Registry, StateFile};
 use crate::source;
 use crate::source::gpu::{Reader, Sample};
+use crate::source::probes::Prober;
 use crate::sys::clock::now;
 use crate::sys::poll::{Poll, TIMER, Watch};
 
@@ -131,7 +133,14 @@ pub fn start(parts: Parts) -> std::io::Result<Running> {
     let period = parts.config.daemon.nvml_period();
     let poller = source::gpu::spawn(reader, period, move |sample| dispatch.sample(sample))?;
     let nvml = Nvml::new(poller, period, now());
-    let dispatcher = Dispatcher::new(parts, inbox, wake, (snapshot, news), nvml, first)?;
+    let prober = if parts.config.daemon.probes {
+        let dispatch = handle.clone();
+        let deliver = move |sample| dispatch.probed(sample);
+        Some(source::probes::spawn(deliver)?)
+    } else {
+        None
+    };
+    let dispatcher = Dispatcher::new(parts, inbox, wake, (snapshot, news), (nvml, prober), first)?;
     let thread = thread::Builder::new()
         .name("dispatch".into())
         .spawn(move || {
@@ -151,7 +160,7 @@ impl Dispatcher {
         inbox: mpsc::Receiver<Request>,
         wake: Arc<OwnedFd>,
         (snapshot, news): (watch::Sender<Arc<Snapshot>>, broadcast::Sender<News>),
-        nvml: Nvml,
+        (nvml, prober): (Nvml, Option<Prober>),
         first: Sample,
     ) -> std::io::Result<Self> {
         let now = now();
@@ -180,6 +189,8 @@ impl Dispatcher {
             verdicts: BTreeMap::new(),
             graces: Graces::default(),
             nvml,
+            probes: Probes::default(),
+            _prober: prober,
             recovery: Recovery::default(),
             events: Vec::new(),
             unplaced: BTreeMap::new(),
@@ -281,6 +292,7 @@ impl Dispatcher {
                 let _ = reply.send(result);
             }
             Request::Sample(sample) => self.take_sample(sample, now),
+            Request::Probed(sample) => self.take_probed(sample, now),
             Request::Plan { reply } => {
                 let _ = reply.send(Ok(self.plan()));
             }

@@ -9,10 +9,12 @@ use rtswap_policy::task::{Class, TaskId};
 use rtswap_policy::units::{Bytes, Nanos, Time};
 
 use super::Dispatcher;
+use super::probed::ProbedView;
 use super::statistics::Statistics;
 use crate::agent::session::Session;
 use crate::members::MemberId;
 use crate::registry::Registration;
+use crate::source::probes::ProbeState;
 
 /// Everything that D-Bus serves.
 #[derive(Clone, Debug, Default)]
@@ -25,6 +27,8 @@ pub struct Snapshot {
     pub devices: Vec<Device>,
     /// Who uses a GPU, and who has a session: by pid, one for each GPU that the process uses.
     pub processes: Vec<Process>,
+    /// How the probes do.
+    pub probes: Arc<ProbeState>,
 }
 
 /// What the driver tells of a GPU, or the configuration where there is no NVML.
@@ -55,8 +59,12 @@ pub struct Process {
     pub comm: String,
     /// The GPU's index; none for a session that uses no GPU.
     pub gpu: Option<usize>,
+    /// Its container or its unit, where it is in one.
+    pub origin: Option<Arc<str>>,
     /// What NVML says that it holds; none where NVML does not show it.
     pub nvml: Option<Bytes>,
+    /// What the probes count for it; none where they have not seen it.
+    pub probed: Option<ProbedView>,
     /// What its agent says that it holds; none where it has no agent.
     pub agent: Option<Bytes>,
     /// Its registration.
@@ -65,7 +73,7 @@ pub struct Process {
     pub managed: bool,
     /// Whether its agent can be talked to.
     pub attached: bool,
-    /// Where the witnesses differ: `untracked`, `overreport` or `underreport`.
+    /// Where the witnesses differ: `untracked`, `overreport`, `underreport` or `baseline-unknown`.
     pub disagreement: Option<&'static str>,
 }
 
@@ -103,6 +111,7 @@ impl Dispatcher {
             gpus,
             devices,
             processes: self.processes(),
+            probes: self.probe_state(),
         };
         self.snapshot.send_replace(Arc::new(snapshot));
     }

@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use rtswap_policy::units::{Bytes, Nanos, Time};
 
 use super::Capacity;
+use super::probed::Entry;
 use super::witness::{Claim, Disagreement, Witness};
 use crate::source::gpu::{GpuSample, ProcessSample};
 
@@ -58,6 +59,17 @@ pub enum Finding {
         /// What its agent says.
         agent: Bytes,
     },
+    /// The same, of what the probes count.
+    Counted {
+        /// Whose.
+        pid: u32,
+        /// Which; none for an end.
+        disagreement: Option<Disagreement>,
+        /// What the probes count.
+        counted: Bytes,
+        /// What its agent says.
+        agent: Bytes,
+    },
     /// NVML shows none of the managed processes: it numbers them by another PID namespace.
     Blind,
     /// A multi-process server runs: what single processes hold cannot be known.
@@ -67,22 +79,26 @@ pub enum Finding {
 /// One GPU's account.
 #[derive(Debug)]
 pub struct Account {
-    terms: Terms,
+    pub(super) terms: Terms,
     capacity: Capacity,
-    last: Option<GpuSample>,
+    pub(super) last: Option<GpuSample>,
     /// Since when looks do not show it.
     missing: Option<Time>,
-    managed: BTreeMap<u32, Witness>,
+    pub(super) managed: BTreeMap<u32, Witness>,
+    /// What the probes count, by pid.
+    pub(super) probed: BTreeMap<u32, Entry>,
     residues: VecDeque<Bytes>,
     /// What was nobody's when nobody was dying.
     residue_before: Bytes,
     /// Held by no task, as of the last look.
-    others: Bytes,
+    pub(super) others: Bytes,
+    /// The same, come since by the probes' account.
+    pub(super) grown: Bytes,
     /// NVML has shown a managed process.
     trusted: bool,
     /// Looks in a row that showed none of those that must be there.
     blind: u32,
-    shared: bool,
+    pub(super) shared: bool,
 }
 
 impl Account {
@@ -94,9 +110,11 @@ impl Account {
             last: None,
             missing: None,
             managed: BTreeMap::new(),
+            probed: BTreeMap::new(),
             residues: VecDeque::new(),
             residue_before: Bytes::ZERO,
             others: Bytes::ZERO,
+            grown: Bytes::ZERO,
             trusted: false,
             blind: 0,
             shared: false,
@@ -118,7 +136,7 @@ impl Account {
     /// What no task holds: processes without an agent, what agents do not count, and what is
     /// nobody's.
     pub fn others(&self) -> Bytes {
-        self.others
+        self.others + self.grown
     }
 
     /// Whether NVML shows the processes of this PID namespace.
@@ -128,7 +146,9 @@ impl Account {
 
     /// How the witnesses of a process differ.
     pub fn disagreement(&self, pid: u32) -> Option<Disagreement> {
-        self.managed.get(&pid)?.named
+        let managed = self.managed.get(&pid);
+        let named = managed.and_then(Witness::disagreement);
+        named.or_else(|| self.unfounded(pid))
     }
 
     /// What a look shows of no process, more than when nobody was dying; none where it is noise.
@@ -144,7 +164,7 @@ impl Account {
     /// An agent says that its process holds `bytes` now.
     pub fn agent_says(&mut self, pid: u32, bytes: Bytes) {
         if let Some(witness) = self.managed.get_mut(&pid) {
-            witness.agent.widen(bytes);
+            witness.says(bytes);
         }
     }
 
@@ -249,6 +269,8 @@ impl Account {
         };
         self.last = Some(sample);
         self.missing = None;
+        self.seed();
+        self.grown = self.growth(claims, awaited);
         findings
     }
 
@@ -261,7 +283,7 @@ impl Account {
             let usable = last.total.saturating_sub(last.reserved);
             (memory.min(last.total), usable.saturating_sub(memory))
         });
-        let others = self.others.saturating_sub(theirs);
+        let others = self.others().saturating_sub(theirs);
         let others = others.round_up(self.terms.chunk);
         let bytes = most.saturating_sub(self.terms.reserve + others);
         self.capacity.update(now, bytes)
@@ -314,6 +336,7 @@ pub(super) mod tests {
             identity: Some(Identity {
                 uid: 1000,
                 comm: "program".into(),
+                origin: None,
                 start_ticks: 0,
             }),
         }
@@ -366,7 +389,9 @@ pub(super) mod tests {
         findings
             .iter()
             .map(|finding| match finding {
-                Finding::Named { disagreement, .. } => *disagreement,
+                Finding::Named { disagreement, .. } | Finding::Counted { disagreement, .. } => {
+                    *disagreement
+                }
                 other => panic!("{other:?}"),
             })
             .collect()

@@ -6,6 +6,7 @@ use std::fmt;
 use rtswap_policy::units::{Bytes, Nanos, Time};
 
 use super::account::Finding;
+use super::probed;
 
 /// How long witnesses must differ before it is said. An agent takes from its budget first, and then
 /// makes gibibytes chunk by chunk.
@@ -40,6 +41,8 @@ pub enum Disagreement {
     Overreport,
     /// The agent says less than there is.
     Underreport,
+    /// What the process held before the probes came is not known.
+    BaselineUnknown,
 }
 
 impl Disagreement {
@@ -49,6 +52,7 @@ impl Disagreement {
             Self::Untracked => "untracked",
             Self::Overreport => "overreport",
             Self::Underreport => "underreport",
+            Self::BaselineUnknown => "baseline-unknown",
         }
     }
 }
@@ -85,9 +89,14 @@ impl Range {
 pub(super) struct Witness {
     pub(super) agent: Range,
     pub(super) held: Range,
+    /// What the agent said since the probes' last sample.
+    heard: Range,
     /// What the looks say, and since when: to be named if it lasts.
     suspected: Option<(Time, Option<Disagreement>)>,
-    pub(super) named: Option<Disagreement>,
+    named: Option<Disagreement>,
+    /// The same, by what the probes count.
+    suspected_counted: Option<(Time, Option<Disagreement>)>,
+    named_counted: Option<Disagreement>,
     /// What the driver showed at the last look beyond what was held.
     excess: Bytes,
 }
@@ -97,19 +106,79 @@ impl Witness {
     pub(super) fn new(claim: &Claim) -> Self {
         let mut witness = Self::default();
         witness.settle(claim);
+        witness.settle_counted(claim);
         witness
+    }
+
+    /// How it differs; by the probes first, who know it first.
+    pub(super) fn disagreement(&self) -> Option<Disagreement> {
+        self.named_counted.or(self.named)
+    }
+
+    /// The agent says so much now.
+    pub(super) fn says(&mut self, bytes: Bytes) {
+        self.agent.widen(bytes);
+        self.heard.widen(bytes);
     }
 
     /// What is claimed now may have been true at the look.
     pub(super) fn widen(&mut self, claim: &Claim) {
         self.held.widen(claim.held);
-        self.agent.widen(claim.agent.unwrap_or_default());
+        self.says(claim.agent.unwrap_or_default());
     }
 
     /// A look is done: from now on counts what is claimed now.
     pub(super) fn settle(&mut self, claim: &Claim) {
         self.held = Range::at(claim.held);
         self.agent = Range::at(claim.agent.unwrap_or_default());
+    }
+
+    /// A sample of the probes is taken: from now on counts what is claimed now.
+    pub(super) fn settle_counted(&mut self, claim: &Claim) {
+        self.heard = Range::at(claim.agent.unwrap_or_default());
+    }
+
+    /// What the probes count beyond what is held for it, and a look did not show.
+    pub(super) fn exceeds_counted(&self, counted: Bytes, floor: Bytes) -> Bytes {
+        let excess = counted.saturating_sub(self.held.high);
+        if excess > floor {
+            excess.saturating_sub(self.excess)
+        } else {
+            Bytes::ZERO
+        }
+    }
+
+    /// Names what an agent does not say of what the probes count, where that lasts.
+    pub(super) fn count(
+        &mut self,
+        now: Time,
+        pid: u32,
+        counted: Bytes,
+        agent: Bytes,
+        floor: Bytes,
+    ) -> Option<Finding> {
+        let high = self.heard.high;
+        let differs = (counted > high + floor).then_some(if high == Bytes::ZERO {
+            Disagreement::Untracked
+        } else {
+            Disagreement::Underreport
+        });
+        let before = self
+            .suspected_counted
+            .filter(|(_, before)| *before == differs);
+        let (since, _) = *self.suspected_counted.insert(before.unwrap_or((now, differs)));
+        if differs == self.named_counted || now - since < probed::LASTING {
+            return None;
+        }
+        let before = self.disagreement();
+        self.named_counted = differs;
+        let named = self.disagreement();
+        (named != before).then_some(Finding::Counted {
+            pid,
+            disagreement: named,
+            counted,
+            agent,
+        })
     }
 
     /// What the driver shows beyond what is held for it, where two looks show it.
@@ -150,10 +219,12 @@ impl Witness {
         if differs == self.named || now - since < LASTING {
             return None;
         }
+        let before = self.disagreement();
         self.named = differs;
-        Some(Finding::Named {
+        let named = self.disagreement();
+        (named != before).then_some(Finding::Named {
             pid,
-            disagreement: differs,
+            disagreement: named,
             nvml,
             agent,
         })

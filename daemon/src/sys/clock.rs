@@ -9,6 +9,13 @@ pub fn now() -> Time {
     Time(now.tv_sec.cast_unsigned() * NANOS_PER_SECOND + now.tv_nsec.cast_unsigned())
 }
 
+/// Now, as [`super::peer::start_ticks`] counts: in hundredths of a second since boot, suspended or
+/// not.
+pub fn boot_ticks() -> u64 {
+    let now = clock_gettime(ClockId::Boottime);
+    now.tv_sec.cast_unsigned() * 100 + now.tv_nsec.cast_unsigned() / (NANOS_PER_SECOND / 100)
+}
+
 /// As the kernel takes it.
 pub fn timespec(time: Time) -> Timespec {
     Timespec {

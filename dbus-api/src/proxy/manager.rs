@@ -42,9 +42,23 @@ pub trait Manager1 {
     fn reload(&self) -> Result<(), Error>;
 
     /// The processes that the caller may see, one entry for each GPU that a process uses: `pid u,
-    /// comm s, managed b, attached b`, and where it is known `uid u, gpu u, task o, nvml_bytes t,
-    /// agent_bytes t, disagreement s`.
+    /// comm s, managed b, attached b`, and where it is known `uid u, gpu u, task o, origin s` (its
+    /// container or unit), `nvml_bytes t, agent_bytes t, disagreement s`; and of whom the probes have
+    /// seen `probed_bytes t, probed_managed_bytes t, first_seen_usec t` (CLOCK_MONOTONIC), `baseline s`
+    /// (`start`, `nvml`, `unknown`), `confidence s` (`exact`, `estimated`, `at-least`).
     fn list_processes(&self) -> Result<Vec<HashMap<String, OwnedVariant>>, Error>;
+
+    /// How the eBPF probes do: `on`, `off` (by the configuration), or `missing: ` and what is.
+    #[zbus(property(emits_changed_signal = "false"))]
+    fn probes(&self) -> zbus::Result<String>;
+
+    /// Copies of the driver's library that they are on.
+    #[zbus(property(emits_changed_signal = "false"))]
+    fn probed_libraries(&self) -> zbus::Result<u32>;
+
+    /// News of theirs that found no room. Totals are exact nonetheless.
+    #[zbus(property(emits_changed_signal = "false"))]
+    fn probe_records_lost(&self) -> zbus::Result<u64>;
 
     /// A job of `task` ended `lateness_us` late; `cause` says where its time went.
     #[zbus(signal)]

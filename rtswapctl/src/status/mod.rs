@@ -8,11 +8,10 @@ use std::path::Path;
 use std::thread;
 use std::time::Duration;
 
-use rtswap_dbus::objects::Objects;
 use rtswapctl::cli::StatusOptions;
 use serde::Serialize;
 
-use crate::daemon::{self, Processes};
+use crate::daemon::{self, Everything, Probes};
 use crate::failure::Failure;
 use crate::output;
 use crate::table::table;
@@ -27,12 +26,13 @@ struct Status {
     gpus: Vec<Gpu>,
     tasks: Vec<Task>,
     processes: Vec<Process>,
+    probes: Probes,
 }
 
 /// Prints it once, or every second.
 pub(crate) fn status(runtime_dir: Option<&Path>, options: &StatusOptions) -> Result<(), Failure> {
     loop {
-        let status = Status::new(daemon::objects_and_processes(runtime_dir)?);
+        let status = Status::new(daemon::everything(runtime_dir)?);
         let text = if options.json {
             output::line(&status)
         } else if options.watch {
@@ -49,7 +49,12 @@ pub(crate) fn status(runtime_dir: Option<&Path>, options: &StatusOptions) -> Res
 }
 
 impl Status {
-    fn new((objects, processes): (Objects, Processes)) -> Self {
+    fn new(everything: Everything) -> Self {
+        let Everything {
+            objects,
+            processes,
+            probes,
+        } = everything;
         let index_of = |uuid: &str| {
             let gpu = objects.gpus.iter().find(|(_, gpu)| gpu.uuid == uuid);
             gpu.map(|(_, gpu)| gpu.index)
@@ -70,6 +75,7 @@ impl Status {
             processes: processes
                 .map(|process| Process::new(process, name_of))
                 .collect(),
+            probes,
         }
     }
 
@@ -95,13 +101,14 @@ impl Status {
             text.push('\n');
             text.push_str(&table(&Process::HEADS, &Process::WORDS, &rows));
         }
+        text.push_str(&self.probes.text());
         text
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use rtswap_dbus::objects::Properties;
+    use rtswap_dbus::objects::{Objects, Properties};
     use rtswap_dbus::{GpuProperties, TaskProperties};
     use zbus::{OwnedVariant, Variant};
 
@@ -151,7 +158,7 @@ mod tests {
         Variant::from(text).try_into().unwrap()
     }
 
-    fn processes() -> Processes {
+    fn processes() -> Vec<Properties> {
         let path = Variant::from(rtswap_dbus::task_path(7)).try_into().unwrap();
         let managed = process(vec![
             ("pid", 4711_u32.into()),
@@ -162,6 +169,12 @@ mod tests {
             ("attached", true.into()),
             ("task", path),
             ("nvml_bytes", (64_u64 << 20).into()),
+            ("origin", text_value("docker 3f2a1b4c5d6e")),
+            ("probed_bytes", (60_u64 << 20).into()),
+            ("probed_managed_bytes", 0_u64.into()),
+            ("first_seen_usec", 12_345_678_u64.into()),
+            ("baseline", text_value("start")),
+            ("confidence", text_value("exact")),
             ("agent_bytes", (40_u64 << 20).into()),
             ("disagreement", text_value("underreport")),
         ]);
@@ -178,7 +191,15 @@ mod tests {
     }
 
     fn status() -> Status {
-        Status::new((objects(), processes()))
+        Status::new(Everything {
+            objects: objects(),
+            processes: processes(),
+            probes: Probes {
+                state: "on".into(),
+                libraries: 1,
+                lost_records: 0,
+            },
+        })
     }
 
     #[test]
@@ -191,9 +212,9 @@ GPU 3  Simulated  GPU-1
 TASK  CLASS     PHASE    GPU   PID  RESIDENT  SWAPPED  VOLUME  JOBS  MISSES  P50    P99  MAX
 yolo  realtime  running    3  4711    40 MiB        0       0    12       0    -  33 ms    -
 
- PID  PROCESS   UID  GPU    NVML   AGENT  TASK  NOTE
-  99  Xorg        0    3   8 MiB       -  -     unmanaged
-4711  dnn      1000    3  64 MiB  40 MiB  yolo  underreport
+ PID  PROCESS  FROM                  UID  GPU    NVML  PROBED   AGENT  TASK  NOTE
+  99  Xorg     -                       0    3   8 MiB       -       -  -     unmanaged
+4711  dnn      docker 3f2a1b4c5d6e  1000    3  64 MiB  60 MiB  40 MiB  yolo  underreport
 ";
         assert_eq!(status().text(), expected);
     }
@@ -208,5 +229,31 @@ yolo  realtime  running    3  4711    40 MiB        0       0    12       0    -
         assert_eq!(json["tasks"][0]["response_us"]["p99"], 33_000);
         assert_eq!(json["processes"][0]["agent_bytes"], serde_json::Value::Null);
         assert_eq!(json["processes"][1]["task"], "yolo");
+        assert_eq!(json["processes"][1]["probed"]["bytes"], 60 << 20);
+        assert_eq!(json["processes"][1]["probed"]["confidence"], "exact");
+        assert_eq!(json["processes"][0]["probed"], serde_json::Value::Null);
+        assert_eq!(json["probes"]["libraries"], 1);
+    }
+
+    #[test]
+    fn how_the_probes_do_is_said_where_it_matters() {
+        let text = |state: &str, lost_records| {
+            let probes = Probes {
+                state: state.into(),
+                libraries: 2,
+                lost_records,
+            };
+            probes.text()
+        };
+        assert_eq!(text("on", 0), "");
+        assert_eq!(text("off", 0), "");
+        assert_eq!(
+            text("missing: no tracefs; mount it", 0),
+            "\nprobes: missing: no tracefs; mount it\n"
+        );
+        assert_eq!(
+            text("on", 7),
+            "\nprobes: 7 records found no room; totals are read from the counters and exact\n"
+        );
     }
 }

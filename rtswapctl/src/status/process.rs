@@ -4,6 +4,7 @@ use rtswap_dbus::objects::Properties;
 use serde::Serialize;
 use zbus::{OwnedObjectPath, OwnedVariant};
 
+use crate::daemon::Probes;
 use crate::table::bytes;
 
 #[derive(Debug, Serialize)]
@@ -15,17 +16,65 @@ pub(super) struct Process {
     managed: bool,
     attached: bool,
     task: Option<String>,
+    /// Its container or its unit.
+    origin: Option<String>,
     nvml_bytes: Option<u64>,
+    probed: Option<Probed>,
     agent_bytes: Option<u64>,
     disagreement: Option<String>,
 }
 
+/// What the probes count for it.
+#[derive(Debug, Serialize)]
+struct Probed {
+    bytes: u64,
+    managed_bytes: u64,
+    first_seen_us: u64,
+    baseline: String,
+    confidence: String,
+}
+
+impl Probed {
+    fn new(fields: &mut Properties) -> Option<Self> {
+        Some(Self {
+            bytes: take(fields, "probed_bytes")?,
+            managed_bytes: take(fields, "probed_managed_bytes")?,
+            first_seen_us: take(fields, "first_seen_usec")?,
+            baseline: take(fields, "baseline")?,
+            confidence: take(fields, "confidence")?,
+        })
+    }
+
+    /// With a mark where it may be more.
+    fn text(&self) -> String {
+        match &*self.confidence {
+            "exact" => bytes(self.bytes),
+            _ => format!("≥ {}", bytes(self.bytes)),
+        }
+    }
+}
+
+impl Probes {
+    /// What is to be said of the probes: nothing while they do as they were told.
+    pub(super) fn text(&self) -> String {
+        if self.state != "on" && self.state != "off" {
+            return format!("\nprobes: {}\n", self.state);
+        }
+        match self.lost_records {
+            0 => String::new(),
+            lost => format!(
+                "\nprobes: {lost} records found no room; totals are read from the counters and exact\n"
+            ),
+        }
+    }
+}
+
 impl Process {
-    pub(super) const HEADS: [&'static str; 8] = [
-        "PID", "PROCESS", "UID", "GPU", "NVML", "AGENT", "TASK", "NOTE",
+    pub(super) const HEADS: [&'static str; 10] = [
+        "PID", "PROCESS", "FROM", "UID", "GPU", "NVML", "PROBED", "AGENT", "TASK", "NOTE",
     ];
     /// The columns of words.
-    pub(super) const WORDS: [usize; 3] = [1, 6, 7];
+    pub(super) const WORDS: [usize; 4] = [1, 2, 8, 9];
 
     /// `name_of` knows the task of a path. What the daemon does not say is not known.
     pub(super) fn new(mut fields: Properties, name_of: impl Fn(&str) -> Option<String>) -> Self {
@@ -42,7 +91,9 @@ impl Process {
             managed: take(fields, "managed").unwrap_or_default(),
             attached: take(fields, "attached").unwrap_or_default(),
             task: path.map(|path| name_of(path.as_str()).unwrap_or_else(|| path.to_string())),
+            origin: take(fields, "origin"),
             nvml_bytes: take(fields, "nvml_bytes"),
+            probed: Probed::new(fields),
             agent_bytes: take(fields, "agent_bytes"),
             disagreement: take(fields, "disagreement"),
         }
@@ -54,9 +105,11 @@ impl Process {
         vec![
             self.pid.to_string(),
             self.comm.clone(),
+            self.origin.clone().unwrap_or_else(dash),
             number(self.uid),
             number(self.gpu),
             witness(self.nvml_bytes),
+            self.probed.as_ref().map_or_else(dash, Probed::text),
             witness(self.agent_bytes),
             self.task.clone().unwrap_or_else(dash),
             self.note(),

@@ -28,6 +28,9 @@ pub struct MachineOptions {
     pub daemon_toml: String,
     /// Whether the daemon's configuration describes the GPUs.
     pub described: bool,
+    /// Whether the daemon puts eBPF probes on the driver. It then has a driver library of its own: the
+    /// probes of one test would see the programs of all others that map the same file.
+    pub probes: bool,
 }
 
 impl Default for MachineOptions {
@@ -40,6 +43,7 @@ impl Default for MachineOptions {
             simgpu_toml: String::new(),
             daemon_toml: String::new(),
             described: true,
+            probes: false,
         }
     }
 }
@@ -73,7 +77,12 @@ impl Machine {
             ("libnvidia-ml.so.1", "libsimgpu_nvml.so"),
         ] {
             let library = machine.binaries.join(library);
-            std::os::unix::fs::symlink(&library, machine.driver_dir().join(name))?;
+            let path = machine.driver_dir().join(name);
+            match name {
+                "libcuda.so.1" if machine.options.probes => drop(fs::copy(&library, path)?),
+                "libcuda.so" => std::os::unix::fs::symlink("libcuda.so.1", path)?,
+                _ => std::os::unix::fs::symlink(&library, path)?,
+            }
         }
         fs::write(machine.path("simgpu.toml"), machine.simgpu_toml())?;
         Ok(machine)
@@ -201,7 +210,12 @@ impl Machine {
     }
 
     fn daemon_toml(&self) -> Result<String> {
-        let mut toml = format!("version = 1\n{}\n", self.options.daemon_toml);
+        let probes = format!("[daemon]\nprobes = {}\n", self.options.probes);
+        let further = match self.options.daemon_toml.strip_prefix("[daemon]\n") {
+            Some(rest) => probes + rest,
+            None => probes + &self.options.daemon_toml,
+        };
+        let mut toml = format!("version = 1\n{further}\n");
         // The simulated machine is made here if nothing made it yet: NVML shows it from then on.
         let uuids = self.uuids()?;
         if !self.options.described {

@@ -44,6 +44,15 @@ impl Machine {
         Some(observer.process_bytes(pid, gpu))
     }
 
+    /// The memory that a process allocated on a GPU, without its context. `pid` as it numbers itself.
+    pub fn allocated_bytes(&self, pid: u32, gpu: usize) -> Option<u64> {
+        let observer = Observer::open(&self.simgpu_dir()).ok()?;
+        let processes = observer.processes().into_iter();
+        let own = processes.filter(|process| process.pid == pid && process.is_live);
+        let counted = own.map(|process| process.gpus[gpu].memory_bytes.load(Relaxed));
+        Some(counted.sum())
+    }
+
     /// The memory that processes hold on a GPU.
     pub fn used_bytes(&self, gpu: usize) -> Option<u64> {
         let observer = Observer::open(&self.simgpu_dir()).ok()?;

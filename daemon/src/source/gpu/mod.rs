@@ -12,6 +12,8 @@ use std::sync::Arc;
 use rtswap_policy::units::{Bytes, Time};
 
 use crate::config::Uuid;
+use crate::origin;
+use crate::sys::peer;
 
 /// One look at all GPUs.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -59,8 +61,22 @@ pub struct Identity {
     pub uid: u32,
     /// Its short name.
     pub comm: String,
+    /// Its container or its unit, as [`crate::origin::parse`] has it.
+    pub origin: Option<Arc<str>>,
     /// As [`crate::sys::peer::start_ticks`].
     pub start_ticks: u64,
+}
+
+impl Identity {
+    /// Who process `pid` is. Its start comes last: whoever took its number meanwhile started later.
+    pub fn of(pid: u32) -> Option<Self> {
+        Some(Self {
+            uid: peer::owner(pid)?,
+            comm: peer::comm(pid),
+            origin: origin::of_process(pid).map(Arc::from),
+            start_ticks: peer::start_ticks(pid)?,
+        })
+    }
 }
 
 /// Reads all GPUs once. It may take its time.

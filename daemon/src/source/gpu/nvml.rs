@@ -13,7 +13,6 @@ use rtswap_policy::units::Bytes;
 
 use super::{GpuSample, Identity, ProcessSample, Reader};
 use crate::config::Uuid;
-use crate::sys::peer;
 
 /// The name under which drivers install it; without the number it comes with development files only.
 const LIBRARY: &str = "libnvidia-ml.so.1";
@@ -158,18 +157,9 @@ fn processes(device: &Device<'_>) -> Result<Vec<ProcessSample>, NvmlError> {
     let sample = |(pid, bytes): (u32, Option<u64>)| ProcessSample {
         pid,
         bytes: bytes.map(Bytes),
-        identity: identity(pid),
+        identity: Identity::of(pid),
     };
     Ok(found.into_iter().map(sample).collect())
-}
-
-/// Who process `pid` is. Its start comes last: whoever took its number meanwhile started later.
-fn identity(pid: u32) -> Option<Identity> {
-    Some(Identity {
-        uid: peer::owner(pid)?,
-        comm: peer::comm(pid),
-        start_ticks: peer::start_ticks(pid)?,
-    })
 }
 
 /// None for what this GPU or this driver does not have.

@@ -1,0 +1,215 @@
+//! What the probes count → the ledger → capacities, and what is shown of it.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use rtswap_policy::units::{Bytes, Time};
+
+use super::{Dispatcher, Process};
+use crate::ledger::Probed;
+use crate::source::probes::{Held, ProbeSample, ProbeState, ProbedProcess};
+
+/// What the dispatch thread knows of the probes.
+#[derive(Debug, Default)]
+pub(super) struct Probes {
+    /// The last sample.
+    last: ProbeSample,
+    /// Lost news that the log was told of.
+    told: u64,
+}
+
+impl Probes {
+    /// How they do.
+    pub(super) fn state(&self) -> &ProbeState {
+        &self.last.state
+    }
+
+    fn find(&self, pid: u32) -> Option<&ProbedProcess> {
+        let processes = &self.last.processes;
+        let at = processes.binary_search_by_key(&pid, |process| process.pid);
+        Some(&processes[at.ok()?])
+    }
+}
+
+/// What is shown of a process by the probes' account.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ProbedView {
+    /// On the GPU, at least.
+    pub bytes: Bytes,
+    /// Managed memory: there, or in host memory.
+    pub managed: Bytes,
+    /// When it first called the driver under the probes' eyes, by the monotonic clock.
+    pub first_seen: Time,
+    /// What is known of the time before: `start`, `nvml` or `unknown`.
+    pub baseline: &'static str,
+    /// `exact`, `estimated` or `at-least`.
+    pub confidence: &'static str,
+}
+
+impl Dispatcher {
+    /// Takes one sample of the probes.
+    pub(super) fn take_probed(&mut self, sample: ProbeSample, now: Time) {
+        self.report_losses(&sample.state);
+        self.unpublished |= sample != self.probes.last;
+        self.probes.last = sample;
+        // What agents wrote until now is among the values that the sample may have met.
+        let all: Vec<_> = self.sessions.keys().copied().collect();
+        for session in all {
+            self.read_pages(session, now, false);
+        }
+        for gpu in 0..self.gpus.len() {
+            self.probe(gpu, now);
+        }
+        if self.gpus.iter().any(|gpu| gpu.account.awaits_sight(now)) {
+            self.nvml.hurry(true);
+        }
+    }
+
+    /// Lays the sample beside what is claimed on a GPU, and tells the scheduler of the capacity that
+    /// follows.
+    fn probe(&mut self, gpu: usize, now: Time) {
+        let counted = self.counted(gpu);
+        let awaited = self.recovery.pids();
+        let claims = self.claims(gpu);
+        let account = &mut self.gpus[gpu].account;
+        let findings = account.probe(now, &counted, &claims, &awaited);
+        self.unpublished |= !findings.is_empty();
+        self.lay_out(gpu, findings, now);
+    }
+
+    /// What processes hold on a GPU by the last sample.
+    fn counted(&self, gpu: usize) -> BTreeMap<u32, Probed> {
+        let processes = self.probes.last.processes.iter();
+        let counted = processes.filter_map(|process| {
+            let on = |held: &&Held| self.gpu_of(process.pid, held) == Some(gpu);
+            let mut held = process.held.iter().filter(on).peekable();
+            held.peek()?;
+            let mut counted = Probed {
+                bytes: Bytes::ZERO,
+                managed: Bytes::ZERO,
+                first_seen: process.first_seen,
+                early: process.early,
+                exact: process.exact,
+            };
+            for held in held {
+                counted.bytes += held.bytes;
+                counted.managed += held.managed;
+            }
+            Some((process.pid, counted))
+        });
+        counted.collect()
+    }
+
+    /// The GPU that memory is on: the one that the process named, or the only one that it can be.
+    fn gpu_of(&self, pid: u32, held: &Held) -> Option<usize> {
+        if let Some(uuid) = held.gpu {
+            return self.gpus.iter().position(|gpu| gpu.uuid == uuid);
+        }
+        if self.gpus.len() == 1 {
+            return Some(0);
+        }
+        let shows = |index: &usize| {
+            let last = self.gpus[*index].account.last();
+            last.is_some_and(|last| last.processes.iter().any(|process| process.pid == pid))
+        };
+        let mut shown = (0..self.gpus.len()).filter(shows);
+        let only = shown.next()?;
+        shown.next().is_none().then_some(only)
+    }
+
+    /// Adds to the rows of processes what the probes count, and those that nobody else knows of.
+    pub(super) fn add_probed(&self, rows: &mut Vec<Process>) {
+        for row in rows.iter_mut() {
+            let process = self.probes.find(row.pid);
+            if row.origin.is_none() {
+                row.origin = process.and_then(|process| process.identity.as_ref()?.origin.clone());
+            }
+            let account = row.gpu.map(|gpu| &self.gpus[gpu].account);
+            row.probed = account
+                .and_then(|account| account.probed(row.pid))
+                .map(|entry| ProbedView {
+                    bytes: entry.now.bytes,
+                    managed: entry.now.managed,
+                    first_seen: entry.now.first_seen,
+                    baseline: entry.baseline().name(),
+                    confidence: entry.confidence(),
+                });
+        }
+        for process in &self.probes.last.processes {
+            for held in &process.held {
+                let gpu = self.gpu_of(process.pid, held);
+                let known = |row: &Process| row.pid == process.pid && row.gpu == gpu;
+                if !rows.iter().any(known) {
+                    rows.push(self.of_probed(process, held, gpu));
+                }
+            }
+        }
+    }
+
+    /// A process that only the probes know of.
+    fn of_probed(&self, process: &ProbedProcess, held: &Held, gpu: Option<usize>) -> Process {
+        let identity = process.identity.as_ref();
+        let account = gpu.map(|gpu| &self.gpus[gpu].account);
+        let entry = account.and_then(|account| account.probed(process.pid));
+        let unknown = if process.early { "unknown" } else { "start" };
+        let certain = process.exact && !process.early;
+        Process {
+            pid: process.pid,
+            uid: identity.map(|identity| identity.uid),
+            comm: identity.map_or_else(String::new, |identity| identity.comm.clone()),
+            origin: identity.and_then(|identity| identity.origin.clone()),
+            gpu,
+            nvml: None,
+            probed: Some(ProbedView {
+                bytes: held.bytes,
+                managed: held.managed,
+                first_seen: process.first_seen,
+                baseline: entry.map_or(unknown, |entry| entry.baseline().name()),
+                confidence: if certain { "exact" } else { "at-least" },
+            }),
+            agent: None,
+            task: None,
+            managed: false,
+            attached: false,
+            disagreement: account
+                .and_then(|account| account.disagreement(process.pid))
+                .map(crate::ledger::Disagreement::name),
+        }
+    }
+
+    /// Says once, and again when it has doubled, how many records found no room.
+    fn report_losses(&mut self, state: &ProbeState) {
+        let ProbeState::On {
+            lost_news,
+            lost_calls,
+            ..
+        } = state
+        else {
+            return;
+        };
+        let lost = lost_news + lost_calls;
+        if lost < (self.probes.told * 2).max(1) {
+            return;
+        }
+        self.probes.told = lost;
+        if *lost_calls > 0 {
+            tracing::warn!(
+                lost_calls,
+                "calls of processes that the probes had no room for: what those hold is known from \
+                 NVML alone"
+            );
+        }
+        if *lost_news > 0 {
+            tracing::warn!(
+                lost_news,
+                "records of the probes found no room: the totals are exact nonetheless, having been \
+                 read from the counters"
+            );
+        }
+    }
+
+    /// What the probes do, for all to see.
+    pub(super) fn probe_state(&self) -> Arc<ProbeState> {
+        Arc::new(self.probes.state().clone())
+    }
+}

@@ -1,0 +1,131 @@
+//! Why there are no probes, in words that say what to do.
+
+use std::io;
+use std::path::PathBuf;
+
+use aya::EbpfError;
+use aya::maps::MapError;
+use aya::programs::ProgramError;
+use rustix::io::Errno;
+
+/// Why there are no probes.
+#[derive(Debug, thiserror::Error)]
+pub enum Problem {
+    /// The kernel has no uprobes.
+    #[error(
+        "this kernel has no uprobes ({} is missing): CONFIG_UPROBE_EVENTS and CONFIG_BPF_EVENTS have to \
+         be set", path.display()
+    )]
+    Kernel {
+        /// What shows that.
+        path: PathBuf,
+    },
+    /// No tracefs.
+    #[error("tracefs is not to be had ({cause}): mount it, `mount -t tracefs none /sys/kernel/tracing`")]
+    Tracefs {
+        /// Why.
+        cause: io::Error,
+    },
+    /// The programs may not be loaded.
+    #[error(
+        "eBPF programs may not be loaded ({cause}): rtswapd needs CAP_BPF and CAP_PERFMON (CAP_SYS_ADMIN \
+         before Linux 5.8), and kernel lockdown at most `integrity`"
+    )]
+    Load {
+        /// Why.
+        cause: String,
+    },
+    /// The kernel does not take them.
+    #[error("the kernel does not take the eBPF programs: {cause}; Linux 5.15 or later has all they need")]
+    Refused {
+        /// Why.
+        cause: String,
+    },
+    /// The programs may not be attached.
+    #[error(
+        "eBPF programs may not be attached ({cause}): rtswapd needs CAP_SYS_ADMIN for that, or CAP_PERFMON \
+         on kernels before 2025"
+    )]
+    Attach {
+        /// Why.
+        cause: String,
+    },
+    /// The object is not what this daemon was built for.
+    #[error("the eBPF object lacks {what}: rtswapd was built wrongly")]
+    Object {
+        /// What it lacks.
+        what: &'static str,
+    },
+    /// A thread cannot be started, or a descriptor not be had.
+    #[error("no resources for the probes: {0}")]
+    System(#[from] io::Error),
+}
+
+impl Problem {
+    /// Of loading the object.
+    pub(super) fn of_load(error: &EbpfError) -> Self {
+        let cause = chain(error);
+        // A verifier that refuses a program says EACCES.
+        if denial(error) == Some(Errno::PERM) {
+            Self::Load { cause }
+        } else {
+            Self::Refused { cause }
+        }
+    }
+
+    /// Of loading one program.
+    pub(super) fn of_program(error: &ProgramError) -> Self {
+        let cause = chain(error);
+        // A verifier that refuses a program says EACCES.
+        if denial(error) == Some(Errno::PERM) {
+            Self::Load { cause }
+        } else {
+            Self::Refused { cause }
+        }
+    }
+
+    /// Of attaching a program.
+    pub(super) fn of_attach(error: &ProgramError) -> Self {
+        let cause = chain(error);
+        if denial(error).is_some() {
+            Self::Attach { cause }
+        } else {
+            Self::Refused { cause }
+        }
+    }
+}
+
+impl From<MapError> for Problem {
+    fn from(error: MapError) -> Self {
+        let cause = chain(&error);
+        Self::Refused { cause }
+    }
+}
+
+/// How the kernel said that we may not.
+fn denial(error: &(dyn std::error::Error + 'static)) -> Option<Errno> {
+    let mut next = Some(error);
+    while let Some(error) = next {
+        if let Some(error) = error.downcast_ref::<io::Error>() {
+            let errno = Errno::from_io_error(error)?;
+            return [Errno::PERM, Errno::ACCESS].contains(&errno).then_some(errno);
+        }
+        next = error.source();
+    }
+    None
+}
+
+/// An error with what caused it, each said once.
+fn chain(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut next = error.source();
+    while let Some(error) = next {
+        let cause = error.to_string();
+        if !text.contains(&cause) {
+            text = format!("{text}: {cause}");
+        }
+        next = error.source();
+    }
+    // A verifier's whole log is for those who build the programs.
+    text.lines().next().unwrap_or_default().to_owned()
+}

@@ -1,0 +1,172 @@
+//! Looks at /proc for processes that map a driver: at all of them at the start, then at young ones
+//! often and at old ones in turn, so that a look costs the same however many there are.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs::{self, File};
+use std::io::Read as _;
+use std::ops::Bound;
+use std::time::{Duration, Instant};
+
+use super::libraries::{Mapped, ProcessId, candidates};
+use crate::sys::{clock, peer};
+
+/// A process is looked at so long after it was first seen, and after that in turn: a program loads
+/// its libraries soon after it was started, or whenever it likes.
+const YOUNG: [Duration; 6] = [
+    Duration::ZERO,
+    Duration::from_millis(150),
+    Duration::from_millis(400),
+    Duration::from_millis(1000),
+    Duration::from_millis(2500),
+    Duration::from_millis(6000),
+];
+
+/// Old processes looked at in one go: 25 a second, at about 60 µs each.
+const IN_TURN: usize = 5;
+
+/// The text of one process's mappings that is read: what maps more is looked at in part.
+const LONGEST: u64 = 4 << 20;
+
+/// A process that is known of.
+#[derive(Debug)]
+struct Known {
+    since: Instant,
+    looks: usize,
+}
+
+/// Who there is, and whom to look at next.
+#[derive(Debug, Default)]
+pub(super) struct Scanner {
+    known: BTreeMap<u32, Known>,
+    /// Whose turn was last.
+    last: u32,
+}
+
+/// What one look found.
+#[derive(Debug)]
+pub(super) struct Seen {
+    /// Who.
+    pub(super) process: ProcessId,
+    /// When the look began, in ticks since boot.
+    pub(super) at: u64,
+    /// Mappings that may be a driver's.
+    pub(super) mapped: Vec<Mapped>,
+}
+
+impl Scanner {
+    /// Looks at those whose time has come; `all` at everybody. Returns what it saw, and the numbers of
+    /// all that there are.
+    pub(super) fn look(&mut self, all: bool, urgent: &BTreeSet<u32>) -> (Vec<Seen>, BTreeSet<u32>) {
+        let now = Instant::now();
+        let living = numbers();
+        self.known.retain(|pid, _| living.contains(pid));
+        for &pid in &living {
+            self.known.entry(pid).or_insert(Known {
+                since: now,
+                looks: 0,
+            });
+        }
+        let mut due: BTreeSet<u32> = urgent.intersection(&living).copied().collect();
+        due.extend(self.known.iter().filter_map(|(&pid, known)| {
+            let next = YOUNG.get(known.looks)?;
+            (all || now >= known.since + *next).then_some(pid)
+        }));
+        if all {
+            due.extend(&living);
+        } else {
+            due.extend(self.in_turn());
+        }
+        let seen = due.into_iter().filter_map(|pid| {
+            if let Some(known) = self.known.get_mut(&pid) {
+                known.looks += 1;
+            }
+            look_at(pid)
+        });
+        (seen.collect(), living)
+    }
+
+    /// A process has executed another program: it is young again.
+    pub(super) fn renew(&mut self, pid: u32) {
+        self.known.remove(&pid);
+    }
+
+    /// The next of the old ones.
+    fn in_turn(&mut self) -> Vec<u32> {
+        let after = (Bound::Excluded(self.last), Bound::Unbounded);
+        let until = (Bound::Unbounded, Bound::Included(self.last));
+        let around = self.known.range(after).chain(self.known.range(until));
+        let old = around.filter(|(_, known)| known.looks >= YOUNG.len());
+        let next: Vec<_> = old.map(|(pid, _)| *pid).take(IN_TURN).collect();
+        self.last = next.last().copied().unwrap_or(self.last);
+        next
+    }
+}
+
+/// One process; none where it is gone, or nobody may look.
+pub(super) fn look_at(pid: u32) -> Option<Seen> {
+    let start_ticks = peer::start_ticks(pid)?;
+    let at = clock::boot_ticks();
+    let mut text = Vec::new();
+    let file = File::open(format!("/proc/{pid}/maps")).ok()?;
+    file.take(LONGEST).read_to_end(&mut text).ok()?;
+    Some(Seen {
+        process: ProcessId { pid, start_ticks },
+        at,
+        mapped: candidates(&String::from_utf8_lossy(&text)),
+    })
+}
+
+fn numbers() -> BTreeSet<u32> {
+    let entries = fs::read_dir("/proc").into_iter().flatten();
+    let names = entries.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok());
+    names.collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn everybody_is_seen_first_and_in_turn_later() {
+        let mut scanner = Scanner::default();
+        let nobody = BTreeSet::new();
+        let (seen, living) = scanner.look(true, &nobody);
+        let this = std::process::id();
+        assert!(living.contains(&this));
+        assert!(seen.iter().any(|seen| seen.process.pid == this));
+        for known in scanner.known.values_mut() {
+            known.looks = YOUNG.len();
+        }
+        let mut looked = BTreeSet::new();
+        for _ in 0..=living.len() / IN_TURN + 1 {
+            let (seen, _) = scanner.look(false, &nobody);
+            looked.extend(seen.iter().map(|seen| seen.process.pid));
+        }
+        assert!(looked.contains(&this));
+        let (seen, _) = scanner.look(false, &BTreeSet::from([this]));
+        assert!(seen.iter().any(|seen| seen.process.pid == this), "urgent");
+        let process = look_at(this).unwrap().process;
+        assert_eq!(Some(process.start_ticks), peer::start_ticks(this));
+        assert!(look_at(u32::MAX).is_none());
+    }
+
+    #[test]
+    fn who_comes_is_looked_at_soon_and_again() {
+        let mut scanner = Scanner::default();
+        let nobody = BTreeSet::new();
+        scanner.look(true, &nobody);
+        let mut child = std::process::Command::new("sleep").arg("60").spawn().unwrap();
+        let pid = child.id();
+        let is_seen = |seen: &[Seen]| seen.iter().any(|seen| seen.process.pid == pid);
+        assert!(is_seen(&scanner.look(false, &nobody).0), "at once");
+        assert!(!is_seen(&scanner.look(false, &nobody).0));
+        std::thread::sleep(YOUNG[1]);
+        assert!(is_seen(&scanner.look(false, &nobody).0), "and again");
+        scanner.renew(pid);
+        assert!(is_seen(&scanner.look(false, &nobody).0), "young again");
+        child.kill().unwrap();
+        child.wait().unwrap();
+        let (_, living) = scanner.look(false, &nobody);
+        assert!(!living.contains(&pid) && !scanner.known.contains_key(&pid));
+    }
+}

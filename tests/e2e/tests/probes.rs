@@ -1,0 +1,408 @@
+//! The third witness: what eBPF probes count of programs without an agent is what the simulated GPU itself
+//! counted, to the byte, wherever their driver lies. Needs root and a kernel that takes the probes.
+#![allow(missing_docs)]
+
+use std::fs;
+use std::io::Write as _;
+use std::path::Path;
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, ensure};
+use rtswap_e2e::{Daemon, Machine, MachineOptions, Program, probe, wait_until};
+use rustix::process::Signal;
+use serde_json::Value;
+
+const BOUND: Duration = Duration::from_secs(30);
+
+const GRANULE: u64 = 2 << 20;
+
+fn machine() -> Result<Machine> {
+    Machine::new(MachineOptions {
+        probes: true,
+        memory_mib: 128,
+        daemon_toml: "[daemon]\nnvml_period_ms = 100\n".into(),
+        ..MachineOptions::default()
+    })
+}
+
+/// Whether the daemon's probes work; says aloud that a test checks nothing where they do not.
+fn has_probes(machine: &Machine) -> Result<bool> {
+    let mut state = String::new();
+    wait_until("the probes begin", BOUND, || {
+        let status = machine.status().unwrap_or_default();
+        state = status["probes"]["state"].as_str().unwrap_or("off").to_owned();
+        state != "off"
+    })?;
+    if state.starts_with("missing") {
+        let thread = std::thread::current();
+        let test = thread.name().unwrap_or("a test");
+        // Past the harness, which hides what passes.
+        let _ = writeln!(std::io::stderr(), "SKIPPED {test}: probes {state}");
+        ensure!(!is_root(), "root has probes here: {state}");
+        return Ok(false);
+    }
+    Ok(true)
+}
+
+fn is_root() -> bool {
+    rustix::process::geteuid().is_root()
+}
+
+/// A program that holds what it is told to.
+struct Holder {
+    program: Program,
+    /// As it numbers itself.
+    own_pid: u32,
+    answers: usize,
+}
+
+impl Holder {
+    fn start(command: Command) -> Result<Self> {
+        let mut program = Program::start(command)?;
+        program.wait_for_line("pid ", BOUND)?;
+        let stdout = program.stdout();
+        let own_pid = stdout.lines().find_map(|line| line.strip_prefix("pid "));
+        let own_pid = own_pid.context("it says its number")?.parse()?;
+        Ok(Self {
+            program,
+            own_pid,
+            answers: 0,
+        })
+    }
+
+    fn does(&mut self, line: &str) -> Result<()> {
+        self.program.say(&format!("{line}\n"))?;
+        self.answers += 1;
+        wait_until(line, BOUND, || {
+            let done = self.program.stdout().matches("done").count() >= self.answers;
+            done || !self.program.is_running()
+        })?;
+        ensure!(self.program.is_running(), "{}", self.program.stderr());
+        Ok(())
+    }
+}
+
+/// What `status` says that the probes count for a process.
+fn probed(status: &Value, pid: u32) -> Option<Value> {
+    let processes = status["processes"].as_array()?;
+    let row = processes.iter().find(|row| row["pid"] == pid)?;
+    Some(row["probed"].clone()).filter(|probed| !probed.is_null())
+}
+
+/// Waits until the probes count for `pid` what the GPU counted for `own_pid`, which is `granules`.
+fn counts(machine: &Machine, pid: u32, own_pid: u32, granules: u64) -> Result<Value> {
+    let bytes = machine.allocated_bytes(own_pid, 0).context("no GPU")?;
+    ensure!(bytes == granules * GRANULE, "the GPU itself has {bytes}");
+    let mut last = Value::Null;
+    wait_until("the probes count the same", BOUND, || {
+        last = machine.status().unwrap_or_default();
+        probed(&last, pid).is_some_and(|probed| probed["bytes"] == bytes)
+    })
+    .with_context(|| last.to_string())?;
+    probed(&last, pid).context("it was there")
+}
+
+/// A few calls of each kind, each counted.
+fn exercise(machine: &Machine, holder: &mut Holder, pid: u32, before: u64) -> Result<()> {
+    let own = holder.own_pid;
+    holder.does("alloc 3")?;
+    counts(machine, pid, own, before + 3)?;
+    holder.does("create 4")?;
+    counts(machine, pid, own, before + 7)?;
+    holder.does("free")?;
+    counts(machine, pid, own, before + 3)?;
+    holder.does("free")?;
+    holder.does("alloc 5")?;
+    counts(machine, pid, own, before + 5)?;
+    Ok(())
+}
+
+fn holder(machine: &Machine) -> Result<std::path::PathBuf> {
+    probe("holder", &machine.path(""), &machine.driver_dir())
+}
+
+/// A copy of the machine's driver in a folder of its own.
+fn copy(machine: &Machine, name: &str) -> Result<std::path::PathBuf> {
+    let folder = machine.path(name);
+    fs::create_dir_all(&folder)?;
+    let library = machine.driver_dir().join("libcuda.so.1");
+    fs::copy(library, folder.join("libcuda.so.1"))?;
+    Ok(folder)
+}
+
+#[test]
+fn programs_without_an_agent_are_counted_to_the_byte() -> Result<()> {
+    let machine = machine()?;
+    let _daemon = machine.daemon()?;
+    if !has_probes(&machine)? {
+        return Ok(());
+    }
+    let program = holder(&machine)?;
+    let mut holder = Holder::start(machine.command(&program))?;
+    let pid = holder.program.pid();
+    exercise(&machine, &mut holder, pid, 0)?;
+    let seen = counts(&machine, pid, pid, 5)?;
+    ensure!(
+        seen["baseline"] == "start" && seen["confidence"] == "exact",
+        "{seen}"
+    );
+    ensure!(seen["first_seen_us"].as_u64() > Some(0), "{seen}");
+    // Whoever has gone holds nothing.
+    holder.program.kill()?;
+    wait_until("it is gone", BOUND, || {
+        machine.status().is_ok_and(|status| probed(&status, pid).is_none())
+    })
+}
+
+#[test]
+fn a_program_from_before_the_daemon_is_counted_from_then_on() -> Result<()> {
+    let machine = machine()?;
+    let program = holder(&machine)?;
+    let mut holder = Holder::start(machine.command(&program))?;
+    holder.does("alloc 6")?;
+    let _daemon = machine.daemon()?;
+    if !has_probes(&machine)? {
+        return Ok(());
+    }
+    let pid = holder.program.pid();
+    holder.does("alloc 2")?;
+    let mut last = Value::Null;
+    wait_until("what it did since is counted", BOUND, || {
+        last = machine.status().unwrap_or_default();
+        let row = probed(&last, pid).unwrap_or_default();
+        row["bytes"] == 2 * GRANULE && row["baseline"] == "nvml"
+    })
+    .with_context(|| last.to_string())?;
+    let row = probed(&last, pid).context("it is there")?;
+    ensure!(row["confidence"] == "estimated", "{row}");
+    // What was there before it is freed unseen, and takes nothing from what is counted.
+    holder.does("free")?;
+    holder.does("free")?;
+    wait_until("nothing is left", BOUND, || {
+        let status = machine.status().unwrap_or_default();
+        probed(&status, pid).is_none_or(|row| row["bytes"] == 0)
+    })
+}
+
+#[test]
+fn a_copied_driver_is_found() -> Result<()> {
+    let machine = machine()?;
+    let _daemon = machine.daemon()?;
+    if !has_probes(&machine)? {
+        return Ok(());
+    }
+    let program = holder(&machine)?;
+    let mut command = machine.command(&program);
+    command.env("LD_LIBRARY_PATH", copy(&machine, "copy")?);
+    let mut holder = Holder::start(command)?;
+    attached(&machine, 2)?;
+    let pid = holder.program.pid();
+    exercise(&machine, &mut holder, pid, 0)?;
+    holder.program.kill()?;
+    // The copy is let go of with its last user; the machine's own driver is not.
+    attached(&machine, 1)
+}
+
+/// Waits until the probes are on so many files.
+fn attached(machine: &Machine, libraries: u64) -> Result<()> {
+    let mut last = Value::Null;
+    wait_until("the probes are on so many files", BOUND, || {
+        last = machine.status().unwrap_or_default()["probes"].clone();
+        last["libraries"] == libraries
+    })
+    .with_context(|| last.to_string())
+}
+
+#[test]
+fn a_driver_that_is_replaced_while_in_use_is_counted_on_both_sides() -> Result<()> {
+    let machine = machine()?;
+    let _daemon = machine.daemon()?;
+    if !has_probes(&machine)? {
+        return Ok(());
+    }
+    let program = holder(&machine)?;
+    let mut old = Holder::start(machine.command(&program))?;
+    let old_pid = old.program.pid();
+    old.does("alloc 1")?;
+    counts(&machine, old_pid, old_pid, 1)?;
+    let fresh = copy(&machine, "fresh")?.join("libcuda.so.1");
+    fs::rename(fresh, machine.driver_dir().join("libcuda.so.1"))?;
+    attached(&machine, 2)?;
+    let mut new = Holder::start(machine.command(&program))?;
+    let new_pid = new.program.pid();
+    exercise(&machine, &mut new, new_pid, 0)?;
+    exercise(&machine, &mut old, old_pid, 1)?;
+    old.program.kill()?;
+    attached(&machine, 1)
+}
+
+#[test]
+fn another_pid_and_mount_namespace_hides_nothing() -> Result<()> {
+    let machine = machine()?;
+    let _daemon = machine.daemon()?;
+    if !has_probes(&machine)? {
+        return Ok(());
+    }
+    let program = holder(&machine)?;
+    // Of this file only the namespace's own path is known inside: bound over an empty one.
+    let outside = copy(&machine, "outside")?;
+    let inside = machine.path("inside");
+    fs::create_dir(&inside)?;
+    fs::write(inside.join("libcuda.so.1"), "")?;
+    let script = "mount --bind \"$1/libcuda.so.1\" \"$2/libcuda.so.1\" && \
+                  LD_LIBRARY_PATH=\"$2\" exec \"$3\"";
+    let mut command = machine.command("unshare");
+    command.args(["--mount", "--pid", "--fork", "sh", "-c", script, "sh"]);
+    command.args([outside.as_path(), &inside, &program]);
+    let mut holder = Holder::start(command)?;
+    ensure!(holder.own_pid == 1, "first of its namespace");
+    attached(&machine, 2)?;
+    let pid = child_of(holder.program.pid())?;
+    exercise(&machine, &mut holder, pid, 0)
+}
+
+/// The only child of a process.
+fn child_of(pid: u32) -> Result<u32> {
+    let children = fs::read_to_string(format!("/proc/{pid}/task/{pid}/children"))?;
+    Ok(children.trim().parse()?)
+}
+
+#[test]
+fn a_file_that_is_hard_linked_or_bound_is_the_same_file() -> Result<()> {
+    let machine = machine()?;
+    let _daemon = machine.daemon()?;
+    if !has_probes(&machine)? {
+        return Ok(());
+    }
+    let program = holder(&machine)?;
+    let linked = machine.path("linked");
+    fs::create_dir(&linked)?;
+    fs::hard_link(
+        machine.driver_dir().join("libcuda.so.1"),
+        linked.join("libcuda.so.1"),
+    )?;
+    let mut command = machine.command(&program);
+    command.env("LD_LIBRARY_PATH", &linked);
+    let mut holder = Holder::start(command)?;
+    let pid = holder.program.pid();
+    exercise(&machine, &mut holder, pid, 0)?;
+    let row = counts(&machine, pid, pid, 5)?;
+    ensure!(row["confidence"] == "exact", "{row}");
+    attached(&machine, 1)
+}
+
+#[test]
+fn a_full_ring_loses_no_byte() -> Result<()> {
+    let machine = machine()?;
+    let daemon = machine.daemon()?;
+    if !has_probes(&machine)? {
+        return Ok(());
+    }
+    let program = holder(&machine)?;
+    let mut holder = Holder::start(machine.command(&program))?;
+    let pid = holder.program.pid();
+    holder.does("alloc 2")?;
+    counts(&machine, pid, pid, 2)?;
+    // 16 threads, 2 × 5,000 records each: more than the ring has room for.
+    daemon.signal(Signal::STOP)?;
+    holder.does("churn 5000")?;
+    holder.does("alloc 3")?;
+    holder.does("create 1")?;
+    daemon.signal(Signal::CONT)?;
+    let seen = counts(&machine, pid, pid, 6)?;
+    ensure!(seen["confidence"] == "exact", "{seen}");
+    let status = machine.status()?;
+    ensure!(
+        status["probes"]["lost_records"].as_u64() > Some(0),
+        "{status}"
+    );
+    let log = daemon.stderr();
+    ensure!(log.contains("records of the probes found no room"), "{log}");
+    exercise(&machine, &mut holder, pid, 6)
+}
+
+/// A daemon without what the probes need.
+fn bare(machine: &Machine, arguments: &[&str]) -> Result<(Daemon, Value)> {
+    let config = machine.path("rtswapd.toml");
+    fs::write(&config, "version = 1\n[daemon]\nprobes = true\n")?;
+    let mut command = machine.command(arguments[0]);
+    command.args(&arguments[1..]).arg(machine.binary("rtswapd"));
+    command.arg("--config").arg(config);
+    let mut daemon = Program::start(command)?;
+    let mut status = Value::Null;
+    wait_until("the daemon serves", BOUND, || {
+        status = machine.status().unwrap_or_default();
+        status["probes"]["state"].as_str().is_some_and(|state| state != "off")
+            || !daemon.is_running()
+    })?;
+    ensure!(daemon.is_running(), "{}", daemon.stderr());
+    Ok((daemon, status))
+}
+
+#[test]
+fn without_the_capability_the_daemon_runs_and_says_what_is_missing() -> Result<()> {
+    let machine = machine()?;
+    if !is_root() || !Path::new("/usr/bin/setpriv").exists() {
+        let _ = writeln!(
+            std::io::stderr(),
+            "SKIPPED without_the_capability_the_daemon_runs_and_says_what_is_missing: needs root and setpriv"
+        );
+        return Ok(());
+    }
+    let all = "-bpf,-perfmon,-sys_admin";
+    let (daemon, status) = bare(
+        &machine,
+        &["/usr/bin/setpriv", "--bounding-set", all, "--inh-caps", all, "--"],
+    )?;
+    let state = status["probes"]["state"].as_str().context("no state")?;
+    ensure!(
+        state.starts_with("missing: eBPF programs may not be loaded") && state.contains("CAP_BPF"),
+        "{state}"
+    );
+    let log = daemon.stderr();
+    ensure!(log.matches("without eBPF probes").count() == 1, "{log}");
+    let text = machine.command(machine.binary("rtswapctl")).arg("status").output()?;
+    let text = String::from_utf8(text.stdout)?;
+    ensure!(text.contains("probes: missing: "), "{text}");
+    Ok(())
+}
+
+#[test]
+fn an_agent_that_says_less_than_there_is_is_named_within_a_second() -> Result<()> {
+    let machine = Machine::new(MachineOptions {
+        probes: true,
+        // NVML is too slow to have told.
+        daemon_toml: "[daemon]\nnvml_period_ms = 10000\n".into(),
+        ..MachineOptions::default()
+    })?;
+    let _daemon = machine.daemon()?;
+    if !has_probes(&machine)? {
+        return Ok(());
+    }
+    let hidden = probe("hidden", &machine.path(""), &machine.driver_dir())?;
+    let mut program = Program::start(machine.preloaded(hidden))?;
+    program.wait_for_line("held", BOUND)?;
+    let since = Instant::now();
+    let pid = program.pid();
+    let mut last = Value::Null;
+    wait_until("it is named", BOUND, || {
+        last = machine.status().unwrap_or_default();
+        let rows = last["processes"].as_array().into_iter().flatten();
+        let mut own = rows.filter(|row| row["pid"] == pid);
+        own.any(|row| row["disagreement"] == "underreport")
+    })
+    .with_context(|| last.to_string())?;
+    ensure!(
+        since.elapsed() < Duration::from_secs(1),
+        "after {:?}",
+        since.elapsed()
+    );
+    // What it hides is taken from the capacity, not given to anybody.
+    let gpu = &last["gpus"][0];
+    ensure!(
+        gpu["capacity_bytes"].as_u64() <= Some((56 - 16) << 20),
+        "{gpu}"
+    );
+    Ok(())
+}
