@@ -12,7 +12,7 @@ use tracing_subscriber::EnvFilter;
 fn main() -> ExitCode {
     let arguments = Arguments::parse();
     let filter = match arguments.log.parse::<EnvFilter>() {
-        Ok(filter) => filter,
+        Ok(filter) => quiet(filter),
         Err(error) => {
             eprintln!("rtswapd: --log {:?}: {error}", arguments.log);
             return ExitCode::from(BAD_INPUT);
@@ -51,6 +51,13 @@ fn main() -> ExitCode {
             ExitCode::from(if bad_input { BAD_INPUT } else { FAILED })
         }
     }
+}
+
+/// Without the trivia of the library that loads the probes, thousands of lines at each start.
+fn quiet(filter: EnvFilter) -> EnvFilter {
+    let directives = ["aya::bpf=info", "aya_obj=info"];
+    let directives = directives.iter().filter_map(|text| text.parse().ok());
+    directives.fold(filter, EnvFilter::add_directive)
 }
 
 const FAILED: u8 = 1;

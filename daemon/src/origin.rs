@@ -81,8 +81,11 @@ fn scope(part: &str) -> Option<(Option<&'static str>, &str)> {
 /// The innermost unit of the path; none of a user's own session.
 fn unit(path: &str) -> Option<String> {
     let parts = path.split('/').rev();
-    let mut units = parts.filter(|part| part.ends_with(".service") || part.ends_with(".scope"));
-    let unit = units.next()?;
+    let is_unit = |part: &&str| {
+        let kind = part.rsplit_once('.').map(|(_, kind)| kind);
+        matches!(kind, Some("service" | "scope"))
+    };
+    let unit = parts.into_iter().find(is_unit)?;
     // A login session, or the user's own service manager.
     let sessions = ["session-", "init.scope", "user@"];
     if sessions.iter().any(|session| unit.starts_with(session)) {
@@ -117,18 +120,27 @@ mod tests {
         let name = "docker 3f2a1b4c5d6e";
         is("0::/system.slice/docker-ID.scope\n", name);
         is("0::/docker/ID\n", name);
-        is("12:memory:/docker/ID\n11:cpu,cpuacct:/docker/ID\n1:name=systemd:/docker/ID\n0::/\n", name);
+        is(
+            "12:memory:/docker/ID\n11:cpu,cpuacct:/docker/ID\n1:name=systemd:/docker/ID\n0::/\n",
+            name,
+        );
         is("0::/system.slice:docker:ID\n", name);
     }
 
     #[test]
     fn containers_of_podman_and_containerd() {
-        is("0::/machine.slice/libpod-ID.scope/container\n", "podman 3f2a1b4c5d6e");
+        is(
+            "0::/machine.slice/libpod-ID.scope/container\n",
+            "podman 3f2a1b4c5d6e",
+        );
         is(
             "0::/user.slice/user-1000.slice/user@1000.service/user.slice/libpod-ID.scope\n",
             "podman 3f2a1b4c5d6e",
         );
-        is("0::/system.slice/nerdctl-ID.scope\n", "containerd 3f2a1b4c5d6e");
+        is(
+            "0::/system.slice/nerdctl-ID.scope\n",
+            "containerd 3f2a1b4c5d6e",
+        );
         is("0::/default/ID\n", "container 3f2a1b4c5d6e");
     }
 
@@ -140,14 +152,23 @@ mod tests {
              cri-containerd-ID.scope\n",
             name,
         );
-        is("4:memory:/kubepods/besteffort/pod0a1b-22/ID\n1:name=systemd:/kubepods/besteffort/pod0a1b-22/ID\n", name);
-        is("0::/kubepods.slice/kubepods-pod9.slice/crio-ID.scope\n", name);
+        is(
+            "4:memory:/kubepods/besteffort/pod0a1b-22/ID\n1:name=systemd:/kubepods/besteffort/pod0a1b-22/ID\n",
+            name,
+        );
+        is(
+            "0::/kubepods.slice/kubepods-pod9.slice/crio-ID.scope\n",
+            name,
+        );
     }
 
     #[test]
     fn units_of_the_system_and_of_a_user() {
         is("0::/system.slice/nginx.service\n", "nginx.service");
-        is("0::/system.slice/system-getty.slice/getty@tty1.service\n", "getty@tty1.service");
+        is(
+            "0::/system.slice/system-getty.slice/getty@tty1.service\n",
+            "getty@tty1.service",
+        );
         is(
             "0::/user.slice/user-1000.slice/user@1000.service/app.slice/train.service\n",
             "train.service",

@@ -23,8 +23,8 @@ mod snapshot;
 mod statistics;
 
 pub use message::{Caller, Handle, News, Request};
-pub use run::{Parts, Running, start};
 pub use probed::ProbedView;
+pub use run::{Parts, Running, start};
 pub use snapshot::{Device, Process, Snapshot};
 
 use std::collections::BTreeMap;

@@ -11,8 +11,8 @@ use rustix::event::{EventfdFlags, eventfd};
 use tokio::sync::{broadcast, oneshot, watch};
 
 use super::memory::Nvml;
-use super::probed::Probes;
 use super::message::NEWS;
+use super::probed::Probes;
 use super::recovery::Recovery;
 use super::{Dispatcher, Handle, News, Request, Snapshot};
 use crate::agent::listener::Listener;

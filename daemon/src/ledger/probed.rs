@@ -137,7 +137,9 @@ impl Account {
         }
         self.managed.retain(|pid, _| claims.contains_key(pid));
         for (&pid, claim) in claims {
-            self.managed.entry(pid).or_insert_with(|| Witness::new(claim));
+            self.managed
+                .entry(pid)
+                .or_insert_with(|| Witness::new(claim));
         }
         let mut findings = Vec::new();
         let floor = self.terms.chunk;
@@ -184,11 +186,7 @@ impl Account {
     }
 
     /// What others hold by now beyond what NVML showed last.
-    pub(super) fn growth(
-        &self,
-        claims: &BTreeMap<u32, Claim>,
-        awaited: &BTreeSet<u32>,
-    ) -> Bytes {
+    pub(super) fn growth(&self, claims: &BTreeMap<u32, Claim>, awaited: &BTreeSet<u32>) -> Bytes {
         let is_other = |pid: &u32| !claims.contains_key(pid) && !awaited.contains(pid);
         let beyond: Bytes = claims
             .keys()
@@ -222,5 +220,213 @@ impl Account {
     pub(super) fn unfounded(&self, pid: u32) -> Option<Disagreement> {
         let entry = self.probed.get(&pid)?;
         (entry.baseline() == Baseline::Unknown).then_some(Disagreement::BaselineUnknown)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ledger::account::tests::{process, sample};
+    use crate::ledger::{Claim, Terms};
+
+    const MIB: u64 = 1 << 20;
+
+    /// 64 MiB of which 8 are reserved, in chunks of 2 MiB.
+    fn account() -> Account {
+        Account::new(Terms {
+            memory: Bytes(64 * MIB),
+            reserve: Bytes(8 * MIB),
+            chunk: Bytes(2 * MIB),
+        })
+    }
+
+    fn at(ms: u64) -> Time {
+        Time(ms * 1_000_000)
+    }
+
+    fn counted(mib: u64) -> Probed {
+        Probed {
+            bytes: Bytes(mib * MIB),
+            managed: Bytes::ZERO,
+            first_seen: at(1),
+            early: false,
+            exact: true,
+        }
+    }
+
+    fn early(mib: u64) -> Probed {
+        Probed {
+            early: true,
+            ..counted(mib)
+        }
+    }
+
+    fn claim(agent: u64, held: u64) -> Claim {
+        Claim {
+            agent: Some(Bytes(agent * MIB)),
+            held: Bytes(held * MIB),
+        }
+    }
+
+    fn probe(
+        account: &mut Account,
+        ms: u64,
+        counted: &[(u32, Probed)],
+        claims: &[(u32, Claim)],
+    ) -> Vec<Finding> {
+        let counted = counted.iter().copied().collect();
+        let claims = claims.iter().copied().collect();
+        account.probe(at(ms), &counted, &claims, &BTreeSet::new())
+    }
+
+    fn look(account: &mut Account, ms: u64, shown: &[(u32, u64)], claims: &[(u32, Claim)]) {
+        let shown: Vec<_> = shown.iter().map(|&(pid, mib)| process(pid, mib)).collect();
+        let claims = claims.iter().copied().collect();
+        account.reconcile(at(ms), sample(64, &shown), &claims, &BTreeSet::new());
+    }
+
+    #[test]
+    fn a_liar_is_named_before_nvml_looks_and_gains_nothing() {
+        let mut account = account();
+        let honest = [(5, claim(40, 40))];
+        look(&mut account, 0, &[(5, 40)], &honest);
+        assert_eq!(probe(&mut account, 10, &[(5, counted(38))], &honest), []);
+        // It says half of what it has, and its budget is lowered to what it says. What it said since the
+        // last sample excuses one sample.
+        let lying = [(5, claim(20, 20))];
+        assert_eq!(probe(&mut account, 100, &[(5, counted(38))], &lying), []);
+        assert_eq!(probe(&mut account, 200, &[(5, counted(38))], &lying), []);
+        assert_eq!(account.disagreement(5), None, "it may have been slow");
+        let findings = probe(&mut account, 500, &[(5, counted(38))], &lying);
+        let named = Finding::Counted {
+            pid: 5,
+            disagreement: Some(Disagreement::Underreport),
+            counted: Bytes(38 * MIB),
+            agent: Bytes(20 * MIB),
+        };
+        assert_eq!(findings, [named]);
+        // From the next look on its old budget excuses it no more.
+        look(&mut account, 1000, &[(5, 40)], &lying);
+        probe(&mut account, 1010, &[(5, counted(38))], &lying);
+        assert_eq!(account.others(), Bytes(18 * MIB), "by the probes");
+        for ms in [1100, 1200] {
+            look(&mut account, ms, &[(5, 40)], &lying);
+        }
+        probe(&mut account, 1210, &[(5, counted(38))], &lying);
+        assert_eq!(account.others(), Bytes(20 * MIB), "by NVML, once");
+        assert_eq!(account.capacity(at(1210)), Some(Bytes(36 * MIB)));
+        // It mends its ways.
+        probe(&mut account, 1300, &[(5, counted(38))], &honest);
+        let findings = probe(&mut account, 1600, &[(5, counted(38))], &honest);
+        assert!(matches!(
+            findings.as_slice(),
+            [Finding::Counted {
+                disagreement: None,
+                ..
+            }]
+        ));
+        assert_eq!(account.disagreement(5), None);
+    }
+
+    #[test]
+    fn what_an_agent_holds_beyond_its_budget_is_others_before_nvml_looks() {
+        let mut account = account();
+        let claims = [(5, claim(10, 10))];
+        look(&mut account, 0, &[(5, 10)], &claims);
+        probe(&mut account, 10, &[(5, counted(10))], &claims);
+        assert_eq!(account.others(), Bytes::ZERO);
+        probe(&mut account, 20, &[(5, counted(26))], &claims);
+        assert_eq!(account.others(), Bytes(16 * MIB));
+        assert_eq!(account.capacity(at(20)), Some(Bytes(40 * MIB)));
+    }
+
+    #[test]
+    fn a_chunk_in_flight_and_a_context_are_no_lie() {
+        let mut account = account();
+        for ms in (0..5000).step_by(100) {
+            let claims = [(5, claim(10, 12))];
+            assert_eq!(probe(&mut account, ms, &[(5, counted(12))], &claims), []);
+        }
+        // An agent that counts its context says more than the probes see.
+        for ms in (5000..10_000).step_by(100) {
+            let claims = [(5, claim(20, 20))];
+            assert_eq!(probe(&mut account, ms, &[(5, counted(12))], &claims), []);
+        }
+    }
+
+    #[test]
+    fn strangers_that_grow_take_from_the_capacity_between_two_looks() {
+        let mut account = account();
+        probe(&mut account, 0, &[(9, counted(10))], &[]);
+        look(&mut account, 10, &[(9, 13)], &[]);
+        assert_eq!(account.others(), Bytes(13 * MIB));
+        // 3 MiB are its context.
+        probe(&mut account, 20, &[(9, counted(20))], &[]);
+        assert_eq!(account.others(), Bytes(23 * MIB));
+        // NVML has some of it already: nothing is counted twice.
+        look(&mut account, 30, &[(9, 23)], &[]);
+        assert_eq!(account.others(), Bytes(23 * MIB));
+        // What is freed is free when the driver says so.
+        probe(&mut account, 40, &[(9, counted(5))], &[]);
+        assert_eq!(account.others(), Bytes(23 * MIB));
+    }
+
+    #[test]
+    fn who_pretends_takes_nothing() {
+        let mut account = account();
+        look(&mut account, 0, &[(8, 4)], &[]);
+        probe(&mut account, 10, &[(9, counted(50))], &[]);
+        assert_eq!(account.others(), Bytes(4 * MIB), "NVML has not shown it");
+        assert!(account.awaits_sight(at(10)));
+        assert!(!account.awaits_sight(at(5000)), "and will not");
+        // One that is there cannot take more than there is.
+        probe(&mut account, 20, &[(8, counted(5000))], &[]);
+        assert_eq!(account.others(), Bytes(64 * MIB));
+    }
+
+    #[test]
+    fn where_nvml_is_silent_the_probes_alone_tell() {
+        let mut account = account();
+        probe(
+            &mut account,
+            0,
+            &[(9, counted(10)), (5, counted(6))],
+            &[(5, claim(8, 8))],
+        );
+        assert_eq!(account.others(), Bytes(10 * MIB));
+        assert_eq!(account.capacity(at(0)), Some(Bytes(46 * MIB)));
+        assert!(!account.awaits_sight(at(0)));
+    }
+
+    #[test]
+    fn the_time_before_the_probes_is_unknown_until_nvml_seeds_it() {
+        let mut account = account();
+        let says = |account: &Account| {
+            let entry = account.probed(9).unwrap();
+            let named = account.disagreement(9).map(Disagreement::name);
+            (entry.baseline(), entry.confidence(), named)
+        };
+        probe(&mut account, 0, &[(9, early(2))], &[]);
+        let unknown = Some("baseline-unknown");
+        assert_eq!(says(&account), (Baseline::Unknown, "at-least", unknown));
+        look(&mut account, 10, &[(9, 12)], &[]);
+        assert_eq!(says(&account), (Baseline::Nvml, "estimated", None));
+        probe(&mut account, 20, &[(9, early(4))], &[]);
+        assert_eq!(account.others(), Bytes(14 * MIB), "10 from before, and 4");
+        // Another process of the same number begins anew.
+        let other = Probed {
+            first_seen: at(30),
+            ..counted(1)
+        };
+        probe(&mut account, 40, &[(9, other)], &[]);
+        assert_eq!(says(&account), (Baseline::Start, "exact", None));
+        let doubtful = Probed {
+            exact: false,
+            ..other
+        };
+        probe(&mut account, 50, &[(9, doubtful)], &[]);
+        assert_eq!(says(&account), (Baseline::Start, "at-least", None));
+        probe(&mut account, 60, &[], &[]);
+        assert!(account.probed(9).is_none());
     }
 }

@@ -99,6 +99,8 @@ pub(super) struct Witness {
     named_counted: Option<Disagreement>,
     /// What the driver showed at the last look beyond what was held.
     excess: Bytes,
+    /// What of that counts, because two looks showed it.
+    told: Bytes,
 }
 
 impl Witness {
@@ -142,7 +144,7 @@ impl Witness {
     pub(super) fn exceeds_counted(&self, counted: Bytes, floor: Bytes) -> Bytes {
         let excess = counted.saturating_sub(self.held.high);
         if excess > floor {
-            excess.saturating_sub(self.excess)
+            excess.saturating_sub(self.told)
         } else {
             Bytes::ZERO
         }
@@ -166,7 +168,9 @@ impl Witness {
         let before = self
             .suspected_counted
             .filter(|(_, before)| *before == differs);
-        let (since, _) = *self.suspected_counted.insert(before.unwrap_or((now, differs)));
+        let (since, _) = *self
+            .suspected_counted
+            .insert(before.unwrap_or((now, differs)));
         if differs == self.named_counted || now - since < probed::LASTING {
             return None;
         }
@@ -185,11 +189,12 @@ impl Witness {
     pub(super) fn exceeds(&mut self, nvml: Bytes, floor: Bytes) -> Bytes {
         let excess = nvml.saturating_sub(self.held.high);
         let lasting = excess.min(std::mem::replace(&mut self.excess, excess));
-        if lasting > floor {
+        self.told = if lasting > floor {
             lasting
         } else {
             Bytes::ZERO
-        }
+        };
+        self.told
     }
 
     /// Names a difference that lasts.

@@ -5,12 +5,15 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File};
+use std::io;
 use std::os::fd::AsRawFd as _;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
+use std::sync::mpsc::{Sender, channel};
+use std::thread;
 
-use aya::programs::uprobe::{UProbeAttachLocation, UProbeLinkId, UProbeScope};
-use aya::programs::{ProgramError, TracePoint, UProbe};
+use aya::programs::uprobe::{UProbeAttachLocation, UProbeLink, UProbeScope};
+use aya::programs::{TracePoint, UProbe};
 use aya::{Ebpf, EbpfLoader};
 use rtswap_probe_abi::functions::{FUNCTIONS, TRACEPOINTS};
 use rtswap_probe_abi::maps::CONFIG;
@@ -20,13 +23,22 @@ use super::libraries::FileId;
 use super::problem::Problem;
 
 /// The programs, as `cargo xtask ebpf` builds them from ebpf/.
+#[cfg(target_arch = "x86_64")]
 static OBJECT: &[u8] = aya::include_bytes_aligned!(concat!(
     env!("CARGO_MANIFEST_DIR"),
     "/../ebpf/prebuilt/rtswap-probes.x86_64.o"
 ));
 
+/// They read a call's registers, and are built for one kind of machine.
+#[cfg(not(target_arch = "x86_64"))]
+static OBJECT: &[u8] = &[];
+
 /// Shows that the kernel has uprobes as perf events.
 const UPROBES: &str = "/sys/bus/event_source/devices/uprobe/type";
+
+/// The inode of the initial PID namespace: PROC_PID_INIT_INO in the kernel's proc_ns.h. From there
+/// all processes have a number, from any other only its own.
+const INITIAL: u64 = 0xEFFF_FFFC;
 
 /// Where tracefs is, or has been.
 const TRACEFS: [&str; 2] = ["/sys/kernel/tracing", "/sys/kernel/debug/tracing"];
@@ -34,13 +46,40 @@ const TRACEFS: [&str; 2] = ["/sys/kernel/tracing", "/sys/kernel/debug/tracing"];
 /// Loaded programs and what they are attached to.
 pub(super) struct Programs {
     ebpf: Ebpf,
-    links: BTreeMap<FileId, Vec<(&'static str, UProbeLinkId)>>,
+    links: BTreeMap<FileId, Links>,
+    releases: Sender<Links>,
+}
+
+/// What holds the programs on one file.
+#[derive(Default)]
+struct Links {
+    entries: Vec<UProbeLink>,
+    exits: Vec<UProbeLink>,
+}
+
+/// Lets links go, on a thread of its own: for each one the kernel waits, under one lock for all, until
+/// nobody can be running there any more, which takes 10 ms and on a busy machine 200.
+fn start_releasing() -> io::Result<Sender<Links>> {
+    let (release, released) = channel();
+    thread::Builder::new()
+        .name("probes-off".into())
+        .spawn(move || {
+            for Links { entries, exits } in released {
+                // Entries first, or calls would seem to hang.
+                drop(entries);
+                drop(exits);
+            }
+        })?;
+    Ok(release)
 }
 
 impl Programs {
     /// Loads all and watches the ends of processes; no library yet. `watermark` is the number of bytes whose
     /// coming or going wakes the reader at once.
     pub(super) fn load(watermark: u64) -> Result<Self, Problem> {
+        if OBJECT.is_empty() {
+            return Err(Problem::Machine);
+        }
         let path = Path::new(UPROBES);
         if !path.exists() {
             let path = path.to_owned();
@@ -49,7 +88,10 @@ impl Programs {
         let namespace = fs::metadata("/proc/self/ns/pid")?;
         let config = Config {
             namespace_device: namespace.dev(),
-            namespace_inode: namespace.ino(),
+            namespace_inode: match namespace.ino() {
+                INITIAL => 0,
+                inode => inode,
+            },
             watermark_bytes: watermark,
             group_dead_at: group_dead_at()?,
             flags: TELL_CALLS,
@@ -61,6 +103,7 @@ impl Programs {
         let mut programs = Self {
             ebpf,
             links: BTreeMap::new(),
+            releases: start_releasing()?,
         };
         for tracepoint in TRACEPOINTS {
             let program: &mut TracePoint = programs
@@ -70,7 +113,9 @@ impl Programs {
                 .ok_or(Problem::Object {
                     what: tracepoint.program,
                 })?;
-            program.load().map_err(|error| Problem::of_program(&error))?;
+            program
+                .load()
+                .map_err(|error| Problem::of_program(&error))?;
             program
                 .attach(tracepoint.category, tracepoint.name)
                 .map_err(|error| Problem::of_attach(&error))?;
@@ -78,7 +123,9 @@ impl Programs {
         let names = FUNCTIONS.iter().flat_map(|on| [on.entry, on.exit]);
         for name in names.collect::<BTreeSet<_>>() {
             let program = programs.program(name)?;
-            program.load().map_err(|error| Problem::of_program(&error))?;
+            program
+                .load()
+                .map_err(|error| Problem::of_program(&error))?;
         }
         Ok(programs)
     }
@@ -97,41 +144,42 @@ impl Programs {
     ) -> Result<(), Problem> {
         // The file itself, whatever lies at its path by now.
         let path = format!("/proc/self/fd/{}", file.as_raw_fd());
-        for on in FUNCTIONS {
-            let Some(&offset) = functions.get(on.symbol) else {
-                continue;
-            };
-            // The return first: a call whose return is not watched would seem to hang.
-            for name in [on.exit, on.entry] {
-                let location = UProbeAttachLocation::AbsoluteOffset(offset);
-                let program = self.program(name)?;
-                match program.attach(location, &path, UProbeScope::AllProcesses) {
-                    Ok(link) => self.links.entry(id).or_default().push((name, link)),
-                    Err(error) => {
-                        self.detach(id);
-                        return Err(Problem::of_attach(&error));
-                    }
-                }
-            }
+        let mut links = Links::default();
+        let mut attach = |name, offset, links: &mut Vec<UProbeLink>| {
+            let location = UProbeAttachLocation::AbsoluteOffset(offset);
+            let program = self.program(name)?;
+            let link = program
+                .attach(location, &path, UProbeScope::AllProcesses)
+                .and_then(|link| program.take_link(link));
+            links.push(link.map_err(|error| Problem::of_attach(&error))?);
+            Ok(())
+        };
+        let mut all = FUNCTIONS.iter().filter_map(|on| {
+            let offset = functions.get(on.symbol)?;
+            Some((on, *offset))
+        });
+        // The return first: a call whose return is not watched would seem to hang.
+        let attached = all.try_for_each(|(on, offset)| {
+            attach(on.exit, offset, &mut links.exits)?;
+            attach(on.entry, offset, &mut links.entries)
+        });
+        match attached {
+            Ok(()) => drop(self.links.insert(id, links)),
+            Err(_) => self.release(links),
         }
-        Ok(())
+        attached
     }
 
     /// Lets go of a file.
     pub(super) fn detach(&mut self, id: FileId) {
-        // Entries first, or calls would seem to hang.
-        for (name, link) in self.links.remove(&id).into_iter().flatten().rev() {
-            let detached = self
-                .program(name)
-                .map_err(|problem| problem.to_string())
-                .and_then(|program| {
-                    let detached = program.detach(link);
-                    detached.map_err(|error: ProgramError| error.to_string())
-                });
-            if let Err(error) = detached {
-                tracing::warn!(program = name, "a probe does not come off: {error}");
-            }
+        if let Some(links) = self.links.remove(&id) {
+            self.release(links);
         }
+    }
+
+    fn release(&self, links: Links) {
+        // A thread that has ended has nobody to keep waiting.
+        let _ = self.releases.send(links);
     }
 
     fn program(&mut self, name: &'static str) -> Result<&mut UProbe, Problem> {
@@ -150,7 +198,7 @@ fn group_dead_at() -> Result<u32, Problem> {
     });
     let format = read.find_map(Result::ok);
     let format = format.ok_or_else(|| Problem::Tracefs {
-        cause: std::io::Error::from(rustix::io::Errno::NOENT),
+        cause: io::Error::from(rustix::io::Errno::NOENT),
     })?;
     Ok(offset_of(&format, "group_dead").unwrap_or_default())
 }

@@ -96,7 +96,10 @@ struct Looked {
 impl Libraries {
     /// A look at one process, begun `at`: it maps these drivers.
     pub(super) fn sees(&mut self, process: ProcessId, at: u64, drivers: BTreeSet<FileId>) {
-        if self.named(process.pid).is_some_and(|other| other != process) {
+        if self
+            .named(process.pid)
+            .is_some_and(|other| other != process)
+        {
             // It has gone, and this one has its number.
             self.maps.retain(|other, _| other.pid != process.pid);
             self.early.retain(|other| other.pid != process.pid);
@@ -213,9 +216,15 @@ mod tests {
             panic!("{found:?}")
         };
         assert_eq!(first.file.device, (0xfe, 1));
-        assert_eq!((first.file.inode, &*first.range), (4711, "7f1c2a800000-7f1c2b000000"));
+        assert_eq!(
+            (first.file.inode, &*first.range),
+            (4711, "7f1c2a800000-7f1c2b000000")
+        );
         assert_eq!(first.path, "/usr/lib/libcuda.so.550.54");
-        assert_eq!(second.path, "/opt/a b/libcuda.so.1", "deleted, with a space");
+        assert_eq!(
+            second.path, "/opt/a b/libcuda.so.1",
+            "deleted, with a space"
+        );
         assert_eq!(second.file.device, (0, 0x2b));
     }
 
@@ -227,7 +236,13 @@ mod tests {
 
     #[test]
     fn what_is_no_mapping_is_passed_over() {
-        for text in ["", "\n", "7f-8", "a b c d e f g", "zz-1 r-xp 0 08:02 5 /libcuda.so"] {
+        for text in [
+            "",
+            "\n",
+            "7f-8",
+            "a b c d e f g",
+            "zz-1 r-xp 0 08:02 5 /libcuda.so",
+        ] {
             assert_eq!(candidates(text), [], "{text:?}");
         }
     }

@@ -66,10 +66,15 @@ pub(super) fn functions(
         segments.iter().find_map(|segment| {
             let within = address.checked_sub(segment.p_vaddr(endian))?;
             let loaded = segment.p_type(endian) == PT_LOAD && within < segment.p_filesz(endian);
-            segment.p_offset(endian).checked_add(within).filter(|_| loaded)
+            segment
+                .p_offset(endian)
+                .checked_add(within)
+                .filter(|_| loaded)
         })
     };
-    let symbols = sections.symbols(endian, data, object::elf::SHT_DYNSYM).ok()?;
+    let symbols = sections
+        .symbols(endian, data, object::elf::SHT_DYNSYM)
+        .ok()?;
     let mut found = BTreeMap::new();
     for symbol in symbols.iter().take(SYMBOLS) {
         if symbol.is_undefined(endian) || symbol.st_value(endian) == 0 {

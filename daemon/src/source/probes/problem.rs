@@ -11,6 +11,9 @@ use rustix::io::Errno;
 /// Why there are no probes.
 #[derive(Debug, thiserror::Error)]
 pub enum Problem {
+    /// There is no object for this kind of machine.
+    #[error("there are none for {} yet, only for x86_64", std::env::consts::ARCH)]
+    Machine,
     /// The kernel has no uprobes.
     #[error(
         "this kernel has no uprobes ({} is missing): CONFIG_UPROBE_EVENTS and CONFIG_BPF_EVENTS have to \
@@ -21,7 +24,9 @@ pub enum Problem {
         path: PathBuf,
     },
     /// No tracefs.
-    #[error("tracefs is not to be had ({cause}): mount it, `mount -t tracefs none /sys/kernel/tracing`")]
+    #[error(
+        "tracefs is not to be had ({cause}): mount it, `mount -t tracefs none /sys/kernel/tracing`"
+    )]
     Tracefs {
         /// Why.
         cause: io::Error,
@@ -36,7 +41,9 @@ pub enum Problem {
         cause: String,
     },
     /// The kernel does not take them.
-    #[error("the kernel does not take the eBPF programs: {cause}; Linux 5.15 or later has all they need")]
+    #[error(
+        "the kernel does not take the eBPF programs: {cause}; Linux 5.15 or later has all they need"
+    )]
     Refused {
         /// Why.
         cause: String,
@@ -108,7 +115,9 @@ fn denial(error: &(dyn std::error::Error + 'static)) -> Option<Errno> {
     while let Some(error) = next {
         if let Some(error) = error.downcast_ref::<io::Error>() {
             let errno = Errno::from_io_error(error)?;
-            return [Errno::PERM, Errno::ACCESS].contains(&errno).then_some(errno);
+            return [Errno::PERM, Errno::ACCESS]
+                .contains(&errno)
+                .then_some(errno);
         }
         next = error.source();
     }

@@ -6,9 +6,7 @@ use std::os::fd::{AsFd as _, BorrowedFd};
 use aya::maps::{HashMap, Map, MapData, PerCpuArray, RingBuf};
 use aya::{Ebpf, Pod};
 use rtswap_probe_abi::maps;
-use rtswap_probe_abi::records::{
-    Account, Bytes, End, Exit, Lost, News, Object, Process,
-};
+use rtswap_probe_abi::records::{Account, Bytes, End, Exit, Lost, News, Object, Process};
 
 use super::problem::Problem;
 use super::tally::{Books, Name, named};
@@ -141,7 +139,7 @@ impl Reader {
     }
 
     /// Removes the counters of the ended.
-    pub(super) fn sweep(&mut self) -> Result<(), Problem> {
+    pub(super) fn sweep(&mut self) {
         let keys: Vec<_> = self.bytes.keys().filter_map(Result::ok).collect();
         for key in keys {
             if !self.is_living(named(&key)) {
@@ -156,7 +154,6 @@ impl Reader {
             }
         }
         self.ended.clear();
-        Ok(())
     }
 
     /// Whether the programs still count for a process. What is not in the kernel's map never comes
@@ -184,7 +181,11 @@ impl Reader {
     /// The UUID of an account's GPU, if the process asked for it.
     fn learn(&mut self, account: &Account) -> Result<(), Problem> {
         let name = named(account);
-        let own = self.books.processes.get(&name.0).map(|process| process.device);
+        let own = self
+            .books
+            .processes
+            .get(&name.0)
+            .map(|process| process.device);
         for device in [Some(account.device), own].into_iter().flatten() {
             if self.books.gpus.contains_key(&(name, device)) {
                 continue;
@@ -207,8 +208,12 @@ impl Reader {
         if ended.is_empty() {
             return;
         }
-        books.processes.retain(|id, process| !ended.contains(&(*id, process.since)));
-        books.accounts.retain(|account, _| !ended.contains(&named(account)));
+        books
+            .processes
+            .retain(|id, process| !ended.contains(&(*id, process.since)));
+        books
+            .accounts
+            .retain(|account, _| !ended.contains(&named(account)));
         books.gpus.retain(|(name, _), _| !ended.contains(name));
     }
 }

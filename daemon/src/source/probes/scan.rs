@@ -16,9 +16,9 @@ const YOUNG: [Duration; 6] = [
     Duration::ZERO,
     Duration::from_millis(150),
     Duration::from_millis(400),
-    Duration::from_millis(1000),
+    Duration::from_secs(1),
     Duration::from_millis(2500),
-    Duration::from_millis(6000),
+    Duration::from_secs(6),
 ];
 
 /// Old processes looked at in one go: 25 a second, at about 60 µs each.
@@ -155,7 +155,10 @@ mod tests {
         let mut scanner = Scanner::default();
         let nobody = BTreeSet::new();
         scanner.look(true, &nobody);
-        let mut child = std::process::Command::new("sleep").arg("60").spawn().unwrap();
+        let mut child = std::process::Command::new("sleep")
+            .arg("60")
+            .spawn()
+            .unwrap();
         let pid = child.id();
         let is_seen = |seen: &[Seen]| seen.iter().any(|seen| seen.process.pid == pid);
         assert!(is_seen(&scanner.look(false, &nobody).0), "at once");

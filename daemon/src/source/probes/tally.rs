@@ -30,7 +30,10 @@ impl Books {
         };
         let name = (id, process.since);
         let mut sums: BTreeMap<Option<Uuid>, (i64, i64)> = BTreeMap::new();
-        let own = self.accounts.iter().filter(|(account, _)| named(account) == name);
+        let own = self
+            .accounts
+            .iter()
+            .filter(|(account, _)| named(account) == name);
         for (account, counted) in own {
             // An account of no context is on the process's only GPU, if it has one.
             let device = match account.device {
@@ -127,11 +130,21 @@ mod tests {
     #[test]
     fn contexts_and_kinds_are_added_by_gpu() {
         let mut books = books();
-        books.accounts.insert(account(100, 1, 0), counted(Kind::Plain, 10));
-        books.accounts.insert(account(100, 2, 0), counted(Kind::Managed, 4));
-        books.accounts.insert(account(100, 0, 0), counted(Kind::Physical, 6));
-        books.accounts.insert(account(100, 3, 1), counted(Kind::Array, 3));
-        books.accounts.insert(account(99, 3, 0), counted(Kind::Plain, 1000));
+        books
+            .accounts
+            .insert(account(100, 1, 0), counted(Kind::Plain, 10));
+        books
+            .accounts
+            .insert(account(100, 2, 0), counted(Kind::Managed, 4));
+        books
+            .accounts
+            .insert(account(100, 0, 0), counted(Kind::Physical, 6));
+        books
+            .accounts
+            .insert(account(100, 3, 1), counted(Kind::Array, 3));
+        books
+            .accounts
+            .insert(account(99, 3, 0), counted(Kind::Plain, 1000));
         assert_eq!(books.held(5), [held(None, 3, 0), held(Some(GPU), 16, 4)]);
         assert_eq!(books.held(6), []);
         assert!(books.is_living((5, 100)) && !books.is_living((5, 99)));
@@ -140,7 +153,9 @@ mod tests {
     #[test]
     fn memory_of_no_context_is_on_the_only_gpu() {
         let mut books = books();
-        books.accounts.insert(account(100, 0, NO_DEVICE), counted(Kind::Plain, 8));
+        books
+            .accounts
+            .insert(account(100, 0, NO_DEVICE), counted(Kind::Plain, 8));
         assert_eq!(books.held(5), [held(None, 8, 0)]);
         books.processes.get_mut(&5).unwrap().device = 0;
         assert_eq!(books.held(5), [held(Some(GPU), 8, 0)]);
@@ -149,12 +164,16 @@ mod tests {
     #[test]
     fn what_may_be_freed_is_not_held_for_certain() {
         let mut books = books();
-        books.accounts.insert(account(100, 1, 0), counted(Kind::Plain, 10));
+        books
+            .accounts
+            .insert(account(100, 1, 0), counted(Kind::Plain, 10));
         books.processes.get_mut(&5).unwrap().unfreed_bytes = 4;
         assert!(!is_exact(&books.processes[&5]));
         assert_eq!(books.held(5), [held(Some(GPU), 6, 0)]);
         // A free that was counted before its allocation.
-        books.accounts.insert(account(100, 1, 0), counted(Kind::Plain, -10));
+        books
+            .accounts
+            .insert(account(100, 1, 0), counted(Kind::Plain, -10));
         assert_eq!(books.held(5), []);
     }
 }

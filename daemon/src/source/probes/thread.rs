@@ -11,11 +11,11 @@ use rustix::pipe::{PipeFlags, pipe_with};
 use super::watch::Watch;
 use super::{ProbeSample, ProbeState, Problem};
 
-/// How often it looks without being woken.
-const BEAT: Duration = Duration::from_millis(100);
-
 /// The least time between two readings: who makes much news does not have it read more often.
 const PACE: Duration = Duration::from_millis(20);
+
+/// How long it then waits for news.
+const BEAT: Duration = Duration::from_millis(80);
 
 /// How often it looks for drivers.
 const SCAN: Duration = Duration::from_millis(250);
@@ -102,7 +102,7 @@ fn is_ended(ended: &OwnedFd, watch: &Watch) -> Result<bool, Problem> {
         PollFd::new(&news, PollFlags::IN),
         PollFd::new(&exits, PollFlags::IN),
     ];
-    for (bells, time) in [(1, PACE), (3, BEAT - PACE)] {
+    for (bells, time) in [(1, PACE), (3, BEAT)] {
         let timeout = Timespec {
             tv_sec: 0,
             tv_nsec: time.as_nanos() as i64,

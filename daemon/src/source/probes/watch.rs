@@ -57,6 +57,8 @@ pub(super) struct Watch {
     libraries: Libraries,
     /// The machine's own drivers: attached to before anybody maps them.
     standing: BTreeSet<FileId>,
+    /// Where the files that the probes are on were found.
+    paths: BTreeMap<FileId, PathBuf>,
     /// Files that the probes are not on, as of then.
     refused: BTreeMap<FileId, Instant>,
     identities: BTreeMap<Name, Option<Identity>>,
@@ -80,6 +82,7 @@ impl Watch {
             scanner: Scanner::default(),
             libraries: Libraries::default(),
             standing: BTreeSet::new(),
+            paths: BTreeMap::new(),
             refused: BTreeMap::new(),
             identities: BTreeMap::new(),
             crowded: false,
@@ -123,7 +126,7 @@ impl Watch {
                 reader, sweeper, ..
             } = self;
             let swept = sweeper.sweep(|name| reader.is_living(name));
-            reader.sweep()?;
+            reader.sweep();
             tracing::trace!(swept, "cleared up after processes that ended");
         }
         let books = &self.reader.books;
@@ -136,7 +139,9 @@ impl Watch {
         self.stand()?;
         let processes = self.reader.books.processes.values();
         let strangers = processes.map(|process| process.id_here);
-        let urgent = strangers.filter(|pid| !self.libraries.knows(*pid)).collect();
+        let urgent = strangers
+            .filter(|pid| !self.libraries.knows(*pid))
+            .collect();
         let (seen, living) = self.scanner.look(all, &urgent);
         self.libraries.retain(&living);
         for seen in seen {
@@ -145,7 +150,8 @@ impl Watch {
         self.refused.retain(|_, since| since.elapsed() < AGAIN);
         for file in self.libraries.unused() {
             if !self.standing.contains(&file) {
-                tracing::debug!(?file, "nobody maps this driver any more");
+                let path = self.paths.remove(&file).unwrap_or_default();
+                tracing::debug!(path = %path.display(), "probes detached");
                 self.programs.detach(file);
                 self.libraries.detached(file);
             }
@@ -195,7 +201,7 @@ impl Watch {
             };
             standing.insert(id);
             if !self.libraries.is_attached(id) {
-                self.attach(id, file, &folder.join(LIBRARY))?;
+                self.attach(id, &file, &folder.join(LIBRARY))?;
             }
         }
         self.standing = standing;
@@ -210,7 +216,7 @@ impl Watch {
                 && !self.refused.contains_key(&mapped.file)
                 && let Some(file) = open_mapped(seen.process.pid, mapped)
             {
-                self.attach(mapped.file, file, Path::new(&mapped.path))?;
+                self.attach(mapped.file, &file, Path::new(&mapped.path))?;
             }
             if self.libraries.is_attached(mapped.file) {
                 drivers.insert(mapped.file);
@@ -221,7 +227,7 @@ impl Watch {
     }
 
     /// Puts the probes on a file, if it is a driver.
-    fn attach(&mut self, id: FileId, file: File, path: &Path) -> Result<(), Problem> {
+    fn attach(&mut self, id: FileId, file: &File, path: &Path) -> Result<(), Problem> {
         if self.refused.contains_key(&id) {
             return Ok(());
         }
@@ -243,10 +249,11 @@ impl Watch {
             self.refused.insert(id, Instant::now());
             return Ok(());
         }
-        match self.programs.attach(id, &file, &functions) {
+        match self.programs.attach(id, file, &functions) {
             Ok(()) => {
-                let count = functions.len();
-                tracing::debug!(path = %path.display(), ?id, functions = count, "probes attached");
+                let functions = functions.len();
+                tracing::debug!(functions, path = %path.display(), "probes attached");
+                self.paths.insert(id, path.to_owned());
                 self.libraries.attached(id, clock::boot_ticks());
                 Ok(())
             }

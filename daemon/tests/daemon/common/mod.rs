@@ -26,6 +26,7 @@ pub(crate) const MIB: u64 = 1 << 20;
 pub(crate) const ONE_GPU: &str = r#"
 version = 1
 [daemon]
+probes = false
 claim_timeout_s = 20
 release_grace_ms = 50
 [[gpu]]
