@@ -1,7 +1,10 @@
 //! The driver's functions that are probed, and the programs of the object that belong on each.
 //!
 //! Attach to all that a library exports; what it lacks is left out (older drivers lack some). The program on
-//! the return goes first: a call whose return is not watched would be taken for one that hangs.
+//! the return goes first: a call whose return is not watched would be taken for one that hangs. Where two symbols
+//! are one address, attach to one of them: the programs would run twice.
+//!
+//! A perf link ends only after the kernel has waited for every CPU, so let many go from many threads at once.
 
 /// A function of the driver.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -118,3 +118,29 @@ fn four_processes_of_sixteen_threads() {
     drop(probes);
     println!("detached after {:?}", start.elapsed());
 }
+
+#[test]
+fn calls_that_cannot_be_followed_are_within_the_bounds() {
+    if !possible() {
+        return;
+    }
+    let machine = machine();
+    let mut probes = Probes::load(Options {
+        // Room for fewer calls than are in flight.
+        sizes: &[(maps::IN_FLIGHT, 1)],
+        ..Options::default()
+    })
+    .unwrap();
+    probes
+        .attach(&machine.driver_dir().join("libcuda.so.1"))
+        .unwrap();
+    let mut program = allocator(&machine, 16, 500, 7);
+    program.wait_for_line("held", BOUND).unwrap();
+    let asked = numbers(&program, "held")[0];
+    let sure = probes.bytes_of(program.pid()).unwrap().total();
+    let process = probes.processes().unwrap()[&program.pid()];
+    println!("held {asked}, counted {sure}, {process:?}");
+    assert!(process.unseen_calls > 0 && process.unfreed_objects > 0);
+    assert!(sure - process.unfreed_bytes.cast_signed() <= asked);
+    assert!(asked <= sure + process.unseen_bytes.cast_signed());
+}
