@@ -93,13 +93,36 @@ fn leave_alloc(ctx: RetProbeContext) -> u32 {
     let [found, kind, how, from, more] = frame.kept;
     let bytes = match how {
         size::PITCH => read::<u64>(from).map(|pitch| pitch.wrapping_mul(more)),
-        size::FLAT => array::flat_bytes(from),
-        size::SOLID => array::solid_bytes(from, more),
         _ => Some(frame.bytes),
     };
     match (read::<u64>(found), bytes) {
         (Some(name), Some(bytes)) => allocated(&caller, kind as u32, name, bytes, more),
         _ => caller.unseen(frame.bytes),
+    }
+    0
+}
+
+/// Of arrays alone: the verifier goes through much to know their size.
+#[uretprobe]
+fn leave_array(ctx: RetProbeContext) -> u32 {
+    let Some(frame) = Frame::close(&ctx) else {
+        return 0;
+    };
+    let Some(caller) = Caller::find(0) else {
+        return 0;
+    };
+    if !succeeded(&ctx) {
+        caller.failed();
+        return 0;
+    }
+    let [found, kind, how, from, levels] = frame.kept;
+    let bytes = match how {
+        size::FLAT => array::flat_bytes(from),
+        _ => array::solid_bytes(from, levels),
+    };
+    match (read::<u64>(found), bytes) {
+        (Some(name), Some(bytes)) => allocated(&caller, kind as u32, name, bytes, 0),
+        _ => caller.unseen(0),
     }
     0
 }

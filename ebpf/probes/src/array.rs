@@ -1,5 +1,6 @@
-//! How many bytes an array takes. Drivers do not tell, so this is an estimate from above, the agent's own: the
-//! texels in tiles of 64 bytes by 8 rows, as GPUs lay textures, in pages of 64 KiB.
+//! How many bytes an array takes. Drivers do not tell, so this is an estimate from above: the texels in
+//! tiles of 64 bytes by 8 rows, as GPUs lay textures, in pages of 64 KiB. The agent's is the same but for mipmap
+//! levels, which it sums one by one: the verifier would go through each for each format.
 
 use crate::user::read;
 
@@ -26,8 +27,6 @@ struct Solid {
     padding: u32,
 }
 
-/// CUDA_ARRAY3D_LAYERED: the depth counts layers.
-const LAYERED: u32 = 0x01;
 /// CUDA_ARRAY3D_SPARSE and CUDA_ARRAY3D_DEFERRED_MAPPING: memory is mapped later, by the program.
 const MAPPED_LATER: u32 = 0x40 | 0x80;
 /// No side is longer, on any GPU; so the products below fit.
@@ -64,29 +63,19 @@ fn bytes(shape: &Solid, levels: u64) -> u64 {
         return 0;
     }
     let side = |texels: u64| texels.clamp(1, LONGEST);
-    let (mut width, mut height) = (side(shape.width), side(shape.height));
-    let mut depth = side(shape.depth);
     let (block, block_bytes) = block(shape.format, u64::from(shape.channels.clamp(1, 4)));
-    let mut all = 0_u64;
-    for level in 0..LEVELS {
-        if level >= levels.max(1) {
-            break;
-        }
-        let row = ((width + block - 1) >> (block / 2)) * block_bytes;
-        let rows = (height + block - 1) >> (block / 2);
-        let row = (row + 63) & !63;
-        let rows = if shape.height == 0 {
-            1
-        } else {
-            (rows + 7) & !7
-        };
-        all = all.wrapping_add(row.wrapping_mul(rows).wrapping_mul(depth));
-        let half = |side: u64| (side / 2).max(1);
-        (width, height) = (half(width), half(height));
-        if shape.flags & LAYERED == 0 {
-            depth = half(depth);
-        }
-    }
+    let row = ((side(shape.width) + block - 1) >> (block / 2)) * block_bytes;
+    let rows = (side(shape.height) + block - 1) >> (block / 2);
+    let (row, depth) = ((row + 63) & !63, side(shape.depth));
+    let smaller = levels.clamp(1, LEVELS) - 1;
+    // Further levels: each a half, or a quarter, of the one before, in whole tiles.
+    let all = if shape.height == 0 {
+        let first = row.wrapping_mul(depth);
+        first + first * u64::from(smaller > 0) + smaller * 64 * depth
+    } else {
+        let first = row.wrapping_mul((rows + 7) & !7).wrapping_mul(depth);
+        first + first / 3 * u64::from(smaller > 0) + smaller * 512 * depth
+    };
     (all + PAGE - 1) & !(PAGE - 1)
 }
 

@@ -23,8 +23,8 @@ struct Properties {
 
 /// CU_MEM_LOCATION_TYPE_DEVICE.
 const DEVICE: u32 = 1;
-/// Mappings that one cuMemUnmap is followed through.
-const MOST_MAPPINGS: u32 = 512;
+/// Mappings that one cuMemUnmap is followed through: the kernel's verifier goes through each.
+const MOST_MAPPINGS: u32 = 48;
 
 /// kept: where the handle goes, the properties.
 #[uprobe]

@@ -162,6 +162,15 @@ impl Probes {
         Ok(program.take_link(link)?)
     }
 
+    /// How many instructions the kernel's verifier went through, by program; its limit is a million.
+    pub fn verified(&self) -> Result<BTreeMap<String, u32>> {
+        let count = |(name, program): (&str, &aya::programs::Program)| {
+            let verified = program.info()?.verified_instruction_count();
+            Ok((name.to_owned(), verified.context("Linux before 5.16")?))
+        };
+        self.ebpf.programs().map(count).collect()
+    }
+
     /// Live bytes of all accounts.
     pub fn bytes(&self) -> Result<BTreeMap<Account, Bytes>> {
         self.all(maps::BYTES)

@@ -144,3 +144,20 @@ fn calls_that_cannot_be_followed_are_within_the_bounds() {
     assert!(sure - process.unfreed_bytes.cast_signed() <= asked);
     assert!(asked <= sure + process.unseen_bytes.cast_signed());
 }
+
+#[test]
+fn no_program_is_near_the_verifiers_limit() {
+    if !possible() {
+        return;
+    }
+    let verified = Probes::load(Options::default())
+        .unwrap()
+        .verified()
+        .unwrap();
+    println!("{verified:?}");
+    // Older kernels follow more paths than newer ones.
+    assert!(
+        verified.values().all(|&count| count < 100_000),
+        "{verified:?}"
+    );
+}
