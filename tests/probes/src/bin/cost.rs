@@ -2,6 +2,7 @@
 //! argument, by how it begins, without probes and with them. Needs root and a C compiler.
 
 use std::ffi::{CString, c_uint, c_void};
+use std::fmt::Write as _;
 use std::path::Path;
 use std::process::Command;
 
@@ -29,11 +30,12 @@ fn compile(folder: &Path) -> Result<std::path::PathBuf> {
     );
     for (name, begins) in BEGINNINGS {
         // alloc: *rdi = a new address; free: nothing.
-        text += &format!(
+        let _ = writeln!(
+            text,
             "__asm__(\".globl {name}_alloc\\n.type {name}_alloc,@function\\n{name}_alloc: {begins}\\n\
              mov $4096,%rax\\nlock xadd %rax,next_(%rip)\\nmov %rax,(%rdi)\\nxor %eax,%eax\\nret\\n\
              .globl {name}_free\\n.type {name}_free,@function\\n{name}_free: {begins}\\nxor %eax,%eax\\nret\\n\
-             .size {name}_alloc,.-{name}_alloc\");\n"
+             .size {name}_alloc,.-{name}_alloc\");"
         );
     }
     let (source, library) = (folder.join("cost.c"), folder.join("libcost.so"));
