@@ -138,6 +138,10 @@ gpu_keys! {
     launch_us: f64 = 5.0,
     /// Device memory that each context takes; rounded up to 2 MiB.
     context_bytes: Size = Size(8 << 20),
+    /// Whether it calls itself a part of the host's chip, with one memory for both.
+    integrated: bool = false,
+    /// Whether it has virtual memory management (cuMemCreate and what goes with it).
+    virtual_memory: bool = true,
 }
 
 /// The whole simulated machine.

@@ -11,7 +11,7 @@ use rtswap_wire::hello::{Hello, HelloError};
 
 use crate::cuda::{Context, Status};
 use crate::device::Device;
-use crate::driver::Driver;
+use crate::driver::{Driver, Unfit};
 use crate::gate;
 use crate::ipc::{Offers, Opened};
 use crate::log::{debug, say};
@@ -85,6 +85,9 @@ pub enum StartError {
     /// The driver fails.
     #[error("the driver fails with CUresult {}", .0.0)]
     Driver(Status),
+    /// Nothing can be swapped on its only GPU.
+    #[error("the GPU is left alone: {0}")]
+    Unfit(#[from] Unfit),
     /// None of the GPUs is managed.
     #[error("rtswapd manages none of the GPUs of this process")]
     NoDevice,
@@ -136,9 +139,14 @@ impl Agent {
         let _headroom = Headroom::make()?;
         gate::init();
         let count = driver.device_count()?;
-        let seen: Vec<(i32, [u8; 16])> = (0..count)
-            .map(|ordinal| Ok((ordinal, driver.device_uuid(ordinal)?)))
-            .collect::<Result<_, Status>>()?;
+        let mut seen = Vec::new();
+        for ordinal in 0..count {
+            match driver.unfit(ordinal)? {
+                None => seen.push((ordinal, driver.device_uuid(ordinal)?)),
+                Some(why) if count == 1 => return Err(why.into()),
+                Some(why) => say(format_args!("GPU {ordinal} is left alone: {why}")),
+            }
+        }
 
         let mut started = swap::spawn()?;
         let pidfd = started.pidfd.take().map(Descriptor::new).transpose();

@@ -7,7 +7,7 @@ use std::ffi::CStr;
 use std::os::fd::{BorrowedFd, OwnedFd};
 use std::sync::Mutex;
 
-use super::{Driver, Node, Result};
+use super::{Driver, Node, Result, Unfit};
 use crate::cuda::{
     Access, CaptureMode, Context, Event, Function, Graph, Handle, Location, MemoryPool, Status,
     Stream,
@@ -317,6 +317,10 @@ impl Driver for FakeDriver {
     fn device_memory(&self, _: i32) -> Result<u64> {
         Ok(self.capacity)
     }
+    fn unfit(&self, _: i32) -> Result<Option<Unfit>> {
+        Ok(None)
+    }
+
     fn granularity(&self, _: i32) -> Result<u64> {
         Ok(UNIT)
     }

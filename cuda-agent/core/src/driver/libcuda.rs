@@ -10,7 +10,7 @@ use cudarc::driver::sys::{
     CUmemAllocationType, CUmemLocation, CUmemLocationType, CUmodule, CUstream_flags,
 };
 
-use super::{Driver, Node, Result};
+use super::{Driver, Node, Result, Unfit};
 use crate::cuda::{
     Access, CUDA_MEMCPY3D, CUDA_MEMSET_NODE_PARAMS, CUcontext, CUdevice, CUdeviceptr, CUevent,
     CUfunction, CUgraph, CUgraphNode, CUmemAllocationProp, CUstream, CUuuid, CaptureMode, Context,
@@ -72,7 +72,7 @@ functions! {
     device_get_count: c"cuDeviceGetCount" (*mut c_int);
     driver_get_version: c"cuDriverGetVersion" (*mut c_int);
     device_get_attribute: c"cuDeviceGetAttribute" (*mut c_int, c_int, CUdevice);
-    device_get_uuid: c"cuDeviceGetUuid" (*mut CUuuid, CUdevice);
+    device_get_uuid: c"cuDeviceGetUuid_v2" (*mut CUuuid, CUdevice);
     device_total_mem: c"cuDeviceTotalMem_v2" (*mut usize, CUdevice);
     get_granularity: c"cuMemGetAllocationGranularity"
         (*mut usize, *const CUmemAllocationProp, CUmemAllocationGranularity_flags);
@@ -134,6 +134,10 @@ fn location(device: i32) -> CUmemLocation {
     }
 }
 
+/// CU_DEVICE_ATTRIBUTE_INTEGRATED.
+const INTEGRATED: c_int = 18;
+/// CU_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED.
+const VIRTUAL_MEMORY: c_int = 102;
 /// CU_DEVICE_ATTRIBUTE_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR_SUPPORTED.
 const EXPORTS_DESCRIPTORS: c_int = 103;
 /// CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR.
@@ -184,6 +188,19 @@ impl Driver for Libcuda {
         call!(self.device_get_uuid(&raw mut uuid, device))?;
         // C's char has a sign on some processors only.
         Ok(uuid.bytes.map(|byte| byte.to_ne_bytes()[0]))
+    }
+
+    fn unfit(&self, device: i32) -> Result<Option<Unfit>> {
+        let (mut integrated, mut virtual_memory) = (0, 0);
+        call!(self.device_get_attribute(&raw mut integrated, INTEGRATED, device))?;
+        call!(self.device_get_attribute(&raw mut virtual_memory, VIRTUAL_MEMORY, device))?;
+        Ok(if integrated != 0 {
+            Some(Unfit::Integrated)
+        } else if virtual_memory == 0 {
+            Some(Unfit::NoVirtualMemory)
+        } else {
+            None
+        })
     }
 
     fn device_memory(&self, device: i32) -> Result<u64> {

@@ -30,12 +30,27 @@ pub enum Node {
     Other,
 }
 
+/// Why a GPU is left alone.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Unfit {
+    /// The CUDA driver API's CU_DEVICE_ATTRIBUTE_INTEGRATED.
+    #[error("it shares the host's memory, so that swapping to the host would free nothing")]
+    Integrated,
+    /// Not CU_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED: some vGPU profiles and old GPUs.
+    #[error(
+        "its driver has no virtual memory management, without which memory cannot leave under a constant address"
+    )]
+    NoVirtualMemory,
+}
+
 /// The calls. Sizes in bytes, addresses as the driver gave them; errors are the driver's own.
 pub trait Driver: Send + Sync {
     /// GPUs in this process's view.
     fn device_count(&self) -> Result<i32>;
     /// The GPU's UUID.
     fn device_uuid(&self, device: i32) -> Result<[u8; 16]>;
+    /// Why nothing can be swapped on the GPU, if so.
+    fn unfit(&self, device: i32) -> Result<Option<Unfit>>;
     /// All of the GPU's memory.
     fn device_memory(&self, device: i32) -> Result<u64>;
     /// The unit of physical allocations on the GPU.

@@ -37,6 +37,7 @@ pub fn attribute(gpu: &GpuConfig, ordinal: i32, number: i32) -> Option<i32> {
         16 => 82,
         // Stream memory operations, cooperative launches.
         92..=95 | 122 | 123 => 1,
+        18 => i32::from(gpu.integrated),
         // Mapped host memory; concurrent kernels, surface alignment.
         19 => 1,
         30 => 512,
@@ -65,7 +66,8 @@ pub fn attribute(gpu: &GpuConfig, ordinal: i32, number: i32) -> Option<i32> {
         // memory; registering host memory; virtual memory management.
         91 => 1,
         97 => 101_376,
-        99 | 102 | 103 => 1,
+        102 => i32::from(gpu.virtual_memory),
+        99 | 103 => 1,
         106 => 16,
         111 => 1024,
         // Pools; what their memory could be shared by: descriptors.

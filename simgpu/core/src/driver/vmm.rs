@@ -29,6 +29,9 @@ impl Driver {
     /// cuMemCreate; returns the handle.
     pub fn create_physical_with(&self, ordinal: i32, size: u64, wishes: Wishes) -> Result<u64> {
         let costs = self.gpu(ordinal)?;
+        if !costs.virtual_memory {
+            return Err(Error::NotSupported);
+        }
         if size == 0 || !size.is_multiple_of(GRANULE) {
             return Err(Error::InvalidValue);
         }
