@@ -35,6 +35,8 @@ pub struct DaemonConfig {
     drain_bound_ms: Millis,
     release_grace_ms: Millis,
     nvml_period_ms: Millis,
+    /// What follows from a violation.
+    pub on_violation: OnViolation,
     /// Whether eBPF probes count what processes ask the driver for, where the kernel lets them.
     pub probes: bool,
     /// Calls that a process may have in flight on a GPU before the next one waits, so that a drain
@@ -42,6 +44,19 @@ pub struct DaemonConfig {
     pub max_in_flight: u32,
     /// Tasks that one user may have at a time, best-effort ones included.
     pub max_tasks_per_user: usize,
+}
+
+/// What follows where a task holds more than it says or may, or does not swap when asked to. It is
+/// said in any case.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum OnViolation {
+    /// Nothing more.
+    Warn,
+    /// The task is best-effort from then on.
+    Demote,
+    /// The process gets SIGKILL.
+    Kill,
 }
 
 impl Default for DaemonConfig {
@@ -52,7 +67,8 @@ impl Default for DaemonConfig {
             idle_gap_us: Micros::from_nanos(2_000_000),
             drain_bound_ms: Millis::from_nanos(1_000_000_000),
             release_grace_ms: Millis::from_nanos(250_000_000),
-            nvml_period_ms: Millis::from_nanos(1_000_000_000),
+            nvml_period_ms: Millis::from_nanos(500_000_000),
+            on_violation: OnViolation::Warn,
             probes: true,
             max_in_flight: 1024,
             max_tasks_per_user: 256,
@@ -187,7 +203,8 @@ mod tests {
     #[test]
     fn everything_can_be_said() {
         let text = format!(
-            "version = 1\n[daemon]\nclaim_timeout_s = 5\nidle_gap_us = 1500\nmax_in_flight = 64\n[scheduler]\n\
+            "version = 1\n[daemon]\nclaim_timeout_s = 5\nidle_gap_us = 1500\nmax_in_flight = 64\n\
+             on_violation = \"demote\"\n[scheduler]\n\
              overrun = \"demote\"\ntest = \"theorem1\"\ndrain_ms = 72.5\n[[gpu]]\n{GPU}reserve = 0\nchunk = \"64MiB\"\n\
              best_effort_reserve = \"1GiB\"\n[gpu.swap_cost.out]\nbase_us = 10\n\
              per_chunk_us = 100\ngib_per_s = 1\n"
@@ -196,6 +213,7 @@ mod tests {
         assert_eq!(config.daemon.claim_timeout(), Nanos(5_000_000_000));
         assert_eq!(config.daemon.idle_gap_us(), 1500);
         assert_eq!(config.daemon.max_in_flight, 64);
+        assert_eq!(config.daemon.on_violation, OnViolation::Demote);
         assert_eq!(config.daemon.orphan_timeout_ms(), 10_000);
         let gpu = config.gpus[0].scheduler(&config.scheduler);
         assert_eq!(gpu.capacity, Bytes(24 << 30));
@@ -282,6 +300,10 @@ mod tests {
         assert_eq!(
             complaint("version = 1\n[scheduler]\ntest = \"theorem2\"\n"),
             "f.toml:3:8: unknown variant `theorem2`, expected one of `theorem1`, `demand`, `pipelined`"
+        );
+        assert_eq!(
+            complaint("version = 1\n[daemon]\non_violation = \"shout\"\n"),
+            "f.toml:3:16: unknown variant `shout`, expected one of `warn`, `demote`, `kill`"
         );
         for wrong in ["0", "0.0000001", "1.01", "-0.5", "nan", "inf"] {
             let said = complaint(&format!("version = 1\n[[gpu]]\n{GPU}duplex = {wrong}\n"));

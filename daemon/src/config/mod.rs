@@ -11,7 +11,7 @@ mod tasks;
 mod value;
 
 pub use error::ConfigError;
-pub use file::{Config, DaemonConfig, load};
+pub use file::{Config, DaemonConfig, OnViolation, load};
 pub use gpu::{GpuConfig, SchedulerConfig, Uuid};
 pub use tasks::{TaskFile, load_tasks};
 pub use value::parse_size;

@@ -30,7 +30,8 @@ impl Dispatcher {
                 return Some(task);
             }
             Command::Account(account) => {
-                let registration = self.places.get(&account.task)?.registration;
+                let place = self.places.get(&account.task)?;
+                let (registration, gpu) = (place.registration, place.gpu);
                 self.stale_since.get_or_insert(now);
                 let late = account.lateness();
                 if late > Nanos::ZERO && account.end == JobEnd::Completed {
@@ -46,7 +47,13 @@ impl Dispatcher {
                         blocked_by = blocker,
                         "deadline missed"
                     );
-                    let cause = cause(&account, blocker);
+                    let squeezed = self.gpus[gpu].squeezed;
+                    let mut cause = cause(&account, blocker);
+                    if squeezed.is_some_and(|at| at >= account.eligible)
+                        && let Some(others) = self.others(gpu)
+                    {
+                        cause.push_str(&others);
+                    }
                     self.tell(News::DeadlineMissed {
                         task: registration,
                         job: account.job.0.into(),
@@ -62,14 +69,25 @@ impl Dispatcher {
                 kind,
                 ref detail,
             } => {
-                let registration = self.places.get(&task)?.registration;
-                tracing::warn!(task = self.name_of(task), ?kind, "violation: {detail}");
-                self.statistics.entry(registration).or_default().violations += 1;
-                self.tell(News::Violation {
-                    task: registration,
-                    kind: word(kind),
-                    detail: detail.clone(),
-                });
+                let place = self.places.get(&task)?;
+                let (registration, detail) = (place.registration, detail.clone());
+                match kind {
+                    ViolationKind::SwapOverdue => {
+                        let culprits = place.members.moving();
+                        self.sentence(registration, word(kind), detail, &culprits);
+                    }
+                    ViolationKind::OverBudget => {
+                        let culprits = place.members.beyond_budget();
+                        self.sentence(registration, word(kind), detail, &culprits);
+                    }
+                    ViolationKind::Emergency => {
+                        self.gpus[place.gpu].squeezed = Some(now);
+                        self.violated(registration, word(kind), detail);
+                    }
+                    ViolationKind::Overrun
+                    | ViolationKind::Undrainable
+                    | ViolationKind::Backing => self.violated(registration, word(kind), detail),
+                }
                 self.members(task)?.obey(now, &command);
                 return Some(task);
             }

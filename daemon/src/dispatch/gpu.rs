@@ -3,6 +3,7 @@
 use rtswap_policy::admission::{Analysis, Candidate};
 use rtswap_policy::scheduler::{Config as SchedulerConfig, Scheduler, TaskStatus};
 use rtswap_policy::task::Class;
+use rtswap_policy::units::Time;
 
 use crate::config::{Config, GpuConfig, Uuid};
 use crate::ledger::{Account, Dead, Terms};
@@ -15,6 +16,8 @@ pub(super) struct Gpu {
     pub(super) account: Account,
     /// Whose memory the driver may still hold.
     pub(super) dead: Vec<Dead>,
+    /// When memory that the plan promises last was not there.
+    pub(super) squeezed: Option<Time>,
 }
 
 impl Gpu {
@@ -31,6 +34,7 @@ impl Gpu {
             config,
             account: Account::new(terms),
             dead: Vec::new(),
+            squeezed: None,
         }
     }
 

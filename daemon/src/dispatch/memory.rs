@@ -13,7 +13,7 @@ use super::Dispatcher;
 use super::gpu::Gpu;
 use crate::agent::session::Session;
 use crate::config::{GpuConfig, Uuid};
-use crate::ledger::{Claim, Dead, Finding, Look, depart};
+use crate::ledger::{Claim, Dead, Disagreement, Finding, Look, depart};
 use crate::source::gpu::{GpuSample, Identity, Poller, Sample};
 use crate::sys::peer::{Peer, has_ended};
 
@@ -212,12 +212,55 @@ impl Dispatcher {
     /// Says what was found, and tells the scheduler of the capacity that follows.
     pub(super) fn lay_out(&mut self, gpu: usize, findings: Vec<Finding>, now: Time) {
         for finding in findings {
-            tell(gpu, finding);
+            self.found(gpu, finding);
         }
         let account = &mut self.gpus[gpu].account;
         if let Some(bytes) = account.capacity(now) {
             tracing::info!(gpu, capacity = %bytes, others = %account.others(), "capacity changed");
             self.feed_own(gpu, now, Event::Capacity { bytes });
+        }
+    }
+
+    /// What others hold on a GPU and who holds most of it, as the cause of what is late there; none
+    /// where it is nothing.
+    pub(super) fn others(&self, gpu: usize) -> Option<String> {
+        let account = &self.gpus[gpu].account;
+        let others = account.others();
+        if others == Bytes::ZERO {
+            return None;
+        }
+        let most = account.strangers().max_by_key(|process| process.bytes);
+        let most = most.map(|process| {
+            let identity = process.identity.as_ref();
+            let comm = identity.map_or("unknown", |identity| &identity.comm);
+            format!(", most of it process {} ({comm})", process.pid)
+        });
+        let most = most.unwrap_or_default();
+        Some(format!(
+            "; memory was short because others hold {others}{most}"
+        ))
+    }
+
+    /// Tells what a witness has brought to light.
+    fn found(&mut self, gpu: usize, finding: Finding) {
+        tell(gpu, finding);
+        let (pid, disagreement, found) = match finding {
+            Finding::Named {
+                pid,
+                disagreement,
+                nvml,
+                agent,
+            } => (pid, disagreement, (nvml, "NVML", agent)),
+            Finding::Counted {
+                pid,
+                disagreement,
+                counted,
+                agent,
+            } => (pid, disagreement, (counted, "the probes", agent)),
+            Finding::Blind | Finding::Shared => return,
+        };
+        if let Some(named @ (Disagreement::Underreport | Disagreement::Untracked)) = disagreement {
+            self.holds_more(pid, named, found);
         }
     }
 

@@ -1,13 +1,15 @@
 //! The one thread that owns the schedulers, the sessions and the control pages; nothing else
 //! touches them, so there is no lock. It decides nothing: `run` waits, `feed` hands events to a
 //! scheduler and its commands to `effect`; `hello`, `death` and `calls` turn what happens to
-//! sessions and registrations into events, `memory` what NVML shows, `probed` what the probes count; `recovery` takes over from
+//! sessions and registrations into events, `memory` what NVML shows, `probed` what the probes count;
+//! `enforce` answers violations; `recovery` takes over from
 //! the daemon before; `reload` takes the administrator's files again; `snapshot`, `processes`,
 //! `statistics` and `plan` are what others may see; `message` is how they ask.
 
 mod calls;
 mod death;
 mod effect;
+mod enforce;
 mod feed;
 mod gpu;
 mod hello;
@@ -45,6 +47,7 @@ use crate::quota::Quota;
 use crate::registry::{RegistrationId, Registry, StateFile};
 use crate::source::probes::Prober;
 use crate::sys::poll::Poll;
+use enforce::Sentence;
 use gpu::Gpu;
 use memory::Nvml;
 use probed::Probes;
@@ -112,6 +115,8 @@ struct Dispatcher {
     epoch: u64,
     /// About agents that talk nonsense.
     complaints: Quota,
+    /// What is to follow from violations.
+    sentences: Vec<Sentence>,
 }
 
 impl Dispatcher {

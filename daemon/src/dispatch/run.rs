@@ -205,6 +205,7 @@ impl Dispatcher {
             // Unlike any other run's of this boot.
             epoch: now.0,
             complaints: Quota::default(),
+            sentences: Vec::new(),
         };
         dispatcher.recover(saved, parts.tasks, now);
         dispatcher.add_first_gpus(first, now);
@@ -320,6 +321,7 @@ impl Dispatcher {
     }
 
     fn look_at_clock(&mut self, now: Time) {
+        self.execute(now);
         self.expire(now);
         if self.recovery.expire(now) {
             // What the silent hold is unmanaged now: it is looked at before much is granted.

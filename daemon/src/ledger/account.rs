@@ -139,6 +139,12 @@ impl Account {
         self.others + self.grown
     }
 
+    /// The processes of the last look that no agent speaks for.
+    pub fn strangers(&self) -> impl Iterator<Item = &ProcessSample> {
+        let shown = self.last.iter().flat_map(|last| &last.processes);
+        shown.filter(|process| !self.managed.contains_key(&process.pid))
+    }
+
     /// Whether NVML shows the processes of this PID namespace.
     pub fn is_trusted(&self) -> bool {
         self.trusted

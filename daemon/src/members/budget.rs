@@ -132,6 +132,13 @@ impl Members {
         self.balance(answer, true);
     }
 
+    /// Those that hold more than they may.
+    pub fn beyond_budget(&self) -> Vec<MemberId> {
+        let beyond = |member: &&Member| member.usage.resident > member.budget;
+        let beyond = self.present().filter(beyond);
+        beyond.map(|member| member.id).collect()
+    }
+
     /// Shares what there is out anew.
     pub(super) fn share_out(&mut self, answer: Option<(MemberId, Answer)>) {
         self.balance(answer, false);

@@ -258,6 +258,12 @@ impl Members {
         }
     }
 
+    /// Those that have not done yet what they are asked to move.
+    pub fn moving(&self) -> Vec<MemberId> {
+        let moving = self.present().filter(|member| member.moves());
+        moving.map(|member| member.id).collect()
+    }
+
     /// In the backing stores.
     fn swapped(&self) -> Bytes {
         self.present().map(|member| member.usage.swapped).sum()

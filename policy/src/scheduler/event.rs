@@ -115,6 +115,12 @@ pub enum Event {
         /// Which.
         task: TaskId,
     },
+    /// The task is realtime no more: its shell has found out that what it says cannot be relied on.
+    /// It is best-effort until it is registered again; for one that is already nothing changes.
+    Demote {
+        /// Which.
+        task: TaskId,
+    },
     /// A process of the task said Hello: its memory and jobs are now known.
     Attach {
         /// Which.

@@ -135,6 +135,7 @@ impl Scheduler {
         match event {
             Event::Register { task, spec } => self.register(task, spec),
             Event::Unregister { task } => self.unregister(task),
+            Event::Demote { task } => self.demote(task),
             Event::Attach {
                 task,
                 usage,

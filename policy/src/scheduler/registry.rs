@@ -80,6 +80,12 @@ impl Scheduler {
         Ok(())
     }
 
+    pub(super) fn demote(&mut self, id: TaskId) -> Result<(), EventError> {
+        self.known(id)?;
+        self.leave_plan(id);
+        Ok(())
+    }
+
     pub(super) fn attach(
         &mut self,
         id: TaskId,

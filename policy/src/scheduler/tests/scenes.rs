@@ -287,6 +287,31 @@ fn demotion_takes_the_gpu_from_who_overran() {
 }
 
 #[test]
+fn who_is_demoted_from_outside_is_best_effort_from_then_on() {
+    let mut shell = two();
+    let demote = |id| Event::Demote { task: TaskId(id) };
+    shell.request(2);
+    assert!(shell.runs(2));
+    shell.request(1);
+    assert!(shell.status(1).job.unwrap().deadline.is_some());
+    shell.tell(demote(1));
+    assert_eq!(shell.status(1).phase, Phase::BestEffort);
+    assert_eq!(shell.status(1).job.unwrap().deadline, None, "it waited");
+    shell.tell(demote(2));
+    assert!(shell.runs(2), "what runs goes on as it began");
+    shell.complete(2);
+    shell.complete(1);
+    shell.request(2);
+    assert_eq!(shell.status(2).job.unwrap().deadline, None);
+    // Nothing more can be taken from it; and nobody can from who is not there.
+    shell.tell(demote(2));
+    assert_eq!(shell.status(2).phase, Phase::BestEffort);
+    let now = shell.scheduler.state().now;
+    let unknown = shell.scheduler.handle(now, demote(9));
+    assert_eq!(unknown, Err(EventError::UnknownTask(TaskId(9))));
+}
+
+#[test]
 fn a_newcomer_waits_for_every_backing_store() {
     let mut shell = Shell::new(config(100));
     shell.load(1, realtime(1_000, 10, 60, 40), 60);

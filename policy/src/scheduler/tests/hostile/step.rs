@@ -72,6 +72,9 @@ impl World {
                 spec.name = (id % 3).to_string();
                 self.tell(Event::Register { task, spec });
             }
+            2 if number == 0 => {
+                self.tell(Event::Demote { task });
+            }
             2 => {
                 let known = self.tell(Event::Unregister { task });
                 let gone = self.scheduler.state().task(task).is_none();
