@@ -300,7 +300,6 @@ fn who_is_demoted_from_outside_is_best_effort_from_then_on() {
     shell.tell(demote(2));
     assert!(shell.runs(2), "what runs goes on as it began");
     shell.complete(2);
-    shell.complete(1);
     shell.request(2);
     assert_eq!(shell.status(2).job.unwrap().deadline, None);
     // Nothing more can be taken from it; and nobody can from who is not there.
