@@ -159,7 +159,9 @@ impl Dispatcher {
             self.add_late(shown, now);
         }
         let waits = |gpu: &Gpu| {
-            !gpu.dead.is_empty() || gpu.account.is_rising() || gpu.account.awaits_sight(now)
+            let account = &gpu.account;
+            let tells = account.is_rising() || account.is_doubted() || account.awaits_sight(now);
+            tells || !gpu.dead.is_empty()
         };
         self.nvml.hurry(self.gpus.iter().any(waits));
     }
@@ -257,7 +259,7 @@ impl Dispatcher {
                 counted,
                 agent,
             } => (pid, disagreement, (counted, "the probes", agent)),
-            Finding::Blind | Finding::Shared => return,
+            Finding::Unmanaged { .. } | Finding::Blind | Finding::Shared => return,
         };
         if let Some(named @ (Disagreement::Underreport | Disagreement::Untracked)) = disagreement {
             self.holds_more(pid, named, found);
@@ -372,6 +374,12 @@ fn tell(gpu: usize, finding: Finding) {
         } => {
             tracing::info!(gpu, pid, probed = %counted, %agent, "the witnesses agree again");
         }
+        Finding::Unmanaged { pid, nvml } => tracing::info!(
+            gpu,
+            pid,
+            %nvml,
+            "untracked: a process without an agent holds memory, and takes from the capacity"
+        ),
         Finding::Blind => tracing::warn!(
             gpu,
             "NVML does not show the processes of this PID namespace: what each holds is known from \

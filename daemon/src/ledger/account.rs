@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use rtswap_policy::units::{Bytes, Nanos, Time};
 
 use super::Capacity;
+use super::finding::Finding;
 use super::probed::Entry;
 use super::witness::{Claim, Disagreement, Witness};
 use crate::source::gpu::{GpuSample, ProcessSample};
@@ -33,7 +34,7 @@ pub struct Terms {
 impl Terms {
     /// The difference below which nobody is contradicted. An agent guesses its context, the
     /// driver rounds.
-    fn floor(&self) -> Bytes {
+    pub(super) fn floor(&self) -> Bytes {
         const LEAST: u64 = 2 << 20;
         const MOST: u64 = 512 << 20;
         Bytes((self.memory.0 / 64).clamp(LEAST, MOST))
@@ -43,37 +44,6 @@ impl Terms {
     fn capacity(&self) -> Bytes {
         self.memory.saturating_sub(self.reserve)
     }
-}
-
-/// News of a look, for the log.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Finding {
-    /// A disagreement began, changed or ended.
-    Named {
-        /// Whose.
-        pid: u32,
-        /// Which; none for an end.
-        disagreement: Option<Disagreement>,
-        /// What NVML shows.
-        nvml: Bytes,
-        /// What its agent says.
-        agent: Bytes,
-    },
-    /// The same, of what the probes count.
-    Counted {
-        /// Whose.
-        pid: u32,
-        /// Which; none for an end.
-        disagreement: Option<Disagreement>,
-        /// What the probes count.
-        counted: Bytes,
-        /// What its agent says.
-        agent: Bytes,
-    },
-    /// NVML shows none of the managed processes: it numbers them by another PID namespace.
-    Blind,
-    /// A multi-process server runs: what single processes hold cannot be known.
-    Shared,
 }
 
 /// One GPU's account.
@@ -97,7 +67,9 @@ pub struct Account {
     /// NVML has shown a managed process.
     trusted: bool,
     /// Looks in a row that showed none of those that must be there.
-    blind: u32,
+    pub(super) blind: u32,
+    /// Processes without an agent that were told of.
+    pub(super) strangers: BTreeSet<u32>,
     pub(super) shared: bool,
 }
 
@@ -117,6 +89,7 @@ impl Account {
             grown: Bytes::ZERO,
             trusted: false,
             blind: 0,
+            strangers: BTreeSet::new(),
             shared: false,
         }
     }
@@ -139,12 +112,6 @@ impl Account {
         self.others + self.grown
     }
 
-    /// The processes of the last look that no agent speaks for.
-    pub fn strangers(&self) -> impl Iterator<Item = &ProcessSample> {
-        let shown = self.last.iter().flat_map(|last| &last.processes);
-        shown.filter(|process| !self.managed.contains_key(&process.pid))
-    }
-
     /// Whether NVML shows the processes of this PID namespace.
     pub fn is_trusted(&self) -> bool {
         self.trusted
@@ -154,7 +121,13 @@ impl Account {
     pub fn disagreement(&self, pid: u32) -> Option<Disagreement> {
         let managed = self.managed.get(&pid);
         let named = managed.and_then(Witness::disagreement);
-        named.or_else(|| self.unfounded(pid))
+        let named = named.or_else(|| self.unfounded(pid));
+        named.or_else(|| self.untracked(pid))
+    }
+
+    /// Whether NVML should look again soon: it shows more of a process than its agent says.
+    pub fn is_doubted(&self) -> bool {
+        self.managed.values().any(Witness::is_doubted)
     }
 
     /// What a look shows of no process, more than when nobody was dying; none where it is noise.
@@ -277,6 +250,7 @@ impl Account {
         self.missing = None;
         self.seed();
         self.grown = self.growth(claims, awaited);
+        findings.extend(self.meet(awaited));
         findings
     }
 
@@ -406,7 +380,11 @@ pub(super) mod tests {
     #[test]
     fn who_has_no_agent_takes_from_the_capacity_to_the_chunk() {
         let mut account = account();
-        assert_eq!(look(&mut account, &[process(5, 11)], &[]), []);
+        let met = Finding::Unmanaged {
+            pid: 5,
+            nvml: Bytes(11 * MIB),
+        };
+        assert_eq!(look(&mut account, &[process(5, 11)], &[]), [met]);
         assert_eq!(account.others(), Bytes(11 * MIB));
         assert_eq!(account.capacity(Time(0)), Some(Bytes(44 * MIB)));
         look(&mut account, &[process(5, 12)], &[]);

@@ -22,7 +22,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use rtswap_policy::units::{Bytes, Nanos, Time};
 
-use super::account::{Account, Finding};
+use super::account::Account;
+use super::finding::Finding;
 use super::witness::{Claim, Disagreement, Witness};
 
 /// How long an agent must say less than was counted before it is named: it may write its page
@@ -407,10 +408,10 @@ mod tests {
             (entry.baseline(), entry.confidence(), named)
         };
         probe(&mut account, 0, &[(9, early(2))], &[]);
-        let unknown = Some("baseline-unknown");
+        let (unknown, untracked) = (Some("baseline-unknown"), Some("untracked"));
         assert_eq!(says(&account), (Baseline::Unknown, "at-least", unknown));
         look(&mut account, 10, &[(9, 12)], &[]);
-        assert_eq!(says(&account), (Baseline::Nvml, "estimated", None));
+        assert_eq!(says(&account), (Baseline::Nvml, "estimated", untracked));
         probe(&mut account, 20, &[(9, early(4))], &[]);
         assert_eq!(account.others(), Bytes(14 * MIB), "10 from before, and 4");
         // Another process of the same number begins anew.
@@ -419,13 +420,13 @@ mod tests {
             ..counted(1)
         };
         probe(&mut account, 40, &[(9, other)], &[]);
-        assert_eq!(says(&account), (Baseline::Start, "exact", None));
+        assert_eq!(says(&account), (Baseline::Start, "exact", untracked));
         let doubtful = Probed {
             exact: false,
             ..other
         };
         probe(&mut account, 50, &[(9, doubtful)], &[]);
-        assert_eq!(says(&account), (Baseline::Start, "at-least", None));
+        assert_eq!(says(&account), (Baseline::Start, "at-least", untracked));
         probe(&mut account, 60, &[], &[]);
         assert!(account.probed(9).is_none());
     }

@@ -5,11 +5,11 @@ use std::fmt;
 
 use rtswap_policy::units::{Bytes, Nanos, Time};
 
-use super::account::Finding;
+use super::finding::Finding;
 use super::probed;
 
-/// How long witnesses must differ before it is said. An agent takes from its budget first, and then
-/// makes gibibytes chunk by chunk.
+/// How long an agent must say more than there is, or the truth again, before it is said: it takes from
+/// its budget first, and then makes gibibytes chunk by chunk. That it says less is no such case.
 pub(super) const LASTING: Nanos = Nanos(2_000_000_000);
 
 /// What is known of a managed process on the GPU, at the time of a look or after it.
@@ -94,6 +94,8 @@ pub(super) struct Witness {
     /// What the looks say, and since when: to be named if it lasts.
     suspected: Option<(Time, Option<Disagreement>)>,
     named: Option<Disagreement>,
+    /// The driver shows more than the agent says by now, and nothing has come of it yet.
+    doubted: bool,
     /// The same, by what the probes count.
     suspected_counted: Option<(Time, Option<Disagreement>)>,
     named_counted: Option<Disagreement>,
@@ -115,6 +117,22 @@ impl Witness {
     /// How it differs; by the probes first, who know it first.
     pub(super) fn disagreement(&self) -> Option<Disagreement> {
         self.named_counted.or(self.named)
+    }
+
+    /// Whether another look should tell soon.
+    pub(super) fn is_doubted(&self) -> bool {
+        self.doubted
+    }
+
+    /// What of it is counted elsewhere: what is held for it. But of one that says less than it has
+    /// only what it says: else it could fill up what it seems not to use, besides what it hides.
+    fn accounted(&self) -> Bytes {
+        match self.disagreement() {
+            Some(Disagreement::Underreport | Disagreement::Untracked) => {
+                self.held.high.min(self.agent.high)
+            }
+            _ => self.held.high,
+        }
     }
 
     /// The agent says so much now.
@@ -142,7 +160,7 @@ impl Witness {
 
     /// What the probes count beyond what is held for it, and a look did not show.
     pub(super) fn exceeds_counted(&self, counted: Bytes, floor: Bytes) -> Bytes {
-        let excess = counted.saturating_sub(self.held.high);
+        let excess = counted.saturating_sub(self.accounted());
         if excess > floor {
             excess.saturating_sub(self.told)
         } else {
@@ -187,7 +205,7 @@ impl Witness {
 
     /// What the driver shows beyond what is held for it, where two looks show it.
     pub(super) fn exceeds(&mut self, nvml: Bytes, floor: Bytes) -> Bytes {
-        let excess = nvml.saturating_sub(self.held.high);
+        let excess = nvml.saturating_sub(self.accounted());
         let lasting = excess.min(std::mem::replace(&mut self.excess, excess));
         self.told = if lasting > floor {
             lasting
@@ -221,7 +239,20 @@ impl Witness {
         };
         let before = self.suspected.filter(|(_, before)| *before == differs);
         let (since, _) = *self.suspected.insert(before.unwrap_or((now, differs)));
-        if differs == self.named || now - since < LASTING {
+        let says_less = |named| {
+            matches!(
+                named,
+                Some(Disagreement::Underreport | Disagreement::Untracked)
+            )
+        };
+        let lasting = if says_less(differs) {
+            probed::LASTING
+        } else {
+            LASTING
+        };
+        let lasts = now - since >= lasting;
+        self.doubted = nvml > agent + tolerance && !says_less(self.named) && !lasts;
+        if differs == self.named || !lasts {
             return None;
         }
         let before = self.disagreement();

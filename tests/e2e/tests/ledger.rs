@@ -80,7 +80,7 @@ fn who_has_no_agent_is_shown_and_takes_from_the_capacity() -> Result<()> {
         (shown && gpu["unmanaged_bytes"] == held && gpu["capacity_bytes"] == capacity).then(|| {
             assert_eq!(row["managed"], false);
             assert_eq!(row["agent_bytes"], Value::Null);
-            assert_eq!(row["disagreement"], Value::Null);
+            assert_eq!(row["disagreement"], "untracked");
             assert_eq!(row["comm"], "dnn");
         })
     })?;
