@@ -286,7 +286,7 @@ impl Dispatcher {
             let place = task.and_then(|task| self.places.get(&task));
             let claim = Claim {
                 agent: Some(agent_bytes(session, index)),
-                held: place.map_or(Bytes::ZERO, |place| place.members.budget_of(id.1)),
+                held: place.map_or(Bytes::ZERO, |place| place.members.held_by(id.1)),
             };
             (session.peer.pid, claim)
         });

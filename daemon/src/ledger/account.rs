@@ -214,10 +214,10 @@ impl Account {
                 }
             };
             if let Some(nvml) = nvml.filter(|_| !shared) {
-                excess += witness.exceeds(nvml, floor);
                 if let Some(agent) = claim.agent {
                     findings.extend(witness.compare(now, pid, nvml, agent, floor));
                 }
+                excess += witness.exceeds(nvml, floor);
             }
             witness.settle(claim);
         }

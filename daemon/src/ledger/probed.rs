@@ -28,7 +28,7 @@ use super::witness::{Claim, Disagreement, Witness};
 
 /// How long an agent must say less than was counted before it is named: it may write its page
 /// after it was asked.
-pub(super) const LASTING: Nanos = Nanos(300_000_000);
+pub(super) const LASTING: Nanos = Nanos(200_000_000);
 
 /// For so long NVML may take to show a process that the probes have seen.
 const SIGHT: Nanos = Nanos(2_000_000_000);

@@ -127,11 +127,10 @@ impl Witness {
     /// What of it is counted elsewhere: what is held for it. But of one that says less than it has
     /// only what it says: else it could fill up what it seems not to use, besides what it hides.
     fn accounted(&self) -> Bytes {
-        match self.disagreement() {
-            Some(Disagreement::Underreport | Disagreement::Untracked) => {
-                self.held.high.min(self.agent.high)
-            }
-            _ => self.held.high,
+        if says_less(self.disagreement()) {
+            self.held.high.min(self.agent.high)
+        } else {
+            self.held.high
         }
     }
 
@@ -203,10 +202,16 @@ impl Witness {
         })
     }
 
-    /// What the driver shows beyond what is held for it, where two looks show it.
+    /// What the driver shows beyond what is held for it, where two looks show it; of one that is known
+    /// to say less than it has, at once.
     pub(super) fn exceeds(&mut self, nvml: Bytes, floor: Bytes) -> Bytes {
         let excess = nvml.saturating_sub(self.accounted());
-        let lasting = excess.min(std::mem::replace(&mut self.excess, excess));
+        let before = std::mem::replace(&mut self.excess, excess);
+        let lasting = if says_less(self.disagreement()) {
+            excess
+        } else {
+            excess.min(before)
+        };
         self.told = if lasting > floor {
             lasting
         } else {
@@ -239,12 +244,6 @@ impl Witness {
         };
         let before = self.suspected.filter(|(_, before)| *before == differs);
         let (since, _) = *self.suspected.insert(before.unwrap_or((now, differs)));
-        let says_less = |named| {
-            matches!(
-                named,
-                Some(Disagreement::Underreport | Disagreement::Untracked)
-            )
-        };
         let lasting = if says_less(differs) {
             probed::LASTING
         } else {
@@ -265,6 +264,13 @@ impl Witness {
             agent,
         })
     }
+}
+
+fn says_less(named: Option<Disagreement>) -> bool {
+    matches!(
+        named,
+        Some(Disagreement::Underreport | Disagreement::Untracked)
+    )
 }
 
 #[cfg(test)]

@@ -132,6 +132,15 @@ impl Members {
         self.balance(answer, true);
     }
 
+    /// What the scheduler counts for one process: what it may hold, or what it says that it holds where
+    /// that is more.
+    pub fn held_by(&self, id: MemberId) -> Bytes {
+        self.find(id).map_or(Bytes::ZERO, |at| {
+            let member = &self.all[at];
+            member.budget.max(member.share().resident)
+        })
+    }
+
     /// Those that hold more than they may.
     pub fn beyond_budget(&self) -> Vec<MemberId> {
         let beyond = |member: &&Member| member.usage.resident > member.budget;

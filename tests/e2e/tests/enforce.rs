@@ -1,0 +1,352 @@
+//! Enforcement: who says less than it holds, holds more than it may, or does not swap when asked to.
+#![allow(missing_docs)]
+
+use std::io::Write as _;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, ensure};
+use rtswap_e2e::{Daemon, Machine, MachineOptions, Program, wait_until};
+use rustix::process::Signal;
+use serde_json::Value;
+
+const BOUND: Duration = Duration::from_secs(30);
+
+/// Within this a lie is to be seen.
+const SEEN: Duration = Duration::from_secs(1);
+
+const MIB: u64 = 1 << 20;
+
+/// mᴰ of a machine's GPU while nobody else holds anything: 64 MiB less a reserve of 8.
+const CAPACITY: u64 = 56 * MIB;
+
+fn machine(daemon_toml: &str) -> Result<Machine> {
+    Machine::new(MachineOptions {
+        daemon_toml: format!("[daemon]\n{daemon_toml}"),
+        ..MachineOptions::default()
+    })
+}
+
+/// The agent that lies, and how often it was told what to do.
+struct Liar {
+    program: Program,
+    told: u32,
+}
+
+impl Liar {
+    fn start(machine: &Machine, task: Option<&str>) -> Result<Self> {
+        let mut command = machine.command(Path::new(env!("CARGO_BIN_EXE_liar")));
+        if let Some(task) = task {
+            command.env("RTSWAP_TASK", task);
+        }
+        let mut program = Program::start(command)?;
+        program.wait_for_line("0 ready", BOUND)?;
+        Ok(Self { program, told: 0 })
+    }
+
+    fn tell(&mut self, command: &str, expected: &str) -> Result<()> {
+        self.program.say(&format!("{command}\n"))?;
+        self.told += 1;
+        let number = format!("{} ", self.told);
+        self.program.wait_for_line(&number, BOUND)?;
+        let answer = format!("{number}{expected}");
+        let stdout = self.program.stdout();
+        ensure!(stdout.lines().any(|line| line == answer), "{stdout}");
+        Ok(())
+    }
+
+    fn pid(&self) -> u32 {
+        self.program.pid()
+    }
+
+    /// Waits for its end by SIGKILL, which the daemon has announced.
+    fn is_killed(self, daemon: &Daemon) -> Result<()> {
+        let said = format!("process {} is killed", self.pid());
+        let finished = self.program.finish(BOUND)?;
+        let signal = std::os::unix::process::ExitStatusExt::signal(&finished.status);
+        ensure!(signal == Some(9), "{finished:?}");
+        ensure!(daemon.stderr().contains(&said), "{}", daemon.stderr());
+        Ok(())
+    }
+}
+
+/// Waits until the log says so, at most a second after `since`.
+fn said_at_once(daemon: &Daemon, text: &str, since: Instant) -> Result<()> {
+    wait_until(text, BOUND, || daemon.stderr().contains(text))?;
+    let took = since.elapsed();
+    eprintln!("{text:?} after {took:?}");
+    ensure!(took < SEEN, "{text:?} after {took:?}");
+    Ok(())
+}
+
+fn row(status: &Value, pid: u32) -> Option<Value> {
+    let processes = status["processes"].as_array()?;
+    processes.iter().find(|it| it["pid"] == pid).cloned()
+}
+
+fn see(machine: &Machine, what: &str, mut seen: impl FnMut(&Value) -> bool) -> Result<()> {
+    let mut last = Value::Null;
+    wait_until(what, BOUND, || {
+        last = machine.status().unwrap_or_default();
+        seen(&last)
+    })
+    .with_context(|| last.to_string())
+}
+
+/// A realtime task of which only the registration runs: it holds the lease.
+fn registered(machine: &Machine) -> Result<Program> {
+    let mut holder = machine.run(
+        &[
+            "--name",
+            "liar",
+            "--period",
+            "100ms",
+            "--wcet",
+            "5ms",
+            "--footprint",
+            "40MiB",
+            "--swappable",
+            "0",
+        ],
+        "sleep",
+    );
+    holder.arg("600");
+    let holder = Program::start(holder)?;
+    see(machine, "the task is registered", |status| {
+        status["tasks"][0]["class"] == "realtime"
+    })?;
+    Ok(holder)
+}
+
+/// An honest task: it gets what it needs, and computes what is right.
+fn honest_task_runs(machine: &Machine, memory: &str) -> Result<()> {
+    let mut command = machine.run(&["--name", "honest"], machine.dnn());
+    command.args(["--json", "--memory", memory, "--layers", "4"]);
+    command.args(["--jobs", "5", "--period", "100ms"]);
+    let report = Program::start(command)?.finish(BOUND)?.json()?;
+    ensure!(
+        report["checksum_errors"] == 0 && report["jobs"] == 5,
+        "{report}"
+    );
+    Ok(())
+}
+
+#[test]
+fn who_says_half_is_named_within_a_second_and_gains_nothing() -> Result<()> {
+    let machine = machine("")?;
+    let daemon = machine.daemon()?;
+    let mut liar = Liar::start(&machine, None)?;
+    liar.tell("take 38", "granted")?;
+    let pid = liar.pid();
+    see(&machine, "both witnesses tell", |status| {
+        row(status, pid)
+            .is_some_and(|row| row["nvml_bytes"] == 40 * MIB && row["agent_bytes"] == 40 * MIB)
+    })?;
+    let since = Instant::now();
+    liar.tell("half", "lying")?;
+    said_at_once(&daemon, "underreport: the witnesses differ", since)?;
+    see(&machine, "what it hides is counted", |status| {
+        let row = row(status, pid).unwrap_or_default();
+        let gpu = &status["gpus"][0];
+        row["disagreement"] == "underreport"
+            && row["agent_bytes"] == 20 * MIB
+            && gpu["unmanaged_bytes"] == 20 * MIB
+            && gpu["capacity_bytes"] == CAPACITY - 20 * MIB
+    })?;
+    let status = machine.status()?;
+    ensure!(status["tasks"][0]["violations"] == 1, "{status}");
+    // An honest program that holds 40 of 56 MiB could have 16 more, and no more.
+    liar.tell("take 18", "refused")?;
+    // Others get what it does not use as before.
+    honest_task_runs(&machine, "8MiB")?;
+    ensure!(liar.program.is_running(), "it was only warned of");
+    ensure!(machine.process_bytes(pid, 0) == Some(40 * MIB), "it gained");
+    let log = daemon.stderr();
+    let violation = format!("process {pid} holds 40.0 MiB by NVML, and its agent says 20.0 MiB");
+    ensure!(log.contains(&violation), "{log}");
+    liar.tell("honest", "honest")?;
+    see(&machine, "it is believed again", |status| {
+        let row = row(status, pid).unwrap_or_default();
+        row["disagreement"].is_null() && status["gpus"][0]["capacity_bytes"] == CAPACITY
+    })
+}
+
+#[test]
+fn who_lies_from_the_start_is_named_within_a_second() -> Result<()> {
+    let machine = machine("")?;
+    let daemon = machine.daemon()?;
+    let mut liar = Liar::start(&machine, None)?;
+    liar.tell("half", "lying")?;
+    let since = Instant::now();
+    liar.tell("take 38", "granted")?;
+    said_at_once(&daemon, "underreport: the witnesses differ", since)?;
+    liar.tell("take 18", "refused")
+}
+
+#[test]
+fn the_probes_name_a_liar_where_nvml_looks_rarely() -> Result<()> {
+    let machine = Machine::new(MachineOptions {
+        probes: true,
+        daemon_toml: "[daemon]\nnvml_period_ms = 60000\n".into(),
+        ..MachineOptions::default()
+    })?;
+    let daemon = machine.daemon()?;
+    let mut state = String::new();
+    wait_until("the probes begin", BOUND, || {
+        let status = machine.status().unwrap_or_default();
+        let said = status["probes"]["state"].as_str();
+        said.unwrap_or("off").clone_into(&mut state);
+        state != "off"
+    })?;
+    if state.starts_with("missing") {
+        // Past the harness, which hides what passes.
+        let _ = writeln!(std::io::stderr(), "SKIPPED: probes {state}");
+        ensure!(
+            !rustix::process::geteuid().is_root(),
+            "root has probes: {state}"
+        );
+        return Ok(());
+    }
+    let mut liar = Liar::start(&machine, None)?;
+    liar.tell("take 38", "granted")?;
+    let pid = liar.pid();
+    see(&machine, "the probes tell", |status| {
+        row(status, pid).is_some_and(|row| row["probed"]["bytes"] == 38 * MIB)
+    })?;
+    let since = Instant::now();
+    liar.tell("half", "lying")?;
+    said_at_once(&daemon, "violation: process", since)?;
+    let log = daemon.stderr();
+    ensure!(
+        log.contains("by the probes, and its agent says 20.0 MiB"),
+        "{log}"
+    );
+    Ok(())
+}
+
+#[test]
+fn a_realtime_task_that_lies_is_demoted_where_that_is_configured() -> Result<()> {
+    let machine = machine("on_violation = \"demote\"\n")?;
+    let daemon = machine.daemon()?;
+    let _holder = registered(&machine)?;
+    let mut liar = Liar::start(&machine, Some("liar"))?;
+    liar.tell("take 30", "granted")?;
+    ensure!(machine.status()?["tasks"][0]["class"] == "realtime");
+    let since = Instant::now();
+    liar.tell("half", "lying")?;
+    said_at_once(&daemon, "its task is best-effort from now on", since)?;
+    see(&machine, "it is best-effort", |status| {
+        status["tasks"][0]["class"] == "best-effort"
+    })?;
+    ensure!(liar.program.is_running());
+    // Its place in the plan is free.
+    let mut other = machine.run(
+        &[
+            "--name",
+            "other",
+            "--period",
+            "200ms",
+            "--wcet",
+            "20ms",
+            "--footprint",
+            "30MiB",
+            "--swappable",
+            "0",
+        ],
+        machine.dnn(),
+    );
+    other.args(["--json", "--memory", "8MiB", "--jobs", "2"]);
+    let report = Program::start(other)?.finish(BOUND)?.json()?;
+    ensure!(report["checksum_errors"] == 0, "{report}");
+    Ok(())
+}
+
+#[test]
+fn who_lies_is_killed_where_that_is_configured() -> Result<()> {
+    let machine = machine("on_violation = \"kill\"\n")?;
+    let daemon = machine.daemon()?;
+    let mut liar = Liar::start(&machine, None)?;
+    liar.tell("take 38", "granted")?;
+    liar.tell("half", "lying")?;
+    liar.is_killed(&daemon)?;
+    see(&machine, "its memory returns", |status| {
+        status["gpus"][0]["capacity_bytes"] == CAPACITY && status["gpus"][0]["used_bytes"] == 0
+    })?;
+    honest_task_runs(&machine, "40MiB")
+}
+
+#[test]
+fn who_takes_more_than_it_may_is_killed_where_that_is_configured() -> Result<()> {
+    let machine = machine("on_violation = \"kill\"\n")?;
+    let daemon = machine.daemon()?;
+    let mut liar = Liar::start(&machine, None)?;
+    liar.tell("take 20", "granted")?;
+    liar.tell("steal 20", "stolen")?;
+    liar.is_killed(&daemon)?;
+    let log = daemon.stderr();
+    ensure!(log.contains("over-budget"), "{log}");
+    Ok(())
+}
+
+/// What makes `memory` of a task realtime, four times a second or less.
+const REALTIME: [&str; 8] = [
+    "--period",
+    "400ms",
+    "--wcet",
+    "40ms",
+    "--footprint",
+    "44MiB",
+    "--swappable",
+    "36MiB",
+];
+
+fn task(machine: &Machine, name: &str, realtime: bool, period: &str) -> Result<Program> {
+    let mut options = vec!["--name", name];
+    if realtime {
+        options.extend(REALTIME);
+    }
+    let mut command = machine.run(&options, machine.dnn());
+    command.args(["--memory", "36MiB", "--layers", "4", "--hold"]);
+    command.args(["--period", period]);
+    Program::start(command)
+}
+
+/// A task that has run and is idle, stopped: it cannot swap when asked to. Another one asks.
+fn two_of_which_one_is_stopped(machine: &Machine, realtime: bool) -> Result<[Program; 2]> {
+    let stopped = task(machine, "stopped", realtime, "3s")?;
+    let other = task(machine, "other", realtime, "400ms")?;
+    for (name, task) in [("stopped", &stopped), ("other", &other)] {
+        see(machine, name, |status| {
+            let tasks = status["tasks"].as_array().cloned().unwrap_or_default();
+            let task = tasks.iter().find(|task| task["name"] == name);
+            task.is_some_and(|task| task["jobs"].as_u64() >= Some(2))
+        })
+        .with_context(|| task.stderr())?;
+    }
+    // Its next job brings it in; soon after, the other one asks for its memory.
+    see(machine, "it is idle and in", |status| {
+        let tasks = status["tasks"].as_array().cloned().unwrap_or_default();
+        let task = tasks.iter().find(|task| task["name"] == "stopped");
+        task.is_some_and(|task| task["phase"] == "running" || task["phase"] == "swapping-in")
+    })?;
+    std::thread::sleep(Duration::from_millis(60));
+    stopped.signal(Signal::STOP)?;
+    Ok([stopped, other])
+}
+
+#[test]
+fn who_does_not_swap_in_time_is_killed_where_that_is_configured() -> Result<()> {
+    let machine = machine("on_violation = \"kill\"\n")?;
+    let daemon = machine.daemon()?;
+    let [stopped, mut other] = two_of_which_one_is_stopped(&machine, false)?;
+    let finished = stopped.finish(BOUND).with_context(|| daemon.stderr())?;
+    let signal = std::os::unix::process::ExitStatusExt::signal(&finished.status);
+    ensure!(signal == Some(9), "{finished:?}");
+    let log = daemon.stderr();
+    ensure!(
+        log.contains("swap-overdue") && log.contains("is killed"),
+        "{log}"
+    );
+    ensure!(other.is_running(), "the other one goes on");
+    Ok(())
+}
