@@ -60,7 +60,7 @@ impl Liar {
     }
 
     /// Waits for its end by SIGKILL, which the daemon has announced.
-    fn is_killed(self, daemon: &Daemon) -> Result<()> {
+    fn dies_as_announced(self, daemon: &Daemon) -> Result<()> {
         let said = format!("process {} is killed", self.pid());
         let finished = self.program.finish(BOUND)?;
         let signal = std::os::unix::process::ExitStatusExt::signal(&finished.status);
@@ -268,7 +268,7 @@ fn who_lies_is_killed_where_that_is_configured() -> Result<()> {
     let mut liar = Liar::start(&machine, None)?;
     liar.tell("take 38", "granted")?;
     liar.tell("half", "lying")?;
-    liar.is_killed(&daemon)?;
+    liar.dies_as_announced(&daemon)?;
     see(&machine, "its memory returns", |status| {
         status["gpus"][0]["capacity_bytes"] == CAPACITY && status["gpus"][0]["used_bytes"] == 0
     })?;
@@ -282,7 +282,7 @@ fn who_takes_more_than_it_may_is_killed_where_that_is_configured() -> Result<()>
     let mut liar = Liar::start(&machine, None)?;
     liar.tell("take 20", "granted")?;
     liar.tell("steal 20", "stolen")?;
-    liar.is_killed(&daemon)?;
+    liar.dies_as_announced(&daemon)?;
     let log = daemon.stderr();
     ensure!(log.contains("over-budget"), "{log}");
     Ok(())
@@ -323,14 +323,22 @@ fn two_of_which_one_is_stopped(machine: &Machine, realtime: bool) -> Result<[Pro
         })
         .with_context(|| task.stderr())?;
     }
-    // Its next job brings it in; soon after, the other one asks for its memory.
-    see(machine, "it is idle and in", |status| {
-        let tasks = status["tasks"].as_array().cloned().unwrap_or_default();
-        let task = tasks.iter().find(|task| task["name"] == "stopped");
-        task.is_some_and(|task| task["phase"] == "running" || task["phase"] == "swapping-in")
+    // It has to be stopped while it is in and its job is over: then the other one asks for its memory.
+    let mut is_so = false;
+    wait_until("it is stopped in time", BOUND, || {
+        let phase = |machine: &Machine| {
+            let task = machine.task("stopped").ok().flatten().unwrap_or_default();
+            (task["phase"] == "idle", task["swapped_bytes"] == 0)
+        };
+        if phase(machine) == (true, true) && stopped.signal(Signal::STOP).is_ok() {
+            is_so = phase(machine) == (true, true);
+            if !is_so {
+                // Its end tells if that fails.
+                let _ = stopped.signal(Signal::CONT);
+            }
+        }
+        is_so
     })?;
-    std::thread::sleep(Duration::from_millis(60));
-    stopped.signal(Signal::STOP)?;
     Ok([stopped, other])
 }
 
@@ -348,5 +356,25 @@ fn who_does_not_swap_in_time_is_killed_where_that_is_configured() -> Result<()> 
         "{log}"
     );
     ensure!(other.is_running(), "the other one goes on");
+    Ok(())
+}
+
+#[test]
+fn who_does_not_swap_in_time_is_demoted_where_that_is_configured() -> Result<()> {
+    let machine = machine("on_violation = \"demote\"\n")?;
+    let daemon = machine.daemon()?;
+    let [mut stopped, _other] = two_of_which_one_is_stopped(&machine, true)?;
+    see(&machine, "it is best-effort", |status| {
+        let tasks = status["tasks"].as_array().cloned().unwrap_or_default();
+        let task = tasks.iter().find(|task| task["name"] == "stopped");
+        task.is_some_and(|task| task["class"] == "best-effort")
+    })
+    .with_context(|| daemon.stderr())?;
+    ensure!(
+        daemon.stderr().contains("kind=\"swap-overdue\""),
+        "{}",
+        daemon.stderr()
+    );
+    ensure!(stopped.is_running());
     Ok(())
 }
