@@ -1,6 +1,7 @@
 //! The system calls that need `unsafe`, and thin safe shells over descriptors. Nothing here knows
 //! of tasks.
 
+pub mod bpf;
 pub mod clock;
 pub mod descriptor;
 pub mod packet;

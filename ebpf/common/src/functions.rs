@@ -4,7 +4,10 @@
 //! the return goes first: a call whose return is not watched would be taken for one that hangs. Where two symbols
 //! are one address, attach to one of them: the programs would run twice.
 //!
-//! A perf link ends only after the kernel has waited for every CPU, so let many go from many threads at once.
+//! Two ways to attach. From Linux 6.6: [`ENTER_ANY`] on all entries by one link and [`LEAVE_ANY`] on all returns
+//! by another (`uprobe_multi`), all programs loaded for that attach type, and each function's own programs in
+//! [`PROGRAMS`](crate::maps::PROGRAMS) under the place's cookie. Before: each program on each place by a perf
+//! event, which ends only after the kernel has waited for every CPU, so let many go from many threads at once.
 
 /// A function of the driver.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -24,6 +27,11 @@ const fn on(symbol: &'static str, entry: &'static str, exit: &'static str) -> Fu
         exit,
     }
 }
+
+/// The program (uprobe) for all entries, that passes on by cookie.
+pub const ENTER_ANY: &str = "enter_any";
+/// The program (uretprobe) for all returns, that passes on by cookie.
+pub const LEAVE_ANY: &str = "leave_any";
 
 /// All that are probed, those that count bytes first.
 pub const FUNCTIONS: &[Function] = &[

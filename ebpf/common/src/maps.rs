@@ -38,6 +38,10 @@ pub const IN_FLIGHT: &str = "IN_FLIGHT";
 pub const NEWS: &str = "NEWS";
 /// Ring of [`Exit`](crate::records::Exit), with wake-ups.
 pub const EXITS: &str = "EXITS";
+/// `u32`, a place's cookie → the program (descriptor) of the function there, for
+/// [`ENTER_ANY`](crate::functions::ENTER_ANY) and [`LEAVE_ANY`](crate::functions::LEAVE_ANY). Its contents last
+/// as long as a descriptor of it.
+pub const PROGRAMS: &str = "PROGRAMS";
 /// Per-CPU array of `u64`, by [`Lost`](crate::records::Lost).
 pub const LOST: &str = "LOST";
 

@@ -6,6 +6,7 @@
 //! - [`process`]: who calls, and what of its calls could not be followed;
 //! - [`account`]: live bytes, and news of them;
 //! - [`alloc`], [`array`], [`physical`], [`context`], [`pool`], [`handed`]: the functions;
+//! - [`dispatch`]: from one program for all functions to each function's own;
 //! - [`ends`]: exit and exec.
 //!
 //! What a call names is taken out at its entry (free, release) and put in at its return (allocation): while
@@ -22,6 +23,7 @@ mod account;
 mod alloc;
 mod array;
 mod context;
+mod dispatch;
 mod ends;
 mod frame;
 mod handed;

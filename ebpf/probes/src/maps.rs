@@ -5,7 +5,7 @@ use core::intrinsics::{AtomicOrdering, atomic_xadd};
 use aya_ebpf::Global;
 use aya_ebpf::bindings::BPF_F_NO_PREALLOC;
 use aya_ebpf::macros::map;
-use aya_ebpf::maps::{HashMap, PerCpuArray, RingBuf};
+use aya_ebpf::maps::{HashMap, PerCpuArray, ProgramArray, RingBuf};
 use rtswap_probe_abi::records::{
     Account, Allocation, Bytes, Config, Context, Current, LOSSES, Lost, Mapping, Object, Physical,
     Process,
@@ -52,6 +52,8 @@ pub static IN_FLIGHT: HashMap<u64, Frame> = HashMap::with_max_entries(16384, 0);
 pub static NEWS: RingBuf = RingBuf::with_byte_size(4 << 20, 0);
 #[map]
 pub static EXITS: RingBuf = RingBuf::with_byte_size(256 << 10, 0);
+#[map]
+pub static PROGRAMS: ProgramArray = ProgramArray::with_max_entries(64, 0);
 #[map]
 static LOST: PerCpuArray<u64> = PerCpuArray::with_max_entries(LOSSES, 0);
 

@@ -168,7 +168,10 @@ impl Probes {
             let verified = program.info()?.verified_instruction_count();
             Ok((name.to_owned(), verified.context("Linux before 5.16")?))
         };
-        self.ebpf.programs().map(count).collect()
+        // Those for links of many places are not loaded here.
+        let loaded = self.ebpf.programs();
+        let loaded = loaded.filter(|(_, program)| program.fd().is_ok());
+        loaded.map(count).collect()
     }
 
     /// Live bytes of all accounts.

@@ -1,7 +1,7 @@
 //! The programs: loaded once, and put on the functions of each driver library by its inode.
 //!
-//! One perf event for each function and file, for all processes (pid −1, CPU 0): the kernel then
-//! runs the program wherever the file is mapped, in any namespace.
+//! By `multi` where the kernel can. Else by perf events, one for each place and file, for all processes
+//! (pid −1, CPU 0). Either way the kernel runs the program wherever the file is mapped, in any namespace.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File};
@@ -12,14 +12,15 @@ use std::path::Path;
 use std::sync::mpsc::{Sender, channel};
 use std::thread;
 
-use aya::programs::uprobe::{UProbeAttachLocation, UProbeLink, UProbeScope};
+use aya::programs::uprobe::{UProbeAttachLocation, UProbeScope};
 use aya::programs::{TracePoint, UProbe};
 use aya::{Ebpf, EbpfLoader};
-use rtswap_probe_abi::functions::{FUNCTIONS, TRACEPOINTS};
+use rtswap_probe_abi::functions::{FUNCTIONS, Function, TRACEPOINTS};
 use rtswap_probe_abi::maps::CONFIG;
 use rtswap_probe_abi::records::{Config, TELL_CALLS};
 
 use super::libraries::FileId;
+use super::multi::Multi;
 use super::problem::Problem;
 
 /// The programs, as `cargo xtask ebpf` builds them from ebpf/.
@@ -46,19 +47,24 @@ const TRACEFS: [&str; 2] = ["/sys/kernel/tracing", "/sys/kernel/debug/tracing"];
 /// Loaded programs and what they are attached to.
 pub(super) struct Programs {
     ebpf: Ebpf,
+    /// Where the kernel can; else aya has the programs.
+    multi: Option<Multi>,
     links: BTreeMap<FileId, Links>,
     releases: Sender<Links>,
 }
 
+/// Holds a program where it is attached, until dropped.
+type Link = Box<dyn Send>;
+
 /// What holds the programs on one file.
 #[derive(Default)]
 struct Links {
-    entries: Vec<UProbeLink>,
-    exits: Vec<UProbeLink>,
+    entries: Vec<Link>,
+    exits: Vec<Link>,
 }
 
-/// Lets links go, on a thread of its own: for each one the kernel waits, under one lock for all, until
-/// nobody can be running there any more, which takes 10 ms and on a busy machine 200.
+/// Lets links go, on a thread of its own: for each one the kernel waits until nobody can be running there
+/// any more. That takes 10 ms and on a busy machine 200; for perf events it holds one lock meanwhile.
 fn start_releasing() -> io::Result<Sender<Links>> {
     let (release, released) = channel();
     thread::Builder::new()
@@ -101,6 +107,7 @@ impl Programs {
             .load(OBJECT)
             .map_err(|error| Problem::of_load(&error))?;
         let mut programs = Self {
+            multi: Multi::load(&ebpf, OBJECT)?,
             ebpf,
             links: BTreeMap::new(),
             releases: start_releasing()?,
@@ -119,6 +126,9 @@ impl Programs {
             program
                 .attach(tracepoint.category, tracepoint.name)
                 .map_err(|error| Problem::of_attach(&error))?;
+        }
+        if programs.multi.is_some() {
+            return Ok(programs);
         }
         let names = FUNCTIONS.iter().flat_map(|on| [on.entry, on.exit]);
         for name in names.collect::<BTreeSet<_>>() {
@@ -142,32 +152,55 @@ impl Programs {
         file: &File,
         functions: &BTreeMap<String, u64>,
     ) -> Result<(), Problem> {
-        // The file itself, whatever lies at its path by now.
-        let path = format!("/proc/self/fd/{}", file.as_raw_fd());
+        // Where two symbols are one place, the programs would run twice.
+        let mut places = BTreeMap::new();
+        for on in FUNCTIONS {
+            if let Some(offset) = functions.get(on.symbol) {
+                places.entry(*offset).or_insert(on);
+            }
+        }
         let mut links = Links::default();
-        let mut attach = |name, offset, links: &mut Vec<UProbeLink>| {
-            let location = UProbeAttachLocation::AbsoluteOffset(offset);
-            let program = self.program(name)?;
-            let link = program
-                .attach(location, &path, UProbeScope::AllProcesses)
-                .and_then(|link| program.take_link(link));
-            links.push(link.map_err(|error| Problem::of_attach(&error))?);
-            Ok(())
+        let attached = match &self.multi {
+            Some(multi) => multi
+                .attach(file, &places)
+                .map(|[exits, entries]| {
+                    links.exits.push(Box::new(exits));
+                    links.entries.push(Box::new(entries));
+                })
+                .map_err(|error| Problem::of_attach_call(&error)),
+            None => self.attach_each(file, &places, &mut links),
         };
-        let mut all = FUNCTIONS.iter().filter_map(|on| {
-            let offset = functions.get(on.symbol)?;
-            Some((on, *offset))
-        });
-        // The return first: a call whose return is not watched would seem to hang.
-        let attached = all.try_for_each(|(on, offset)| {
-            attach(on.exit, offset, &mut links.exits)?;
-            attach(on.entry, offset, &mut links.entries)
-        });
         match attached {
             Ok(()) => drop(self.links.insert(id, links)),
             Err(_) => self.release(links),
         }
         attached
+    }
+
+    /// A perf event for each place's entry and for its return.
+    fn attach_each(
+        &mut self,
+        file: &File,
+        places: &BTreeMap<u64, &'static Function>,
+        links: &mut Links,
+    ) -> Result<(), Problem> {
+        // The file itself, whatever lies at its path by now.
+        let path = format!("/proc/self/fd/{}", file.as_raw_fd());
+        let mut attach = |name, offset, links: &mut Vec<Link>| {
+            let location = UProbeAttachLocation::AbsoluteOffset(offset);
+            let program = self.program(name)?;
+            let link = program
+                .attach(location, &path, UProbeScope::AllProcesses)
+                .and_then(|link| program.take_link(link));
+            let link = link.map_err(|error| Problem::of_attach(&error))?;
+            links.push(Box::new(link));
+            Ok(())
+        };
+        // The return first: a call whose return is not watched would seem to hang.
+        places.iter().try_for_each(|(&offset, on)| {
+            attach(on.exit, offset, &mut links.exits)?;
+            attach(on.entry, offset, &mut links.entries)
+        })
     }
 
     /// Lets go of a file.

@@ -1,12 +1,13 @@
 //! What eBPF probes on the CUDA driver count: the bytes that each process asks the driver for,
 //! with an agent or without. `libraries` knows who maps which driver, `scan` looks, `library` finds
-//! a driver's functions in its file, `attach` puts the programs there, `read` reads what they
-//! count, `sweep` removes what the dead leave; `watch` keeps it all together, `thread` drives it, beside the dispatch
-//! thread.
+//! a driver's functions in its file, `attach` puts the programs there, by `multi` where the kernel
+//! can, `read` reads what they count, `sweep` removes what the dead leave; `watch` keeps it all
+//! together, `thread` drives it, beside the dispatch thread.
 
 mod attach;
 mod libraries;
 mod library;
+mod multi;
 mod problem;
 mod read;
 mod scan;

@@ -91,6 +91,33 @@ impl Problem {
         }
     }
 
+    /// Of loading one program by a call of our own.
+    pub(super) fn of_load_call(name: &str, error: &io::Error) -> Self {
+        let cause = format!("{name}: {error}");
+        // A verifier that refuses a program says EACCES.
+        if denial(error) == Some(Errno::PERM) {
+            Self::Load { cause }
+        } else {
+            Self::Refused { cause }
+        }
+    }
+
+    /// Of reading the object.
+    pub(super) fn of_object(error: &dyn std::error::Error) -> Self {
+        let cause = chain(error);
+        Self::Refused { cause }
+    }
+
+    /// Of attaching programs by a call of our own.
+    pub(super) fn of_attach_call(error: &io::Error) -> Self {
+        let cause = error.to_string();
+        if denial(error).is_some() {
+            Self::Attach { cause }
+        } else {
+            Self::Refused { cause }
+        }
+    }
+
     /// Of attaching a program.
     pub(super) fn of_attach(error: &ProgramError) -> Self {
         let cause = chain(error);
