@@ -6,7 +6,7 @@
 //! - [`agent`], [`source`]: the agents' side of it; [`bus`]: the D-Bus objects;
 //! - [`origin`]: whose container or unit a process is in;
 //! - `runtime`: the folder of sockets; `quota`: how much strangers may make it log;
-//! - [`log`]: how that gets to stderr;
+//! - [`privileges`]: what it gives back of its power; [`log`]: how what it logs gets to stderr;
 //! - `systemd`: what the service manager is told; [`sys`]: the system calls that need `unsafe`.
 
 pub mod agent;
@@ -19,6 +19,7 @@ pub mod ledger;
 pub mod log;
 pub mod members;
 pub mod origin;
+pub mod privileges;
 mod quota;
 pub mod registry;
 mod runtime;

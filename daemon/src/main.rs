@@ -6,6 +6,7 @@ use std::process::ExitCode;
 use clap::Parser;
 use rtswapd::cli::Arguments;
 use rtswapd::log::Log;
+use rtswapd::privileges;
 use rtswapd::serve;
 use tracing_subscriber::EnvFilter;
 
@@ -18,6 +19,8 @@ fn main() -> ExitCode {
             return ExitCode::from(BAD_INPUT);
         }
     };
+    // Before the first thread.
+    let reduced = privileges::reduce();
     let log = match Log::start(std::io::stderr()) {
         Ok(log) => log,
         Err(error) => {
@@ -35,6 +38,9 @@ fn main() -> ExitCode {
         subscriber.without_time().init();
     } else {
         subscriber.init();
+    }
+    if let Err(error) = reduced {
+        tracing::warn!("CAP_SYS_ADMIN is not needed, and cannot be given back: {error}");
     }
     let options = serve::Options {
         config: arguments.config,

@@ -50,8 +50,8 @@ pub enum Problem {
     },
     /// The programs may not be attached.
     #[error(
-        "eBPF programs may not be attached ({cause}): rtswapd needs CAP_SYS_ADMIN for that, or CAP_PERFMON \
-         on kernels before 2025"
+        "eBPF programs may not be attached ({cause}): rtswapd needs CAP_PERFMON for that, and \
+         CAP_SYS_ADMIN before Linux 6.6"
     )]
     Attach {
         /// Why.
