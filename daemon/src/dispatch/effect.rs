@@ -36,6 +36,9 @@ impl Dispatcher {
                 let late = account.lateness();
                 if late > Nanos::ZERO && account.end == JobEnd::Completed {
                     let blocker = account.blocked_by.and_then(|task| self.name_of(task));
+                    let squeezed = self.gpus[gpu].squeezed.as_ref();
+                    let squeezed = squeezed.filter(|(at, _)| *at >= account.eligible);
+                    let short = squeezed.map(|(_, why)| why.as_str());
                     tracing::warn!(
                         task = self.name_of(account.task),
                         job = account.job.0,
@@ -45,15 +48,10 @@ impl Dispatcher {
                         swap_in = %account.swap_in,
                         execution = %account.execution,
                         blocked_by = blocker,
+                        short,
                         "deadline missed"
                     );
-                    let squeezed = self.gpus[gpu].squeezed;
-                    let mut cause = cause(&account, blocker);
-                    if squeezed.is_some_and(|at| at >= account.eligible)
-                        && let Some(others) = self.others(gpu)
-                    {
-                        cause.push_str(&others);
-                    }
+                    let cause = cause(&account, blocker, short);
                     self.tell(News::DeadlineMissed {
                         task: registration,
                         job: account.job.0.into(),
@@ -81,7 +79,10 @@ impl Dispatcher {
                         self.sentence(registration, word(kind), detail, &culprits);
                     }
                     ViolationKind::Emergency => {
-                        self.gpus[place.gpu].squeezed = Some(now);
+                        let gpu = place.gpu;
+                        if let Some(why) = self.others(gpu) {
+                            self.gpus[gpu].squeezed = Some((now, why));
+                        }
                         self.violated(registration, word(kind), detail);
                     }
                     ViolationKind::Overrun
@@ -199,16 +200,18 @@ impl Dispatcher {
     }
 }
 
-/// Where the time of a job went, the waiting first.
-fn cause(account: &JobAccount, blocker: Option<&str>) -> String {
+/// Where the time of a job went, the waiting first, and why memory was short.
+fn cause(account: &JobAccount, blocker: Option<&str>, short: Option<&str>) -> String {
+    let short = short.map(|short| format!("; {short}"));
     let behind = blocker.map(|name| format!(" behind {name}"));
     format!(
-        "queue {}{}, swap-out {}, swap-in {}, execution {}",
+        "queue {}{}, swap-out {}, swap-in {}, execution {}{}",
         account.queue,
         behind.unwrap_or_default(),
         account.swap_out,
         account.swap_in,
-        account.execution
+        account.execution,
+        short.unwrap_or_default()
     )
 }
 

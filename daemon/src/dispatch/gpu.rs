@@ -16,8 +16,8 @@ pub(super) struct Gpu {
     pub(super) account: Account,
     /// Whose memory the driver may still hold.
     pub(super) dead: Vec<Dead>,
-    /// When memory that the plan promises last was not there.
-    pub(super) squeezed: Option<Time>,
+    /// When memory that the plan promises last was not there because of others, and whose it was.
+    pub(super) squeezed: Option<(Time, String)>,
 }
 
 impl Gpu {

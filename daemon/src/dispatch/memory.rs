@@ -239,7 +239,7 @@ impl Dispatcher {
         });
         let most = most.unwrap_or_default();
         Some(format!(
-            "; memory was short because others hold {others}{most}"
+            "memory was short because others hold {others}{most}"
         ))
     }
 

@@ -288,4 +288,52 @@ mod tests {
         all.add(claim(Some(1), 2));
         assert_eq!(all, claim(Some(4), 14), "a dead one has no agent");
     }
+
+    const MIB: u64 = 1 << 20;
+
+    /// One look of NVML at process 5, which is held to `held` MiB; whether something is named then, and
+    /// what counts besides what it is held to.
+    fn look(witness: &mut Witness, ms: u64, [nvml, agent, held]: [u64; 3]) -> (bool, u64) {
+        let (now, bytes) = (Time(ms * 1_000_000), |mib| Bytes(mib * MIB));
+        let claim = Claim {
+            agent: Some(bytes(agent)),
+            held: bytes(held),
+        };
+        witness.widen(&claim);
+        let floor = bytes(2);
+        let named = witness.compare(now, 5, bytes(nvml), bytes(agent), floor);
+        let excess = witness.exceeds(bytes(nvml), floor);
+        witness.settle(&claim);
+        (named.is_some(), excess.0 / MIB)
+    }
+
+    #[test]
+    fn who_says_half_is_named_within_a_second_of_it() {
+        let mut witness = Witness::default();
+        assert_eq!(look(&mut witness, 0, [40, 40, 40]), (false, 0));
+        assert!(!witness.is_doubted());
+        // It begins right after that look. What it said before excuses one more look, and doubt has NVML
+        // look soon.
+        assert_eq!(look(&mut witness, 500, [40, 20, 40]), (false, 0));
+        assert!(witness.is_doubted());
+        assert_eq!(look(&mut witness, 520, [40, 20, 40]), (false, 0));
+        assert_eq!(look(&mut witness, 700, [40, 20, 40]), (false, 0));
+        assert!(witness.is_doubted());
+        // What it does not seem to use of its budget could be given to others, or filled up by itself.
+        assert_eq!(look(&mut witness, 720, [40, 20, 40]), (true, 20));
+        assert!(!witness.is_doubted());
+        assert_eq!(look(&mut witness, 1220, [60, 40, 40]), (false, 20));
+    }
+
+    #[test]
+    fn a_chunk_on_its_way_is_no_lie() {
+        let mut witness = Witness::default();
+        for ms in (0..10_000).step_by(20) {
+            // It counts a chunk before it is made, and until it is gone.
+            let agent = 20 + 2 * (ms / 20 % 2);
+            let seen = look(&mut witness, ms, [20, agent, 24]);
+            assert_eq!(seen, (false, 0));
+            assert!(!witness.is_doubted());
+        }
+    }
 }

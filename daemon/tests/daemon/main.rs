@@ -4,6 +4,7 @@ mod agents;
 #[path = "../bus/mod.rs"]
 mod bus;
 mod common;
+mod enforce;
 mod greedy;
 mod introspection;
 mod refusals;
