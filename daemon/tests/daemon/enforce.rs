@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use futures_util::StreamExt;
-use rtswap_dbus::{Manager1Proxy, Options, Size, list};
+use rtswap_dbus::objects::list;
+use rtswap_dbus::{Manager1Proxy, Options, Size};
 use rtswap_wire::page::UsageReport;
 
 use crate::common::agent::Agent;
