@@ -31,6 +31,7 @@ fn probes_do_without() -> bool {
     let others = CapabilitySet::BPF
         | CapabilitySet::PERFMON
         | CapabilitySet::SYS_PTRACE
+        | CapabilitySet::DAC_READ_SEARCH
         | CapabilitySet::CHECKPOINT_RESTORE;
     let has = capabilities(None).is_ok_and(|sets| sets.effective.contains(others));
     has && bpf::load_uprobe("nothing", &nothing(), c"GPL")
