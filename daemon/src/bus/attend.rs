@@ -12,6 +12,7 @@ use zbus::object_server::SignalEmitter;
 
 use super::Shared;
 use super::auth::Door;
+use super::demand::Asked;
 use super::manager::Manager1;
 use super::objects::Objects;
 use super::publish::Published;
@@ -34,31 +35,38 @@ pub(super) enum End {
 pub(super) struct Attended {
     pub(super) connection: Connection,
     published: Arc<Published>,
+    objects: Objects,
+    /// Who asks for objects, while there are none.
+    asked: Option<Asked>,
     snapshots: watch::Receiver<Arc<Snapshot>>,
     news: broadcast::Receiver<News>,
 }
 
 impl Attended {
-    /// Builds the connection with everything on it.
+    /// Builds the connection, with everything on it unless its objects are to be `asked` for.
     pub(super) async fn build(
         builder: Builder<'static>,
         door: Door,
         shared: &Shared,
+        asked: Option<Asked>,
     ) -> zbus::Result<Self> {
         // From before the first look, so that nothing falls between.
         let (snapshots, news) = (shared.handle.watch(), shared.handle.news());
-        let (published, builder) = Published::new(shared.handle.clone(), builder);
-        let published = Arc::new(published);
+        let published = Arc::new(Published::new(shared.handle.clone()));
         let manager = Manager1::new(shared.clone(), Arc::clone(&published), door);
         let objects = Objects::new(shared.clone(), Arc::clone(&published), door);
         let connection = builder
-            .serve_at(rtswap_dbus::ROOT_PATH, objects)
             .serve_at(rtswap_dbus::ROOT_PATH, manager)
             .build()
             .await?;
+        if asked.is_none() {
+            published.begin(&connection, objects.clone()).await?;
+        }
         Ok(Self {
             connection,
             published,
+            objects,
+            asked,
             snapshots,
             news,
         })
@@ -67,12 +75,20 @@ impl Attended {
     /// Tells of what changes and happens until the connection is closed or the daemon ends.
     pub(super) async fn run(mut self) -> zbus::Result<End> {
         let root = SignalEmitter::new(&self.connection, rtswap_dbus::ROOT_PATH)?;
+        // What came since they were served first.
         self.published.update(&self.connection).await?;
         let mut untold = true;
         let mut told_at = Instant::now();
         loop {
             tokio::select! {
                 () = self.connection.closed() => return Ok(End::Closed),
+                () = wait(self.asked.as_ref()) => {
+                    let objects = self.objects.clone();
+                    self.published.begin(&self.connection, objects).await?;
+                    if let Some(asked) = self.asked.take() {
+                        asked.served();
+                    }
+                }
                 changed = self.snapshots.changed() => {
                     if changed.is_err() {
                         return Ok(End::Daemon);
@@ -93,6 +109,14 @@ impl Attended {
                 },
             }
         }
+    }
+}
+
+/// Returns once objects are asked for; never where they are served already.
+async fn wait(asked: Option<&Asked>) {
+    match asked {
+        Some(asked) => asked.wait().await,
+        None => std::future::pending().await,
     }
 }
 

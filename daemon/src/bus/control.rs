@@ -10,6 +10,7 @@ use zbus::connection::Builder;
 use super::Shared;
 use super::attend::Attended;
 use super::auth::Door;
+use super::demand::demand;
 use super::transport::Transport;
 
 /// How long a client may take to authenticate.
@@ -43,9 +44,10 @@ pub async fn serve(listener: UnixListener, shared: Shared) {
 }
 
 async fn serve_one(stream: UnixStream, guid: Guid<'static>, shared: &Shared) -> zbus::Result<()> {
-    let transport = Transport::new(stream);
+    let (asking, asked) = demand();
+    let transport = Transport::new(stream, asking);
     let builder = Builder::socket(transport).server(guid).p2p();
-    let attended = Attended::build(builder, Door::Socket, shared);
+    let attended = Attended::build(builder, Door::Socket, shared, Some(asked));
     let silent = || zbus::Error::Handshake("the client did not authenticate in time".into());
     let attended = timeout(HANDSHAKE, attended).await.map_err(|_| silent())??;
     let connection = attended.connection.clone();

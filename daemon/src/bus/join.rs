@@ -117,7 +117,7 @@ pub async fn join(bus: &Bus, shared: &Shared) -> Result<Option<Joined>, JoinErro
         Bus::Session => (Builder::session(), false),
         Bus::Address(address) => (Builder::address(address.clone()), false),
     };
-    let attended = Attended::build(builder, Door::Bus { polkit }, shared);
+    let attended = Attended::build(builder, Door::Bus { polkit }, shared, None);
     let silent = || zbus::Error::Handshake("the bus does not answer".into());
     let attended = tokio::time::timeout(HANDSHAKE, attended).await;
     let attended = attended

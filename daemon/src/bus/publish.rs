@@ -6,13 +6,13 @@ use std::sync::Arc;
 
 use rtswap_dbus::{GPU, GpuProperties, TASK, TaskProperties};
 use tokio::sync::Mutex;
-use zbus::connection::Builder;
 use zbus::fdo::Properties;
 use zbus::names::InterfaceName;
 use zbus::object_server::SignalEmitter;
 use zbus::{Connection, OwnedObjectPath, Variant};
 
 use super::gpu::Gpu1;
+use super::objects::Objects;
 use super::task::Task1;
 use crate::dispatch::{Handle, Snapshot};
 
@@ -20,42 +20,47 @@ use crate::dispatch::{Handle, Snapshot};
 #[derive(Debug)]
 pub(super) struct Published {
     handle: Handle,
-    /// Held while they change, so that two updates do not cross.
-    told: Mutex<Told>,
+    /// Held while they change, so that two updates do not cross. None before they are served.
+    told: Mutex<Option<Told>>,
 }
 
 /// The objects that are served, as they were told of last.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 struct Told {
     tasks: BTreeMap<u64, TaskProperties>,
     gpus: Vec<GpuProperties>,
 }
 
 impl Published {
-    /// What the latest snapshot has, to be served from a connection's first call on.
-    pub(super) fn new(handle: Handle, builder: Builder<'static>) -> (Self, Builder<'static>) {
-        let snapshot = handle.snapshot();
-        let told = Told {
-            tasks: snapshot.tasks.clone(),
-            gpus: snapshot.gpus.clone(),
-        };
-        let builder = (0..told.gpus.len()).fold(builder, |builder, index| {
-            let gpu = Gpu1::new(handle.clone(), index);
-            builder.serve_at(rtswap_dbus::gpu_path(index as u32), gpu)
-        });
-        let builder = told.tasks.iter().fold(builder, |builder, (&id, first)| {
-            let task = Task1::new(handle.clone(), id, first);
-            builder.serve_at(rtswap_dbus::task_path(id), task)
-        });
-        let told = Mutex::new(told);
-        (Self { handle, told }, builder)
+    /// None yet.
+    pub(super) fn new(handle: Handle) -> Self {
+        let told = Mutex::new(None);
+        Self { handle, told }
+    }
+
+    /// Serves them from now on: what the latest snapshot has, and `objects` at the root.
+    pub(super) async fn begin(
+        &self,
+        connection: &Connection,
+        objects: Objects,
+    ) -> zbus::Result<()> {
+        let mut told = self.told.lock().await;
+        let snapshot = self.handle.snapshot();
+        let told = told.insert(Told::default());
+        self.serve(connection, told, &snapshot).await?;
+        // Last: with it, zbus would send a signal for each of the others.
+        let server = connection.object_server();
+        server.at(rtswap_dbus::ROOT_PATH, objects).await?;
+        Ok(())
     }
 
     /// Serves what the latest snapshot has, and no more. Returns that.
     pub(super) async fn update(&self, connection: &Connection) -> zbus::Result<Arc<Snapshot>> {
         let mut told = self.told.lock().await;
         let snapshot = self.handle.snapshot();
-        self.serve(connection, &mut told, &snapshot).await?;
+        if let Some(told) = &mut *told {
+            self.serve(connection, told, &snapshot).await?;
+        }
         Ok(snapshot)
     }
 
@@ -63,7 +68,10 @@ impl Published {
     pub(super) async fn announce(&self, connection: &Connection) -> zbus::Result<()> {
         let mut told = self.told.lock().await;
         let snapshot = self.handle.snapshot();
-        self.serve(connection, &mut told, &snapshot).await?;
+        let Some(told) = &mut *told else {
+            return Ok(());
+        };
+        self.serve(connection, told, &snapshot).await?;
         for (id, task) in &snapshot.tasks {
             let Some(before) = told.tasks.get_mut(id) else {
                 continue;

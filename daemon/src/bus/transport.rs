@@ -20,6 +20,7 @@ use zbus::fdo::ConnectionCredentials;
 use zbus::message::Type;
 
 use super::bounds::Bounds;
+use super::demand::Asking;
 use crate::sys::packet;
 
 /// Calls of one connection that are not answered yet.
@@ -30,12 +31,15 @@ const STALL: Duration = Duration::from_secs(30);
 
 /// One connection, not authenticated yet.
 #[derive(Debug)]
-pub(super) struct Transport(UnixStream);
+pub(super) struct Transport {
+    stream: UnixStream,
+    asking: Asking,
+}
 
 impl Transport {
     /// Of a client.
-    pub(super) fn new(stream: UnixStream) -> Self {
-        Self(stream)
+    pub(super) fn new(stream: UnixStream, asking: Asking) -> Self {
+        Self { stream, asking }
     }
 }
 
@@ -54,13 +58,14 @@ impl Socket for Transport {
     type WriteHalf = Writer;
 
     fn split(self) -> Split<Reader, Writer> {
-        let (stream, calls) = (Arc::new(self.0), Arc::<Calls>::default());
+        let (stream, calls) = (Arc::new(self.stream), Arc::<Calls>::default());
         let writer = Writer {
             stream: Arc::clone(&stream),
             calls: Arc::clone(&calls),
         };
         let reader = Reader {
             calls,
+            asking: self.asking,
             bytes: Bytes {
                 stream,
                 bounds: Bounds::default(),
@@ -98,6 +103,7 @@ impl Calls {
 #[derive(Debug)]
 pub(super) struct Reader {
     calls: Arc<Calls>,
+    asking: Asking,
     bytes: Bytes,
 }
 
@@ -114,6 +120,7 @@ impl ReadHalf for Reader {
         let message = self.bytes.receive_message(seq, early, early_fds).await?;
         if message.message_type() == Type::MethodCall {
             self.calls.begin();
+            self.asking.hold(&message).await;
         }
         Ok(message)
     }
