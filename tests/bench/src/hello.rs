@@ -2,8 +2,8 @@
 
 use std::io::{IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
-use std::os::fd::AsFd;
-use std::path::PathBuf;
+use std::os::fd::{AsFd, OwnedFd};
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Instant;
 
@@ -42,10 +42,14 @@ pub(crate) fn measure(report: &mut Report) -> Result<()> {
     Ok(())
 }
 
+fn agent_socket() -> Result<PathBuf> {
+    let folder = std::env::var_os("RTSWAP_RUNTIME_DIR").context("RTSWAP_RUNTIME_DIR is not set")?;
+    Ok(PathBuf::from(folder).join("agent.sock"))
+}
+
 /// Says Hello in a process of its own each time: to the daemon each is a program that starts.
 pub(crate) fn say(times: u32) -> Result<()> {
-    let folder = std::env::var_os("RTSWAP_RUNTIME_DIR").context("RTSWAP_RUNTIME_DIR is not set")?;
-    let path = PathBuf::from(folder).join("agent.sock");
+    let path = agent_socket()?;
     let mut taken = Vec::new();
     for _ in 0..times {
         let (reader, writer) = rustix::pipe::pipe()?;
@@ -53,7 +57,7 @@ pub(crate) fn say(times: u32) -> Result<()> {
         let child = unsafe { libc::fork() };
         ensure!(child >= 0, "no process to be had");
         if child == 0 {
-            let ns = greet(&path).unwrap_or_default();
+            let ns = greet(&path).map_or(0, |(_, ns)| ns);
             let _ = rustix::io::write(&writer, &ns.to_ne_bytes());
             // SAFETY: ends the child without the parent's destructors.
             unsafe { libc::_exit(0) };
@@ -73,8 +77,40 @@ pub(crate) fn say(times: u32) -> Result<()> {
     Ok(())
 }
 
-/// ns from Hello to Welcome.
-fn greet(path: &std::path::Path) -> Result<u64> {
+/// Says Hello in so many processes, which keep their sessions until the input ends. Each writes a
+/// byte to the output when it has one.
+pub(crate) fn stay(processes: u32) -> Result<()> {
+    let path = agent_socket()?;
+    let mut children = Vec::new();
+    for _ in 0..processes {
+        // SAFETY: this process has one thread, so that its child may do anything.
+        let child = unsafe { libc::fork() };
+        ensure!(child >= 0, "no process to be had");
+        if child == 0 {
+            let code = i32::from(keep(&path).is_err());
+            // SAFETY: ends the child without the parent's destructors.
+            unsafe { libc::_exit(code) };
+        }
+        children.push(child);
+    }
+    for child in children {
+        let mut status = 0;
+        // SAFETY: reaps a child made above.
+        unsafe { libc::waitpid(child, &raw mut status, 0) };
+        ensure!(status == 0, "a process has no session: {status}");
+    }
+    Ok(())
+}
+
+fn keep(path: &Path) -> Result<()> {
+    let _session = greet(path)?;
+    rustix::io::write(std::io::stdout(), b".")?;
+    rustix::io::read(std::io::stdin(), &mut [0])?;
+    Ok(())
+}
+
+/// The connection, and ns from Hello to Welcome.
+fn greet(path: &Path) -> Result<(OwnedFd, u64)> {
     let kind = SocketType::SEQPACKET;
     let socket = rustix::net::socket_with(AddressFamily::UNIX, kind, SocketFlags::CLOEXEC, None)?;
     rustix::net::connect(&socket, &SocketAddrUnix::new(path)?)?;
@@ -98,5 +134,5 @@ fn greet(path: &std::path::Path) -> Result<u64> {
     let took = begin.elapsed();
     let reply = Reply::parse(&packet[..got.bytes])?;
     ensure!(reply.code() == Some(ReplyCode::Welcome), "{}", reply.text());
-    Ok(u64::try_from(took.as_nanos())?)
+    Ok((socket, u64::try_from(took.as_nanos())?))
 }

@@ -5,6 +5,7 @@
 //! tolerance ends with 1.
 
 mod calls;
+mod crowd;
 mod draw;
 mod fragmentation;
 mod grant;
@@ -12,6 +13,7 @@ mod hello;
 mod movement;
 mod paper;
 mod report;
+mod scale;
 mod size;
 mod stage;
 
@@ -39,16 +41,20 @@ struct Cli {
     /// Say Hello so often, print the times, and do nothing else: what `hello` starts.
     #[arg(long, hide = true, value_name = "TIMES")]
     say_hello: Option<u32>,
+    /// Say Hello in so many processes, and stay until the input ends: what `scale` starts.
+    #[arg(long, hide = true, value_name = "PROCESSES")]
+    stay: Option<u32>,
 }
 
 type Part = (&'static str, fn(&mut Report) -> Result<()>);
 
 /// What the simulated link has no part in comes first.
-const PARTS: [Part; 8] = [
+const PARTS: [Part; 9] = [
     ("calls", calls::measure),
     ("grant", grant::measure),
     ("hello", hello::measure),
     ("size", size::measure),
+    ("scale", scale::measure),
     ("fragmentation", fragmentation::measure),
     ("movement", movement::sweep),
     ("duplex", movement::duplex),
@@ -60,6 +66,9 @@ fn main() -> ExitCode {
     let cli = Cli::parse();
     if let Some(times) = cli.say_hello {
         return ended(hello::say(times).map(|()| true));
+    }
+    if let Some(processes) = cli.stay {
+        return ended(hello::stay(processes).map(|()| true));
     }
     ended(run(&cli))
 }
