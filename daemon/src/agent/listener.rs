@@ -17,8 +17,9 @@ use crate::sys::peer::Peer;
 /// How long a connection may stay silent.
 const SILENCE: Nanos = Nanos(5_000_000_000);
 
-/// Silent connections of one user at a time, so that no user can shut out the others.
-const SILENT_PER_USER: usize = 32;
+/// Silent connections of one user at a time, so that no user can shut out the others. On a busy
+/// machine hundreds of programs that start together wait between their connection and their Hello.
+const SILENT_PER_USER: usize = 256;
 
 /// A connection without a session.
 #[derive(Debug)]

@@ -48,7 +48,7 @@ impl Published {
         let snapshot = self.handle.snapshot();
         let told = told.insert(Told::default());
         self.serve(connection, told, &snapshot).await?;
-        // Last: with it, zbus would send a signal for each of the others.
+        // Last: with it, zbus tells of all that is there.
         let server = connection.object_server();
         server.at(rtswap_dbus::ROOT_PATH, objects).await?;
         Ok(())

@@ -71,7 +71,7 @@ impl Default for DaemonConfig {
             on_violation: OnViolation::Warn,
             probes: true,
             max_in_flight: 1024,
-            max_tasks_per_user: 256,
+            max_tasks_per_user: 512,
         }
     }
 }

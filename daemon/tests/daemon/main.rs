@@ -5,6 +5,7 @@ mod agents;
 mod bus;
 mod common;
 mod enforce;
+mod demand;
 mod greedy;
 mod introspection;
 mod refusals;

@@ -91,19 +91,16 @@ impl Crowd {
         self.last = None;
         let until = Instant::now() + bound;
         while let Some(child) = self.children.last_mut() {
-            match child.try_wait()? {
-                Some(status) => {
-                    ensure!(
-                        status.success(),
-                        "one ended with {status}: {}",
-                        self.complaints()
-                    );
-                    self.children.pop();
-                }
-                None => {
-                    ensure!(Instant::now() < until, "{} still run", self.children.len());
-                    sleep(LOOK);
-                }
+            if let Some(status) = child.try_wait()? {
+                ensure!(
+                    status.success(),
+                    "one ended with {status}: {}",
+                    self.complaints()
+                );
+                self.children.pop();
+            } else {
+                ensure!(Instant::now() < until, "{} still run", self.children.len());
+                sleep(LOOK);
             }
         }
         Ok(())
