@@ -4,8 +4,8 @@ mod agents;
 #[path = "../bus/mod.rs"]
 mod bus;
 mod common;
-mod enforce;
 mod demand;
+mod enforce;
 mod greedy;
 mod introspection;
 mod refusals;
