@@ -84,6 +84,15 @@ pub fn has_ended<F: AsFd>(pidfd: F) -> bool {
     matches!(poll(&mut polled, Some(&at_once)), Ok(1..))
 }
 
+/// Of which of these pidfds the process has ended.
+pub fn have_ended<'a>(pidfds: impl Iterator<Item = &'a OwnedFd>) -> Vec<bool> {
+    let mut polled: Vec<_> = pidfds.map(|fd| PollFd::new(fd, PollFlags::IN)).collect();
+    // A call that fails says nothing of anybody.
+    let _ = poll(&mut polled, Some(&Timespec::default()));
+    let ended = |polled: &PollFd<'_>| !polled.revents().is_empty();
+    polled.iter().map(ended).collect()
+}
+
 /// The process or thread that a pidfd stands for, in our PID namespace; none once it has ended.
 pub fn pidfd_id<F: AsFd>(pidfd: F) -> Option<u32> {
     let path = format!("/proc/self/fdinfo/{}", pidfd.as_fd().as_raw_fd());

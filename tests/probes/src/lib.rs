@@ -1,6 +1,6 @@
 //! The prebuilt probe programs, loaded and attached as a reader would, for tests and measurements.
 //!
-//! Needs root, uprobes and BPF. [`available`] says what is missing.
+//! Needs root, uprobes and BPF. [`missing`] says which is not there.
 
 use std::collections::BTreeMap;
 use std::fs;

@@ -1,6 +1,7 @@
 //! What the driver says of the GPUs: `nvml` reads it, `poller` reads it again and again on a thread
 //! of its own, because a call to NVML may take as long as the driver likes.
 
+mod identities;
 mod nvml;
 mod poller;
 

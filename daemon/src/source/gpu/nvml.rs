@@ -11,7 +11,8 @@ use nvml_wrapper::struct_wrappers::device::ProcessInfo;
 use nvml_wrapper::{Device, Nvml};
 use rtswap_policy::units::Bytes;
 
-use super::{GpuSample, Identity, ProcessSample, Reader};
+use super::identities::Identities;
+use super::{GpuSample, ProcessSample, Reader};
 use crate::config::Uuid;
 
 /// The name under which drivers install it; without the number it comes with development files only.
@@ -31,6 +32,7 @@ struct Driver {
     nvml: Option<Nvml>,
     /// When it was opened last, or was tried to be.
     opened: Option<Instant>,
+    identities: Identities,
     /// What does not work, by GPU and for all of them: said once.
     said: BTreeMap<Option<u32>, String>,
 }
@@ -54,9 +56,10 @@ impl Reader for Driver {
                 return Vec::new();
             }
         };
+        self.identities.begin();
         let mut gpus = Vec::new();
         for index in 0..count {
-            match read_gpu(&nvml, index) {
+            match read_gpu(&nvml, index, &mut self.identities) {
                 Ok(gpu) => {
                     if self.said.remove(&Some(index)).is_some() {
                         tracing::info!(index, "NVML reads the GPU again");
@@ -107,7 +110,11 @@ impl Driver {
 }
 
 /// None for a GPU that CUDA programs do not see as such.
-fn read_gpu(nvml: &Nvml, index: u32) -> Result<Option<GpuSample>, NvmlError> {
+fn read_gpu(
+    nvml: &Nvml,
+    index: u32,
+    identities: &mut Identities,
+) -> Result<Option<GpuSample>, NvmlError> {
     let device = nvml.device_by_index(index)?;
     let Ok(uuid) = device.uuid()?.parse::<Uuid>() else {
         return Ok(None);
@@ -120,7 +127,7 @@ fn read_gpu(nvml: &Nvml, index: u32) -> Result<Option<GpuSample>, NvmlError> {
     // The processes between two looks at the memory: only what neither shows otherwise is
     // nobody's.
     let before = device.memory_info()?;
-    let processes = processes(&device)?;
+    let processes = processes(&device, identities)?;
     let after = device.memory_info()?;
     let utilization = optional(device.utilization_rates())?.map(|rates| rates.gpu);
     Ok(Some(GpuSample {
@@ -134,7 +141,10 @@ fn read_gpu(nvml: &Nvml, index: u32) -> Result<Option<GpuSample>, NvmlError> {
     }))
 }
 
-fn processes(device: &Device<'_>) -> Result<Vec<ProcessSample>, NvmlError> {
+fn processes(
+    device: &Device<'_>,
+    identities: &mut Identities,
+) -> Result<Vec<ProcessSample>, NvmlError> {
     let mut found: BTreeMap<u32, Option<u64>> = BTreeMap::new();
     let graphics = optional(device.running_graphics_processes())?.unwrap_or_default();
     for ProcessInfo {
@@ -157,7 +167,7 @@ fn processes(device: &Device<'_>) -> Result<Vec<ProcessSample>, NvmlError> {
     let sample = |(pid, bytes): (u32, Option<u64>)| ProcessSample {
         pid,
         bytes: bytes.map(Bytes),
-        identity: Identity::of(pid),
+        identity: identities.of(pid),
     };
     Ok(found.into_iter().map(sample).collect())
 }
