@@ -244,15 +244,10 @@ impl Machine {
     pub fn uuids(&self) -> Result<Vec<String>> {
         let mut command = self.command(self.dnn());
         command.arg("--info");
-        let info = Program::start(command)?.finish(Duration::from_secs(20))?;
-        let text = info.stdout.trim();
-        ensure!(
-            info.status.success(),
-            "dnn --info: {}{}",
-            info.stdout,
-            info.stderr
-        );
-        let info: serde_json::Value = serde_json::from_str(text)?;
+        let info = Program::start(command)?
+            .finish(Duration::from_secs(20))?
+            .json()
+            .context("dnn --info")?;
         let gpus = info["gpus"]
             .as_array()
             .context("dnn --info lists no gpus")?;
