@@ -25,6 +25,8 @@ int cuDeviceGet(int *device, int ordinal) { *device = ordinal; return 0; }
 int cuDeviceGetUuid(char *uuid, int device) { (void)device; memcpy(uuid, "rtswap-bench-gpu", 16); return 0; }
 int cuDeviceGetUuid_v2(char *uuid, int device) { return cuDeviceGetUuid(uuid, device); }
 int cuDeviceTotalMem_v2(size_t *bytes, int device) { (void)device; *bytes = MEMORY; return 0; }
+// It has virtual memory management (102) and nothing else that anybody asks for.
+int cuDeviceGetAttribute(int *value, int attribute, int device) { (void)device; *value = attribute == 102; return 0; }
 int cuDevicePrimaryCtxRetain(Word *context, int device) { (void)device; *context = 16; return 0; }
 int cuCtxGetCurrent(Word *context) { *context = 16; return 0; }
 int cuCtxGetDevice(int *device) { *device = 0; return 0; }
