@@ -72,9 +72,10 @@ impl Listed {
     /// Bytes asked for, and bytes of chunks, now.
     fn held(&mut self) -> Result<(u64, u64)> {
         self.script += "?\n";
-        self.program.say(&std::mem::take(&mut self.script))?;
         let done = format!("done {}\n", self.sizes.len());
+        // Before it is asked: it may answer before this thread runs again.
         let seen = self.program.stdout().matches(&done).count();
+        self.program.say(&std::mem::take(&mut self.script))?;
         let until = std::time::Instant::now() + crate::stage::BOUND;
         while self.program.stdout().matches(&done).count() == seen {
             ensure!(
