@@ -1,0 +1,12 @@
+#!/usr/bin/env bash
+# Runs the parts of the GPU kit, prints one table and writes one result.json: see README.md.
+#   run.sh [--out FOLDER] [--simgpu] [--bundle FOLDER] [PART...]
+set -euo pipefail
+here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
+if ! command -v python3 >/dev/null; then
+    echo "run.sh: there is no python3 in the PATH; it needs 3.8 or later" >&2
+    exit 2
+fi
+# -B: nothing compiled is left beside the sources.
+export PYTHONPATH="$here${PYTHONPATH:+:$PYTHONPATH}"
+exec python3 -B -m harness.kit "$@"
