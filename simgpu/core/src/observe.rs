@@ -3,14 +3,16 @@
 
 use std::path::Path;
 use std::sync::atomic::Ordering::Relaxed;
+use std::sync::{Mutex, PoisonError};
 
 use crate::config::{Config, GRANULE};
-use crate::machine::{Counters, EngineKind, Lately, Machine, MachineError};
+use crate::machine::{Counters, EngineKind, Lately, Machine, MachineError, Watch};
 
 /// A view of an existing machine. It takes no slot and no memory.
 #[derive(Debug)]
 pub struct Observer {
     machine: Machine,
+    watch: Mutex<Watch>,
 }
 
 /// Memory and engines of one GPU.
@@ -56,7 +58,10 @@ const ENGINES: [EngineKind; 3] = [
 impl Observer {
     /// Opens the machine that some process made in `dir`.
     pub fn open(dir: &Path) -> Result<Self, MachineError> {
-        Machine::open_existing(dir).map(|machine| Self { machine })
+        Machine::open_existing(dir).map(|machine| Self {
+            machine,
+            watch: Mutex::default(),
+        })
     }
 
     /// What the machine is made of.
@@ -64,9 +69,15 @@ impl Observer {
         self.machine.config()
     }
 
+    fn reap(&self) {
+        let watch = self.watch.lock();
+        self.machine
+            .reap_watched(&mut watch.unwrap_or_else(PoisonError::into_inner));
+    }
+
     /// Usage of each GPU, after the dead have given theirs back.
     pub fn gpus(&self) -> Vec<GpuUsage> {
-        self.machine.reap();
+        self.reap();
         (0..self.config().gpus.len())
             .map(|gpu| {
                 let total_bytes = self.machine.gpu(gpu).memory.0;
@@ -95,7 +106,7 @@ impl Observer {
     /// not given back yet is used and nobody's, and so is shared memory that
     /// only those who imported it still hold.
     pub fn holders(&self, gpu: usize) -> Vec<Holder> {
-        self.machine.reap();
+        self.reap();
         let granules = self.machine.granules_by_tag(gpu);
         let processes = self.machine.processes().into_iter();
         let slots = processes
@@ -125,7 +136,7 @@ impl Observer {
 
     /// All processes the machine remembers, the dead included, oldest slot first.
     pub fn processes(&self) -> Vec<ProcessUsage<'_>> {
-        self.machine.reap();
+        self.reap();
         let gpus = 0..self.config().gpus.len();
         self.machine
             .processes()

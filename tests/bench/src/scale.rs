@@ -31,7 +31,7 @@ const ASKED: Duration = Duration::from_millis(20);
 /// All of it, on one daemon.
 pub(crate) fn measure(report: &mut Report) -> Result<()> {
     let machine = Machine::new(MachineOptions {
-        memory_mib: 768,
+        memory_mib: 384,
         daemon_toml: format!("[daemon]\nmax_tasks_per_user = {}", PROGRAMS + GREETERS),
         ..MachineOptions::default()
     })?;

@@ -58,6 +58,7 @@ impl Context {
             .0
             .next_multiple_of(GRANULE);
         let overhead = Physical::new(process, gpu, bytes, Purpose::Context, Wishes::default())?;
+        process.machine.populate(gpu);
         let executor = Arc::new(Executor::new(process.clone(), gpu));
         Ok(Arc::new_cyclic(|context| Self {
             overhead: Mutex::new(Some(overhead)),

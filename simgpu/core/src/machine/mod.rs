@@ -14,6 +14,7 @@ mod meter;
 mod open;
 mod share;
 mod slots;
+mod watch;
 
 pub use engine::EngineKind;
 pub(crate) use expose::hide;
@@ -25,9 +26,11 @@ pub use open::{MachineError, default_dir};
 pub(crate) use open::tests::small as open_small;
 pub(crate) use share::{Share, Shared};
 pub(crate) use slots::Identity;
+pub(crate) use watch::Watch;
 
 use std::path::PathBuf;
 use std::ptr::NonNull;
+use std::sync::Once;
 use std::sync::atomic::AtomicU64;
 
 use crate::config::{Config, GRANULE, GpuConfig};
@@ -40,6 +43,8 @@ pub struct Machine {
     base: NonNull<u8>,
     /// Bytes that are mapped: all, or all but the device memory.
     mapped: usize,
+    /// Whether the pages of each GPU's memory are in place.
+    populated: Box<[Once]>,
     /// The folder it is in.
     dir: PathBuf,
     /// Device and inode of the file.

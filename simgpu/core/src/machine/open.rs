@@ -6,6 +6,7 @@ use std::os::fd::AsRawFd;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::ptr::{self, NonNull};
+use std::sync::Once;
 
 use rustix::fs::{FlockOperation, flock, ftruncate};
 
@@ -115,6 +116,17 @@ impl Machine {
         Self::join(&dir.join(FILE), Extent::Accounts)
     }
 
+    /// Puts the pages of a GPU's memory in place in this process, once. To all who join, used or
+    /// not, it would be what starting many programs costs most.
+    pub(crate) fn populate(&self, gpu: usize) {
+        let len = self.gpu(gpu).memory.0 as usize;
+        self.populated[gpu].call_once(|| {
+            // SAFETY: all of the GPU's memory is mapped, as `granule` asserts. Whoever made the
+            // file has given it its room: what fails here is left to page faults.
+            let _ = unsafe { populate(self.granule(gpu, 0), len) };
+        });
+    }
+
     /// Whether `dir` still has this machine: its file can be removed, and
     /// another one be made.
     pub(crate) fn is_in(&self, dir: &Path) -> bool {
@@ -134,7 +146,7 @@ impl Machine {
         if len < front_len {
             return Err(foreign());
         }
-        let front = map(&file, path, front_len)?;
+        let front = map(&file, path, front_len, front_len)?;
         let config = read_config(front);
         // SAFETY: mapped above with this length, and not used any more.
         unsafe { libc::munmap(front.as_ptr().cast(), front_len) };
@@ -148,8 +160,9 @@ impl Machine {
             Extent::Accounts => layout.accounts_size,
         };
         Ok(Self {
-            base: map(&file, path, mapped)?,
+            base: map(&file, path, mapped, layout.accounts_size)?,
             mapped,
+            populated: config.gpus.iter().map(|_| Once::new()).collect(),
             dir: path.parent().map(Path::to_owned).unwrap_or_default(),
             file: (about.dev(), about.ino()),
             layout,
@@ -226,7 +239,7 @@ fn fill(file: &File, path: &Path, config: &Config) -> Result<(), MachineError> {
     file.set_permissions(fs::Permissions::from_mode(0o600))
         .and_then(|()| ftruncate(file, layout.size as u64).map_err(io::Error::from))
         .map_err(|e| system(path, "cannot be sized", e))?;
-    let base = map(file, path, layout.size)?;
+    let base = map(file, path, layout.size, layout.size)?;
     // SAFETY: the file is `layout.size` bytes, mapped here, and nobody else has
     // it yet; the header and the text lie before the slots.
     unsafe {
@@ -243,8 +256,9 @@ fn fill(file: &File, path: &Path, config: &Config) -> Result<(), MachineError> {
 
 const HASH_BASIS: u64 = 0xcbf2_9ce4_8422_2325;
 
-/// Maps the file with every page in place: no page fault falls into a timing.
-fn map(file: &File, path: &Path, len: usize) -> Result<NonNull<u8>, MachineError> {
+/// Maps the file, with every page of the first `ready` bytes in place: no page fault falls into a
+/// timing.
+fn map(file: &File, path: &Path, len: usize, ready: usize) -> Result<NonNull<u8>, MachineError> {
     let align = GRANULE as usize;
     // SAFETY: a new mapping at a place of the kernel's choice; large enough to
     // hold an aligned range of `len` bytes, onto which the file is then put.
@@ -283,15 +297,27 @@ fn map(file: &File, path: &Path, len: usize) -> Result<NonNull<u8>, MachineError
         libc::madvise(base.cast(), len, libc::MADV_HUGEPAGE);
         base
     };
-    // SAFETY: advice on the mapping just made. Also what reports that the file
-    // system has no room, where touching a page would kill the process.
-    if unsafe { libc::madvise(base.cast(), len, libc::MADV_POPULATE_WRITE) } != 0 {
-        let error = io::Error::last_os_error();
+    // SAFETY: the mapping just made.
+    if let Err(error) = unsafe { populate(base, ready) } {
         // SAFETY: mapped above and not used any more.
         unsafe { libc::munmap(base.cast(), len) };
         return Err(system(path, "no room for the device memory", error));
     }
     Ok(NonNull::new(base).expect("a mapping is never at 0"))
+}
+
+/// Puts pages in place. Also what reports that the file system has no room, where touching a page
+/// would kill the process.
+///
+/// # Safety
+///
+/// `len` bytes from `at`, which is the start of a page, are mapped.
+unsafe fn populate(at: *mut u8, len: usize) -> io::Result<()> {
+    // SAFETY: advice on what the caller has mapped.
+    match unsafe { libc::madvise(at.cast(), len, libc::MADV_POPULATE_WRITE) } {
+        0 => Ok(()),
+        _ => Err(io::Error::last_os_error()),
+    }
 }
 
 /// Reads the configuration from a mapping of the file's first part.

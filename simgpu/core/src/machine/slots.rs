@@ -2,8 +2,8 @@
 
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
 
-use super::Machine;
 use super::layout::SLOTS;
+use super::{Machine, Watch};
 use crate::clock::now_ns;
 
 /// A process's place in the machine.
@@ -68,7 +68,10 @@ impl Machine {
     /// Takes a slot for this process: a free one, or that of the process that
     /// has been dead longest. None if all of them live.
     pub(crate) fn attach(&self) -> Option<Identity> {
-        self.reap();
+        // To look for the dead costs a call for each process that ever came.
+        if !(0..SLOTS).any(|slot| self.owner(slot).state == State::Free) {
+            self.reap();
+        }
         let pid = std::process::id();
         let start_ticks = process_status(pid).map_or(0, |status| status.start_ticks);
         let generation = self.header().next_generation.fetch_add(1, Relaxed) + 1;
@@ -108,6 +111,10 @@ impl Machine {
         }
     }
 
+    fn owner(&self, slot: usize) -> Owner {
+        Owner::unpack(self.slot(slot).owner.load(Acquire))
+    }
+
     fn best_slot(&self) -> Option<(usize, u64)> {
         (0..SLOTS)
             .map(|slot| (slot, self.slot(slot).owner.load(Acquire)))
@@ -121,6 +128,16 @@ impl Machine {
     /// Gives back the memory of processes that are dead for longer than the
     /// release lag, and shares that nobody holds. Anybody may do so at any time, also several at once.
     pub(crate) fn reap(&self) {
+        self.reap_by(|_, pid, start_ticks| is_alive(pid, start_ticks));
+    }
+
+    /// The same, by somebody who does it again and again.
+    pub(crate) fn reap_watched(&self, watch: &mut Watch) {
+        watch.look();
+        self.reap_by(|tag, pid, start_ticks| watch.is_alive(tag, pid, start_ticks));
+    }
+
+    fn reap_by(&self, mut is_alive: impl FnMut(u64, u32, u64) -> bool) {
         let lag_ns = (self.config.release_lag_ms * 1e6) as u64;
         for slot in 0..SLOTS {
             let words = self.slot(slot);
@@ -132,7 +149,7 @@ impl Machine {
                 State::Claimed => 0,
                 State::Live => words.start_ticks.load(Acquire),
             };
-            if is_alive(owner.pid, start_ticks) {
+            if is_alive(owner.tag(slot), owner.pid, start_ticks) {
                 continue;
             }
             let now = now_ns();
@@ -174,19 +191,19 @@ impl Machine {
     /// All processes that have a slot, with their place in it.
     pub(crate) fn processes(&self) -> Vec<(usize, Owner)> {
         (0..SLOTS)
-            .map(|slot| (slot, Owner::unpack(self.slot(slot).owner.load(Acquire))))
+            .map(|slot| (slot, self.owner(slot)))
             .filter(|(_, owner)| owner.state != State::Free)
             .collect()
     }
 }
 
-struct ProcessStatus {
-    start_ticks: u64,
+pub(super) struct ProcessStatus {
+    pub(super) start_ticks: u64,
     dead: bool,
 }
 
 /// What /proc/PID/stat says of a process (proc_pid_stat(5)).
-fn process_status(pid: u32) -> Option<ProcessStatus> {
+pub(super) fn process_status(pid: u32) -> Option<ProcessStatus> {
     let text = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
     // The name may hold anything, also blanks and brackets: fields count from its end.
     let mut fields = text[text.rfind(')')? + 1..].split_ascii_whitespace();
@@ -200,7 +217,8 @@ fn process_status(pid: u32) -> Option<ProcessStatus> {
     })
 }
 
-fn is_alive(pid: u32, start_ticks: u64) -> bool {
+/// Whether the process runs that started then; 0 is not known.
+pub(super) fn is_alive(pid: u32, start_ticks: u64) -> bool {
     process_status(pid).is_some_and(|status| {
         !status.dead && (start_ticks == 0 || status.start_ticks == start_ticks)
     })
