@@ -283,8 +283,20 @@ mod tests {
             "f.toml:3:8: \"0\" is not a GPU's UUID, such as \
              GPU-01234567-89ab-cdef-0123-456789abcdef; `nvidia-smi -L` lists them"
         );
+        let old = "MIG-GPU-01234567-89ab-cdef-0123-456789abcdef/1/0";
+        let old = complaint(&format!("version = 1\n[[gpu]]\nuuid = \"{old}\"\n"));
+        assert!(
+            old.starts_with("f.toml:3:8: \"MIG-GPU-")
+                && old.contains("write the instance's own UUID, such as MIG-"),
+            "{old}"
+        );
         let twice = format!("version = 1\n[[gpu]]\n{GPU}[[gpu]]\n{GPU}");
         assert!(complaint(&twice).ends_with("is described twice"));
+        let instance = twice.replacen("GPU-", "MIG-", 1);
+        assert!(
+            complaint(&instance).ends_with("is described twice"),
+            "the bytes alone tell which"
+        );
         let odd = format!("version = 1\n[[gpu]]\n{GPU}chunk = \"3MiB\"\n");
         assert!(
             complaint(&odd).contains("must be a multiple of 2MiB"),

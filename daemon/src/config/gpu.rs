@@ -1,66 +1,14 @@
 //! The `[[gpu]]` and `[scheduler]` tables, and what they make of a GPU.
 
-use std::fmt;
-use std::str::FromStr;
-
 use rtswap_policy::admission::Test;
 use rtswap_policy::assign::Objective;
 use rtswap_policy::cost::{DirectionCost, SwapCost};
 use rtswap_policy::scheduler::{Config, Overrun, Sharing};
 use rtswap_policy::units::{Bytes, Nanos, Ppm};
 use serde::Deserialize;
-use serde::de::{Deserializer, Error};
 
+use super::Uuid;
 use super::value::{Micros, Millis, Share, Size};
-
-/// A GPU's UUID, as `GPU-01234567-89ab-cdef-0123-456789abcdef`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Uuid(pub [u8; 16]);
-
-impl fmt::Display for Uuid {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("GPU")?;
-        for (at, byte) in self.0.iter().enumerate() {
-            if matches!(at, 0 | 4 | 6 | 8 | 10) {
-                f.write_str("-")?;
-            }
-            write!(f, "{byte:02x}")?;
-        }
-        Ok(())
-    }
-}
-
-impl FromStr for Uuid {
-    type Err = ();
-
-    fn from_str(text: &str) -> Result<Self, ()> {
-        let digits = text.strip_prefix("GPU-").ok_or(())?.replace('-', "");
-        if digits.len() != 32 || !digits.is_ascii() {
-            return Err(());
-        }
-        let mut bytes = [0; 16];
-        for (byte, at) in bytes.iter_mut().zip((0..).step_by(2)) {
-            *byte = u8::from_str_radix(&digits[at..at + 2], 16).map_err(|_| ())?;
-        }
-        let uuid = Self(bytes);
-        // Only the one way to write it, so that equal text means equal GPU.
-        (uuid.to_string() == text && bytes != [0; 16])
-            .then_some(uuid)
-            .ok_or(())
-    }
-}
-
-impl<'de> Deserialize<'de> for Uuid {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let text = String::deserialize(deserializer)?;
-        text.parse().map_err(|()| {
-            D::Error::custom(format_args!(
-                "{text:?} is not a GPU's UUID, such as \
-                 GPU-01234567-89ab-cdef-0123-456789abcdef; `nvidia-smi -L` lists them"
-            ))
-        })
-    }
-}
 
 /// `[scheduler]`: the same for all GPUs.
 #[derive(Clone, Copy, Debug, PartialEq, Deserialize)]
@@ -130,7 +78,7 @@ impl SchedulerConfig {
             .map(|gpu| (least(gpu), format!("the costs of {}", gpu.uuid)))
             .max()
             .unwrap_or_else(|| {
-                let gpu = GpuConfig::learned(Uuid([0; 16]));
+                let gpu = GpuConfig::learned(Uuid::of([0; 16]));
                 (least(&gpu), "the built-in costs".to_owned())
             });
         // Rounded up, so that what is said is enough.
@@ -150,7 +98,7 @@ impl SchedulerConfig {
 #[derive(Clone, Copy, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct GpuConfig {
-    /// Which.
+    /// Which, or which MIG instance.
     pub uuid: Uuid,
     memory: Option<Size>,
     reserve: Option<Size>,
@@ -350,25 +298,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn uuids_have_one_spelling() {
-        let text = "GPU-01234567-89ab-cdef-0123-456789abcdef";
-        let uuid: Uuid = text.parse().unwrap();
-        assert_eq!(uuid.to_string(), text);
-        for wrong in [
-            "",
-            "GPU-",
-            "GPU-00000000-0000-0000-0000-000000000000",
-            "GPU-01234567-89AB-cdef-0123-456789abcdef",
-            "GPU-0123456789abcdef0123456789abcdef",
-            "GPU-+1234567-89ab-cdef-0123-456789abcdef",
-        ] {
-            assert_eq!(wrong.parse::<Uuid>(), Err(()), "{wrong}");
-        }
-    }
-
-    #[test]
     fn a_learned_gpu_is_sound() {
-        let gpu = GpuConfig::learned(Uuid([1; 16]));
+        let gpu = GpuConfig::learned(Uuid::of([1; 16]));
         assert_eq!(gpu.complaint(), None);
         let gpu = gpu.completed(Bytes(24 << 30), Bytes::ZERO);
         assert_eq!(gpu.complaint(), None);
@@ -379,7 +310,7 @@ mod tests {
 
     #[test]
     fn a_file_goes_before_the_driver_but_makes_no_memory() {
-        let uuid = Uuid([1; 16]);
+        let uuid = Uuid::of([1; 16]);
         let (total, reserved) = (Bytes(24 << 30), Bytes(300 << 20));
         let learned = GpuConfig::learned(uuid).completed(total, reserved);
         assert_eq!(learned.capacity(), Bytes((24 << 30) - (684 << 20)));

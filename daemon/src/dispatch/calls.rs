@@ -157,7 +157,7 @@ impl Dispatcher {
             };
         };
         let by_index = wanted.parse().ok().filter(|at| *at < self.gpus.len());
-        let named = |gpu: &super::gpu::Gpu| gpu.uuid.to_string() == wanted;
+        let named = |gpu: &super::gpu::Gpu| wanted.parse() == Ok(gpu.uuid);
         by_index
             .or_else(|| self.gpus.iter().position(named))
             .ok_or_else(|| Error::NoSuchGpu(format!("no GPU {wanted:?}; there are: {}", list())))

@@ -59,7 +59,7 @@ impl Dispatcher {
         let (pid, uid) = (pending.peer.pid, pending.peer.uid);
         for device in &hello.devices {
             if device.uuid != [0; 16] {
-                self.learn_gpu(Uuid(device.uuid), Bytes(device.memory_bytes), now);
+                self.learn_gpu(Uuid::of(device.uuid), Bytes(device.memory_bytes), now);
             }
         }
         match self.find_registration(&hello, &pending, now) {
@@ -230,7 +230,7 @@ impl Dispatcher {
         session.page().init(self.epoch);
         for (block, gpu) in session.page().devices().iter().zip(&self.gpus) {
             let (chunk, capacity) = (gpu.config.chunk.0, gpu.config.capacity.0);
-            block.daemon.describe(gpu.uuid.0, chunk, capacity);
+            block.daemon.describe(gpu.uuid.bytes(), chunk, capacity);
         }
         let entry = self.registry.get(registration);
         let home = entry.and_then(|entry| entry.gpu);
@@ -241,7 +241,10 @@ impl Dispatcher {
         let mut attached = Vec::new();
         for gpu in 0..gpus {
             let uuid = self.gpus[gpu].uuid;
-            let state = hello.devices.iter().find(|device| device.uuid == uuid.0);
+            let state = hello
+                .devices
+                .iter()
+                .find(|device| device.uuid == uuid.bytes());
             let state = state.copied().unwrap_or_default();
             let known = self.task_on(registration, gpu).is_some();
             if !known && home != Some(uuid) && !DeviceView::is_active(&state) {

@@ -243,10 +243,9 @@ impl Dispatcher {
         let index = self.gpus.len();
         self.gpus.push(Gpu::new(gpu, &self.config));
         self.unpublished = true;
-        let uuid = gpu.uuid.to_string();
         let scheduler = &mut self.gpus[index].scheduler;
         self.recovery.next_releases.retain(|(of, name, at)| {
-            let ours = *of == uuid;
+            let ours = of.parse() == Ok(gpu.uuid);
             if ours {
                 scheduler.remember(name.clone(), Time(*at));
             }
@@ -254,7 +253,7 @@ impl Dispatcher {
         });
         let name = shown.as_ref().map(|shown| Arc::clone(&shown.name));
         tracing::info!(
-            index, %uuid, name = name.as_deref(), capacity = %gpu.capacity(), chunk = %gpu.chunk(), "GPU"
+            index, uuid = %gpu.uuid, name = name.as_deref(), capacity = %gpu.capacity(), chunk = %gpu.chunk(), "GPU"
         );
         if let Some(shown) = shown {
             self.reconcile(index, shown, now);

@@ -117,6 +117,11 @@ impl Account {
         self.trusted
     }
 
+    /// Whether a multi-process server (MPS) runs: NVML cannot tell what each of its clients holds.
+    pub fn is_shared(&self) -> bool {
+        self.shared
+    }
+
     /// How the witnesses of a process differ.
     pub fn disagreement(&self, pid: u32) -> Option<Disagreement> {
         let managed = self.managed.get(&pid);
@@ -325,12 +330,13 @@ pub(super) mod tests {
     /// A GPU where `used` is what the processes hold.
     pub(crate) fn sample(total: u64, processes: &[ProcessSample]) -> GpuSample {
         GpuSample {
-            uuid: Uuid([1; 16]),
+            uuid: Uuid::of([1; 16]),
             name: "GPU".into(),
             total: Bytes(total * MIB),
             reserved: Bytes::ZERO,
             used: processes.iter().filter_map(|process| process.bytes).sum(),
             utilization: None,
+            caveat: None,
             processes: processes.to_vec(),
         }
     }

@@ -197,7 +197,7 @@ impl Reader {
                 zero: 0,
             };
             if let Some(uuid) = found(self.devices.get(&object, 0))? {
-                self.books.gpus.insert((name, device), Uuid(uuid));
+                self.books.gpus.insert((name, device), Uuid::of(uuid));
             }
         }
         Ok(())

@@ -79,7 +79,7 @@ mod tests {
 
     use super::*;
 
-    const GPU: Uuid = Uuid([7; 16]);
+    const GPU: Uuid = Uuid::of([7; 16]);
 
     fn process(since: u64) -> Process {
         Process {
