@@ -130,7 +130,7 @@ properties! {
     /// The properties of `org.rtswap.Gpu1`.
     #[derive(Clone, Debug, PartialEq, Default)]
     pub struct GpuProperties {
-        /// `GPU-` and the UUID, as nvidia-smi prints it.
+        /// `GPU-` and the UUID, or `MIG-` and the instance's, as nvidia-smi prints it.
         uuid: String = "Uuid" fixed,
         /// The daemon's number of it, from 0.
         index: u32 = "Index" fixed,
@@ -144,7 +144,9 @@ properties! {
         device_used_bytes: u64 = "DeviceUsedBytes" announced,
         /// The part of that which processes without an agent hold.
         unmanaged_bytes: u64 = "UnmanagedBytes" announced,
-        /// Percent of NVML's last sample period in which kernels ran; 0 where there is no NVML.
+        /// Whether NVML tells how busy it is; of MIG instances it does not.
+        has_utilization: bool = "HasUtilization" announced,
+        /// Percent of NVML's last sample period in which kernels ran; 0 where it does not tell.
         device_utilization_percent: u32 = "DeviceUtilizationPercent" silent,
         /// mᴰ: what rtswap may hand out.
         capacity_bytes: u64 = "CapacityBytes" announced,
@@ -158,6 +160,8 @@ properties! {
         utilization: f64 = "Utilization" announced,
         /// B(all) of the plan.
         blocking_usec: u64 = "BlockingUSec" announced,
+        /// What limits rtswap there, in words: a multi-process server, a vGPU, shared memory.
+        notes: Vec<String> = "Notes" announced,
     }
 }
 

@@ -41,6 +41,8 @@ pub(crate) struct Everything {
     pub(crate) objects: Objects,
     pub(crate) processes: Processes,
     pub(crate) probes: Probes,
+    /// GPUs that are no place for tasks, and why.
+    pub(crate) left_alone: Vec<String>,
 }
 
 /// As [`objects`], with the processes and the probes.
@@ -57,10 +59,12 @@ pub(crate) fn everything(runtime_dir: Option<&Path>) -> Result<Everything, Failu
                 lost_records: manager.probe_records_lost().await?,
             })
         };
+        let left_alone = manager.left_alone().await;
         Ok(Everything {
             objects: objects::list(&connection).await?,
             processes: manager.list_processes().await?,
             probes: probes.await.map_err(rtswap_dbus::Error::from)?,
+            left_alone: left_alone.map_err(rtswap_dbus::Error::from)?,
         })
     })
 }

@@ -48,6 +48,11 @@ impl Gpu1 {
         self.get(|gpu| gpu.has_nvml)
     }
 
+    #[zbus(property, name = "HasUtilization")]
+    fn has_utilization(&self) -> fdo::Result<bool> {
+        self.get(|gpu| gpu.has_utilization)
+    }
+
     #[zbus(property, name = "MemoryBytes")]
     fn memory_bytes(&self) -> fdo::Result<u64> {
         self.get(|gpu| gpu.memory_bytes)
@@ -94,6 +99,11 @@ impl Gpu1 {
     #[zbus(property, name = "Utilization")]
     fn utilization(&self) -> fdo::Result<f64> {
         self.get(|gpu| gpu.utilization)
+    }
+
+    #[zbus(property, name = "Notes")]
+    fn notes(&self) -> fdo::Result<Vec<String>> {
+        self.get(|gpu| gpu.notes.clone())
     }
 
     #[zbus(property, name = "BlockingUSec")]

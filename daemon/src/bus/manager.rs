@@ -211,6 +211,11 @@ impl Manager1 {
     }
 
     #[zbus(property(emits_changed_signal = "false"))]
+    fn left_alone(&self) -> Vec<String> {
+        self.shared.handle.snapshot().left_alone.clone()
+    }
+
+    #[zbus(property(emits_changed_signal = "false"))]
     fn probed_libraries(&self) -> u32 {
         match *self.shared.handle.snapshot().probes {
             ProbeState::On { libraries, .. } => libraries,

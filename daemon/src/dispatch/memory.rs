@@ -14,7 +14,7 @@ use super::gpu::Gpu;
 use crate::agent::session::Session;
 use crate::config::{GpuConfig, Uuid};
 use crate::ledger::{Claim, Dead, Disagreement, Finding, Look, depart};
-use crate::source::gpu::{GpuSample, Identity, Poller, Sample};
+use crate::source::gpu::{GpuSample, Identity, LeftAlone, Poller, Sample};
 use crate::sys::peer::{Peer, has_ended};
 
 /// What the dispatch thread knows of NVML.
@@ -29,6 +29,8 @@ pub(super) struct Nvml {
     hangs: bool,
     /// NVML has shown at least one GPU.
     pub(super) speaks: bool,
+    /// Those that are no place for tasks, by the last look.
+    left_alone: Vec<LeftAlone>,
 }
 
 /// The driver may take so long for a look.
@@ -42,6 +44,7 @@ impl Nvml {
             looked,
             hangs: false,
             speaks: false,
+            left_alone: Vec::new(),
         }
     }
 
@@ -69,8 +72,9 @@ fn nanos(period: Duration) -> Nanos {
 impl Dispatcher {
     /// Takes in the GPUs of the configuration, or all that NVML shows where it has none.
     pub(super) fn add_first_gpus(&mut self, first: Sample, now: Time) {
+        self.leave_alone(first.left_alone);
         let shown = first.gpus;
-        self.nvml.speaks = !shown.is_empty();
+        self.nvml.speaks |= !shown.is_empty();
         let mut gpus = self.config.gpus.clone();
         if gpus.is_empty() {
             gpus.extend(shown.iter().map(|gpu| GpuConfig::learned(gpu.uuid)));
@@ -86,6 +90,7 @@ impl Dispatcher {
                     let gpu = gpu.completed(shown.total, shown.reserved);
                     self.add_gpu(&gpu, Some(shown.clone()), now);
                 }
+                None if self.is_left_alone(gpu.uuid) => {}
                 None if gpu.memory() > Bytes::ZERO => self.add_gpu(&gpu, None, now),
                 None => tracing::warn!(uuid = %gpu.uuid,
                     "the GPU's memory is not known: no file says it and NVML does not show the GPU; \
@@ -93,6 +98,31 @@ impl Dispatcher {
             }
         }
         self.place_registered(now);
+    }
+
+    /// Says which GPUs are no place for tasks, and why, where that is news.
+    fn leave_alone(&mut self, left_alone: Vec<LeftAlone>) {
+        self.nvml.speaks |= !left_alone.is_empty();
+        if left_alone == self.nvml.left_alone {
+            return;
+        }
+        for gpu in &left_alone {
+            if !self.nvml.left_alone.contains(gpu) {
+                tracing::warn!("a GPU is left alone: {}", gpu.why);
+            }
+        }
+        self.nvml.left_alone = left_alone;
+        self.unpublished = true;
+    }
+
+    /// What is to be told of them.
+    pub(super) fn left_alone(&self) -> Vec<String> {
+        let gpus = self.nvml.left_alone.iter();
+        gpus.map(|gpu| gpu.why.clone()).collect()
+    }
+
+    fn is_left_alone(&self, uuid: Uuid) -> bool {
+        self.nvml.left_alone.iter().any(|gpu| gpu.uuid == uuid)
     }
 
     /// A GPU that an agent sees. NVML and files go before: a stranger introduces only what both
@@ -145,6 +175,7 @@ impl Dispatcher {
         for session in all {
             self.read_pages(session, now, false);
         }
+        self.leave_alone(sample.left_alone);
         let mut shown: BTreeMap<_, _> =
             sample.gpus.into_iter().map(|gpu| (gpu.uuid, gpu)).collect();
         for gpu in 0..self.gpus.len() {

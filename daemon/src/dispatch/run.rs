@@ -126,9 +126,9 @@ pub fn start(parts: Parts) -> std::io::Result<Running> {
     let (news, _) = broadcast::channel(NEWS);
     let handle = Handle::new(requests, Arc::clone(&wake), watched, news.clone());
     let (end, ended) = oneshot::channel();
-    let mut reader = source::gpu::open();
-    let (began, gpus) = (now(), reader.read());
-    let first = Sample { began, gpus };
+    let configured = parts.config.gpus.iter().map(|gpu| gpu.uuid);
+    let mut reader = source::gpu::open(configured.collect());
+    let first = reader.read();
     let dispatch = handle.clone();
     let period = parts.config.daemon.nvml_period();
     let poller = source::gpu::spawn(reader, period, move |sample| dispatch.sample(sample))?;

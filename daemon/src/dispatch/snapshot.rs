@@ -9,6 +9,7 @@ use rtswap_policy::task::{Class, TaskId};
 use rtswap_policy::units::{Bytes, Nanos, Time};
 
 use super::Dispatcher;
+use super::gpu::Gpu;
 use super::probed::ProbedView;
 use super::statistics::Statistics;
 use crate::agent::session::Session;
@@ -29,6 +30,8 @@ pub struct Snapshot {
     pub processes: Vec<Process>,
     /// How the probes do.
     pub probes: Arc<ProbeState>,
+    /// GPUs that are no place for tasks, each with why, and what to do.
+    pub left_alone: Vec<String>,
 }
 
 /// What the driver tells of a GPU, or the configuration where there is no NVML.
@@ -42,7 +45,7 @@ pub struct Device {
     pub used: Bytes,
     /// What of it no task holds: processes without an agent, and what agents do not count.
     pub unmanaged: Bytes,
-    /// Percent of the last sample period in which kernels ran; none where there is no NVML.
+    /// Percent of the last sample period in which kernels ran; none where NVML does not tell.
     pub utilization: Option<u32>,
     /// Whether NVML speaks for this GPU.
     pub nvml: bool,
@@ -112,6 +115,7 @@ impl Dispatcher {
             devices,
             processes: self.processes(),
             probes: self.probe_state(),
+            left_alone: self.left_alone(),
         };
         self.snapshot.send_replace(Arc::new(snapshot));
     }
@@ -131,6 +135,7 @@ impl Dispatcher {
             memory_bytes: device.total.0,
             device_used_bytes: device.used.0,
             unmanaged_bytes: device.unmanaged.0,
+            has_utilization: device.utilization.is_some(),
             device_utilization_percent: device.utilization.unwrap_or_default(),
             capacity_bytes: status.capacity.0,
             used_bytes: status.used.0,
@@ -142,9 +147,24 @@ impl Dispatcher {
             // An empty sum of floats is −0.
             utilization: analysis.utilization + 0.0,
             blocking_usec: micros(analysis.blocking.total),
+            notes: notes(gpu),
         }
     }
 }
+
+/// What limits rtswap there.
+fn notes(gpu: &Gpu) -> Vec<String> {
+    let caveat = gpu.account.last().and_then(|last| last.caveat);
+    let shared = gpu.account.is_shared().then(|| MPS.to_owned());
+    caveat
+        .map(|caveat| caveat.to_string())
+        .into_iter()
+        .chain(shared)
+        .collect()
+}
+
+const MPS: &str = "a multi-process server (MPS) runs: NVML cannot tell what each of its clients holds, so \
+                   that agents are believed and only the sum of all others is known";
 
 fn describe(
     entry: &Registration,

@@ -7,7 +7,7 @@ use crate::Error;
 /// One GPU.
 #[zbus::proxy(interface = "org.rtswap.Gpu1", default_service = "org.rtswap")]
 pub trait Gpu1 {
-    /// `GPU-` and the UUID, as nvidia-smi prints it.
+    /// `GPU-` and the UUID, or `MIG-` and the instance's, as nvidia-smi prints it.
     #[zbus(property(emits_changed_signal = "const"), name = "Uuid")]
     fn uuid(&self) -> Result<String, Error>;
 
@@ -35,7 +35,11 @@ pub trait Gpu1 {
     #[zbus(property, name = "UnmanagedBytes")]
     fn unmanaged_bytes(&self) -> Result<u64, Error>;
 
-    /// Percent of NVML's last sample period in which kernels ran; 0 where there is no NVML.
+    /// Whether NVML tells how busy it is; of MIG instances it does not.
+    #[zbus(property, name = "HasUtilization")]
+    fn has_utilization(&self) -> Result<bool, Error>;
+
+    /// Percent of NVML's last sample period in which kernels ran; 0 where it does not tell.
     #[zbus(
         property(emits_changed_signal = "false"),
         name = "DeviceUtilizationPercent"
@@ -65,4 +69,8 @@ pub trait Gpu1 {
     /// B(all) of the plan.
     #[zbus(property, name = "BlockingUSec")]
     fn blocking_usec(&self) -> Result<u64, Error>;
+
+    /// What limits rtswap there, in words: a multi-process server, a vGPU, shared memory.
+    #[zbus(property, name = "Notes")]
+    fn notes(&self) -> Result<Vec<String>, Error>;
 }

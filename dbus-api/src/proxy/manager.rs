@@ -52,6 +52,10 @@ pub trait Manager1 {
     #[zbus(property(emits_changed_signal = "false"))]
     fn probes(&self) -> zbus::Result<String>;
 
+    /// GPUs that are no place for tasks, though the driver shows them: each with why, and what to do.
+    #[zbus(property(emits_changed_signal = "false"))]
+    fn left_alone(&self) -> zbus::Result<Vec<String>>;
+
     /// Copies of the driver's library that they are on.
     #[zbus(property(emits_changed_signal = "false"))]
     fn probed_libraries(&self) -> zbus::Result<u32>;

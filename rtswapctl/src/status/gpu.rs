@@ -23,6 +23,7 @@ pub(super) struct Gpu {
     running: Option<String>,
     utilization: f64,
     blocking_us: u64,
+    notes: Vec<String>,
 }
 
 impl Gpu {
@@ -36,13 +37,16 @@ impl Gpu {
             memory_bytes: gpu.memory_bytes,
             device_used_bytes: gpu.device_used_bytes,
             unmanaged_bytes: gpu.unmanaged_bytes,
-            device_utilization_percent: gpu.has_nvml.then_some(gpu.device_utilization_percent),
+            device_utilization_percent: gpu
+                .has_utilization
+                .then_some(gpu.device_utilization_percent),
             capacity_bytes: gpu.capacity_bytes,
             used_bytes: gpu.used_bytes,
             chunk_bytes: gpu.chunk_bytes,
             running: name_of(gpu.running_task.as_str()),
             utilization: gpu.utilization,
             blocking_us: gpu.blocking_usec,
+            notes: gpu.notes.clone(),
         }
     }
 
@@ -61,12 +65,10 @@ impl Gpu {
             bytes(self.device_used_bytes),
             bytes(self.memory_bytes)
         );
+        let unmanaged = bytes(self.unmanaged_bytes);
         let _ = match self.device_utilization_percent {
-            Some(percent) => writeln!(
-                text,
-                ", {} unmanaged, {percent} % busy",
-                bytes(self.unmanaged_bytes)
-            ),
+            Some(percent) => writeln!(text, ", {unmanaged} unmanaged, {percent} % busy"),
+            None if self.nvml => writeln!(text, ", {unmanaged} unmanaged"),
             None => writeln!(text, " by the agents' account (no NVML)"),
         };
         let _ = writeln!(
@@ -78,5 +80,8 @@ impl Gpu {
             self.utilization * 100.0,
             self.running.as_deref().unwrap_or("nobody"),
         );
+        for note in &self.notes {
+            let _ = writeln!(text, "  note      {note}");
+        }
     }
 }

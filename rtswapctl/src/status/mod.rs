@@ -4,6 +4,7 @@ mod gpu;
 mod process;
 mod task;
 
+use std::fmt::Write as _;
 use std::path::Path;
 use std::thread;
 use std::time::Duration;
@@ -27,6 +28,7 @@ struct Status {
     tasks: Vec<Task>,
     processes: Vec<Process>,
     probes: Probes,
+    left_alone: Vec<String>,
 }
 
 /// Prints it once, or every second.
@@ -54,6 +56,7 @@ impl Status {
             objects,
             processes,
             probes,
+            left_alone,
         } = everything;
         let index_of = |uuid: &str| {
             let gpu = objects.gpus.iter().find(|(_, gpu)| gpu.uuid == uuid);
@@ -76,6 +79,7 @@ impl Status {
                 .map(|process| Process::new(process, name_of))
                 .collect(),
             probes,
+            left_alone,
         }
     }
 
@@ -84,7 +88,11 @@ impl Status {
         for gpu in &self.gpus {
             gpu.write(&mut text);
         }
-        if self.gpus.is_empty() {
+        for gpu in &self.left_alone {
+            // Writing to a String cannot fail.
+            let _ = writeln!(text, "left alone: {gpu}");
+        }
+        if self.gpus.is_empty() && self.left_alone.is_empty() {
             text.push_str(
                 "no GPU is known yet: configure one, or start a program under the agent\n",
             );
@@ -123,6 +131,7 @@ mod tests {
             memory_bytes: 128 << 20,
             device_used_bytes: 72 << 20,
             unmanaged_bytes: 8 << 20,
+            has_utilization: true,
             device_utilization_percent: 30,
             capacity_bytes: 96 << 20,
             used_bytes: 64 << 20,
@@ -130,6 +139,7 @@ mod tests {
             running_task: rtswap_dbus::task_path(7),
             utilization: 0.456,
             blocking_usec: 1_000,
+            notes: Vec::new(),
         };
         let task = TaskProperties {
             name: "yolo".into(),
@@ -190,8 +200,8 @@ mod tests {
         vec![unmanaged, managed]
     }
 
-    fn status() -> Status {
-        Status::new(Everything {
+    fn everything() -> Everything {
+        Everything {
             objects: objects(),
             processes: processes(),
             probes: Probes {
@@ -199,7 +209,12 @@ mod tests {
                 libraries: 1,
                 lost_records: 0,
             },
-        })
+            left_alone: Vec::new(),
+        }
+    }
+
+    fn status() -> Status {
+        Status::new(everything())
     }
 
     #[test]
@@ -217,6 +232,31 @@ yolo  realtime  running    3  4711    40 MiB        0       0    12       0    -
 4711  dnn      docker 3f2a1b4c5d6e  1000    3  64 MiB  60 MiB  40 MiB  yolo  underreport
 ";
         assert_eq!(status().text(), expected);
+    }
+
+    #[test]
+    fn what_rtswap_cannot_do_is_said_beside_the_gpus() {
+        let mut everything = everything();
+        let gpu = &mut everything.objects.gpus[0].1;
+        (gpu.uuid, gpu.has_utilization) = ("MIG-1".into(), false);
+        gpu.notes = vec!["it is shared".into()];
+        everything.left_alone = vec!["GPU-2 (Other) is in MIG mode".into()];
+        let mut status = Status::new(everything);
+        let text = status.text();
+        let gpus = text.split("\n\n").next().unwrap();
+        assert_eq!(
+            gpus,
+            "\
+GPU 3  Simulated  MIG-1
+  memory    72 MiB of 128 MiB used, 8 MiB unmanaged
+  capacity  96 MiB, 64 MiB held, chunks of 2 MiB, planned utilization 46 %, running: yolo
+  note      it is shared
+left alone: GPU-2 (Other) is in MIG mode"
+        );
+        status.gpus.clear();
+        assert!(status.text().starts_with("left alone: "));
+        status.left_alone.clear();
+        assert!(status.text().starts_with("no GPU is known yet"));
     }
 
     #[test]

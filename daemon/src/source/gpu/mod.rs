@@ -1,19 +1,23 @@
-//! What the driver says of the GPUs: `nvml` reads it, `poller` reads it again and again on a thread
-//! of its own, because a call to NVML may take as long as the driver likes.
+//! What the driver says of the GPUs: `nvml` reads it, `mig` what is special about MIG instances,
+//! `poller` reads it again and again on a thread of its own, because a call to NVML may take as long
+//! as the driver likes.
 
 mod identities;
+mod mig;
 mod nvml;
 mod poller;
 
 pub use nvml::open;
 pub use poller::{Poller, spawn};
 
+use std::fmt;
 use std::sync::Arc;
 
 use rtswap_policy::units::{Bytes, Time};
 
 use crate::config::Uuid;
 use crate::origin;
+use crate::sys::clock::now;
 use crate::sys::peer;
 
 /// One look at all GPUs.
@@ -23,9 +27,55 @@ pub struct Sample {
     pub began: Time,
     /// In the driver's order. A GPU that could not be read is missing.
     pub gpus: Vec<GpuSample>,
+    /// Those that CUDA programs do not use as such, in the driver's order.
+    pub left_alone: Vec<LeftAlone>,
 }
 
-/// One GPU.
+impl Sample {
+    /// Nothing yet, as of now.
+    pub fn begin() -> Self {
+        Self {
+            began: now(),
+            gpus: Vec::new(),
+            left_alone: Vec::new(),
+        }
+    }
+}
+
+/// A GPU that is no place for tasks, though the driver shows it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LeftAlone {
+    /// Which.
+    pub uuid: Uuid,
+    /// Which by all its names, why, and what to do.
+    pub why: String,
+}
+
+/// What a user should know of a GPU that rtswap manages.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Caveat {
+    /// A vGPU: this is a virtual machine.
+    Virtual,
+    /// A MIG instance whose memory other compute instances use too.
+    PartOfInstance,
+}
+
+impl fmt::Display for Caveat {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Virtual => {
+                "a virtual GPU (vGPU): where its profile has no virtual memory management, agents \
+                 leave it alone, and say so in each program"
+            }
+            Self::PartOfInstance => {
+                "a compute instance that shares its GPU instance's memory with others: what they \
+                 hold is taken from the capacity"
+            }
+        })
+    }
+}
+
+/// One GPU, or one MIG instance.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct GpuSample {
     /// Which.
@@ -40,6 +90,8 @@ pub struct GpuSample {
     pub used: Bytes,
     /// Percent of the last sample period in which kernels ran; none where the GPU does not tell.
     pub utilization: Option<u32>,
+    /// What is unlike a GPU of its own.
+    pub caveat: Option<Caveat>,
     /// In the order of their pids, each once.
     pub processes: Vec<ProcessSample>,
 }
@@ -82,6 +134,6 @@ impl Identity {
 
 /// Reads all GPUs once. It may take its time.
 pub trait Reader: Send + 'static {
-    /// In the driver's order, those that can be read.
-    fn read(&mut self) -> Vec<GpuSample>;
+    /// Those that can be read.
+    fn read(&mut self) -> Sample;
 }

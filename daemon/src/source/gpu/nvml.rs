@@ -5,6 +5,7 @@ use std::ffi::OsStr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use nvml_wrapper::enum_wrappers::device::GpuVirtualizationMode;
 use nvml_wrapper::enums::device::UsedGpuMemory;
 use nvml_wrapper::error::NvmlError;
 use nvml_wrapper::struct_wrappers::device::ProcessInfo;
@@ -12,7 +13,7 @@ use nvml_wrapper::{Device, Nvml};
 use rtswap_policy::units::Bytes;
 
 use super::identities::Identities;
-use super::{GpuSample, ProcessSample, Reader};
+use super::{Caveat, GpuSample, LeftAlone, ProcessSample, Reader, Sample, mig};
 use crate::config::Uuid;
 
 /// The name under which drivers install it; without the number it comes with development files only.
@@ -22,28 +23,37 @@ const LIBRARY: &str = "libnvidia-ml.so.1";
 /// loaded, or replaced, under a running daemon.
 const RETRY: Duration = Duration::from_secs(5);
 
-/// The driver, by its library where that is there.
-pub fn open() -> impl Reader {
-    Driver::default()
+/// The driver, by its library where that is there. Of MIG instances it reads those that are
+/// `configured`.
+pub fn open(configured: Vec<Uuid>) -> impl Reader {
+    Driver {
+        configured,
+        ..Driver::default()
+    }
 }
 
 #[derive(Default)]
 struct Driver {
     nvml: Option<Nvml>,
+    configured: Vec<Uuid>,
     /// When it was opened last, or was tried to be.
     opened: Option<Instant>,
     identities: Identities,
     /// What does not work, by GPU and for all of them: said once.
-    said: BTreeMap<Option<u32>, String>,
+    said: BTreeMap<Of, String>,
 }
 
+/// What a complaint is about: all of NVML, or a GPU by index and perhaps an instance of it.
+type Of = Option<(u32, Option<Uuid>)>;
+
 impl Reader for Driver {
-    fn read(&mut self) -> Vec<GpuSample> {
+    fn read(&mut self) -> Sample {
+        let mut sample = Sample::begin();
         if self.nvml.is_none() && self.opened.is_none_or(|at| at.elapsed() >= RETRY) {
             self.open();
         }
         let Some(nvml) = self.nvml.take() else {
-            return Vec::new();
+            return sample;
         };
         let count = match nvml.device_count() {
             Ok(count) => count,
@@ -53,28 +63,16 @@ impl Reader for Driver {
                     tracing::warn!("{LIBRARY} works no more: {error}; opening it again");
                 }
                 self.opened = Some(Instant::now());
-                return Vec::new();
+                return sample;
             }
         };
         self.identities.begin();
-        let mut gpus = Vec::new();
         for index in 0..count {
-            match read_gpu(&nvml, index, &mut self.identities) {
-                Ok(gpu) => {
-                    if self.said.remove(&Some(index)).is_some() {
-                        tracing::info!(index, "NVML reads the GPU again");
-                    }
-                    gpus.extend(gpu);
-                }
-                Err(error) => {
-                    if self.is_news(Some(index), &error) {
-                        tracing::warn!(index, "NVML cannot read a GPU: {error}");
-                    }
-                }
-            }
+            let read = self.read_gpu(&nvml, index, &mut sample);
+            self.note((index, None), read);
         }
         self.nvml = Some(nvml);
-        gpus
+        sample
     }
 }
 
@@ -100,8 +98,61 @@ impl Driver {
         }
     }
 
+    /// Takes in one GPU, or its instances.
+    fn read_gpu(&mut self, nvml: &Nvml, index: u32, sample: &mut Sample) -> Result<(), NvmlError> {
+        let device = nvml.device_by_index(index)?;
+        let Ok(uuid) = device.uuid()?.parse::<Uuid>() else {
+            return Ok(());
+        };
+        // Programs see its instances instead, and their processes are not the GPU's.
+        if optional(device.mig_mode())?.is_some_and(|mode| mode.current != 0) {
+            let found = mig::find(&device, &self.configured)?;
+            for (uuid, instance) in found.configured {
+                let caveat = mig::caveat(&instance.name()?);
+                let read = read_device(&instance, uuid, caveat, &mut self.identities);
+                self.note((index, Some(uuid)), read.map(|gpu| sample.gpus.push(gpu)));
+            }
+            let why = found.unconfigured;
+            sample
+                .left_alone
+                .extend(why.map(|why| LeftAlone { uuid, why }));
+            return Ok(());
+        }
+        let mode = optional(device.virtualization_mode())?;
+        if let Some(GpuVirtualizationMode::HostVgpu | GpuVirtualizationMode::HostVsga) = mode {
+            let why = format!(
+                "{uuid} ({}) belongs to virtual machines (vGPU host): run rtswapd in them",
+                device.name()?
+            );
+            sample.left_alone.push(LeftAlone { uuid, why });
+            return Ok(());
+        }
+        let caveat = (mode == Some(GpuVirtualizationMode::Vgpu)).then_some(Caveat::Virtual);
+        let gpu = read_device(&device, uuid, caveat, &mut self.identities)?;
+        sample.gpus.push(gpu);
+        Ok(())
+    }
+
+    /// Says once that a GPU cannot be read, and that it can again.
+    fn note(&mut self, of: (u32, Option<Uuid>), read: Result<(), NvmlError>) {
+        let (index, instance) = of;
+        let instance = instance.map(tracing::field::display);
+        match read {
+            Ok(()) => {
+                if self.said.remove(&Some(of)).is_some() {
+                    tracing::info!(index, instance, "NVML reads the GPU again");
+                }
+            }
+            Err(error) => {
+                if self.is_news(Some(of), &error) {
+                    tracing::warn!(index, instance, "NVML cannot read a GPU: {error}");
+                }
+            }
+        }
+    }
+
     /// Whether this was not said of a GPU, or of them all, last.
-    fn is_news(&mut self, of: Option<u32>, error: &NvmlError) -> bool {
+    fn is_news(&mut self, of: Of, error: &NvmlError) -> bool {
         let text = error.to_string();
         let news = self.said.get(&of) != Some(&text);
         self.said.insert(of, text);
@@ -109,36 +160,35 @@ impl Driver {
     }
 }
 
-/// None for a GPU that CUDA programs do not see as such.
-fn read_gpu(
-    nvml: &Nvml,
-    index: u32,
+/// What there is to say of a GPU or an instance.
+fn read_device(
+    device: &Device<'_>,
+    uuid: Uuid,
+    caveat: Option<Caveat>,
     identities: &mut Identities,
-) -> Result<Option<GpuSample>, NvmlError> {
-    let device = nvml.device_by_index(index)?;
-    let Ok(uuid) = device.uuid()?.parse::<Uuid>() else {
-        return Ok(None);
-    };
-    // Programs see its instances instead, and their processes are not the GPU's.
-    if optional(device.mig_mode())?.is_some_and(|mode| mode.current != 0) {
-        return Ok(None);
-    }
+) -> Result<GpuSample, NvmlError> {
     let name = Arc::from(device.name()?);
     // The processes between two looks at the memory: only what neither shows otherwise is
     // nobody's.
     let before = device.memory_info()?;
-    let processes = processes(&device, identities)?;
+    let processes = processes(device, identities)?;
     let after = device.memory_info()?;
-    let utilization = optional(device.utilization_rates())?.map(|rates| rates.gpu);
-    Ok(Some(GpuSample {
+    // NVML has no such figure where GPUs are divided.
+    let utilization = if uuid.is_instance() {
+        None
+    } else {
+        optional(device.utilization_rates())?.map(|rates| rates.gpu)
+    };
+    Ok(GpuSample {
         uuid,
         name,
         total: Bytes(after.total),
         reserved: Bytes(after.reserved),
         used: Bytes(before.used.min(after.used)),
         utilization,
+        caveat,
         processes,
-    }))
+    })
 }
 
 fn processes(

@@ -5,7 +5,6 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use super::{Reader, Sample};
-use crate::sys::clock::now;
 
 /// The period while somebody waits for memory.
 const HURRIED: Duration = Duration::from_millis(20);
@@ -62,9 +61,7 @@ pub fn spawn(
                 }
             }
             last = Instant::now();
-            let began = now();
-            let gpus = reader.read();
-            if !deliver(Sample { began, gpus }) {
+            if !deliver(reader.read()) {
                 return;
             }
         }
@@ -79,13 +76,12 @@ pub fn spawn(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::source::gpu::GpuSample;
 
     struct Nothing;
 
     impl Reader for Nothing {
-        fn read(&mut self) -> Vec<GpuSample> {
-            Vec::new()
+        fn read(&mut self) -> Sample {
+            Sample::begin()
         }
     }
 
