@@ -65,9 +65,21 @@ static inline void rtswap_hint_read_only_(const void *ptr, size_t bytes)
         ((rtswap_hint_fn)fn)(ptr, bytes);
 }
 
+/* Takes back what was said of these bytes: from their next launch on kernels may write there. To be
+ * called before memory goes back to an allocator of the program's own, which gives it to others. */
+static inline void rtswap_hint_writable_(const void *ptr, size_t bytes)
+{
+    static rtswap_job_fn known;
+    static int asked;
+    rtswap_job_fn fn = rtswap_find_("rtswap_hint_writable", &known, &asked);
+    if (fn)
+        ((rtswap_hint_fn)fn)(ptr, bytes);
+}
+
 #define rtswap_job_begin rtswap_job_begin_
 #define rtswap_job_end rtswap_job_end_
 #define rtswap_hint_read_only rtswap_hint_read_only_
+#define rtswap_hint_writable rtswap_hint_writable_
 
 #ifdef __cplusplus
 }

@@ -183,8 +183,9 @@ impl Agent {
         Ok(())
     }
 
-    /// The program gets `bytes` at `at` as new memory, whatever it said of them before.
-    pub(crate) fn forget_hints(&self, at: u64, bytes: u64) {
+    /// rtswap_hint_writable, and where the program gets `bytes` at `at` as new memory: whatever it said
+    /// of them before, its kernels may write there from their next launch on.
+    pub fn forget_hints(&self, at: u64, bytes: u64) {
         if hints::any() {
             for device in &self.devices {
                 device.hints.forget(at, bytes);

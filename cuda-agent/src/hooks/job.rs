@@ -27,6 +27,13 @@ pub(super) extern "C-unwind" fn rtswap_hint_read_only(at: *const c_void, bytes: 
     declare(|agent| agent.hint_read_only(at.addr() as u64, bytes as u64));
 }
 
+/// Kernels may write `bytes` from `at` on again.
+#[unsafe(no_mangle)]
+pub(super) extern "C-unwind" fn rtswap_hint_writable(at: *const c_void, bytes: usize) {
+    // The core's part of it cannot panic, so that no hint stands that was taken back.
+    declare(|agent| agent.forget_hints(at.addr() as u64, bytes as u64));
+}
+
 fn declare(call: impl FnOnce(&Agent) + UnwindSafe) {
     let cancellation = put_off();
     let _ = catch_unwind(|| agent().map(call));

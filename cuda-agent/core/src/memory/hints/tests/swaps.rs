@@ -171,6 +171,28 @@ fn a_hint_ends_with_its_object() {
 }
 
 #[test]
+fn what_is_taken_back_is_copied_and_nothing_else() {
+    let (mut bench, at, mut data) = hinted("hint-back");
+    // Said while the chunk is out: what is written after its way in must not be lost.
+    swap(&mut bench, Direction::Out, CHUNKS);
+    bench.agent.forget_hints(at + CHUNK + 5, 1);
+    swap(&mut bench, Direction::In, 0);
+    for seed in 0..3 {
+        let written = pattern(seed, CHUNK as usize);
+        kernel(&bench, at + CHUNK, &written);
+        data[CHUNK as usize..2 * CHUNK as usize].copy_from_slice(&written);
+        assert_eq!(round(&mut bench), CHUNK);
+        assert_eq!(bench.driver.read(at, data.len()).unwrap(), data);
+    }
+    // And again while it is in.
+    bench.agent.forget_hints(at, BYTES);
+    kernel(&bench, at, &pattern(7, BYTES as usize));
+    assert_eq!(round(&mut bench), BYTES);
+    let found = bench.driver.read(at, data.len()).unwrap();
+    assert_eq!(found, pattern(7, BYTES as usize));
+}
+
+#[test]
 fn a_new_object_in_a_hinted_chunk_makes_it_dirty() {
     let bench = &mut bench("hint-joined", |_| ());
     let half = CHUNK / 2;
