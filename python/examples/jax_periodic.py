@@ -16,7 +16,7 @@ import jax.numpy as jnp
 import rtswap
 
 
-@jax.jit  # type: ignore[untyped-decorator, unused-ignore]
+@jax.jit  # type: ignore[misc, unused-ignore]
 def step(weights: list[jax.Array], state: jax.Array) -> jax.Array:
     for layer in weights:
         state = jnp.tanh(state @ layer)

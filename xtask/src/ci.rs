@@ -8,11 +8,13 @@ use serde_json::Value;
 
 use crate::process::Run;
 use crate::workspace::Workspace;
-use crate::{bench, clients, demo, directions, doors, ebpf, eval, house, system, test, theory};
+use crate::{
+    bench, clients, demo, directions, doors, ebpf, eval, house, system, test, theory, wheel,
+};
 
 type Step = (&'static str, fn(&Workspace) -> Result<()>);
 
-const STEPS: [Step; 16] = [
+const STEPS: [Step; 17] = [
     ("format", format),
     ("directions", check_directions),
     ("house rules", check_house),
@@ -26,6 +28,7 @@ const STEPS: [Step; 16] = [
     ("swap volumes against HiGHS", theory::check_milp),
     ("doors", check_doors),
     ("NVIDIA's clients", clients::check),
+    ("Python package", wheel::check),
     ("figures that a busy machine allows", check_bench),
     ("demo", check_demo),
     ("packages in a booted system", system::check),

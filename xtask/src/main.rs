@@ -1,5 +1,5 @@
-//! Developer commands of rtswap: `cargo xtask demo | eval | bench | soundness | milp | test | doors | clients | ebpf | deb |
-//! system-test | ci`.
+//! Developer commands of rtswap: `cargo xtask demo | eval | bench | soundness | milp | test | doors | clients | python |
+//! wheel | ebpf | deb | system-test | ci`.
 //!
 //! It only starts programs and reads texts; what the commands do lives in the crates and tests.
 
@@ -18,6 +18,7 @@ mod system;
 mod test;
 mod theory;
 mod tools;
+mod wheel;
 mod workspace;
 
 use std::process::ExitCode;
@@ -78,6 +79,10 @@ enum Command {
     },
     /// Run NVIDIA's own clients over the simulated driver.
     Clients,
+    /// Check the Python package's types and run its tests against its wheel.
+    Python,
+    /// Build the Python package's wheel, in target/wheel.
+    Wheel,
     /// Build the probe programs into ebpf/prebuilt, with tools that it installs in target/tools.
     Ebpf {
         /// Only compare with what is there: byte for byte, or by hashes where a tool cannot be had.
@@ -103,6 +108,8 @@ fn main() -> ExitCode {
         Command::Test => "test",
         Command::Doors { .. } => "doors",
         Command::Clients => "clients",
+        Command::Python => "python",
+        Command::Wheel => "wheel",
         Command::Ebpf { .. } => "ebpf",
         Command::Deb => "deb",
         Command::SystemTest => "system-test",
@@ -128,6 +135,8 @@ fn run(command: Command) -> Result<()> {
         Command::Test => test::all(&workspace),
         Command::Doors { options } => doors::show(&workspace, &options),
         Command::Clients => clients::check(&workspace),
+        Command::Python => wheel::check(&workspace),
+        Command::Wheel => wheel::build(&workspace),
         Command::Ebpf { check } => ebpf::make(&workspace, check),
         Command::Deb => deb::build(&workspace),
         Command::SystemTest => system::test(&workspace),

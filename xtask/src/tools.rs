@@ -1,5 +1,6 @@
 //! Programs of others that developers need, under the target folder, in versions that are known to work.
 
+use std::fs;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Result, ensure};
@@ -40,9 +41,41 @@ pub(crate) fn python(workspace: &Workspace, name: &str, version: &str) -> Result
             .args(&[&part])
             .args(&[format!("{name}=={version}")])
             .succeed()?;
-        std::fs::rename(part, &root)?;
+        fs::rename(part, &root)?;
     }
     Ok(root)
+}
+
+/// A virtual environment of this name, made once for each list of what it needs (a file, relative to
+/// the root folder); its Python.
+pub(crate) fn environment(
+    workspace: &Workspace,
+    name: &str,
+    requirements: &str,
+) -> Result<PathBuf> {
+    let root = folder(workspace).join(name);
+    let python = root.join("bin/python");
+    let requirements = workspace.root().join(requirements);
+    let wanted = fs::read_to_string(&requirements)?;
+    // Written last, so that what was interrupted is done again.
+    let installed = root.join("requirements.txt");
+    if fs::read_to_string(&installed).is_ok_and(|text| text == wanted) {
+        return Ok(python);
+    }
+    let has_venv = Run::new("python3", workspace.root()).args(&["-c", "import ensurepip, venv"]);
+    if !has_venv.succeeds_quietly() {
+        install(&["python3-venv"], workspace.root())?;
+    }
+    Run::new("python3", workspace.root())
+        .args(&["-m", "venv", "--clear"])
+        .args(&[&root])
+        .succeed()?;
+    Run::new(&python, workspace.root())
+        .args(&["-m", "pip", "install", "--quiet", "--requirement"])
+        .args(&[&requirements])
+        .succeed()?;
+    fs::write(installed, wanted)?;
+    Ok(python)
 }
 
 /// Programs of Debian packages, (program, package): what is missing is installed where apt-get is and may, else an error
@@ -94,8 +127,9 @@ pub(crate) fn exists(program: &str, folder: &Path) -> bool {
         .succeeds_quietly()
 }
 
-fn remove(folder: &Path) -> Result<()> {
-    match std::fs::remove_dir_all(folder) {
+/// Removes a folder, if it is there.
+pub(crate) fn remove(folder: &Path) -> Result<()> {
+    match fs::remove_dir_all(folder) {
         Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(error.into()),
         _ => Ok(()),
     }
