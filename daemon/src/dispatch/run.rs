@@ -27,8 +27,9 @@ use crate::source::probes::Prober;
 use crate::sys::clock::now;
 use crate::sys::poll::{Poll, TIMER, Watch};
 
-/// All pages are read at least so often: a doorbell may be lost.
-const SWEEP: Nanos = Nanos(100_000_000);
+/// All pages are read at least so often: a doorbell may be lost. With hundreds of processes this is
+/// what an idle daemon does most.
+const SWEEP: Nanos = Nanos(250_000_000);
 
 /// The snapshot is published at most so often, calls apart.
 const PUBLISH: Nanos = Nanos(50_000_000);
