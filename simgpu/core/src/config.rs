@@ -142,6 +142,9 @@ gpu_keys! {
     integrated: bool = false,
     /// Whether it has virtual memory management (cuMemCreate and what goes with it).
     virtual_memory: bool = true,
+    /// Number, from 0, of the GPU in MIG mode that it is an instance of: GPUs with the same number
+    /// are instances of one. None for a GPU of its own.
+    mig_parent: Option<u32> = None,
 }
 
 /// The whole simulated machine.
@@ -243,7 +246,12 @@ impl Config {
 
     /// The UUID of GPU `ordinal`: the same for the same configuration.
     pub fn uuid(&self, ordinal: usize) -> [u8; 16] {
-        let text = format!("{}#{ordinal}", self.canonical());
+        self.uuid_of(ordinal)
+    }
+
+    /// The UUID of what is called so in this configuration.
+    pub(crate) fn uuid_of(&self, what: impl fmt::Display) -> [u8; 16] {
+        let text = format!("{}#{what}", self.canonical());
         let mut uuid = [0; 16];
         uuid[..8].copy_from_slice(&fnv1a(0xcbf2_9ce4_8422_2325, text.as_bytes()).to_be_bytes());
         uuid[8..].copy_from_slice(&fnv1a(0x9ae1_6a3b_2f90_404f, text.as_bytes()).to_be_bytes());
@@ -274,6 +282,15 @@ impl Config {
             if memory < GRANULE || !memory.is_multiple_of(GRANULE) || memory > 1 << 40 {
                 let wants = "give a multiple of 2MiB up to 1TiB";
                 return refuse("memory", memory.to_string(), wants);
+            }
+            if let Some(parent) = values.mig_parent
+                && parent as usize >= MAX_GPUS
+            {
+                return refuse(
+                    "mig_parent",
+                    parent.to_string(),
+                    "give a number from 0 to 7",
+                );
             }
             if values.context_bytes.0 > memory {
                 let wants = "give less than the memory";
@@ -507,6 +524,7 @@ mod tests {
             "h2d_gib_per_s = 0.0",
             "compute_gib_per_s = nan",
             "context_bytes = '1GiB'",
+            "mig_parent = 8",
         ] {
             assert!(parse(text).is_err(), "{text} was taken");
         }

@@ -17,9 +17,11 @@ pub mod machine;
 mod clock;
 mod error;
 mod hostrate;
+mod mig;
 mod observe;
 
 pub use error::{Error, Result};
 pub use hostrate::host_copy_bytes_per_s;
 pub use machine::Lately;
+pub use mig::Board;
 pub use observe::{GpuUsage, Holder, Observer, ProcessUsage};

@@ -2,6 +2,7 @@
 
 use std::ffi::{CStr, c_char, c_uint};
 
+use simgpu_core::Board;
 use simgpu_core::config::MAX_GPUS;
 
 use crate::status::{Result, Status};
@@ -141,24 +142,80 @@ pub(crate) fn text_array<const N: usize>(text: &str) -> [c_char; N] {
     array
 }
 
-/// nvmlDevice_t: the ordinal, and one more, so that none is null.
+/// nvmlDevice_t: the place of a GPU or an instance in the configuration, or beyond them the number
+/// of a GPU in MIG mode; and one more, so that none is null.
 #[repr(transparent)]
 #[derive(Clone, Copy)]
 pub(crate) struct Device(usize);
 
+/// What a handle stands for.
+pub(crate) enum Target {
+    /// A GPU of its own, or one in MIG mode.
+    Board(Board),
+    /// A MIG instance, by its place in the configuration.
+    Instance(usize),
+}
+
 impl Device {
-    /// The handle of a GPU.
-    pub(crate) fn new(gpu: usize) -> Self {
+    /// The handle of a board.
+    pub(crate) fn of(board: &Board) -> Self {
+        match board {
+            Board::Whole(gpu) => Self(gpu + 1),
+            Board::Divided { parent, .. } => Self(MAX_GPUS + *parent as usize + 1),
+        }
+    }
+
+    /// The handle of an instance.
+    pub(crate) fn of_instance(gpu: usize) -> Self {
         Self(gpu + 1)
     }
 
-    /// The ordinal of the GPU.
-    pub(crate) fn gpu(self, view: &View) -> Result<usize> {
-        let gpu = self.0.wrapping_sub(1);
-        if gpu >= MAX_GPUS {
+    /// What it stands for.
+    pub(crate) fn target(self, view: &View) -> Result<Target> {
+        let number = self.0.wrapping_sub(1);
+        if number >= 2 * MAX_GPUS {
             return Err(Status::InvalidArgument);
         }
-        view.gpu(gpu).map(|_| gpu)
+        let boards = view.config().boards();
+        let board = boards.into_iter().find(|board| match board {
+            Board::Whole(gpu) => *gpu == number,
+            Board::Divided { parent, instances } => {
+                instances.contains(&number) || *parent as usize + MAX_GPUS == number
+            }
+        });
+        match board.ok_or(Status::GpuIsLost)? {
+            Board::Divided { .. } if number < MAX_GPUS => Ok(Target::Instance(number)),
+            board => Ok(Target::Board(board)),
+        }
+    }
+
+    /// The places of what it stands for: all instances of a GPU in MIG mode.
+    pub(crate) fn places(self, view: &View) -> Result<Vec<usize>> {
+        Ok(match self.target(view)? {
+            Target::Board(Board::Whole(gpu)) | Target::Instance(gpu) => vec![gpu],
+            Target::Board(Board::Divided { instances, .. }) => instances,
+        })
+    }
+
+    /// A place of it, for what is the same for all instances of a GPU.
+    pub(crate) fn any(self, view: &View) -> Result<usize> {
+        self.places(view).map(|places| places[0])
+    }
+
+    /// The place of a GPU of its own; nothing else is answered.
+    pub(crate) fn whole(self, view: &View) -> Result<usize> {
+        match self.target(view)? {
+            Target::Board(Board::Whole(gpu)) => Ok(gpu),
+            _ => Err(Status::NotSupported),
+        }
+    }
+
+    /// The board that it is or is on.
+    pub(crate) fn board(self, view: &View) -> Result<Board> {
+        let place = self.any(view)?;
+        let boards = view.config().boards();
+        let board = boards.into_iter().find(|board| board.holds(place));
+        board.ok_or(Status::GpuIsLost)
     }
 }
 

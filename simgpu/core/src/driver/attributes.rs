@@ -13,12 +13,12 @@ pub const MAX_BLOCK_THREADS: u32 = 1024;
 pub const MAX_BLOCK: [u32; 3] = [1024, 1024, 64];
 /// The most blocks of a grid in x, y and z.
 pub const MAX_GRID: [u32; 3] = [i32::MAX as u32, 65_535, 65_535];
-/// PCI bus of GPU 0; the others follow. Domain, device and function are 0.
+/// PCI bus in slot 0; the others follow. Domain, device and function are 0.
 const FIRST_BUS: i32 = 1;
 
 /// The attribute with this number in cuda.h; none beyond the last known one.
 #[allow(clippy::match_same_arms, reason = "a table, in the order of cuda.h")]
-pub fn attribute(gpu: &GpuConfig, ordinal: i32, number: i32) -> Option<i32> {
+pub fn attribute(gpu: &GpuConfig, slot: i32, number: i32) -> Option<i32> {
     let bandwidth = gpu.compute_gib_per_s * f64::from(1 << 30);
     Some(match number {
         1 => MAX_BLOCK_THREADS.cast_signed(),
@@ -42,7 +42,7 @@ pub fn attribute(gpu: &GpuConfig, ordinal: i32, number: i32) -> Option<i32> {
         19 => 1,
         30 => 512,
         31 => 1,
-        33 => FIRST_BUS + ordinal,
+        33 => FIRST_BUS + slot,
         // Memory clock (kHz) and bus width (bits) that give the modelled rate.
         36 => (bandwidth * 8.0 / 2.0 / 384.0 / 1e3) as i32,
         37 => 384,
@@ -60,7 +60,7 @@ pub fn attribute(gpu: &GpuConfig, ordinal: i32, number: i32) -> Option<i32> {
         82 => 65_536,
         // Managed memory, with host and device at once.
         83 | 89 => 1,
-        85 => ordinal,
+        85 => slot,
         87 => 32,
         // Host pointers of registered memory are device pointers; opt-in shared
         // memory; registering host memory; virtual memory management.
@@ -79,6 +79,6 @@ pub fn attribute(gpu: &GpuConfig, ordinal: i32, number: i32) -> Option<i32> {
 }
 
 /// PCI address as cuDeviceGetPCIBusId writes it.
-pub fn pci_bus_id(ordinal: i32) -> String {
-    format!("0000:{:02x}:00.0", FIRST_BUS + ordinal)
+pub fn pci_bus_id(slot: i32) -> String {
+    format!("0000:{:02x}:00.0", FIRST_BUS + slot)
 }

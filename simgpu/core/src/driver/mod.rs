@@ -65,7 +65,7 @@ use table::Table;
 pub struct Driver {
     pub(crate) process: Arc<Process>,
     pub(crate) contexts: Table<Context>,
-    /// Primary context by GPU, with how often it is retained.
+    /// Primary context by GPU that the process sees, with how often it is retained.
     primaries: Vec<Mutex<Primary>>,
     /// Streams that programs hold handles of.
     pub streams: Table<Stream>,
@@ -111,8 +111,12 @@ pub fn init() -> Result<()> {
     }
     let attached = Config::from_env()
         .map_err(MachineError::from)
-        .and_then(|config| Driver::attach(&default_dir(), config.as_ref()));
+        .and_then(|config| {
+            let visible = std::env::var("CUDA_VISIBLE_DEVICES").ok();
+            Driver::attach_seeing(&default_dir(), config.as_ref(), visible.as_deref())
+        });
     match attached {
+        Ok(driver) if driver.count() == 0 => Err(Error::NoDevice),
         Ok(driver) => {
             extern "C" fn child() {
                 IN_FORKED_CHILD.store(true, Relaxed);
@@ -156,22 +160,28 @@ pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 impl Driver {
     /// Attaches to the machine in `dir`; see [`Machine::open`].
     pub fn attach(dir: &Path, config: Option<&Config>) -> Result<Self, MachineError> {
-        let machine = Machine::open(dir, config)?;
+        Self::attach_seeing(dir, config, None)
+    }
+
+    /// As [`Self::attach`], with the GPUs that `CUDA_VISIBLE_DEVICES` names.
+    pub fn attach_seeing(
+        dir: &Path,
+        config: Option<&Config>,
+        visible: Option<&str>,
+    ) -> Result<Self, MachineError> {
+        let mut machine = Machine::open(dir, config)?;
+        let visible = machine.config().visible(visible);
+        let count = visible.len();
+        machine.put_first(visible);
         let Some(identity) = machine.attach() else {
             return Err(MachineError::Full {
                 path: dir.to_owned(),
             });
         };
-        let primaries = machine
-            .config()
-            .gpus
-            .iter()
-            .map(|_| Mutex::default())
-            .collect();
         Ok(Self {
             process: Arc::new(Process::new(machine, identity)),
             contexts: Table::default(),
-            primaries,
+            primaries: (0..count).map(|_| Mutex::default()).collect(),
             streams: Table::default(),
             events: Table::default(),
             modules: Table::default(),
@@ -186,15 +196,45 @@ impl Driver {
         })
     }
 
-    /// The machine's configuration.
-    pub fn config(&self) -> &Config {
-        self.process.machine.config()
+    /// How many GPUs the process sees.
+    pub fn count(&self) -> usize {
+        self.primaries.len()
     }
 
     /// The configuration of a GPU.
     pub fn gpu(&self, ordinal: i32) -> Result<&GpuConfig> {
+        self.index(ordinal).map(|gpu| self.process.machine.gpu(gpu))
+    }
+
+    /// The UUID of a GPU or a MIG instance, as cuDeviceGetUuid_v2 has it.
+    pub fn uuid(&self, ordinal: i32) -> Result<[u8; 16]> {
+        let machine = &self.process.machine;
+        let place = machine.place(self.index(ordinal)?);
+        Ok(machine.config().uuid(place))
+    }
+
+    /// The UUID of the board that a GPU is or is on, as the first cuDeviceGetUuid has it.
+    pub fn board_uuid(&self, ordinal: i32) -> Result<[u8; 16]> {
+        match self.gpu(ordinal)?.mig_parent {
+            Some(parent) => Ok(self.process.machine.config().parent_uuid(parent)),
+            None => self.uuid(ordinal),
+        }
+    }
+
+    /// What numbers the PCI bus of a GPU, see [`attributes::pci_bus_id`].
+    pub fn slot(&self, ordinal: i32) -> Result<i32> {
+        let machine = &self.process.machine;
+        let place = machine.place(self.index(ordinal)?);
+        let boards = machine.config().boards();
+        let board = boards.iter().find(|board| board.holds(place));
+        let first = board.and_then(|board| i32::try_from(board.first()).ok());
+        first.ok_or(Error::InvalidDevice)
+    }
+
+    fn index(&self, ordinal: i32) -> Result<usize> {
         let index = usize::try_from(ordinal).map_err(|_| Error::InvalidDevice)?;
-        self.config().gpus.get(index).ok_or(Error::InvalidDevice)
+        let seen = (index < self.count()).then_some(index);
+        seen.ok_or(Error::InvalidDevice)
     }
 
     /// cuDevicePrimaryCtxRetain.

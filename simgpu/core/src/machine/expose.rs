@@ -15,7 +15,7 @@ impl Machine {
         let file = open_machine(&self.dir, self.file)?;
         let mut at = address;
         for index in granules {
-            let offset = self.layout.gpus[gpu].memory + *index as usize * GRANULE as usize;
+            let offset = self.parts(gpu).memory + *index as usize * GRANULE as usize;
             // SAFETY: the granules are the caller's, and so is the reserved
             // address range that they replace; the file has them at this offset.
             let mapped = unsafe {

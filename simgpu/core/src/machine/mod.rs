@@ -34,7 +34,7 @@ use std::sync::Once;
 use std::sync::atomic::AtomicU64;
 
 use crate::config::{Config, GRANULE, GpuConfig};
-use layout::{GpuWords, Header, Layout, SLOTS, Slot};
+use layout::{GpuLayout, GpuWords, Header, Layout, SLOTS, Slot};
 use meter::Meter;
 
 /// The machine as this process maps it.
@@ -51,6 +51,8 @@ pub struct Machine {
     file: (u64, u64),
     layout: Layout,
     config: Config,
+    /// The places of the GPUs in the configuration, by this process's numbers of them.
+    order: Vec<usize>,
 }
 
 // SAFETY: the mapping lives as long as the Machine; all shared words in it are
@@ -65,9 +67,27 @@ impl Machine {
         &self.config
     }
 
+    /// Has this process number the GPUs so that these come first. All functions take its numbers.
+    pub(crate) fn put_first(&mut self, mut first: Vec<usize>) {
+        let others = (0..self.config.gpus.len()).filter(|gpu| !first.contains(gpu));
+        let others: Vec<_> = others.collect();
+        first.extend(others);
+        self.order = first;
+    }
+
+    /// A GPU's place in the configuration.
+    pub(crate) fn place(&self, gpu: usize) -> usize {
+        self.order[gpu]
+    }
+
     /// The configuration of one GPU.
     pub(crate) fn gpu(&self, gpu: usize) -> &GpuConfig {
-        &self.config.gpus[gpu]
+        &self.config.gpus[self.place(gpu)]
+    }
+
+    /// Where one GPU's parts are in the file.
+    fn parts(&self, gpu: usize) -> &GpuLayout {
+        &self.layout.gpus[self.place(gpu)]
     }
 
     /// Number of granules of a GPU's memory.
@@ -83,7 +103,7 @@ impl Machine {
             &*self
                 .base
                 .as_ptr()
-                .add(self.layout.gpus[gpu].counters)
+                .add(self.parts(gpu).counters)
                 .cast::<Counters>()
                 .add(slot)
         }
@@ -97,7 +117,7 @@ impl Machine {
             &*self
                 .base
                 .as_ptr()
-                .add(self.layout.gpus[gpu].meters)
+                .add(self.parts(gpu).meters)
                 .cast::<Meter>()
                 .add(slot)
         }
@@ -106,7 +126,7 @@ impl Machine {
     /// Where a granule's bytes are in this process.
     pub(crate) fn granule(&self, gpu: usize, index: u32) -> *mut u8 {
         assert!((index as usize) < self.granule_count(gpu) && self.mapped == self.layout.size);
-        let offset = self.layout.gpus[gpu].memory + index as usize * GRANULE as usize;
+        let offset = self.parts(gpu).memory + index as usize * GRANULE as usize;
         // SAFETY: the layout has all granules of the GPU within the mapping.
         unsafe { self.base.as_ptr().add(offset) }
     }
@@ -135,7 +155,7 @@ impl Machine {
             &*self
                 .base
                 .as_ptr()
-                .add(self.layout.gpus[gpu].words)
+                .add(self.parts(gpu).words)
                 .cast::<GpuWords>()
         }
     }
@@ -146,12 +166,12 @@ impl Machine {
 
     /// The owner tag of each granule; 0 is free.
     fn owners(&self, gpu: usize) -> &[AtomicU64] {
-        self.tags(gpu, self.layout.gpus[gpu].owners)
+        self.tags(gpu, self.parts(gpu).owners)
     }
 
     /// The tag of who could write to each granule last; 0 is nobody.
     fn writers(&self, gpu: usize) -> &[AtomicU64] {
-        self.tags(gpu, self.layout.gpus[gpu].writers)
+        self.tags(gpu, self.parts(gpu).writers)
     }
 
     /// One of a GPU's tables of tags.

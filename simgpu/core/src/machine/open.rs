@@ -162,6 +162,7 @@ impl Machine {
         Ok(Self {
             base: map(&file, path, mapped, layout.accounts_size)?,
             mapped,
+            order: (0..config.gpus.len()).collect(),
             populated: config.gpus.iter().map(|_| Once::new()).collect(),
             dir: path.parent().map(Path::to_owned).unwrap_or_default(),
             file: (about.dev(), about.ino()),

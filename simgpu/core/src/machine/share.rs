@@ -25,7 +25,7 @@ const PREFIX: &str = "share-";
 const MAGIC: u64 = u64::from_le_bytes(*b"simshare");
 /// Low half of a share's tag: no slot is as high.
 const SHARED: u64 = u32::MAX as u64;
-/// Words before the granules: magic, inode of the machine, tag, GPU, wishes
+/// Words before the granules: magic, inode of the machine, tag, the GPU's place, wishes
 /// of the creator (two), number of granules.
 const WORDS: usize = 7;
 /// More granules than any machine has.
@@ -71,7 +71,7 @@ impl Machine {
             MAGIC,
             self.file.1,
             tag,
-            gpu as u64,
+            self.place(gpu) as u64,
             wishes[0],
             wishes[1],
             granules.len() as u64,
@@ -131,17 +131,18 @@ impl Machine {
             let bytes = bytes[at * 8..].first_chunk();
             bytes.map_or(0, |bytes| u64::from_le_bytes(*bytes))
         };
-        let [magic, machine, tag, gpu, first, second, count] = std::array::from_fn(word);
+        let [magic, machine, tag, place, first, second, count] = std::array::from_fn(word);
         let known = magic == MAGIC && machine == self.file.1 && tag & SHARED == SHARED;
-        if !known || gpu >= self.config.gpus.len() as u64 || count > GRANULES_MAX {
-            return Err(Error::InvalidValue);
-        }
+        let here = |gpu: &usize| self.place(*gpu) as u64 == place;
+        let gpu = (0..self.config.gpus.len()).find(here);
+        let gpu = gpu.filter(|_| known && count <= GRANULES_MAX);
+        let gpu = gpu.ok_or(Error::InvalidValue)?;
         let mut bytes = vec![0; count as usize * 4];
         file.read_exact_at(&mut bytes, (WORDS * 8) as u64)
             .map_err(|_| Error::InvalidValue)?;
         let (words, _) = bytes.as_chunks();
         let granules: Box<[u32]> = words.iter().map(|word| u32::from_le_bytes(*word)).collect();
-        let owners = self.owners(gpu as usize);
+        let owners = self.owners(gpu);
         let is_its = |index: &u32| {
             let owner = owners.get(*index as usize);
             owner.is_some_and(|owner| owner.load(Relaxed) == tag)
@@ -151,7 +152,7 @@ impl Machine {
         }
         Ok(Shared {
             share: Share { file, tag },
-            gpu: gpu as usize,
+            gpu,
             wishes: [first, second],
             granules,
         })

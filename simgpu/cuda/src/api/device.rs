@@ -2,9 +2,9 @@
 
 use std::ffi::{c_int, c_uint};
 
+use simgpu_core::Error;
 use simgpu_core::driver::attributes::{COMPUTE_CAPABILITY, attribute, pci_bus_id};
 use simgpu_core::driver::driver;
-use simgpu_core::{Error, Result};
 
 use crate::abi::{Buffer, Out, Text};
 
@@ -15,7 +15,7 @@ api! {
     }
 
     2000 fn cuDeviceGetCount(count: Out<c_int>) {
-        count.set(driver()?.config().gpus.len() as c_int)
+        count.set(driver()?.count() as c_int)
     }
 
     2000 fn cuDeviceGetName(name: Buffer, size: c_int, device: c_int) {
@@ -23,11 +23,11 @@ api! {
     }
 
     9020 fn cuDeviceGetUuid(uuid: Out<[u8; 16]>, device: c_int) {
-        get_uuid(&uuid, device)
+        uuid.set(driver()?.board_uuid(device)?)
     }
 
     11040 fn cuDeviceGetUuid_v2(uuid: Out<[u8; 16]>, device: c_int) {
-        get_uuid(&uuid, device)
+        uuid.set(driver()?.uuid(device)?)
     }
 
     3020 fn cuDeviceTotalMem_v2(bytes: Out<usize>, device: c_int) {
@@ -35,8 +35,9 @@ api! {
     }
 
     2000 fn cuDeviceGetAttribute(value: Out<c_int>, number: c_int, device: c_int) {
-        let gpu = driver()?.gpu(device)?;
-        value.set(attribute(gpu, device, number).ok_or(Error::InvalidValue)?)
+        let driver = driver()?;
+        let found = attribute(driver.gpu(device)?, driver.slot(device)?, number);
+        value.set(found.ok_or(Error::InvalidValue)?)
     }
 
     2000 fn cuDeviceComputeCapability(major: Out<c_int>, minor: Out<c_int>, device: c_int) {
@@ -46,14 +47,17 @@ api! {
     }
 
     4010 fn cuDeviceGetPCIBusId(id: Buffer, size: c_int, device: c_int) {
-        driver()?.gpu(device)?;
-        id.write(size, &pci_bus_id(device))
+        id.write(size, &pci_bus_id(driver()?.slot(device)?))
     }
 
     4010 fn cuDeviceGetByPCIBusId(device: Out<c_int>, id: Text) {
-        let count = driver()?.config().gpus.len() as c_int;
+        let driver = driver()?;
         let id = id.get()?.to_string_lossy().to_lowercase();
-        let found = (0..count).find(|ordinal| pci_bus_id(*ordinal).ends_with(&id));
+        let is_it = |ordinal: &c_int| {
+            let slot = driver.slot(*ordinal);
+            slot.is_ok_and(|slot| pci_bus_id(slot).ends_with(&id))
+        };
+        let found = (0..driver.count() as c_int).find(is_it);
         device.set(found.filter(|_| id.len() >= 7).ok_or(Error::InvalidDevice)?)
     }
 
@@ -91,10 +95,4 @@ api! {
         flags.set(now)?;
         active.set(c_int::from(is_active))
     }
-}
-
-fn get_uuid(uuid: &Out<[u8; 16]>, device: c_int) -> Result<()> {
-    let driver = driver()?;
-    driver.gpu(device)?;
-    uuid.set(driver.config().uuid(device as usize))
 }

@@ -3,9 +3,10 @@
 use std::ffi::{c_int, c_uint};
 
 use nvml_wrapper_sys::bindings as sys;
+use simgpu_core::Board;
 use simgpu_core::driver::attributes::{COMPUTE_CAPABILITY, attribute, pci_bus_id};
 
-use crate::abi::{Buffer, Device, Out, Text, check_version, text_array, version_of};
+use crate::abi::{Buffer, Device, Out, Target, Text, check_version, text_array, version_of};
 use crate::status::{Result, Status};
 use crate::view::{View, look};
 
@@ -42,11 +43,11 @@ struct PciInfoV2 {
 
 api! {
     fn nvmlDeviceGetCount(count: Out<c_uint>) {
-        look(|view| count.set(view.config().gpus.len() as c_uint))
+        look(|view| count.set(view.config().boards().len() as c_uint))
     }
 
     fn nvmlDeviceGetCount_v2(count: Out<c_uint>) {
-        look(|view| count.set(view.config().gpus.len() as c_uint))
+        look(|view| count.set(view.config().boards().len() as c_uint))
     }
 
     fn nvmlDeviceGetHandleByIndex(index: c_uint, device: Out<Device>) {
@@ -58,7 +59,13 @@ api! {
     }
 
     fn nvmlDeviceGetHandleByUUID(wanted: Text, device: Out<Device>) {
-        look(|view| find(view, device, |gpu| Ok(uuid(view, gpu) == wanted.get()?)))
+        look(|view| {
+            device.check()?;
+            let wanted = wanted.get()?;
+            let all = every(view);
+            let found = all.into_iter().find(|(_, uuid)| uuid == wanted);
+            device.set(found.ok_or(Status::NotFound)?.0)
+        })
     }
 
     fn nvmlDeviceGetHandleByPciBusId(wanted: Text, device: Out<Device>) {
@@ -70,15 +77,30 @@ api! {
     }
 
     fn nvmlDeviceGetIndex(device: Device, index: Out<c_uint>) {
-        look(|view| index.set(device.gpu(view)? as c_uint))
+        look(|view| index.set(index_of(view, device)?))
     }
 
     fn nvmlDeviceGetName(device: Device, name: Buffer, size: c_uint) {
-        look(|view| name.write(size, &view.gpu(device.gpu(view)?)?.name))
+        look(|view| {
+            let own = &view.gpu(device.any(view)?)?.name;
+            // Of an instance it is its GPU's, with the instance's profile behind.
+            let name_of = match device.target(view)? {
+                Target::Board(Board::Divided { .. }) => own.split(" MIG ").next(),
+                _ => None,
+            };
+            name.write(size, name_of.unwrap_or(own))
+        })
     }
 
     fn nvmlDeviceGetUUID(device: Device, text: Buffer, size: c_uint) {
-        look(|view| text.write(size, &uuid(view, device.gpu(view)?)))
+        look(|view| {
+            let config = view.config();
+            let uuid = match device.target(view)? {
+                Target::Board(board) => config.board_text(&board),
+                Target::Instance(gpu) => config.uuid_text(gpu),
+            };
+            text.write(size, &uuid)
+        })
     }
 
     fn nvmlDeviceGetPciInfo(device: Device, info: Out<PciInfoV1>) {
@@ -120,7 +142,7 @@ api! {
 
     fn nvmlDeviceGetCudaComputeCapability(device: Device, major: Out<c_int>, minor: Out<c_int>) {
         look(|view| {
-            device.gpu(view)?;
+            device.target(view)?;
             minor.check()?;
             major.set(COMPUTE_CAPABILITY.0)?;
             minor.set(COMPUTE_CAPABILITY.1)
@@ -129,14 +151,14 @@ api! {
 
     fn nvmlDeviceGetArchitecture(device: Device, architecture: Out<c_uint>) {
         look(|view| {
-            device.gpu(view)?;
+            device.target(view)?;
             architecture.set(sys::NVML_DEVICE_ARCH_AMPERE)
         })
     }
 
     fn nvmlDeviceGetComputeMode(device: Device, mode: Out<c_uint>) {
         look(|view| {
-            device.gpu(view)?;
+            device.target(view)?;
             mode.set(COMPUTE_MODE_DEFAULT)
         })
     }
@@ -156,25 +178,9 @@ api! {
         device: Device, count: c_int, values: Out<sys::nvmlFieldValue_t>,
     ) {
         look(|view| {
-            device.gpu(view)?;
+            device.target(view)?;
             values.check()?;
             get_fields(count, values)
-        })
-    }
-
-    // GPUs of this kind are not divided.
-
-    fn nvmlDeviceIsMigDeviceHandle(device: Device, is_mig: Out<c_uint>) {
-        look(|view| {
-            device.gpu(view)?;
-            is_mig.set(0)
-        })
-    }
-
-    fn nvmlDeviceGetMaxMigDeviceCount(device: Device, count: Out<c_uint>) {
-        look(|view| {
-            device.gpu(view)?;
-            count.set(0)
         })
     }
 }
@@ -193,56 +199,63 @@ fn get_fields(count: c_int, values: Out<sys::nvmlFieldValue_t>) -> Result<()> {
 
 fn handle_by_index(index: c_uint, device: Out<Device>) -> Result<()> {
     look(|view| {
-        let gpu = index as usize;
-        let exists = gpu < view.config().gpus.len();
-        device.set(
-            exists
-                .then_some(Device::new(gpu))
-                .ok_or(Status::InvalidArgument)?,
-        )
+        let boards = view.config().boards();
+        let board = boards.get(index as usize).ok_or(Status::InvalidArgument)?;
+        device.set(Device::of(board))
     })
 }
 
 /// The bus ID may have its domain in four digits, in eight, or left out.
 fn handle_by_bus_id(wanted: &Text, device: Out<Device>) -> Result<()> {
     look(|view| {
-        find(view, device, |gpu| {
-            let wanted = wanted.get()?.to_lowercase();
-            let short = pci_bus_id(gpu as i32);
+        device.check()?;
+        let wanted = wanted.get()?.to_lowercase();
+        let is_it = |board: &Board| {
+            let short = pci_bus_id(board.first() as i32);
             let parts = short
                 .split_once(':')
                 .is_some_and(|(_, rest)| rest == wanted);
-            Ok(parts || wanted == short || wanted == format!("0000{short}"))
-        })
+            parts || wanted == short || wanted == format!("0000{short}")
+        };
+        let found = view.config().boards().into_iter().find(is_it);
+        device.set(Device::of(&found.ok_or(Status::NotFound)?))
     })
 }
 
-fn find(view: &View, device: Out<Device>, is_it: impl Fn(usize) -> Result<bool>) -> Result<()> {
-    device.check()?;
-    for gpu in 0..view.config().gpus.len() {
-        if is_it(gpu)? {
-            return device.set(Device::new(gpu));
+/// All boards and instances, with their UUIDs.
+fn every(view: &View) -> Vec<(Device, String)> {
+    let config = view.config();
+    let mut all = Vec::new();
+    for board in config.boards() {
+        all.push((Device::of(&board), config.board_text(&board)));
+        if let Board::Divided { instances, .. } = board {
+            let instance = |gpu| (Device::of_instance(gpu), config.uuid_text(gpu));
+            all.extend(instances.into_iter().map(instance));
         }
     }
-    Err(Status::NotFound)
+    all
 }
 
-/// The UUID as cuDeviceGetUuid gives it, in the library's spelling.
-fn uuid(view: &View, gpu: usize) -> String {
-    let hex = format!("{:032x}", u128::from_be_bytes(view.config().uuid(gpu)));
-    let parts = [0..8, 8..12, 12..16, 16..20, 20..32].map(|part| &hex[part]);
-    format!("GPU-{}", parts.join("-"))
+/// The index of a board among all, or of an instance on its board.
+fn index_of(view: &View, device: Device) -> Result<c_uint> {
+    let board = device.board(view)?;
+    let index = match (device.target(view)?, &board) {
+        (Target::Instance(gpu), Board::Divided { instances, .. }) => {
+            instances.iter().position(|instance| *instance == gpu)
+        }
+        _ => view.config().boards().iter().position(|it| *it == board),
+    };
+    index.map(|index| index as c_uint).ok_or(Status::GpuIsLost)
 }
 
 fn cuda_attribute(view: &View, device: Device, number: i32) -> Result<c_uint> {
-    let gpu = device.gpu(view)?;
-    let value = attribute(view.gpu(gpu)?, gpu as i32, number);
+    let slot = device.board(view)?.first() as i32;
+    let value = attribute(view.gpu(device.any(view)?)?, slot, number);
     value.map(i32::cast_unsigned).ok_or(Status::NotSupported)
 }
 
 fn pci_info(view: &View, device: Device) -> Result<sys::nvmlPciInfo_t> {
-    let gpu = device.gpu(view)?;
-    let bus_id = pci_bus_id(gpu as i32);
+    let bus_id = pci_bus_id(device.board(view)?.first() as i32);
     Ok(sys::nvmlPciInfo_t {
         busIdLegacy: text_array(&bus_id),
         domain: 0,

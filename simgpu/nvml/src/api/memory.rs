@@ -1,6 +1,7 @@
 //! Memory of a GPU as a whole.
 
 use nvml_wrapper_sys::bindings as sys;
+use simgpu_core::Observer;
 
 use crate::abi::{Device, Out, check_version, version_of};
 use crate::status::Result;
@@ -35,12 +36,15 @@ api! {
     }
 }
 
-/// Bytes; what dead processes have not given back yet is used.
+/// Bytes; what dead processes have not given back yet is used. Of a GPU in MIG mode all its
+/// instances' together.
 fn total_and_used(view: &View, device: Device) -> Result<(u64, u64)> {
-    let gpu = device.gpu(view)?;
-    let total = view.gpu(gpu)?.memory.0;
-    let used = view
-        .machine()
-        .map_or(0, |machine| machine.gpus()[gpu].used_bytes);
+    let places = device.places(view)?;
+    let usage = view.machine().map(Observer::gpus);
+    let (mut total, mut used) = (0, 0);
+    for gpu in places {
+        total += view.gpu(gpu)?.memory.0;
+        used += usage.as_ref().map_or(0, |usage| usage[gpu].used_bytes);
+    }
     Ok((total, used))
 }

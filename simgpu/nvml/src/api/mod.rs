@@ -3,6 +3,7 @@
 mod device;
 mod library;
 mod memory;
+mod mig;
 mod processes;
 mod unsupported;
 mod utilization;

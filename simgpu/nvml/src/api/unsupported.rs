@@ -1,5 +1,5 @@
 //! All other functions of NVML 12.8: what they ask of (sensors, clocks, power,
-//! fans, links, MIG, vGPUs, events) is not modelled, and each says so.
+//! fans, links, making MIG instances, vGPUs, events) is not modelled, and each says so.
 
 unsupported! {
     nvmlComputeInstanceDestroy
@@ -55,7 +55,6 @@ unsupported! {
     nvmlDeviceGetDefaultApplicationsClock
     nvmlDeviceGetDefaultEccMode
     nvmlDeviceGetDetailedEccErrors
-    nvmlDeviceGetDeviceHandleFromMigDeviceHandle
     nvmlDeviceGetDisplayActive
     nvmlDeviceGetDisplayMode
     nvmlDeviceGetDramEncryptionMode
@@ -113,8 +112,6 @@ unsupported! {
     nvmlDeviceGetMemClkVfOffset
     nvmlDeviceGetMemoryAffinity
     nvmlDeviceGetMemoryErrorCounter
-    nvmlDeviceGetMigDeviceHandleByIndex
-    nvmlDeviceGetMigMode
     nvmlDeviceGetMinMaxClockOfPState
     nvmlDeviceGetMinMaxFanSpeed
     nvmlDeviceGetMinorNumber

@@ -1,5 +1,5 @@
 //! How busy a GPU and who used it was within the last second or so, from the
-//! time that its engines were at work.
+//! time that its engines were at work. Where GPUs are divided NVML has no such figures.
 
 use std::ffi::c_uint;
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -15,7 +15,7 @@ use crate::view::{View, look};
 api! {
     fn nvmlDeviceGetUtilizationRates(device: Device, rates: Out<sys::nvmlUtilization_t>) {
         look(|view| {
-            let gpu = device.gpu(view)?;
+            let gpu = device.whole(view)?;
             let engines = view.machine().map(|machine| machine.engines_lately(gpu));
             let engines = engines.unwrap_or_default().map(simgpu_core::Lately::percent);
             let [_, _, compute] = engines;

@@ -1,8 +1,9 @@
 //! The built library through nvml-wrapper, as rtswapd uses NVML.
 //!
 //! `stage` gives each test a process and a machine of its own and programs on
-//! it; `misuse` is what no safe wrapper lets through.
+//! it; `mig` is of divided GPUs, `misuse` what no safe wrapper lets through.
 
+mod mig;
 mod misuse;
 mod stage;
 

@@ -74,7 +74,7 @@ pub(crate) fn library() -> PathBuf {
     path
 }
 
-/// A program that uses GPU 0 and ends with its owner.
+/// A program that uses the first GPU that it sees and ends with its owner.
 pub(crate) struct Program {
     process: Child,
     out: BufReader<ChildStdout>,
@@ -125,7 +125,9 @@ fn program() {
         return;
     };
     let config = Config::from_env().unwrap();
-    let driver = Driver::attach(&default_dir(), config.as_ref()).unwrap();
+    let visible = std::env::var("CUDA_VISIBLE_DEVICES").ok();
+    let driver = Driver::attach_seeing(&default_dir(), config.as_ref(), visible.as_deref());
+    let driver = driver.unwrap();
     let context = driver.retain_primary(0).unwrap();
     let bytes = mib.parse::<u64>().unwrap() * MIB;
     let address = context.alloc(bytes).unwrap();
