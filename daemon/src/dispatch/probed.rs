@@ -100,19 +100,24 @@ impl Dispatcher {
         counted.collect()
     }
 
-    /// The GPU that memory is on: the one that the process named, or the only one that it can be.
+    /// The GPU that memory is on: the one that the process named, or the only one that it can be. An
+    /// instance goes by its GPU's UUID, too: that is what the first `cuDeviceGetUuid` gives.
     fn gpu_of(&self, pid: u32, held: &Held) -> Option<usize> {
-        if let Some(uuid) = held.gpu {
-            return self.gpus.iter().position(|gpu| gpu.uuid == uuid);
-        }
-        if self.gpus.len() == 1 {
-            return Some(0);
+        let may_be = |index: &usize| {
+            let gpu = &self.gpus[*index];
+            let parent = || gpu.account.last()?.parent;
+            held.gpu
+                .is_none_or(|uuid| gpu.uuid == uuid || parent() == Some(uuid))
+        };
+        let may_be: Vec<_> = (0..self.gpus.len()).filter(may_be).collect();
+        if let [only] = may_be[..] {
+            return Some(only);
         }
         let shows = |index: &usize| {
             let last = self.gpus[*index].account.last();
             last.is_some_and(|last| last.processes.iter().any(|process| process.pid == pid))
         };
-        let mut shown = (0..self.gpus.len()).filter(shows);
+        let mut shown = may_be.into_iter().filter(shows);
         let only = shown.next()?;
         shown.next().is_none().then_some(only)
     }

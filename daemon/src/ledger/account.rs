@@ -336,6 +336,7 @@ pub(super) mod tests {
             reserved: Bytes::ZERO,
             used: processes.iter().filter_map(|process| process.bytes).sum(),
             utilization: None,
+            parent: None,
             caveat: None,
             processes: processes.to_vec(),
         }

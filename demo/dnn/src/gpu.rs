@@ -21,7 +21,7 @@ const MAX_BLOCKS: u64 = 4096;
 pub(crate) struct GpuInfo {
     /// CUDA's index.
     pub index: i32,
-    /// `GPU-…`, as NVML and nvidia-smi write it.
+    /// `GPU-…`, or `MIG-…` of a MIG instance, as NVML and nvidia-smi write it.
     pub uuid: String,
     /// The product.
     pub name: String,
@@ -50,8 +50,8 @@ pub(crate) fn list() -> Result<Vec<GpuInfo>, Failure> {
                 let device = result::device::get(index)?;
                 // SAFETY: `device` is a handle that the driver just gave.
                 let memory_bytes = unsafe { result::device::total_mem(device)? } as u64;
-                let uuid = uuid_text(result::device::get_uuid(device)?.bytes.map(|b| b as u8));
                 let name = result::device::get_name(device)?;
+                let uuid = uuid_text(&name, get_uuid(device)?.bytes.map(|b| b as u8));
                 Ok(GpuInfo {
                     index,
                     uuid,
@@ -64,8 +64,18 @@ pub(crate) fn list() -> Result<Vec<GpuInfo>, Failure> {
         .collect()
 }
 
-fn uuid_text(bytes: [u8; 16]) -> String {
-    let mut text = String::from("GPU");
+/// Of an instance its own: the first version of the call gives its GPU's.
+fn get_uuid(device: sys::CUdevice) -> Result<sys::CUuuid, DriverError> {
+    let mut uuid = sys::CUuuid { bytes: [0; 16] };
+    // SAFETY: `uuid` has room for what the call writes.
+    unsafe { sys::cuDeviceGetUuid_v2(&raw mut uuid, device) }.result()?;
+    Ok(uuid)
+}
+
+/// The driver gives an instance the name of its GPU with its profile behind, as `… MIG 1g.5gb`.
+fn uuid_text(name: &str, bytes: [u8; 16]) -> String {
+    let is_instance = name.contains(" MIG ");
+    let mut text = String::from(if is_instance { "MIG" } else { "GPU" });
     for (i, byte) in bytes.into_iter().enumerate() {
         if matches!(i, 0 | 4 | 6 | 8 | 10) {
             text.push('-');
@@ -231,7 +241,9 @@ mod tests {
     #[test]
     fn uuids_are_written_as_nvml_does() {
         let bytes: [u8; 16] = std::array::from_fn(|i| i as u8);
-        assert_eq!(uuid_text(bytes), "GPU-00010203-0405-0607-0809-0a0b0c0d0e0f");
+        let digits = "00010203-0405-0607-0809-0a0b0c0d0e0f";
+        assert_eq!(uuid_text("A100", bytes), format!("GPU-{digits}"));
+        assert_eq!(uuid_text("A100 MIG 1g.5gb", bytes), format!("MIG-{digits}"));
     }
 
     #[test]

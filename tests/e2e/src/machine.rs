@@ -265,7 +265,9 @@ impl Machine {
     pub fn wire_uuids(&self) -> Result<Vec<[u8; 16]>> {
         let uuids = self.uuids()?;
         let number = |text: &String| {
-            let digits = text.trim_start_matches("GPU-").replace('-', "");
+            let digits = text
+                .trim_start_matches(char::is_alphabetic)
+                .replace('-', "");
             Ok(u128::from_str_radix(&digits, 16)?.to_be_bytes())
         };
         uuids.iter().map(number).collect()

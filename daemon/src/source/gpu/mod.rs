@@ -90,6 +90,8 @@ pub struct GpuSample {
     pub used: Bytes,
     /// Percent of the last sample period in which kernels ran; none where the GPU does not tell.
     pub utilization: Option<u32>,
+    /// The GPU that it is an instance of.
+    pub parent: Option<Uuid>,
     /// What is unlike a GPU of its own.
     pub caveat: Option<Caveat>,
     /// In the order of their pids, each once.

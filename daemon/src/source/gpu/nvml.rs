@@ -107,10 +107,16 @@ impl Driver {
         // Programs see its instances instead, and their processes are not the GPU's.
         if optional(device.mig_mode())?.is_some_and(|mode| mode.current != 0) {
             let found = mig::find(&device, &self.configured)?;
-            for (uuid, instance) in found.configured {
-                let caveat = mig::caveat(&instance.name()?);
-                let read = read_device(&instance, uuid, caveat, &mut self.identities);
-                self.note((index, Some(uuid)), read.map(|gpu| sample.gpus.push(gpu)));
+            for (own, instance) in found.configured {
+                let read = read_device(&instance, own, &mut self.identities);
+                let read = read.map(|gpu| {
+                    sample.gpus.push(GpuSample {
+                        parent: Some(uuid),
+                        caveat: mig::caveat(&gpu.name),
+                        ..gpu
+                    });
+                });
+                self.note((index, Some(own)), read);
             }
             let why = found.unconfigured;
             sample
@@ -127,9 +133,9 @@ impl Driver {
             sample.left_alone.push(LeftAlone { uuid, why });
             return Ok(());
         }
+        let gpu = read_device(&device, uuid, &mut self.identities)?;
         let caveat = (mode == Some(GpuVirtualizationMode::Vgpu)).then_some(Caveat::Virtual);
-        let gpu = read_device(&device, uuid, caveat, &mut self.identities)?;
-        sample.gpus.push(gpu);
+        sample.gpus.push(GpuSample { caveat, ..gpu });
         Ok(())
     }
 
@@ -164,7 +170,6 @@ impl Driver {
 fn read_device(
     device: &Device<'_>,
     uuid: Uuid,
-    caveat: Option<Caveat>,
     identities: &mut Identities,
 ) -> Result<GpuSample, NvmlError> {
     let name = Arc::from(device.name()?);
@@ -186,7 +191,8 @@ fn read_device(
         reserved: Bytes(after.reserved),
         used: Bytes(before.used.min(after.used)),
         utilization,
-        caveat,
+        parent: None,
+        caveat: None,
         processes,
     })
 }
