@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use rtswap_policy::units::{Bytes, Time};
 
+use super::gpu::Gpu;
 use super::{Dispatcher, Process};
 use crate::ledger::Probed;
 use crate::source::probes::{Held, ProbeSample, ProbeState, ProbedProcess};
@@ -81,7 +82,7 @@ impl Dispatcher {
     fn counted(&self, gpu: usize) -> BTreeMap<u32, Probed> {
         let processes = self.probes.last.processes.iter();
         let counted = processes.filter_map(|process| {
-            let on = |held: &&Held| self.gpu_of(process.pid, held) == Some(gpu);
+            let on = |held: &&Held| gpu_of(&self.gpus, process.pid, held) == Some(gpu);
             let mut held = process.held.iter().filter(on).peekable();
             held.peek()?;
             let mut counted = Probed {
@@ -98,28 +99,6 @@ impl Dispatcher {
             Some((process.pid, counted))
         });
         counted.collect()
-    }
-
-    /// The GPU that memory is on: the one that the process named, or the only one that it can be. An
-    /// instance goes by its GPU's UUID, too: that is what the first `cuDeviceGetUuid` gives.
-    fn gpu_of(&self, pid: u32, held: &Held) -> Option<usize> {
-        let may_be = |index: &usize| {
-            let gpu = &self.gpus[*index];
-            let parent = || gpu.account.last()?.parent;
-            held.gpu
-                .is_none_or(|uuid| gpu.uuid == uuid || parent() == Some(uuid))
-        };
-        let may_be: Vec<_> = (0..self.gpus.len()).filter(may_be).collect();
-        if let [only] = may_be[..] {
-            return Some(only);
-        }
-        let shows = |index: &usize| {
-            let last = self.gpus[*index].account.last();
-            last.is_some_and(|last| last.processes.iter().any(|process| process.pid == pid))
-        };
-        let mut shown = may_be.into_iter().filter(shows);
-        let only = shown.next()?;
-        shown.next().is_none().then_some(only)
     }
 
     /// Adds to the rows of processes what the probes count, and those that nobody else knows of.
@@ -142,7 +121,7 @@ impl Dispatcher {
         }
         for process in &self.probes.last.processes {
             for held in &process.held {
-                let gpu = self.gpu_of(process.pid, held);
+                let gpu = gpu_of(&self.gpus, process.pid, held);
                 let known = |row: &Process| row.pid == process.pid && row.gpu == gpu;
                 if !rows.iter().any(known) {
                     rows.push(self.of_probed(process, held, gpu));
@@ -216,5 +195,88 @@ impl Dispatcher {
     /// What the probes do, for all to see.
     pub(super) fn probe_state(&self) -> Arc<ProbeState> {
         Arc::new(self.probes.state().clone())
+    }
+}
+
+/// The GPU that memory is on: the one that the process named, or the only one that it can be. An
+/// instance goes by its GPU's UUID, too: that is what the first `cuDeviceGetUuid` gives.
+fn gpu_of(gpus: &[Gpu], pid: u32, held: &Held) -> Option<usize> {
+    let may_be = |index: &usize| {
+        let gpu = &gpus[*index];
+        let parent = || gpu.account.last()?.parent;
+        held.gpu
+            .is_none_or(|uuid| gpu.uuid == uuid || parent() == Some(uuid))
+    };
+    let may_be: Vec<_> = (0..gpus.len()).filter(may_be).collect();
+    if let [only] = may_be[..] {
+        return Some(only);
+    }
+    let shows = |index: &usize| {
+        let last = gpus[*index].account.last();
+        last.is_some_and(|last| last.processes.iter().any(|process| process.pid == pid))
+    };
+    let mut shown = may_be.into_iter().filter(shows);
+    let only = shown.next()?;
+    shown.next().is_none().then_some(only)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+    use crate::config::{Config, GpuConfig, Uuid};
+    use crate::source::gpu::{GpuSample, ProcessSample};
+
+    const MEMORY: Bytes = Bytes(1 << 30);
+
+    /// GPU `number`, an instance of GPU 9 where it is said, on which NVML shows `pid`.
+    fn gpu(number: u8, is_instance: bool, pid: u32) -> Gpu {
+        let uuid = Uuid::of([number; 16]);
+        let described = GpuConfig::learned(uuid).completed(MEMORY, Bytes::ZERO);
+        let mut gpu = Gpu::new(&described, &Config::default());
+        let sample = GpuSample {
+            uuid,
+            name: "GPU".into(),
+            total: MEMORY,
+            reserved: Bytes::ZERO,
+            used: Bytes::ZERO,
+            utilization: None,
+            parent: is_instance.then_some(Uuid::of([9; 16])),
+            caveat: None,
+            processes: vec![ProcessSample {
+                pid,
+                bytes: Some(Bytes::ZERO),
+                identity: None,
+            }],
+        };
+        let (claims, awaited) = (BTreeMap::new(), BTreeSet::new());
+        gpu.account
+            .reconcile(Time::default(), sample, &claims, &awaited);
+        gpu
+    }
+
+    #[test]
+    fn memory_is_where_its_process_says_or_the_only_place_where_it_can_be() {
+        let gpus = [gpu(1, false, 10), gpu(2, true, 20), gpu(3, true, 30)];
+        let on = |gpus: &[Gpu], named: Option<u8>, pid| {
+            let held = Held {
+                gpu: named.map(|number| Uuid::of([number; 16])),
+                bytes: Bytes(1),
+                managed: Bytes::ZERO,
+            };
+            gpu_of(gpus, pid, &held)
+        };
+        assert_eq!(on(&gpus, Some(1), 99), Some(0));
+        assert_eq!(on(&gpus, Some(3), 99), Some(2));
+        assert_eq!(on(&gpus, Some(7), 10), None, "a GPU that is not ours");
+        assert_eq!(on(&gpus, None, 20), Some(1), "NVML shows it there");
+        assert_eq!(on(&gpus, None, 99), None);
+        assert_eq!(on(&gpus[..1], None, 99), Some(0));
+        // By the GPU that instances are of.
+        assert_eq!(on(&gpus[..2], Some(9), 99), Some(1));
+        assert_eq!(on(&gpus, Some(9), 30), Some(2));
+        assert_eq!(on(&gpus, Some(9), 99), None);
+        assert_eq!(on(&gpus, Some(9), 10), None);
     }
 }

@@ -126,6 +126,7 @@ impl Machine {
             .env("SIMGPU_DIR", self.simgpu_dir())
             .env("SIMGPU_CONFIG", self.path("simgpu.toml"))
             .env("RTSWAP_RUNTIME_DIR", self.runtime_dir())
+            .env_remove("CUDA_VISIBLE_DEVICES")
             .env_remove("LD_PRELOAD")
             .env_remove("RTSWAP_TASK");
         command

@@ -89,7 +89,9 @@ pub enum StartError {
     #[error("the GPU is left alone: {0}")]
     Unfit(#[from] Unfit),
     /// None of the GPUs is managed.
-    #[error("rtswapd manages none of the GPUs of this process")]
+    #[error(
+        "rtswapd manages none of the GPUs of this process; `rtswapctl status` says which, and why not others"
+    )]
     NoDevice,
 }
 
