@@ -1,0 +1,121 @@
+"""What the parts compute and decide without a GPU: `python3 -m unittest` in this folder."""
+
+import sys
+import tempfile
+import unittest
+from pathlib import Path
+
+from harness import Report
+from harness.program import Program, clean_environment
+
+HERE = Path(__file__).resolve().parent
+sys.path[:0] = [str(HERE / "workloads"), str(HERE / "parts")]
+
+import case_study  # noqa: E402
+import frameworks as workloads  # noqa: E402
+import measured  # noqa: E402
+import sets  # noqa: E402
+
+
+def part(name):
+    """A part's module; that of the frameworks has the name of its programs'."""
+    spec = case_study.importlib.util.spec_from_file_location(f"part_{name}", HERE / "parts" / f"{name}.py")
+    module = case_study.importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+class Sets(unittest.TestCase):
+    def test_they_overflow_as_the_paper_says(self):
+        total = sum(task.footprint for task in sets.TABLE_4) / sets.GIB
+        self.assertAlmostEqual(total, 25.6, delta=0.06)
+        self.assertEqual([task.period_ms for task in sets.TABLE_4], [600, 600, 900, 900, 1200, 1200])
+        self.assertEqual(len(sets.HEAVY), 12)
+        self.assertTrue(94 < sets.overflow(sets.HEAVY, sets.PAPER_CAPACITY) < 96.2)
+        for task in sets.TABLE_4 + sets.HEAVY:
+            self.assertLess(task.swappable, task.footprint)
+
+    def test_a_smaller_card_has_the_same_overflow_and_room_for_contexts(self):
+        for capacity, context in ((6 * sets.GIB, 700 * sets.MIB), (sets.PAPER_CAPACITY, 0)):
+            tasks = sets.scaled(sets.HEAVY, capacity, context)
+            before = sets.overflow(sets.HEAVY, sets.PAPER_CAPACITY)
+            self.assertAlmostEqual(sets.overflow(tasks, capacity), before, places=3)
+            for task in tasks:
+                self.assertTrue(task.swappable == 0 or task.footprint - task.swappable >= context)
+
+
+class Measured(unittest.TestCase):
+    def test_percentiles_are_of_what_was_measured(self):
+        values = [float(value) for value in range(100, 0, -1)]
+        self.assertEqual([measured.percentile(values, percent) for percent in (1, 50, 90, 99, 100)], [1, 50, 90, 99, 100])
+        self.assertEqual(measured.percentile([7.0], 50), 7.0)
+        self.assertEqual(measured.percentile([], 50), 0.0)
+        self.assertEqual(measured.cdf(values, 4), [1, 25, 50, 75, 100])
+
+    def test_a_run_is_the_sum_of_its_tasks(self):
+        rows = {name: {"jobs": 2, "misses": misses, "wrong": 0, "of_deadline": [0.5, 1.5]} for name, misses in (("a", 1), ("b", 0))}
+        found = measured.summary(rows)
+        self.assertEqual((found["jobs"], found["misses"], found["wrong"], found["of_deadline"]["p100"]), (4, 1, 0, 1.5))
+
+
+class Programs(unittest.TestCase):
+    """Programs of the parts, played by small scripts."""
+
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.folder = Path(folder.name)
+
+    def start(self, name, code):
+        program = Program([sys.executable, "-c", code], clean_environment(), self.folder / name)
+        self.addCleanup(program.kill)
+        return program
+
+    def test_whole_processes_are_suspended_one_at_a_time(self):
+        log = self.folder / "asked"
+        helper = "print('able', flush=True)\nlog = open(%r, 'a')\nfor line in iter(input, ''):\n    print(line, file=log, flush=True)\n    print('ok', flush=True)" % str(log)
+        task = (
+            "import json\nassert input() == 'ask'\nprint('asking', flush=True)\nassert input().startswith('run ')\n"
+            "for job in range(3):\n    print('want', flush=True)\n    input()\n    print('done', flush=True)\n    input()\n"
+            "print(json.dumps({'jobs': 3, 'misses': 0, 'wrong': 0, 'responses_ms': [300.0]}), flush=True)\ninput()"
+        )
+        tasks = sets.TABLE_4[:3]
+        programs = {each.name: self.start(each.name, task) for each in tasks}
+        results = case_study.with_checkpoints(self.start("helper", helper), programs, tasks, 5)
+        self.assertEqual(results[tasks[2].name]["of_deadline"], [300.0 / 900])
+        words = [line.split() for line in log.read_text().splitlines()]
+        first, jobs = words[:3], words[3:]
+        self.assertEqual([word for word, _ in first], ["suspend"] * 3)
+        self.assertEqual([word for word, _ in jobs], ["resume", "suspend"] * 9)
+        self.assertTrue(all(one[1] == other[1] for one, other in zip(jobs[::2], jobs[1::2])))
+
+    def test_a_driver_that_cannot_suspend_is_said(self):
+        helper = self.start("helper", "print('none at all', flush=True)\ninput()")
+        with self.assertRaisesRegex(case_study.Skip, "none at all"):
+            case_study.with_checkpoints(helper, {}, [], 1)
+
+    def compared(self, code):
+        report = Report("trial")
+        frameworks = part("frameworks")
+        swaps = frameworks.compare(report, "torch-eager", ["0 aa", "1 bb", "2 cc"], self.start("tortured", code), 1.0)
+        return report, swaps
+
+    def test_what_differs_under_torture_fails(self):
+        torture = "import sys\nprint('ready', flush=True)\ninput()\nprint('rtswap[1]: torture: 0 bytes out and in', file=sys.stderr)\nprint('rtswap[1]: torture: 64 bytes out and in, 8', file=sys.stderr)\n"
+        report, swaps = self.compared(torture + "print('0 aa')\nprint('1 bb')")
+        self.assertEqual((report.failures, swaps), ([], 1))
+        report, _ = self.compared(torture + "print('0 aa')\nprint('1 xx')")
+        self.assertIn("steps that differ: 1 of 2", report.failures[0])
+        report, _ = self.compared(torture + "print('0 aa')")
+        self.assertIn("too few", report.failures[0])
+        report, _ = self.compared(torture + "sys.exit('CUDA error')")
+        self.assertIn("not under it: ended with 1: CUDA error", report.failures[0])
+
+    def test_each_workload_has_its_function(self):
+        for workload in workloads.WORKLOADS.values():
+            source = (HERE / "workloads" / f"{workload.module}.py").read_text()
+            self.assertIn(f"def {workload.function}(device: str) -> Steps:", source.replace("_device", "device"))
+
+
+if __name__ == "__main__":
+    unittest.main()
