@@ -412,6 +412,82 @@ fn without_the_capability_the_daemon_runs_and_says_what_is_missing() -> Result<(
     Ok(())
 }
 
+/// `unshare` options and a shell under which `hidden` are empty folders for the program that follows.
+fn hiding(hidden: &[&str]) -> Vec<String> {
+    let mounts = hidden
+        .iter()
+        .map(|folder| format!("mount -t tmpfs none {folder} && "));
+    let script = mounts.collect::<String>() + "exec \"$@\"";
+    ["unshare", "--mount", "sh", "-c", &script, "sh"]
+        .map(str::to_owned)
+        .into()
+}
+
+/// What the daemon says of its probes where `hidden` cannot be seen; none where nobody may hide it.
+fn state_without(machine: &Machine, hidden: &[&str]) -> Result<Option<(Daemon, String)>> {
+    if !is_root() {
+        let thread = std::thread::current();
+        let test = thread.name().unwrap_or("a test");
+        let _ = writeln!(std::io::stderr(), "SKIPPED {test}: needs root");
+        return Ok(None);
+    }
+    let arguments = hiding(hidden);
+    let arguments: Vec<_> = arguments.iter().map(String::as_str).collect();
+    let (daemon, status) = bare(machine, &arguments)?;
+    let state = status["probes"]["state"].as_str().context("no state")?;
+    Ok(Some((daemon, state.to_owned())))
+}
+
+#[test]
+fn a_kernel_without_btf_does() -> Result<()> {
+    let machine = machine()?;
+    let without = state_without(&machine, &["/sys/kernel/btf"])?;
+    let Some((_daemon, state)) = without else {
+        return Ok(());
+    };
+    ensure!(state == "on", "{state}");
+    let mut holder = Holder::start(machine.command(holder(&machine)?))?;
+    let pid = holder.program.pid();
+    exercise(&machine, &mut holder, pid, 0)
+}
+
+#[test]
+fn on_a_kernel_without_uprobes_the_daemon_runs_and_says_so() -> Result<()> {
+    let machine = machine()?;
+    let without = state_without(&machine, &["/sys/bus/event_source/devices"])?;
+    let Some((daemon, state)) = without else {
+        return Ok(());
+    };
+    ensure!(
+        state.starts_with("missing: this kernel has no uprobes")
+            && state.contains("CONFIG_UPROBE_EVENTS"),
+        "{state}"
+    );
+    let log = daemon.stderr();
+    ensure!(log.matches("without eBPF probes").count() == 1, "{log}");
+    // A task comes, runs and goes all the same.
+    let mut command = machine.run(&["--name", "blind"], machine.dnn());
+    command.args(["--json", "--memory", "8MiB"]);
+    command.args(["--jobs", "3", "--period", "20ms"]);
+    let report = Program::start(command)?.finish(BOUND)?.json()?;
+    ensure!(report["jobs"] == 3, "{report}");
+    Ok(())
+}
+
+#[test]
+fn where_tracefs_is_not_mounted_the_daemon_runs_and_says_what_to_do() -> Result<()> {
+    let machine = machine()?;
+    let hidden = ["/sys/kernel/debug", "/sys/kernel/tracing"];
+    let Some((_daemon, state)) = state_without(&machine, &hidden)? else {
+        return Ok(());
+    };
+    ensure!(
+        state.starts_with("missing: tracefs") && state.contains("mount -t tracefs"),
+        "{state}"
+    );
+    Ok(())
+}
+
 #[test]
 fn an_agent_that_says_less_than_there_is_is_named_within_a_second() -> Result<()> {
     let machine = Machine::new(MachineOptions {
