@@ -21,11 +21,11 @@ LIMIT_S = 190
 WORKLOADS = Path(__file__).resolve().parent.parent / "workloads"
 sys.path.insert(0, str(WORKLOADS))
 
+import common  # noqa: E402
 import measured  # noqa: E402
 import sets  # noqa: E402
 
-# Importing torch in many processes at once.
-READY_S = 60
+READY_S = common.READY_S
 # A model, and what has to leave for it.
 LOAD_S = 20
 # Of a run: the heavier set has longer periods.
@@ -55,24 +55,8 @@ class Stage:
         machine.simulate(memory="400MiB", context_bytes="4MiB", d2h_gib_per_s=0.5, h2d_gib_per_s=0.5, compute_gib_per_s=16.0)
         self.gpu = machine.gpu()
         self.chunk = 2 * MIB if machine.simulated else 32 * MIB
-        self.backend = "driver" if machine.simulated else self.find_backend()
-        self.python = {"PYTHONPATH": str(self.package())}
-
-    def find_backend(self) -> str:
-        """Whether torch can compute here."""
-        code = "import torch; assert torch.cuda.is_available()"
-        finished = self.machine.run([sys.executable, "-c", code], READY_S, name="torch")
-        if finished.code == 0:
-            return "torch"
-        self.report.note("no torch with a GPU: memory that driver calls copy and fill stands for the networks")
-        return "driver"
-
-    def package(self) -> Path:
-        """The Python package rtswap, of the bundle or of the sources."""
-        for folder in (self.machine.bundle / "python", Path(__file__).resolve().parents[3] / "python" / "src"):
-            if (folder / "rtswap").is_dir():
-                return folder
-        raise ProgramError(f"the Python package rtswap is neither in {self.machine.bundle}/python nor in the sources")
+        self.backend = common.find_backend(report, machine)
+        self.python = {"PYTHONPATH": str(common.package(machine))}
 
     def say(self, script: str, *arguments: Any) -> Dict[str, Any]:
         """A script that answers with JSON."""
