@@ -66,7 +66,8 @@ fn variables_of_a_module_are_zeroed_memory_that_goes_with_it() {
         .set(context.legacy_stream(), dirty, 7, 1, 28 << 20)
         .unwrap();
     context.free(dirty).unwrap();
-    let image = b".global .align 4 .u32 table[500000];\n.visible .entry fill() { ret; }\0";
+    let image =
+        b".version 6.0\n.global .align 4 .u32 table[500000];\n.visible .entry fill() { ret; }\0";
     let module = driver.modules.insert(&Module::load(image).unwrap());
     driver.place_globals(&context, module).unwrap();
     let (address, bytes) = driver.global(module, "table").unwrap();

@@ -352,6 +352,7 @@ impl Context {
         if lock(&self.heap).free(process, address)? {
             cost.extend_us(costs.unmap_us + costs.release_us);
         }
+        lock(&process.sync_memops).remove(&address);
         process.counters(self.gpu()).frees.fetch_add(1, Relaxed);
         Ok(())
     }

@@ -76,7 +76,7 @@ impl Driver {
             .and_then(|context| context.allocation(address))
             .ok_or(Error::InvalidValue)?;
         let mapping = self.process.space().mapping(start);
-        let (base, physical) = mapping.ok_or(Error::InvalidValue)?;
+        let (base, _, physical) = mapping.ok_or(Error::InvalidValue)?;
         let handle = Handle {
             tag: physical.tag()?,
             offset: start - base,

@@ -44,7 +44,7 @@ impl Context {
                 .set_access(address, len, gpu, Access::ReadWrite)?;
         }
         let mapping = process.space().mapping(address);
-        let (_, physical) = mapping.ok_or(Error::Unknown)?;
+        let (_, _, physical) = mapping.ok_or(Error::Unknown)?;
         process
             .machine
             .expose(physical.gpu, &physical.granules, address)

@@ -1,7 +1,9 @@
 //! What the driver knows of an address.
 
+use std::sync::Arc;
+
 use super::table::handle_of;
-use super::{Context, Driver};
+use super::{Context, Driver, lock};
 use crate::{Error, Result};
 
 /// On which side memory is.
@@ -97,8 +99,7 @@ impl Driver {
             });
         }
         let mapping = self.process.space().mapping(address);
-        let (start, physical) = mapping.ok_or(Error::InvalidValue)?;
-        let size = physical.size();
+        let (start, size, physical) = mapping.ok_or(Error::InvalidValue)?;
         Ok(PointerInfo {
             kind,
             context: 0,
@@ -124,13 +125,34 @@ impl Driver {
         self.owner(address).is_some() && !self.is_managed(address)
     }
 
+    /// Has copies of the memory around an address be synchronous, which all of ours are: it is only told again.
+    pub fn set_sync_memops(&self, address: u64, on: bool) -> Result<()> {
+        let start = self.pointer(address)?.start;
+        let mut marked = lock(&self.process.sync_memops);
+        // What is pinned on the host has no mapping, and is not told of.
+        let mapping = self.process.space().mapping(start).filter(|_| on);
+        match mapping {
+            Some((_, _, physical)) => marked.insert(start, Arc::downgrade(&physical)),
+            None => marked.remove(&start),
+        };
+        Ok(())
+    }
+
+    /// Whether that was asked for, of memory that is still the same.
+    pub fn has_sync_memops(&self, address: u64) -> bool {
+        let start = self.pointer(address).map(|info| info.start);
+        let marked = lock(&self.process.sync_memops);
+        let memory = start.ok().and_then(|start| marked.get(&start));
+        memory.is_some_and(|memory| memory.strong_count() > 0)
+    }
+
     /// The handle types that the memory at an address was created for.
     pub fn handle_types(&self, address: u64) -> u64 {
         let mapping = self.process.space().mapping(address);
-        mapping.map_or(0, |(_, physical)| physical.wishes.handle_types.into())
+        mapping.map_or(0, |(_, _, physical)| physical.wishes.handle_types.into())
     }
 
-    fn owner(&self, address: u64) -> Option<std::sync::Arc<Context>> {
+    fn owner(&self, address: u64) -> Option<Arc<Context>> {
         self.contexts
             .find(|context| context.allocation(address).is_some())
     }

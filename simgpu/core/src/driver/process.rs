@@ -1,7 +1,7 @@
 //! What all contexts of the process share.
 
-use std::collections::HashMap;
-use std::sync::{Arc, Mutex, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+use std::collections::{BTreeMap, HashMap};
+use std::sync::{Arc, Mutex, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard, Weak};
 
 use super::capture::Captures;
 use super::graph::GraphMemories;
@@ -24,6 +24,9 @@ pub(crate) struct Process {
     pub(crate) captures: Captures,
     /// Memory of other processes that this one opened.
     pub(super) ipc: Mutex<ipc::Table>,
+    /// Where objects start whose copies are to be synchronous, with what is behind them: an
+    /// address is used again.
+    pub(super) sync_memops: Mutex<BTreeMap<u64, Weak<Physical>>>,
     /// Handles that the program holds of physical allocations, each with how
     /// often it is retained.
     pub(super) handles: Mutex<HashMap<u64, (Arc<Physical>, usize)>>,
@@ -42,6 +45,7 @@ impl Process {
             graph_memories,
             captures: Captures::default(),
             ipc: Mutex::default(),
+            sync_memops: Mutex::default(),
             handles: Mutex::default(),
         }
     }

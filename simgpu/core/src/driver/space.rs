@@ -75,7 +75,14 @@ struct Region {
     room: (usize, usize),
     pages: Vec<Page>,
     /// What is mapped, by first page.
-    mappings: BTreeMap<usize, Arc<Physical>>,
+    mappings: BTreeMap<usize, Mapping>,
+}
+
+/// An allocation that is mapped from its start, whole or in part.
+#[derive(Debug)]
+struct Mapping {
+    pages: usize,
+    physical: Arc<Physical>,
 }
 
 impl Drop for Region {
@@ -140,9 +147,9 @@ impl Space {
         }
     }
 
-    /// Maps an allocation whole; nobody has access to it yet.
+    /// Maps the first `size` bytes of an allocation; nobody has access to them yet.
     pub(crate) fn map(&mut self, address: u64, size: u64, physical: &Arc<Physical>) -> Result<()> {
-        if size != physical.size() {
+        if size > physical.size() {
             return Err(Error::InvalidValue);
         }
         let (region, first, count) = self.pages_mut(address, size)?;
@@ -153,7 +160,11 @@ impl Space {
         for (page, granule) in pages.iter_mut().zip(&physical.granules) {
             *page = Page::new(physical.gpu, *granule);
         }
-        region.mappings.insert(first, physical.clone());
+        let mapping = Mapping {
+            pages: count,
+            physical: physical.clone(),
+        };
+        region.mappings.insert(first, mapping);
         Ok(())
     }
 
@@ -163,12 +174,8 @@ impl Space {
         let (region, first, count) = self.pages_mut(address, size)?;
         let mut next = first;
         while next < first + count {
-            next += region
-                .mappings
-                .get(&next)
-                .ok_or(Error::InvalidValue)?
-                .granules
-                .len();
+            let mapping = region.mappings.get(&next).ok_or(Error::InvalidValue)?;
+            next += mapping.pages;
         }
         if next != first + count {
             return Err(Error::InvalidValue);
@@ -182,6 +189,7 @@ impl Space {
         Ok(starts
             .iter()
             .filter_map(|start| region.mappings.remove(start))
+            .map(|mapping| mapping.physical)
             .collect())
     }
 
@@ -222,12 +230,15 @@ impl Space {
     }
 
     /// The mapping around an address: start, size, and what is mapped.
-    pub(crate) fn mapping(&self, address: u64) -> Option<(u64, Arc<Physical>)> {
+    pub(crate) fn mapping(&self, address: u64) -> Option<(u64, u64, Arc<Physical>)> {
         let (start, region) = self.region(address)?;
         let page = ((address - start) / GRANULE) as usize;
-        let (first, physical) = region.mappings.range(..=page).next_back()?;
-        let covers = page < first + physical.granules.len();
-        covers.then(|| (start + *first as u64 * GRANULE, physical.clone()))
+        let (first, mapping) = region.mappings.range(..=page).next_back()?;
+        let (start, size) = (
+            start + *first as u64 * GRANULE,
+            mapping.pages as u64 * GRANULE,
+        );
+        (page < first + mapping.pages).then(|| (start, size, mapping.physical.clone()))
     }
 
     /// Where `len` device bytes are, if the GPU may access all of them; with

@@ -91,11 +91,11 @@ impl Driver {
     /// cuMemRetainAllocationHandle: a handle of what is mapped at an address.
     pub fn retain_physical(&self, address: u64) -> Result<u64> {
         let mapping = self.process.space().mapping(address);
-        let (_, physical) = mapping.ok_or(Error::InvalidValue)?;
+        let (_, _, physical) = mapping.ok_or(Error::InvalidValue)?;
         Ok(self.keep(physical))
     }
 
-    /// cuMemMap of a whole allocation.
+    /// cuMemMap of an allocation from its start on.
     pub fn map(&self, address: u64, size: u64, handle: u64) -> Result<()> {
         let physical = self.physical(handle)?;
         let _cost = Lasting::us(self.process.machine.gpu(physical.gpu).map_us);
@@ -110,7 +110,7 @@ impl Driver {
     /// cuMemUnmap of whole mappings that fill the range.
     pub fn unmap(&self, address: u64, size: u64) -> Result<()> {
         let mapping = self.process.space().mapping(address);
-        let (_, physical) = mapping.ok_or(Error::InvalidValue)?;
+        let (_, _, physical) = mapping.ok_or(Error::InvalidValue)?;
         let _cost = Lasting::us(self.process.machine.gpu(physical.gpu).unmap_us);
         let unmapped = self.process.space_mut().unmap(address, size)?;
         drop(unmapped);

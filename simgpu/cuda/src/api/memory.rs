@@ -126,11 +126,10 @@ api! {
         Ok(())
     }
 
-    6000 fn cuPointerSetAttribute(_value: In<c_void>, attribute: c_uint, address: u64) {
-        // Copies on such memory are synchronous: a hint that all of ours satisfy
-        // or that changes nothing that can be seen.
+    6000 fn cuPointerSetAttribute(value: In<c_int>, attribute: c_uint, address: u64) {
         match attribute {
-            6 => driver()?.pointer(address).map(drop),
+            // The synchronization of copies.
+            6 => driver()?.set_sync_memops(address, value.get()? != 0),
             _ => Err(Error::InvalidValue),
         }
     }
@@ -163,8 +162,8 @@ fn pointer_attribute(data: &Out<c_void>, attribute: c_uint, address: u64) -> Res
         2 => data.cast().set(if is_device { DEVICE } else { HOST }),
         4 if is_device && !driver.is_managed(address) => Err(Error::InvalidValue),
         3 | 4 => data.cast().set(address),
-        // Synchronous copies: no; managed; handles for legacy IPC.
-        6 => data.cast().set(0_u8),
+        // Synchronous copies; managed; handles for legacy IPC.
+        6 => data.cast().set(u8::from(driver.has_sync_memops(address))),
         8 => data.cast().set(u8::from(driver.is_managed(address))),
         10 => data.cast().set(u8::from(driver.has_ipc_handle(address))),
         // An id that is unique while the memory lives; start of the range.

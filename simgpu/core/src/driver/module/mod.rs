@@ -38,6 +38,10 @@ impl Module {
         let between = |c: char| c.is_ascii_whitespace() || "(){};,".contains(c);
         let mut words = text.split(between).filter(|word| !word.is_empty());
         let mut entries = BTreeSet::new();
+        // With this all PTX begins.
+        if words.next() != Some(".version") {
+            return Err(Error::InvalidImage);
+        }
         while let Some(word) = words.next() {
             if word == ".entry" {
                 let name = words.next().ok_or(Error::InvalidImage)?;
@@ -115,5 +119,13 @@ mod tests {
             Module::load(b"\x7fELF\x02").unwrap_err(),
             Error::InvalidImage
         );
+    }
+
+    #[test]
+    fn what_is_no_ptx_is_refused() {
+        for text in ["", "this is no program", ".entry fill() { ret; }"] {
+            let refused = Module::load(text.as_bytes()).unwrap_err();
+            assert_eq!(refused, Error::InvalidImage, "{text}");
+        }
     }
 }

@@ -1,0 +1,171 @@
+//! How functions are found: what the agent and the probes attach to.
+
+use std::ffi::{CString, c_int, c_uint, c_void};
+use std::ptr;
+
+use anyhow::{Result, ensure};
+
+use crate::ask;
+use crate::case::Body::Shared;
+use crate::case::Case;
+use crate::cuda::{Status, exported};
+use crate::gpu::Gpu;
+
+const PAGE: &str = "cuGetProcAddress, CUDA Driver API, Driver Entry Point Access";
+
+pub(super) const CASES: &[Case] = &[
+    Case::documented("lookup/by-name-and-version", PAGE, Shared(by_name)),
+    Case::documented("lookup/unknown-name", PAGE, Shared(unknown)),
+    Case::documented("lookup/newer-than-asked-for", PAGE, Shared(too_new)),
+    Case::documented(
+        "lookup/older-form-for-an-older-version",
+        PAGE,
+        Shared(older_form),
+    ),
+    Case::open(
+        "lookup/addresses-of-exports",
+        "the probes are put on exported addresses: which functions are handed out elsewhere",
+        Shared(addresses),
+    ),
+    Case::open(
+        "lookup/per-thread-default-stream",
+        "whether it gives the exported _ptsz form",
+        Shared(per_thread),
+    ),
+];
+
+// CUdriverProcAddressQueryResult.
+const FOUND: c_uint = 0;
+const NOT_FOUND: c_uint = 1;
+const TOO_NEW: c_uint = 2;
+
+/// Functions that the agent hooks or the probes watch, and under which names they are exported for CUDA 12.
+const WATCHED: [(&str, &str); 28] = [
+    ("cuMemAlloc", "cuMemAlloc_v2"),
+    ("cuMemAllocPitch", "cuMemAllocPitch_v2"),
+    ("cuMemAllocManaged", "cuMemAllocManaged"),
+    ("cuMemFree", "cuMemFree_v2"),
+    ("cuMemAllocAsync", "cuMemAllocAsync"),
+    ("cuMemAllocFromPoolAsync", "cuMemAllocFromPoolAsync"),
+    ("cuMemFreeAsync", "cuMemFreeAsync"),
+    ("cuMemCreate", "cuMemCreate"),
+    ("cuMemRelease", "cuMemRelease"),
+    ("cuMemMap", "cuMemMap"),
+    ("cuMemUnmap", "cuMemUnmap"),
+    ("cuMemSetAccess", "cuMemSetAccess"),
+    ("cuMemAddressReserve", "cuMemAddressReserve"),
+    (
+        "cuMemImportFromShareableHandle",
+        "cuMemImportFromShareableHandle",
+    ),
+    ("cuArrayCreate", "cuArrayCreate_v2"),
+    ("cuArray3DCreate", "cuArray3DCreate_v2"),
+    ("cuMemGetInfo", "cuMemGetInfo_v2"),
+    ("cuMemcpyHtoD", "cuMemcpyHtoD_v2"),
+    ("cuMemcpyDtoHAsync", "cuMemcpyDtoHAsync_v2"),
+    ("cuMemsetD8", "cuMemsetD8_v2"),
+    ("cuLaunchKernel", "cuLaunchKernel"),
+    ("cuLaunchKernelEx", "cuLaunchKernelEx"),
+    ("cuGraphLaunch", "cuGraphLaunch"),
+    ("cuStreamSynchronize", "cuStreamSynchronize"),
+    ("cuCtxSynchronize", "cuCtxSynchronize"),
+    ("cuCtxCreate", "cuCtxCreate_v2"),
+    ("cuDevicePrimaryCtxRetain", "cuDevicePrimaryCtxRetain"),
+    ("cuModuleLoadData", "cuModuleLoadData"),
+];
+/// CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM.
+const PER_THREAD: u64 = 2;
+/// CUDA 12.0.
+const VERSION: c_int = 12_000;
+
+fn look_up(name: &str, version: c_int, flags: u64) -> (Status, usize, c_uint) {
+    let name = CString::new(name).expect("names hold no NUL");
+    let (mut address, mut found): (*mut c_void, c_uint) = (ptr::null_mut(), 9);
+    let status = ask!(cuGetProcAddress_v2(
+        name.as_ptr(),
+        &raw mut address,
+        version,
+        flags,
+        &raw mut found
+    ));
+    (status, address as usize, found)
+}
+
+fn by_name(_: &Gpu) -> Result<String> {
+    for (name, _) in WATCHED {
+        let (status, address, found) = look_up(name, VERSION, 0);
+        ensure!(
+            (status, found) == (Status::SUCCESS, FOUND) && address != 0,
+            "{name}: {status}, {found}, {address:#x}"
+        );
+    }
+    Ok(format!("{} functions", WATCHED.len()))
+}
+
+fn unknown(_: &Gpu) -> Result<String> {
+    let (status, address, found) = look_up("cuNoSuchFunction", VERSION, 0);
+    ensure!(
+        (status, address, found) == (Status::NOT_FOUND, 0, NOT_FOUND),
+        "{status}, {address:#x}, {found}"
+    );
+    Ok(status.to_string())
+}
+
+fn too_new(_: &Gpu) -> Result<String> {
+    // Of CUDA 10.2, asked for as of 9.0.
+    let (status, address, found) = look_up("cuMemCreate", 9_000, 0);
+    ensure!(
+        (status, address, found) == (Status::NOT_FOUND, 0, TOO_NEW),
+        "{status}, {address:#x}, {found}"
+    );
+    Ok(status.to_string())
+}
+
+fn older_form(_: &Gpu) -> Result<String> {
+    let (old, new) = (
+        look_up("cuStreamGetCaptureInfo", 10_010, 0).1,
+        look_up("cuStreamGetCaptureInfo", 12_000, 0).1,
+    );
+    ensure!(old != 0 && new != 0 && old != new, "{old:#x} and {new:#x}");
+    Ok("two forms of cuStreamGetCaptureInfo".to_owned())
+}
+
+#[expect(clippy::unnecessary_wraps, reason = "the form of every case")]
+fn addresses(_: &Gpu) -> Result<String> {
+    let mut elsewhere = Vec::new();
+    for (name, export) in WATCHED {
+        let (_, address, _) = look_up(name, VERSION, 0);
+        if address != exported(export) as usize {
+            elsewhere.push(name);
+        }
+    }
+    let count = WATCHED.len();
+    Ok(if elsewhere.is_empty() {
+        format!("all {count} are the exported ones")
+    } else {
+        format!(
+            "{} of {count} elsewhere: {}",
+            elsewhere.len(),
+            elsewhere.join(", ")
+        )
+    })
+}
+
+#[expect(clippy::unnecessary_wraps, reason = "the form of every case")]
+fn per_thread(_: &Gpu) -> Result<String> {
+    let mut seen = Vec::new();
+    for (name, export) in [
+        ("cuMemcpyHtoDAsync", "cuMemcpyHtoDAsync_v2_ptsz"),
+        ("cuLaunchKernel", "cuLaunchKernel_ptsz"),
+        ("cuMemAllocAsync", "cuMemAllocAsync_ptsz"),
+    ] {
+        let (_, address, _) = look_up(name, VERSION, PER_THREAD);
+        let is = if address == exported(export) as usize {
+            "is"
+        } else {
+            "is not"
+        };
+        seen.push(format!("{name} {is} {export}"));
+    }
+    Ok(seen.join(", "))
+}

@@ -1,0 +1,61 @@
+#!/usr/bin/env python3
+"""What rtswap believes about the driver holds: addresses, mappings, errors, order, sharing, death.
+
+The rows are those of tests/conformance, which the simulated GPU passes too. As root, rtswapd's probes must count to the
+byte what a process asks this driver for.
+"""
+
+import os
+
+from harness import MIB, Machine, ProgramError, Report, run_part
+from harness.program import wait_until
+
+RANK = 30
+LIMIT_S = 80
+
+HELD = 24 * MIB
+
+
+def measure(report: Report, machine: Machine) -> None:
+    probes(report, machine)
+    finished = machine.run([machine.binary("conformance"), "--json"], LIMIT_S - 15)
+    if finished.code == 2:
+        raise ProgramError(finished.stderr.strip())
+    rows = finished.json()
+    for outcome in ("agrees", "differs", "skipped"):
+        found = [row for row in rows if row["outcome"] == outcome]
+        report.figure(f"cases: {outcome}", len(found), "cases", **({"most": 0} if outcome == "differs" else {}))
+        if outcome == "agrees":
+            # The open questions: what this driver does, which no document says.
+            found = [row for row in found if row["basis"] == "open"]
+        for row in found:
+            report.note(f"{row['name']}: {outcome}: {row['seen']} ({row['basis']}: {row['source']})")
+
+
+def probes(report: Report, machine: Machine) -> None:
+    """How much of what a process holds the eBPF probes counted."""
+    if os.geteuid() != 0:
+        report.note("probes: not asked, which takes root")
+        return
+    with machine.daemon(daemon="probes = true") as daemon:
+        holder = machine.start([machine.binary("conformance"), "--role", "hold", str(HELD)], name="holder")
+        holder.wait_for("held", 30)
+        seen = {}
+
+        def counted() -> bool:
+            processes = daemon.status()["processes"]
+            seen.update(next((process for process in processes if process["pid"] == holder.pid), {}))
+            return (seen.get("probed") or {}).get("bytes", 0) >= HELD
+
+        try:
+            wait_until("the probes see a process that holds memory", 10, counted)
+        except ProgramError as error:
+            report.note(f"probes: {error}; rtswapd shows {seen or 'no such process'}")
+        holder.kill()
+    if seen.get("probed"):
+        off = seen["probed"]["bytes"] - HELD
+        report.figure("probes: bytes more than were asked for", off, "bytes", least=0, most=0)
+
+
+if __name__ == "__main__":
+    run_part("conformance", measure)
