@@ -50,7 +50,8 @@ def probes(report: Report, machine: Machine) -> None:
         try:
             wait_until("the probes see a process that holds memory", 10, counted)
         except ProgramError as error:
-            report.note(f"probes: {error}; rtswapd shows {seen or 'no such process'}")
+            state = daemon.status()["probes"]
+            report.note(f"probes: {error}; rtswapd shows {seen or 'no such process'} and of the probes {state}")
         holder.kill()
     if seen.get("probed"):
         off = seen["probed"]["bytes"] - HELD
