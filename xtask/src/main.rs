@@ -1,5 +1,5 @@
 //! Developer commands of rtswap: `cargo xtask demo | eval | bench | soundness | milp | test | doors | clients | python |
-//! wheel | ebpf | deb | system-test | ci`.
+//! wheel | ebpf | deb | gpu-bundle | gpu-kit | system-test | ci`.
 //!
 //! It only starts programs and reads texts; what the commands do lives in the crates and tests.
 
@@ -9,9 +9,11 @@ mod clients;
 mod deb;
 mod demo;
 mod directions;
+mod dist;
 mod doors;
 mod ebpf;
 mod eval;
+mod gpu_bundle;
 mod house;
 mod process;
 mod system;
@@ -91,6 +93,10 @@ enum Command {
     },
     /// Build the Debian packages, in target/deb.
     Deb,
+    /// Make the folder that tests/gpu is run from on a machine with a GPU, target/gpu-bundle.
+    GpuBundle,
+    /// Make it and run the kit on the simulated GPU.
+    GpuKit,
     /// Build the packages, install them in a booted Debian and use them there; needs root.
     SystemTest,
     /// Check all that a change must pass.
@@ -112,6 +118,8 @@ fn main() -> ExitCode {
         Command::Wheel => "wheel",
         Command::Ebpf { .. } => "ebpf",
         Command::Deb => "deb",
+        Command::GpuBundle => "gpu-bundle",
+        Command::GpuKit => "gpu-kit",
         Command::SystemTest => "system-test",
         Command::Ci => "ci",
     };
@@ -139,6 +147,8 @@ fn run(command: Command) -> Result<()> {
         Command::Wheel => wheel::build(&workspace),
         Command::Ebpf { check } => ebpf::make(&workspace, check),
         Command::Deb => deb::build(&workspace),
+        Command::GpuBundle => gpu_bundle::build(&workspace),
+        Command::GpuKit => gpu_bundle::check_kit(&workspace),
         Command::SystemTest => system::test(&workspace),
         Command::Ci => ci::check(&workspace),
     }

@@ -10,7 +10,7 @@ use cargo_metadata::{Metadata, MetadataCommand};
 use crate::process::Run;
 
 /// The simulated driver's libraries as they are built, and as programs look for them.
-const SIMGPU: [(&str, [&str; 2]); 2] = [
+pub(crate) const SIMGPU: [(&str, [&str; 2]); 2] = [
     ("libsimgpu_cuda.so", ["libcuda.so.1", "libcuda.so"]),
     (
         "libsimgpu_nvml.so",

@@ -3,7 +3,7 @@
 use std::ffi::{CString, c_int, c_uint, c_void};
 use std::fmt::Write as _;
 use std::ptr;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use anyhow::{Result, ensure};
 use cudarc::driver::sys::{
@@ -96,6 +96,22 @@ impl Gpu {
         let (mut free, mut total) = (0, 0);
         expect!(cuMemGetInfo_v2(&raw mut free, &raw mut total))?;
         Ok(free)
+    }
+
+    /// Waits until what another process left is given back: the cases before may have ended with it.
+    pub fn settle(&self) -> Result<()> {
+        const QUIET: Duration = Duration::from_millis(200);
+        const BOUND: Duration = Duration::from_secs(5);
+        let start = Instant::now();
+        let (mut since, mut before) = (start, self.free_bytes()?);
+        while since.elapsed() < QUIET && start.elapsed() < BOUND {
+            std::thread::sleep(Duration::from_millis(5));
+            let now = self.free_bytes()?;
+            if now != before {
+                (since, before) = (Instant::now(), now);
+            }
+        }
+        Ok(())
     }
 
     /// Physical memory of so many granules.

@@ -120,7 +120,9 @@ pub fn worker(names: &[String]) -> Result<()> {
             Body::Bare(body) => body(),
             Body::Shared(body) | Body::Alone(body) => {
                 if gpu.is_none() {
-                    gpu = Some(Gpu::open().context("opening the GPU")?);
+                    let opened = Gpu::open().context("opening the GPU")?;
+                    opened.settle()?;
+                    gpu = Some(opened);
                 }
                 body(gpu.as_ref().expect("opened"))
             }

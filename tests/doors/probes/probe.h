@@ -193,11 +193,28 @@ static inline void check(CUdeviceptr at, size_t bytes, unsigned seed) {
     free(host);
 }
 
-/* Kernels of the simulated GPU's set; a real one gets real PTX from elsewhere. */
+/* Kernels of the simulated GPU's set, which goes by their names, as real ones compute them:
+ * y[i] += a * x[i] for i < n, and ns nanoseconds of waiting. */
 #define PROBE_PTX                                                                           \
     ".version 6.0\n.target sm_50\n.address_size 64\n"                                       \
-    ".visible .entry axpy(.param .u64 y, .param .u64 x, .param .u64 n, .param .u32 a) "     \
-    "{ ret; }\n.visible .entry spin(.param .u64 ns) { ret; }\n"
+    ".visible .entry axpy(.param .u64 py, .param .u64 px, .param .u64 pn, .param .u32 pa) {\n"  \
+    ".reg .pred %done; .reg .b32 %id, %size, %block, %blocks, %a, %u, %v;\n"                \
+    ".reg .b64 %y, %x, %n, %i, %step, %at, %from;\n"                                        \
+    "ld.param.u64 %y, [py]; ld.param.u64 %x, [px]; ld.param.u64 %n, [pn];\n"                \
+    "ld.param.u32 %a, [pa]; cvta.to.global.u64 %y, %y; cvta.to.global.u64 %x, %x;\n"        \
+    "mov.u32 %id, %tid.x; mov.u32 %size, %ntid.x;\n"                                        \
+    "mov.u32 %block, %ctaid.x; mov.u32 %blocks, %nctaid.x; cvt.u64.u32 %i, %id;\n"          \
+    "mad.wide.u32 %i, %block, %size, %i; mul.wide.u32 %step, %blocks, %size;\n"             \
+    "AXPY_LOOP: setp.ge.u64 %done, %i, %n; @%done bra AXPY_END;\n"                          \
+    "shl.b64 %from, %i, 2; add.u64 %at, %y, %from; add.u64 %from, %x, %from;\n"             \
+    "ld.global.u32 %u, [%at]; ld.global.u32 %v, [%from]; mad.lo.u32 %u, %a, %v, %u;\n"      \
+    "st.global.u32 [%at], %u; add.u64 %i, %i, %step; bra AXPY_LOOP;\n"                      \
+    "AXPY_END: ret; }\n"                                                                    \
+    ".visible .entry spin(.param .u64 pns) {\n"                                             \
+    ".reg .pred %more; .reg .b64 %ns, %start, %now;\n"                                      \
+    "ld.param.u64 %ns, [pns]; mov.u64 %start, %globaltimer;\n"                              \
+    "SPIN_LOOP: mov.u64 %now, %globaltimer; sub.u64 %now, %now, %start;\n"                  \
+    "setp.lt.u64 %more, %now, %ns; @%more bra SPIN_LOOP; ret; }\n"
 
 static inline CUfunction kernel(const char *name) {
     CUmodule module;

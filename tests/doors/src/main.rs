@@ -20,6 +20,9 @@ struct Cli {
     /// Try nothing, print the matrix of docs/doors.md.
     #[arg(long, conflicts_with = "json")]
     markdown: bool,
+    /// Try nothing, list what is compiled for tests/gpu as JSON.
+    #[arg(long, conflicts_with_all = ["json", "markdown"])]
+    programs: bool,
     /// Run the probes under this command, such as "valgrind -q --error-exitcode=9".
     #[arg(long, value_name = "COMMAND", default_value = "")]
     under: String,
@@ -46,6 +49,10 @@ fn main() -> ExitCode {
 fn run(cli: &Cli) -> Result<Vec<String>> {
     if cli.markdown {
         print!("{}", report::markdown());
+        return Ok(Vec::new());
+    }
+    if cli.programs {
+        println!("{}", report::programs());
         return Ok(Vec::new());
     }
     let mut probes = table::all();

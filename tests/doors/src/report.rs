@@ -4,9 +4,9 @@ use std::fmt::Write as _;
 
 use serde_json::{Value, json};
 
-use crate::check::Outcome;
+use crate::check::{Check, Outcome};
 use crate::suite::Tried;
-use crate::table;
+use crate::table::{self, Probe};
 
 /// Lines of a reason that are said again at the end.
 const REASON_LINES: usize = 6;
@@ -18,6 +18,25 @@ pub fn json(tried: &[Tried]) -> Value {
         .map(|tried| json!({ "name": tried.probe.name(), "result": tried.outcome }))
         .collect();
     json!({ "version": 1, "probes": probes, "missed": missed(tried) })
+}
+
+/// The probes that a driver alone can judge, be it a real one: those that print the same or end well whatever is taken
+/// from them meanwhile. The others need what only the simulated GPU tells, or more than one GPU.
+pub fn programs() -> Value {
+    let alone = |probe: &&Probe| {
+        let judged = !matches!(probe.check, Check::Inert | Check::Own(_));
+        judged && probe.gpus == 1
+    };
+    let areas = table::areas().into_iter();
+    let probes = areas.flat_map(|(_, probes)| probes).filter(alone);
+    probes
+        .map(|probe| {
+            let compares = matches!(probe.check, Check::Same);
+            json!({
+                "file": probe.file, "argument": probe.argument, "doors": probe.doors, "compares": compares,
+            })
+        })
+        .collect()
 }
 
 /// A line for each probe, with the reason where it was missed, the sum, and after it once more what did

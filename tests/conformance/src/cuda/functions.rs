@@ -110,6 +110,10 @@ functions! {
         block_z: c_uint, shared: c_uint, stream: Stream, arguments: *mut *mut c_void, extra: *mut *mut c_void
     );
     cuLaunchHostFunc(stream: Stream, function: HostFunction, data: *mut c_void);
+    cuCheckpointProcessLock(pid: c_int, arguments: *mut c_void);
+    cuCheckpointProcessCheckpoint(pid: c_int, arguments: *mut c_void);
+    cuCheckpointProcessRestore(pid: c_int, arguments: *mut c_void);
+    cuCheckpointProcessUnlock(pid: c_int, arguments: *mut c_void);
     cuGetProcAddress_v2(
         name: *const c_char, address: *mut *mut c_void, version: c_int, flags: u64, status: *mut c_uint
     );

@@ -1,0 +1,83 @@
+//! What copies in both directions cost a kernel that reads memory as fast as it can.
+
+use std::ptr;
+use std::time::{Duration, Instant};
+
+use anyhow::{Result, ensure};
+use rtswap_conformance::cuda::Stream;
+use rtswap_conformance::expect;
+use rtswap_conformance::gpu::{Gpu, argument};
+
+use crate::raw::Buffers;
+
+/// Kernels of each measurement.
+const TIMES: usize = 8;
+/// Bytes that each reads.
+const BYTES: usize = 16 << 20;
+/// Copies of all buffers that are put in each stream; they must outlast the kernels.
+const COPIES: usize = 4;
+
+/// The kernel's median time while both copy engines are busy, over its median alone.
+pub(crate) fn inflation(gpu: &Gpu, buffers: &Buffers) -> Result<f64> {
+    let (stream, data, sum) = (gpu.stream(false)?, gpu.alloc(BYTES)?, gpu.alloc(8)?);
+    gpu.fill(stream, data, BYTES as u64 / 4, 1)?;
+    let read = || read(gpu, stream, sum, data);
+    // The first loads the kernel.
+    read()?;
+    let alone = median((0..TIMES).map(|_| read()).collect::<Result<_>>()?);
+    let mut loaded = Vec::new();
+    for _ in 0..COPIES {
+        for way in 0..2 {
+            buffers.enqueue(way, BYTES.min(buffers.len()))?;
+        }
+    }
+    while loaded.len() < TIMES {
+        let took = read()?;
+        if !buffers.are_busy() {
+            break;
+        }
+        loaded.push(took);
+    }
+    for way in 0..2 {
+        buffers.wait(way)?;
+    }
+    gpu.end(stream)?;
+    gpu.free(data)?;
+    gpu.free(sum)?;
+    ensure!(
+        !loaded.is_empty(),
+        "the copies were over before one kernel was"
+    );
+    Ok(median(loaded).as_secs_f64() / alone.as_secs_f64())
+}
+
+fn read(gpu: &Gpu, stream: Stream, sum: u64, data: u64) -> Result<Duration> {
+    let (mut sum, mut data, mut words) = (sum, data, BYTES as u64 / 4);
+    let mut arguments = [
+        argument(&mut sum),
+        argument(&mut data),
+        argument(&mut words),
+    ];
+    let (function, none) = (gpu.kernel("checksum")?, ptr::null_mut());
+    let start = Instant::now();
+    expect!(cuLaunchKernel(
+        function,
+        512,
+        1,
+        1,
+        256,
+        1,
+        1,
+        0,
+        stream,
+        arguments.as_mut_ptr(),
+        none
+    ))?;
+    expect!(cuStreamSynchronize(stream))?;
+    Ok(start.elapsed())
+}
+
+fn median(mut times: Vec<Duration>) -> Duration {
+    times.sort();
+    times[times.len() / 2]
+}

@@ -1,0 +1,259 @@
+//! `cargo xtask gpu-bundle`: one folder, target/gpu-bundle, that holds all that tests/gpu needs on a machine with a GPU
+//! and nothing else of ours.
+
+use std::fs;
+use std::os::unix::fs::symlink;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result, ensure};
+
+use crate::dist;
+use crate::process::Run;
+use crate::tools;
+use crate::workspace::{SIMGPU, Workspace};
+
+/// The crates that it has something of.
+const CRATES: [&str; 9] = [
+    "rtswapd",
+    "rtswapctl",
+    "rtswap-cuda",
+    "simgpu-cuda",
+    "simgpu-nvml",
+    "dnn",
+    "rtswap-conformance",
+    "rtswap-doors",
+    "rtswap-movement",
+];
+
+/// The programs and the agent, which lie in the folder itself.
+const PROGRAMS: [&str; 6] = [
+    "rtswapd",
+    "rtswapctl",
+    "librtswap_cuda.so",
+    "dnn",
+    "conformance",
+    "movement",
+];
+
+/// What is copied as it is: the kit and the Python package.
+const COPIED: [(&str, &str); 4] = [
+    ("tests/gpu/run.sh", "run.sh"),
+    ("tests/gpu/harness", "harness"),
+    ("tests/gpu/parts", "parts"),
+    ("python/src/rtswap", "python/rtswap"),
+];
+
+/// The probes of tests/doors: where their sources are, and where their programs go.
+const PROBES: &str = "tests/doors/probes";
+const DOORS: &str = "doors";
+
+/// The largest that it may be: it goes over slow lines to borrowed machines.
+const MOST_BYTES: u64 = 50 << 20;
+
+/// Makes and checks it; what was made before is replaced.
+pub(crate) fn build(workspace: &Workspace) -> Result<()> {
+    let folder = make(workspace)?;
+    println!("{}", folder.display());
+    Ok(())
+}
+
+/// Makes it and runs the kit in it on the simulated GPU, as it is run on a real one.
+pub(crate) fn check_kit(workspace: &Workspace) -> Result<()> {
+    let root = workspace.root();
+    if !tools::exists("python3", root) {
+        eprintln!("xtask gpu-kit: SKIPPED, nothing was run: there is no python3 in the PATH");
+        return Ok(());
+    }
+    Run::new("python3", &root.join("tests/gpu"))
+        .args(&["-B", "-m", "unittest", "-q"])
+        .succeed()?;
+    let folder = make(workspace)?;
+    let out = workspace.target().join("gpu-kit");
+    Run::new(folder.join("run.sh"), root)
+        .args(&["--simgpu", "--out"])
+        .args(&[out])
+        .succeed()
+}
+
+fn make(workspace: &Workspace) -> Result<PathBuf> {
+    let root = workspace.root();
+    let needed = [("objdump", "binutils"), ("strip", "binutils")];
+    tools::debian(&needed, root)?;
+    let built = dist::compile(workspace, &CRATES)?;
+    let folder = workspace.target().join("gpu-bundle");
+    if folder.exists() {
+        fs::remove_dir_all(&folder)?;
+    }
+    fs::create_dir_all(folder.join("simgpu"))?;
+    for name in PROGRAMS {
+        strip(root, &built.join(name), &folder.join(name))?;
+    }
+    for (library, names) in SIMGPU {
+        let [name, short] = names;
+        strip(
+            root,
+            &built.join(library),
+            &folder.join("simgpu").join(name),
+        )?;
+        symlink(name, folder.join("simgpu").join(short))?;
+    }
+    for (from, to) in COPIED {
+        copy(&root.join(from), &folder.join(to))?;
+    }
+    compile_probes(workspace, &built.join("doors"), &folder)?;
+    let commit = Run::new("git", root)
+        .args(&["rev-parse", "HEAD"])
+        .output()?;
+    fs::write(folder.join("COMMIT"), commit)?;
+    check(root, &folder)?;
+    Ok(folder)
+}
+
+/// Copies a program without what only debuggers read.
+fn strip(root: &Path, from: &Path, to: &Path) -> Result<()> {
+    Run::new("strip", root)
+        .args(&["--strip-unneeded", "-o"])
+        .args(&[to, from])
+        .succeed()
+}
+
+/// Copies a file, or a folder with all in it but what Python compiled.
+fn copy(from: &Path, to: &Path) -> Result<()> {
+    let failed = || format!("copying {}", from.display());
+    if from.is_file() {
+        fs::copy(from, to).with_context(failed)?;
+        return Ok(());
+    }
+    fs::create_dir_all(to)?;
+    for entry in fs::read_dir(from).with_context(failed)? {
+        let name = entry?.file_name();
+        if name != "__pycache__" {
+            copy(&from.join(&name), &to.join(&name))?;
+        }
+    }
+    Ok(())
+}
+
+/// The doors' programs, and which of them are tried on a GPU, as `doors --programs` lists them.
+fn compile_probes(workspace: &Workspace, doors: &Path, folder: &Path) -> Result<()> {
+    let root = workspace.root();
+    let list = Run::new(doors, root).args(&["--programs"]).output()?;
+    let programs: Vec<serde_json::Value> = serde_json::from_str(&list)?;
+    let folder = folder.join(DOORS);
+    fs::create_dir_all(&folder)?;
+    fs::write(folder.join("programs.json"), list)?;
+    let include = root.join("cuda-agent/include");
+    let library = folder.parent().unwrap_or(root).join("simgpu/libcuda.so.1");
+    for program in &programs {
+        let file = program["file"]
+            .as_str()
+            .context("a program without a file")?;
+        let program = folder.join(file);
+        if !program.exists() {
+            dist::c_compiler(workspace)?
+                .args(&["-O1", "-s", "-pthread", "-I"])
+                .args(&[&include])
+                .args(&[root.join(PROBES).join(format!("{file}.c")), library.clone()])
+                .args(&["-ldl", "-o"])
+                .args(&[&program])
+                .succeed()?;
+        }
+    }
+    Ok(())
+}
+
+/// That all that is needed is there, runs on an old glibc, and is small.
+fn check(root: &Path, folder: &Path) -> Result<()> {
+    let files = files(folder)?;
+    let missing = missing(folder);
+    ensure!(
+        missing.is_empty(),
+        "the bundle lacks {}",
+        missing.join(", ")
+    );
+    let bytes: u64 = files.iter().map(|(_, bytes)| bytes).sum();
+    ensure!(
+        bytes <= MOST_BYTES,
+        "the bundle has {bytes} bytes, at most {MOST_BYTES}"
+    );
+    let mut programs = 0;
+    for (path, _) in &files {
+        if fs::read(path)?.starts_with(b"\x7fELF") {
+            dist::check_symbols(root, path)?;
+            programs += 1;
+        }
+    }
+    eprintln!("the bundle has {programs} programs and libraries, {bytes} bytes in all");
+    Ok(())
+}
+
+/// What a run cannot do without, by what is not there.
+fn missing(folder: &Path) -> Vec<String> {
+    let simulated = ["libcuda.so.1", "libnvidia-ml.so.1"].map(|name| format!("simgpu/{name}"));
+    let copied = COPIED.map(|(_, to)| to.to_owned());
+    let parts =
+        ["smoke", "conformance", "movement", "doors"].map(|name| format!("parts/{name}.py"));
+    let others = ["COMMIT", "doors/programs.json", "harness/kit.py"].map(str::to_owned);
+    PROGRAMS
+        .map(str::to_owned)
+        .into_iter()
+        .chain(simulated)
+        .chain(copied)
+        .chain(parts)
+        .chain(others)
+        .filter(|name| !folder.join(name).exists())
+        .collect()
+}
+
+/// All files in a folder and below, links left out, with their sizes.
+fn files(folder: &Path) -> Result<Vec<(PathBuf, u64)>> {
+    let mut found = Vec::new();
+    for entry in fs::read_dir(folder)? {
+        let path = entry?.path();
+        let about = fs::symlink_metadata(&path)?;
+        if about.is_dir() {
+            found.extend(files(&path)?);
+        } else if about.is_file() {
+            found.push((path, about.len()));
+        }
+    }
+    Ok(found)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_copied_is_there_and_nothing_that_python_compiled() {
+        let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+        let to = std::env::temp_dir().join(format!("rtswap-bundle-{}", std::process::id()));
+        fs::create_dir_all(root.join("tests/gpu/harness/__pycache__")).unwrap();
+        for (from, name) in COPIED {
+            fs::create_dir_all(to.join(name).parent().unwrap()).unwrap();
+            copy(&root.join(from), &to.join(name)).unwrap();
+        }
+        let files = files(&to).unwrap();
+        let lacking = missing(&to);
+        fs::remove_dir_all(&to).unwrap();
+        assert!(
+            files
+                .iter()
+                .all(|(path, bytes)| *bytes > 0 || path.ends_with("py.typed"))
+        );
+        assert!(
+            !files
+                .iter()
+                .any(|(path, _)| path.to_string_lossy().contains("__pycache__"))
+        );
+        // The programs are, which are built; all else is in the sources.
+        for name in &lacking {
+            let is_built = PROGRAMS.contains(&name.as_str())
+                || name.starts_with("simgpu/")
+                || name == "COMMIT"
+                || name == "doors/programs.json";
+            assert!(is_built, "{name}");
+        }
+        assert_eq!(lacking.len(), PROGRAMS.len() + 4);
+    }
+}
