@@ -1,6 +1,7 @@
 //! `cargo xtask gpu-bundle`: one folder, target/gpu-bundle, that holds all that tests/gpu needs on a machine with a GPU
 //! and nothing else of ours.
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
@@ -144,22 +145,30 @@ fn compile_probes(workspace: &Workspace, doors: &Path, folder: &Path) -> Result<
     fs::write(folder.join("programs.json"), list)?;
     let include = root.join("cuda-agent/include");
     let library = folder.parent().unwrap_or(root).join("simgpu/libcuda.so.1");
-    for program in &programs {
-        let file = program["file"]
-            .as_str()
-            .context("a program without a file")?;
-        let program = folder.join(file);
-        if !program.exists() {
-            dist::c_compiler(workspace)?
-                .args(&["-O1", "-s", "-pthread", "-I"])
-                .args(&[&include])
-                .args(&[root.join(PROBES).join(format!("{file}.c")), library.clone()])
-                .args(&["-ldl", "-o"])
-                .args(&[&program])
-                .succeed()?;
-        }
+    let compile = |file: &str, output: &Path, how: &[&str]| {
+        dist::c_compiler(workspace)?
+            .args(&["-O1", "-s", "-pthread", "-I"])
+            .args(&[&include])
+            .args(&[&root.join(PROBES).join(format!("{file}.c")), &library])
+            .args(&["-ldl", "-o"])
+            .args(&[output])
+            .args(how)
+            .succeed()
+    };
+    let files: BTreeSet<_> = programs
+        .iter()
+        .map(|probe| probe["file"].as_str())
+        .collect();
+    for file in files {
+        let file = file.context("a probe without a file")?;
+        compile(file, &folder.join(file), &[])?;
     }
-    Ok(())
+    // What some of them load.
+    compile(
+        "neighbour",
+        &folder.join("libneighbour.so"),
+        &["-shared", "-fPIC"],
+    )
 }
 
 /// That all that is needed is there, runs on an old glibc, and is small.
@@ -193,14 +202,19 @@ fn missing(folder: &Path) -> Vec<String> {
     let copied = COPIED.map(|(_, to)| to.to_owned());
     let parts =
         ["smoke", "conformance", "movement", "doors"].map(|name| format!("parts/{name}.py"));
-    let others = ["COMMIT", "doors/programs.json", "harness/kit.py"].map(str::to_owned);
+    let others = [
+        "COMMIT",
+        "doors/libneighbour.so",
+        "doors/programs.json",
+        "harness/kit.py",
+    ];
     PROGRAMS
         .map(str::to_owned)
         .into_iter()
         .chain(simulated)
         .chain(copied)
         .chain(parts)
-        .chain(others)
+        .chain(others.map(str::to_owned))
         .filter(|name| !folder.join(name).exists())
         .collect()
 }
@@ -251,9 +265,9 @@ mod tests {
             let is_built = PROGRAMS.contains(&name.as_str())
                 || name.starts_with("simgpu/")
                 || name == "COMMIT"
-                || name == "doors/programs.json";
+                || name.starts_with("doors/");
             assert!(is_built, "{name}");
         }
-        assert_eq!(lacking.len(), PROGRAMS.len() + 4);
+        assert_eq!(lacking.len(), PROGRAMS.len() + 5);
     }
 }

@@ -21,11 +21,12 @@ pub fn json(tried: &[Tried]) -> Value {
 }
 
 /// The probes that a driver alone can judge, be it a real one: those that print the same or end well whatever is taken
-/// from them meanwhile. The others need what only the simulated GPU tells, or more than one GPU.
+/// from them meanwhile. The others need what only the simulated GPU tells, more than one GPU, or other people's tools.
 pub fn programs() -> Value {
     let alone = |probe: &&Probe| {
         let judged = !matches!(probe.check, Check::Inert | Check::Own(_));
-        judged && probe.gpus == 1
+        let lives = probe.file.starts_with("life_");
+        judged && !lives && probe.gpus == 1
     };
     let areas = table::areas().into_iter();
     let probes = areas.flat_map(|(_, probes)| probes).filter(alone);

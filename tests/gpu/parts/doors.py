@@ -2,30 +2,39 @@
 """Every way into the driver gives the same bytes while all memory leaves and returns between every two calls.
 
 The probes are those of tests/doors that a driver alone can judge. Each runs bare, and under the agent with
-RTSWAP_TORTURE=every-call and a real rtswapd.
+RTSWAP_TORTURE=every-call and a real rtswapd. Several run at a time; what went wrong then is tried once more alone, because
+some ask how much memory is free.
 """
 
 import json
+import os
 import threading
 import time
 
 from harness import MIB, Machine, ProgramError, Report, run_part
 
 RANK = 60
-LIMIT_S = 75
+LIMIT_S = 100
 
 # One run of one probe; on silicon most of it is the start of a context.
 PROBE_S = 15
-# So many at a time.
-LANES = 4
+# So many at a time, on a machine with as many processors.
+LANES = min(8, max(2, os.cpu_count() or 2))
+# On the simulated GPU one in so many: `cargo xtask doors` tries all of them there, and more closely.
+SIMULATED_SHARE = 5
 # After these a probe waits for a line.
 WAITS = ("ready", "answered", "base", "freed")
+
+
+def name_of(probe: dict) -> str:
+    """As tests/doors calls it."""
+    return f"{probe['file']}.{probe['argument']}"
 
 
 def run(machine: Machine, probe: dict, name: str, **how: object) -> list:
     """What one run of a probe prints but for its turns."""
     command = [machine.binary("doors") / probe["file"], probe["argument"]]
-    with machine.start(command, name=name, **how) as program:
+    with machine.start(command, name=name, DOORS_FOLDER=str(command[0].parent), **how) as program:
         said, end = [], time.monotonic() + PROBE_S
         while not said or said[-1] != "ok":
             line = program.line(max(0.0, end - time.monotonic()))
@@ -40,7 +49,7 @@ def run(machine: Machine, probe: dict, name: str, **how: object) -> list:
 
 def tried(machine: Machine, probe: dict) -> str:
     """What came of a probe: `bare` where this driver does not do it even without rtswap."""
-    name = f"{probe['file']}.{probe['argument']}"
+    name = name_of(probe)
     try:
         bare = run(machine, probe, f"{name}.bare")
     except ProgramError as error:
@@ -56,7 +65,10 @@ def measure(report: Report, machine: Machine) -> None:
     machine.simulate(memory="256MiB", d2h_gib_per_s=8.0, h2d_gib_per_s=8.0)
     gpu = machine.gpu()
     probes = json.loads((machine.binary("doors") / "programs.json").read_text())
-    end, left, outcomes, turn = time.monotonic() + LIMIT_S - PROBE_S - 10, list(probes), {}, threading.Lock()
+    if machine.simulated:
+        probes = probes[::SIMULATED_SHARE]
+        report.note(f"one in {SIMULATED_SHARE} of them: `cargo xtask doors` tries all on the simulated GPU")
+    end, left, outcomes, turn = time.monotonic() + LIMIT_S - 2 * PROBE_S - 10, list(probes), {}, threading.Lock()
 
     def lane() -> None:
         while time.monotonic() < end:
@@ -66,8 +78,8 @@ def measure(report: Report, machine: Machine) -> None:
                 probe = left.pop(0)
             outcome = tried(machine, probe)
             with turn:
-                outcomes[f"{probe['file']}.{probe['argument']}"] = outcome
-                print(f"{probe['file']}.{probe['argument']}: {outcome}", flush=True)
+                outcomes[name_of(probe)] = outcome
+                print(f"{name_of(probe)}: {outcome}", flush=True)
 
     with machine.daemon(uuid=gpu.uuid, chunk=2 * MIB):
         lanes = [threading.Thread(target=lane) for _ in range(LANES)]
@@ -75,6 +87,9 @@ def measure(report: Report, machine: Machine) -> None:
             thread.start()
         for thread in lanes:
             thread.join()
+        for probe in probes:
+            if outcomes.get(name_of(probe), "ok") != "ok" and time.monotonic() < end + PROBE_S:
+                outcomes[name_of(probe)] = tried(machine, probe)
     for name, outcome in sorted(outcomes.items()):
         if outcome != "ok":
             report.note(f"{name}: {outcome}")
