@@ -64,6 +64,12 @@ def all_parts(folder: Path = PARTS) -> List[Part]:
     return sorted((read_part(path) for path in folder.glob("*.py")), key=lambda part: (part.rank, part.name))
 
 
+def share(left_s: float, limits_s: List[float]) -> float:
+    """What the first of the parts that wait may take: its limit, or its part of what is left where that is too little for
+    all, so that one that hangs takes nothing from the others. What it does not use is theirs."""
+    return limits_s[0] * max(0.0, min(1.0, left_s / sum(limits_s)))
+
+
 def run_part(part: Part, environment: Dict[str, str], out: Path, limit_s: float) -> Dict[str, Any]:
     """Runs one within `limit_s`; its result. Nothing of it runs afterwards."""
     result = out / f"{part.name}.json"
@@ -73,7 +79,7 @@ def run_part(part: Part, environment: Dict[str, str], out: Path, limit_s: float)
     with open(out / f"{part.name}.log", "wb") as log:
         process = subprocess.Popen(
             [sys.executable, "-B", str(part.path)],
-            env=environment,
+            env={**environment, "RTSWAP_GPU_LIMIT_S": f"{limit_s:.3f}"},
             stdin=subprocess.DEVNULL,
             stdout=log,
             stderr=subprocess.STDOUT,
@@ -183,17 +189,20 @@ def main(arguments: List[str]) -> int:
         # What a killed part leaves there goes with it.
         "TMPDIR": str(scratch),
     }
+    waiting = [part.limit_s for part in options.parts]
     results: List[Dict[str, Any]] = []
     try:
         for part in options.parts:
             left = end - time.monotonic() - LAST_WORDS_S
-            print(f"{part.name}: {part.shows} (at most {min(part.limit_s, max(left, 0)):.0f} s)", flush=True)
-            if left < 1:
+            limit_s = share(left, waiting)
+            waiting.pop(0)
+            print(f"{part.name}: {part.shows} (at most {limit_s:.0f} s)", flush=True)
+            if limit_s < 1:
                 why = f"not run: the {TOTAL_S:g} s of all parts were over"
                 result = {"part": part.name, "outcome": FAILED, "why": why, "figures": [], "notes": [], "seconds": 0.0}
                 write_result(out, result)
             else:
-                result = run_part(part, environment, out, min(part.limit_s, left))
+                result = run_part(part, environment, out, limit_s)
             results.append(result)
             print(f"{part.name}: {result['outcome']}, {result['seconds']:g} s", flush=True)
             # After each, so that an end from outside keeps what there is.

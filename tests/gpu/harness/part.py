@@ -7,6 +7,7 @@ import os
 import signal
 import sys
 import tempfile
+import time
 import traceback
 from pathlib import Path
 from typing import Any, Callable, Dict, List, Optional
@@ -29,6 +30,11 @@ class Report:
         self.figures: List[Dict[str, Any]] = []
         self.notes: List[str] = []
         self.failures: List[str] = []
+        self._end = time.monotonic() + float(os.environ.get("RTSWAP_GPU_LIMIT_S", "inf"))
+
+    def left_s(self) -> float:
+        """How long the part may still take: its limit, or less where others need the time; without end if run by hand."""
+        return max(0.0, self._end - time.monotonic())
 
     def figure(
         self, name: str, value: Any, unit: str, least: Optional[float] = None, most: Optional[float] = None

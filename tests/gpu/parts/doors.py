@@ -68,7 +68,7 @@ def measure(report: Report, machine: Machine) -> None:
     if machine.simulated:
         probes = probes[::SIMULATED_SHARE]
         report.note(f"one in {SIMULATED_SHARE} of them: `cargo xtask doors` tries all on the simulated GPU")
-    end, left, outcomes, turn = time.monotonic() + LIMIT_S - 2 * PROBE_S - 10, list(probes), {}, threading.Lock()
+    end, left, outcomes, turn = time.monotonic() + min(report.left_s(), LIMIT_S) - 2 * PROBE_S - 5, list(probes), {}, threading.Lock()
 
     def lane() -> None:
         while time.monotonic() < end:

@@ -21,7 +21,7 @@ def measure(report: Report, machine: Machine) -> None:
         machine.simulate(memory="128MiB")
         command += ["--chunks-mib", "2,8", "--total-mib", "16", "--rounds", "2"]
         report.note("over the simulated link of 1 GiB/s: these figures show that the kit works, and nothing of a GPU")
-    finished = machine.run(command, LIMIT_S - 5)
+    finished = machine.run(command, min(report.left_s(), LIMIT_S) - 5)
     if finished.code != 0:
         raise ProgramError(f"movement: {finished.stderr.strip()}")
     found = finished.json()
