@@ -38,12 +38,7 @@ pub(super) fn find<'nvml>(
             parsed => others.push((text, instance.name()?, parsed.map(drop))),
         }
     }
-    let unconfigured = if found.is_empty() {
-        let parent = format!("{} ({})", parent.uuid()?, parent.name()?);
-        Some(explain(&parent, &others))
-    } else {
-        None
-    };
+    let unconfigured = found.is_empty().then(|| explain(&others));
     Ok(Found {
         configured: found,
         unconfigured,
@@ -51,8 +46,8 @@ pub(super) fn find<'nvml>(
 }
 
 /// Why a GPU in MIG mode is left alone, by its instances: UUID, name, whether that is a UUID.
-fn explain(parent: &str, instances: &[(String, String, Result<(), UuidError>)]) -> String {
-    let mut text = format!("{parent} is in MIG mode, where programs see its instances only; ");
+fn explain(instances: &[(String, String, Result<(), UuidError>)]) -> String {
+    let mut text = String::from("is in MIG mode, where programs see its instances only; ");
     if instances.is_empty() {
         text.push_str(
             "it has none yet: make some by `nvidia-smi mig -cgi PROFILE -C`, and describe those that \
@@ -112,12 +107,12 @@ mod tests {
             (uuid.to_owned(), "A100 MIG 1g.5gb".to_owned(), named)
         };
         let mig = "MIG-01234567-89ab-cdef-0123-456789abcdef";
-        let said = explain("GPU-1 (A100)", &[one(mig), one(mig)]);
+        let said = explain(&[one(mig), one(mig)]);
         let line = format!("uuid = \"{mig}\" (A100 MIG 1g.5gb)");
-        assert!(said.starts_with("GPU-1 (A100) is in MIG mode"), "{said}");
+        assert!(said.starts_with("is in MIG mode"), "{said}");
         assert!(said.ends_with(&format!(": {line}, {line}")), "{said}");
-        assert!(explain("GPU-1", &[]).contains("nvidia-smi mig -cgi"));
+        assert!(explain(&[]).contains("nvidia-smi mig -cgi"));
         let old = "MIG-GPU-01234567-89ab-cdef-0123-456789abcdef/1/0";
-        assert!(explain("GPU-1", &[one(old)]).contains("470 or later"));
+        assert!(explain(&[one(old)]).contains("470 or later"));
     }
 }

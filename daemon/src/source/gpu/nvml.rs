@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use nvml_wrapper::enum_wrappers::device::GpuVirtualizationMode;
 use nvml_wrapper::enums::device::UsedGpuMemory;
 use nvml_wrapper::error::NvmlError;
-use nvml_wrapper::struct_wrappers::device::ProcessInfo;
+use nvml_wrapper::struct_wrappers::device::{MemoryInfo, ProcessInfo};
 use nvml_wrapper::{Device, Nvml};
 use rtswap_policy::units::Bytes;
 
@@ -108,7 +108,9 @@ impl Driver {
         if optional(device.mig_mode())?.is_some_and(|mode| mode.current != 0) {
             let found = mig::find(&device, &self.configured)?;
             for (own, instance) in found.configured {
-                let read = read_device(&instance, own, &mut self.identities);
+                let memory = instance.memory_info();
+                let read =
+                    memory.and_then(|now| read_device(&instance, own, &now, &mut self.identities));
                 let read = read.map(|gpu| {
                     sample.gpus.push(GpuSample {
                         parent: Some(uuid),
@@ -118,22 +120,28 @@ impl Driver {
                 });
                 self.note((index, Some(own)), read);
             }
-            let why = found.unconfigured;
-            sample
-                .left_alone
-                .extend(why.map(|why| LeftAlone { uuid, why }));
+            if let Some(why) = found.unconfigured {
+                sample.left_alone.push(left_alone(&device, uuid, &why)?);
+            }
             return Ok(());
         }
         let mode = optional(device.virtualization_mode())?;
         if let Some(GpuVirtualizationMode::HostVgpu | GpuVirtualizationMode::HostVsga) = mode {
-            let why = format!(
-                "{uuid} ({}) belongs to virtual machines (vGPU host): run rtswapd in them",
-                device.name()?
-            );
-            sample.left_alone.push(LeftAlone { uuid, why });
+            let why = "belongs to virtual machines (vGPU host): run rtswapd in them";
+            sample.left_alone.push(left_alone(&device, uuid, why)?);
             return Ok(());
         }
-        let gpu = read_device(&device, uuid, &mut self.identities)?;
+        let memory = match device.memory_info() {
+            // So it is of GB10: what NVML means is memory of the GPU's own.
+            Err(NvmlError::NotSupported) => {
+                let why = "has no memory of its own, by NVML: an integrated GPU shares the host's, so \
+                           that swapping to the host would free nothing";
+                sample.left_alone.push(left_alone(&device, uuid, why)?);
+                return Ok(());
+            }
+            read => read?,
+        };
+        let gpu = read_device(&device, uuid, &memory, &mut self.identities)?;
         let caveat = (mode == Some(GpuVirtualizationMode::Vgpu)).then_some(Caveat::Virtual);
         sample.gpus.push(GpuSample { caveat, ..gpu });
         Ok(())
@@ -166,16 +174,21 @@ impl Driver {
     }
 }
 
-/// What there is to say of a GPU or an instance.
+fn left_alone(device: &Device<'_>, uuid: Uuid, why: &str) -> Result<LeftAlone, NvmlError> {
+    let why = format!("{uuid} ({}) {why}", device.name()?);
+    Ok(LeftAlone { uuid, why })
+}
+
+/// What there is to say of a GPU or an instance, after a first look at its memory.
 fn read_device(
     device: &Device<'_>,
     uuid: Uuid,
+    before: &MemoryInfo,
     identities: &mut Identities,
 ) -> Result<GpuSample, NvmlError> {
     let name = Arc::from(device.name()?);
     // The processes between two looks at the memory: only what neither shows otherwise is
     // nobody's.
-    let before = device.memory_info()?;
     let processes = processes(device, identities)?;
     let after = device.memory_info()?;
     // NVML has no such figure where GPUs are divided.

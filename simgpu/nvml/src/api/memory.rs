@@ -4,7 +4,7 @@ use nvml_wrapper_sys::bindings as sys;
 use simgpu_core::Observer;
 
 use crate::abi::{Device, Out, check_version, version_of};
-use crate::status::Result;
+use crate::status::{Result, Status};
 use crate::view::{View, look};
 
 api! {
@@ -43,6 +43,10 @@ fn total_and_used(view: &View, device: Device) -> Result<(u64, u64)> {
     let usage = view.machine().map(Observer::gpus);
     let (mut total, mut used) = (0, 0);
     for gpu in places {
+        // What is integrated has no memory of its own.
+        if view.gpu(gpu)?.integrated {
+            return Err(Status::NotSupported);
+        }
         total += view.gpu(gpu)?.memory.0;
         used += usage.as_ref().map_or(0, |usage| usage[gpu].used_bytes);
     }
