@@ -7,7 +7,7 @@ use rtswap_policy::units::Time;
 
 use super::run::Token;
 use super::{Caller, Dispatcher};
-use crate::registry::{Declaration, Origin, RegistrationId};
+use crate::registry::{Declaration, Origin, Registration, RegistrationId};
 use crate::sys::poll::Watch;
 
 impl Dispatcher {
@@ -75,7 +75,7 @@ impl Dispatcher {
         gpu: usize,
         now: Time,
     ) -> Result<(), String> {
-        let Some(class) = self.registry.get(id).map(|entry| entry.class) else {
+        let Some(class) = self.registry.get(id).map(Registration::scheduled_class) else {
             return Ok(());
         };
         let Some(task) = self.add_task(id, gpu, class, now) else {

@@ -11,7 +11,7 @@ use super::{Dispatcher, News, SessionId};
 use crate::config::OnViolation;
 use crate::ledger::Disagreement;
 use crate::members::MemberId;
-use crate::registry::RegistrationId;
+use crate::registry::{Registration, RegistrationId};
 
 /// What is yet to follow from a violation that has been said.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -47,9 +47,8 @@ impl Dispatcher {
         match self.config.daemon.on_violation {
             OnViolation::Warn => {}
             OnViolation::Demote => {
-                let realtime = |entry: &crate::registry::Registration| {
-                    matches!(entry.class, Class::Realtime(_))
-                };
+                let realtime =
+                    |entry: &Registration| matches!(entry.scheduled_class(), Class::Realtime(_));
                 if self.registry.get(id).is_some_and(realtime) {
                     detail.push_str("; its task is best-effort from now on");
                     self.sentences.push(Sentence::Demote(id));
@@ -89,6 +88,10 @@ impl Dispatcher {
         for sentence in std::mem::take(&mut self.sentences) {
             match sentence {
                 Sentence::Demote(id) => {
+                    if let Some(entry) = self.registry.get_mut(id) {
+                        entry.demoted = true;
+                        self.unsaved = true;
+                    }
                     for task in self.tasks_of(id) {
                         if let Some(gpu) = self.places.get(&task).map(|place| place.gpu) {
                             self.feed_own(gpu, now, Event::Demote { task });

@@ -126,7 +126,7 @@ impl Dispatcher {
         let numbers: BTreeMap<_, _> = saved
             .registrations
             .iter()
-            .map(|entry| ((entry.uid, entry.name.clone()), entry.id))
+            .map(|entry| ((entry.uid, entry.name.clone()), (entry.id, entry.demoted)))
             .collect();
         for file in files {
             self.add_file(file, &numbers);
@@ -160,7 +160,7 @@ impl Dispatcher {
         }
     }
 
-    fn add_file(&mut self, file: TaskFile, numbers: &BTreeMap<(u32, String), u64>) {
+    fn add_file(&mut self, file: TaskFile, numbers: &BTreeMap<(u32, String), (u64, bool)>) {
         let (uid, name) = (file.uid, file.declaration.name.clone());
         let checked = match file.declaration.check() {
             Ok(checked) => checked,
@@ -176,7 +176,7 @@ impl Dispatcher {
         // Which GPU it is on is looked up when GPUs are known.
         let wanted = checked.gpu.clone();
         let id = match numbers.get(&(uid, name.clone())) {
-            Some(&number) => {
+            Some(&(number, demoted)) => {
                 let registration = Registration {
                     id: RegistrationId(number),
                     uid,
@@ -186,6 +186,7 @@ impl Dispatcher {
                     gpu: None,
                     origin: Origin::File,
                     process: None,
+                    demoted,
                     claim_until: None,
                 };
                 self.registry.insert(registration).id
@@ -373,6 +374,7 @@ fn keep(entry: &Registration) -> SavedRegistration {
             Class::Realtime(timing) => Some((timing.period.0, timing.deadline.0, timing.wcet.0)),
             Class::BestEffort => None,
         },
+        demoted: entry.demoted,
         footprint: entry.memory.footprint.0,
         swappable: entry.memory.swappable.0,
         gpu: entry.gpu.map(|uuid| uuid.to_string()),
@@ -403,6 +405,7 @@ fn revive(entry: SavedRegistration, claim_until: Time) -> Registration {
             footprint: Bytes(entry.footprint),
             swappable: Bytes(entry.swappable),
         },
+        demoted: entry.demoted,
         gpu: entry.gpu.and_then(|uuid| uuid.parse().ok()),
         origin: if call { Origin::Call } else { Origin::Session },
         process: None,

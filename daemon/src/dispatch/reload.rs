@@ -145,6 +145,7 @@ impl Dispatcher {
                     gpu: uuid,
                     origin: Origin::File,
                     process: None,
+                    demoted: false,
                     claim_until: None,
                 };
                 self.registry.insert(registration).id

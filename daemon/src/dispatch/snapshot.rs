@@ -186,7 +186,7 @@ fn describe(
     TaskProperties {
         name: entry.name.clone(),
         class: match timing {
-            Some(_) if !demoted => "realtime",
+            Some(_) if !demoted && !entry.demoted => "realtime",
             Some(_) | None => "best-effort",
         }
         .to_owned(),

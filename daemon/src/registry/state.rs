@@ -34,6 +34,9 @@ pub struct SavedRegistration {
     pub name: String,
     /// T, D, C in ns, if it is realtime.
     pub timing: Option<(u64, u64, u64)>,
+    /// As [`super::Registration::demoted`].
+    #[serde(default)]
+    pub demoted: bool,
     /// m.
     pub footprint: u64,
     /// mˢ.

@@ -42,6 +42,8 @@ pub struct Registration {
     pub name: String,
     /// As declared.
     pub class: Class,
+    /// Whether it broke a promise, and is scheduled as best-effort for that.
+    pub demoted: bool,
     /// As declared.
     pub memory: MemoryProfile,
     /// Where a realtime task lives.
@@ -55,6 +57,15 @@ pub struct Registration {
 }
 
 impl Registration {
+    /// What schedulers are told.
+    pub fn scheduled_class(&self) -> Class {
+        if self.demoted {
+            Class::BestEffort
+        } else {
+            self.class
+        }
+    }
+
     /// Whether it declared a deadline.
     pub fn is_realtime(&self) -> bool {
         matches!(self.class, Class::Realtime(_))
@@ -135,6 +146,7 @@ impl Registry {
             gpu,
             origin,
             process: None,
+            demoted: false,
             claim_until: None,
         })
     }

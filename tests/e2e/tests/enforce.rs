@@ -258,7 +258,14 @@ fn a_realtime_task_that_lies_is_demoted_where_that_is_configured() -> Result<()>
     other.args(["--json", "--memory", "8MiB", "--jobs", "2"]);
     let report = Program::start(other)?.finish(BOUND)?.json()?;
     ensure!(report["checksum_errors"] == 0, "{report}");
-    Ok(())
+    // Nor does a new daemon forget it.
+    daemon.signal(Signal::KILL)?;
+    drop(daemon);
+    let _daemon = machine.daemon()?;
+    see(&machine, "it is best-effort still", |status| {
+        let task = &status["tasks"][0];
+        task["name"] == "liar" && task["class"] == "best-effort"
+    })
 }
 
 #[test]
