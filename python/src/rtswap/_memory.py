@@ -45,8 +45,9 @@ def _tensor(torch: Any, tensor: Any) -> Region | None:
     size = tensor.numel() * tensor.element_size()
     if not address or not is_dense(tensor.shape, tensor.stride()):
         return None
-    storage = tensor.untyped_storage()
-    if address + size == storage.data_ptr() + storage.nbytes():
+    # Since torch 2.0.
+    storage = _quietly(tensor.untyped_storage) if hasattr(tensor, "untyped_storage") else None
+    if storage is not None and address + size == storage.data_ptr() + storage.nbytes():
         # What the allocator adds to a storage is nobody else's: so neighbours leave no gaps.
         rounding = _granularity(torch)
         size = math.ceil(size / rounding) * rounding

@@ -260,7 +260,14 @@ static void ended(void) {
     kernels_write(a);
 }
 
-/* The same in a stream's order: the next allocation has the place before anything is given back. */
+/* The program takes it back: its own allocator gives the memory to others. */
+static void taken_back(void) {
+    set_up();
+    rtswap_hint_writable((void *)(uintptr_t)a, BYTES);
+    kernels_write(a);
+}
+
+/* A free in a stream's order: the next allocation has the place before anything is given back. */
 static void ordered(void) {
     CUdeviceptr at, next;
     set_up();
@@ -278,4 +285,4 @@ static void ordered(void) {
 }
 
 PROBES({"copies", copies}, {"sets", sets}, {"untold", untold}, {"graphs", graphs},
-       {"ended", ended}, {"ordered", ordered})
+       {"ended", ended}, {"ordered", ordered}, {"taken_back", taken_back})

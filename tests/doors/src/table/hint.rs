@@ -29,4 +29,8 @@ pub(super) const PROBES: &[Probe] = &[
         "ordered",
         "rtswap_hint_read_only, then cuMemFreeAsync, cuMemAllocAsync and kernels",
     ),
+    hint(
+        "taken_back",
+        "rtswap_hint_read_only, then rtswap_hint_writable and kernels there",
+    ),
 ];
