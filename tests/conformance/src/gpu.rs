@@ -98,6 +98,15 @@ impl Gpu {
         Ok(free)
     }
 
+    /// An error unless two sums of bytes are the same but for less than a granule, which page tables may take.
+    pub fn same(&self, what: &str, is: usize, wanted: usize) -> Result<()> {
+        ensure!(
+            is.abs_diff(wanted) < self.granule,
+            "{what}: {is} bytes and not {wanted}"
+        );
+        Ok(())
+    }
+
     /// Waits until what another process left is given back: the cases before may have ended with it.
     pub fn settle(&self) -> Result<()> {
         const QUIET: Duration = Duration::from_millis(200);

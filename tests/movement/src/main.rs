@@ -14,7 +14,7 @@ mod swap;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use anyhow::Result;
+use anyhow::{Result, ensure};
 use clap::{Parser, Subcommand};
 use rtswap_conformance::gpu::Gpu;
 
@@ -78,8 +78,11 @@ fn main() -> ExitCode {
 fn measure(options: &Options) -> Result<()> {
     let gpu = Gpu::open()?;
     let mut sizes = Vec::new();
-    for &chunk_mib in &options.chunks_mib {
-        let chunks = (options.total_mib / chunk_mib).max(1);
+    // Raw and swapped, both ways, in up to two processes: an eighth of what is free is enough for each.
+    let total_mib = options.total_mib.min(gpu.free_bytes()? as u64 / MIB / 8);
+    let chunks_mib = options.chunks_mib.iter().copied();
+    for chunk_mib in chunks_mib.filter(|chunk_mib| *chunk_mib <= total_mib) {
+        let chunks = total_mib / chunk_mib;
         eprintln!("{chunks} chunks of {chunk_mib} MiB");
         let chunk = chunk_mib * MIB;
         let buffers = raw::Buffers::new(&gpu, (chunks * chunk) as usize)?;
@@ -93,6 +96,10 @@ fn measure(options: &Options) -> Result<()> {
             calls_us: calls::of_chunk(&gpu, chunk as usize)?,
         });
     }
+    ensure!(
+        !sizes.is_empty(),
+        "an eighth of what is free, {total_mib} MiB, is less than a chunk"
+    );
     let best = report::choose(&sizes);
     let (chunks, chunk_mib) = (best.chunks, best.chunk_mib);
     let bytes = (chunks * chunk_mib * MIB) as usize;

@@ -55,14 +55,8 @@ fn released(gpu: &Gpu) -> Result<String> {
     expect!(cuMemUnmap(range.at, range.bytes))?;
     let after = gpu.free_bytes()?;
     gpu.unreserve(range)?;
-    ensure!(
-        kept == before,
-        "{kept} bytes free after the release, {before} before"
-    );
-    ensure!(
-        after == before + range.bytes,
-        "{after} bytes free after the last unmap, {before} before"
-    );
+    gpu.same("free after the release", kept, before)?;
+    gpu.same("free after the last unmap", after, before + range.bytes)?;
     Ok("free only after the unmap".to_owned())
 }
 
@@ -80,10 +74,7 @@ fn unmapped(gpu: &Gpu) -> Result<String> {
     expect!(cuMemRelease(handle))?;
     gpu.unreserve(range)?;
     gpu.unreserve(other)?;
-    ensure!(
-        kept == before,
-        "{kept} bytes free after the unmap, {before} before"
-    );
+    gpu.same("free after the unmap", kept, before)?;
     Ok("the same bytes at another address".to_owned())
 }
 
@@ -102,10 +93,7 @@ fn retained(gpu: &Gpu) -> Result<String> {
     expect!(cuMemRelease(again))?;
     let returned = gpu.free_bytes()? - before;
     gpu.unreserve(range)?;
-    ensure!(
-        returned == range.bytes,
-        "{returned} bytes came back at last"
-    );
+    gpu.same("came back at last", returned, range.bytes)?;
     let same = if again == handle {
         "the same"
     } else {
@@ -122,11 +110,7 @@ fn at_once(gpu: &Gpu) -> Result<String> {
     expect!(cuMemRelease(handle))?;
     let returned = gpu.free_bytes()?.saturating_sub(before);
     gpu.unreserve(range)?;
-    ensure!(
-        returned == range.bytes,
-        "{returned} of {} bytes are free",
-        range.bytes
-    );
+    gpu.same("came back at once", returned, range.bytes)?;
     Ok(format!("{returned} bytes"))
 }
 
