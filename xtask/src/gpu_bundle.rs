@@ -37,10 +37,11 @@ const PROGRAMS: [&str; 6] = [
 ];
 
 /// What is copied as it is: the kit and the Python package.
-const COPIED: [(&str, &str); 4] = [
+const COPIED: [(&str, &str); 5] = [
     ("tests/gpu/run.sh", "run.sh"),
     ("tests/gpu/harness", "harness"),
     ("tests/gpu/parts", "parts"),
+    ("tests/gpu/workloads", "workloads"),
     ("python/src/rtswap", "python/rtswap"),
 ];
 

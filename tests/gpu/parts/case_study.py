@@ -51,7 +51,7 @@ class Stage:
 
     def __init__(self, report: Report, machine: Machine) -> None:
         self.report, self.machine = report, machine
-        self.end = time.monotonic() + LIMIT_S - 5
+        self.end = time.monotonic() + min(report.left_s(), LIMIT_S) - 5
         machine.simulate(memory="400MiB", context_bytes="4MiB", d2h_gib_per_s=0.5, h2d_gib_per_s=0.5, compute_gib_per_s=16.0)
         self.gpu = machine.gpu()
         self.chunk = 2 * MIB if machine.simulated else 32 * MIB

@@ -35,7 +35,7 @@ def burst(program: Program, kind: str) -> float:
 
 
 def measure(report: Report, machine: Machine) -> None:
-    end = time.monotonic() + LIMIT_S - MARGIN_S
+    end = time.monotonic() + min(report.left_s(), LIMIT_S) - MARGIN_S
     gpu = machine.gpu()
     backend = common.find_backend(report, machine)
     size = {} if machine.simulated else {"memory": min(gpu.memory_bytes, 16 * GIB)}
