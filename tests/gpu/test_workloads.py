@@ -97,7 +97,7 @@ class Programs(unittest.TestCase):
     def compared(self, code):
         report = Report("trial")
         frameworks = part("frameworks")
-        swaps = frameworks.compare(report, "torch-eager", ["0 aa", "1 bb", "2 cc"], self.start("tortured", code), 1.0)
+        swaps = frameworks.compare(report, "torch-eager", ["0 aa", "1 bb", "2 cc"], self.start("tortured", code), 5.0, 2)
         return report, swaps
 
     def test_what_differs_under_torture_fails(self):

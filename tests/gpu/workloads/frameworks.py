@@ -2,8 +2,8 @@
 """`frameworks.py NAME [--device cuda|cpu] [--steps N] [--seconds S] [--wait]`: prints what each step computed.
 
 Lines: `ready` when all is imported; then `STEP DIGEST` for each step. Two runs of one name on one machine print the same.
-`skip: WHY` and exit code 77 where it cannot run. After S seconds it ends with the step that it is at, but not before the
-second; with --wait it begins at a line of input, which says S.
+`skip: WHY` and exit code 77 where it cannot run. After S seconds it ends with the step that it is at; with --wait it begins at a
+line of input, and ends likewise with its input. It does not end before the second step.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ import argparse
 import hashlib
 import importlib
 import os
+import select
 import sys
 import time
 from typing import Callable, Dict, Iterator, NamedTuple
@@ -77,14 +78,14 @@ def main() -> int:
         next(steps)
         print("ready", flush=True)
         if options.wait:
-            line = sys.stdin.readline()
-            if not line:
+            # Unbuffered: what `select` is asked about is all that there is.
+            if os.read(0, 1) != b"\n":
                 return 0
-            options.seconds = float(line)
         end = time.monotonic() + options.seconds
         for number in range(options.steps):
             print(number, hashlib.sha256(next(steps)).hexdigest(), flush=True)
-            if time.monotonic() > end and number >= 1:
+            over = time.monotonic() > end or (options.wait and select.select([0], [], [], 0)[0])
+            if over and number >= 1:
                 break
     except (ImportError, Unavailable) as why:
         print(f"skip: {why}", flush=True)
