@@ -53,9 +53,10 @@ class Measured(unittest.TestCase):
         self.assertEqual(measured.cdf(values, 4), [1, 25, 50, 75, 100])
 
     def test_a_run_is_the_sum_of_its_tasks(self):
-        rows = {name: {"jobs": 2, "misses": misses, "wrong": 0, "of_deadline": [0.5, 1.5]} for name, misses in (("a", 1), ("b", 0))}
+        rows = {name: {"jobs": 2, "misses": misses, "wrong": 0, "of_deadline": [0.5, 1.5], "held_ms": [2.0, 1.0, 4.0]} for name, misses in (("a", 1), ("b", 0))}
         found = measured.summary(rows)
         self.assertEqual((found["jobs"], found["misses"], found["wrong"], found["of_deadline"]["p100"]), (4, 1, 0, 1.5))
+        self.assertEqual((found["spread"], measured.spread([])), (2.0, 0.0))
 
 
 class Programs(unittest.TestCase):
@@ -77,7 +78,7 @@ class Programs(unittest.TestCase):
         task = (
             "import json\nassert input() == 'ask'\nprint('asking', flush=True)\nassert input().startswith('run ')\n"
             "for job in range(3):\n    print('want', flush=True)\n    input()\n    print('done', flush=True)\n    input()\n"
-            "print(json.dumps({'jobs': 3, 'misses': 0, 'wrong': 0, 'responses_ms': [300.0]}), flush=True)\ninput()"
+            "print(json.dumps({'jobs': 3, 'misses': 0, 'wrong': 0, 'responses_ms': [300.0], 'held_ms': [1.0]}), flush=True)\ninput()"
         )
         tasks = sets.TABLE_4[:3]
         programs = {each.name: self.start(each.name, task) for each in tasks}

@@ -18,6 +18,12 @@ def cdf(values: List[float], points: int = 20) -> List[float]:
     return [round(percentile(values, 100.0 * place / points), 3) for place in range(points + 1)]
 
 
+def spread(values: List[float]) -> float:
+    """The longest over the median, by which latencies differ; 0 of none."""
+    median = percentile(values, 50)
+    return max(values) / median if median else 0.0
+
+
 def summary(results: Dict[str, Dict[str, Any]]) -> Dict[str, Any]:
     """Of all tasks of a run together; times of tasks with different periods as parts of their deadlines."""
     responses = [part for row in results.values() for part in row["of_deadline"]]
@@ -25,5 +31,6 @@ def summary(results: Dict[str, Dict[str, Any]]) -> Dict[str, Any]:
         "jobs": sum(row["jobs"] for row in results.values()),
         "misses": sum(row["misses"] for row in results.values()),
         "wrong": sum(row["wrong"] for row in results.values()),
+        "spread": max((spread(row["held_ms"]) for row in results.values()), default=0.0),
         "of_deadline": {f"p{percent}": percentile(responses, percent) for percent in PERCENTILES},
     }

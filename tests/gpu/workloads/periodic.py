@@ -18,7 +18,7 @@ import fcntl
 import json
 import sys
 import time
-from typing import Any, ContextManager, Dict, Iterator, List
+from typing import Any, Callable, ContextManager, Dict, Iterator, List
 
 import with_models
 
@@ -28,27 +28,46 @@ class Turns:
 
     def __init__(self, model: Any) -> None:
         self.model = model
+        self.held_ms: List[float] = []
 
     def load(self) -> None:
         """Loads the model, in a turn of its own."""
         self.model.load()
 
-    def job(self) -> ContextManager[Any]:
-        """Around a job."""
+    def enter(self) -> float:
+        """Waits for the turn, and for the memory; when the GPU was this program's."""
         raise NotImplementedError
+
+    def leave(self) -> None:
+        """Gives the turn back."""
+        raise NotImplementedError
+
+    @contextlib.contextmanager
+    def job(self) -> Iterator[None]:
+        """Around a job."""
+        start = self.enter()
+        yield
+        self.leave()
+        self.held_ms.append((time.monotonic() - start) * 1e3)
 
 
 class Declared(Turns):
-    """Under rtswap."""
+    """Under rtswap, which has swapped in what is needed before the job begins, and does not swap out at its end."""
 
     def __init__(self, model: Any) -> None:
         super().__init__(model)
         import rtswap
 
-        self.declare = rtswap.job
+        self.declare: Callable[[], ContextManager[Any]] = rtswap.job
+        self.declared: ContextManager[Any] = contextlib.nullcontext()
 
-    def job(self) -> ContextManager[Any]:
-        return self.declare()
+    def enter(self) -> float:
+        self.declared = self.declare()
+        self.declared.__enter__()
+        return time.monotonic()
+
+    def leave(self) -> None:
+        self.declared.__exit__(None, None, None)
 
 
 class Locked(Turns):
@@ -58,31 +77,25 @@ class Locked(Turns):
         super().__init__(model)
         self.file = open(path, "w")
 
-    @contextlib.contextmanager
-    def locked(self) -> Iterator[None]:
-        """One at a time."""
-        fcntl.flock(self.file, fcntl.LOCK_EX)
-        try:
-            yield
-        finally:
-            fcntl.flock(self.file, fcntl.LOCK_UN)
-
     def load(self) -> None:
-        with self.locked():
-            self.model.load()
-            self.model.leave()
+        fcntl.flock(self.file, fcntl.LOCK_EX)
+        self.model.load()
+        self.leave()
+
+    def enter(self) -> float:
+        fcntl.flock(self.file, fcntl.LOCK_EX)
+        start = time.monotonic()
+        self.model.come_back()
+        return start
+
+    def leave(self) -> None:
+        self.model.leave()
+        fcntl.flock(self.file, fcntl.LOCK_UN)
 
     def ask(self) -> Turns:
         """Suspended and resumed from now on."""
         self.model.come_back()
         return Asked(self.model)
-
-    @contextlib.contextmanager
-    def job(self) -> Iterator[None]:
-        with self.locked():
-            self.model.come_back()
-            yield
-            self.model.leave()
 
 
 class Saved(Locked):
@@ -97,27 +110,31 @@ class Saved(Locked):
         self.saver.hook_mode = "torch"
 
     def load(self) -> None:
-        with self.locked():
-            with self.saver.region(enable_cpu_backup=True):
-                self.model.load()
-            self.saver.pause()
+        fcntl.flock(self.file, fcntl.LOCK_EX)
+        with self.saver.region(enable_cpu_backup=True):
+            self.model.load()
+        self.leave()
 
-    @contextlib.contextmanager
-    def job(self) -> Iterator[None]:
-        with self.locked():
-            self.saver.resume()
-            yield
-            self.saver.pause()
+    def enter(self) -> float:
+        fcntl.flock(self.file, fcntl.LOCK_EX)
+        start = time.monotonic()
+        self.saver.resume()
+        return start
+
+    def leave(self) -> None:
+        self.saver.pause()
+        fcntl.flock(self.file, fcntl.LOCK_UN)
 
 
 class Asked(Turns):
     """Suspended and resumed as a whole, from outside."""
 
-    @contextlib.contextmanager
-    def job(self) -> Iterator[None]:
+    def enter(self) -> float:
         print("want", flush=True)
         sys.stdin.readline()
-        yield
+        return time.monotonic()
+
+    def leave(self) -> None:
         print("done", flush=True)
         sys.stdin.readline()
 
@@ -128,18 +145,16 @@ def run(turns: Turns, seconds: float, period_ms: float, offset_ms: float) -> Dic
     start = time.monotonic()
     release, end = start + offset_ms / 1e3, start + seconds
     responses: List[float] = []
-    executions: List[float] = []
+    turns.held_ms.clear()
     while release < end:
         time.sleep(max(0.0, release - time.monotonic()))
         came = time.monotonic()
         with turns.job():
-            began = time.monotonic()
             model.job()
-            executions.append((time.monotonic() - began) * 1e3)
         responses.append((time.monotonic() - release) * 1e3)
         release = max(came, release) + period
     misses = sum(response > period_ms for response in responses)
-    return {"jobs": len(responses), "misses": misses, "wrong": model.wrong, "responses_ms": responses, "executions_ms": executions}
+    return {"jobs": len(responses), "misses": misses, "wrong": model.wrong, "responses_ms": responses, "held_ms": turns.held_ms}
 
 
 def main() -> None:
