@@ -210,9 +210,14 @@ fn the_probes_name_a_liar_where_nvml_looks_rarely() -> Result<()> {
     let mut liar = Liar::start(&machine, None)?;
     liar.tell("take 38", "granted")?;
     let pid = liar.pid();
-    see(&machine, "the probes tell", |status| {
-        row(status, pid).is_some_and(|row| row["probed"]["bytes"] == 38 * MIB)
+    // NVML is read often until it has shown a process that the probes know.
+    see(&machine, "the probes tell, and NVML has told", |status| {
+        row(status, pid).is_some_and(|row| {
+            row["probed"]["bytes"] == 38 * MIB && row["nvml_bytes"].as_u64() > Some(0)
+        })
     })?;
+    // And for some looks after that.
+    std::thread::sleep(Duration::from_secs(1));
     let since = Instant::now();
     liar.tell("half", "lying")?;
     said_at_once(&daemon, "violation: process", since)?;
