@@ -1,0 +1,68 @@
+//! What is believed of the driver holds for a program under the agent too, but for what is said here with its reason.
+#![allow(missing_docs)]
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use anyhow::{Context, Result, ensure};
+use rtswap_conformance::case::{Outcome, Row};
+use rtswap_e2e::{Machine, MachineOptions, Program};
+
+/// Where a program sees another driver under the agent, and why.
+const DIFFERENT: [(&str, &str); 6] = [
+    (
+        "pool/memory-goes-back-at-a-synchronization",
+        "stream-ordered memory is the arena's, and given back when the task is idle",
+    ),
+    (
+        "capture/allocating-is-unsafe",
+        "memory of the arena needs no call that a capture forbids, so it is not refused",
+    ),
+    (
+        "capture/relaxed-allows-it",
+        "cuMemFree waits for the context, which no capture allows",
+    ),
+    (
+        "share/descriptor-keeps-memory",
+        "cuMemGetInfo shows the budget, which a descriptor alone does not take from",
+    ),
+    (
+        "sticky/illegal-address",
+        "the arena gives memory without asking the driver, whose error comes with the next work",
+    ),
+    (
+        "death/memory-returns",
+        "cuMemGetInfo shows the task's own budget, whatever others hold",
+    ),
+];
+
+#[test]
+fn a_program_under_the_agent_sees_the_same_driver_but_for_this() -> Result<()> {
+    let machine = Machine::new(MachineOptions {
+        memory_mib: 128,
+        ..MachineOptions::default()
+    })?;
+    let daemon = machine.daemon()?;
+    let mut command = machine.preloaded(env!("CARGO_BIN_EXE_conformance"));
+    command.arg("--json");
+    let finished = Program::start(command)?.finish(Duration::from_mins(3))?;
+    let text = finished
+        .stdout
+        .lines()
+        .last()
+        .with_context(|| finished.stderr.clone())?;
+    let rows: Vec<Row> = serde_json::from_str(text)?;
+    let different = rows.iter().filter(|row| row.outcome != Outcome::Agrees);
+    let expected: BTreeSet<&str> = DIFFERENT.iter().map(|(name, _)| *name).collect();
+    let found: BTreeSet<&str> = different.clone().map(|row| row.name.as_str()).collect();
+    let seen: Vec<String> = different
+        .map(|row| format!("{}: {}", row.name, row.seen))
+        .collect();
+    ensure!(
+        found == expected,
+        "expected {expected:?} to differ, but it was:\n{}",
+        seen.join("\n")
+    );
+    drop(daemon);
+    Ok(())
+}
