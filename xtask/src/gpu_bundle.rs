@@ -49,6 +49,17 @@ const COPIED: [(&str, &str); 5] = [
 const PROBES: &str = "tests/doors/probes";
 const DOORS: &str = "doors";
 
+/// The parts of the kit.
+const PARTS: [&str; 7] = [
+    "smoke",
+    "movement",
+    "frameworks",
+    "conformance",
+    "case_study",
+    "overhead",
+    "doors",
+];
+
 /// The largest that it may be: it goes over slow lines to borrowed machines.
 const MOST_BYTES: u64 = 50 << 20;
 
@@ -201,8 +212,7 @@ fn check(root: &Path, folder: &Path) -> Result<()> {
 fn missing(folder: &Path) -> Vec<String> {
     let simulated = ["libcuda.so.1", "libnvidia-ml.so.1"].map(|name| format!("simgpu/{name}"));
     let copied = COPIED.map(|(_, to)| to.to_owned());
-    let parts =
-        ["smoke", "conformance", "movement", "doors"].map(|name| format!("parts/{name}.py"));
+    let parts = PARTS.map(|name| format!("parts/{name}.py"));
     let others = [
         "COMMIT",
         "doors/libneighbour.so",
@@ -239,36 +249,59 @@ fn files(folder: &Path) -> Result<Vec<(PathBuf, u64)>> {
 mod tests {
     use super::*;
 
-    #[test]
-    fn what_is_copied_is_there_and_nothing_that_python_compiled() {
-        let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
-        let to = std::env::temp_dir().join(format!("rtswap-bundle-{}", std::process::id()));
-        fs::create_dir_all(root.join("tests/gpu/harness/__pycache__")).unwrap();
-        for (from, name) in COPIED {
-            fs::create_dir_all(to.join(name).parent().unwrap()).unwrap();
-            copy(&root.join(from), &to.join(name)).unwrap();
+    /// A folder of this test alone, gone with it.
+    struct Scratch(PathBuf);
+
+    impl Scratch {
+        fn new(name: &str) -> Self {
+            let name = format!("rtswap-bundle-{name}-{}", std::process::id());
+            let folder = std::env::temp_dir().join(name);
+            fs::create_dir_all(&folder).unwrap();
+            Self(folder)
         }
-        let files = files(&to).unwrap();
-        let lacking = missing(&to);
-        fs::remove_dir_all(&to).unwrap();
-        assert!(
-            files
-                .iter()
-                .all(|(path, bytes)| *bytes > 0 || path.ends_with("py.typed"))
-        );
-        assert!(
-            !files
-                .iter()
-                .any(|(path, _)| path.to_string_lossy().contains("__pycache__"))
-        );
-        // The programs are, which are built; all else is in the sources.
+    }
+
+    impl Drop for Scratch {
+        fn drop(&mut self) {
+            // What cannot be removed is left to the system.
+            let _ = fs::remove_dir_all(&self.0);
+        }
+    }
+
+    #[test]
+    fn all_that_is_needed_is_in_the_sources_or_built() {
+        let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+        let to = Scratch::new("sources");
+        for (from, name) in COPIED {
+            fs::create_dir_all(to.0.join(name).parent().unwrap()).unwrap();
+            copy(&root.join(from), &to.0.join(name)).unwrap();
+        }
+        let lacking = missing(&to.0);
         for name in &lacking {
             let is_built = PROGRAMS.contains(&name.as_str())
-                || name.starts_with("simgpu/")
-                || name == "COMMIT"
-                || name.starts_with("doors/");
+                || ["simgpu/", "doors/", "COMMIT"]
+                    .iter()
+                    .any(|beginning| name.starts_with(beginning));
             assert!(is_built, "{name}");
         }
         assert_eq!(lacking.len(), PROGRAMS.len() + 5);
+    }
+
+    #[test]
+    fn what_python_compiled_is_left_out() {
+        let (from, to) = (Scratch::new("from"), Scratch::new("to"));
+        fs::create_dir_all(from.0.join("inner/__pycache__")).unwrap();
+        fs::write(from.0.join("inner/__pycache__/a.pyc"), "1").unwrap();
+        fs::write(from.0.join("inner/a.py"), "12").unwrap();
+        symlink("a.py", from.0.join("inner/b.py")).unwrap();
+        copy(&from.0, &to.0).unwrap();
+        let found = files(&to.0).unwrap();
+        let mut names: Vec<_> = found
+            .iter()
+            .map(|(path, bytes)| (path.strip_prefix(&to.0).unwrap(), *bytes))
+            .collect();
+        names.sort();
+        let wanted = ["inner/a.py", "inner/b.py"].map(|name| (Path::new(name), 2));
+        assert_eq!(names, wanted);
     }
 }
