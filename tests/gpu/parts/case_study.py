@@ -251,7 +251,7 @@ def tell(stage: Stage, which: str, how: str, results: Dict[str, Dict[str, Any]],
     """The figures of a run; all times go into a file beside the log."""
     report, found = stage.report, measured.summary(results)
     name = f"{which}, {how}"
-    report.figure(f"{name}: jobs", found["jobs"], "jobs", least=2 * len(results) if ours else None)
+    report.figure(f"{name}: jobs", found["jobs"], "jobs", least=len(results) if ours else None)
     report.figure(f"{name}: deadline misses", found["misses"], "jobs", most=0 if ours else None)
     report.figure(f"{name}: wrong results", found["wrong"], "jobs", most=0)
     for key, value in found["of_deadline"].items():
@@ -314,7 +314,8 @@ def measure(report: Report, machine: Machine) -> None:
         ("table 4", "memory saver", saved),
     ]
     for which, how, run in runs:
-        seconds = RUN_S[which]
+        # The simulated one shows only that it works.
+        seconds = RUN_S[which] * (0.6 if machine.simulated else 1.0)
         if time.monotonic() + seconds + AROUND_S > stage.end:
             report.note(f"{which}, {how}: not run, the time was over")
             continue
