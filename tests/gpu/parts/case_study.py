@@ -37,7 +37,8 @@ PROFILED = 20
 WCET_FACTOR, WCET_MORE_MS = 1.5, 3.0
 # What is measured of a chunk or a copy alone, likewise.
 COST_FACTOR, COST_MORE_US, RATE_FACTOR = 1.5, 200.0, 0.8
-BASE_US = 2000.0
+# From a request to its acknowledgement; beside best-effort it is charged with every chunk.
+BASE_US = 500.0
 # Rounding of an allocator, beside what a task asked for.
 USED = 0.9
 # What a framework takes beside a context: its kernels' code.

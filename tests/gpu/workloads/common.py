@@ -24,7 +24,8 @@ def find_backend(report: Report, machine: Machine) -> str:
 
 def package(machine: Machine) -> Path:
     """The Python package rtswap, of the bundle or of the sources."""
-    sources = Path(__file__).resolve().parents[3] / "python" / "src"
+    # From the sources the kit runs as tests/gpu.
+    sources = Path(__file__).resolve().parent / "../../../python/src"
     for folder in (machine.bundle / "python", sources):
         if (folder / "rtswap").is_dir():
             return folder

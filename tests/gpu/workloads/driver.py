@@ -107,7 +107,7 @@ class Cuda:
         self.call("cuCtxSynchronize")
 
     def chunk_us(self, size: int, times: int) -> Tuple[float, float]:
-        """What making and mapping a chunk takes, and what unmapping and releasing it does: the longest of so many."""
+        """What making and mapping a chunk takes, and what unmapping and releasing it does: of so many, nine in ten take less."""
         prop = _AllocationProp(type=PINNED, location=_Location(DEVICE, 0))
         access = _AccessDesc(_Location(DEVICE, 0), READ_WRITE)
         at, handle = ctypes.c_uint64(), ctypes.c_uint64()
@@ -127,10 +127,11 @@ class Cuda:
             made.append(middle - start)
             gone.append(time.monotonic() - middle)
         self.call("cuMemAddressFree", at, length)
-        return max(made) * 1e6, max(gone) * 1e6
+        # The longest of few is chance, and a swap has hundreds.
+        return sorted(made)[times * 9 // 10] * 1e6, sorted(gone)[times * 9 // 10] * 1e6
 
     def gib_per_s(self, size: int, times: int) -> Tuple[float, float]:
-        """Pinned copies to the host and from it, both at once, at their slowest of so many."""
+        """Pinned copies to the host and from it, both at once; of so many, nine in ten are faster."""
         places = [(self.alloc(size), self.pinned(size), self.stream()) for _ in range(2)]
         (out, host_out, first), (into, host_in, second) = places
         rates: List[float] = []
@@ -145,4 +146,5 @@ class Cuda:
             self.call("cuMemFreeHost", ctypes.c_void_p(host))
             self.call("cuStreamDestroy_v2", stream)
         # The first one warms up. Both took as long as the slower of them.
-        return min(rates[1:]), min(rates[1:])
+        rate = sorted(rates[1:])[times // 10]
+        return rate, rate
