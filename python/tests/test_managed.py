@@ -165,3 +165,24 @@ def test_what_is_read_only_is_copied_out_once_until_it_is_gone(machine: Machine)
     assert {copied for _, copied in phases["hinted"][2:]} == {everything - 16 * MIB}
     assert {left for left, _ in phases["hinted"]} == {everything}
     assert {copied for _, copied in phases["gone"][1:]} == {everything}
+
+
+def test_a_forked_child_has_no_jobs_and_does_not_end_its_parents(machine: Machine) -> None:
+    code = """
+        import os
+        array = Array(4 << 20)
+        with rtswap.job():
+            array.fill(1)
+            child = os.fork()
+            if child == 0:
+                with rtswap.job():
+                    rtswap.read_only(array)
+                del array
+                os._exit(0)
+            assert os.waitpid(child, 0)[1] == 0
+            array.fill(3)
+        with rtswap.job():
+            assert array.first() == 3
+        print(rtswap.status(rtswapctl=sys.argv[1])["tasks"][0]["phase"])
+    """
+    assert machine.run(code, "--name", "python").stdout in ("idle\n", "running\n")
