@@ -6,8 +6,8 @@
 //! - [`vmm`]: physical memory and mappings that the program makes itself;
 //! - [`gate`], [`enter`], [`device`], [`work`], [`writes`]: who may use the GPU now, what is in
 //!   flight, and what it writes;
-//! - [`ordered`], [`outside`], [`ipc`]: memory in a stream's order, what is held beyond the arena,
-//!   and the arena's in other processes;
+//! - [`ordered`], [`late`], [`outside`], [`ipc`]: memory in a stream's order, what a capture keeps from
+//!   being freed, what is held beyond the arena, and the arena's in other processes;
 //! - [`session`], [`signals`], [`swap`]: the daemon's end of things;
 //! - [`cancel`], [`elf`], [`objects`], [`log`]: what a guest in other people's processes minds;
 //! - [`torture`]: swaps between every two calls, to find what breaks;
@@ -23,6 +23,7 @@ pub mod enter;
 mod futex;
 pub mod gate;
 pub mod ipc;
+pub mod late;
 pub mod log;
 pub mod memory;
 pub mod objects;

@@ -59,6 +59,7 @@ impl Agent {
     /// cuMemAlloc.
     pub fn alloc(&self, bytes: u64) -> Detour<u64> {
         let (device, context) = self.current_known()?;
+        self.free_late();
         Some(self.under_pressure(device, || device.alloc(bytes, context)))
     }
 
@@ -76,14 +77,6 @@ impl Agent {
         };
         let at = self.under_pressure(device, || device.alloc(bytes, context));
         Some(at.map(|at| (at, pitch)))
-    }
-
-    /// cuMemFree.
-    pub fn free(&self, at: u64) -> Detour<()> {
-        self.free_ordered(at).or_else(|| {
-            let mut devices = self.devices.iter();
-            devices.find_map(|device| device.free(self.driver, at))
-        })
     }
 
     /// cuMemGetInfo: free and all.
@@ -204,6 +197,7 @@ impl Agent {
             let _ = self.driver.synchronize();
             device.ordered.end_context(context);
             device.let_all_go(context);
+            self.late.forget_all_of(device, context);
             // What the driver does not free stays counted.
             let _ = device.memory().free_all_of(context);
             loop {
@@ -261,6 +255,7 @@ impl Agent {
         let status = call();
         if captured && self.current().is_some() && !self.driver.stream_captures(stream) {
             self.work.set_capture(stream, Capture::No);
+            self.free_late();
         }
         status
     }

@@ -9,7 +9,7 @@ use rtswap_conformance::case::{Outcome, Row};
 use rtswap_e2e::{Machine, MachineOptions, Program};
 
 /// Where a program sees another driver under the agent, and why.
-const DIFFERENT: [(&str, &str); 6] = [
+const DIFFERENT: [(&str, &str); 5] = [
     (
         "pool/memory-goes-back-at-a-synchronization",
         "stream-ordered memory is the arena's, and given back when the task is idle",
@@ -17,10 +17,6 @@ const DIFFERENT: [(&str, &str); 6] = [
     (
         "capture/allocating-is-unsafe",
         "memory of the arena needs no call that a capture forbids, so it is not refused",
-    ),
-    (
-        "capture/relaxed-allows-it",
-        "cuMemFree waits for the context, which no capture allows",
     ),
     (
         "share/descriptor-keeps-memory",

@@ -183,19 +183,20 @@ fn who_lies_from_the_start_is_named_within_a_second() -> Result<()> {
     let since = Instant::now();
     liar.tell("take 38", "granted")?;
     said_at_once(&daemon, "underreport: the witnesses differ", since)?;
+    // The first look at it may have come while it took its memory.
+    see(&machine, "all that it hides is counted", |status| {
+        status["gpus"][0]["capacity_bytes"] == CAPACITY - 20 * MIB
+    })?;
     liar.tell("take 18", "refused")
 }
 
 #[test]
-fn the_probes_name_a_liar_where_nvml_looks_rarely() -> Result<()> {
+fn the_probes_name_a_liar_where_there_is_no_nvml() -> Result<()> {
     let machine = Machine::new(MachineOptions {
         probes: true,
-        daemon_toml: "[daemon]\nnvml_period_ms = 60000\n".into(),
-        // A GPU of its own by UUID too: NVML is read often for a while whenever the probes see a process on
-        // this one that it has not shown, and would be for those of other tests.
-        simgpu_toml: format!("name = \"The liar's GPU {}\"", std::process::id()),
         ..MachineOptions::default()
     })?;
+    std::fs::remove_file(machine.driver_dir().join("libnvidia-ml.so.1"))?;
     let daemon = machine.daemon()?;
     let mut state = String::new();
     wait_until("the probes begin", BOUND, || {
@@ -216,14 +217,9 @@ fn the_probes_name_a_liar_where_nvml_looks_rarely() -> Result<()> {
     let mut liar = Liar::start(&machine, None)?;
     liar.tell("take 38", "granted")?;
     let pid = liar.pid();
-    // NVML is read often until it has shown a process that the probes know.
-    see(&machine, "the probes tell, and NVML has told", |status| {
-        row(status, pid).is_some_and(|row| {
-            row["probed"]["bytes"] == 38 * MIB && row["nvml_bytes"].as_u64() > Some(0)
-        })
+    see(&machine, "the probes tell", |status| {
+        row(status, pid).is_some_and(|row| row["probed"]["bytes"] == 38 * MIB)
     })?;
-    // And for some looks after that.
-    std::thread::sleep(Duration::from_millis(200));
     let since = Instant::now();
     liar.tell("half", "lying")?;
     said_at_once(&daemon, "violation: process", since)?;
@@ -317,7 +313,7 @@ fn task(machine: &Machine, name: &str, realtime: bool, period: &str) -> Result<P
         options.extend(REALTIME);
     }
     let mut command = machine.run(&options, machine.dnn());
-    command.args(["--memory", "36MiB", "--layers", "4", "--hold"]);
+    command.args(["--memory", "36MiB", "--layers", "4", "--progress"]);
     command.args(["--period", period]);
     Program::start(command)
 }
@@ -325,14 +321,10 @@ fn task(machine: &Machine, name: &str, realtime: bool, period: &str) -> Result<P
 /// A task that has run and is idle, stopped: it cannot swap when asked to. Another one asks.
 fn two_of_which_one_is_stopped(machine: &Machine, realtime: bool) -> Result<[Program; 2]> {
     let stopped = task(machine, "stopped", realtime, "3s")?;
-    let other = task(machine, "other", realtime, "1s")?;
+    let other = task(machine, "other", realtime, "2s")?;
     for (name, task) in [("stopped", &stopped), ("other", &other)] {
-        see(machine, name, |status| {
-            let tasks = status["tasks"].as_array().cloned().unwrap_or_default();
-            let task = tasks.iter().find(|task| task["name"] == name);
-            task.is_some_and(|task| task["jobs"].as_u64() >= Some(2))
-        })
-        .with_context(|| task.stderr())?;
+        wait_until(name, BOUND, || task.stderr().contains("job 1"))
+            .with_context(|| task.stderr())?;
     }
     // It has to be stopped while it is in and its job is over: then the other one asks for its memory.
     let mut is_so = false;

@@ -339,6 +339,8 @@ impl Driver for FakeDriver {
     }
     fn synchronize(&self) -> Result<()> {
         self.may_refuse("synchronize")?;
+        let captures = !lock(&self.state).capturing.is_empty();
+        assert!(!captures, "a synchronization broke a capture");
         while !lock(&self.state).busy.is_empty() {
             std::thread::sleep(std::time::Duration::from_micros(200));
         }

@@ -387,6 +387,11 @@ impl Memory {
         chunk.slot.is_some()
     }
 
+    /// The addresses of the objects of a context.
+    pub fn objects_of(&self, context: Context) -> Vec<u64> {
+        self.arena.objects_of(context)
+    }
+
     /// Frees the objects that end with `context`, each as far as the driver lets it. All work on
     /// them is done.
     pub fn free_all_of(&mut self, context: Context) -> Result<(), Status> {
