@@ -9,12 +9,13 @@ use serde_json::Value;
 use crate::process::Run;
 use crate::workspace::Workspace;
 use crate::{
-    bench, clients, demo, directions, doors, ebpf, eval, house, system, test, theory, wheel,
+    bench, clients, demo, directions, doors, ebpf, eval, gpu_bundle, house, system, test, theory,
+    wheel,
 };
 
 type Step = (&'static str, fn(&Workspace) -> Result<()>);
 
-const STEPS: [Step; 17] = [
+const STEPS: [Step; 18] = [
     ("format", format),
     ("directions", check_directions),
     ("house rules", check_house),
@@ -31,6 +32,7 @@ const STEPS: [Step; 17] = [
     ("Python package", wheel::check),
     ("figures that a busy machine allows", check_bench),
     ("demo", check_demo),
+    ("the GPU kit on the simulated GPU", gpu_bundle::check_kit),
     ("packages in a booted system", system::check),
 ];
 

@@ -316,7 +316,7 @@ def measure(report: Report, machine: Machine) -> None:
     ]
     for which, how, run in runs:
         # The simulated one shows only that it works.
-        seconds = RUN_S[which] * (0.6 if machine.simulated else 1.0)
+        seconds = RUN_S[which] * (0.3 if machine.simulated else 1.0)
         if time.monotonic() + seconds + AROUND_S > stage.end:
             report.note(f"{which}, {how}: not run, the time was over")
             continue
