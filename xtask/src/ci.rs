@@ -10,7 +10,7 @@ use crate::process::Run;
 use crate::workspace::Workspace;
 use crate::{
     bench, clients, demo, directions, doors, ebpf, eval, gpu_bundle, house, system, test, theory,
-    wheel,
+    tools, wheel,
 };
 
 type Step = (&'static str, fn(&Workspace) -> Result<()>);
@@ -35,6 +35,9 @@ const STEPS: [Step; 18] = [
     ("the GPU kit on the simulated GPU", gpu_bundle::check_kit),
     ("packages in a booted system", system::check),
 ];
+
+/// What checks licences and sources, where the system has none.
+const CARGO_DENY: &str = "0.20.2";
 
 /// Jobs per task of the short demonstration.
 const DEMO_JOBS: &str = "12";
@@ -101,21 +104,12 @@ fn rustdoc(workspace: &Workspace) -> Result<()> {
 }
 
 fn deny(workspace: &Workspace) -> Result<()> {
-    let tools = workspace.target().join("tools");
-    let own = tools.join("bin/cargo-deny");
-    let works = |program: &PathBuf| {
-        Run::new(program, workspace.root())
-            .args(&["--version"])
-            .succeeds_quietly()
+    let works = Run::new("cargo-deny", workspace.root()).args(&["--version"]);
+    let program = if works.succeeds_quietly() {
+        PathBuf::from("cargo-deny")
+    } else {
+        tools::cargo(workspace, "cargo-deny", CARGO_DENY)?
     };
-    let installed = [PathBuf::from("cargo-deny"), own.clone()]
-        .into_iter()
-        .find(works);
-    if installed.is_none() {
-        let install = ["install", "cargo-deny", "--locked", "--root"];
-        workspace.cargo(&install).args(&[&tools]).succeed()?;
-    }
-    let program = installed.unwrap_or(own);
     // Without the subcommand's name cargo-deny takes its arguments directly.
     let check = [
         "check",

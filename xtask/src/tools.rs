@@ -19,9 +19,13 @@ pub(crate) fn cargo(workspace: &Workspace, name: &str, version: &str) -> Result<
     let program = root.join("bin").join(name);
     if !program.is_file() {
         let build = folder(workspace).join("build");
+        // Run a few times at most: to build it takes longer than it ever runs.
         workspace
-            .cargo(&["install", name, "--locked", "--version", version, "--root"])
+            .cargo(&["install", name, "--locked", "--version", version])
+            .args(&["--debug", "--root"])
             .args(&[&root])
+            .env("CARGO_PROFILE_DEV_OPT_LEVEL", "1")
+            .env("CARGO_PROFILE_DEV_DEBUG", "0")
             .env("CARGO_TARGET_DIR", &build)
             .succeed()?;
         remove(&build)?;

@@ -13,6 +13,7 @@ use crate::cuda::{Context, Status};
 use crate::driver::Driver;
 use crate::futex::{TICK, wait_change, wake_all};
 use crate::gate::{self, lock};
+use crate::late::Late;
 use crate::memory::{AllocError, Hints, Memory, PieceId, Ranges};
 use crate::ordered::Room;
 use crate::outside::Outside;
@@ -61,6 +62,8 @@ pub struct Device {
     pub hints: Arc<Hints>,
     /// Stream-ordered memory.
     pub ordered: Room,
+    /// What was freed while a stream captured.
+    pub late: Late,
     /// What is held beyond the arena.
     pub outside: Outside,
 }
@@ -138,6 +141,7 @@ impl Device {
             hints: memory.hints(),
             memory: Mutex::new(memory),
             ordered: Room::default(),
+            late: Late::default(),
             outside: Outside::default(),
         }
     }

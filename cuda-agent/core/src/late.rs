@@ -2,51 +2,64 @@
 //!
 //! A free waits for its context, which would break the capture. The driver allows it to a thread that
 //! captures in the relaxed mode (cuThreadExchangeStreamCaptureMode), so it must work: the memory stays
-//! until no stream captures any more.
+//! until nothing works on the GPU, or memory lacks and no stream captures any more.
 
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::agent::Agent;
-use crate::cuda::{Context, Status};
+use crate::cuda::Status;
 use crate::device::Device;
-use crate::gate::lock;
+use crate::gate::{InCall, lock};
+use crate::memory::Object;
 use crate::ops::Detour;
 
-/// What was freed during a capture, and is still there.
+/// What was freed during a capture, and is still there: the address of each object, and which one it
+/// was, for its context may end first and others have its address.
 #[derive(Debug, Default)]
 pub struct Late {
     any: AtomicBool,
-    objects: Mutex<BTreeSet<u64>>,
+    objects: Mutex<BTreeMap<u64, u64>>,
 }
 
 impl Late {
-    fn add(&self, at: u64) -> Result<(), Status> {
+    fn add(&self, at: u64, id: u64) {
         let mut objects = lock(&self.objects);
+        objects.insert(at, id);
         self.any.store(true, Ordering::Release);
-        if objects.insert(at) {
-            Ok(())
-        } else {
-            Err(Status::INVALID_VALUE)
-        }
     }
 
-    fn is_empty(&self) -> bool {
+    /// Whether there is nothing.
+    pub fn is_empty(&self) -> bool {
         !self.any.load(Ordering::Acquire)
     }
 
-    fn take(&self) -> BTreeSet<u64> {
+    /// Whether the program has freed this object.
+    pub fn holds(&self, at: u64, id: u64) -> bool {
+        !self.is_empty() && lock(&self.objects).get(&at) == Some(&id)
+    }
+
+    fn take(&self) -> BTreeMap<u64, u64> {
         let mut objects = lock(&self.objects);
         self.any.store(false, Ordering::Release);
         std::mem::take(&mut *objects)
     }
+}
 
-    /// Whoever ends a context frees its objects: others may have their addresses then.
-    pub(crate) fn forget_all_of(&self, device: &Device, context: Context) {
-        if !self.is_empty() {
-            let gone = device.memory().objects_of(context);
-            lock(&self.objects).retain(|at| !gone.contains(at));
+impl Device {
+    /// Frees what a capture held up. Nothing works on it any more.
+    pub(crate) fn free_late(&self) {
+        if self.late.is_empty() {
+            return;
+        }
+        for (freed, id) in self.late.take() {
+            let mut memory = self.memory();
+            let is_it = |(at, object): (u64, Object)| at == freed && object.id == id;
+            if memory.object_at(freed).is_some_and(is_it) {
+                // What the driver does not free stays counted.
+                let _ = memory.free(freed);
+            }
         }
     }
 }
@@ -54,40 +67,41 @@ impl Late {
 impl Agent {
     /// cuMemFree.
     pub fn free(&self, at: u64) -> Detour<()> {
-        self.free_late();
         self.free_ordered(at).or_else(|| {
             self.devices.iter().find_map(|device| {
+                let (start, object) = device.memory().object_at(at)?;
+                if start != at || device.late.holds(at, object.id) {
+                    return Some(Err(Status::INVALID_VALUE));
+                }
                 if self.work.captures() {
-                    let (start, _) = device.memory().object_at(at)?;
-                    return Some(if start == at {
-                        self.late.add(at)
-                    } else {
-                        Err(Status::INVALID_VALUE)
-                    });
+                    device.late.add(at, object.id);
+                    return Some(Ok(()));
                 }
                 device.free(self.driver, at)
             })
         })
     }
 
-    /// Frees what a capture held up, if none goes on any more.
-    pub(crate) fn free_late(&self) {
-        if self.late.is_empty() || self.work.captures() {
-            return;
+    /// Where memory lacks: frees what a capture held up, if none goes on any more and this thread may
+    /// wait for the GPU. Whether there was any.
+    pub(crate) fn free_late(&self, device: &Device) -> bool {
+        // A thread within a host function must not wait for its own stream.
+        if device.late.is_empty() || self.work.captures() || InCall::begin().is_nested() {
+            return false;
         }
-        for at in self.late.take() {
-            // A context that fails keeps its memory, as it would have then.
-            let mut devices = self.devices.iter();
-            let _ = devices.find_map(|device| device.free(self.driver, at));
-        }
+        self.drain(device);
+        device.free_late();
+        true
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::agent::tests::{CHUNK, CONTEXT, bench};
+    use crate::agent::tests::{CHUNK, CONTEXT, MEMORY, bench};
     use crate::cuda::Stream;
+    use crate::session::fake_daemon::BOUND;
+    use crate::work::Capture;
 
     #[test]
     fn memory_that_is_freed_in_a_capture_goes_after_it() {
@@ -116,8 +130,40 @@ mod tests {
             })
         });
         assert_eq!(ended, Status::SUCCESS);
-        assert_eq!(used(), before - CHUNK);
+        let begun = std::time::Instant::now();
+        while used() != before - CHUNK {
+            assert!(begun.elapsed() < BOUND, "it stays");
+            std::thread::yield_now();
+        }
         assert_eq!(bench.agent.free(other), Some(Ok(())));
         assert_eq!(used(), CONTEXT);
+    }
+
+    #[test]
+    fn memory_that_is_freed_late_is_there_for_who_lacks_it() {
+        let bench = bench("late-lacks", |_| ());
+        let at = bench.alloc(MEMORY - CONTEXT);
+        let stream = Stream(0x7b);
+        bench.agent.work.add_stream(stream);
+        bench.agent.work.set_capture(stream, Capture::Goes);
+        bench.driver.set_capturing(stream, true);
+        assert_eq!(bench.agent.free(at), Some(Ok(())));
+        let found = bench.agent.allocated_at(at).map(|found| found.is_ok());
+        assert_eq!(found, Some(false), "it is freed");
+        // It ends unseen.
+        bench.driver.set_capturing(stream, false);
+        assert_eq!(bench.alloc(MEMORY - CONTEXT), at);
+    }
+
+    #[test]
+    fn what_has_the_address_of_one_that_went_with_its_context_stays() {
+        let bench = bench("late-gone", |_| ());
+        let device = &bench.agent.devices[0];
+        let at = bench.alloc(CHUNK);
+        let (_, object) = device.memory().object_at(at).unwrap();
+        device.late.add(at, object.id + 1);
+        device.free_late();
+        assert!(device.memory().object_at(at).is_some());
+        assert!(device.late.is_empty());
     }
 }

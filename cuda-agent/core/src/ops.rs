@@ -59,7 +59,6 @@ impl Agent {
     /// cuMemAlloc.
     pub fn alloc(&self, bytes: u64) -> Detour<u64> {
         let (device, context) = self.current_known()?;
-        self.free_late();
         Some(self.under_pressure(device, || device.alloc(bytes, context)))
     }
 
@@ -115,6 +114,9 @@ impl Agent {
                 return Some(found.ok_or(Status::INVALID_VALUE));
             }
             let (at, object) = device.memory().object_at(address)?;
+            if device.late.holds(at, object.id) {
+                return Some(Err(Status::INVALID_VALUE));
+            }
             Some(Ok(Found {
                 at,
                 bytes: object.bytes,
@@ -197,7 +199,6 @@ impl Agent {
             let _ = self.driver.synchronize();
             device.ordered.end_context(context);
             device.let_all_go(context);
-            self.late.forget_all_of(device, context);
             // What the driver does not free stays counted.
             let _ = device.memory().free_all_of(context);
             loop {
@@ -255,7 +256,10 @@ impl Agent {
         let status = call();
         if captured && self.current().is_some() && !self.driver.stream_captures(stream) {
             self.work.set_capture(stream, Capture::No);
-            self.free_late();
+            if self.devices.iter().any(|device| !device.late.is_empty()) {
+                // The swap thread frees them once the GPU is idle.
+                self.wake.ring();
+            }
         }
         status
     }
@@ -298,7 +302,7 @@ impl Agent {
     }
 
     /// Waits for all contexts of a GPU, with the gate open and no lock held.
-    fn drain(&self, device: &Device) {
+    pub(crate) fn drain(&self, device: &Device) {
         if self.work.captures() {
             return;
         }

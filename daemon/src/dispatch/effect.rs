@@ -1,6 +1,6 @@
 //! Commands → effects, and what the scheduler must hear back.
 
-use rtswap_policy::scheduler::{Command, Direction, JobAccount, JobEnd, ViolationKind};
+use rtswap_policy::scheduler::{Command, Direction, JobAccount, JobEnd, Overrun, ViolationKind};
 use rtswap_policy::task::TaskId;
 use rtswap_policy::units::{Bytes, Nanos, Time};
 use rtswap_wire::page::{self, SwapRequest};
@@ -85,9 +85,18 @@ impl Dispatcher {
                         }
                         self.violated(registration, word(kind), detail);
                     }
-                    ViolationKind::Overrun
-                    | ViolationKind::Undrainable
-                    | ViolationKind::Backing => self.violated(registration, word(kind), detail),
+                    ViolationKind::Overrun => {
+                        if self.gpus[place.gpu].config.overrun == Overrun::Demote
+                            && let Some(entry) = self.registry.get_mut(registration)
+                        {
+                            entry.demoted = true;
+                            self.unsaved = true;
+                        }
+                        self.violated(registration, word(kind), detail);
+                    }
+                    ViolationKind::Undrainable | ViolationKind::Backing => {
+                        self.violated(registration, word(kind), detail);
+                    }
                 }
                 self.members(task)?.obey(now, &command);
                 return Some(task);

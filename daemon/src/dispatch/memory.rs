@@ -129,7 +129,7 @@ impl Dispatcher {
     /// leave open.
     pub(super) fn learn_gpu(&mut self, uuid: Uuid, memory: Bytes, now: Time) {
         let known = self.gpus.iter().any(|gpu| gpu.uuid == uuid);
-        if known || self.gpus.len() == MAX_DEVICES {
+        if known || self.is_left_alone(uuid) || self.gpus.len() == MAX_DEVICES {
             return;
         }
         let described = self.config.gpus.iter().find(|gpu| gpu.uuid == uuid);

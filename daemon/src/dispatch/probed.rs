@@ -208,9 +208,12 @@ fn gpu_of(gpus: &[Gpu], pid: u32, held: &Held) -> Option<usize> {
             .is_none_or(|uuid| gpu.uuid == uuid || parent() == Some(uuid))
     };
     let may_be: Vec<_> = (0..gpus.len()).filter(may_be).collect();
-    if let [only] = may_be[..] {
+    if let [only] = may_be[..]
+        && held.gpu.is_none_or(|uuid| gpus[only].uuid == uuid)
+    {
         return Some(only);
     }
+    // On an instance that is not ours it may be as well.
     let shows = |index: &usize| {
         let last = gpus[*index].account.last();
         last.is_some_and(|last| last.processes.iter().any(|process| process.pid == pid))
@@ -274,7 +277,8 @@ mod tests {
         assert_eq!(on(&gpus, None, 99), None);
         assert_eq!(on(&gpus[..1], None, 99), Some(0));
         // By the GPU that instances are of.
-        assert_eq!(on(&gpus[..2], Some(9), 99), Some(1));
+        assert_eq!(on(&gpus[..2], Some(9), 20), Some(1));
+        assert_eq!(on(&gpus[..2], Some(9), 99), None, "another instance's");
         assert_eq!(on(&gpus, Some(9), 30), Some(2));
         assert_eq!(on(&gpus, Some(9), 99), None);
         assert_eq!(on(&gpus, Some(9), 10), None);

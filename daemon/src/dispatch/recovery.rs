@@ -126,7 +126,7 @@ impl Dispatcher {
         let numbers: BTreeMap<_, _> = saved
             .registrations
             .iter()
-            .map(|entry| ((entry.uid, entry.name.clone()), (entry.id, entry.demoted)))
+            .map(|entry| ((entry.uid, entry.name.clone()), entry.clone()))
             .collect();
         for file in files {
             self.add_file(file, &numbers);
@@ -160,7 +160,7 @@ impl Dispatcher {
         }
     }
 
-    fn add_file(&mut self, file: TaskFile, numbers: &BTreeMap<(u32, String), (u64, bool)>) {
+    fn add_file(&mut self, file: TaskFile, numbers: &BTreeMap<(u32, String), SavedRegistration>) {
         let (uid, name) = (file.uid, file.declaration.name.clone());
         let checked = match file.declaration.check() {
             Ok(checked) => checked,
@@ -176,9 +176,9 @@ impl Dispatcher {
         // Which GPU it is on is looked up when GPUs are known.
         let wanted = checked.gpu.clone();
         let id = match numbers.get(&(uid, name.clone())) {
-            Some(&(number, demoted)) => {
+            Some(before) => {
                 let registration = Registration {
-                    id: RegistrationId(number),
+                    id: RegistrationId(before.id),
                     uid,
                     name,
                     class: checked.class,
@@ -186,10 +186,18 @@ impl Dispatcher {
                     gpu: None,
                     origin: Origin::File,
                     process: None,
-                    demoted,
+                    demoted: false,
                     claim_until: None,
                 };
-                self.registry.insert(registration).id
+                let entry = self.registry.insert(registration);
+                // A file that says something else now is a new registration under the old number.
+                entry.demoted = *before
+                    == SavedRegistration {
+                        gpu: before.gpu.clone(),
+                        demoted: true,
+                        ..keep(entry)
+                    };
+                entry.id
             }
             None => self.registry.add(uid, checked, None, Origin::File).id,
         };

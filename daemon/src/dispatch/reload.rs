@@ -70,7 +70,7 @@ impl Dispatcher {
     fn take_file(&mut self, uid: u32, task: Checked, now: Time) -> Result<(), Error> {
         let Some(before) = self.registry.find(uid, &task.name) else {
             self.registry.admits(uid, &task.name)?;
-            return self.place_file(None, uid, task, now);
+            return self.place_file(None, uid, task, false, now);
         };
         let Some(entry) = self.registry.get(before).filter(|entry| is_file(entry)) else {
             return self.registry.admits(uid, &task.name);
@@ -91,12 +91,13 @@ impl Dispatcher {
             memory: entry.memory,
             gpu: entry.gpu.map(|uuid| uuid.to_string()),
         };
+        let demoted = entry.demoted;
         self.end_registration(before, now);
-        let Err(refused) = self.place_file(Some(before), uid, task, now) else {
+        let Err(refused) = self.place_file(Some(before), uid, task, false, now) else {
             return Ok(());
         };
         // There may be less capacity than when it was admitted.
-        match self.place_file(Some(before), uid, old, now) {
+        match self.place_file(Some(before), uid, old, demoted, now) {
             Ok(()) => Err(refused),
             Err(error) => Err(Error::NotSchedulable(format!(
                 "{refused}; what it was before cannot be had any more either, so it is ended: {error}"
@@ -122,6 +123,7 @@ impl Dispatcher {
         number: Option<RegistrationId>,
         uid: u32,
         task: Checked,
+        demoted: bool,
         now: Time,
     ) -> Result<(), Error> {
         let realtime = matches!(task.class, Class::Realtime(_));
@@ -145,7 +147,7 @@ impl Dispatcher {
                     gpu: uuid,
                     origin: Origin::File,
                     process: None,
-                    demoted: false,
+                    demoted,
                     claim_until: None,
                 };
                 self.registry.insert(registration).id

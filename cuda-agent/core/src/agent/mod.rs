@@ -14,7 +14,6 @@ use crate::device::Device;
 use crate::driver::{Driver, Unfit};
 use crate::gate;
 use crate::ipc::{Offers, Opened};
-use crate::late::Late;
 use crate::log::{debug, say};
 use crate::memory::{Memory, Policy};
 use crate::session::{
@@ -112,8 +111,6 @@ pub struct Agent {
     pub devices: Vec<Device>,
     /// The program's physical memory and mappings.
     pub vmm: Mutex<Book>,
-    /// What was freed while a stream captured.
-    pub late: Late,
     /// What instantiated graphs write.
     pub graphs: Graphs,
     /// What other processes may open.
@@ -195,7 +192,6 @@ impl Agent {
             work: Work::new(driver),
             devices,
             vmm: Mutex::default(),
-            late: Late::default(),
             graphs: Graphs::default(),
             offers: Offers::default(),
             opened: Opened::default(),

@@ -99,6 +99,9 @@ impl Agent {
     ) -> Result<T, Status> {
         let lacks = |result: &Result<T, Status>| matches!(result, Err(Status::OUT_OF_MEMORY));
         let mut result = attempt();
+        if lacks(&result) && self.free_late(device) {
+            result = attempt();
+        }
         if !lacks(&result) || !device.ordered.is_idle_or_waiting() || self.work.captures() {
             return result;
         }
@@ -124,6 +127,9 @@ impl Agent {
             let object = device.memory().object_at(at)?;
             Some((device, Some(object)))
         })?;
+        if object.is_some_and(|(start, it)| device.late.holds(start, it.id)) {
+            return Some(Err(Status::INVALID_VALUE));
+        }
         Some(self.free_in_order(
             device,
             at,
@@ -176,6 +182,9 @@ impl Agent {
     /// graphs hold. Cheap if there is nothing.
     pub fn collect(&self, device: &Device) {
         self.recount_graphs(device);
+        if !self.work.captures() {
+            device.free_late();
+        }
         if device.ordered.is_idle_or_waiting() && !self.work.captures() {
             device.ordered.settle(self.driver);
             // What fails stays counted.

@@ -32,10 +32,16 @@ pub(super) fn find<'nvml>(
             Err(NvmlError::NotFound | NvmlError::InvalidArg) => continue,
             Err(error) => return Err(error),
         };
-        let text = instance.uuid()?;
+        // One that goes just now hides no other.
+        let Ok(text) = instance.uuid() else {
+            continue;
+        };
         match text.parse::<Uuid>() {
             Ok(uuid) if configured.contains(&uuid) => found.push((uuid, instance)),
-            parsed => others.push((text, instance.name()?, parsed.map(drop))),
+            parsed => {
+                let name = instance.name().unwrap_or_default();
+                others.push((text, name, parsed.map(drop)));
+            }
         }
     }
     let unconfigured = found.is_empty().then(|| explain(&others));
