@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Runs the parts of the GPU kit, prints one table and writes one result.json: see README.md.
 #   run.sh [--out FOLDER] [--simgpu] [--bundle FOLDER] [PART...]
+# All parts share 9 minutes; `run.sh case_study` alone, as a second command, gives that part all of its time.
 set -euo pipefail
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 if ! command -v python3 >/dev/null; then

@@ -1,5 +1,7 @@
 """What the parts compute and decide without a GPU: `python3 -m unittest` in this folder."""
 
+import importlib.util
+import os
 import sys
 import tempfile
 import unittest
@@ -12,6 +14,7 @@ HERE = Path(__file__).resolve().parent
 sys.path[:0] = [str(HERE / "workloads"), str(HERE / "parts")]
 
 import case_study  # noqa: E402
+import common  # noqa: E402
 import frameworks as workloads  # noqa: E402
 import measured  # noqa: E402
 import sets  # noqa: E402
@@ -19,13 +22,34 @@ import sets  # noqa: E402
 
 def part(name):
     """A part's module; that of the frameworks has the name of its programs'."""
-    spec = case_study.importlib.util.spec_from_file_location(f"part_{name}", HERE / "parts" / f"{name}.py")
-    module = case_study.importlib.util.module_from_spec(spec)
+    spec = importlib.util.spec_from_file_location(f"part_{name}", HERE / "parts" / f"{name}.py")
+    module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module
 
 
+class Gpuless:
+    """What a part asks of a machine here."""
+
+    def __init__(self, simulated):
+        self.simulated = simulated
+
+
+class Names(unittest.TestCase):
+    @unittest.skipUnless(hasattr(sys, "stdlib_module_names"), "Python before 3.10 does not list its modules")
+    def test_no_program_hides_a_module_of_python(self):
+        # A script's folder is searched first: whatever imports such a module would get ours.
+        for folder in ("workloads", "parts"):
+            names = {path.stem for path in (HERE / folder).glob("*.py")}
+            self.assertEqual(names & sys.stdlib_module_names, set())
+
+
 class Sets(unittest.TestCase):
+    def test_the_jobs_that_are_due_are_the_whole_periods(self):
+        # 600, 600, 900, 900, 1200 and 1200 ms, the first at 500 ms and a sixth of the period more each.
+        self.assertEqual(case_study.due(sets.TABLE_4, 12.0), 19 + 19 + 12 + 12 + 8 + 8)
+        self.assertEqual(case_study.due(sets.TABLE_4, 0.1), 0)
+
     def test_they_overflow_as_the_paper_says(self):
         total = sum(task.footprint for task in sets.TABLE_4) / sets.GIB
         self.assertAlmostEqual(total, 25.6, delta=0.06)
@@ -76,7 +100,8 @@ class Programs(unittest.TestCase):
         log = self.folder / "asked"
         helper = "print('able', flush=True)\nlog = open(%r, 'a')\nfor line in iter(input, ''):\n    print(line, file=log, flush=True)\n    print('ok', flush=True)" % str(log)
         task = (
-            "import json\nassert input() == 'ask'\nprint('asking', flush=True)\nassert input().startswith('run ')\n"
+            "import json\nprint('ready', flush=True)\nassert input() == 'begin'\nprint('begun', flush=True)\n"
+            "assert input() == 'load'\nprint('loaded', flush=True)\nassert input() == 'ask'\nprint('asking', flush=True)\nassert input().startswith('run ')\n"
             "for job in range(3):\n    print('want', flush=True)\n    input()\n    print('done', flush=True)\n    input()\n"
             "print(json.dumps({'jobs': 3, 'misses': 0, 'wrong': 0, 'responses_ms': [300.0], 'held_ms': [1.0]}), flush=True)\ninput()"
         )
@@ -98,7 +123,7 @@ class Programs(unittest.TestCase):
     def compared(self, code):
         report = Report("trial")
         frameworks = part("frameworks")
-        swaps = frameworks.compare(report, "torch-eager", ["0 aa", "1 bb", "2 cc"], self.start("tortured", code), 5.0, 2)
+        swaps = frameworks.compare(report, "torch-eager", ["0 aa", "1 bb", "2 cc"], self.start("tortured", code), 5.0, 2, float("inf"))
         return report, swaps
 
     def test_what_differs_under_torture_fails(self):
@@ -111,6 +136,86 @@ class Programs(unittest.TestCase):
         self.assertIn("too few", report.failures[0])
         report, _ = self.compared(torture + "sys.exit('CUDA error')")
         self.assertIn("not under it: ended with 1: CUDA error", report.failures[0])
+
+    def test_only_its_own_word_makes_a_plain_run_a_skip(self):
+        frameworks = part("frameworks")
+        own = frameworks.outcome(self.start("own", "print('skip: no GPU')\nraise SystemExit(77)"), 5)
+        broken = frameworks.outcome(self.start("broken", "raise SystemExit('CUDA error')"), 5)
+        self.assertEqual((own.skipped, own.why, broken.skipped), (True, "no GPU", False))
+        for simulated, failures in ((False, ["cupy does not run without rtswap: ended with 1: CUDA error"]), (True, [])):
+            report = Report("trial")
+            for run in (own, broken):
+                frameworks.not_run(report, Gpuless(simulated), "cupy", run)
+            self.assertEqual((report.failures, len(report.notes)), (failures, 2 - len(failures)))
+
+    def test_a_framework_that_is_installed_has_to_run(self):
+        frameworks = part("frameworks")
+        frameworks.has = lambda module: module in ("torch", "jax")
+        for simulated, failures in ((False, ["jax is installed, and nothing of it ran"]), (True, [])):
+            report = Report("trial")
+            frameworks.tell_families(report, Gpuless(simulated), 3, ["driver", "torch-eager"])
+            self.assertEqual(report.failures, failures)
+            figure = report.figures[0]
+            self.assertEqual((figure["name"], figure["value"], figure["unit"]), ("workloads skipped", 3, "of 12"))
+
+    def test_waits_end_with_the_part(self):
+        frameworks = part("frameworks")
+        now = frameworks.time.monotonic()
+        self.assertEqual(frameworks.within(60, now + 1000), 60)
+        self.assertAlmostEqual(frameworks.within(60, now + 10), 10 + frameworks.MARGIN_S / 2, delta=1)
+        self.assertEqual(frameworks.within(60, now - 1000), 0)
+
+    def test_a_probe_that_does_not_end_is_no_refusal(self):
+        doors = part("doors")
+        doors.PROBE_S = 0.3
+        machine = Gpuless(False)
+        machine.binary = lambda _: self.folder
+        for code, outcome in (("while True: pass", "late"), ("raise SystemExit(1)", "bare"), ("print('1')\nprint('ok')", "ok")):
+            machine.start = lambda _, name, code=code, **how: self.start(name, code)
+            doors.PROBE_S = 0.3 if outcome == "late" else 5.0
+            found = doors.tried(machine, {"file": "a", "argument": "b", "compares": True}, float("inf"))
+            self.assertEqual(found.split(":")[0], outcome)
+        machine.start = lambda _, name, **how: self.start(name, "while True: pass")
+        with self.assertRaises(doors.Over):
+            doors.tried(machine, {"file": "a", "argument": "b", "compares": True}, doors.time.monotonic() + 0.2)
+
+    def test_too_few_probes_are_a_failure_on_a_real_gpu(self):
+        doors = part("doors")
+        few = ["ok"] * 7 + ["bare"] * 3
+        for simulated, outcomes, probes, failures in ((False, few, 10, 1), (False, ["ok"] * 8 + ["bare"] * 2, 11, 1), (False, ["ok"] * 8 + ["bare"] * 2, 10, 0), (True, ["ok"], 9, 0), (True, ["ok", "late"], 2, 1)):
+            report = Report("trial")
+            doors.tell(report, Gpuless(simulated), outcomes, probes)
+            self.assertEqual(len(report.failures), failures, (outcomes, report.failures))
+
+    def test_a_torch_without_a_gpu_fails_and_no_torch_is_said(self):
+        machine = Gpuless(False)
+        machine.run = lambda command, *_, **__: self.start("torch", "raise SystemExit('no CUDA')").finish(5)
+        before = common.has
+        self.addCleanup(setattr, common, "has", before)
+        for there, failures in ((True, ["torch is installed and does not compute on the GPU: no CUDA"]), (False, [])):
+            common.has = lambda _, there=there: there
+            report = Report("trial")
+            self.assertEqual(common.find_backend(report, machine), "driver")
+            self.assertEqual(report.failures, failures)
+            self.assertIn("backend: driver", report.notes[0])
+
+    def test_an_inherited_python_path_stays(self):
+        machine = Gpuless(False)
+        machine.bundle = self.folder
+        (self.folder / "python" / "rtswap").mkdir(parents=True)
+        before = os.environ.get("PYTHONPATH")
+        self.addCleanup(lambda: os.environ.pop("PYTHONPATH", None) if before is None else os.environ.update(PYTHONPATH=before))
+        os.environ["PYTHONPATH"] = "/one:/two"
+        self.assertEqual(common.python_path(machine), {"PYTHONPATH": f"{self.folder / 'python'}:/one:/two"})
+        del os.environ["PYTHONPATH"]
+        self.assertEqual(common.python_path(machine), {"PYTHONPATH": str(self.folder / "python")})
+
+    def test_probes_that_are_on_and_blind_are_a_failure_on_a_real_gpu(self):
+        conformance = part("conformance")
+        for simulated, failures in ((False, ["blind"]), (True, [])):
+            report = Report("trial")
+            conformance.unseen(report, Gpuless(simulated), "blind")
+            self.assertEqual(report.failures, failures)
 
     def test_each_workload_has_its_function(self):
         for workload in workloads.WORKLOADS.values():

@@ -149,7 +149,7 @@ def parse(arguments: List[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         "run.sh",
         description="Tries rtswap on this machine's GPU. Exit codes: 0 nothing failed, 1 something did, 2 bad input.",
-        epilog=f"parts, in their order:\n{listed}",
+        epilog=f"parts, in their order:\n{listed}\n\nTogether they have {TOTAL_S:g} s, each its share. `run.sh case_study`, as a second command, gives that part all of its time.",
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("--out", type=Path, metavar="FOLDER", help="where results and logs go [default: a new one in the temporary folder]")

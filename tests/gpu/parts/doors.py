@@ -24,6 +24,16 @@ LANES = min(8, max(2, os.cpu_count() or 2))
 SIMULATED_SHARE = 5
 # After these a probe waits for a line.
 WAITS = ("ready", "answered", "base", "freed")
+# Of those that a real driver is asked, at least: of fewer this part says too little.
+LEAST_SHARE = 0.8
+
+
+class Late(ProgramError):
+    """A probe took longer than one may."""
+
+
+class Over(Exception):
+    """The part's time ended before the probe's."""
 
 
 def name_of(probe: dict) -> str:
@@ -31,31 +41,43 @@ def name_of(probe: dict) -> str:
     return f"{probe['file']}.{probe['argument']}"
 
 
-def run(machine: Machine, probe: dict, name: str, **how: object) -> list:
-    """What one run of a probe prints but for its turns."""
+def run(machine: Machine, probe: dict, name: str, last: float, **how: object) -> list:
+    """What one run of a probe prints but for its turns; the time of all is over at `last`."""
     command = [machine.binary("doors") / probe["file"], probe["argument"]]
     with machine.start(command, name=name, DOORS_FOLDER=str(command[0].parent), **how) as program:
-        said, end = [], time.monotonic() + PROBE_S
+        said, own = [], time.monotonic() + PROBE_S
+        end = min(own, last)
         while not said or said[-1] != "ok":
-            line = program.line(max(0.0, end - time.monotonic()))
+            try:
+                line = program.line(max(0.0, end - time.monotonic()))
+            except ProgramError as error:
+                if time.monotonic() < end - 0.01 or not program.is_running():
+                    raise
+                raise (Late(str(error)) if own <= last else Over()) from None
             if line.split(" ")[0] in WAITS:
                 program.say("go")
             else:
                 said.append(line)
-        if program.finish(5).code != 0:
+        try:
+            code = program.finish(5).code
+        except ProgramError as error:
+            raise Late(str(error)) from None
+        if code != 0:
             raise ProgramError(f"ended with an error after all: {program.stderr()[-300:]}")
     return said
 
 
-def tried(machine: Machine, probe: dict) -> str:
-    """What came of a probe: `bare` where this driver does not do it even without rtswap."""
+def tried(machine: Machine, probe: dict, last: float) -> str:
+    """What came of a probe: `bare` where this driver does not do it even without rtswap, `late` where it does not end then."""
     name = name_of(probe)
     try:
-        bare = run(machine, probe, f"{name}.bare")
+        bare = run(machine, probe, f"{name}.bare", last)
+    except Late as error:
+        return f"late: {error}"
     except ProgramError as error:
         return f"bare: {error}"
     try:
-        under = run(machine, probe, name, agent=True, RTSWAP_TORTURE="every-call")
+        under = run(machine, probe, name, last, agent=True, RTSWAP_TORTURE="every-call")
     except ProgramError as error:
         return f"broken: {error}"
     return f"differs: {under} for {bare}" if probe["compares"] and bare != under else "ok"
@@ -68,7 +90,9 @@ def measure(report: Report, machine: Machine) -> None:
     if machine.simulated:
         probes = probes[::SIMULATED_SHARE]
         report.note(f"one in {SIMULATED_SHARE} of them: `cargo xtask doors` tries all on the simulated GPU")
-    end, left, outcomes, turn = time.monotonic() + min(report.left_s(), LIMIT_S) - 2 * PROBE_S - 5, list(probes), {}, threading.Lock()
+    last = time.monotonic() + min(report.left_s(), LIMIT_S) - 8
+    # What is begun can mostly end.
+    end, left, outcomes, turn = last - PROBE_S, list(probes), {}, threading.Lock()
 
     def lane() -> None:
         while time.monotonic() < end:
@@ -76,7 +100,10 @@ def measure(report: Report, machine: Machine) -> None:
                 if not left:
                     return
                 probe = left.pop(0)
-            outcome = tried(machine, probe)
+            try:
+                outcome = tried(machine, probe, last)
+            except Over:
+                return
             with turn:
                 outcomes[name_of(probe)] = outcome
                 print(f"{name_of(probe)}: {outcome}", flush=True)
@@ -88,16 +115,26 @@ def measure(report: Report, machine: Machine) -> None:
         for thread in lanes:
             thread.join()
         for probe in probes:
-            if outcomes.get(name_of(probe), "ok") != "ok" and time.monotonic() < end + PROBE_S:
-                outcomes[name_of(probe)] = tried(machine, probe)
+            if outcomes.get(name_of(probe), "ok") != "ok" and time.monotonic() < last:
+                try:
+                    outcomes[name_of(probe)] = tried(machine, probe, last)
+                except Over:
+                    break
     for name, outcome in sorted(outcomes.items()):
         if outcome != "ok":
             report.note(f"{name}: {outcome}")
-    count = {word: sum(outcome.split(":")[0] == word for outcome in outcomes.values()) for word in ("ok", "bare", "broken", "differs")}
-    report.figure("probes that give the same", count["ok"], "probes", least=1)
+    tell(report, machine, [outcome.split(":")[0] for outcome in outcomes.values()], len(set(map(name_of, probes))))
+
+
+def tell(report: Report, machine: Machine, outcomes: list, probes: int) -> None:
+    """How many came to what. On a real GPU too few that say something, or not all tried, is a failure."""
+    count = {word: outcomes.count(word) for word in ("ok", "bare", "late", "broken", "differs")}
+    least = 1 if machine.simulated else max(1, LEAST_SHARE * len(outcomes))
+    report.figure("probes that give the same", count["ok"], "probes", least=least)
     report.figure("probes that rtswap breaks", count["broken"] + count["differs"], "probes", most=0)
     report.figure("probes that this driver refuses without rtswap", count["bare"], "probes", **({"most": 0} if machine.simulated else {}))
-    report.figure("probes for which there was no time", len(left), "probes")
+    report.figure("probes that do not end without rtswap", count["late"], "probes", most=0)
+    report.figure("probes for which there was no time", probes - len(outcomes), "probes", most=None if machine.simulated else 0)
 
 
 if __name__ == "__main__":

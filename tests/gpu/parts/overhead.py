@@ -10,7 +10,7 @@ import time
 from pathlib import Path
 from typing import Dict, List
 
-from harness import GIB, Machine, Program, Report, run_part
+from harness import GIB, Machine, Program, Report, Skip, run_part
 
 RANK = 40
 LIMIT_S = 50
@@ -36,12 +36,14 @@ def burst(program: Program, kind: str) -> float:
 
 def measure(report: Report, machine: Machine) -> None:
     end = time.monotonic() + min(report.left_s(), LIMIT_S) - MARGIN_S
+    if not machine.simulated and not common.has("torch"):
+        raise Skip("there is no torch")
     gpu = machine.gpu()
     backend = common.find_backend(report, machine)
     size = {} if machine.simulated else {"memory": min(gpu.memory_bytes, 16 * GIB)}
     with machine.daemon(uuid=gpu.uuid, **size) as daemon:
         command = [sys.executable, "-B", WORKLOADS / "bursts.py", backend]
-        python = {"PYTHONPATH": str(common.package(machine))}
+        python = common.python_path(machine)
         bare = machine.start(command, name="bare", **python)
         managed = machine.task(command, name="managed", **python)
         for program in (bare, managed):

@@ -96,8 +96,8 @@ def main() -> None:
     """Answers lines."""
     backend = sys.argv[1]
     if backend != "driver":
-        # So that it is imported while others are.
-        import torch  # noqa: F401
+        # So that torch and torchvision are imported while others are.
+        import networks  # noqa: F401
     print("ready", flush=True)
     if not sys.stdin.readline():
         return

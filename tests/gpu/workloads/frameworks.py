@@ -45,16 +45,17 @@ _BLAS = {"CUBLAS_WORKSPACE_CONFIG": ":16:8"}
 WORKLOADS: Dict[str, Workload] = {
     "driver": Workload("with_driver", "steps"),
     "torch-eager": Workload("with_torch", "eager", _BLAS),
-    "torch-compile": Workload("with_torch", "compiled", {**_BLAS, "TORCHINDUCTOR_COMPILE_THREADS": "1"}),
+    "cupy": Workload("with_others", "cupy"),
+    "jax": Workload("with_others", "jax", _XLA),
+    "onnxruntime": Workload("with_others", "onnxruntime"),
     "torch-graphs": Workload("with_torch", "graphs", _BLAS),
     "torch-expandable": Workload("with_torch", "eager", {**_BLAS, "PYTORCH_CUDA_ALLOC_CONF": "expandable_segments:True"}),
     "torch-malloc-async": Workload("with_torch", "eager", {**_BLAS, "PYTORCH_CUDA_ALLOC_CONF": "backend:cudaMallocAsync"}),
     "torch-libraries": Workload("with_torch", "libraries", {"CUBLAS_WORKSPACE_CONFIG": ":4096:8"}),
     "torch-streams": Workload("with_torch", "streams", _BLAS),
     "torch-loader": Workload("with_torch", "loader", _BLAS),
-    "cupy": Workload("with_others", "cupy"),
-    "jax": Workload("with_others", "jax", _XLA),
-    "onnxruntime": Workload("with_others", "onnxruntime"),
+    # The last: it compiles while the others run.
+    "torch-compile": Workload("with_torch", "compiled", {**_BLAS, "TORCHINDUCTOR_COMPILE_THREADS": "1"}),
 }
 
 

@@ -8,6 +8,12 @@ from typing import List
 import torch
 from torch import nn
 
+# Here, before whoever imports this says that it is ready. One made for another torch fails with a RuntimeError.
+try:
+    import torchvision
+except (ImportError, RuntimeError):
+    torchvision = None
+
 # Theirs of the papers' depth; YOLOv3's backbone is in none of torchvision's.
 _THEIRS = {"resnet": "resnet152", "resnext": "resnext101_32x8d", "densenet": "densenet201"}
 
@@ -20,10 +26,6 @@ def make(name: str, device: str) -> nn.Module:
 
 
 def _made(name: str) -> nn.Module:
-    try:
-        import torchvision
-    except ImportError:
-        torchvision = None
     if torchvision is not None and name in _THEIRS:
         network: nn.Module = getattr(torchvision.models, _THEIRS[name])(weights=None)
         return network

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""`profile.py BACKEND JOBS MODEL:RESOLUTION:BYTES...`: the longest of so many jobs of each model, alone, in ms, as JSON."""
+"""`wcet.py BACKEND JOBS MODEL:RESOLUTION:BYTES...`: the longest of so many jobs of each model, alone, in ms, as JSON."""
 
 from __future__ import annotations
 
