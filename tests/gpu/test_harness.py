@@ -110,6 +110,15 @@ class Programs(unittest.TestCase):
             program.line(5)
         self.assertEqual(program.finish(5), (0, "one\ntwo\nthree\n", "why\n"))
 
+    def test_rows_are_there_as_they_come_and_what_ends_them_is_an_error(self):
+        self.assertEqual(list(self.start("echo 1; echo '[2]'").rows(5)), [1, [2]])
+        for script, why in (("echo 1; sleep 100", "did not end"), ("echo 1; printf '{\"a'; echo why >&2", "no JSON")):
+            found = []
+            with self.assertRaisesRegex(ProgramError, why):
+                for row in self.start(script).rows(0.5):
+                    found.append(row)
+            self.assertEqual(found, [1])
+
     def test_silence_and_endlessness_are_errors(self):
         program = self.start("sleep 100")
         with self.assertRaisesRegex(ProgramError, "said nothing"):

@@ -1,11 +1,15 @@
 //! A case: one thing that is believed of the driver, where that comes from, and how it is tried.
 
 use std::fmt;
+use std::time::Duration;
 
 use anyhow::Result;
 use serde::{Deserialize, Serialize};
 
 use crate::gpu::Gpu;
+
+/// The longest that a case may take which says nothing else, the start of its process included.
+const BOUND: Duration = Duration::from_secs(8);
 
 /// Where an expectation comes from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -38,6 +42,8 @@ pub struct Case {
     pub basis: Basis,
     /// Tells what was seen, or how that differs from what is expected.
     pub body: Body,
+    /// The longest that it may take, the start of its process included.
+    pub bound: Duration,
 }
 
 /// This driver or machine cannot be asked; why.
@@ -82,20 +88,34 @@ pub struct Row {
 impl Case {
     /// A documented case.
     pub const fn documented(name: &'static str, source: &'static str, body: Body) -> Self {
-        let basis = Basis::Documented(source);
-        Self { name, basis, body }
+        Self::new(name, Basis::Documented(source), body)
     }
 
     /// A case that rtswap relies on.
     pub const fn relied(name: &'static str, reason: &'static str, body: Body) -> Self {
-        let basis = Basis::Relied(reason);
-        Self { name, basis, body }
+        Self::new(name, Basis::Relied(reason), body)
     }
 
     /// An open question.
     pub const fn open(name: &'static str, reason: &'static str, body: Body) -> Self {
-        let basis = Basis::Open(reason);
-        Self { name, basis, body }
+        Self::new(name, Basis::Open(reason), body)
+    }
+
+    const fn new(name: &'static str, basis: Basis, body: Body) -> Self {
+        let bound = BOUND;
+        Self {
+            name,
+            basis,
+            body,
+            bound,
+        }
+    }
+
+    /// The same, with so long to take.
+    #[must_use]
+    pub const fn within(mut self, bound: Duration) -> Self {
+        self.bound = bound;
+        self
     }
 
     /// Whether it needs a process of its own.

@@ -1,6 +1,7 @@
 //! `conformance`: asks the driver that `libcuda.so.1` is what rtswap believes of it. Without options all cases are run
 //! and shown; exit codes: 0 nothing differs, 1 something does, 2 bad input or no driver.
 
+use std::io::{Write as _, stdout};
 use std::process::ExitCode;
 
 use anyhow::{Result, bail};
@@ -14,14 +15,17 @@ use rtswap_conformance::{cases, run};
 struct Cli {
     /// Only cases whose name begins so.
     beginnings: Vec<String>,
-    /// Print the rows as JSON.
+    /// Print each row as a line of JSON, as soon as there is one.
     #[arg(long)]
     json: bool,
+    /// Ask nothing, print the names of the cases.
+    #[arg(long, conflicts_with = "json")]
+    list: bool,
     /// Run these cases here and print a row for each: what the program starts itself for.
-    #[arg(long, hide = true, num_args = 1.., conflicts_with_all = ["beginnings", "json"])]
+    #[arg(long, hide = true, num_args = 1.., conflicts_with_all = ["beginnings", "json", "list"])]
     worker: Vec<String>,
     /// Be the other process of a case: what the program starts itself for.
-    #[arg(long, hide = true, num_args = 1.., conflicts_with_all = ["beginnings", "json", "worker"])]
+    #[arg(long, hide = true, num_args = 1.., conflicts_with_all = ["beginnings", "json", "list", "worker"])]
     role: Vec<String>,
 }
 
@@ -55,14 +59,20 @@ fn ask(cli: &Cli) -> Result<ExitCode> {
     if cases.is_empty() {
         bail!("no case's name begins so");
     }
-    let rows = run::all(&cases, |row| {
-        if !cli.json {
-            println!("{}", line(row));
-        }
-    })?;
-    if cli.json {
-        println!("{}", serde_json::to_string(&rows)?);
+    if cli.list {
+        cases.iter().for_each(|case| println!("{}", case.name));
+        return Ok(ExitCode::SUCCESS);
     }
+    let rows = run::all(&cases, |row| {
+        let text = if cli.json {
+            serde_json::to_string(row)?
+        } else {
+            line(row)
+        };
+        let mut out = stdout().lock();
+        writeln!(out, "{text}")?;
+        Ok(out.flush()?)
+    })?;
     let count = |outcome| rows.iter().filter(|row| row.outcome == outcome).count();
     eprintln!(
         "{} agree, {} differ, {} skipped",

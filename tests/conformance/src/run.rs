@@ -2,33 +2,33 @@
 
 use std::io::{BufRead, BufReader, Read};
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result, anyhow};
+use anyhow::{Context, Result, anyhow, ensure};
 
 use crate::case::{Body, Case, Outcome, Row};
 use crate::cases;
 use crate::gpu::Gpu;
 
-/// The longest that one case may take.
-const BOUND: Duration = Duration::from_secs(20);
+/// How long a process that is to end may take: the driver may keep it in the kernel, and nobody waits for that.
+const DEATH: Duration = Duration::from_secs(2);
+const POLL: Duration = Duration::from_millis(5);
 
 /// The option that makes this program a worker.
 pub const WORKER: &str = "--worker";
 
-/// Runs cases one after the other and gives each row to `tell`.
-pub fn all(wanted: &[Case], mut tell: impl FnMut(&Row)) -> Result<Vec<Row>> {
+/// Runs cases one after the other and gives each row to `tell` as soon as there is one; an error of it ends this.
+pub fn all(wanted: &[Case], mut tell: impl FnMut(&Row) -> Result<()>) -> Result<Vec<Row>> {
     let mut rows = Vec::new();
     let mut left = wanted;
     while let Some(first) = left.first() {
         // Those that may share a process, as long as nothing goes wrong in it.
         let shared = left.iter().take_while(|case| !case.is_alone()).count();
         let together = &left[..if first.is_alone() { 1 } else { shared }];
-        let done = work(together)?;
-        done.iter().for_each(&mut tell);
+        let done = work(together, &mut tell)?;
         left = &left[done.len()..];
         rows.extend(done);
     }
@@ -36,17 +36,21 @@ pub fn all(wanted: &[Case], mut tell: impl FnMut(&Row)) -> Result<Vec<Row>> {
 }
 
 /// Has a worker run cases until one goes wrong; at least one row.
-fn work(cases: &[Case]) -> Result<Vec<Row>> {
+fn work(cases: &[Case], tell: &mut impl FnMut(&Row) -> Result<()>) -> Result<Vec<Row>> {
     let mut worker = Worker::start(cases)?;
     let mut rows = Vec::new();
     for case in cases {
-        let row = match worker.lines.recv_timeout(BOUND) {
-            Ok(line) => serde_json::from_str(&line).with_context(|| line.clone())?,
-            Err(RecvTimeoutError::Timeout) => case.row_of_end(format!("no end of it in {BOUND:?}")),
-            Err(RecvTimeoutError::Disconnected) => case.row_of_end(worker.end()),
+        let said = match worker.lines.recv_timeout(case.bound) {
+            Ok(line) => {
+                serde_json::from_str(&line).map_err(|_| format!("its process said {line:?}"))
+            }
+            Err(RecvTimeoutError::Timeout) => Err(format!("no end of it in {:?}", case.bound)),
+            Err(RecvTimeoutError::Disconnected) => Err(worker.end()),
         };
-        let row: Row = row;
-        let went_wrong = row.outcome == Outcome::Differs || worker.has_ended();
+        let is_lost = said.is_err();
+        let row: Row = said.unwrap_or_else(|end| case.row_of_end(end));
+        tell(&row)?;
+        let went_wrong = is_lost || row.outcome == Outcome::Differs || worker.has_ended();
         rows.push(row);
         if went_wrong {
             break;
@@ -89,15 +93,15 @@ impl Worker {
 
     /// How it ended, and what it complained of.
     fn end(&mut self) -> String {
+        let status = match reap(&mut self.child) {
+            Ok(status) => status,
+            Err(error) => return format!("closed its output, and {error}"),
+        };
         let mut said = String::new();
         if let Some(mut stderr) = self.child.stderr.take() {
             // What cannot be read is missing in the text.
             let _ = stderr.read_to_string(&mut said);
         }
-        let status = self
-            .child
-            .wait()
-            .map_or_else(|error| error.to_string(), |status| status.to_string());
         let last = said.lines().last().unwrap_or_default();
         format!("ended with {status} {last}").trim_end().to_owned()
     }
@@ -107,7 +111,19 @@ impl Drop for Worker {
     fn drop(&mut self) {
         // It may have ended already.
         let _ = self.child.kill();
-        let _ = self.child.wait();
+        let _ = reap(&mut self.child);
+    }
+}
+
+/// Waits for the end of a process, but not for one that the driver keeps from ending.
+fn reap(child: &mut Child) -> Result<ExitStatus> {
+    let until = Instant::now() + DEATH;
+    loop {
+        if let Some(status) = child.try_wait()? {
+            return Ok(status);
+        }
+        ensure!(Instant::now() < until, "no end of its process");
+        thread::sleep(POLL);
     }
 }
 

@@ -4,8 +4,9 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Result, ensure};
 use rtswap_conformance::case::{Outcome, Row};
+use rtswap_conformance::cases;
 use rtswap_e2e::{Machine, MachineOptions, Program};
 
 /// Where a program sees another driver under the agent, and why.
@@ -42,12 +43,14 @@ fn a_program_under_the_agent_sees_the_same_driver_but_for_this() -> Result<()> {
     let mut command = machine.preloaded(env!("CARGO_BIN_EXE_conformance"));
     command.arg("--json");
     let finished = Program::start(command)?.finish(Duration::from_mins(3))?;
-    let text = finished
-        .stdout
-        .lines()
-        .last()
-        .with_context(|| finished.stderr.clone())?;
-    let rows: Vec<Row> = serde_json::from_str(text)?;
+    let rows = finished.stdout.lines().map(serde_json::from_str);
+    let rows = rows.collect::<Result<Vec<Row>, _>>()?;
+    ensure!(
+        rows.len() == cases::all().count(),
+        "{} rows: {}",
+        rows.len(),
+        finished.stderr
+    );
     let different = rows.iter().filter(|row| row.outcome != Outcome::Agrees);
     let expected: BTreeSet<&str> = DIFFERENT.iter().map(|(name, _)| *name).collect();
     let found: BTreeSet<&str> = different.clone().map(|row| row.name.as_str()).collect();

@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Result, ensure};
 use rtswap_conformance::case::{Outcome, Row};
 use rtswap_conformance::cases;
 use rtswap_e2e::{Machine, MachineOptions, Program};
@@ -18,8 +18,8 @@ fn the_simulated_gpu_is_what_is_believed_of_the_driver() -> Result<()> {
     let mut command = machine.command(env!("CARGO_BIN_EXE_conformance"));
     command.arg("--json");
     let finished = Program::start(command)?.finish(Duration::from_mins(3))?;
-    let text = finished.stdout.lines().last().context("no rows")?;
-    let rows: Vec<Row> = serde_json::from_str(text)?;
+    let rows = finished.stdout.lines().map(serde_json::from_str);
+    let rows = rows.collect::<Result<Vec<Row>, _>>()?;
     ensure!(rows.len() == cases::all().count(), "{} rows", rows.len());
     let others = rows.iter().filter(|row| row.outcome != Outcome::Agrees);
     let others: Vec<String> = others

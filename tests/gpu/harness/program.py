@@ -8,7 +8,7 @@ import subprocess
 import threading
 import time
 from pathlib import Path
-from typing import Any, Dict, List, NamedTuple, Optional, Sequence
+from typing import Any, Dict, Iterator, List, NamedTuple, Optional, Sequence
 
 
 class ProgramError(Exception):
@@ -87,6 +87,26 @@ class Program:
             line = self.line(max(0.0, end - time.monotonic()))
             if line.startswith(beginning):
                 return line
+
+    def rows(self, limit_s: float) -> Iterator[Any]:
+        """Its lines as JSON, each as it comes, until there are no more. An error where that is not so in time."""
+        end = time.monotonic() + limit_s
+        while True:
+            with self._came:
+                while self._read == len(self._lines) and not self._ended:
+                    left = end - time.monotonic()
+                    if left <= 0:
+                        raise ProgramError(f"{self.name} did not end in {limit_s:g} s: {self.stderr()[-1000:]}")
+                    self._came.wait(left)
+                if self._read == len(self._lines):
+                    return
+                self._read += 1
+                line = self._lines[self._read - 1]
+            try:
+                row = json.loads(line)
+            except ValueError:
+                raise ProgramError(f"{self.name} said {line[-500:]!r}, which is no JSON: {self.stderr()[-500:]}") from None
+            yield row
 
     def say(self, line: str) -> None:
         """Writes a line to its input."""

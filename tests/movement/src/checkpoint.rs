@@ -4,30 +4,25 @@ use std::process::Command;
 use std::ptr;
 use std::time::{Duration, Instant};
 
-use anyhow::Result;
+use anyhow::{Result, ensure};
 use rtswap_conformance::cuda::exported;
 use rtswap_conformance::expect;
 use rtswap_e2e::Program;
 
 use crate::MIB;
-use crate::report::Checkpoint;
+use crate::report::Line;
 
 /// No wait is longer.
 const BOUND: Duration = Duration::from_secs(30);
 
-/// Takes a plain holder's memory off the GPU and brings it back; why not, where that cannot be had.
-pub(crate) fn measure(chunks: u64, chunk_mib: u64) -> Checkpoint {
-    if exported("cuCheckpointProcessCheckpoint").is_null() {
-        let why = "this driver has no cuCheckpointProcessCheckpoint".to_owned();
-        return Checkpoint::Not { why };
-    }
-    let taken = take(chunks, chunk_mib);
-    taken.unwrap_or_else(|error| Checkpoint::Not {
-        why: format!("{error:#}"),
-    })
-}
-
-fn take(chunks: u64, chunk_mib: u64) -> Result<Checkpoint> {
+/// Takes a plain holder's memory off the GPU and brings it back. The driver's calls have no bound: whoever starts this
+/// process has to set one.
+pub(crate) fn take(chunks: u64, chunk_mib: u64) -> Result<Line> {
+    ensure!(
+        !exported("cuCheckpointProcessCheckpoint").is_null(),
+        "this driver has no cuCheckpointProcessCheckpoint"
+    );
+    expect!(cuInit(0))?;
     let mut command = Command::new(std::env::current_exe()?);
     command
         .args(["hold", &chunks.to_string(), &chunk_mib.to_string()])
@@ -47,7 +42,7 @@ fn take(chunks: u64, chunk_mib: u64) -> Result<Checkpoint> {
     let unlock_s = timed(&|| expect!(cuCheckpointProcessUnlock(pid, none)))?;
     program.say("look\n")?;
     program.wait_for_line("wrong 0", BOUND)?;
-    Ok(Checkpoint::Took {
+    Ok(Line::Checkpoint {
         bytes: chunks * chunk_mib * MIB,
         lock_s,
         checkpoint_s,

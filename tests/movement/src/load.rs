@@ -12,23 +12,30 @@ use crate::raw::Buffers;
 
 /// Kernels of each measurement.
 const TIMES: usize = 8;
-/// Bytes that each reads.
-const BYTES: usize = 16 << 20;
+/// Bytes that each reads at most, where an eighth of what is free is as much: many times what a cache holds (50 MiB on an
+/// H200), so that the kernel needs the memory that the copies need.
+const MOST: usize = 4 << 30;
+/// Its launch: as many threads as the largest GPU runs at a time.
+const BLOCKS: u32 = 1024;
+const THREADS: u32 = 256;
 /// Copies of all buffers that are put in each stream; they must outlast the kernels.
 const COPIES: usize = 4;
+/// Bytes of one copy.
+const COPY: usize = 16 << 20;
 
 /// The kernel's median time while both copy engines are busy, over its median alone.
 pub(crate) fn inflation(gpu: &Gpu, buffers: &Buffers) -> Result<f64> {
-    let (stream, data, sum) = (gpu.stream(false)?, gpu.alloc(BYTES)?, gpu.alloc(8)?);
-    gpu.fill(stream, data, BYTES as u64 / 4, 1)?;
-    let read = || read(gpu, stream, sum, data);
+    let words = MOST.min(gpu.free_bytes()? / 8) / 4;
+    let (stream, data, sum) = (gpu.stream(false)?, gpu.alloc(words * 4)?, gpu.alloc(8)?);
+    gpu.fill(stream, data, words as u64, 1)?;
+    let read = || read(gpu, stream, sum, data, words as u64);
     // The first loads the kernel.
     read()?;
     let alone = median((0..TIMES).map(|_| read()).collect::<Result<_>>()?);
     let mut loaded = Vec::new();
     for _ in 0..COPIES {
         for way in 0..2 {
-            buffers.enqueue(way, BYTES.min(buffers.len()))?;
+            buffers.enqueue(way, COPY)?;
         }
     }
     while loaded.len() < TIMES {
@@ -51,8 +58,8 @@ pub(crate) fn inflation(gpu: &Gpu, buffers: &Buffers) -> Result<f64> {
     Ok(median(loaded).as_secs_f64() / alone.as_secs_f64())
 }
 
-fn read(gpu: &Gpu, stream: Stream, sum: u64, data: u64) -> Result<Duration> {
-    let (mut sum, mut data, mut words) = (sum, data, BYTES as u64 / 4);
+fn read(gpu: &Gpu, stream: Stream, sum: u64, data: u64, words: u64) -> Result<Duration> {
+    let (mut sum, mut data, mut words) = (sum, data, words);
     let mut arguments = [
         argument(&mut sum),
         argument(&mut data),
@@ -62,10 +69,10 @@ fn read(gpu: &Gpu, stream: Stream, sum: u64, data: u64) -> Result<Duration> {
     let start = Instant::now();
     expect!(cuLaunchKernel(
         function,
-        512,
+        BLOCKS,
         1,
         1,
-        256,
+        THREADS,
         1,
         1,
         0,

@@ -14,11 +14,11 @@ mod swap;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use anyhow::{Result, ensure};
+use anyhow::{Context, Result, ensure};
 use clap::{Parser, Subcommand};
 use rtswap_conformance::gpu::Gpu;
 
-use crate::report::{Report, Size};
+use crate::report::{Line, Size, Teller};
 
 /// Bytes of a MiB.
 const MIB: u64 = 1 << 20;
@@ -33,8 +33,15 @@ struct Cli {
 
 #[derive(Subcommand)]
 enum Command {
-    /// Measure everything and print JSON.
+    /// Measure how memory moves, and print a line of JSON for each figure as it comes.
     Measure(Options),
+    /// Have the driver take so much off the GPU and bring it back, and print that as JSON; its calls have no bound.
+    Checkpoint {
+        /// How many.
+        chunks: u64,
+        /// MiB of each.
+        chunk_mib: u64,
+    },
     /// Hold so many chunks of so many MiB, for others to move.
     Hold {
         /// How many.
@@ -64,6 +71,9 @@ struct Options {
 fn main() -> ExitCode {
     let done = match &Cli::parse().command {
         Command::Measure(options) => measure(options),
+        Command::Checkpoint { chunks, chunk_mib } => {
+            checkpoint::take(*chunks, *chunk_mib).and_then(|line| Teller::default().tell(&line))
+        }
         Command::Hold { chunks, chunk_mib } => hold::hold(*chunks, *chunk_mib),
     };
     match done {
@@ -77,46 +87,98 @@ fn main() -> ExitCode {
 
 fn measure(options: &Options) -> Result<()> {
     let gpu = Gpu::open()?;
+    let mut teller = Teller::default();
     let mut sizes = Vec::new();
     // Raw and swapped, both ways, in up to two processes: an eighth of what is free is enough for each.
     let total_mib = options.total_mib.min(gpu.free_bytes()? as u64 / MIB / 8);
     let chunks_mib = options.chunks_mib.iter().copied();
     for chunk_mib in chunks_mib.filter(|chunk_mib| *chunk_mib <= total_mib) {
-        let chunks = total_mib / chunk_mib;
-        eprintln!("{chunks} chunks of {chunk_mib} MiB");
-        let chunk = chunk_mib * MIB;
-        let buffers = raw::Buffers::new(&gpu, (chunks * chunk) as usize)?;
-        let raw = buffers.copy(chunk as usize, options.rounds)?;
-        drop(buffers);
-        sizes.push(Size {
-            chunk_mib,
+        let measured = size(&gpu, options, &mut teller, total_mib / chunk_mib, chunk_mib)?;
+        teller.tell(&Line::Size(measured.clone()))?;
+        sizes.push(measured);
+    }
+    let smallest = options.chunks_mib.iter().min();
+    let chosen = report::choose(&sizes).with_context(|| {
+        format!(
+            "of {total_mib} MiB, an eighth of what is free at most, in chunks from {smallest:?} MiB no copies \
+             and swaps were measured"
+        )
+    });
+    if let Some(chosen) = teller.measured("chosen chunk", chosen)? {
+        let (chosen_chunk_mib, chunks) = (chosen.chunk_mib, chosen.chunks);
+        teller.tell(&Line::Chosen {
+            chosen_chunk_mib,
             chunks,
-            raw,
-            swap: swap::alone(&gpu, options, chunks, chunk_mib)?,
-            calls_us: calls::of_chunk(&gpu, chunk as usize)?,
-        });
+        })?;
+    }
+    // What the GPU does without the agent can be measured in any case.
+    if let Some(Size {
+        chunk_mib, chunks, ..
+    }) = report::choose(&sizes).or(sizes.last())
+    {
+        later(&gpu, options, &mut teller, *chunks, *chunk_mib)?;
     }
     ensure!(
-        !sizes.is_empty(),
-        "an eighth of what is free, {total_mib} MiB, is less than a chunk"
+        teller.missing() == 0,
+        "{} figures are missing",
+        teller.missing()
     );
-    let best = report::choose(&sizes);
-    let (chunks, chunk_mib) = (best.chunks, best.chunk_mib);
-    let bytes = (chunks * chunk_mib * MIB) as usize;
+    Ok(())
+}
+
+/// All there is for one chunk size.
+fn size(
+    gpu: &Gpu,
+    options: &Options,
+    teller: &mut Teller,
+    chunks: u64,
+    chunk_mib: u64,
+) -> Result<Size> {
+    eprintln!("{chunks} chunks of {chunk_mib} MiB");
+    let chunk = (chunk_mib * MIB) as usize;
+    let raw = || raw::Buffers::new(gpu, chunks as usize * chunk)?.copy(chunk, options.rounds);
+    let swap = || swap::alone(gpu, options, chunks, chunk_mib);
+    let name = |what: &str| format!("{chunk_mib} MiB, {what}");
+    Ok(Size {
+        chunk_mib,
+        chunks,
+        raw: teller.measured(&name("raw"), raw())?,
+        swap: teller.measured(&name("swap"), swap())?,
+        calls_us: teller.measured(&name("calls"), calls::of_chunk(gpu, chunk))?,
+    })
+}
+
+/// What is measured at one chunk size only.
+fn later(
+    gpu: &Gpu,
+    options: &Options,
+    teller: &mut Teller,
+    chunks: u64,
+    chunk_mib: u64,
+) -> Result<()> {
     eprintln!("both ways at once, {chunk_mib} MiB");
-    let buffers = raw::Buffers::new(&gpu, bytes)?;
-    let raw_duplex = buffers.duplex((chunk_mib * MIB) as usize, options.rounds)?;
-    let kernel_inflation = load::inflation(&gpu, &buffers)?;
-    drop(buffers);
-    let report = Report {
-        chosen_chunk_mib: chunk_mib,
-        raw_duplex,
-        swap_duplex: swap::duplex(&gpu, options, chunks, chunk_mib)?,
-        fingerprint_gib_per_s: calls::fingerprint(&gpu, bytes, options.rounds)?,
-        kernel_inflation,
-        checkpoint: checkpoint::measure(chunks, chunk_mib),
-        sizes,
-    };
-    println!("{}", serde_json::to_string(&report)?);
+    let chunk = (chunk_mib * MIB) as usize;
+    let bytes = chunks as usize * chunk;
+    let buffers = raw::Buffers::new(gpu, bytes);
+    if let Some(buffers) = teller.measured("buffers for both ways", buffers)? {
+        let duplex = buffers.duplex(chunk, options.rounds);
+        if let Some(raw_duplex) = teller.measured("ρ of plain copies", duplex)? {
+            teller.tell(&Line::RawDuplex { raw_duplex })?;
+        }
+        let inflation = load::inflation(gpu, &buffers);
+        if let Some(kernel_inflation) = teller.measured("a kernel beside copies", inflation)? {
+            teller.tell(&Line::Inflation { kernel_inflation })?;
+        }
+    }
+    let fingerprint = calls::fingerprint(gpu, bytes, options.rounds);
+    if let Some(fingerprint_gib_per_s) = teller.measured("fingerprint", fingerprint)? {
+        teller.tell(&Line::Fingerprint {
+            fingerprint_gib_per_s,
+        })?;
+    }
+    let duplex = swap::duplex(gpu, options, chunks, chunk_mib);
+    if let Some(swap_duplex) = teller.measured("ρ of two agents", duplex)? {
+        teller.tell(&Line::SwapDuplex { swap_duplex })?;
+    }
     Ok(())
 }

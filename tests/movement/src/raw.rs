@@ -47,12 +47,13 @@ impl<'gpu> Buffers<'gpu> {
         Ok(buffers)
     }
 
-    /// Puts all copies of one direction in its stream.
+    /// Puts the copies of one direction in its stream, of `chunk` bytes each but for the last, which may be smaller.
     pub(crate) fn enqueue(&self, way: usize, chunk: usize) -> Result<()> {
         let stream = self.streams[way];
         for at in (0..self.bytes).step_by(chunk) {
             let host = ptr::with_exposed_provenance_mut(self.host[way] + at);
             let device = self.device[way] + at as u64;
+            let chunk = chunk.min(self.bytes - at);
             if way == 0 {
                 expect!(cuMemcpyDtoHAsync_v2(host, device, chunk, stream))?;
             } else {
@@ -60,11 +61,6 @@ impl<'gpu> Buffers<'gpu> {
             }
         }
         Ok(())
-    }
-
-    /// Bytes of each direction.
-    pub(crate) fn len(&self) -> usize {
-        self.bytes
     }
 
     /// Waits for one direction.

@@ -19,12 +19,14 @@ pub(super) const CASES: &[Case] = &[
         "death/memory-returns",
         "what a dead process held is capacity again within the 10 s that the daemon waits",
         Alone(returns),
-    ),
+    )
+    .within(CASE),
     Case::relied(
         "death/nvml-forgets-the-process",
         "the ledger takes a process for gone when NVML does not show it",
         Alone(forgets),
-    ),
+    )
+    .within(CASE),
     Case::relied(
         "death/free-by-both-accounts",
         "capacity comes from NVML, allocations from the driver: a byte free in one is free in the other",
@@ -34,6 +36,8 @@ pub(super) const CASES: &[Case] = &[
 
 const BYTES: usize = 24 << 20;
 const BOUND: Duration = Duration::from_secs(10);
+/// That of a case that waits so long, with its two processes.
+const CASE: Duration = Duration::from_secs(20);
 const POLL: Duration = Duration::from_millis(1);
 
 /// A process that holds memory until it is killed.
