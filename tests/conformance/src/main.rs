@@ -60,7 +60,9 @@ fn ask(cli: &Cli) -> Result<ExitCode> {
         bail!("no case's name begins so");
     }
     if cli.list {
-        cases.iter().for_each(|case| println!("{}", case.name));
+        for case in &cases {
+            println!("{}", case.name);
+        }
         return Ok(ExitCode::SUCCESS);
     }
     let rows = run::all(&cases, |row| {

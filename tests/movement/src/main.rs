@@ -18,7 +18,7 @@ use anyhow::{Context, Result, ensure};
 use clap::{Parser, Subcommand};
 use rtswap_conformance::gpu::Gpu;
 
-use crate::report::{Line, Size, Teller};
+use crate::report::{Line, Size, Teller, tell};
 
 /// Bytes of a MiB.
 const MIB: u64 = 1 << 20;
@@ -72,7 +72,7 @@ fn main() -> ExitCode {
     let done = match &Cli::parse().command {
         Command::Measure(options) => measure(options),
         Command::Checkpoint { chunks, chunk_mib } => {
-            checkpoint::take(*chunks, *chunk_mib).and_then(|line| Teller::default().tell(&line))
+            checkpoint::take(*chunks, *chunk_mib).and_then(|line| tell(&line))
         }
         Command::Hold { chunks, chunk_mib } => hold::hold(*chunks, *chunk_mib),
     };
@@ -94,7 +94,7 @@ fn measure(options: &Options) -> Result<()> {
     let chunks_mib = options.chunks_mib.iter().copied();
     for chunk_mib in chunks_mib.filter(|chunk_mib| *chunk_mib <= total_mib) {
         let measured = size(&gpu, options, &mut teller, total_mib / chunk_mib, chunk_mib)?;
-        teller.tell(&Line::Size(measured.clone()))?;
+        tell(&Line::Size(measured.clone()))?;
         sizes.push(measured);
     }
     let smallest = options.chunks_mib.iter().min();
@@ -106,7 +106,7 @@ fn measure(options: &Options) -> Result<()> {
     });
     if let Some(chosen) = teller.measured("chosen chunk", chosen)? {
         let (chosen_chunk_mib, chunks) = (chosen.chunk_mib, chosen.chunks);
-        teller.tell(&Line::Chosen {
+        tell(&Line::Chosen {
             chosen_chunk_mib,
             chunks,
         })?;
@@ -163,22 +163,22 @@ fn later(
     if let Some(buffers) = teller.measured("buffers for both ways", buffers)? {
         let duplex = buffers.duplex(chunk, options.rounds);
         if let Some(raw_duplex) = teller.measured("ρ of plain copies", duplex)? {
-            teller.tell(&Line::RawDuplex { raw_duplex })?;
+            tell(&Line::RawDuplex { raw_duplex })?;
         }
         let inflation = load::inflation(gpu, &buffers);
         if let Some(kernel_inflation) = teller.measured("a kernel beside copies", inflation)? {
-            teller.tell(&Line::Inflation { kernel_inflation })?;
+            tell(&Line::Inflation { kernel_inflation })?;
         }
     }
     let fingerprint = calls::fingerprint(gpu, bytes, options.rounds);
     if let Some(fingerprint_gib_per_s) = teller.measured("fingerprint", fingerprint)? {
-        teller.tell(&Line::Fingerprint {
+        tell(&Line::Fingerprint {
             fingerprint_gib_per_s,
         })?;
     }
     let duplex = swap::duplex(gpu, options, chunks, chunk_mib);
     if let Some(swap_duplex) = teller.measured("ρ of two agents", duplex)? {
-        teller.tell(&Line::SwapDuplex { swap_duplex })?;
+        tell(&Line::SwapDuplex { swap_duplex })?;
     }
     Ok(())
 }

@@ -68,20 +68,20 @@ pub(crate) enum Line {
     Missing { what: String, error: String },
 }
 
-/// Tells, and remembers whether anything was missing.
+/// Prints a line.
+pub(crate) fn tell(line: &Line) -> Result<()> {
+    let mut out = stdout().lock();
+    writeln!(out, "{}", serde_json::to_string(line)?)?;
+    Ok(out.flush()?)
+}
+
+/// Remembers whether anything is missing, and tells what.
 #[derive(Default)]
 pub(crate) struct Teller {
     missing: u32,
 }
 
 impl Teller {
-    /// Prints a line.
-    pub(crate) fn tell(&self, line: &Line) -> Result<()> {
-        let mut out = stdout().lock();
-        writeln!(out, "{}", serde_json::to_string(line)?)?;
-        Ok(out.flush()?)
-    }
-
     /// What was measured; an error is told as what is missing.
     pub(crate) fn measured<T>(&mut self, what: &str, measured: Result<T>) -> Result<Option<T>> {
         match measured {
@@ -89,7 +89,7 @@ impl Teller {
             Err(error) => {
                 self.missing += 1;
                 let (what, error) = (what.to_owned(), format!("{error:#}"));
-                self.tell(&Line::Missing { what, error })?;
+                tell(&Line::Missing { what, error })?;
                 Ok(None)
             }
         }
