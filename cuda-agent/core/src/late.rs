@@ -82,16 +82,14 @@ impl Agent {
         })
     }
 
-    /// Where memory lacks: frees what a capture held up, if none goes on any more and this thread may
-    /// wait for the GPU. Whether there was any.
-    pub(crate) fn free_late(&self, device: &Device) -> bool {
+    /// Where memory is wanted: frees what a capture held up, if none goes on any more and this thread
+    /// may wait for the GPU.
+    pub(crate) fn free_late(&self, device: &Device) {
         // A thread within a host function must not wait for its own stream.
-        if device.late.is_empty() || self.work.captures() || InCall::begin().is_nested() {
-            return false;
+        if !device.late.is_empty() && !self.work.captures() && !InCall::begin().is_nested() {
+            self.drain(device);
+            device.free_late();
         }
-        self.drain(device);
-        device.free_late();
-        true
     }
 }
 

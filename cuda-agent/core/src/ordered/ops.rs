@@ -98,10 +98,9 @@ impl Agent {
         mut attempt: impl FnMut() -> Result<T, Status>,
     ) -> Result<T, Status> {
         let lacks = |result: &Result<T, Status>| matches!(result, Err(Status::OUT_OF_MEMORY));
+        // Before the daemon is asked for more.
+        self.free_late(device);
         let mut result = attempt();
-        if lacks(&result) && self.free_late(device) {
-            result = attempt();
-        }
         if !lacks(&result) || !device.ordered.is_idle_or_waiting() || self.work.captures() {
             return result;
         }

@@ -2,6 +2,9 @@
 
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
 
+use rustix::io::Errno;
+use rustix::process::{Pid, test_kill_process};
+
 use super::layout::SLOTS;
 use super::{Machine, Watch};
 use crate::clock::now_ns;
@@ -68,7 +71,9 @@ impl Machine {
     /// Takes a slot for this process: a free one, or that of the process that
     /// has been dead longest. None if all of them live.
     pub(crate) fn attach(&self) -> Option<Identity> {
-        // To look for the dead costs a call for each process that ever came.
+        // Zombies are left to whoever lacks memory: /proc takes long for hundreds of processes, each of
+        // which joins.
+        self.reap_by(|_, pid, _| exists(pid));
         if !(0..SLOTS).any(|slot| self.owner(slot).state == State::Free) {
             self.reap();
         }
@@ -215,6 +220,12 @@ pub(super) fn process_status(pid: u32) -> Option<ProcessStatus> {
         start_ticks,
         dead: matches!(state, "Z" | "X") && threads <= 1,
     })
+}
+
+/// Whether there is a process with this pid, be it a zombie or another one.
+fn exists(pid: u32) -> bool {
+    let id = i32::try_from(pid).ok().and_then(Pid::from_raw);
+    id.is_some_and(|id| test_kill_process(id) != Err(Errno::SRCH))
 }
 
 /// Whether the process runs that started then; 0 is not known.
