@@ -97,10 +97,10 @@ fn measure(options: &Options) -> Result<()> {
         tell(&Line::Size(measured.clone()))?;
         sizes.push(measured);
     }
-    let smallest = options.chunks_mib.iter().min();
+    let smallest = options.chunks_mib.iter().min().copied().unwrap_or_default();
     let chosen = report::choose(&sizes).with_context(|| {
         format!(
-            "of {total_mib} MiB, an eighth of what is free at most, in chunks from {smallest:?} MiB no copies \
+            "of {total_mib} MiB, an eighth of what is free at most, in chunks from {smallest} MiB no copies \
              and swaps were measured"
         )
     });
