@@ -21,7 +21,10 @@ const PERIOD_MS: u64 = 800;
 /// Without a daemon, beside one, and beside one with probes.
 pub(crate) fn measure(report: &mut Report) -> Result<()> {
     let (bare, probed) = (machine(false)?, machine(true)?);
-    let state = state(&probed)?;
+    let state = {
+        let _daemon = probed.daemon()?;
+        probed.probes_state(BOUND)?
+    };
     if state != "on" {
         eprintln!("the probes are not measured: {state}");
         return Ok(());
@@ -60,19 +63,6 @@ fn machine(probes: bool) -> Result<Machine> {
         probes,
         ..MachineOptions::default()
     })
-}
-
-/// What the daemon says of its probes, once they are on or cannot be.
-fn state(machine: &Machine) -> Result<String> {
-    let _daemon = machine.daemon()?;
-    let mut state = String::new();
-    wait_until("the probes begin", BOUND, || {
-        let status = machine.status().unwrap_or_default();
-        let said = status["probes"]["state"].as_str();
-        said.unwrap_or("off").clone_into(&mut state);
-        state != "off"
-    })?;
-    Ok(state)
 }
 
 fn has_probes(machine: &Machine) -> Result<()> {

@@ -175,6 +175,18 @@ impl Machine {
         Ok(daemon)
     }
 
+    /// What the daemon says of its probes, once they are on or cannot be.
+    pub fn probes_state(&self, bound: Duration) -> Result<String> {
+        let mut state = String::new();
+        wait_until("the probes begin", bound, || {
+            let status = self.status().unwrap_or_default();
+            let said = status["probes"]["state"].as_str();
+            said.unwrap_or("off").clone_into(&mut state);
+            state != "off"
+        })?;
+        Ok(state)
+    }
+
     /// `rtswapctl status --json`.
     pub fn status(&self) -> Result<serde_json::Value> {
         self.rtswapctl(&["status", "--json"])

@@ -198,13 +198,7 @@ fn the_probes_name_a_liar_where_there_is_no_nvml() -> Result<()> {
     })?;
     std::fs::remove_file(machine.driver_dir().join("libnvidia-ml.so.1"))?;
     let daemon = machine.daemon()?;
-    let mut state = String::new();
-    wait_until("the probes begin", BOUND, || {
-        let status = machine.status().unwrap_or_default();
-        let said = status["probes"]["state"].as_str();
-        said.unwrap_or("off").clone_into(&mut state);
-        state != "off"
-    })?;
+    let state = machine.probes_state(BOUND)?;
     if state.starts_with("missing") {
         // Past the harness, which hides what passes.
         let _ = writeln!(std::io::stderr(), "SKIPPED: probes {state}");

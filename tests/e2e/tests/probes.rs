@@ -28,13 +28,7 @@ fn machine() -> Result<Machine> {
 
 /// Whether the daemon's probes work; says aloud that a test checks nothing where they do not.
 fn has_probes(machine: &Machine) -> Result<bool> {
-    let mut state = String::new();
-    wait_until("the probes begin", BOUND, || {
-        let status = machine.status().unwrap_or_default();
-        let said = status["probes"]["state"].as_str();
-        said.unwrap_or("off").clone_into(&mut state);
-        state != "off"
-    })?;
+    let state = machine.probes_state(BOUND)?;
     if state.starts_with("missing") {
         let thread = std::thread::current();
         let test = thread.name().unwrap_or("a test");
