@@ -5,24 +5,14 @@ use std::path::Path;
 use anyhow::Result;
 
 use crate::process::Run;
-use crate::workspace::Workspace;
-
-/// The packages whose programs and libraries are measured, and the bench itself.
-const PACKAGES: [&str; 7] = [
-    "rtswapd",
-    "rtswapctl",
-    "rtswap-cuda",
-    "simgpu-cuda",
-    "simgpu-nvml",
-    "dnn",
-    "rtswap-bench",
-];
+use crate::workspace::{Workspace, stack_and};
 
 /// Measures in the foreground.
 pub(crate) fn show(workspace: &Workspace, options: &[String]) -> Result<()> {
-    let mut build = vec!["build", "--release"];
-    build.extend(PACKAGES.iter().flat_map(|package| ["-p", package]));
-    workspace.cargo(&build).succeed()?;
+    workspace
+        .cargo(&["build", "--release"])
+        .args(&stack_and(&["rtswap-bench"]))
+        .succeed()?;
     let bench = workspace.target().join("release/rtswap-bench");
     let mut run = Run::new(bench, Path::new(".")).args(options);
     // The simulated device memory is a file: in memory, where there is such a folder.

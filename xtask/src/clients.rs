@@ -5,21 +5,11 @@ use anyhow::Result;
 
 use crate::process::Run;
 use crate::tools;
-use crate::workspace::Workspace;
+use crate::workspace::{Workspace, stack_and};
 
 /// Where the tests are, and what they need of others.
 const FOLDER: &str = "tests/clients";
 const REQUIREMENTS: &str = "tests/clients/requirements.txt";
-
-/// What the tests start and load.
-const PACKAGES: [&str; 6] = [
-    "rtswap-clients",
-    "rtswap-cuda",
-    "rtswapd",
-    "simgpu-cuda",
-    "simgpu-nvml",
-    "dnn",
-];
 
 /// Runs them; without Python that is said, and no more.
 pub(crate) fn check(workspace: &Workspace) -> Result<()> {
@@ -28,9 +18,10 @@ pub(crate) fn check(workspace: &Workspace) -> Result<()> {
         return Ok(());
     }
     let python = tools::environment(workspace, "clients-venv", REQUIREMENTS)?;
-    let packages = PACKAGES.map(|package| ["-p", package]);
-    let build = [&["build"], packages.as_flattened()].concat();
-    workspace.cargo(&build).succeed()?;
+    workspace
+        .cargo(&["build"])
+        .args(&stack_and(&["rtswap-clients"]))
+        .succeed()?;
     let driver = workspace.link_simgpu("debug")?;
     let build = workspace.target().join("debug");
     // -B: no compiled files beside the sources.

@@ -3,18 +3,7 @@
 use anyhow::Result;
 
 use crate::process::Run;
-use crate::workspace::Workspace;
-
-/// The packages whose programs and libraries the demonstration starts, and itself.
-const PACKAGES: [&str; 7] = [
-    "rtswapd",
-    "rtswapctl",
-    "rtswap-cuda",
-    "simgpu-cuda",
-    "simgpu-nvml",
-    "dnn",
-    "rtswap-demo",
-];
+use crate::workspace::{Workspace, stack_and};
 
 /// Runs the demonstration in the foreground.
 pub(crate) fn show(workspace: &Workspace, options: &[String]) -> Result<()> {
@@ -23,9 +12,10 @@ pub(crate) fn show(workspace: &Workspace, options: &[String]) -> Result<()> {
 
 /// Builds everything; the demonstration, ready to run with `options`.
 pub(crate) fn prepare(workspace: &Workspace, options: &[String]) -> Result<Run> {
-    let mut build = vec!["build", "--release"];
-    build.extend(PACKAGES.iter().flat_map(|package| ["-p", package]));
-    workspace.cargo(&build).succeed()?;
+    workspace
+        .cargo(&["build", "--release"])
+        .args(&stack_and(&["rtswap-demo"]))
+        .succeed()?;
     workspace.link_simgpu("release")?;
     let binaries = workspace.target().join("release");
     Ok(Run::new(binaries.join("rtswap-demo"), workspace.root())

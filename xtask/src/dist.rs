@@ -6,7 +6,7 @@ use anyhow::{Result, ensure};
 
 use crate::process::Run;
 use crate::tools;
-use crate::workspace::Workspace;
+use crate::workspace::{Workspace, stack_and};
 
 /// What they are built by.
 const CARGO_ZIGBUILD: &str = "0.24.1";
@@ -17,12 +17,11 @@ pub(crate) const TARGET: &str = "x86_64-unknown-linux-gnu";
 const GLIBC: (u32, u32) = (2, 28);
 pub(crate) const PROFILE: &str = "dist";
 
-/// Builds all of `crates` at once, so that no dependency is built twice; the folder of what was built.
-pub(crate) fn compile(workspace: &Workspace, crates: &[&str]) -> Result<PathBuf> {
+/// Builds rtswap, the simulated GPU and `others` at once, so that no dependency is built twice; the folder of what was built.
+pub(crate) fn compile(workspace: &Workspace, others: &[&str]) -> Result<PathBuf> {
     let zigbuild = tools::cargo(workspace, "cargo-zigbuild", CARGO_ZIGBUILD)?;
     let zig = zig(workspace)?;
     let target = format!("{TARGET}.{}.{}", GLIBC.0, GLIBC.1);
-    let crates: Vec<&str> = crates.iter().flat_map(|name| ["-p", name]).collect();
     Run::new(zigbuild, workspace.root())
         .args(&[
             "zigbuild",
@@ -32,7 +31,7 @@ pub(crate) fn compile(workspace: &Workspace, crates: &[&str]) -> Result<PathBuf>
             "--target",
             &target,
         ])
-        .args(&crates)
+        .args(&stack_and(others))
         .env("CARGO_ZIGBUILD_ZIG_PATH", zig)
         .succeed()?;
     Ok(workspace.target().join(TARGET).join(PROFILE))

@@ -6,18 +6,7 @@ use std::path::Path;
 use anyhow::{Context, Result, ensure};
 
 use crate::process::Run;
-use crate::workspace::Workspace;
-
-/// What the suite runs, and itself.
-const PACKAGES: [&str; 7] = [
-    "rtswap-cuda",
-    "rtswapd",
-    "rtswapctl",
-    "simgpu-cuda",
-    "simgpu-nvml",
-    "dnn",
-    "rtswap-doors",
-];
+use crate::workspace::{Workspace, stack_and};
 
 /// Bytes of the largest agent that may be released.
 const MOST_BYTES: u64 = 3 << 20;
@@ -25,8 +14,9 @@ const MOST_BYTES: u64 = 3 << 20;
 /// Builds what the suite needs and hands over to it; a run of the whole suite also looks at the size
 /// of the library as it is released.
 pub(crate) fn show(workspace: &Workspace, options: &[String]) -> Result<()> {
-    let packages = PACKAGES.map(|package| ["-p", package]);
-    let mut build = workspace.cargo(&[&["build"], packages.as_flattened()].concat());
+    let mut build = workspace
+        .cargo(&["build"])
+        .args(&stack_and(&["rtswap-doors"]));
     let mut target = workspace.target().to_owned();
     if is_under_a_tool(options) {
         // rustix's own system calls read the kernel's page of code, which valgrind does not show.

@@ -13,18 +13,8 @@ use crate::process::Run;
 use crate::tools;
 use crate::workspace::{SIMGPU, Workspace};
 
-/// The crates that it has something of.
-const CRATES: [&str; 9] = [
-    "rtswapd",
-    "rtswapctl",
-    "rtswap-cuda",
-    "simgpu-cuda",
-    "simgpu-nvml",
-    "dnn",
-    "rtswap-conformance",
-    "rtswap-doors",
-    "rtswap-movement",
-];
+/// What is tried on the GPU, beside rtswap itself.
+const TESTS: [&str; 3] = ["rtswap-conformance", "rtswap-doors", "rtswap-movement"];
 
 /// The programs and the agent, which lie in the folder itself.
 const PROGRAMS: [&str; 6] = [
@@ -92,7 +82,7 @@ fn make(workspace: &Workspace) -> Result<PathBuf> {
     let root = workspace.root();
     let needed = [("objdump", "binutils"), ("strip", "binutils")];
     tools::debian(&needed, root)?;
-    let built = dist::compile(workspace, &CRATES)?;
+    let built = dist::compile(workspace, &TESTS)?;
     let folder = workspace.target().join("gpu-bundle");
     if folder.exists() {
         fs::remove_dir_all(&folder)?;

@@ -8,21 +8,11 @@ use anyhow::{Context, Result, ensure};
 
 use crate::process::Run;
 use crate::tools;
-use crate::workspace::Workspace;
+use crate::workspace::{Workspace, stack_and};
 
 /// Where the package is, and what building and testing it needs of others.
 const FOLDER: &str = "python";
 const REQUIREMENTS: &str = "python/requirements-dev.txt";
-
-/// What its tests start and load.
-const PACKAGES: [&str; 6] = [
-    "rtswapd",
-    "rtswapctl",
-    "rtswap-cuda",
-    "simgpu-cuda",
-    "simgpu-nvml",
-    "dnn",
-];
 
 /// Builds the wheel; its path is printed.
 pub(crate) fn build(workspace: &Workspace) -> Result<()> {
@@ -46,9 +36,10 @@ pub(crate) fn check(workspace: &Workspace) -> Result<()> {
         .args(&[&cache])
         .succeed()?;
     let wheel = make(workspace, &python)?;
-    let packages = PACKAGES.map(|package| ["-p", package]);
-    let build = [&["build"], packages.as_flattened()].concat();
-    workspace.cargo(&build).succeed()?;
+    workspace
+        .cargo(&["build"])
+        .args(&stack_and(&[]))
+        .succeed()?;
     let driver = workspace.link_simgpu("debug")?;
     run()
         .args(&["-m", "pip", "install", "--quiet", "--no-deps"])

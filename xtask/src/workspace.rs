@@ -18,6 +18,22 @@ pub(crate) const SIMGPU: [(&str, [&str; 2]); 2] = [
     ),
 ];
 
+/// rtswap itself, the simulated GPU and a program to run on it: what nearly all that is tried needs.
+const STACK: [&str; 6] = [
+    "rtswapd",
+    "rtswapctl",
+    "rtswap-cuda",
+    "simgpu-cuda",
+    "simgpu-nvml",
+    "dnn",
+];
+
+/// What tells cargo to build all of it, and `others`.
+pub(crate) fn stack_and<'a>(others: &[&'a str]) -> Vec<&'a str> {
+    let packages = STACK.iter().chain(others);
+    packages.flat_map(|package| ["-p", *package]).collect()
+}
+
 /// The workspace that this program was built in.
 pub(crate) struct Workspace {
     /// What cargo knows of it.
