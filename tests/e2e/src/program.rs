@@ -128,6 +128,16 @@ impl Program {
         Ok(rustix::process::kill_process(pid, signal)?)
     }
 
+    /// As [`Self::finish`], of a `dnn` with `--json`: it has run so many jobs, and each result was right.
+    pub fn finish_dnn(self, bound: Duration, jobs: u64) -> Result<()> {
+        let report = self.finish(bound)?.json()?;
+        ensure!(
+            report["checksum_errors"] == 0 && report["jobs"] == jobs,
+            "{report}"
+        );
+        Ok(())
+    }
+
     /// Waits for its end, at most `bound`.
     pub fn finish(mut self, bound: Duration) -> Result<Finished> {
         let until = Instant::now() + bound;

@@ -142,11 +142,7 @@ fn each_instance_swaps_for_itself() -> Result<()> {
     );
     settled.with_context(|| status.to_string())?;
     for program in programs {
-        let report = program.finish(BOUND)?.json()?;
-        ensure!(
-            report["checksum_errors"] == 0 && report["jobs"] == 12,
-            "{report}"
-        );
+        program.finish_dnn(BOUND, 12)?;
     }
     Ok(())
 }
@@ -168,11 +164,7 @@ fn a_realtime_task_is_admitted_on_an_instance() -> Result<()> {
         let task = machine.task("yolo").ok().flatten().unwrap_or_default();
         task["class"] == "realtime" && task["resident_bytes"].as_u64() >= Some(20 << 20)
     })?;
-    let report = program.finish(BOUND)?.json()?;
-    ensure!(
-        report["checksum_errors"] == 0 && report["jobs"] == 5,
-        "{report}"
-    );
+    program.finish_dnn(BOUND, 5)?;
     Ok(())
 }
 
