@@ -90,7 +90,8 @@ class Nvml(unittest.TestCase):
         wait_until("nothing is left of other tests", lambda: rates().gpu == 0)
         with Program.computing("20MiB") as program, Program.holding("2MiB") as idle:
             wait_until("kernels show", lambda: rates().gpu >= 20)
-            self.assertGreaterEqual(rates().memory, rates().gpu)
+            both = rates()
+            self.assertGreaterEqual(both.memory, both.gpu)
             samples = {s.pid: s.smUtil for s in nvml.nvmlDeviceGetProcessUtilization(self.gpu, 0)}
             self.assertGreater(samples[program.pid], 0)
             self.assertLessEqual(samples.get(idle.pid, 0), samples[program.pid])
