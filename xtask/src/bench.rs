@@ -14,10 +14,8 @@ pub(crate) fn show(workspace: &Workspace, options: &[String]) -> Result<()> {
         .args(&stack_and(&["rtswap-bench"]))
         .succeed()?;
     let bench = workspace.target().join("release/rtswap-bench");
-    let mut run = Run::new(bench, Path::new(".")).args(options);
-    // The simulated device memory is a file: in memory, where there is such a folder.
-    if Path::new("/dev/shm").is_dir() {
-        run = run.env("TMPDIR", "/dev/shm");
-    }
-    run.succeed()
+    Run::new(bench, Path::new("."))
+        .args(options)
+        .files_in_memory()
+        .succeed()
 }

@@ -27,7 +27,10 @@ pub(crate) fn show(workspace: &Workspace, options: &[String]) -> Result<()> {
     }
     build.succeed()?;
     let doors = target.join("debug/doors");
-    Run::new(doors, Path::new(".")).args(options).succeed()?;
+    Run::new(doors, Path::new("."))
+        .args(options)
+        .files_in_memory()
+        .succeed()?;
     if is_whole(options) {
         check_size(workspace)?;
     }

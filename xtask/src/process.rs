@@ -5,6 +5,13 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 
 use anyhow::{Context, Result, ensure};
+use rustix::fs::{StatVfsMountFlags, statvfs};
+
+/// Files in memory.
+const MEMORY: &str = "/dev/shm";
+/// Room that the largest of the simulated GPUs, with all processes on it, does not fill. A
+/// container's folder is often of 64 MiB, and who writes beyond them is killed.
+const ROOM_BYTES: u64 = 4 << 30;
 
 /// A program to run in the foreground.
 pub(crate) struct Run {
@@ -41,6 +48,21 @@ impl Run {
         self.shown = format!("{name}={:?} {}", value.to_string_lossy(), self.shown);
         self.command.env(name, value);
         self
+    }
+
+    /// Keeps its temporary files in memory, where they have room and programs among them may run:
+    /// the simulated GPUs' memory and the daemons' states are files, and who writes one waits for a
+    /// disk that stalls.
+    pub(crate) fn files_in_memory(self) -> Self {
+        let fits = statvfs(MEMORY).is_ok_and(|folder| {
+            let may_run = !folder.f_flag.contains(StatVfsMountFlags::NOEXEC);
+            may_run && folder.f_bavail.saturating_mul(folder.f_frsize) >= ROOM_BYTES
+        });
+        if fits {
+            self.env("TMPDIR", MEMORY)
+        } else {
+            self
+        }
     }
 
     /// Shows and runs it; an error unless it exits with 0.

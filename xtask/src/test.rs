@@ -18,6 +18,7 @@ pub(crate) fn all(workspace: &Workspace) -> Result<()> {
     {
         workspace
             .cargo(&["nextest", "run", "--workspace"])
+            .files_in_memory()
             .succeed()?;
         // nextest leaves these out.
         workspace
@@ -25,7 +26,10 @@ pub(crate) fn all(workspace: &Workspace) -> Result<()> {
             .succeed()?;
     } else {
         eprintln!("cargo-nextest is not installed: running plain cargo test");
-        workspace.cargo(&["test", "--workspace"]).succeed()?;
+        workspace
+            .cargo(&["test", "--workspace"])
+            .files_in_memory()
+            .succeed()?;
     }
     // The control page's models: all interleavings, so another build of the same types.
     workspace
