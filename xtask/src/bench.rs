@@ -13,8 +13,12 @@ pub(crate) fn show(workspace: &Workspace, options: &[String]) -> Result<()> {
         .cargo(&["build", "--release"])
         .args(&stack_and(&["rtswap-bench"]))
         .succeed()?;
-    let bench = workspace.target().join("release/rtswap-bench");
-    Run::new(bench, Path::new("."))
+    measure(&workspace.target().join("release"), options)
+}
+
+/// Measures what was built in `built`.
+pub(crate) fn measure(built: &Path, options: &[String]) -> Result<()> {
+    Run::new(built.join("rtswap-bench"), Path::new("."))
         .args(options)
         .files_in_memory()
         .succeed()

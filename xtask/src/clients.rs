@@ -5,7 +5,7 @@ use anyhow::Result;
 
 use crate::process::Run;
 use crate::tools;
-use crate::workspace::{Workspace, stack_and};
+use crate::workspace::{Workspace, link_simgpu, stack_and};
 
 /// Where the tests are, and what they need of others.
 const FOLDER: &str = "tests/clients";
@@ -22,7 +22,7 @@ pub(crate) fn check(workspace: &Workspace) -> Result<()> {
         .cargo(&["build"])
         .args(&stack_and(&["rtswap-clients"]))
         .succeed()?;
-    let driver = workspace.link_simgpu("debug")?;
+    let driver = link_simgpu(&workspace.target().join("debug"))?;
     let build = workspace.target().join("debug");
     // -B: no compiled files beside the sources.
     Run::new(python, workspace.root())

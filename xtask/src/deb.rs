@@ -27,7 +27,7 @@ const INSTALLED: [&str; 6] = [
 pub(crate) fn build(workspace: &Workspace) -> Result<()> {
     let root = workspace.root();
     need(root)?;
-    let built = dist::compile(workspace, &["rtswap-packaging"])?;
+    let built = dist::compile(workspace)?;
     for name in INSTALLED {
         dist::check_symbols(root, &built.join(name))?;
     }

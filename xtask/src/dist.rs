@@ -17,8 +17,19 @@ pub(crate) const TARGET: &str = "x86_64-unknown-linux-gnu";
 const GLIBC: (u32, u32) = (2, 28);
 pub(crate) const PROFILE: &str = "dist";
 
-/// Builds rtswap, the simulated GPU and `others` at once, so that no dependency is built twice; the folder of what was built.
-pub(crate) fn compile(workspace: &Workspace, others: &[&str]) -> Result<PathBuf> {
+/// What makes the packages, and what tries on any machine what is shipped.
+const OTHERS: [&str; 6] = [
+    "rtswap-packaging",
+    "rtswap-bench",
+    "rtswap-conformance",
+    "rtswap-demo",
+    "rtswap-doors",
+    "rtswap-movement",
+];
+
+/// Builds rtswap, the simulated GPU and the others at once: cargo builds a dependency anew for
+/// other packages that want other features of it. The folder of what was built.
+pub(crate) fn compile(workspace: &Workspace) -> Result<PathBuf> {
     let zigbuild = tools::cargo(workspace, "cargo-zigbuild", CARGO_ZIGBUILD)?;
     let zig = zig(workspace)?;
     let target = format!("{TARGET}.{}.{}", GLIBC.0, GLIBC.1);
@@ -31,7 +42,7 @@ pub(crate) fn compile(workspace: &Workspace, others: &[&str]) -> Result<PathBuf>
             "--target",
             &target,
         ])
-        .args(&stack_and(others))
+        .args(&stack_and(&OTHERS))
         .env("CARGO_ZIGBUILD_ZIG_PATH", zig)
         .succeed()?;
     Ok(workspace.target().join(TARGET).join(PROFILE))

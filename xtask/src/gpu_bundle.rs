@@ -13,9 +13,6 @@ use crate::process::Run;
 use crate::tools;
 use crate::workspace::{SIMGPU, Workspace};
 
-/// What is tried on the GPU, beside rtswap itself.
-const TESTS: [&str; 3] = ["rtswap-conformance", "rtswap-doors", "rtswap-movement"];
-
 /// The programs and the agent, which lie in the folder itself.
 const PROGRAMS: [&str; 6] = [
     "rtswapd",
@@ -82,7 +79,7 @@ fn make(workspace: &Workspace) -> Result<PathBuf> {
     let root = workspace.root();
     let needed = [("objdump", "binutils"), ("strip", "binutils")];
     tools::debian(&needed, root)?;
-    let built = dist::compile(workspace, &TESTS)?;
+    let built = dist::compile(workspace)?;
     let folder = workspace.target().join("gpu-bundle");
     if folder.exists() {
         fs::remove_dir_all(&folder)?;

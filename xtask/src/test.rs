@@ -2,7 +2,7 @@
 
 use anyhow::Result;
 
-use crate::workspace::Workspace;
+use crate::workspace::{Workspace, link_simgpu};
 
 /// Runs all tests.
 pub(crate) fn all(workspace: &Workspace) -> Result<()> {
@@ -11,7 +11,7 @@ pub(crate) fn all(workspace: &Workspace) -> Result<()> {
     workspace
         .cargo(&["build", "--workspace", "--all-targets"])
         .succeed()?;
-    workspace.link_simgpu("debug")?;
+    link_simgpu(&workspace.target().join("debug"))?;
     if workspace
         .cargo(&["nextest", "--version"])
         .succeeds_quietly()

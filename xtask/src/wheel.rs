@@ -8,7 +8,7 @@ use anyhow::{Context, Result, ensure};
 
 use crate::process::Run;
 use crate::tools;
-use crate::workspace::{Workspace, stack_and};
+use crate::workspace::{Workspace, link_simgpu, stack_and};
 
 /// Where the package is, and what building and testing it needs of others.
 const FOLDER: &str = "python";
@@ -40,7 +40,7 @@ pub(crate) fn check(workspace: &Workspace) -> Result<()> {
         .cargo(&["build"])
         .args(&stack_and(&[]))
         .succeed()?;
-    let driver = workspace.link_simgpu("debug")?;
+    let driver = link_simgpu(&workspace.target().join("debug"))?;
     run()
         .args(&["-m", "pip", "install", "--quiet", "--no-deps"])
         .args(&["--force-reinstall"])

@@ -65,27 +65,26 @@ impl Workspace {
         let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
         Run::new(cargo, self.root()).args(arguments)
     }
+}
 
-    /// Links the simulated driver's libraries of `profile` (`debug` or `release`) into a folder of
-    /// their own, under the names by which programs load them, so that no `cargo run` picks them up by
-    /// accident; the folder.
-    pub(crate) fn link_simgpu(&self, profile: &str) -> Result<PathBuf> {
-        let outputs = self.target().join(profile);
-        let folder = outputs.join("simgpu");
-        fs::create_dir_all(&folder)?;
-        for (library, names) in SIMGPU {
-            let built = outputs.join(library);
-            ensure!(built.exists(), "{} was not built", built.display());
-            for name in names {
-                let link = folder.join(name);
-                if let Err(error) = fs::remove_file(&link)
-                    && error.kind() != std::io::ErrorKind::NotFound
-                {
-                    return Err(error).with_context(|| format!("replacing {}", link.display()));
-                }
-                symlink(&built, &link).with_context(|| format!("linking {}", link.display()))?;
+/// Links the simulated driver's libraries among what was built in `built` into a folder of their
+/// own, under the names by which programs load them, so that no `cargo run` picks them up by
+/// accident; the folder.
+pub(crate) fn link_simgpu(built: &Path) -> Result<PathBuf> {
+    let folder = built.join("simgpu");
+    fs::create_dir_all(&folder)?;
+    for (library, names) in SIMGPU {
+        let library = built.join(library);
+        ensure!(library.exists(), "{} was not built", library.display());
+        for name in names {
+            let link = folder.join(name);
+            if let Err(error) = fs::remove_file(&link)
+                && error.kind() != std::io::ErrorKind::NotFound
+            {
+                return Err(error).with_context(|| format!("replacing {}", link.display()));
             }
+            symlink(&library, &link).with_context(|| format!("linking {}", link.display()))?;
         }
-        Ok(folder)
     }
+    Ok(folder)
 }
