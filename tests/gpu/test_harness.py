@@ -55,12 +55,17 @@ class Parts(unittest.TestCase):
         self.assertIn("broken", result["why"])
 
     def test_a_part_that_hangs_is_ended_and_keeps_what_it_had(self):
-        text = '    import time\n    report.figure("a", 1, "")\n    time.sleep(60)'
-        start = time.monotonic()
-        result = self.outcome(FRAME + text + END, limit_s=1.5)
-        self.assertLess(time.monotonic() - start, 10)
+        text = '    import time\n    report.figure("a", 1, "")\n    time.sleep(300)'
+        # On a busy machine a part is over before its first figure: then it gets more time.
+        for limit_s in (1.5, 6.0, 24.0):
+            start = time.monotonic()
+            result = self.outcome(FRAME + text + END, limit_s=limit_s)
+            took = time.monotonic() - start
+            if result["figures"]:
+                break
+        self.assertLess(took, limit_s + 60)
         self.assertEqual((result["outcome"], len(result["figures"])), ("failed", 1))
-        self.assertIn("its 1.5 s were over", result["why"])
+        self.assertIn(f"its {limit_s:g} s were over", result["why"])
 
     def test_one_that_does_not_listen_is_killed(self):
         text = "    import os, signal\n    signal.signal(signal.SIGTERM, signal.SIG_IGN)\n    signal.pause()"
@@ -83,7 +88,8 @@ class Parts(unittest.TestCase):
         text = (
             "    import subprocess\n"
             '    subprocess.Popen(["sh", "-c", "setsid sh -c \'setsid sleep 300 & echo $! >" + str(machine.logs) + "/pid; wait\' &"])\n'
-            "    import time\n    time.sleep(0.5)"
+            "    from harness.program import wait_until\n"
+            '    wait_until("its pid", 15, lambda: (machine.logs / "pid").is_file() and (machine.logs / "pid").read_text().endswith("\\n"))'
         )
         result = self.outcome(FRAME + text + END)
         self.assertEqual(result["outcome"], "passed")
@@ -103,19 +109,19 @@ class Programs(unittest.TestCase):
 
     def test_lines_come_one_by_one_and_their_end_is_told(self):
         program = self.start("echo one; echo two; read x; echo $x; echo why >&2")
-        self.assertEqual(program.wait_for("two", 5), "two")
+        self.assertEqual(program.wait_for("two", 30), "two")
         program.say("three")
-        self.assertEqual(program.line(5), "three")
+        self.assertEqual(program.line(30), "three")
         with self.assertRaisesRegex(ProgramError, "ended.*why"):
-            program.line(5)
-        self.assertEqual(program.finish(5), (0, "one\ntwo\nthree\n", "why\n"))
+            program.line(30)
+        self.assertEqual(program.finish(30), (0, "one\ntwo\nthree\n", "why\n"))
 
     def test_rows_are_there_as_they_come_and_what_ends_them_is_an_error(self):
-        self.assertEqual(list(self.start("echo 1; echo '[2]'").rows(5)), [1, [2]])
-        for script, why in (("echo 1; sleep 100", "did not end"), ("echo 1; printf '{\"a'; echo why >&2", "no JSON")):
+        self.assertEqual(list(self.start("echo 1; echo '[2]'").rows(30)), [1, [2]])
+        for script, limit_s, why in (("echo 1; sleep 100", 5, "did not end"), ("echo 1; printf '{\"a'; echo why >&2", 30, "no JSON")):
             found = []
             with self.assertRaisesRegex(ProgramError, why):
-                for row in self.start(script).rows(0.5):
+                for row in self.start(script).rows(limit_s):
                     found.append(row)
             self.assertEqual(found, [1])
 

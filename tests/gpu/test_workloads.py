@@ -107,7 +107,7 @@ class Programs(unittest.TestCase):
         )
         tasks = sets.TABLE_4[:3]
         programs = {each.name: self.start(each.name, task) for each in tasks}
-        results = case_study.with_checkpoints(self.start("helper", helper), programs, tasks, 5)
+        results = case_study.with_checkpoints(self.start("helper", helper), programs, tasks, 30)
         self.assertEqual(results[tasks[2].name]["of_deadline"], [300.0 / 900])
         words = [line.split() for line in log.read_text().splitlines()]
         first, jobs = words[:3], words[3:]
@@ -139,8 +139,8 @@ class Programs(unittest.TestCase):
 
     def test_only_its_own_word_makes_a_plain_run_a_skip(self):
         frameworks = part("frameworks")
-        own = frameworks.outcome(self.start("own", "print('skip: no GPU')\nraise SystemExit(77)"), 5)
-        broken = frameworks.outcome(self.start("broken", "raise SystemExit('CUDA error')"), 5)
+        own = frameworks.outcome(self.start("own", "print('skip: no GPU')\nraise SystemExit(77)"), 30)
+        broken = frameworks.outcome(self.start("broken", "raise SystemExit('CUDA error')"), 30)
         self.assertEqual((own.skipped, own.why, broken.skipped), (True, "no GPU", False))
         for simulated, failures in ((False, ["cupy does not run without rtswap: ended with 1: CUDA error"]), (True, [])):
             report = Report("trial")
@@ -162,7 +162,7 @@ class Programs(unittest.TestCase):
         frameworks = part("frameworks")
         now = frameworks.time.monotonic()
         self.assertEqual(frameworks.within(60, now + 1000), 60)
-        self.assertAlmostEqual(frameworks.within(60, now + 10), 10 + frameworks.MARGIN_S / 2, delta=1)
+        self.assertAlmostEqual(frameworks.within(60, now + 10), 10 + frameworks.MARGIN_S / 2, delta=5)
         self.assertEqual(frameworks.within(60, now - 1000), 0)
 
     def test_a_probe_that_does_not_end_is_no_refusal(self):
@@ -172,7 +172,7 @@ class Programs(unittest.TestCase):
         machine.binary = lambda _: self.folder
         for code, outcome in (("while True: pass", "late"), ("raise SystemExit(1)", "bare"), ("print('1')\nprint('ok')", "ok")):
             machine.start = lambda _, name, code=code, **how: self.start(name, code)
-            doors.PROBE_S = 0.3 if outcome == "late" else 5.0
+            doors.PROBE_S = 0.3 if outcome == "late" else 30.0
             found = doors.tried(machine, {"file": "a", "argument": "b", "compares": True}, float("inf"))
             self.assertEqual(found.split(":")[0], outcome)
         machine.start = lambda _, name, **how: self.start(name, "while True: pass")
@@ -189,7 +189,7 @@ class Programs(unittest.TestCase):
 
     def test_a_torch_without_a_gpu_fails_and_no_torch_is_said(self):
         machine = Gpuless(False)
-        machine.run = lambda command, *_, **__: self.start("torch", "raise SystemExit('no CUDA')").finish(5)
+        machine.run = lambda command, *_, **__: self.start("torch", "raise SystemExit('no CUDA')").finish(30)
         before = common.has
         self.addCleanup(setattr, common, "has", before)
         for there, failures in ((True, ["torch is installed and does not compute on the GPU: no CUDA"]), (False, [])):
