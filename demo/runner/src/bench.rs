@@ -6,7 +6,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result, bail, ensure};
 use serde::Deserialize;
 use simgpu_core::config::{Config, GpuConfig};
 use tempfile::TempDir;
@@ -181,14 +181,20 @@ pub(crate) fn check_host(bench: &Bench) -> Result<()> {
     let Some((out, into)) = bench.link_gib_per_s() else {
         return Ok(());
     };
-    let host = simgpu_core::host_copy_bytes_per_s().context("measuring the host's memory")? / GIB;
     let link = out.max(into);
-    ensure!(
-        link <= host / 4.0,
+    let mut host = 0.0_f64;
+    // The best of several: what else runs makes one slower and none faster.
+    for _ in 0..10 {
+        let rate = simgpu_core::host_copy_bytes_per_s().context("measuring the host's memory")?;
+        host = host.max(rate / GIB);
+        if link <= host / 4.0 {
+            return Ok(());
+        }
+    }
+    bail!(
         "this host copies {host:.2} GiB/s now, and the simulated link of {link:.2} GiB/s may be at \
          most a quarter of that: run it on an idle or a faster machine"
-    );
-    Ok(())
+    )
 }
 
 #[cfg(test)]
