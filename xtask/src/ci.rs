@@ -145,8 +145,8 @@ fn check_demo(workspace: &Workspace) -> Result<()> {
     judge(&report)
 }
 
-/// A miss is the host's and not rtswap's only where the host stood still for longer than this: the
-/// demonstration's plan leaves a third of the shortest period, 1.4 s, unused.
+/// A miss is the host's and not rtswap's only where the host stood still for longer than this within
+/// a second: the demonstration's plan leaves a third of the shortest period, 1.4 s, unused.
 const SLACK_MS: f64 = 200.0;
 /// What a task itself copies besides: less than this a job.
 const OWN_COPIES: f64 = 64.0;
@@ -188,9 +188,11 @@ fn judge(report: &Value) -> Result<()> {
         "the witness counted {witnessed} bytes, rtswap {swapped}: {report}"
     );
     let misses = number(report, "/deadline_misses")?;
-    let stall = number(report, "/host_stalls_ms/max")?;
-    if misses > 0.0 && stall > SLACK_MS {
-        eprintln!("{misses} deadline misses, and the host stood still for {stall} ms: not judged");
+    let stalled = number(report, "/host_stalls_ms/most_in_a_second")?;
+    if misses > 0.0 && stalled > SLACK_MS {
+        eprintln!(
+            "{misses} deadline misses, and the host stood still for {stalled} ms of a second: not judged"
+        );
         return Ok(());
     }
     ensure!(misses == 0.0, "{misses} deadline misses: {report}");
@@ -207,7 +209,7 @@ mod tests {
         let task = |bytes| json!({ "jobs": 12, "swapped_bytes": bytes });
         json!({
             "version": 1, "oversubscription": 1.9, "bare_out_of_memory": true, "checksum_errors": 0,
-            "deadline_misses": 0, "host_stalls_ms": { "total": 0.0, "max": 0.0 },
+            "deadline_misses": 0, "host_stalls_ms": { "most_in_a_second": 0.0 },
             "tasks": [task(1000), task(2000), task(0), task(0)],
             "witness": { "d2h_bytes": 1600, "h2d_bytes": 1500 },
         })
@@ -241,9 +243,9 @@ mod tests {
     fn a_miss_is_not_judged_where_the_host_stood_still() {
         let mut report = report();
         report["deadline_misses"] = json!(2);
-        report["host_stalls_ms"]["max"] = json!(80.0);
+        report["host_stalls_ms"]["most_in_a_second"] = json!(80.0);
         assert!(judge(&report).is_err());
-        report["host_stalls_ms"]["max"] = json!(800.0);
+        report["host_stalls_ms"]["most_in_a_second"] = json!(800.0);
         judge(&report).unwrap();
     }
 }

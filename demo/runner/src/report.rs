@@ -173,6 +173,7 @@ mod tests {
             host_stalls_ms: Stalls {
                 total: 12.0,
                 max: 7.0,
+                most_in_a_second: 9.0,
             },
             witness: Some(Crossed {
                 d2h_bytes: 1 << 20,
@@ -193,7 +194,10 @@ mod tests {
             value["witness"],
             json!({"d2h_bytes": 1 << 20, "h2d_bytes": 2 << 20})
         );
-        assert_eq!(value["host_stalls_ms"], json!({"total": 12.0, "max": 7.0}));
+        assert_eq!(
+            value["host_stalls_ms"],
+            json!({"total": 12.0, "max": 7.0, "most_in_a_second": 9.0})
+        );
         let mut keys: Vec<_> = value
             .as_object()
             .unwrap()

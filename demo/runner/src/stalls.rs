@@ -1,5 +1,6 @@
 //! Whether the host let processes run: the witness beside each missed deadline.
 
+use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, JoinHandle};
@@ -11,6 +12,8 @@ use serde::Serialize;
 const SLEEP: Duration = Duration::from_millis(1);
 /// By how much a sleep overshoots before it counts.
 const TOLERANCE: Duration = Duration::from_millis(5);
+/// Stalls that are this close may delay the same job: no period is shorter.
+const WINDOW: Duration = Duration::from_secs(1);
 
 /// What the witness saw, in ms.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Serialize)]
@@ -19,15 +22,32 @@ pub(crate) struct Stalls {
     pub total: f64,
     /// The longest.
     pub max: f64,
+    /// The largest sum of those that ended within one second.
+    pub most_in_a_second: f64,
 }
 
-impl Stalls {
-    fn add(&mut self, overshoot: Duration) {
-        if overshoot > TOLERANCE {
-            let ms = overshoot.as_secs_f64() * 1e3;
-            self.total += ms;
-            self.max = self.max.max(ms);
+/// Adds them up.
+#[derive(Default)]
+struct Sums {
+    stalls: Stalls,
+    /// When each of the last second ended, and its ms.
+    lately: VecDeque<(Instant, f64)>,
+}
+
+impl Sums {
+    fn add(&mut self, woken: Instant, overshoot: Duration) {
+        if overshoot <= TOLERANCE {
+            return;
         }
+        let ms = overshoot.as_secs_f64() * 1e3;
+        self.lately.push_back((woken, ms));
+        self.lately
+            .retain(|(ended, _)| woken.duration_since(*ended) < WINDOW);
+        let lately: f64 = self.lately.iter().map(|(_, ms)| ms).sum();
+        let stalls = &mut self.stalls;
+        stalls.total += ms;
+        stalls.max = stalls.max.max(ms);
+        stalls.most_in_a_second = stalls.most_in_a_second.max(lately);
     }
 }
 
@@ -43,13 +63,14 @@ impl StallWitness {
         let over = Arc::new(AtomicBool::new(false));
         let told = Arc::clone(&over);
         let thread = thread::spawn(move || {
-            let mut stalls = Stalls::default();
+            let mut sums = Sums::default();
             while !told.load(Ordering::Relaxed) {
                 let start = Instant::now();
                 thread::sleep(SLEEP);
-                stalls.add(start.elapsed().saturating_sub(SLEEP));
+                let woken = Instant::now();
+                sums.add(woken, (woken - start).saturating_sub(SLEEP));
             }
-            stalls
+            sums.stalls
         });
         Self {
             over,
@@ -77,17 +98,21 @@ mod tests {
 
     #[test]
     fn only_long_overshoots_count() {
-        let mut stalls = Stalls::default();
+        let mut sums = Sums::default();
         for ms in [1, 5, 6, 20] {
-            stalls.add(Duration::from_millis(ms));
+            sums.add(Instant::now(), Duration::from_millis(ms));
         }
-        assert_eq!(
-            stalls,
-            Stalls {
-                total: 26.0,
-                max: 20.0
-            }
-        );
+        assert_eq!((sums.stalls.total, sums.stalls.max), (26.0, 20.0));
+    }
+
+    #[test]
+    fn stalls_within_a_second_are_summed() {
+        let (mut sums, start) = (Sums::default(), Instant::now());
+        for (at, ms) in [(100, 10), (800, 60), (1200, 20), (1799, 80), (5000, 90)] {
+            sums.add(start + Duration::from_millis(at), Duration::from_millis(ms));
+        }
+        assert_eq!(sums.stalls.most_in_a_second, 160.0);
+        assert_eq!(sums.stalls.max, 90.0);
     }
 
     #[test]
@@ -95,6 +120,7 @@ mod tests {
         let witness = StallWitness::start();
         thread::sleep(Duration::from_millis(20));
         let stalls = witness.stop();
-        assert!(stalls.total >= stalls.max);
+        assert!(stalls.total >= stalls.most_in_a_second);
+        assert!(stalls.most_in_a_second >= stalls.max);
     }
 }
