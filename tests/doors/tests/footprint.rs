@@ -96,7 +96,9 @@ fn bare(stage: &Stage<'_>) -> Result<Bare> {
             program.say("go\n")?;
         }
     }
-    ensure!(program.stdout().ends_with("ok\n"), "{}", program.stderr());
+    // Its last words may be read only after its end.
+    let finished = program.finish(BOUND)?;
+    ensure!(finished.stdout.ends_with("ok\n"), "{}", finished.stderr);
     Ok(bare)
 }
 
