@@ -103,7 +103,7 @@ static void end_other_thread(void) {
     turn();
     thread(waits, NULL, 0);
     while (!atomic_load(&about_to_wait)) nap(100);
-    nap(2000);
+    nap(50000);
     thread(exits, NULL, 0);
     for (;;) pause();
 }

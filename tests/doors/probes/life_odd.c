@@ -3,6 +3,7 @@
 
 #include <dirent.h>
 #include <link.h>
+#include <sys/prctl.h>
 #include <sys/ptrace.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
@@ -94,6 +95,8 @@ static void traced(void) {
     life_start();
     CHECK(pipe(ends) == 0);
     pid_t self = getpid();
+    /* Yama lets a child trace its parent only by leave of that; without Yama there is nothing to ask. */
+    prctl(PR_SET_PTRACER, PR_SET_PTRACER_ANY, 0, 0, 0);
     pid_t tracer = fork();
     if (tracer == 0) {
         close(ends[1]);
