@@ -18,7 +18,7 @@ use simgpu_core::config::GpuConfig;
 pub(crate) const SCALE: u64 = 32;
 /// The driver's granularity in MiB, which stands for 64 MiB.
 const GRANULE_MIB: u64 = 2;
-/// No wait in the bench is longer.
+/// No wait in the bench is longer, but for rounds of thousands.
 pub(crate) const BOUND: Duration = Duration::from_mins(1);
 
 /// How the simulated GPU stands for the paper's at one chunk size.
@@ -260,10 +260,14 @@ pub(crate) fn let_run(puppet: &Puppet, program: &mut Program, word: &str) -> Res
         }
         if !program.is_running() {
             // Its last words may still be on their way.
-            let heard = wait_until(word, Duration::from_secs(2), || {
-                program.stdout().contains(word)
-            });
-            return heard.with_context(|| format!("{}{}", program.stdout(), program.stderr()));
+            wait_until("the end of its words", BOUND, || program.is_silent())?;
+            let said = program.stdout();
+            ensure!(
+                said.contains(word),
+                "no {word:?} in: {said}{}",
+                program.stderr()
+            );
+            return Ok(());
         }
         ensure!(
             std::time::Instant::now() < until,
