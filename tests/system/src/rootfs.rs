@@ -24,16 +24,26 @@ pub(crate) fn ready(cache: &Path) -> Result<PathBuf> {
         return Ok(root);
     }
     fs::create_dir_all(cache).with_context(|| cache.display().to_string())?;
-    for stale in [&root, &cache.join("part")] {
-        if stale.exists() {
-            fs::remove_dir_all(stale).with_context(|| stale.display().to_string())?;
-        }
-    }
+    let part = cache.join("part");
+    remove(&root)?;
+    remove(&part)?;
     eprintln!("making a {SUITE} root file system in {}", root.display());
-    make(cache)?;
-    fs::rename(cache.join("part"), &root)?;
+    // A mirror may fail once.
+    if let Err(error) = make(cache) {
+        eprintln!("{error:#}; once more");
+        remove(&part)?;
+        make(cache)?;
+    }
+    fs::rename(&part, &root)?;
     fs::write(note, recipe)?;
     Ok(root)
+}
+
+fn remove(stale: &Path) -> Result<()> {
+    if stale.exists() {
+        fs::remove_dir_all(stale).with_context(|| stale.display().to_string())?;
+    }
+    Ok(())
 }
 
 fn hooks() -> [String; 3] {
@@ -59,7 +69,7 @@ fn make(cache: &Path) -> Result<()> {
     }
     command.arg(SUITE).arg(cache.join("part"));
     command.args(sources()?);
-    // A slow mirror ends here and not in the time of the whole run.
+    // A mirror may be slow without end.
     ensure!(
         bounded(&command, 240)?,
         "mmdebstrap failed; its words are above"

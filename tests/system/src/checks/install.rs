@@ -106,7 +106,7 @@ fn nvml(machine: &Machine) -> Result<()> {
         )?
         .ok()?;
     ensure!(main_pid(machine)? != before, "it was not restarted");
-    machine.wait("a GPU", Duration::from_secs(5), |machine| {
+    machine.wait("a GPU", Duration::from_secs(30), |machine| {
         let status = status(machine)?;
         let capacity = status["gpus"][0]["capacity_bytes"].as_u64().unwrap_or(0);
         ensure!((600 << 20..=768 << 20).contains(&capacity), "{status}");

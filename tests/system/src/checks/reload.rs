@@ -37,9 +37,9 @@ fn refused(machine: &Machine) -> Result<()> {
     machine.shell(SPOIL)?.ok()?;
     let called = machine.run(&RELOAD)?;
     machine.run(&["systemctl", "reload", "rtswapd"])?.ok()?;
-    let logged = machine.wait("the log says where", Duration::from_secs(5), |machine| {
+    let logged = machine.wait("the log says where", Duration::from_secs(30), |machine| {
         let journal = machine
-            .run(&["journalctl", "--no-pager", "-u", "rtswapd", "-n", "5"])?
+            .run(&["journalctl", "--no-pager", "-u", "rtswapd", "-n", "30"])?
             .ok()?;
         Ok(journal.contains("SIGHUP") && journal.contains("claim_timeout_s"))
     });

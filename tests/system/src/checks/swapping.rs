@@ -115,7 +115,7 @@ pub(super) fn finish(program: Child, name: &str, jobs: u64) -> Result<()> {
 fn gone(machine: &Machine) -> Result<()> {
     machine.wait(
         "no process and no memory",
-        Duration::from_secs(5),
+        Duration::from_secs(30),
         |machine| {
             let status = status(machine)?;
             let tasks = status["tasks"].as_array().context("no tasks")?;
