@@ -153,7 +153,7 @@ fn a_flood_of_connections_does_not_hold_up_an_agent() {
         assert!(refused.is_err());
     });
     println!("flood of Hellos: {worst:?}");
-    assert!(worst < Duration::from_secs(1), "{worst:?}");
+    assert!(worst < Duration::from_secs(3), "{worst:?}");
     let path = socket.join("agent.sock");
     let address = rustix::net::SocketAddrUnix::new(&path).unwrap();
     let worst = worst_answer(&mut agent, || {
@@ -165,7 +165,7 @@ fn a_flood_of_connections_does_not_hold_up_an_agent() {
         let _ = rustix::net::connect(&silent, &address);
     });
     println!("flood of connections: {worst:?}");
-    assert!(worst < Duration::from_secs(1), "{worst:?}");
+    assert!(worst < Duration::from_secs(3), "{worst:?}");
     assert!(home.log().len() < 1 << 20, "the log is not flooded");
 }
 

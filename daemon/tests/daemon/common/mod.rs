@@ -27,7 +27,7 @@ pub(crate) const ONE_GPU: &str = r#"
 version = 1
 [daemon]
 probes = false
-claim_timeout_s = 20
+claim_timeout_s = 600
 release_grace_ms = 50
 [[gpu]]
 uuid = "GPU-01234567-89ab-cdef-0123-456789abcdef"
