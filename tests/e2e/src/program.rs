@@ -109,6 +109,29 @@ impl Program {
         }
     }
 
+    /// Waits until `text` is in what it complained: a log is written by a thread of its own.
+    pub fn wait_for_complaint(&self, text: &str, bound: Duration) -> Result<()> {
+        wait_until(text, bound, || self.stderr().contains(text)).with_context(|| self.stderr())
+    }
+
+    /// As [`Self::wait_for_complaint`], and it has said that once.
+    pub fn complains_once(&self, text: &str, bound: Duration) -> Result<()> {
+        self.wait_for_complaint(text, bound)?;
+        let stderr = self.stderr();
+        ensure!(stderr.matches(text).count() == 1, "{stderr}");
+        Ok(())
+    }
+
+    /// A daemon has warned of nothing but agents that are late, which a host that stalls makes them.
+    pub fn ensure_faultless(&self) -> Result<()> {
+        let late = ["kind=\"swap-overdue\"", "kind=\"undrainable\""];
+        let stderr = self.stderr();
+        let mut warnings = stderr.lines().filter(|line| line.contains("WARN"));
+        let fault = warnings.find(|line| !late.iter().any(|kind| line.contains(kind)));
+        ensure!(fault.is_none(), "{fault:?} in: {stderr}");
+        Ok(())
+    }
+
     /// Writes to its standard input.
     pub fn say(&mut self, text: &str) -> Result<()> {
         let stdin = self.child.stdin.as_mut().expect("piped");

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use anyhow::{Result, ensure};
 use rtswap_e2e::{Machine, MachineOptions, Program, wait_until};
+use serde_json::Value;
 
 const BOUND: Duration = Duration::from_mins(1);
 
@@ -42,7 +43,7 @@ fn a_daemon_started_later_takes_the_next_program_and_leaves_the_first_alone() ->
         memory_mib: 128,
         ..MachineOptions::default()
     })?;
-    let early = dnn(machine.preloaded(machine.dnn()), "early", 8)?;
+    let early = dnn(machine.preloaded(machine.dnn()), "early", 12)?;
     let early_pid = early.pid();
     wait_until("the early program computes", BOUND, || {
         machine
@@ -50,14 +51,14 @@ fn a_daemon_started_later_takes_the_next_program_and_leaves_the_first_alone() ->
             .is_some_and(|counters| counters.launches > 0)
     })?;
     let _daemon = machine.daemon()?;
-    let late = dnn(machine.preloaded(machine.dnn()), "late", 4)?;
+    let late = dnn(machine.preloaded(machine.dnn()), "late", 12)?;
     let late_pid = u64::from(late.pid());
+    let mut status = Value::Null;
     wait_until("the late program has a session", BOUND, || {
-        let status = machine.status().unwrap_or_default();
+        status = machine.status().unwrap_or_default();
         let tasks = status["tasks"].as_array().cloned().unwrap_or_default();
         tasks.iter().any(|task| task["pid"] == late_pid)
     })?;
-    let status = machine.status()?;
     ensure!(
         status["tasks"]
             .as_array()

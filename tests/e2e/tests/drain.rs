@@ -9,6 +9,12 @@ use rtswap_wire::page::Direction;
 
 const CHUNK: u64 = 2 << 20;
 
+/// Where only a fault takes so long: what is drained at once takes less than half of it on any host.
+const DRAIN_MS: u32 = 10_000;
+
+/// Longer than anything here takes.
+const BOUND: Duration = Duration::from_secs(20);
+
 struct Stage {
     machine: Machine,
     program: Program,
@@ -100,7 +106,6 @@ fn a_drain_waits_for_every_kind_of_stream() -> Result<()> {
 /// The drain waits for the host function, that for a thread, and the thread for the gate.
 #[test]
 fn a_thread_that_a_host_function_waits_for_is_let_through() -> Result<()> {
-    const DRAIN_MS: u32 = 10_000;
     let mut stage = stage("host_wait", &[], 1, DRAIN_MS, 0)?;
     let Stage {
         program, puppet, ..
@@ -117,21 +122,24 @@ fn a_thread_that_a_host_function_waits_for_is_let_through() -> Result<()> {
     puppet.revoke(job).with_context(|| program.stderr())?;
     let drained = start.elapsed();
     ensure!(
-        drained < Duration::from_millis(u64::from(DRAIN_MS) / 5),
+        drained < Duration::from_millis(u64::from(DRAIN_MS / 2)),
         "drained after {drained:?}"
     );
-    program.wait_for_line("done", Duration::from_secs(5))?;
+    program.wait_for_line("done", BOUND)?;
     stage.out_and_in()?;
     stage.program.say("3")?;
     let report = stage.puppet.grant_to_the_end(stage.program)?.json()?;
     ensure!(report["wrong_words"] == 0, "{report}");
-    ensure!(report["waited_ms"].as_u64() < Some(1_000), "{report}");
+    ensure!(
+        report["waited_ms"].as_u64() < Some(u64::from(DRAIN_MS / 2)),
+        "{report}"
+    );
     Ok(())
 }
 
 #[test]
 fn a_kernel_longer_than_the_bound_is_undrainable_and_nothing_leaves() -> Result<()> {
-    let mut stage = stage("ahead", &["1", "2500000", "1"], 1, 300, 0)?;
+    let mut stage = stage("ahead", &["1", "6000000", "1"], 1, 300, 0)?;
     stage.puppet.grant_until(&mut stage.program, "launched")?;
     let arena = stage.puppet.block().agent.usage().arena_bytes;
     stage.puppet.set_volume(arena)?;
@@ -140,9 +148,7 @@ fn a_kernel_longer_than_the_bound_is_undrainable_and_nothing_leaves() -> Result<
     ensure!(why.contains("Undrainable"), "{why}");
     ensure!(stage.puppet.block().agent.usage().swapped_bytes == 0);
     // It ends by itself: then all can go.
-    stage
-        .program
-        .wait_for_line("\"launches\":1", Duration::from_secs(10))?;
+    stage.program.wait_for_line("\"launches\":1", BOUND)?;
     let finished = stage.puppet.grant_to_the_end(stage.program)?;
     ensure!(finished.status.success(), "{finished:?}");
     drop(stage.machine);
@@ -181,7 +187,7 @@ fn a_program_far_ahead_of_its_gpu_is_held_back() -> Result<()> {
     stage.puppet.revoke(job)?;
     let drained = start.elapsed();
     ensure!(
-        drained < Duration::from_millis(400),
+        drained < Duration::from_secs(2),
         "drained in {drained:?} with the program {}",
         stage.program.stdout()
     );
@@ -219,7 +225,7 @@ fn a_call_waits_for_the_gates_of_its_own_gpus_only() -> Result<()> {
     program.say("1\n")?;
     puppet.turn_to(1);
     puppet.grant_until(&mut program, "1 returned")?;
-    wait_until("the second GPU's job ends", Duration::from_secs(20), || {
+    wait_until("the second GPU's job ends", BOUND, || {
         let jobs = puppet.block().agent.jobs();
         jobs.is_some_and(|jobs| jobs.requested == jobs.completed)
     })?;
@@ -242,7 +248,7 @@ fn a_call_waits_for_the_gates_of_its_own_gpus_only() -> Result<()> {
     let both = puppet.wait_for_job()?;
     ensure!(both == second + 1);
     ensure!(!program.stdout().contains("both returned"));
-    let until = Instant::now() + Duration::from_secs(20);
+    let until = Instant::now() + BOUND;
     while !program.stdout().contains("both returned") {
         // The first GPU's job may end meanwhile, as any that is idle.
         for gpu in [0, 1] {
@@ -257,7 +263,7 @@ fn a_call_waits_for_the_gates_of_its_own_gpus_only() -> Result<()> {
 
 #[test]
 fn a_capture_is_left_alone_and_a_graphs_host_node_gets_its_thread() -> Result<()> {
-    let mut stage = stage("graph", &[], 1, 10_000, 0)?;
+    let mut stage = stage("graph", &[], 1, DRAIN_MS, 0)?;
     let Stage {
         program, puppet, ..
     } = &mut stage;
@@ -286,11 +292,14 @@ fn a_capture_is_left_alone_and_a_graphs_host_node_gets_its_thread() -> Result<()
     std::thread::sleep(Duration::from_millis(20));
     program.say("4")?;
     puppet.revoke(job).with_context(|| program.stderr())?;
-    program.wait_for_line("done", Duration::from_secs(5))?;
+    program.wait_for_line("done", BOUND)?;
     stage.out_and_in()?;
     stage.program.say("5")?;
     let report = stage.puppet.grant_to_the_end(stage.program)?.json()?;
     ensure!(report["wrong_words"] == 0, "{report}");
-    ensure!(report["waited_ms"].as_u64() < Some(1_000), "{report}");
+    ensure!(
+        report["waited_ms"].as_u64() < Some(u64::from(DRAIN_MS / 2)),
+        "{report}"
+    );
     Ok(())
 }

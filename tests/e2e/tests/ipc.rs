@@ -120,8 +120,8 @@ fn another_process_works_in_memory_that_is_held_for_it() -> Result<()> {
     let mut late = Guest::start(&machine, &listener, &path, &["open", &handle])?;
     let refused = late.json()?;
     ensure!(refused == json!({"status": 1}), "{refused}");
-    let why = late.program.stderr();
-    ensure!(why.contains("must not have freed it"), "{why}");
+    late.program
+        .wait_for_complaint("must not have freed it", BOUND)?;
     owner.program.kill()?;
     other.program.kill()?;
     late.program.kill()

@@ -3,7 +3,7 @@
 
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result, bail, ensure};
 use rtswap_e2e::{Machine, MachineOptions, Program, probe, wait_until};
 use serde_json::Value;
 
@@ -32,7 +32,7 @@ fn bare(machine: &Machine, memory: &str) -> Result<Program> {
 fn managed(machine: &Machine, name: &str, memory: &str) -> Result<Program> {
     let mut command = machine.run(&["--name", name], machine.dnn());
     command.args(["--name", name, "--memory", memory, "--layers", "8"]);
-    command.args(["--period", "300ms"]);
+    command.args(["--period", "300ms", "--progress"]);
     Program::start(command)
 }
 
@@ -197,11 +197,7 @@ fn memory_that_an_agent_does_not_count_is_named_and_taken_from_the_capacity() ->
         let named = row["disagreement"] == "underreport" && nvml >= agent + 16 * MIB;
         (counted && named).then_some(())
     })?;
-    let log = daemon.stderr();
-    ensure!(
-        log.matches("underreport: the witnesses differ").count() == 1,
-        "{log}"
-    );
+    daemon.complains_once("underreport: the witnesses differ", BOUND)?;
     program.kill()?;
     see(&machine, "the capacity returns", |status| {
         (status["gpus"][0]["capacity_bytes"] == CAPACITY).then_some(())
@@ -219,17 +215,25 @@ fn a_new_daemon_counts_nobody_twice() -> Result<()> {
         (agent > 40 * MIB && nvml > 40 * MIB).then_some(())
     };
     see(&machine, "the task is loaded", loaded)?;
-    daemon.kill()?;
-    daemon = machine.daemon()?;
-    see(&machine, "the task is back", |status| {
-        assert_eq!(status["gpus"][0]["capacity_bytes"], CAPACITY, "{status}");
-        loaded(status)
-    })?;
-    let status = machine.status()?;
-    ensure!(status["gpus"][0]["capacity_bytes"] == CAPACITY, "{status}");
-    let log = daemon.stderr();
-    ensure!(!log.contains("capacity changed"), "{log}");
-    Ok(())
+    // Whom a host holds up for the whole grace is counted as a stranger, and rightly: then once more.
+    for _ in 0..3 {
+        daemon.kill()?;
+        daemon = machine.daemon()?;
+        let mut steady = true;
+        see(&machine, "the task is back", |status| {
+            steady &= status["gpus"][0]["capacity_bytes"] == CAPACITY;
+            loaded(status)
+        })?;
+        let status = machine.status()?;
+        let log = daemon.stderr();
+        if !log.contains("going on without") {
+            ensure!(steady, "{log}");
+            ensure!(status["gpus"][0]["capacity_bytes"] == CAPACITY, "{status}");
+            ensure!(!log.contains("capacity changed"), "{log}");
+            return Ok(());
+        }
+    }
+    bail!("never back within the grace: {}", daemon.stderr())
 }
 
 #[test]
@@ -241,6 +245,8 @@ fn what_the_dead_held_is_dying_until_the_driver_has_it_back() -> Result<()> {
     })?;
     let _daemon = machine.daemon()?;
     let mut victim = managed(&machine, "victim", "40MiB")?;
+    // From then on it takes and gives back nothing: the figures that are compared are of one state.
+    victim.wait_for_complaint("job 2", BOUND)?;
     let held = see(&machine, "the victim holds memory", |status| {
         let row = process(status, victim.pid())?;
         let loaded = row["nvml_bytes"].as_u64()? > 40 * MIB;
@@ -269,7 +275,7 @@ fn what_the_dead_held_is_dying_until_the_driver_has_it_back() -> Result<()> {
         died.elapsed()
     );
     ensure!(
-        died.elapsed() < LAG + Duration::from_secs(2),
+        died.elapsed() < LAG + Duration::from_secs(7),
         "{:?}",
         died.elapsed()
     );
@@ -324,8 +330,7 @@ fn without_nvml_agents_are_believed() -> Result<()> {
     see(&machine, "its memory returns", |status| {
         (status["gpus"][0]["used_bytes"] == 0).then_some(())
     })?;
-    let log = daemon.stderr();
-    ensure!(log.matches("without NVML").count() == 1, "{log}");
+    daemon.complains_once("without NVML", BOUND)?;
     Ok(())
 }
 
@@ -354,7 +359,6 @@ fn a_driver_that_comes_late_is_found() -> Result<()> {
         let (nvml, agent) = (row["nvml_bytes"].as_u64()?, row["agent_bytes"].as_u64()?);
         (agent > 20 * MIB && nvml > 20 * MIB).then_some(())
     })?;
-    let log = daemon.stderr();
-    ensure!(log.matches("without NVML").count() == 1, "{log}");
+    daemon.complains_once("without NVML", BOUND)?;
     Ok(())
 }

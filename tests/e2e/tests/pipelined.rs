@@ -195,8 +195,9 @@ fn who_leaves_and_who_comes_overlap() -> Result<()> {
     }
     // One after the other meets in one window an exchange; overlapping fills several.
     ensure!(
-        (pipelined.both_ways >= 2 * JOBS as u32 || is_stalled(pipelined.stall))
-            && pipelined.both_ways > 2 * demand.both_ways,
+        is_stalled(pipelined.stall)
+            || (pipelined.both_ways >= 2 * JOBS as u32
+                && pipelined.both_ways > 2 * demand.both_ways),
         "the copies do not overlap: {} windows, {} under demand",
         pipelined.both_ways,
         demand.both_ways

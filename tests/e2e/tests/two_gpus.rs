@@ -3,10 +3,12 @@
 
 use std::time::Duration;
 
-use anyhow::{Result, ensure};
-use rtswap_e2e::{Machine, MachineOptions, Program, probe};
+use anyhow::{Context, Result, ensure};
+use rtswap_e2e::{Machine, MachineOptions, Program, probe, wait_until};
+use serde_json::Value;
 
 const BOUND: Duration = Duration::from_mins(1);
+const JOBS: u64 = 20;
 
 #[test]
 fn each_gpu_swaps_for_itself() -> Result<()> {
@@ -21,7 +23,8 @@ fn each_gpu_swaps_for_itself() -> Result<()> {
         command.args([
             "--json", "--name", name, "--gpu", gpu, "--memory", memory, "--layers", "8",
         ]);
-        command.args(["--period", "500ms", "--jobs", "12"]);
+        command.args(["--period", "500ms", "--jobs"]);
+        command.arg(JOBS.to_string());
         Program::start(command)
     };
     let programs = [
@@ -30,23 +33,29 @@ fn each_gpu_swaps_for_itself() -> Result<()> {
         start("one-a", "1", "20MiB")?,
         start("one-b", "1", "20MiB")?,
     ];
-    std::thread::sleep(Duration::from_secs(4));
-    let status = machine.status()?;
-    let swapped_out = |name: &str| {
-        let tasks = status["tasks"].as_array().cloned().unwrap_or_default();
-        let task = tasks
-            .into_iter()
-            .find(|task| task["name"] == name)
-            .unwrap_or_default();
-        (task["gpu"].as_u64(), task["swap_out_bytes_total"].as_u64())
+    let task = |status: &Value, name: &str| {
+        let mut tasks = status["tasks"].as_array().into_iter().flatten();
+        tasks.find(|task| task["name"] == name).cloned()
     };
-    let zero = swapped_out("zero-a").1.unwrap_or(0) + swapped_out("zero-b").1.unwrap_or(0);
-    ensure!(zero > 0, "nothing was swapped on GPU 0: {status}");
+    let mut status = Value::Null;
+    wait_until("GPU 0 swaps while both run on GPU 1", BOUND, || {
+        status = machine.status().unwrap_or_default();
+        let number = |name, key: &str| task(&status, name).and_then(|task| task[key].as_u64());
+        let out = |name| number(name, "swap_out_bytes_total");
+        let zero_swaps = out("zero-a") > Some(0) && out("zero-b") > Some(0);
+        let one_runs = |name| number(name, "jobs") >= Some(JOBS / 4);
+        zero_swaps && one_runs("one-a") && one_runs("one-b")
+    })
+    .with_context(|| status.to_string())?;
     for name in ["one-a", "one-b"] {
-        ensure!(swapped_out(name) == (Some(1), Some(0)), "{name}: {status}");
+        let task = task(&status, name).with_context(|| status.to_string())?;
+        ensure!(
+            task["gpu"] == 1 && task["swap_out_bytes_total"] == 0,
+            "{name}: {task}"
+        );
     }
     for program in programs {
-        program.finish_dnn(BOUND, 12)?;
+        program.finish_dnn(BOUND, JOBS)?;
     }
     Ok(())
 }

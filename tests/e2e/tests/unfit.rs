@@ -25,7 +25,7 @@ fn runs_by_itself(
 ) -> Result<()> {
     let mut command = machine.run(&["--name", "alone"], machine.dnn());
     command.args(["--json", "--memory", "20MiB", "--layers", "4"]);
-    command.args(["--period", "100ms", "--jobs", "30"]);
+    command.args(["--period", "100ms", "--jobs", "60"]);
     let program = Program::start(command)?;
     let pid = program.pid();
     wait_until("the daemon knows of it what it can", BOUND, || {
@@ -39,7 +39,7 @@ fn runs_by_itself(
     ensure!(finished.stderr.contains(reason), "{}", finished.stderr);
     let report = finished.json()?;
     ensure!(
-        report["checksum_errors"] == 0 && report["jobs"] == 30,
+        report["checksum_errors"] == 0 && report["jobs"] == 60,
         "{report}"
     );
     Ok(())
