@@ -23,6 +23,9 @@ pub(super) fn check(report: &mut Report<'_>) {
 const CONFIGURATION: &str = "/etc/rtswap/rtswapd.toml";
 const EDIT: &str = "# edited by the administrator";
 
+/// Long enough for an installation in the middle, at 3 s each.
+const JOBS: u64 = 12;
+
 /// The next version of the package, alike in all but its number.
 const NEXT: &str = "cd /root && dpkg-deb --raw-extract /srv/shared/rtswap_*.deb next
     sed -i 's/^Version: .*/&.1/' next/DEBIAN/control
@@ -33,7 +36,7 @@ fn upgrade(machine: &Machine) -> Result<()> {
     machine
         .shell(&format!("echo '{EDIT}' >> {CONFIGURATION}"))?
         .ok()?;
-    let program = swapping::program(machine, "traveller", "64MiB", 5)?;
+    let program = swapping::program(machine, "traveller", "64MiB", JOBS)?;
     let session = |machine: &Machine| {
         let status = status(machine)?;
         Ok(swapping::task(&status, "traveller").is_some_and(|task| task["pid"] != 0))
@@ -48,7 +51,7 @@ fn upgrade(machine: &Machine) -> Result<()> {
     machine
         .run(&["grep", "--quiet", EDIT, CONFIGURATION])?
         .ok()?;
-    swapping::finish(program, "traveller", 5)
+    swapping::finish(program, "traveller", JOBS)
 }
 
 fn remove(machine: &Machine) -> Result<()> {
