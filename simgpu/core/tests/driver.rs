@@ -1,5 +1,7 @@
 //! One process's view: streams, events, faults, virtual memory.
 
+mod hold;
+
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering::SeqCst};
@@ -9,6 +11,8 @@ use proptest::prelude::*;
 use simgpu_core::Error;
 use simgpu_core::config::{Config, GRANULE, GpuConfig, Size};
 use simgpu_core::driver::{Access, Context, CopySide, Driver, Event, HostCall, Kernel, Stream};
+
+use hold::hold;
 
 const MIB: u64 = 1 << 20;
 const SPIN_NS: u64 = 30_000_000;
@@ -80,22 +84,25 @@ fn legacy_stream_waits_for_blocking_streams_only() {
     let context = driver.retain_primary(0).unwrap();
     let blocking = context.create_stream(0, 0).unwrap();
     let free = context.create_stream(NON_BLOCKING, 0).unwrap();
-    for (stream, waits) in [(&blocking, true), (&free, false)] {
-        let start = Instant::now();
-        spin(&context, stream);
-        // A marker needs no engine, so only the order can make it wait.
-        context.synchronize_stream(context.legacy_stream()).unwrap();
-        let waited = start.elapsed() >= Duration::from_nanos(SPIN_NS);
-        assert_eq!(waited, waits);
-        context.synchronize().unwrap();
-        assert!(start.elapsed() >= Duration::from_nanos(SPIN_NS));
-    }
+    let start = Instant::now();
+    spin(&context, &blocking);
+    // A marker needs no engine, so only the order can make it wait.
+    context.synchronize_stream(context.legacy_stream()).unwrap();
+    assert!(start.elapsed() >= Duration::from_nanos(SPIN_NS));
+    let held = hold(&context, &free);
+    context.synchronize_stream(context.legacy_stream()).unwrap();
+    assert!(!context.is_idle(&free).unwrap(), "it waited");
+    drop(held);
+    context.synchronize().unwrap();
+    assert!(context.is_idle(&free).unwrap());
+    let held = hold(&context, context.legacy_stream());
     spin(&context, context.legacy_stream());
     assert!(!context.is_idle(context.legacy_stream()).unwrap());
     assert!(context.is_idle(&blocking).unwrap());
     let start = Instant::now();
+    drop(held);
     context.synchronize_stream(&blocking).unwrap();
-    assert!(start.elapsed() >= Duration::from_nanos(SPIN_NS / 2));
+    assert!(start.elapsed() >= Duration::from_nanos(SPIN_NS));
 }
 
 #[test]
@@ -106,12 +113,15 @@ fn events_carry_order_and_time_from_stream_to_stream() {
     let [before, after] = [0, 1].map(|_| Event::new(0).unwrap());
     assert_eq!(after.query(), Ok(()));
     assert_eq!(after.elapsed_ms(&before), Err(Error::InvalidHandle));
+    // On a stream that is idle the first one would be marked by the host's clock.
+    let held = hold(&context, &one);
     before.record(&one).unwrap();
     spin(&context, &one);
     after.record(&one).unwrap();
     after.hold_back(&two).unwrap();
     assert_eq!(after.query(), Err(Error::NotReady));
     assert_eq!(after.elapsed_ms(&before), Err(Error::NotReady));
+    drop(held);
     context.synchronize_stream(&two).unwrap();
     assert_eq!(after.query(), Ok(()));
     let ms = after.elapsed_ms(&before).unwrap();
@@ -131,11 +141,12 @@ fn host_functions_run_in_their_place() {
     let (_dir, driver) = machine(false);
     let context = driver.retain_primary(0).unwrap();
     let stream = context.create_stream(0, 0).unwrap();
-    spin(&context, &stream);
+    let held = hold(&context, &stream);
     context
         .call_host(&stream, HostCall::Function(note, 0))
         .unwrap();
     assert_eq!(SEEN.load(SeqCst), 0);
+    drop(held);
     context.synchronize().unwrap();
     assert_eq!(SEEN.load(SeqCst), 1);
 }

@@ -1,13 +1,16 @@
 //! Memory pools: stream order, attributes, and giving memory back.
 
+mod hold;
+
 use std::sync::Arc;
 
 use simgpu_core::config::{Config, GRANULE, GpuConfig, Size};
-use simgpu_core::driver::{Access, Context, Driver, Kernel, PoolAttribute};
+use simgpu_core::driver::{Access, Context, Driver, PoolAttribute};
 use simgpu_core::{Error, Observer};
 
+use hold::hold;
+
 const MIB: u64 = 1 << 20;
-const SPIN_NS: u64 = 30_000_000;
 const NON_BLOCKING: u32 = 1;
 
 fn machine(gpus: usize) -> (tempfile::TempDir, Driver, Arc<Context>) {
@@ -35,7 +38,7 @@ fn the_same_stream_reuses_at_once_and_another_only_afterwards() {
     let (_dir, driver, context) = machine(1);
     let [one, two] = [0, 1].map(|_| context.create_stream(NON_BLOCKING, 0).unwrap());
     let first = driver.alloc_async(&one, None, 3 * MIB).unwrap();
-    context.launch(&one, Kernel::Spin, vec![SPIN_NS]).unwrap();
+    let held = hold(&context, &one);
     driver.free_async(&one, first).unwrap();
     // Not freed yet for this stream, so it gets other memory.
     let other = driver.alloc_async(&two, None, 3 * MIB).unwrap();
@@ -44,6 +47,7 @@ fn the_same_stream_reuses_at_once_and_another_only_afterwards() {
     // In the order of its own stream it is free.
     assert_eq!(driver.alloc_async(&one, None, 3 * MIB).unwrap(), first);
     assert!(!context.is_idle(&one).unwrap());
+    drop(held);
     driver.free_async(&one, first).unwrap();
     driver.free_async(&two, other).unwrap();
     assert_eq!(driver.free_async(&two, other), Err(Error::InvalidValue));
@@ -55,7 +59,7 @@ fn full_memory_is_reused_by_waiting_unless_that_is_switched_off() {
     let pool = driver.default_pool(0).unwrap();
     let [one, two] = [0, 1].map(|_| context.create_stream(NON_BLOCKING, 0).unwrap());
     let most = driver.alloc_async(&one, None, 28 * MIB).unwrap();
-    context.launch(&one, Kernel::Spin, vec![SPIN_NS]).unwrap();
+    let held = hold(&context, &one);
     driver.free_async(&one, most).unwrap();
     let switch = PoolAttribute::AllowInternalDependencies;
     driver.set_pool_attribute(pool, switch, 0).unwrap();
@@ -64,6 +68,7 @@ fn full_memory_is_reused_by_waiting_unless_that_is_switched_off() {
     driver.set_pool_attribute(pool, switch, 1).unwrap();
     assert_eq!(driver.alloc_async(&two, None, 20 * MIB).unwrap(), most);
     assert!(!context.is_idle(&two).unwrap(), "it waits for the free");
+    drop(held);
     context.synchronize_stream(&two).unwrap();
     assert!(context.is_idle(&one).unwrap());
 }
