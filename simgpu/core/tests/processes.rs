@@ -15,6 +15,8 @@ use simgpu_core::{Error, Observer};
 
 const ROLE: &str = "SIMGPU_TEST_ROLE";
 const DIR: &str = "SIMGPU_TEST_DIR";
+/// A file beside the machine's own.
+const GO: &str = "go";
 const MIB: u64 = 1 << 20;
 /// No step of these tests takes nearly as long.
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -68,6 +70,19 @@ fn forward(out: BufReader<ChildStdout>, to: &mpsc::Sender<String>) {
     }
 }
 
+/// Lets the children that wait for it begin.
+fn start_all(dir: &Path) {
+    std::fs::write(dir.join(GO), []).unwrap();
+}
+
+fn await_start(dir: &Path) {
+    let start = Instant::now();
+    while !dir.join(GO).exists() {
+        assert!(start.elapsed() < PATIENCE, "nobody starts it");
+        std::thread::sleep(Duration::from_millis(1));
+    }
+}
+
 /// What a child does; nothing in the parent.
 #[test]
 fn child() {
@@ -91,10 +106,14 @@ fn child() {
                 driver.release_physical(handle).unwrap();
             }
         }
-        "copy" => {
+        "copy" | "copy together" => {
             let device = context.alloc(8 * MIB).unwrap();
             let host = vec![1_u8; 8 << 20];
             let stream = context.legacy_stream();
+            if role == "copy together" {
+                println!("child: ready");
+                await_start(Path::new(&dir));
+            }
             let start = Instant::now();
             let src = CopySide::Host(host.as_ptr().expose_provenance());
             context
@@ -164,7 +183,7 @@ fn a_kill_at_any_instant_leaks_nothing() {
 
 #[test]
 fn memory_of_the_dead_comes_back_after_the_lag() {
-    let (dir, driver) = machine(|config| config.release_lag_ms = 150.0);
+    let (dir, driver) = machine(|config| config.release_lag_ms = 2000.0);
     let mut holder = Player::start("hold", dir.path());
     assert_eq!(holder.says(), "holds");
     let observer = Observer::open(dir.path()).unwrap();
@@ -183,31 +202,40 @@ fn memory_of_the_dead_comes_back_after_the_lag() {
         assert!(death.elapsed() < PATIENCE, "the memory never comes back");
         std::thread::sleep(Duration::from_millis(5));
     }
-    assert!(death.elapsed() >= Duration::from_millis(150));
+    assert!(death.elapsed() >= Duration::from_secs(2));
 }
 
 #[test]
 fn processes_share_an_engine_in_turn() {
     let (dir, _driver) = machine(|config| config.gpus[0].memory = Size(64 * MIB));
-    let players: Vec<_> = (0..3).map(|_| Player::start("copy", dir.path())).collect();
+    let players: Vec<_> = (0..3)
+        .map(|_| Player::start("copy together", dir.path()))
+        .collect();
+    for player in &players {
+        assert_eq!(player.says(), "ready");
+    }
+    let start = Instant::now();
+    start_all(dir.path());
     let times: Vec<f64> = players
         .iter()
         .map(|p| p.says().parse::<f64>().unwrap() / 1e6)
         .collect();
     let alone = 8.0 / 1024.0 / 0.1;
-    let longest = times.iter().copied().fold(0.0, f64::max);
-    // They start within each other's copies, so at least one shares with another.
+    let all = start.elapsed().as_secs_f64();
     assert!(
         times.iter().all(|time| *time >= alone),
         "{times:?} against {alone} alone"
     );
-    assert!(longest >= 1.3 * alone, "{times:?} against {alone} alone");
+    assert!(all >= 3.0 * alone, "{all} against {alone} for each");
     let observer = Observer::open(dir.path()).unwrap();
     let busy = observer.gpus()[0].busy_ns[0] as f64 / 1e9;
     assert!((busy - 3.0 * alone).abs() < 1e-3, "{busy}");
     let [lately, ..] = observer.engines_lately(0);
-    assert_eq!(lately.busy_ns, observer.gpus()[0].busy_ns[0]);
-    assert!(lately.percent() >= 20, "{lately:?}");
+    // Where the host stood still, the second that is looked at may begin after the first copies.
+    if start.elapsed() < Duration::from_secs(1) {
+        assert_eq!(lately.busy_ns, observer.gpus()[0].busy_ns[0]);
+        assert!(lately.percent() >= 20, "{lately:?}");
+    }
 }
 
 #[test]
