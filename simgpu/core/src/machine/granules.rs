@@ -10,6 +10,9 @@ use crate::config::GRANULE;
 
 /// How often an allocation that met another one midway tries again.
 const TRIES: usize = 200;
+/// So many counts in a row must find too little before an allocation gives up. One alone is of no
+/// single instant: it misses what others give back behind it and take ahead of it.
+const COUNTS: usize = 4;
 
 impl Machine {
     /// Takes `count` granules for a process, or none at all.
@@ -28,12 +31,18 @@ impl Machine {
                 self.reap();
             }
             // Two that each hold half of what is left must not both fail.
-            if self.free_granules(gpu) < count {
+            if self.lacks(gpu, count) {
                 return None;
             }
-            std::thread::yield_now();
         }
         None
+    }
+
+    fn lacks(&self, gpu: usize, count: usize) -> bool {
+        (0..COUNTS).all(|_| {
+            std::thread::yield_now();
+            self.free_granules(gpu) < count
+        })
     }
 
     /// Zeroes what others could write to, if the machine does that.
