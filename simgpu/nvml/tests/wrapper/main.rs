@@ -85,7 +85,7 @@ fn before_a_machine_exists_the_configuration_is_shown_all_free() {
 fn what_processes_hold_is_exact_and_the_dead_are_not_shown() {
     isolated(
         "what_processes_hold_is_exact_and_the_dead_are_not_shown",
-        &[("SIMGPU_RELEASE_LAG_MS", "400")],
+        &[("SIMGPU_RELEASE_LAG_MS", "3000")],
         || {
             let nvml = nvml();
             let gpu = nvml.device_by_index(0).unwrap();
@@ -105,7 +105,7 @@ fn what_processes_hold_is_exact_and_the_dead_are_not_shown() {
             assert_eq!(running(&gpu), [two]);
             assert_eq!(used(), 32 * MIB, "given back at once");
             wait_until("the memory comes back", || used() == 10 * MIB);
-            assert!(death.elapsed() >= Duration::from_millis(400));
+            assert!(death.elapsed() >= Duration::from_secs(3));
             drop(second);
             wait_until("all is free", || used() == 0);
         },
@@ -149,9 +149,12 @@ fn utilisation_is_what_the_engines_did() {
         wait_until("the GPU is busy", || rate() >= 60);
         let rates = gpu.utilization_rates().unwrap();
         assert!(rates.memory >= rates.gpu.min(60), "{rates:?}");
-        let samples = gpu.process_utilization_stats(None).unwrap();
-        let shares: Vec<_> = samples.iter().map(|s| (s.pid, s.sm_util >= 50)).collect();
-        assert_eq!(shares, [(busy.pid(), true)], "{samples:?}");
+        // A host that stood still since shows less, or nothing at all.
+        wait_until("it alone is seen at work", || {
+            let samples = gpu.process_utilization_stats(None).unwrap_or_default();
+            let shares: Vec<_> = samples.iter().map(|s| (s.pid, s.sm_util >= 50)).collect();
+            shares == [(busy.pid(), true)]
+        });
         let other = nvml.device_by_index(1).unwrap();
         assert_eq!(other.utilization_rates().unwrap().gpu, 0);
         busy.kill();
