@@ -99,7 +99,6 @@ mod tests {
     use crate::agent::tests::{CHUNK, CONTEXT, MEMORY, bench};
     use crate::cuda::Stream;
     use crate::session::fake_daemon::BOUND;
-    use crate::work::Capture;
 
     #[test]
     fn memory_that_is_freed_in_a_capture_goes_after_it() {
@@ -143,8 +142,11 @@ mod tests {
         let at = bench.alloc(MEMORY - CONTEXT);
         let stream = Stream(0x7b);
         bench.agent.work.add_stream(stream);
-        bench.agent.work.set_capture(stream, Capture::Goes);
-        bench.driver.set_capturing(stream, true);
+        let begun = bench.agent.begin_capture(stream, || {
+            bench.driver.set_capturing(stream, true);
+            Status::SUCCESS
+        });
+        assert_eq!(begun, Status::SUCCESS);
         assert_eq!(bench.agent.free(at), Some(Ok(())));
         let found = bench.agent.allocated_at(at).map(|found| found.is_ok());
         assert_eq!(found, Some(false), "it is freed");
