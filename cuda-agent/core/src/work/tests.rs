@@ -21,10 +21,10 @@ fn calls(bench: &Bench, stream: Stream, count: u32) -> Duration {
 
 #[test]
 fn a_call_too_far_ahead_waits_once_and_for_a_bounded_time() {
-    const BOUND: Duration = Duration::from_millis(300);
+    const BOUND: Duration = Duration::from_secs(2);
     let bench = bench("ahead", |terms| {
         terms.in_flight = 32;
-        terms.drain_ms = 300;
+        terms.drain_ms = 2_000;
         terms.idle_us = 60_000_000;
     });
     bench.alloc(10);
@@ -129,7 +129,7 @@ fn a_drain_lets_through_whom_its_host_function_waits_for() {
         );
         bench.driver.set_busy(stream, false);
         assert!(closer.join().unwrap());
-        assert!(start.elapsed() < Duration::from_secs(5));
+        assert!(start.elapsed() < Duration::from_secs(15));
     });
     assert!(!device.runs());
     assert!(!gate::is_open(device.bit));
