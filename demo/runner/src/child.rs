@@ -11,7 +11,7 @@ use anyhow::{Context, Result};
 use rustix::process::{Pid, Signal, kill_process, set_parent_process_death_signal};
 
 /// How long a program gets to end on SIGTERM.
-const GRACE: Duration = Duration::from_secs(3);
+const GRACE: Duration = Duration::from_secs(10);
 /// How often an end is looked for.
 const POLL: Duration = Duration::from_millis(10);
 
