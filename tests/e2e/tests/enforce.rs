@@ -5,7 +5,7 @@ use std::io::Write as _;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result, bail, ensure};
 use rtswap_e2e::{Daemon, Machine, MachineOptions, Program, wait_until};
 use rustix::process::Signal;
 use serde_json::Value;
@@ -23,6 +23,15 @@ const CAPACITY: u64 = 56 * MIB;
 
 fn machine(daemon_toml: &str) -> Result<Machine> {
     Machine::new(MachineOptions {
+        daemon_toml: format!("[daemon]\n{daemon_toml}"),
+        ..MachineOptions::default()
+    })
+}
+
+/// Where a swap takes so long that only who is stopped is overdue, not who waits for a processor.
+fn slow(daemon_toml: &str) -> Result<Machine> {
+    Machine::new(MachineOptions {
+        link_gib_per_s: 0.25,
         daemon_toml: format!("[daemon]\n{daemon_toml}"),
         ..MachineOptions::default()
     })
@@ -59,15 +68,15 @@ impl Liar {
     fn pid(&self) -> u32 {
         self.program.pid()
     }
+}
 
-    /// Waits for its end by SIGKILL, which the daemon has announced.
-    fn dies_as_announced(self, daemon: &Daemon) -> Result<()> {
-        let said = format!("process {} is killed", self.pid());
-        let finished = self.program.finish(BOUND)?;
-        let signal = std::os::unix::process::ExitStatusExt::signal(&finished.status);
-        ensure!(signal == Some(9), "{finished:?}");
-        says(daemon, &said)
-    }
+/// Waits for a program's end by SIGKILL, which the daemon has announced.
+fn dies_as_announced(program: Program, daemon: &Daemon) -> Result<()> {
+    let said = format!("process {} is killed", program.pid());
+    let finished = program.finish(BOUND)?;
+    let signal = std::os::unix::process::ExitStatusExt::signal(&finished.status);
+    ensure!(signal == Some(9), "{finished:?}");
+    says(daemon, &said)
 }
 
 /// Waits until the log has that text.
@@ -267,7 +276,7 @@ fn who_lies_is_killed_where_that_is_configured() -> Result<()> {
     let mut liar = Liar::start(&machine, None)?;
     liar.tell("take 38", "granted")?;
     liar.tell("half", "lying")?;
-    liar.dies_as_announced(&daemon)?;
+    dies_as_announced(liar.program, &daemon)?;
     see(&machine, "its memory returns", |status| {
         status["gpus"][0]["capacity_bytes"] == CAPACITY && status["gpus"][0]["used_bytes"] == 0
     })?;
@@ -281,16 +290,16 @@ fn who_takes_more_than_it_may_is_killed_where_that_is_configured() -> Result<()>
     let mut liar = Liar::start(&machine, None)?;
     liar.tell("take 20", "granted")?;
     liar.tell("steal 20", "stolen")?;
-    liar.dies_as_announced(&daemon)?;
+    dies_as_announced(liar.program, &daemon)?;
     says(&daemon, "over-budget")
 }
 
-/// What makes `memory` of a task realtime, four times a second or less.
+/// What makes `memory` of a task realtime, once in 2 s or less.
 const REALTIME: [&str; 8] = [
     "--period",
-    "400ms",
+    "2s",
     "--wcet",
-    "40ms",
+    "200ms",
     "--footprint",
     "44MiB",
     "--swappable",
@@ -309,12 +318,19 @@ fn task(machine: &Machine, name: &str, realtime: bool, period: &str) -> Result<P
 }
 
 /// A task that has run and is idle, stopped: it cannot swap when asked to. Another one asks.
-fn two_of_which_one_is_stopped(machine: &Machine, realtime: bool) -> Result<[Program; 2]> {
+fn two_of_which_one_is_stopped(
+    machine: &Machine,
+    daemon: &Daemon,
+    realtime: bool,
+) -> Result<[Program; 2]> {
     let mut stopped = task(machine, "stopped", realtime, "3s")?;
-    let other = task(machine, "other", realtime, "2s")?;
-    for (name, task) in [("stopped", &stopped), ("other", &other)] {
-        wait_until(name, BOUND, || task.stderr().contains("job 1"))
-            .with_context(|| task.stderr())?;
+    let mut other = task(machine, "other", realtime, "2s")?;
+    for task in [&mut stopped, &mut other] {
+        // A host may make it late before it is stopped: then it pays for that.
+        wait_until("its first job", BOUND, || {
+            task.stderr().contains("job 1") || !task.is_running()
+        })
+        .with_context(|| daemon.stderr())?;
     }
     // It has to be stopped while it is in and its job is over: then the other one asks for its memory.
     let mut is_so = false;
@@ -323,9 +339,10 @@ fn two_of_which_one_is_stopped(machine: &Machine, realtime: bool) -> Result<[Pro
             let task = machine.task("stopped").ok().flatten().unwrap_or_default();
             (task["phase"] == "idle", task["swapped_bytes"] == 0)
         };
-        if phase(machine) == (true, true) && stopped.signal(Signal::STOP).is_ok() {
-            // Or it has paid for it already.
-            is_so = phase(machine) == (true, true) || !stopped.is_running();
+        if !stopped.is_running() || !other.is_running() {
+            is_so = true;
+        } else if phase(machine) == (true, true) && stopped.signal(Signal::STOP).is_ok() {
+            is_so = phase(machine) == (true, true);
             if !is_so {
                 // Its end tells if that fails.
                 let _ = stopped.signal(Signal::CONT);
@@ -338,28 +355,30 @@ fn two_of_which_one_is_stopped(machine: &Machine, realtime: bool) -> Result<[Pro
 
 #[test]
 fn who_does_not_swap_in_time_is_killed_where_that_is_configured() -> Result<()> {
-    let machine = Machine::new(MachineOptions {
-        // So slow that only who is stopped is overdue, not who waits for a processor.
-        link_gib_per_s: 0.25,
-        daemon_toml: "[daemon]\non_violation = \"kill\"\n".into(),
-        ..MachineOptions::default()
-    })?;
-    let daemon = machine.daemon()?;
-    let [stopped, mut other] = two_of_which_one_is_stopped(&machine, false)?;
-    let finished = stopped.finish(BOUND).with_context(|| daemon.stderr())?;
-    let signal = std::os::unix::process::ExitStatusExt::signal(&finished.status);
-    ensure!(signal == Some(9), "{finished:?}");
-    says(&daemon, "swap-overdue")?;
-    says(&daemon, "is killed")?;
-    ensure!(other.is_running(), "the other one goes on");
-    Ok(())
+    // A host may make the other one late, too, which is killed then, and rightly: then once more.
+    for _ in 0..3 {
+        let machine = slow("on_violation = \"kill\"\n")?;
+        let daemon = machine.daemon()?;
+        let [mut stopped, mut other] = two_of_which_one_is_stopped(&machine, &daemon, false)?;
+        wait_until("one is killed", BOUND, || {
+            !stopped.is_running() || !other.is_running()
+        })
+        .with_context(|| daemon.stderr())?;
+        if !other.is_running() {
+            says(&daemon, &format!("process {} is killed", other.pid()))?;
+            continue;
+        }
+        says(&daemon, "swap-overdue")?;
+        return dies_as_announced(stopped, &daemon);
+    }
+    bail!("the other one never goes on")
 }
 
 #[test]
 fn who_does_not_swap_in_time_is_demoted_where_that_is_configured() -> Result<()> {
-    let machine = machine("on_violation = \"demote\"\n")?;
+    let machine = slow("on_violation = \"demote\"\n")?;
     let daemon = machine.daemon()?;
-    let [mut stopped, _other] = two_of_which_one_is_stopped(&machine, true)?;
+    let [mut stopped, _other] = two_of_which_one_is_stopped(&machine, &daemon, true)?;
     see(&machine, "it is best-effort", |status| {
         let tasks = status["tasks"].as_array().cloned().unwrap_or_default();
         let task = tasks.iter().find(|task| task["name"] == "stopped");
