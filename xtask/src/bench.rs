@@ -5,15 +5,11 @@ use std::path::Path;
 use anyhow::Result;
 
 use crate::process::Run;
-use crate::workspace::{Workspace, stack_and};
+use crate::workspace::Workspace;
 
 /// Measures in the foreground.
 pub(crate) fn show(workspace: &Workspace, options: &[String]) -> Result<()> {
-    workspace
-        .cargo(&["build", "--release"])
-        .args(&stack_and(&["rtswap-bench"]))
-        .succeed()?;
-    measure(&workspace.target().join("release"), options)
+    measure(&workspace.release(&["rtswap-bench"])?, options)
 }
 
 /// Measures what was built in `built`.

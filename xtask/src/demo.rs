@@ -5,15 +5,11 @@ use std::path::Path;
 use anyhow::Result;
 
 use crate::process::Run;
-use crate::workspace::{Workspace, link_simgpu, stack_and};
+use crate::workspace::{Workspace, link_simgpu};
 
 /// Runs the demonstration in the foreground.
 pub(crate) fn show(workspace: &Workspace, options: &[String]) -> Result<()> {
-    workspace
-        .cargo(&["build", "--release"])
-        .args(&stack_and(&["rtswap-demo"]))
-        .succeed()?;
-    prepare(&workspace.target().join("release"), options)?.succeed()
+    prepare(&workspace.release(&["rtswap-demo"])?, options)?.succeed()
 }
 
 /// The demonstration among what was built in `built`, ready to run with `options`.

@@ -40,6 +40,10 @@ pub(crate) fn python(workspace: &Workspace, name: &str, version: &str) -> Result
         // What is interrupted leaves nothing that looks whole.
         let part = folder(workspace).join(format!("{name}.part"));
         remove(&part)?;
+        let pip = Run::new("python3", workspace.root()).args(&["-m", "pip", "--version"]);
+        if !pip.succeeds_quietly() {
+            install(&["python3-pip"], workspace.root())?;
+        }
         Run::new("python3", workspace.root())
             .args(&["-m", "pip", "install", "--quiet", "--no-deps", "--target"])
             .args(&[&part])

@@ -65,6 +65,15 @@ impl Workspace {
         let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
         Run::new(cargo, self.root()).args(arguments)
     }
+
+    /// Builds rtswap, the simulated GPU and `others`, optimised, for this machine; the folder of
+    /// what was built.
+    pub(crate) fn release(&self, others: &[&str]) -> Result<PathBuf> {
+        self.cargo(&["build", "--release"])
+            .args(&stack_and(others))
+            .succeed()?;
+        Ok(self.target().join("release"))
+    }
 }
 
 /// Links the simulated driver's libraries among what was built in `built` into a folder of their
