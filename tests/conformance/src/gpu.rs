@@ -306,14 +306,13 @@ pub fn hex(bytes: impl IntoIterator<Item = u8>) -> String {
 /// Bytes that differ between seeds, words and pages.
 pub fn pattern(bytes: usize, seed: u64) -> Vec<u8> {
     let mut state = seed << 1 | 1;
-    let mut words = Vec::with_capacity(bytes / 8 + 1);
-    while words.len() * 8 < bytes {
+    let mut text = Vec::with_capacity(bytes.next_multiple_of(8));
+    while text.len() < bytes {
         state = state
             .wrapping_mul(6_364_136_223_846_793_005)
             .wrapping_add(1_442_695_040_888_963_407);
-        words.push(state ^ state >> 33);
+        text.extend_from_slice(&(state ^ state >> 33).to_le_bytes());
     }
-    let mut text: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
     text.truncate(bytes);
     text
 }
