@@ -8,44 +8,50 @@ use rtswap_policy::units::Bytes;
 
 use crate::draw::Instance;
 use crate::milp::{Answer, solve};
+use crate::solver::{Solver, SolverError};
 
-/// Optima differ if they do by more than this share of themselves.
+/// Optima are the same if they differ by at most this share of themselves.
 const SAME: f64 = 1e-6;
-/// Sets whose left side of Eq. (3) is so near to one HiGHS may take for either.
+/// HiGHS may err on a set whose left side of Eq. (3) is this near to one.
 const EDGE: f64 = 1e-7;
 
 /// How the two answers compare.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Verdict {
+pub(crate) enum Verdict {
     /// The same optimum.
     BothFeasible,
-    /// Neither finds volumes.
+    /// Neither `assign` nor HiGHS finds volumes.
     BothInfeasible,
-    /// They differ only by what HiGHS's tolerance allows; evaluated in integers, `assign` is right.
+    /// The answers differ only by what HiGHS's tolerance allows; evaluated in integers, `assign` is
+    /// right.
     WithinTolerance,
     /// HiGHS finds nothing, or nothing as good, although the volumes of `assign` are allowed when
-    /// evaluated in integers, and not by a tolerance.
+    /// evaluated in integers, by more than a tolerance.
     Overruled,
-    /// HiGHS ran out of time.
+    /// HiGHS ran out of time or gave up.
     Unknown,
-    /// What differs.
+    /// `assign` is wrong; the text says how.
     Disagree(String),
 }
 
-/// What came of it and how long each took.
-pub struct Comparison {
-    /// Who is right.
-    pub verdict: Verdict,
-    /// `assign` claims its optimum as proven.
-    pub proven: bool,
-    /// `assign`.
-    pub ours: Duration,
-    /// HiGHS, with the building of its model.
-    pub highs: Duration,
+/// The outcome for one instance.
+pub(crate) struct Comparison {
+    /// How the answers compare.
+    pub(crate) verdict: Verdict,
+    /// Whether `assign` claims its optimum as proven.
+    pub(crate) proven: bool,
+    /// Wall time of `assign`.
+    pub(crate) ours: Duration,
+    /// Wall time of HiGHS, with the building of its model, but without the pipes to its process.
+    pub(crate) highs: Duration,
 }
 
 /// Solves `instance` both ways.
-pub fn compare(instance: &Instance, objective: Objective) -> Comparison {
+pub(crate) fn compare(
+    solver: &mut Solver,
+    instance: &Instance,
+    objective: Objective,
+) -> Result<Comparison, SolverError> {
     let Instance {
         platform,
         capacity,
@@ -54,9 +60,7 @@ pub fn compare(instance: &Instance, objective: Objective) -> Comparison {
     let start = Instant::now();
     let plan = assign(Test::Theorem1, platform, *capacity, demands, objective);
     let ours = start.elapsed();
-    let start = Instant::now();
-    let answer = solve(instance, objective, 1.0);
-    let highs = start.elapsed();
+    let (answer, highs) = solve(solver, instance, objective, 1.0)?;
     let proven = plan.as_ref().is_ok_and(|plan| plan.gap <= 0.0);
     let found = match plan {
         Ok(plan) => Some(
@@ -67,37 +71,38 @@ pub fn compare(instance: &Instance, objective: Objective) -> Comparison {
         ),
         // HiGHS is not told that a task larger than the GPU never fits.
         Err(Infeasible::TooLarge { .. }) => {
-            return Comparison {
+            return Ok(Comparison {
                 verdict: Verdict::BothInfeasible,
                 proven,
                 ours,
                 highs,
-            };
+            });
         }
         Err(_) => None,
     };
-    let verdict = judge(instance, objective, found.as_deref(), &answer);
-    Comparison {
-        verdict,
+    Ok(Comparison {
+        verdict: judge(solver, instance, objective, found.as_deref(), &answer)?,
         proven,
         ours,
         highs,
-    }
+    })
 }
 
 fn judge(
+    solver: &mut Solver,
     instance: &Instance,
     objective: Objective,
     ours: Option<&[u64]>,
     answer: &Answer,
-) -> Verdict {
+) -> Result<Verdict, SolverError> {
     let allowed = |volumes: &[u64]| allowed(instance, volumes);
     if let Some(volumes) = ours
         && !allowed(volumes)
     {
-        return Verdict::Disagree(format!("assign gives {volumes:?}, which is not allowed"));
+        let text = format!("assign gives {volumes:?}, which is not allowed");
+        return Ok(Verdict::Disagree(text));
     }
-    match (ours, answer) {
+    Ok(match (ours, answer) {
         (_, Answer::Unknown) => Verdict::Unknown,
         (None, Answer::Infeasible) => Verdict::BothInfeasible,
         (Some(volumes), Answer::Infeasible) if side(instance, volumes) > 1.0 - EDGE => {
@@ -112,29 +117,32 @@ fn judge(
             if (here - there).abs() <= SAME * here.max(there) {
                 Verdict::BothFeasible
             } else if here > there {
-                overruled(instance, objective, Some(here), theirs)
+                overruled(solver, instance, objective, Some(here), theirs)?
             } else if side(instance, volumes) > 1.0 - EDGE {
                 Verdict::WithinTolerance
             } else {
                 Verdict::Overruled
             }
         }
-        (None, Answer::Volumes(theirs)) => overruled(instance, objective, None, theirs),
-    }
+        (None, Answer::Volumes(theirs)) => overruled(solver, instance, objective, None, theirs)?,
+    })
 }
 
-/// HiGHS has better volumes than `assign`, if they are allowed. If not, it is asked again with the
-/// bound lowered by its tolerance: then nothing may be left that is better and allowed.
+/// HiGHS has better volumes than `assign`, if they are allowed. If not, HiGHS solves the instance
+/// again with the bound lowered by its tolerance: then no volumes may be both better and allowed.
 fn overruled(
+    solver: &mut Solver,
     instance: &Instance,
     objective: Objective,
     here: Option<f64>,
     theirs: &[u64],
-) -> Verdict {
+) -> Result<Verdict, SolverError> {
     if allowed(instance, theirs) {
-        return Verdict::Disagree(format!("HiGHS has {theirs:?}, assign's costs {here:?}"));
+        let text = format!("HiGHS has {theirs:?}, assign's costs {here:?}");
+        return Ok(Verdict::Disagree(text));
     }
-    match solve(instance, objective, 1.0 - EDGE) {
+    let (answer, _) = solve(solver, instance, objective, 1.0 - EDGE)?;
+    Ok(match answer {
         Answer::Unknown => Verdict::Unknown,
         Answer::Infeasible => Verdict::WithinTolerance,
         Answer::Volumes(again) => {
@@ -148,10 +156,10 @@ fn overruled(
                 Verdict::WithinTolerance
             }
         }
-    }
+    })
 }
 
-/// (1b), (1c) and (1d), in integers.
+/// Whether `volumes`, in chunks, satisfy (1b), (1c) and (1d), evaluated in integers.
 fn allowed(instance: &Instance, volumes: &[u64]) -> bool {
     let chunk = instance.platform.chunk.0;
     let tasks = || instance.demands.iter().zip(volumes);
@@ -172,14 +180,15 @@ fn candidates(instance: &Instance, volumes: &[u64]) -> Vec<Candidate> {
     instance.demands.iter().zip(volumes).map(of).collect()
 }
 
-/// The left side of Eq. (3).
-fn side(instance: &Instance, volumes: &[u64]) -> f64 {
+/// The left side of Eq. (3) for `volumes` in chunks.
+pub(crate) fn side(instance: &Instance, volumes: &[u64]) -> f64 {
     Test::Theorem1
         .analyse(&instance.platform, &candidates(instance, volumes))
         .demand
 }
 
-fn cost(instance: &Instance, objective: Objective, volumes: &[u64]) -> f64 {
+/// The objective for `volumes` in chunks.
+pub(crate) fn cost(instance: &Instance, objective: Objective, volumes: &[u64]) -> f64 {
     if objective == Objective::Volume {
         return volumes.iter().sum::<u64>() as f64;
     }

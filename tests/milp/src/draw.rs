@@ -6,6 +6,8 @@ use rtswap_policy::cost::{DirectionCost, SwapCost};
 use rtswap_policy::task::{MemoryProfile, Timing};
 use rtswap_policy::units::{Bytes, Nanos, Ppm};
 
+use crate::random::Random;
+
 const MIB: u64 = 1 << 20;
 const GIB: f64 = (1_u64 << 30) as f64;
 const MILLI: f64 = 1e6;
@@ -27,23 +29,24 @@ const MODELS: [(f64, f64, f64); 12] = [
     (5.7, 4.5, 63.0),
 ];
 
-/// Where an instance comes from.
+/// How an instance is drawn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Family {
+pub(crate) enum Family {
     /// The paper's models, periods, GPU and costs.
     Paper,
-    /// Anything.
+    /// Models, periods, GPU and costs from wide ranges.
     Wild,
-    /// One of the two, its times scaled so that the left side of Eq. (3) is near one.
+    /// An instance of the other two families, its times scaled so that the left side of Eq. (3) is
+    /// near one.
     Edge,
 }
 
 impl Family {
-    /// All three.
-    pub const ALL: [Self; 3] = [Self::Paper, Self::Wild, Self::Edge];
+    /// All families.
+    pub(crate) const ALL: [Self; 3] = [Self::Paper, Self::Wild, Self::Edge];
 
-    /// In the report.
-    pub fn name(self) -> &'static str {
+    /// The family's name in the report.
+    pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Paper => "paper-like",
             Self::Wild => "wild",
@@ -53,41 +56,18 @@ impl Family {
 }
 
 /// One problem for a fixed chunk size.
-pub struct Instance {
-    /// With δ.
-    pub platform: Platform,
-    /// mᴰ.
-    pub capacity: Bytes,
+pub(crate) struct Instance {
+    /// The GPU's costs, with δ.
+    pub(crate) platform: Platform,
+    /// The GPU's memory mᴰ.
+    pub(crate) capacity: Bytes,
     /// The tasks.
-    pub demands: Vec<Demand>,
+    pub(crate) demands: Vec<Demand>,
 }
 
-/// SplitMix64 (Steele, Lea and Flood, OOPSLA 2014).
-pub struct Random(pub u64);
-
 impl Random {
-    fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let z = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        let z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^ (z >> 31)
-    }
-
-    fn below(&mut self, end: u64) -> u64 {
-        self.next() % end
-    }
-
-    fn between(&mut self, low: f64, high: f64) -> f64 {
-        low + (high - low) * (self.next() >> 11) as f64 / (1_u64 << 53) as f64
-    }
-
-    /// Uniform in its logarithm.
-    fn scaled(&mut self, low: f64, high: f64) -> f64 {
-        self.between(low.ln(), high.ln()).exp()
-    }
-
     /// One instance of `family`.
-    pub fn instance(&mut self, family: Family) -> Instance {
+    pub(crate) fn instance(&mut self, family: Family) -> Instance {
         match family {
             Family::Paper => self.paper(),
             Family::Wild => self.wild(),

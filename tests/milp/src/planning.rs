@@ -8,28 +8,29 @@ use rtswap_policy::task::Timing;
 use rtswap_policy::units::{Bytes, Nanos};
 use serde::Serialize;
 
-use crate::draw::{Family, Random};
+use crate::draw::Family;
+use crate::random::Random;
 
-/// The best of some plannings.
+/// How long it takes to plan one task set.
 #[derive(Serialize)]
-pub struct Planning {
-    /// How many.
-    pub tasks: usize,
-    /// For which test.
-    pub test: &'static str,
-    /// And objective.
-    pub objective: &'static str,
-    /// The cost per swap operation.
-    pub base_ms: f64,
-    /// Whether volumes were found.
-    pub schedulable: bool,
-    /// The best of ten.
-    pub millis: f64,
+pub(crate) struct Planning {
+    /// The number of tasks.
+    pub(crate) tasks: usize,
+    /// The admission test.
+    pub(crate) test: &'static str,
+    /// What is minimised: "time" or "volume".
+    pub(crate) objective: &'static str,
+    /// The cost per swap operation, in ms.
+    pub(crate) base_ms: f64,
+    /// Whether the set has volumes that pass the test.
+    pub(crate) schedulable: bool,
+    /// The best time of ten, in ms.
+    pub(crate) millis: f64,
 }
 
-/// 100 tasks of the paper's models on a GPU of three quarters of what they need, with times that
-/// leave some to spare and with times that do not suffice; at last with a cost per operation.
-pub fn measure() -> Vec<Planning> {
+/// Plans 100 tasks of the paper's models on a GPU with three quarters of the memory they need: with
+/// times that are too short, with longer ones, and at last with a cost per operation.
+pub(crate) fn measure() -> Vec<Planning> {
     let mut random = Random(100);
     let (mut demands, mut platform) = (Vec::new(), None);
     while demands.len() < 100 {
