@@ -195,9 +195,12 @@ impl Function {
 /// All functions of the driver API that cudarc declares.
 pub(crate) fn functions() -> Result<Vec<Function>> {
     let manifest = concat!(env!("CARGO_MANIFEST_DIR"), "/Cargo.toml");
+    // Offline, only what this machine builds is there: crates for other platforms were never downloaded.
+    let platform = format!("{}-unknown-linux-gnu", std::env::consts::ARCH);
+    let options = ["--offline", "--filter-platform", &platform].map(str::to_owned);
     let metadata = MetadataCommand::new()
         .manifest_path(manifest)
-        .other_options(["--offline".to_owned()])
+        .other_options(options)
         .exec()?;
     let cudarc = metadata
         .packages

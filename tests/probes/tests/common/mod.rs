@@ -1,5 +1,6 @@
 //! What these tests share: the machine, and when they are possible.
 
+use std::io::Write as _;
 use std::time::Duration;
 
 use rtswap_e2e::{Machine, MachineOptions};
@@ -28,7 +29,10 @@ pub(crate) fn machine() -> Machine {
 pub(crate) fn possible() -> bool {
     let missing = rtswap_probes_test::missing();
     if let Some(missing) = missing {
-        eprintln!("skipped: {missing}");
+        let this = std::thread::current();
+        let test = this.name().unwrap_or_default();
+        // Not by a macro, whose words a test that passes keeps to itself.
+        let _ = writeln!(std::io::stderr(), "SKIPPED {test}: {missing}");
     }
     missing.is_none()
 }
