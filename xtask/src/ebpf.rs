@@ -11,13 +11,17 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result, bail, ensure};
 
 use crate::process::Run;
-use crate::tools;
+use crate::tools::{self, Subcommand};
 use crate::workspace::Workspace;
 
 use manifest::Manifest;
 
 /// The linker that makes one BPF object of LLVM bitcode; its LLVM is the compiler's.
-const LINKER: (&str, &str) = ("bpf-linker", "0.10.3");
+const LINKER: Subcommand = Subcommand {
+    name: "bpf-linker",
+    version: "0.10.3",
+    wheel: None,
+};
 /// The machine whose registers the programs read.
 const MACHINE: &str = "x86_64";
 /// Where core's sources can be had without rustup: a Debian package, its version for our compiler, and the archive.
@@ -112,10 +116,7 @@ struct Tools {
 impl Tools {
     /// Those that are there.
     fn find(workspace: &Workspace) -> Option<Self> {
-        let (name, version) = LINKER;
-        let linker = tools::folder(workspace)
-            .join(format!("{name}-{version}/bin"))
-            .join(name);
+        let linker = LINKER.built(workspace);
         let core = match beside_the_compiler(workspace) {
             Ok(true) => None,
             _ => Some(unpacked(workspace)),
@@ -137,8 +138,7 @@ impl Tools {
             }
             Some(core)
         };
-        let (name, version) = LINKER;
-        let linker = tools::cargo(workspace, name, version)?;
+        let linker = LINKER.install(workspace)?;
         Ok(Self { linker, core })
     }
 }

@@ -13,12 +13,20 @@ pub(crate) fn show(workspace: &Workspace, options: &[String]) -> Result<()> {
     workspace
         .cargo(&["build", "--release", "-p", "rtswap-eval"])
         .succeed()?;
-    let mut run = Run::new(workspace.target().join("release/eval"), Path::new(".")).args(options);
-    if !says_where(options) {
-        let folder = workspace.target().join("eval");
-        run = run.args(&["--out".as_ref(), folder.as_os_str()]);
+    let built = workspace.target().join("release");
+    if says_where(options) {
+        return run(&built, options);
     }
-    run.succeed()
+    let folder = workspace.target().join("eval");
+    let folder = ["--out".to_owned(), folder.to_string_lossy().into_owned()];
+    run(&built, &[options, &folder].concat())
+}
+
+/// Runs the evaluation that was built in `built`.
+pub(crate) fn run(built: &Path, options: &[String]) -> Result<()> {
+    Run::new(built.join("eval"), Path::new("."))
+        .args(options)
+        .succeed()
 }
 
 fn says_where(options: &[String]) -> bool {

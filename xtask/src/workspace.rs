@@ -66,6 +66,16 @@ impl Workspace {
         Run::new(cargo, self.root()).args(arguments)
     }
 
+    /// Builds everything with its tests, as they use it; the folder of what was built. Always the whole workspace: of
+    /// a part cargo would build many dependencies anew, with that part's features.
+    pub(crate) fn debug(&self) -> Result<PathBuf> {
+        self.cargo(&["build", "--workspace", "--all-targets"])
+            .succeed()?;
+        let folder = self.target().join("debug");
+        link_simgpu(&folder)?;
+        Ok(folder)
+    }
+
     /// Builds rtswap, the simulated GPU and `others`, optimised, for this machine; the folder of
     /// what was built.
     pub(crate) fn release(&self, others: &[&str]) -> Result<PathBuf> {
@@ -73,6 +83,14 @@ impl Workspace {
             .args(&stack_and(others))
             .succeed()?;
         Ok(self.target().join("release"))
+    }
+
+    /// As [`Self::release`], but soon: what a demonstration needs, with little of it optimised.
+    pub(crate) fn demo(&self) -> Result<PathBuf> {
+        self.cargo(&["build", "--profile", "demo"])
+            .args(&stack_and(&["rtswap-demo"]))
+            .succeed()?;
+        Ok(self.target().join("demo"))
     }
 }
 

@@ -37,7 +37,7 @@ impl Manifest {
             collect(&root.join(source), &mut files)?;
         }
         let mut entries = BTreeMap::from([
-            (LINKER.0.to_owned(), LINKER.1.to_owned()),
+            (LINKER.name.to_owned(), LINKER.version.to_owned()),
             ("rustc".into(), rustc(workspace, &["--version"])?),
             (OBJECT.into(), hash(object, root)?),
         ]);

@@ -1,0 +1,151 @@
+//! One check: a process of its own, whose words are kept in a file and shown when it ends.
+
+use std::fs::{self, File};
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result};
+
+use crate::test::skips::WORDS;
+use crate::workspace::Workspace;
+
+use super::stranger::Stranger;
+
+/// A named check.
+pub(crate) struct Step {
+    pub(crate) name: &'static str,
+    pub(crate) job: fn(&Workspace) -> Result<()>,
+    /// What the line has in it that says how much was checked; a step that should say it and does not has failed.
+    counts: Option<&'static str>,
+}
+
+/// What came of a step.
+pub(crate) struct Ended {
+    pub(crate) name: &'static str,
+    pub(crate) took: Duration,
+    /// The line that says how much was checked, or why it failed.
+    pub(crate) outcome: Result<String, String>,
+    /// The lines that say what was left out, or was not judged, and why.
+    pub(crate) skips: Vec<String>,
+}
+
+impl Ended {
+    pub(crate) fn is_failed(&self) -> bool {
+        self.outcome.is_err()
+    }
+}
+
+impl Step {
+    /// One that checks all or fails.
+    pub(crate) const fn new(name: &'static str, job: fn(&Workspace) -> Result<()>) -> Self {
+        Self {
+            name,
+            job,
+            counts: None,
+        }
+    }
+
+    /// As it is, and the last line with `marker` says how much was checked.
+    pub(crate) const fn counting(mut self, marker: &'static str) -> Self {
+        self.counts = Some(marker);
+        self
+    }
+
+    /// Runs it in the repository at `root` and shows what it said.
+    pub(crate) fn run(&self, root: &Path, stranger: &Stranger, is_nice: bool) -> Ended {
+        eprintln!("== {} begins", self.name);
+        let start = Instant::now();
+        let said = self.start(root, stranger, is_nice);
+        let took = start.elapsed();
+        let (text, outcome) = match said {
+            Ok((text, true)) => {
+                let outcome = self.count(&text);
+                (text, outcome)
+            }
+            Ok((text, false)) => (text, Err("failed, see above".to_owned())),
+            Err(error) => (String::new(), Err(format!("{error:#}"))),
+        };
+        let verdict = if outcome.is_ok() { "ok" } else { "FAILED" };
+        // In one piece: other steps end at the same time.
+        eprintln!(
+            "{text}== {}: {verdict}, {:.0} s",
+            self.name,
+            took.as_secs_f64()
+        );
+        Ended {
+            name: self.name,
+            took,
+            outcome,
+            skips: skips(&text),
+        }
+    }
+
+    /// What it said, and whether it exited with 0.
+    fn start(&self, root: &Path, stranger: &Stranger, is_nice: bool) -> Result<(String, bool)> {
+        let path = stranger.log(self.name);
+        let log = File::create(&path).with_context(|| path.display().to_string())?;
+        let mut command = stranger.command(is_nice)?;
+        let status = command
+            .args(["ci-step", self.name])
+            .current_dir(root)
+            .stdin(std::process::Stdio::null())
+            .stdout(log.try_clone()?)
+            .stderr(log)
+            .status()
+            .context("cannot start it")?;
+        let text = fs::read(&path).with_context(|| path.display().to_string())?;
+        let mut text = String::from_utf8_lossy(&text).into_owned();
+        if !text.is_empty() && !text.ends_with('\n') {
+            text.push('\n');
+        }
+        Ok((text, status.success()))
+    }
+
+    fn count(&self, text: &str) -> Result<String, String> {
+        let Some(marker) = self.counts else {
+            return Ok(String::new());
+        };
+        let counted = text.lines().rev().find(|line| line.contains(marker));
+        match counted {
+            Some(line) => Ok(line.trim().to_owned()),
+            // It said aloud that there was nothing to count.
+            None if !skips(text).is_empty() => Ok(String::new()),
+            None => Err(format!("it never said how much it checked ({marker:?})")),
+        }
+    }
+}
+
+/// The lines of `text` that say what was left out.
+fn skips(text: &str) -> Vec<String> {
+    let says = |line: &&str| WORDS.iter().any(|word| line.contains(word));
+    let mut found: Vec<String> = text
+        .lines()
+        .filter(says)
+        .map(|line| line.trim().to_owned())
+        .collect();
+    found.dedup();
+    found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_last_count_is_shown() {
+        let step = Step::new("a", super::super::build).counting(" passed, ");
+        let text = "1 passed, 0 failed\nmore\n  3 passed, 0 failed\nend\n";
+        assert_eq!(step.count(text).unwrap(), "3 passed, 0 failed");
+        assert_eq!(Step::new("a", super::super::build).count("").unwrap(), "");
+    }
+
+    #[test]
+    fn a_step_that_counts_nothing_fails_unless_it_says_why() {
+        let step = Step::new("a", super::super::build).counting(" passed, ");
+        assert!(step.count("all is well\n").is_err());
+        let said = "xtask clients: SKIPPED, nothing was checked: no python3\n";
+        assert_eq!(step.count(said).unwrap(), "");
+        assert_eq!(skips(said).len(), 1);
+        assert_eq!(skips("UNJUDGED: demo: run 1 of 3\n").len(), 1);
+    }
+}
