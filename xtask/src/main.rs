@@ -99,12 +99,12 @@ enum Command {
     GpuKit,
     /// Build the packages, install them in a booted Debian and use them there; needs root.
     SystemTest,
-    /// Check all that a change must pass, as on the machine of a stranger.
+    /// Check all that a change must pass, in the environment of a fresh machine.
     Ci {
-        /// Only these steps, by the names that the table of a whole run shows.
+        /// Only these steps, named as in the table of a whole run.
         steps: Vec<String>,
     },
-    /// What `ci` starts for each step.
+    /// Run one step; `ci` starts this.
     #[command(hide = true)]
     CiStep {
         /// Its name.

@@ -10,7 +10,7 @@ use crate::process::Run;
 use crate::tools::{self, Subcommand};
 use crate::workspace::Workspace;
 
-/// Runs tests side by side, each in a process of its own.
+/// Runs each test in a process of its own, several at a time.
 const NEXTEST: Subcommand = Subcommand {
     name: "cargo-nextest",
     version: "0.9.148",
@@ -26,7 +26,7 @@ pub(crate) fn all(workspace: &Workspace) -> Result<()> {
     run(workspace, nextest)
 }
 
-/// Runs all tests by the cargo-nextest that is known to work, where it can be had.
+/// Runs all tests by a pinned cargo-nextest, or by plain cargo test without Python.
 pub(crate) fn pinned(workspace: &Workspace) -> Result<()> {
     let nextest = nextest(workspace)?;
     run(
@@ -35,7 +35,7 @@ pub(crate) fn pinned(workspace: &Workspace) -> Result<()> {
     )
 }
 
-/// That cargo-nextest, installed if it is not yet; `None` where only its build, for minutes, would give it.
+/// The pinned cargo-nextest, installed if missing; `None` without Python, since building it takes minutes.
 pub(crate) fn nextest(workspace: &Workspace) -> Result<Option<PathBuf>> {
     let has_python = tools::exists("python3", workspace.root());
     has_python.then(|| NEXTEST.install(workspace)).transpose()
@@ -67,7 +67,7 @@ fn run(workspace: &Workspace, nextest: Option<Run>) -> Result<()> {
         .succeed()
 }
 
-/// Without nextest: unit tests side by side, and those that start processes one at a time.
+/// Plain cargo test: unit tests on all processors, tests that start processes one at a time.
 fn plainly(workspace: &Workspace) -> Result<()> {
     eprintln!(
         "running plain cargo test; `cargo install --locked cargo-nextest` gives a faster and shorter run"

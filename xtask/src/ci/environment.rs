@@ -1,5 +1,5 @@
-//! The environment of somebody who has just cloned the repository: nothing in it is this user's, so that what only this
-//! user's files make pass fails.
+//! The environment of a fresh clone on a fresh machine. Steps see none of the user's files and few of his variables, so
+//! that a check which passes only because of them fails here.
 
 use std::env;
 use std::ffi::OsString;
@@ -11,7 +11,7 @@ use anyhow::{Context, Result};
 
 use crate::tools;
 
-/// What is kept of the user's variables: where programs and the compiler are, and how the network is reached.
+/// Variables that are passed on: where programs and the compiler are, and how to reach the network.
 const KEPT: [&str; 18] = [
     "PATH",
     "RUSTUP_HOME",
@@ -33,18 +33,19 @@ const KEPT: [&str; 18] = [
     "PIP_CERT",
 ];
 
-/// Where a stranger's files are; each arrival begins with empty ones.
+/// Variables that name a folder of the environment's own, and that folder. Emptied at each start.
 const HOMES: [(&str, &str); 2] = [("HOME", "home"), ("CARGO_HOME", "cargo-home")];
+/// The folder of the steps' outputs.
 const LOGS: &str = "log";
 
-/// Somebody without any files of his own.
-pub(crate) struct Stranger {
+/// Folders and variables that every step gets instead of the user's.
+pub(crate) struct CleanEnvironment {
     folder: PathBuf,
 }
 
-impl Stranger {
-    /// One who keeps everything in `folder`; what was built there before stays.
-    pub(crate) fn arrive(folder: PathBuf) -> Result<Self> {
+impl CleanEnvironment {
+    /// Makes one in `folder`, which is also the target folder; earlier build outputs stay.
+    pub(crate) fn create(folder: PathBuf) -> Result<Self> {
         for name in HOMES.map(|(_, name)| name).into_iter().chain([LOGS]) {
             let fresh = folder.join(name);
             tools::remove(&fresh).with_context(|| fresh.display().to_string())?;
@@ -53,33 +54,34 @@ impl Stranger {
         Ok(Self { folder })
     }
 
-    /// Where what a step says is kept.
-    pub(crate) fn log(&self, step: &str) -> PathBuf {
+    /// The file that keeps the output of `step`.
+    pub(crate) fn log_path(&self, step: &str) -> PathBuf {
         let name = step.replace(|c: char| !c.is_ascii_alphanumeric(), "-");
         self.folder.join(LOGS).join(format!("{name}.log"))
     }
 
-    /// This program, to which arguments are still to be added.
-    pub(crate) fn command(&self, is_nice: bool) -> Result<Command> {
+    /// Starts this program again; the arguments are still to be added. With `low_priority` it runs only while nothing
+    /// else wants the processors.
+    pub(crate) fn command(&self, low_priority: bool) -> Result<Command> {
         let program = env::current_exe().context("this program's path")?;
-        let mut command = if is_nice {
+        let mut command = if low_priority {
             let mut nice = Command::new("nice");
             nice.args(["-n", "19"]).arg(program);
             nice
         } else {
             Command::new(program)
         };
-        command.env_clear().envs(self.environment());
+        command.env_clear().envs(self.variables());
         Ok(command)
     }
 
-    fn environment(&self) -> Vec<(&'static str, OsString)> {
+    fn variables(&self) -> Vec<(&'static str, OsString)> {
         let kept = KEPT.map(|name| (name, env::var_os(name)));
         let mut variables: Vec<_> = kept
             .into_iter()
             .filter_map(|(name, value)| Some((name, value?)))
             .collect();
-        // The compiler is the user's, wherever rustup put it.
+        // rustup looks for its toolchains below HOME unless told otherwise.
         if env::var_os("RUSTUP_HOME").is_none()
             && let Some(home) = env::var_os("HOME")
         {
@@ -99,17 +101,17 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_stranger_has_only_what_is_kept_and_empty_homes() {
-        let folder = env::temp_dir().join(format!("rtswap-stranger-{}", std::process::id()));
+    fn homes_are_empty_and_few_variables_are_kept() {
+        let folder = env::temp_dir().join(format!("rtswap-clean-{}", std::process::id()));
         fs::create_dir_all(folder.join("home")).unwrap();
         fs::create_dir_all(folder.join("debug")).unwrap();
         fs::write(folder.join("home/.gitconfig"), "[user]").unwrap();
-        let stranger = Stranger::arrive(folder.clone()).unwrap();
+        let clean = CleanEnvironment::create(folder.clone()).unwrap();
         assert!(!folder.join("home/.gitconfig").exists());
         assert!(folder.join("home").is_dir() && folder.join("debug").is_dir());
-        let environment = stranger.environment();
+        let variables = clean.variables();
         let value = |wanted: &str| {
-            let mut found = environment.iter().filter(|(name, _)| *name == wanted);
+            let mut found = variables.iter().filter(|(name, _)| *name == wanted);
             (found.next().map(|(_, value)| value.clone()), found.count())
         };
         assert_eq!(value("HOME"), (Some(folder.join("home").into()), 0));
@@ -124,10 +126,10 @@ mod tests {
 
     #[test]
     fn a_log_is_named_after_its_step() {
-        let stranger = Stranger {
+        let clean = CleanEnvironment {
             folder: "/x".into(),
         };
-        let path = stranger.log("licences, bans");
+        let path = clean.log_path("licences, bans");
         assert_eq!(path, Path::new("/x/log/licences--bans.log"));
     }
 }
