@@ -93,6 +93,9 @@ impl Scheduler {
             "swapped, which its operation cannot have reached"
         } else if swapped.round_down(self.config.chunk) != swapped {
             "swapped, not a multiple of the chunk size"
+        } else if swapped > task.backing {
+            // It may be smaller than when the operation began: `Event::Regrouped`.
+            "swapped, more than its backing store holds"
         } else if left > task.budget {
             // Not what was resident: it may have allocated since its last report.
             "swapped, more than it may hold"

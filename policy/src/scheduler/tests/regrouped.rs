@@ -3,7 +3,7 @@
 use super::super::*;
 use super::shell::{Agent, Shell, best_effort, config};
 use crate::task::TaskId;
-use crate::units::Bytes;
+use crate::units::{Bytes, Nanos};
 
 /// Task 1, of several processes, holds 60 and comes in, so that some of the `others` of task 2 is out.
 fn on_its_way_in(pinnable: u64, others: u64) -> Shell {
@@ -91,4 +91,42 @@ fn what_was_taken_and_not_reported_yet_refuses_no_want() {
     shell.allocate(1, 40);
     shell.finish_swaps();
     assert_eq!(shell.agents[&2].budget, 80);
+}
+
+#[test]
+fn a_swap_out_cannot_end_beyond_a_backing_store_that_fell() {
+    let mut shell = Shell::new(config(100));
+    shell.load(1, best_effort(), 60);
+    shell.register(2, best_effort());
+    shell.attach(2);
+    shell.want(2, 60);
+    assert_eq!(shell.op(1), Some((Direction::Out, 20)));
+    let op = shell.agents[&1].op.unwrap().0;
+    let now = shell.scheduler.state().now;
+    // A process of task 1 is gone, and its backing store with it: nobody has grown the rest yet.
+    let regrouped = Event::Regrouped {
+        task: TaskId(1),
+        dying: Bytes(30),
+        usage: Usage {
+            resident: Bytes(30),
+            swapped: Bytes::ZERO,
+            arena: Bytes(30),
+        },
+        backing: Bytes(10),
+    };
+    shell.scheduler.handle(now, regrouped).unwrap();
+    let ended = |swapped| Event::SwapEnded {
+        task: TaskId(1),
+        op,
+        swapped: Bytes(swapped),
+        took: Nanos::ZERO,
+        outcome: SwapOutcome::Done,
+    };
+    let refused = shell.scheduler.handle(now, ended(20));
+    assert!(
+        matches!(refused, Err(EventError::Impossible { .. })),
+        "{refused:?}"
+    );
+    shell.scheduler.handle(now, ended(10)).unwrap();
+    assert_eq!(shell.status(1).usage.swapped, Bytes(10));
 }

@@ -209,8 +209,9 @@ impl World {
         let task = TaskId(id);
         let status = self.scheduler.state().task(task).unwrap();
         let known = status.usage;
-        // What was freed meanwhile can no longer leave.
+        // What was freed meanwhile can no longer leave, nor what no backing store takes any more.
         let most = known.arena.min(known.resident + known.swapped);
+        let most = most.min(status.backing);
         let target = target.min(most.round_down(chunk));
         if !self.scheduler.pipelined() {
             return self.end_swap(id, op, target, SwapOutcome::Done);
