@@ -217,6 +217,17 @@ class Programs(unittest.TestCase):
             conformance.unseen(report, Gpuless(simulated), "blind")
             self.assertEqual(report.failures, failures)
 
+    def test_only_the_simulated_gpu_is_asked_few_things_and_that_is_said(self):
+        names = ["bad/init-flags", "create/flags", "map/flags", "sticky/illegal-address"]
+        probes = list(range(60))
+        for simulated, counts in ((False, (4, 60)), (True, (3, 3))):
+            report = Report("trial")
+            machine = Gpuless(simulated)
+            found = part("conformance").asked(report, machine, names), part("doors").asked(report, machine, probes)
+            self.assertEqual(tuple(map(len, found)), counts)
+            left_out = ["left out: 1 of 4 cases", "left out: 57 of 60 probes"] if simulated else []
+            self.assertEqual([note.split(",")[0] for note in report.notes], left_out)
+
     def test_each_workload_has_its_function(self):
         for workload in workloads.WORKLOADS.values():
             source = (HERE / "workloads" / f"{workload.module}.py").read_text()

@@ -50,8 +50,8 @@ fn run(workspace: &Workspace, nextest: Option<Run>) -> Result<()> {
             .args(&["run", "--workspace"])
             .files_in_memory()
             .succeed();
-        skips::tell(workspace)?;
-        result?;
+        let told = skips::tell(workspace);
+        result.and(told)?;
     } else {
         plainly(workspace)?;
     }

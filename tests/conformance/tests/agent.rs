@@ -7,7 +7,7 @@ use std::time::Duration;
 use anyhow::{Result, ensure};
 use rtswap_conformance::case::{Outcome, Row};
 use rtswap_conformance::cases;
-use rtswap_e2e::{Machine, MachineOptions, Program};
+use rtswap_e2e::{Machine, MachineOptions, Program, Verdict, until_judged};
 
 /// Where a program sees another driver under the agent, and why.
 const DIFFERENT: [(&str, &str); 5] = [
@@ -33,12 +33,16 @@ const DIFFERENT: [(&str, &str); 5] = [
     ),
 ];
 
-/// Of these, the one that agrees where the host stood still: the task was idle by then, and its
-/// memory went back.
+/// Of these, the one that agrees where the host stalled: the task was idle by then, and its memory
+/// went back.
 const EITHER: &str = "pool/memory-goes-back-at-a-synchronization";
 
 #[test]
 fn a_program_under_the_agent_sees_the_same_driver_but_for_this() -> Result<()> {
+    until_judged("the driver under the agent", ask)
+}
+
+fn ask() -> Result<Verdict> {
     let machine = Machine::new(MachineOptions {
         memory_mib: 128,
         ..MachineOptions::default()
@@ -68,5 +72,9 @@ fn a_program_under_the_agent_sees_the_same_driver_but_for_this() -> Result<()> {
         seen.join("\n")
     );
     drop(daemon);
-    Ok(())
+    if found.contains(EITHER) {
+        return Ok(Verdict::Judged);
+    }
+    let reason = format!("{EITHER}: the task was idle before it could be asked");
+    Ok(Verdict::Unjudged(reason))
 }

@@ -4,12 +4,18 @@
 //! `cargo xtask test` builds what the tests start; after a plain `cargo build --workspace` a single
 //! one runs with `cargo test -p rtswap-e2e --test NAME`.
 
+mod judged;
 mod machine;
 mod program;
 mod puppet;
+mod stalls;
+mod tracefs;
 mod witness;
 
+pub use judged::{Verdict, until_judged};
 pub use machine::{Daemon, Machine, MachineOptions};
 pub use program::{Finished, Program, compile, probe, wait_until};
 pub use puppet::{Offer, Puppet, Swapped};
+pub use stalls::{Stalls, logged_at};
+pub use tracefs::tracefs;
 pub use witness::Counted;

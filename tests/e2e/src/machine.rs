@@ -10,6 +10,7 @@ use anyhow::{Context, Result, ensure};
 use tempfile::TempDir;
 
 use crate::program::{Program, wait_until};
+use crate::tracefs::tracefs;
 
 /// How the simulated GPUs of a test are made.
 #[derive(Clone, Debug)]
@@ -85,6 +86,10 @@ impl Machine {
             }
         }
         fs::write(machine.path("simgpu.toml"), machine.simgpu_toml())?;
+        if machine.options.probes {
+            // Where it is not to be had, the daemon says so.
+            let _ = tracefs();
+        }
         Ok(machine)
     }
 

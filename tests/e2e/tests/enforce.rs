@@ -5,8 +5,8 @@ use std::io::Write as _;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result, bail, ensure};
-use rtswap_e2e::{Daemon, Machine, MachineOptions, Program, wait_until};
+use anyhow::{Context, Result, ensure};
+use rtswap_e2e::{Daemon, Machine, MachineOptions, Program, Verdict, until_judged, wait_until};
 use rustix::process::Signal;
 use serde_json::Value;
 
@@ -214,7 +214,8 @@ fn the_probes_name_a_liar_where_there_is_no_nvml() -> Result<()> {
         return Ok(());
     }
     let mut liar = Liar::start(&machine, None)?;
-    liar.tell("take 38", "granted")?;
+    liar.tell("take 38", "granted")
+        .with_context(|| daemon.stderr())?;
     let pid = liar.pid();
     see(&machine, "the probes tell", |status| {
         row(status, pid).is_some_and(|row| row["probed"]["bytes"] == 38 * MIB)
@@ -355,8 +356,7 @@ fn two_of_which_one_is_stopped(
 
 #[test]
 fn who_does_not_swap_in_time_is_killed_where_that_is_configured() -> Result<()> {
-    // A host may make the other one late, too, which is killed then, and rightly: then once more.
-    for _ in 0..3 {
+    until_judged("a stopped task is killed", || {
         let machine = slow("on_violation = \"kill\"\n")?;
         let daemon = machine.daemon()?;
         let [mut stopped, mut other] = two_of_which_one_is_stopped(&machine, &daemon, false)?;
@@ -365,13 +365,15 @@ fn who_does_not_swap_in_time_is_killed_where_that_is_configured() -> Result<()> 
         })
         .with_context(|| daemon.stderr())?;
         if !other.is_running() {
+            // Of a host that delays it the daemon knows nothing: it is killed rightly.
             says(&daemon, &format!("process {} is killed", other.pid()))?;
-            continue;
+            let reason = "the task that was not stopped was killed as overdue first";
+            return Ok(Verdict::Unjudged(reason.into()));
         }
         says(&daemon, "swap-overdue")?;
-        return dies_as_announced(stopped, &daemon);
-    }
-    bail!("the other one never goes on")
+        dies_as_announced(stopped, &daemon)?;
+        Ok(Verdict::Judged)
+    })
 }
 
 #[test]

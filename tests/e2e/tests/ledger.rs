@@ -3,8 +3,8 @@
 
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result, bail, ensure};
-use rtswap_e2e::{Machine, MachineOptions, Program, probe, wait_until};
+use anyhow::{Context, Result, ensure};
+use rtswap_e2e::{Machine, MachineOptions, Program, Verdict, probe, until_judged, wait_until};
 use serde_json::Value;
 
 const BOUND: Duration = Duration::from_mins(1);
@@ -215,8 +215,7 @@ fn a_new_daemon_counts_nobody_twice() -> Result<()> {
         (agent > 40 * MIB && nvml > 40 * MIB).then_some(())
     };
     see(&machine, "the task is loaded", loaded)?;
-    // Whom a host holds up for the whole grace is counted as a stranger, and rightly: then once more.
-    for _ in 0..3 {
+    until_judged("a restart without a gap in the ledger", || {
         daemon.kill()?;
         daemon = machine.daemon()?;
         let mut steady = true;
@@ -226,14 +225,16 @@ fn a_new_daemon_counts_nobody_twice() -> Result<()> {
         })?;
         let status = machine.status()?;
         let log = daemon.stderr();
-        if !log.contains("going on without") {
-            ensure!(steady, "{log}");
-            ensure!(status["gpus"][0]["capacity_bytes"] == CAPACITY, "{status}");
-            ensure!(!log.contains("capacity changed"), "{log}");
-            return Ok(());
+        if log.contains("going on without") {
+            // Then it is counted as a stranger, and rightly.
+            let reason = "the task was not back within the daemon's grace";
+            return Ok(Verdict::Unjudged(reason.into()));
         }
-    }
-    bail!("never back within the grace: {}", daemon.stderr())
+        ensure!(steady, "{log}");
+        ensure!(status["gpus"][0]["capacity_bytes"] == CAPACITY, "{status}");
+        ensure!(!log.contains("capacity changed"), "{log}");
+        Ok(Verdict::Judged)
+    })
 }
 
 #[test]

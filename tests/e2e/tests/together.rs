@@ -5,7 +5,7 @@ use std::process::Command;
 use std::time::Duration;
 
 use anyhow::{Result, ensure};
-use rtswap_e2e::{Machine, MachineOptions, Program, probe, wait_until};
+use rtswap_e2e::{Machine, MachineOptions, Program, Verdict, probe, until_judged, wait_until};
 
 const BOUND: Duration = Duration::from_mins(1);
 const TEAM: &str = "team";
@@ -71,6 +71,10 @@ fn moved(machine: &Machine, pid: u32) -> u64 {
 
 #[test]
 fn two_processes_are_one_task_to_another() -> Result<()> {
+    until_judged("two processes and another task", two_and_another)
+}
+
+fn two_and_another() -> Result<Verdict> {
     let (machine, mut daemon, mut holder) = team()?;
     let one = member(&machine, 1, 20, 20)?;
     let two = member(&machine, 2, 20, 20)?;
@@ -85,17 +89,21 @@ fn two_processes_are_one_task_to_another() -> Result<()> {
     ends_well(two, 20)?;
     ends_well(other, 20)?;
     wait_until("nobody is left", BOUND, || pids(&machine).is_empty())?;
-    daemon.ensure_faultless()?;
+    let verdict = daemon.judge_warnings()?;
     wait_until("the GPU is empty", BOUND, || {
         machine.used_bytes(0) == Some(0)
     })?;
     holder.kill()?;
     ensure!(daemon.is_running());
-    Ok(())
+    Ok(verdict)
 }
 
 #[test]
 fn one_that_comes_late_joins_a_task_that_is_out() -> Result<()> {
+    until_judged("a process that joins late", join_late)
+}
+
+fn join_late() -> Result<Verdict> {
     let (machine, daemon, _holder) = team()?;
     let one = member(&machine, 1, 24, 25)?;
     let other = other(&machine, 25)?;
@@ -106,8 +114,7 @@ fn one_that_comes_late_joins_a_task_that_is_out() -> Result<()> {
     ends_well(late, 8)?;
     ends_well(one, 25)?;
     ends_well(other, 25)?;
-    daemon.ensure_faultless()?;
-    Ok(())
+    daemon.judge_warnings()
 }
 
 #[test]

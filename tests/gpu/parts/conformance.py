@@ -6,6 +6,7 @@ byte what a process asks this driver for.
 """
 
 import os
+from typing import List
 
 from harness import MIB, Daemon, Machine, ProgramError, Report, run_part
 from harness.program import wait_until
@@ -14,6 +15,11 @@ RANK = 30
 LIMIT_S = 80
 # What the probes are left.
 PROBES_S = 20
+
+# On the simulated GPU the cases whose names begin so: in a process without a context, in one that is shared, in one that a
+# fault ends, and an open question. It shows that the bundle's program starts and its rows are read: tests/conformance runs
+# all cases there.
+SIMULATED_CASES = ("bad/init-flags", "create/", "sticky/illegal-address", "order/free-waits-for-kernels")
 
 HELD = 24 * MIB
 # A driver library in use is found within a second (docs/configuration.md), and what it holds seen, on a machine that is not too busy.
@@ -28,9 +34,9 @@ def measure(report: Report, machine: Machine) -> None:
 def cases(report: Report, machine: Machine, limit_s: float) -> None:
     """Asks the driver case by case. The rows that came are kept, however the program ends."""
     conformance = machine.binary("conformance")
-    names = machine.run([conformance, "--list"], 5, name="cases").stdout.split()
+    names = asked(report, machine, machine.run([conformance, "--list"], 5, name="cases").stdout.split())
     rows, why = [], ""
-    with machine.start([conformance, "--json"]) as program:
+    with machine.start([conformance, "--json", *(SIMULATED_CASES if machine.simulated else ())]) as program:
         try:
             for row in program.rows(limit_s):
                 rows.append(row)
@@ -47,6 +53,15 @@ def cases(report: Report, machine: Machine, limit_s: float) -> None:
             if missing or not names:
                 first = f", none from {missing[0]} on" if missing else ""
                 report.fail(f"{len(rows)} of {len(names)} cases{first}{why or ': ' + program.stderr().strip()[-500:]}")
+
+
+def asked(report: Report, machine: Machine, names: List[str]) -> List[str]:
+    """Those of the cases that this machine's driver is asked."""
+    if not machine.simulated:
+        return names
+    few = [name for name in names if name.startswith(SIMULATED_CASES)]
+    report.note(f"left out: {len(names) - len(few)} of {len(names)} cases, which tests/conformance runs on the simulated GPU")
+    return few
 
 
 def probes(report: Report, machine: Machine) -> None:

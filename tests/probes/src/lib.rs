@@ -5,13 +5,14 @@
 use std::collections::BTreeMap;
 use std::fs;
 use std::os::unix::fs::MetadataExt as _;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use anyhow::{Context as _, Result};
 use aya::maps::{HashMap, MapData, PerCpuArray, RingBuf};
 use aya::programs::uprobe::{UProbeLink, UProbeScope};
 use aya::programs::{TracePoint, UProbe};
 use aya::{Ebpf, EbpfLoader, Pod};
+use rtswap_e2e::tracefs;
 use rtswap_probe_abi::functions::{FUNCTIONS, Function, TRACEPOINTS};
 use rtswap_probe_abi::maps;
 use rtswap_probe_abi::records::{
@@ -68,19 +69,6 @@ pub fn missing() -> Option<&'static str> {
         return Some("no tracefs");
     }
     None
-}
-
-/// Where tracefs is mounted; it is mounted if it is not.
-fn tracefs() -> Option<PathBuf> {
-    let places = ["/sys/kernel/tracing", "/sys/kernel/debug/tracing"].map(PathBuf::from);
-    let usable = |place: &PathBuf| place.join("events/sched").is_dir();
-    if let Some(place) = places.iter().find(|place| usable(place)) {
-        return Some(place.clone());
-    }
-    let [place, _] = places;
-    let flags = rustix::mount::MountFlags::empty();
-    rustix::mount::mount("tracefs", &place, "tracefs", flags, None).ok()?;
-    usable(&place).then_some(place)
 }
 
 fn group_dead_at() -> Result<u32> {

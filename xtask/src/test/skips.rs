@@ -7,15 +7,15 @@ use anyhow::{Context, Result};
 
 use crate::workspace::Workspace;
 
-/// The report in the target folder, as .config/nextest.toml names it.
-const REPORT: &str = "nextest/default/junit.xml";
+/// The report as .config/nextest.toml names it; nextest keeps it here even with another target folder.
+const REPORT: &str = "target/nextest/default/junit.xml";
 
 /// Words of which such a line has one.
 pub(crate) const WORDS: [&str; 2] = ["SKIPPED", "UNJUDGED"];
 
 /// Prints these lines of the last run.
 pub(crate) fn tell(workspace: &Workspace) -> Result<()> {
-    let path = workspace.target().join(REPORT);
+    let path = workspace.root().join(REPORT);
     let report = fs::read_to_string(&path).with_context(|| path.display().to_string())?;
     for line in left_out(&report) {
         eprintln!("{line}");
