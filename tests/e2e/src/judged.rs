@@ -58,8 +58,8 @@ mod tests {
         (outcome, runs)
     }
 
-    fn unjudged() -> Result<Verdict, &'static str> {
-        Ok(Verdict::Unjudged("late by 200 ms".into()))
+    fn unjudged() -> Verdict {
+        Verdict::Unjudged("late by 200 ms".into())
     }
 
     #[test]
@@ -71,14 +71,14 @@ mod tests {
 
     #[test]
     fn the_third_run_may_be_the_first_to_be_judged() {
-        let (outcome, runs) = judge(&[unjudged(), unjudged(), Ok(Verdict::Judged)]);
+        let (outcome, runs) = judge(&[Ok(unjudged()), Ok(unjudged()), Ok(Verdict::Judged)]);
         assert!(outcome.is_ok());
         assert_eq!(runs, 3);
     }
 
     #[test]
     fn three_unjudged_runs_in_a_row_fail() {
-        let (outcome, runs) = judge(&[unjudged(), unjudged(), unjudged()]);
+        let (outcome, runs) = judge(&[Ok(unjudged()), Ok(unjudged()), Ok(unjudged())]);
         assert!(outcome.unwrap_err().to_string().contains("3 runs in a row"));
         assert_eq!(runs, 3);
     }
@@ -86,7 +86,7 @@ mod tests {
     #[test]
     fn a_fault_fails_at_once() {
         for before in 0..3 {
-            let mut results = vec![unjudged(); before];
+            let mut results = vec![Ok(unjudged()); before];
             results.push(Err("a wrong byte"));
             let (outcome, runs) = judge(&results);
             assert_eq!(outcome.unwrap_err().to_string(), "a wrong byte");

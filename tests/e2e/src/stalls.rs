@@ -36,7 +36,10 @@ impl Stalls {
     #[must_use]
     pub fn before(&self, time: Duration) -> Duration {
         let slack = self.span / 8;
-        let is_near = |end: Duration| time_of_day(time + slack + DAY - end) <= self.span + slack;
+        let is_near = |end: Duration| {
+            let until = time + slack + DAY;
+            time_of_day(until.saturating_sub(end)) <= self.span + slack
+        };
         let near = self.windows.iter().filter(|(end, _)| is_near(*end));
         near.map(|(_, late)| *late).sum()
     }
@@ -94,20 +97,20 @@ mod tests {
     fn stalls_of_one_span_add_up() {
         let noon = DAY / 2;
         let stalls = stalls(&[
-            (noon, 30 * MS),
+            (noon + 10 * MS, 30 * MS),
             (noon + 200 * MS, 20 * MS),
             (noon + 900 * MS, 40 * MS),
         ]);
         assert_eq!(stalls.before(noon + 300 * MS), 50 * MS);
         assert_eq!(stalls.before(noon + 700 * MS), Duration::ZERO);
         assert_eq!(stalls.before(noon + 900 * MS), 40 * MS);
-        assert_eq!(stalls.before(noon - 10 * MS), 30 * MS, "logged first");
+        assert_eq!(stalls.before(noon), 30 * MS, "logged first");
         assert_eq!(stalls.worst(), 50 * MS);
     }
 
     #[test]
     fn a_day_may_end_between_a_stall_and_its_consequence() {
-        let stalls = stalls(&[(DAY - 100 * MS, 70 * MS)]);
+        let stalls = stalls(&[(Duration::from_millis(86_399_900), 70 * MS)]);
         assert_eq!(stalls.before(50 * MS), 70 * MS);
     }
 
