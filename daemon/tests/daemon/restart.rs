@@ -3,13 +3,32 @@
 use std::time::{Duration, Instant};
 
 use crate::common::agent::Agent;
-use crate::common::{Home, MIB, ONE_GPU, wait_for};
+use crate::common::{Home, MIB, ONE_GPU, unjudged, wait_for};
 use rtswap_dbus::objects::list;
 use rtswap_dbus::{Manager1Proxy, Options, Size};
 use rtswap_wire::page::JobKind;
 
+/// A daemon that restarts waits at least this long for those that it knows.
+const GRACE: Duration = Duration::from_secs(2);
+/// Runs in a row that a stalled host may keep from being judged, the last of which is a failure.
+const RUNS: u32 = 3;
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_killed_daemon_is_followed_by_one_that_knows_its_agents() {
+    for run in 1..=RUNS {
+        let back = is_followed().await;
+        if back < GRACE {
+            return;
+        }
+        unjudged(&format!(
+            "run {run} of {RUNS}: all were back only after {back:?}"
+        ));
+    }
+    panic!("{RUNS} runs in a row outlasted the grace");
+}
+
+/// How long it took until all were back; only a time within the grace shows that the daemon waits for them.
+async fn is_followed() -> Duration {
     let home = Home::new(ONE_GPU);
     let mut daemon = home.daemon();
     let options = Options {
@@ -45,12 +64,11 @@ async fn a_killed_daemon_is_followed_by_one_that_knows_its_agents() {
     std::thread::sleep(Duration::from_millis(300));
     let early = yolo.answered(want);
     let other = other.reconnect(&home.runtime_dir()).unwrap();
-    // Of a host that was late by the whole grace this would be asked in vain.
-    let in_time = restarted.elapsed() < Duration::from_secs(2);
+    let back = restarted.elapsed();
     assert_eq!(wait_for("an answer", || yolo.answered(want)), 8 * MIB);
     let log = home.log();
     assert!(
-        !in_time || early.is_none() && !log.contains("going on without"),
+        back >= GRACE || early.is_none() && !log.contains("going on without"),
         "given before all are back, or by the grace alone: {log}"
     );
 
@@ -80,6 +98,7 @@ async fn a_killed_daemon_is_followed_by_one_that_knows_its_agents() {
         "/org/rtswap/task/3",
         "numbers are not used again"
     );
+    back
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -2,7 +2,7 @@
 //!
 //! A child is this test binary again, told by the environment what to play.
 
-use std::io::{BufRead, BufReader};
+use std::io::{BufRead, BufReader, Write as _};
 use std::path::Path;
 use std::process::{Child, ChildStdout, Command, Stdio};
 use std::sync::atomic::Ordering::Relaxed;
@@ -205,8 +205,27 @@ fn memory_of_the_dead_comes_back_after_the_lag() {
     assert!(death.elapsed() >= Duration::from_secs(2));
 }
 
+/// Runs in a row that a stalled host may keep from being judged, the last of which is a failure.
+const RUNS: u32 = 3;
+
 #[test]
 fn processes_share_an_engine_in_turn() {
+    for run in 1..=RUNS {
+        let took = share_an_engine();
+        if took < Duration::from_secs(1) {
+            return;
+        }
+        // Past the harness, which hides the output of tests that pass.
+        let _ = writeln!(
+            std::io::stderr(),
+            "UNJUDGED: processes_share_an_engine_in_turn: run {run} of {RUNS}: {took:?}"
+        );
+    }
+    panic!("{RUNS} runs in a row took longer than the second that the engines' recent use covers");
+}
+
+/// How long it took: the engines' recent use is that of the last second.
+fn share_an_engine() -> Duration {
     let (dir, _driver) = machine(|config| config.gpus[0].memory = Size(64 * MIB));
     let players: Vec<_> = (0..3)
         .map(|_| Player::start("copy together", dir.path()))
@@ -231,11 +250,12 @@ fn processes_share_an_engine_in_turn() {
     let busy = observer.gpus()[0].busy_ns[0] as f64 / 1e9;
     assert!((busy - 3.0 * alone).abs() < 1e-3, "{busy}");
     let [lately, ..] = observer.engines_lately(0);
-    // Where the host stood still, the second that is looked at may begin after the first copies.
-    if start.elapsed() < Duration::from_secs(1) {
+    let took = start.elapsed();
+    if took < Duration::from_secs(1) {
         assert_eq!(lately.busy_ns, observer.gpus()[0].busy_ns[0]);
         assert!(lately.percent() >= 20, "{lately:?}");
     }
+    took
 }
 
 #[test]

@@ -21,7 +21,7 @@ pub enum Verdict {
 ///
 /// # Errors
 ///
-/// The first error of `run`, at once, or that [`ATTEMPTS`] runs in a row went unjudged.
+/// The first error of `run`, at once, or that three runs in a row went unjudged.
 pub fn until_judged(what: &str, run: impl FnMut() -> Result<Verdict>) -> Result<()> {
     repeat(what, &mut io::stderr(), run)
 }

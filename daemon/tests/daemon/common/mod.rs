@@ -56,11 +56,21 @@ pub(crate) fn realtime() -> Options {
     }
 }
 
-/// Says that a test checks nothing here, past the harness, which hides what passes.
+/// Says that a test checks nothing here.
 pub(crate) fn skipped(reason: &str) {
+    say("SKIPPED", reason);
+}
+
+/// Says that a stalled host kept a run of a test from being judged.
+pub(crate) fn unjudged(reason: &str) {
+    say("UNJUDGED", reason);
+}
+
+/// Past the harness, which hides the output of tests that pass.
+fn say(what: &str, reason: &str) {
     let thread = std::thread::current();
     let test = thread.name().unwrap_or("a test");
-    let _ = writeln!(std::io::stderr(), "SKIPPED {test}: {reason}");
+    let _ = writeln!(std::io::stderr(), "{what}: {test}: {reason}");
 }
 
 /// Waits until `ready` gives something.
