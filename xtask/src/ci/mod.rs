@@ -28,7 +28,7 @@ use step::Step;
 /// Steps that run one after the other.
 struct Lane {
     steps: &'static [Step],
-    /// Leaves the processors to the other lanes: for steps that compute beside steps that judge time.
+    /// Leaves the processors to the other lanes: for steps that compile beside steps that judge time.
     low_priority: bool,
 }
 
@@ -63,22 +63,22 @@ const STAGES: &[&[Lane]] = &[
             Step::new("licences, bans, sources", lint::deny).counting(" ok, "),
         ]),
     ],
-    // Steps that start processes and wait for them, beside steps that compile and compute.
+    // Steps that start processes and wait for them, beside the longest build.
     &[
         lane(&[
             Step::new("test", test::pinned).counting("tests run:"),
             Step::new("doors", check_doors).counting("probes: "),
             Step::new("NVIDIA's clients", clients::check).counting(" passed, "),
             Step::new("Python package", wheel::check).counting(" passed"),
-        ]),
-        background(&[
-            Step::new("what is shipped", ship),
-            Step::new("packages", deb::check).counting("packages without"),
             Step::new("search for deadline misses", theory::check_soundness)
                 .counting(" runs on the real engine"),
             Step::new("the paper's figures", check_figures).counting("files"),
             Step::new("swap volumes against HiGHS", theory::check_milp)
                 .counting(" disagreements in "),
+        ]),
+        background(&[
+            Step::new("what is shipped", ship),
+            Step::new("packages", deb::check).counting("packages without"),
         ]),
     ],
     // Two steps that mostly wait, each on simulated machines of its own.
