@@ -5,6 +5,7 @@ use std::path::Path;
 use anyhow::Result;
 
 use crate::process::Run;
+use crate::tools;
 use crate::workspace::{Workspace, stack_and};
 
 /// Builds what the suite needs and hands over to it.
@@ -26,6 +27,18 @@ pub(crate) fn show(workspace: &Workspace, options: &[String]) -> Result<()> {
         .args(options)
         .files_in_memory()
         .succeed()
+}
+
+/// What Debian has of foreign programs that some probes build or load; without it these are skipped.
+pub(crate) fn need(root: &Path) -> Result<()> {
+    tools::debian(
+        &[
+            ("javac", "default-jdk-headless"),
+            ("musl-gcc", "musl-tools"),
+        ],
+        root,
+    )?;
+    tools::debian_packages(&["libjemalloc2", "gcc-multilib"], root)
 }
 
 fn is_under_a_tool(options: &[String]) -> bool {

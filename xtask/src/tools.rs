@@ -131,6 +131,21 @@ pub(crate) fn debian(programs: &[(&str, &str)], folder: &Path) -> Result<()> {
     install(&missing, folder)
 }
 
+/// As [`debian`], of packages that have no program of their own.
+pub(crate) fn debian_packages(packages: &[&str], folder: &Path) -> Result<()> {
+    let is_missing = |package: &&&str| {
+        let status = Run::new("dpkg", folder)
+            .args(&["--status"])
+            .args(&[**package]);
+        !status.succeeds_quietly()
+    };
+    let missing: Vec<&str> = packages.iter().filter(is_missing).copied().collect();
+    if missing.is_empty() {
+        return Ok(());
+    }
+    install(&missing, folder)
+}
+
 /// Installs Debian packages where apt-get is and may, else an error names them.
 pub(crate) fn install(packages: &[&str], folder: &Path) -> Result<()> {
     ensure!(

@@ -164,6 +164,7 @@ fn tools(workspace: &Workspace) -> Result<()> {
     if tools::is_root(root) && tools::exists("apt-get", root) {
         deb::need(root)?;
         system::need(root)?;
+        doors::need(root)?;
     }
     if !tools::exists("python3", root) {
         eprintln!("no Python tools: there is no python3 in the PATH");
