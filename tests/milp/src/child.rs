@@ -14,30 +14,15 @@ const END_CHECKS: (u32, Duration) = (200, Duration::from_millis(10));
 /// Why there is no answer.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum ChildError {
-    /// The program cannot be executed.
+    /// `program` cannot be executed.
     #[error("cannot start {program}; name a Python interpreter by --python")]
-    Start {
-        /// The program.
-        program: String,
-        /// The system's error.
-        source: io::Error,
-    },
-    /// The output of the process ended.
+    Start { program: String, source: io::Error },
+    /// The output of `program` ended; `how` says how the process did.
     #[error("{program} {how} without an answer; see what it wrote to standard error")]
-    Ended {
-        /// The program.
-        program: String,
-        /// How the process ended.
-        how: String,
-    },
-    /// No answer came in time.
+    Ended { program: String, how: String },
+    /// `program` gave no answer within `patience`.
     #[error("{program} gave no answer in {patience:?}; try again where the machine is less busy")]
-    Silent {
-        /// The program.
-        program: String,
-        /// The longest wait for an answer.
-        patience: Duration,
-    },
+    Silent { program: String, patience: Duration },
 }
 
 /// A running process. It is killed when this is dropped.

@@ -10,7 +10,7 @@ use serde_json::Value;
 
 /// Jobs of each task.
 pub(crate) const JOBS: u64 = 24;
-/// Their period.
+/// The period of each task in milliseconds.
 pub(crate) const PERIOD_MS: u64 = 400;
 /// Two or three chunks of 2 MiB pass over a link of 1 GiB/s in it.
 pub(crate) const WINDOW: Duration = Duration::from_millis(6);
