@@ -6,6 +6,7 @@
 
 mod judged;
 mod machine;
+mod namespace;
 mod program;
 mod puppet;
 mod stalls;
@@ -14,6 +15,7 @@ mod witness;
 
 pub use judged::{Verdict, until_judged};
 pub use machine::{Daemon, Machine, MachineOptions};
+pub use namespace::is_initial_pid_namespace;
 pub use program::{Finished, Program, compile, probe, wait_until};
 pub use puppet::{Offer, Puppet, Swapped};
 pub use stalls::{Stalls, logged_at};

@@ -9,7 +9,9 @@ use std::process::Command;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
-use rtswap_e2e::{Daemon, Machine, MachineOptions, Program, probe, wait_until};
+use rtswap_e2e::{
+    Daemon, Machine, MachineOptions, Program, is_initial_pid_namespace, probe, wait_until,
+};
 use rustix::process::Signal;
 use serde_json::Value;
 
@@ -259,6 +261,15 @@ fn a_driver_that_is_replaced_while_in_use_is_counted_on_both_sides() -> Result<(
 
 #[test]
 fn another_pid_and_mount_namespace_hides_nothing() -> Result<()> {
+    // bpf_get_ns_current_pid_tgid tells the pid in one namespace and not in those below it.
+    if !is_initial_pid_namespace() {
+        let test = "another_pid_and_mount_namespace_hides_nothing";
+        let _ = writeln!(
+            std::io::stderr(),
+            "SKIPPED {test}: this machine is itself in a PID namespace, and programs in others below it are not counted"
+        );
+        return Ok(());
+    }
     let machine = machine()?;
     let daemon = machine.daemon()?;
     if !has_probes(&machine)? {

@@ -12,7 +12,7 @@ use aya::maps::{HashMap, MapData, PerCpuArray, RingBuf};
 use aya::programs::uprobe::{UProbeLink, UProbeScope};
 use aya::programs::{TracePoint, UProbe};
 use aya::{Ebpf, EbpfLoader, Pod};
-use rtswap_e2e::tracefs;
+use rtswap_e2e::{is_initial_pid_namespace, tracefs};
 use rtswap_probe_abi::functions::{FUNCTIONS, Function, TRACEPOINTS};
 use rtswap_probe_abi::maps;
 use rtswap_probe_abi::records::{
@@ -67,6 +67,9 @@ pub fn missing() -> Option<&'static str> {
     }
     if tracefs().is_none() {
         return Some("no tracefs");
+    }
+    if !is_initial_pid_namespace() {
+        return Some("a PID namespace, in which pids are not those that the probes tell");
     }
     None
 }
