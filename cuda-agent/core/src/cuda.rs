@@ -25,6 +25,8 @@ impl Status {
     pub const INVALID_CONTEXT: Self = Self(201);
     /// CUDA_ERROR_NOT_FOUND.
     pub const NOT_FOUND: Self = Self(500);
+    /// CUDA_ERROR_NOT_PERMITTED.
+    pub const NOT_PERMITTED: Self = Self(800);
     /// CUDA_ERROR_NOT_READY.
     pub const NOT_READY: Self = Self(600);
     /// CUDA_ERROR_NOT_SUPPORTED.
@@ -203,6 +205,15 @@ pub struct AllocationProp {
 impl AllocationProp {
     /// CU_MEM_ALLOCATION_TYPE_PINNED.
     pub const PINNED: u32 = 1;
+    /// CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR and CU_MEM_HANDLE_TYPE_FABRIC.
+    pub const SHAREABLE: u32 = 1 | 8;
+    /// gpuDirectRDMACapable, the second of `flags`.
+    pub const RDMA: [u8; 8] = [0, 1, 0, 0, 0, 0, 0, 0];
+
+    /// Nobody but this process and its GPU will ever ask for the memory.
+    pub fn is_private(&self) -> bool {
+        self.handle_types == 0 && self.flags == [0; 8]
+    }
 }
 
 const _: () = {

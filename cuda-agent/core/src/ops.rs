@@ -19,6 +19,8 @@ pub struct Found {
     pub range: (u64, u64),
     /// What the current GPU may do with it: CUmemAccess_flags.
     pub rights: u32,
+    /// As what the program may export it: CUmemAllocationHandleType.
+    pub handle_types: u32,
     /// Its GPU.
     pub ordinal: i32,
     /// Unlike that of any other with an owner of this kind on this GPU.
@@ -107,6 +109,7 @@ impl Agent {
                     bytes: live.bytes,
                     range: (live.at, live.bytes),
                     rights: Access::READ_WRITE,
+                    handle_types: 0,
                     ordinal,
                     id: live.id,
                     owner: Owner::Pool(pool),
@@ -122,6 +125,7 @@ impl Agent {
                 bytes: object.bytes,
                 range: (at, object.bytes),
                 rights: Access::READ_WRITE,
+                handle_types: 0,
                 ordinal,
                 id: object.id,
                 owner: Owner::Context(object.context),

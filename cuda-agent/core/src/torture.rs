@@ -55,13 +55,14 @@ impl Torture {
         device.prepare_fingerprints();
         let (mut left, mut moved) = (0, 0);
         let bound = agent.session().drain_bound;
-        let mut paused = device.pause(&agent.work, bound, |memory| {
+        let mut paused = device.pause(&agent.work, bound, || {
+            let mut memory = device.memory();
             if memory.fingerprints() {
                 memory.fingerprint(context);
             }
-            out(agent, memory, context, &mut moved);
+            out(agent, &mut memory, context, &mut moved);
             left = memory.swapped_bytes();
-            back(agent, memory, context)
+            back(agent, &mut memory, context)
         });
         while paused == Paused::Closed {
             // Somebody was given the budget meanwhile. The job may end while it is asked for, as
@@ -69,7 +70,9 @@ impl Torture {
             if device.lacks_budget() {
                 std::thread::sleep(PAUSE);
             }
-            paused = device.pause(&agent.work, bound, |memory| back(agent, memory, context));
+            paused = device.pause(&agent.work, bound, || {
+                back(agent, &mut device.memory(), context)
+            });
         }
         debug(format_args!(
             "torture: {left} bytes out and in, {moved} of them copied out"

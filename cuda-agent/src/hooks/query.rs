@@ -242,20 +242,20 @@ unsafe fn fill(data: *mut c_void, attribute: c_int, at: CUdeviceptr, found: Foun
             attribute::BUFFER_ID | attribute::BLOCK_ID => {
                 data.cast::<u64>().write_unaligned(found.buffer_id());
             }
-            // A C++ bool.
-            attribute::MAPPED => data.cast::<u8>().write(1),
+            // Truth takes 32 bits: so the driver stores it.
+            attribute::MAPPED => data.cast::<c_uint>().write_unaligned(1),
             attribute::LEGACY_IPC => {
                 let offered = agent().is_some_and(|agent| agent.can_offer(&found));
-                data.cast::<u8>().write(offered.into());
+                data.cast::<c_uint>().write_unaligned(offered.into());
             }
             // It moves, so that no other device may hold its pages.
             attribute::IS_MANAGED
             | attribute::RDMA
             | attribute::DECOMPRESSION
-            | attribute::SYNC_MEMOPS => {
-                data.cast::<u8>().write(0);
-            }
-            attribute::HANDLE_TYPES => data.cast::<u64>().write_unaligned(0),
+            | attribute::SYNC_MEMOPS => data.cast::<c_uint>().write_unaligned(0),
+            attribute::HANDLE_TYPES => data
+                .cast::<u64>()
+                .write_unaligned(found.handle_types.into()),
             _ => return false,
         }
     }

@@ -200,10 +200,13 @@ unsafe fn export(
     kind: c_int,
     flags: c_ulonglong,
 ) -> Status {
-    // A handle of ours was not created to be exported, which the driver calls an invalid value.
-    if agent().is_some_and(|agent| agent.physical_prop(handle).is_some()) {
-        return Status::INVALID_VALUE;
+    // SAFETY: the caller's arguments, with its handle or the driver's for it.
+    let call = |handle| unsafe { real(shared, handle, kind, flags) };
+    let ours = agent().filter(|_| !shared.is_null()).and_then(|agent| {
+        agent.export_physical(handle, kind.cast_unsigned(), |handle| call(handle).ok())
+    });
+    match ours {
+        Some(result) => result.into(),
+        None => call(handle),
     }
-    // SAFETY: the caller's arguments.
-    unsafe { real(shared, handle, kind, flags) }
 }

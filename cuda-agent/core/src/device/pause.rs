@@ -20,13 +20,8 @@ pub(crate) enum Paused {
 
 impl Device {
     /// Closes the gate under the running job, waits for its calls and streams for at most `bound`,
-    /// and does `act` on the memory with all locks held. The gate opens again if it succeeds.
-    pub(crate) fn pause(
-        &self,
-        work: &Work,
-        bound: Duration,
-        act: impl FnOnce(&mut Memory) -> bool,
-    ) -> Paused {
+    /// and does `act`, which may lock the memory. The gate opens again if it succeeds.
+    pub(crate) fn pause(&self, work: &Work, bound: Duration, act: impl FnOnce() -> bool) -> Paused {
         let _one_at_a_time = lock(&self.closing);
         if !self.runs() {
             return Paused::Not;
@@ -34,9 +29,8 @@ impl Device {
         let mut paused = Paused::Not;
         self.drain(work, bound, |jobs| {
             jobs.draining = false;
-            let mut memory = self.memory();
-            paused = if act(&mut memory) {
-                memory.begin_work();
+            paused = if act() {
+                self.memory().begin_work();
                 gate::open(self.bit);
                 Paused::Done
             } else {

@@ -12,9 +12,9 @@ use cudarc::driver::sys::{
 
 use super::{Driver, Node, Result, Unfit};
 use crate::cuda::{
-    Access, CUDA_MEMCPY3D, CUDA_MEMSET_NODE_PARAMS, CUcontext, CUdevice, CUdeviceptr, CUevent,
-    CUfunction, CUgraph, CUgraphNode, CUmemAllocationProp, CUstream, CUuuid, CaptureMode, Context,
-    Event, Function, Graph, Handle, MemoryPool, Status, Stream,
+    Access, AllocationProp, CUDA_MEMCPY3D, CUDA_MEMSET_NODE_PARAMS, CUcontext, CUdevice,
+    CUdeviceptr, CUevent, CUfunction, CUgraph, CUgraphNode, CUmemAllocationProp, CUstream, CUuuid,
+    CaptureMode, Context, Event, Function, Graph, Handle, MemoryPool, Status, Stream,
 };
 use crate::writes::Writes;
 
@@ -94,6 +94,7 @@ functions! {
     host_free: c"cuMemFreeHost" (*mut c_void);
     htod: c"cuMemcpyHtoDAsync_v2" (CUdeviceptr, *const c_void, usize, CUstream);
     dtoh: c"cuMemcpyDtoHAsync_v2" (*mut c_void, CUdeviceptr, usize, CUstream);
+    dtod: c"cuMemcpyDtoDAsync_v2" (CUdeviceptr, CUdeviceptr, usize, CUstream);
     module_load: c"cuModuleLoadData" (*mut CUmodule, *const c_void);
     module_function: c"cuModuleGetFunction" (*mut CUfunction, CUmodule, *const c_char);
     launch_kernel: c"cuLaunchKernel"
@@ -261,6 +262,13 @@ impl Driver for Libcuda {
         Ok(Handle(handle))
     }
 
+    fn create_as(&self, prop: &AllocationProp, bytes: u64) -> Result<Handle> {
+        let mut handle = 0;
+        let prop = core::ptr::from_ref(prop).cast();
+        call!(self.mem_create(&raw mut handle, bytes as usize, prop, 0))?;
+        Ok(Handle(handle))
+    }
+
     fn map(&self, at: u64, bytes: u64, handle: Handle) -> Result<()> {
         call!(self.mem_map(at, bytes as usize, 0, handle.0, 0))
     }
@@ -323,6 +331,10 @@ impl Driver for Libcuda {
     unsafe fn copy_out(&self, host: usize, from: u64, bytes: u64, stream: Stream) -> Result<()> {
         let host = core::ptr::with_exposed_provenance_mut(host);
         call!(self.dtoh(host, from, bytes as usize, stream.0 as CUstream))
+    }
+
+    fn copy_within(&self, to: u64, from: u64, bytes: u64, stream: Stream) -> Result<()> {
+        call!(self.dtod(to, from, bytes as usize, stream.0 as CUstream))
     }
 
     fn load(&self, image: &CStr, name: &CStr) -> Result<Function> {

@@ -12,7 +12,8 @@ use core::ffi::CStr;
 use std::os::fd::{BorrowedFd, OwnedFd};
 
 use crate::cuda::{
-    Access, CaptureMode, Context, Event, Function, Graph, Handle, MemoryPool, Status, Stream,
+    Access, AllocationProp, CaptureMode, Context, Event, Function, Graph, Handle, MemoryPool,
+    Status, Stream,
 };
 use crate::writes::Writes;
 
@@ -75,6 +76,8 @@ pub trait Driver: Send + Sync {
     fn reserve(&self, bytes: u64, align: u64) -> Result<u64>;
     /// Allocates physical memory.
     fn create(&self, device: i32, bytes: u64) -> Result<Handle>;
+    /// Allocates physical memory as a program asked for it.
+    fn create_as(&self, prop: &AllocationProp, bytes: u64) -> Result<Handle>;
     /// Maps physical memory, for nobody's use yet.
     fn map(&self, at: u64, bytes: u64, handle: Handle) -> Result<()>;
     /// Says who may do what with mapped addresses.
@@ -107,6 +110,8 @@ pub trait Driver: Send + Sync {
     /// # Safety
     /// `host` is valid for `bytes`, and nobody else's, until the copy is over.
     unsafe fn copy_out(&self, host: usize, from: u64, bytes: u64, stream: Stream) -> Result<()>;
+    /// Starts a copy within the GPU's memory.
+    fn copy_within(&self, to: u64, from: u64, bytes: u64, stream: Stream) -> Result<()>;
 
     /// A kernel of an image of our own, in the current context.
     fn load(&self, image: &CStr, name: &CStr) -> Result<Function>;

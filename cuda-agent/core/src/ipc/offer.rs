@@ -160,6 +160,13 @@ impl Agent {
         let Some(device) = self.device(found.ordinal) else {
             return call();
         };
+        if found.owner == Owner::Program {
+            match self.share_mapping(found.at) {
+                Ok(true) => return call(),
+                Ok(false) => {}
+                Err(status) => return status,
+            }
+        }
         let _call = self.enter_on(Stream::LEGACY, &|clue| clue(Clue::Address(found.at)));
         match call() {
             Status::SUCCESS => match found.owner {

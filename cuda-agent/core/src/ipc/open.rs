@@ -143,6 +143,7 @@ impl Agent {
             owner: Owner::Context(mapped.context),
             range: (at, mapped.handle.bytes),
             rights: Access::READ_WRITE,
+            handle_types: 0,
         })
     }
 }

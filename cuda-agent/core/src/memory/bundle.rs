@@ -131,7 +131,7 @@ impl Memory {
         Ok(())
     }
 
-    fn forget_mappings<'a>(&mut self, placed: impl Iterator<Item = &'a Placed>) {
+    pub(super) fn forget_mappings<'a>(&mut self, placed: impl Iterator<Item = &'a Placed>) {
         for &(id, at) in placed {
             let mappings = &mut self.chunks.piece_mut(id).mappings;
             mappings.retain(|mapping| mapping.at != at);

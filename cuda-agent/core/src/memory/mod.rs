@@ -1,6 +1,6 @@
 //! A task's memory on one GPU: objects in the arena, the physical chunks behind them, and the
 //! backing store. `arena`, `chunk` and `swap_set` are pure; `residence` puts chunks on the GPU and
-//! takes them off; `bundle` holds what the program creates itself; `swap` moves bytes, `clean` knows
+//! takes them off; `bundle` holds what the program creates itself, `whole` gives it up for one allocation; `swap` moves bytes, `clean` knows
 //! which need not be moved, from fingerprints or from the program's `hints`; nothing here decides when.
 
 mod arena;
@@ -14,6 +14,7 @@ mod residence;
 mod share;
 mod swap;
 mod swap_set;
+mod whole;
 
 #[cfg(test)]
 mod faults;

@@ -1,10 +1,10 @@
 //! Which handles the program holds and what it mapped where. Pure.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 use std::sync::Arc;
 
-use crate::cuda::{AllocationProp, Status};
+use crate::cuda::{AllocationProp, Handle, Status};
 use crate::memory::{PieceId, Placed};
 
 /// The top bits of our handles. A driver's handle is an address or a small number.
@@ -19,6 +19,8 @@ struct Memo {
     /// cuMemCreate and cuMemRetainAllocationHandle without cuMemRelease.
     references: u32,
     mappings: u32,
+    /// It was never mapped, so that nothing was written to it.
+    blank: bool,
 }
 
 /// What is behind a handle.
@@ -26,6 +28,8 @@ struct Memo {
 pub enum What {
     /// Ours to move.
     Pieces(Arc<Bundle>),
+    /// Ours no more: the program's handle stands for one allocation of the driver's.
+    Whole(Whole),
     /// The driver's, left alone: its handle, and where it is counted with how many bytes.
     Alone {
         /// The driver's.
@@ -33,6 +37,19 @@ pub enum What {
         /// Ordinal and bytes, unless somebody else counts them.
         counted: Option<(i32, u64)>,
     },
+}
+
+/// One allocation of the driver's behind a handle of ours.
+#[derive(Clone, Copy, Debug)]
+pub struct Whole {
+    /// The driver's.
+    pub handle: Handle,
+    /// Its GPU.
+    pub ordinal: i32,
+    /// In all.
+    pub bytes: u64,
+    /// As the program asked for it.
+    pub prop: AllocationProp,
 }
 
 /// The memory of one of our handles.
@@ -51,6 +68,11 @@ pub struct Bundle {
 }
 
 impl Bundle {
+    /// The program's handle.
+    fn handle(&self) -> u64 {
+        TAG | self.number
+    }
+
     /// The pieces of the first `bytes`, mapped one after another from `at` on.
     pub fn placed(&self, mut at: u64, bytes: u64) -> Vec<Placed> {
         let end = at + bytes;
@@ -80,7 +102,12 @@ pub struct Book {
     alone: BTreeMap<u64, u64>,
     mappings: BTreeMap<u64, Mapping>,
     reserved: BTreeMap<u64, u64>,
+    /// Kinds of memory that the driver was seen to have.
+    kinds: BTreeSet<Kind>,
 }
+
+/// A kind of physical memory: the GPU's ordinal, the handle types and the flags of the request.
+pub(super) type Kind = (i32, u32, [u8; 8]);
 
 impl Book {
     /// Whether a number is a handle of ours, alive or not.
@@ -114,15 +141,42 @@ impl Book {
         self.keep_alone(handle, counted);
     }
 
-    /// Our handle's memory while the program holds it.
-    pub fn held(&self, handle: u64) -> Result<&Arc<Bundle>, Status> {
+    /// What is behind a handle of ours while the program holds it.
+    pub fn held(&self, handle: u64) -> Result<&What, Status> {
         match self.memos.get(&handle) {
-            Some(Memo {
-                what: What::Pieces(bundle),
-                references: 1..,
-                ..
-            }) => Ok(bundle),
+            Some(memo) if memo.references > 0 => Ok(&memo.what),
             _ => Err(Status::INVALID_VALUE),
+        }
+    }
+
+    /// What became of memory of ours that was known before.
+    pub fn now(&self, bundle: &Bundle) -> Result<&What, Status> {
+        let memo = self.memos.get(&bundle.handle());
+        memo.map(|memo| &memo.what).ok_or(Status::INVALID_VALUE)
+    }
+
+    /// Whether memory of ours was never mapped.
+    pub fn is_blank(&self, bundle: &Bundle) -> bool {
+        let memo = self.memos.get(&bundle.handle());
+        memo.is_some_and(|memo| memo.blank)
+    }
+
+    /// Where memory of ours is mapped, with how many bytes from its first on.
+    pub fn mappings_of(&self, bundle: &Bundle) -> Vec<(u64, u64)> {
+        let mappings = self.mappings.iter();
+        let here = mappings.filter(|(_, mapping)| mapping.memo == bundle.handle());
+        here.map(|(&at, mapping)| (at, mapping.bytes)).collect()
+    }
+
+    /// Notes that one allocation of the driver's took the place of memory of ours.
+    pub fn put_whole(&mut self, bundle: &Bundle, handle: Handle) {
+        if let Some(memo) = self.memos.get_mut(&bundle.handle()) {
+            memo.what = What::Whole(Whole {
+                handle,
+                ordinal: bundle.ordinal,
+                bytes: bundle.bytes,
+                prop: bundle.prop,
+            });
         }
     }
 
@@ -132,7 +186,7 @@ impl Book {
         let memo = self.memos.get_mut(&mapping.memo)?;
         memo.references += 1;
         match memo.what {
-            What::Pieces(_) => Some(mapping.memo),
+            What::Pieces(_) | What::Whole(_) => Some(mapping.memo),
             What::Alone { handle, .. } => {
                 self.alone.insert(handle, mapping.memo);
                 None
@@ -181,6 +235,7 @@ impl Book {
         };
         if let Some(it) = self.memos.get_mut(&memo) {
             it.mappings += 1;
+            it.blank = false;
         }
         self.mappings.insert(at, Mapping { bytes, memo });
     }
@@ -220,8 +275,14 @@ impl Book {
         let (at, mapping) = self.mapping(address)?;
         match &self.memos.get(&mapping.memo)?.what {
             What::Pieces(bundle) => Some((at, mapping.bytes, bundle)),
-            What::Alone { .. } => None,
+            What::Whole(_) | What::Alone { .. } => None,
         }
+    }
+
+    /// Whether a handle of ours is mapped around an address, wherever its memory is.
+    pub fn is_ours_at(&self, address: u64) -> bool {
+        let mapping = self.mapping(address);
+        mapping.is_some_and(|(_, mapping)| Self::is_ours(mapping.memo))
     }
 
     /// Whether memory of ours is still mapped at an address.
@@ -234,6 +295,16 @@ impl Book {
     pub fn starts(&self, at: u64, bytes: u64) -> Vec<u64> {
         let end = at.saturating_add(bytes);
         self.mappings.range(at..end).map(|(at, _)| *at).collect()
+    }
+
+    /// Whether the driver was seen to have such memory.
+    pub fn has_kind(&self, kind: &Kind) -> bool {
+        self.kinds.contains(kind)
+    }
+
+    /// Notes that the driver has such memory.
+    pub fn add_kind(&mut self, kind: Kind) {
+        self.kinds.insert(kind);
     }
 
     /// Notes reserved addresses.
@@ -251,6 +322,7 @@ impl Book {
             what,
             references: 1,
             mappings: 0,
+            blank: true,
         };
         self.memos.insert(number, memo);
     }
@@ -292,7 +364,7 @@ impl Book {
             bytes: mapping.bytes,
             bundle: match &self.memos[&mapping.memo].what {
                 What::Pieces(bundle) => Some(Arc::clone(bundle)),
-                What::Alone { .. } => None,
+                What::Whole(_) | What::Alone { .. } => None,
             },
         });
         spans.collect()

@@ -1,15 +1,17 @@
 //! The driver's virtual memory calls as the program makes them. Physical memory that may swap gets a
-//! handle of ours and is made of pieces of chunks; everything else (what may be exported, other
-//! kinds and places of memory, what was imported) is the driver's, left alone and counted.
+//! handle of ours and is made of pieces of chunks. Once another process or device is given it, one
+//! allocation of the driver's takes their place, and stays. Everything else (other kinds and places
+//! of memory, what was imported) is the driver's from the beginning, left alone and counted.
 //!
-//! `book` knows the handles and mappings, `others` what must stay; here is what the hooks ask. The book's lock is taken before
+//! `request` tells what may swap, `book` knows the handles and mappings, `whole` puts pieces
+//! together, `others` says what must stay; here is what the hooks ask. The book's lock is taken before
 //! a GPU's memory, and never held while a gate or the daemon is waited for.
 
 mod book;
 mod others;
+mod request;
+mod whole;
 
-#[cfg(test)]
-mod bound;
 #[cfg(test)]
 mod tests;
 
@@ -41,14 +43,8 @@ impl Agent {
             return call();
         };
         let ordinal = device.ordinal;
-        let granularity = device.memory().granularity();
-        let swaps = prop.kind == AllocationProp::PINNED
-            && prop.handle_types == 0
-            && prop.flags == [0; 8]
-            && flags == 0
-            && bytes > 0
-            && bytes.is_multiple_of(granularity);
-        if swaps {
+        if request::swaps(bytes, prop, flags, device.memory().granularity()) {
+            self.try_request(device, prop)?;
             let pieces = self.under_pressure(device, || device.create(bytes))?;
             return Ok(self.book().add(ordinal, bytes, *prop, pieces));
         }
@@ -81,38 +77,60 @@ impl Agent {
         flags: u64,
         call: impl FnOnce() -> Result<()>,
     ) -> Result<()> {
-        let mut book = self.book();
         if Book::is_ours(handle) {
-            let bundle = Arc::clone(book.held(handle)?);
-            let device = self.owner(&bundle)?;
-            let sizes = [at, bytes, device.memory().granularity()];
-            let aligned = sizes[..2].iter().all(|size| size.is_multiple_of(sizes[2]));
-            let fits = (1..=bundle.bytes).contains(&bytes) && offset == 0 && flags == 0;
-            if !aligned || !fits || book.touches(at, bytes) {
+            if offset != 0 || flags != 0 {
                 return Err(Status::INVALID_VALUE);
             }
-            // All of a handle at addresses that were seen to be reserved the driver takes. Anything
-            // else it must see at once, and not at the next swap-in: within work of this GPU.
-            let room = book.reservation(at).map(|(start, size)| start + size - at);
-            if room.is_some_and(|room| bytes > room) {
-                return Err(Status::INVALID_VALUE);
-            }
-            let sure = bytes == bundle.bytes && room.is_some();
-            let mut _call = None;
-            if !sure {
-                drop(book);
-                _call = Some(self.enter_on(Stream::LEGACY, &|clue| clue(Clue::Every)));
-                book = self.book();
-                book.held(handle)?;
-            }
-            let mut memory = device.memory();
-            if !sure && (!memory.are_resident(&bundle.pieces) || book.touches(at, bytes)) {
-                return Err(Status::INVALID_VALUE);
-            }
-            memory.map(&bundle.placed(at, bytes))?;
-        } else {
-            call()?;
+            return self.map_ours(at, bytes, handle);
         }
+        let mut book = self.book();
+        call()?;
+        book.map(at, bytes, handle);
+        Ok(())
+    }
+
+    fn map_ours(&self, at: u64, bytes: u64, handle: u64) -> Result<()> {
+        let mut book = self.book();
+        let bundle = match book.held(handle)? {
+            What::Pieces(bundle) => Arc::clone(bundle),
+            What::Whole(whole) => {
+                self.driver.map(at, bytes, whole.handle)?;
+                book.map(at, bytes, handle);
+                return Ok(());
+            }
+            What::Alone { .. } => return Err(Status::INVALID_VALUE),
+        };
+        let device = self.owner(&bundle)?;
+        let granularity = device.memory().granularity();
+        let aligned = at.is_multiple_of(granularity) && bytes.is_multiple_of(granularity);
+        let fits = (1..=bundle.bytes).contains(&bytes);
+        if !aligned || !fits || book.touches(at, bytes) {
+            return Err(Status::INVALID_VALUE);
+        }
+        // All of a handle at addresses that were seen to be reserved the driver takes. Anything
+        // else it must see at once, and not at the next swap-in: within work of this GPU.
+        let room = book.reservation(at).map(|(start, size)| start + size - at);
+        if room.is_some_and(|room| bytes > room) {
+            return Err(Status::INVALID_VALUE);
+        }
+        let sure = bytes == bundle.bytes && room.is_some();
+        let mut _call = None;
+        if !sure {
+            drop(book);
+            _call = Some(self.enter_on(Stream::LEGACY, &|clue| clue(Clue::Every)));
+            book = self.book();
+            if let What::Whole(_) = book.held(handle)? {
+                // It was exported meanwhile.
+                drop(book);
+                return self.map_ours(at, bytes, handle);
+            }
+        }
+        let mut memory = device.memory();
+        if !sure && (!memory.are_resident(&bundle.pieces) || book.touches(at, bytes)) {
+            return Err(Status::INVALID_VALUE);
+        }
+        memory.map(&bundle.placed(at, bytes))?;
+        drop(memory);
         book.map(at, bytes, handle);
         Ok(())
     }
@@ -204,10 +222,11 @@ impl Agent {
     /// Keeps what is mapped around an address where it is, for good. Within work of its GPU.
     pub(crate) fn hold_mapping(&self, address: u64) -> Result<()> {
         let book = self.book();
-        let Some((_, _, bundle)) = book.bundle_at(address) else {
-            return Err(Status::INVALID_VALUE);
-        };
-        self.owner(bundle)?.memory().hold(&bundle.pieces)
+        match book.bundle_at(address) {
+            Some((_, _, bundle)) => self.owner(bundle)?.memory().hold(&bundle.pieces),
+            // One allocation of the driver's by now, which never leaves.
+            None => Ok(()),
+        }
     }
 
     /// Whether what is mapped around an address is held where it is.
@@ -257,7 +276,7 @@ impl Agent {
             return Err(Status::INVALID_VALUE);
         }
         let mut book = self.book();
-        if book.bundle_at(address).is_some() {
+        if book.is_ours_at(address) {
             return book.retain(address).ok_or(Status::INVALID_VALUE);
         }
         let handle = call()?;
@@ -267,7 +286,11 @@ impl Agent {
 
     /// cuMemGetAllocationPropertiesFromHandle; nothing if the driver knows.
     pub fn physical_prop(&self, handle: u64) -> Option<Result<AllocationProp>> {
-        Book::is_ours(handle).then(|| self.book().held(handle).map(|bundle| bundle.prop))
+        Book::is_ours(handle).then(|| match self.book().held(handle)? {
+            What::Pieces(bundle) => Ok(bundle.prop),
+            What::Whole(whole) => Ok(whole.prop),
+            What::Alone { .. } => Err(Status::INVALID_VALUE),
+        })
     }
 
     /// The program's own mapping of memory of ours at an address.
@@ -282,6 +305,7 @@ impl Agent {
             bytes,
             range: book.reservation(at).unwrap_or((at, bytes)),
             rights: memory.access(*placed.first()?, Location::device(current)),
+            handle_types: bundle.prop.handle_types,
             ordinal: bundle.ordinal,
             id: bundle.number,
             owner: Owner::Program,
@@ -296,17 +320,27 @@ impl Agent {
         self.device(bundle.ordinal).ok_or(Status::UNKNOWN)
     }
 
+    fn discount(&self, ordinal: i32, bytes: u64) {
+        if let Some(device) = self.device(ordinal) {
+            device.memory().discount_outside(bytes);
+        }
+    }
+
     /// Frees what nothing needs any more.
     fn drop_physical(&self, gone: Option<What>) -> Result<()> {
         match gone {
             Some(What::Pieces(bundle)) => self.owner(&bundle)?.memory().destroy(&bundle.pieces),
+            Some(What::Whole(whole)) => {
+                // What cannot be freed stays counted: it is still there.
+                self.driver.release(whole.handle)?;
+                self.discount(whole.ordinal, whole.bytes);
+                Ok(())
+            }
             Some(What::Alone {
                 counted: Some((ordinal, bytes)),
                 ..
             }) => {
-                if let Some(device) = self.device(ordinal) {
-                    device.memory().discount_outside(bytes);
-                }
+                self.discount(ordinal, bytes);
                 Ok(())
             }
             Some(What::Alone { .. }) | None => Ok(()),

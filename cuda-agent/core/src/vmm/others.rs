@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::{Book, Result};
+use super::{Book, Result, What};
 use crate::agent::Agent;
 use crate::cuda::{Context, Status, Stream};
 use crate::enter::Clue;
@@ -48,13 +48,26 @@ impl Agent {
         })
     }
 
-    /// The parts of memory of ours, which stays on the GPU for good from now on.
+    /// The parts of memory of ours, which stays on the GPU for good from now on: one where it was
+    /// created to be shared.
     fn parts(&self, handle: u64, offset: u64, bytes: u64) -> Result<Vec<Part>> {
-        let bundle = Arc::clone(self.book().held(handle)?);
         let end = offset.checked_add(bytes).ok_or(Status::INVALID_VALUE)?;
-        if bytes == 0 || end > bundle.bytes {
+        let (all, bundle) = match self.book().held(handle)? {
+            What::Pieces(bundle) => (bundle.bytes, Some(Arc::clone(bundle))),
+            What::Whole(whole) => (whole.bytes, None),
+            What::Alone { .. } => return Err(Status::INVALID_VALUE),
+        };
+        if bytes == 0 || end > all {
             return Err(Status::INVALID_VALUE);
         }
+        let Some(bundle) = bundle.filter(|bundle| bundle.prop.is_private()) else {
+            return Ok(vec![Part {
+                handle: self.whole(handle)?.handle.0,
+                offset,
+                at: 0,
+                bytes,
+            }]);
+        };
         let device = self.owner(&bundle)?;
         let own = Clue::Gate(device.bit);
         // Within work of this GPU all its memory is there.
@@ -98,12 +111,27 @@ impl Agent {
 
     fn keep(&self, found: &Found) -> Result<()> {
         let device = self.device(found.ordinal).ok_or(Status::UNKNOWN)?;
+        if found.owner == Owner::Program && self.share_mapping(found.at)? {
+            return Ok(());
+        }
         // Within work of this GPU all its memory is there.
         let _call = self.enter_on(Stream::LEGACY, &|clue| clue(Clue::Address(found.at)));
         match found.owner {
             Owner::Program => self.hold_mapping(found.at),
             _ => device.memory().hold_range(found.at, found.bytes),
         }
+    }
+
+    /// Puts what is mapped around an address into one allocation if it was created to be shared.
+    /// False for other memory of ours.
+    pub(crate) fn share_mapping(&self, address: u64) -> Result<bool> {
+        let bundle = match self.book().bundle_at(address) {
+            Some((_, _, bundle)) if bundle.prop.is_private() => return Ok(false),
+            Some((_, _, bundle)) => Arc::clone(bundle),
+            // One allocation already.
+            None => return Ok(true),
+        };
+        self.make_whole(&bundle).map(|()| true)
     }
 
     /// cuCtxEnablePeerAccess, done by the driver: from now on the current GPU reaches whatever is or

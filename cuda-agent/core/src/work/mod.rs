@@ -218,7 +218,7 @@ pub fn in_context<T>(
 }
 
 /// Runs `call` in a mode in which it breaks no capture of another thread.
-fn relaxed<T>(driver: &dyn Driver, call: impl FnOnce() -> T) -> T {
+pub(crate) fn relaxed<T>(driver: &dyn Driver, call: impl FnOnce() -> T) -> T {
     // A driver without captures has none to break.
     let before = driver.exchange_capture_mode(CaptureMode::RELAXED);
     let result = call();

@@ -1,16 +1,19 @@
 //! A driver for tests: bytes in ordinary memory, and a precise idea of what is mapped. Copies are
 //! done at once; a stream is busy for as long as the test says.
 
+mod state;
+
 use std::cell::Cell;
-use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::CStr;
 use std::os::fd::{BorrowedFd, OwnedFd};
 use std::sync::Mutex;
 
+use state::{Map, State};
+
 use super::{Driver, Node, Result, Unfit};
 use crate::cuda::{
-    Access, CaptureMode, Context, Event, Function, Graph, Handle, Location, MemoryPool, Status,
-    Stream,
+    Access, AllocationProp, CaptureMode, Context, Event, Function, Graph, Handle, MemoryPool,
+    Status, Stream,
 };
 use crate::gate::lock;
 
@@ -28,51 +31,11 @@ pub(crate) struct FakeDriver {
     state: Mutex<State>,
 }
 
-/// What is mapped at an address.
-struct Map {
-    bytes: u64,
-    handle: u64,
-    access: Vec<Access>,
-}
-
 /// As in fingerprint.ptx.
 fn mix(mut x: u64) -> u64 {
     x = (x ^ x >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     x = (x ^ x >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
     x ^ x >> 31
-}
-
-#[derive(Default)]
-struct State {
-    next: u64,
-    physical: BTreeMap<u64, Vec<u8>>,
-    maps: BTreeMap<u64, Map>,
-    pinned: BTreeMap<usize, Vec<u8>>,
-    busy: BTreeSet<Stream>,
-    /// Streams that the legacy one does not wait for.
-    apart: BTreeSet<Stream>,
-    capturing: BTreeSet<Stream>,
-    graphs: BTreeMap<Graph, Vec<Node>>,
-    refuse_pins: bool,
-    /// Bytes copied out and in.
-    copied: (u64, u64),
-    fail_copies: bool,
-    others: u64,
-    /// Work submitted to and done by a stream, for those that a test feeds.
-    work: BTreeMap<Stream, (u64, u64)>,
-    /// Where such a stream stood when an event was recorded.
-    recorded: BTreeMap<Event, (Stream, u64)>,
-    /// Events made and not destroyed.
-    events: usize,
-    /// Streams made and not destroyed.
-    streams: usize,
-    /// Contexts that were destroyed.
-    gone: BTreeSet<Context>,
-    /// Calls that may be refused so far.
-    calls: usize,
-    /// Which of them is, and what it was once it was.
-    refuse: Option<usize>,
-    refused: Option<&'static str>,
 }
 
 impl FakeDriver {
@@ -85,6 +48,14 @@ impl FakeDriver {
                 ..State::default()
             }),
         }))
+    }
+
+    /// The only kind of handle that it exports: a file descriptor.
+    const SHAREABLE: u32 = 1;
+
+    /// How the memory behind a handle was asked for, where a program asked.
+    pub(crate) fn asked(&self, handle: u64) -> Option<AllocationProp> {
+        lock(&self.state).asked.get(&handle).copied()
     }
 
     /// Submits work to a stream; whose number it is.
@@ -247,66 +218,6 @@ impl FakeDriver {
     }
 }
 
-impl State {
-    /// Runs over the mapped bytes of a range, which may span mappings.
-    fn access(
-        &mut self,
-        at: u64,
-        len: usize,
-        rights: u32,
-        mut each: impl FnMut(&mut [u8], std::ops::Range<usize>),
-    ) -> Result<()> {
-        let mut done = 0;
-        while done < len {
-            let here = at + done as u64;
-            let (&start, map) = self.maps.range(..=here).next_back().ok_or(Status(700))?;
-            let mut access = map.access.iter();
-            if !access.any(|it| it.location == Location::device(0) && it.rights & rights == rights)
-            {
-                return Err(Status(700));
-            }
-            let physical = self.physical.get_mut(&map.handle).ok_or(Status(700))?;
-            let offset = (here - start) as usize;
-            let mapped = map.bytes as usize;
-            if offset >= mapped {
-                return Err(Status(700));
-            }
-            let count = (mapped - offset).min(len - done);
-            each(&mut physical[offset..offset + count], done..done + count);
-            done += count;
-        }
-        Ok(())
-    }
-
-    /// The mappings that touch a range.
-    fn mapped_in(&self, at: u64, bytes: u64) -> Vec<u64> {
-        let maps = self.maps.range(..at + bytes);
-        let touching = maps.filter(|(start, map)| **start + map.bytes > at);
-        touching.map(|(start, _)| *start).collect()
-    }
-
-    /// The mappings that fill a range without a gap.
-    fn whole(&self, at: u64, bytes: u64) -> Result<Vec<u64>> {
-        let maps = self.mapped_in(at, bytes);
-        let mut next = at;
-        for map in &maps {
-            if *map != next {
-                return Err(Status::INVALID_VALUE);
-            }
-            next += self.maps[map].bytes;
-        }
-        if maps.is_empty() || next != at + bytes {
-            return Err(Status::INVALID_VALUE);
-        }
-        Ok(maps)
-    }
-
-    fn fresh(&mut self) -> u64 {
-        self.next += 1 << 30;
-        self.next
-    }
-}
-
 impl Driver for FakeDriver {
     fn device_count(&self) -> Result<i32> {
         Ok(1)
@@ -366,6 +277,15 @@ impl Driver for FakeDriver {
         // Never zeros: what an owner before left must not look right by chance.
         state.physical.insert(handle, vec![0xdb; bytes as usize]);
         Ok(Handle(handle))
+    }
+    /// A kind of handle that this GPU does not have is refused, as without a fabric.
+    fn create_as(&self, prop: &AllocationProp, bytes: u64) -> Result<Handle> {
+        if prop.handle_types & !Self::SHAREABLE != 0 {
+            return Err(Status::NOT_PERMITTED);
+        }
+        let handle = self.create(prop.location.id, bytes)?;
+        lock(&self.state).asked.insert(handle.0, *prop);
+        Ok(handle)
     }
     fn map(&self, at: u64, bytes: u64, handle: Handle) -> Result<()> {
         self.may_refuse("map")?;
@@ -488,6 +408,14 @@ impl Driver for FakeDriver {
         state.slot(host, bytes).copy_from_slice(&copy);
         Ok(())
     }
+    fn copy_within(&self, to: u64, from: u64, bytes: u64, _: Stream) -> Result<()> {
+        self.may_refuse("copy_within")?;
+        if lock(&self.state).fail_copies {
+            return Err(Status(719));
+        }
+        let bytes = self.read(from, bytes as usize)?;
+        self.write(to, &bytes)
+    }
     fn load(&self, image: &CStr, name: &CStr) -> Result<Function> {
         let text = image.to_str().expect("an image of text");
         assert!(text.contains(&format!(".entry {}(", name.to_str().expect("a name"))));
@@ -584,16 +512,5 @@ impl Driver for FakeDriver {
         state.events -= 1;
         state.recorded.remove(&event);
         Ok(())
-    }
-}
-
-impl State {
-    fn slot(&mut self, host: usize, bytes: u64) -> &mut [u8] {
-        let (&start, segment) = self
-            .pinned
-            .range_mut(..=host)
-            .next_back()
-            .expect("a slot in pinned memory");
-        &mut segment[host - start..host - start + bytes as usize]
     }
 }

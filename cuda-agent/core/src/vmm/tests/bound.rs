@@ -1,6 +1,5 @@
 //! The program's own memory bound to a multicast object: all of it is the driver's for good.
 
-use super::tests::Program;
 use super::*;
 use crate::agent::tests::CHUNK;
 use crate::driver::fake::UNIT;

@@ -1,5 +1,8 @@
 //! The program's own memory against a fake driver and a fake daemon, swapped by the real thread.
 
+mod bound;
+mod shared;
+
 use proptest::prelude::*;
 use rtswap_wire::page::{Direction, SwapOutcome};
 
@@ -7,6 +10,7 @@ use super::*;
 use crate::agent::tests::{Bench, CHUNK, CONTEXT, bench, pattern};
 use crate::driver::Driver;
 use crate::driver::fake::{FakeDriver, UNIT};
+use crate::session::fake_daemon::Terms;
 
 const REGION: u64 = 64 * UNIT;
 const PROP: AllocationProp = AllocationProp {
@@ -26,14 +30,18 @@ fn rights(rights: u32) -> [Access; 1] {
 }
 
 /// A program that makes these calls, where the driver's own must not be needed.
-pub(super) struct Program {
-    pub(super) bench: Bench,
-    pub(super) region: u64,
+struct Program {
+    bench: Bench,
+    region: u64,
 }
 
 impl Program {
-    pub(super) fn new(name: &str, slots: u64) -> Self {
-        let bench = bench(name, |_| ());
+    fn new(name: &str, slots: u64) -> Self {
+        Self::with_terms(name, slots, |_| ())
+    }
+
+    fn with_terms(name: &str, slots: u64, change: impl FnOnce(&mut Terms)) -> Self {
+        let bench = bench(name, change);
         // The agent learns the context by it.
         bench.agent.alloc(1).unwrap().unwrap();
         bench.daemon.set_volume(slots * CHUNK);
@@ -42,7 +50,7 @@ impl Program {
         Self { bench, region }
     }
 
-    pub(super) fn driver(&self) -> &'static FakeDriver {
+    fn driver(&self) -> &'static FakeDriver {
         self.bench.driver
     }
 
@@ -51,30 +59,34 @@ impl Program {
         self.bench.daemon.block().agent.usage().arena_bytes / CHUNK - 1
     }
 
-    pub(super) fn create(&self, units: u64) -> Result<u64> {
-        let unused = || panic!("nothing here is the driver's");
-        let bytes = units * UNIT;
-        self.bench.agent.create_physical(bytes, &PROP, 0, unused)
+    fn create(&self, units: u64) -> Result<u64> {
+        self.create_as(units, &PROP)
     }
 
-    pub(super) fn release(&self, handle: u64) -> Result<()> {
+    fn create_as(&self, units: u64, prop: &AllocationProp) -> Result<u64> {
+        let unused = || panic!("nothing here is the driver's");
+        let bytes = units * UNIT;
+        self.bench.agent.create_physical(bytes, prop, 0, unused)
+    }
+
+    fn release(&self, handle: u64) -> Result<()> {
         self.bench.agent.release_physical(handle, || unreachable!())
     }
 
-    pub(super) fn map(&self, unit: u64, units: u64, handle: u64) -> Result<()> {
+    fn map(&self, unit: u64, units: u64, handle: u64) -> Result<()> {
         let (at, bytes) = (self.region + unit * UNIT, units * UNIT);
         let unused = || unreachable!();
         let agent = self.bench.agent;
         agent.map_physical(at, bytes, 0, handle, 0, unused)
     }
 
-    pub(super) fn unmap(&self, unit: u64, units: u64) -> Result<()> {
+    fn unmap(&self, unit: u64, units: u64) -> Result<()> {
         let (at, bytes) = (self.region + unit * UNIT, units * UNIT);
         let driver = |at, bytes| self.driver().unmap(at, bytes);
         self.bench.agent.unmap_physical(at, bytes, driver)
     }
 
-    pub(super) fn allow(&self, unit: u64, units: u64, access: &[Access]) -> Result<()> {
+    fn allow(&self, unit: u64, units: u64, access: &[Access]) -> Result<()> {
         let (at, bytes) = (self.region + unit * UNIT, units * UNIT);
         let driver = |at, bytes| self.driver().set_access(at, bytes, access);
         self.bench.agent.set_access(at, bytes, access, driver)
@@ -86,13 +98,13 @@ impl Program {
         answer.ok()
     }
 
-    pub(super) fn out(&mut self, chunks: u64) {
+    fn out(&mut self, chunks: u64) {
         let target = chunks * CHUNK;
         let outcome = self.bench.daemon.swap(Direction::Out, target);
         assert_eq!(outcome, SwapOutcome::Done);
     }
 
-    pub(super) fn back(&mut self, chunks: u64) {
+    fn back(&mut self, chunks: u64) {
         let target = chunks * CHUNK;
         let outcome = self.bench.daemon.swap(Direction::In, target);
         assert_eq!(outcome, SwapOutcome::Done);
@@ -107,7 +119,7 @@ impl Program {
         done
     }
 
-    pub(super) fn write(&mut self, unit: u64, bytes: &[u8]) {
+    fn write(&mut self, unit: u64, bytes: &[u8]) {
         self.work(|driver, region| driver.write(region + unit * UNIT, bytes).unwrap());
     }
 
@@ -249,13 +261,14 @@ fn what_must_stay_the_drivers_is_counted_until_nothing_needs_it() {
     let program = Program::new("alone", 4);
     let (agent, driver) = (program.bench.agent, program.driver());
     let before = program.bench.usage();
-    let exported = AllocationProp {
-        handle_types: 1,
+    // Compressible.
+    let odd = AllocationProp {
+        flags: [1, 0, 0, 0, 0, 0, 0, 0],
         ..PROP
     };
     let bytes = 2 * UNIT;
     let create = || driver.create(0, bytes).map(|handle| handle.0);
-    let handle = agent.create_physical(bytes, &exported, 0, create).unwrap();
+    let handle = agent.create_physical(bytes, &odd, 0, create).unwrap();
     assert!(!Book::is_ours(handle));
     assert_eq!(program.bench.usage().0 - before.0, bytes);
     let (at, raw) = (program.region, crate::cuda::Handle(handle));
@@ -271,7 +284,7 @@ fn what_must_stay_the_drivers_is_counted_until_nothing_needs_it() {
     program.unmap(0, 4).unwrap();
     assert_eq!(program.bench.usage().0 - before.0, CHUNK);
     let refused = || Err(Status::NOT_SUPPORTED);
-    let refused = agent.create_physical(bytes, &exported, 0, refused);
+    let refused = agent.create_physical(bytes, &odd, 0, refused);
     assert_eq!(refused, Err(Status::NOT_SUPPORTED));
     assert_eq!(program.bench.usage().0 - before.0, CHUNK);
 }

@@ -1,0 +1,161 @@
+//! From pieces to one allocation: what another process or device is to be given needs the very
+//! allocation that the program asked for. It is made, filled, and mapped wherever the pieces were,
+//! with this GPU's gate closed meanwhile if they were mapped at all; from then on it stays.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use super::Result;
+use super::book::{Book, Bundle, What, Whole};
+use crate::agent::Agent;
+use crate::cuda::{Handle, Status, Stream};
+use crate::device::Device;
+use crate::enter::Clue;
+use crate::log::{debug, say};
+use crate::work::{in_context, relaxed};
+
+/// Between two tries to pause a job, when one had just ended or captured.
+const PAUSE: Duration = Duration::from_millis(1);
+
+impl Agent {
+    /// cuMemExportToShareableHandle of a handle of ours, by `call` with the driver's; nothing for a
+    /// handle of the driver's. Errors: INVALID_VALUE for a kind of handle that was not asked for
+    /// when the memory was created, NOT_PERMITTED where the GPU is not drained within the drain
+    /// bound, else the driver's.
+    pub fn export_physical(
+        &self,
+        handle: u64,
+        kind: u32,
+        call: impl FnOnce(u64) -> Result<()>,
+    ) -> Option<Result<()>> {
+        Book::is_ours(handle).then(|| {
+            let asked = self.physical_prop(handle).ok_or(Status::INVALID_VALUE)??;
+            if asked.handle_types & kind == 0 {
+                return Err(Status::INVALID_VALUE);
+            }
+            let whole = self.whole(handle)?;
+            // Released by another thread, it would be no one's.
+            let book = self.book();
+            book.held(handle)?;
+            call(whole.handle.0)
+        })
+    }
+
+    /// The one allocation behind a handle of ours, made now if it is not there yet.
+    pub(super) fn whole(&self, handle: u64) -> Result<Whole> {
+        loop {
+            let bundle = match self.book().held(handle)? {
+                What::Pieces(bundle) => Arc::clone(bundle),
+                What::Whole(whole) => return Ok(*whole),
+                What::Alone { .. } => return Err(Status::INVALID_VALUE),
+            };
+            self.make_whole(&bundle)?;
+        }
+    }
+
+    /// Puts memory of ours into one allocation as it was asked for. No call of this thread is under
+    /// way.
+    pub(super) fn make_whole(&self, bundle: &Bundle) -> Result<()> {
+        let device = self.owner(bundle)?;
+        // A context made unseen has a gate from now on.
+        self.current_known();
+        let bytes = bundle.bytes;
+        self.under_pressure(device, || Ok(device.reserve(bytes)?))?;
+        let made = device.insist(|| Ok(self.driver.create_as(&bundle.prop, bytes)?));
+        let put = made.and_then(|made| {
+            let put = self.put_whole(bundle, device, made);
+            if !matches!(put, Ok(true)) {
+                // What cannot be released stays counted by nobody: the driver is broken.
+                let _ = self.driver.release(made);
+            }
+            put
+        });
+        match put {
+            Ok(true) => {
+                debug(format_args!(
+                    "{bytes} bytes stay on the GPU: they are shared"
+                ));
+                Ok(())
+            }
+            Ok(false) => {
+                device.memory().discount_outside(bytes);
+                Ok(())
+            }
+            Err(status) => {
+                device.memory().discount_outside(bytes);
+                Err(status)
+            }
+        }
+    }
+
+    /// False if another thread was faster.
+    fn put_whole(&self, bundle: &Bundle, device: &Device, made: Handle) -> Result<bool> {
+        let bound = self.session().drain_bound;
+        let start = Instant::now();
+        loop {
+            // Within work of this GPU all its memory is there.
+            let call = self.enter_on(Stream::LEGACY, &|clue| clue(Clue::Gate(device.bit)));
+            let mut book = self.book();
+            if let What::Whole(_) = book.now(bundle)? {
+                return Ok(false);
+            }
+            if book.is_blank(bundle) || !device.is_armed() {
+                // Nothing to copy, and nobody works on it.
+                exchange(&mut book, bundle, device, made)?;
+                return Ok(true);
+            }
+            drop(book);
+            drop(call);
+            let mut moved = None;
+            device.pause(&self.work, bound.saturating_sub(start.elapsed()), || {
+                moved = Some(self.move_whole(&mut self.book(), bundle, device, made));
+                true
+            });
+            match moved {
+                Some(moved) if moved != Err(Status::NOT_READY) => return moved,
+                _ if start.elapsed() < bound => std::thread::sleep(PAUSE),
+                _ => {
+                    say(format_args!(
+                        "memory was not shared: the GPU's work did not end within {} ms",
+                        bound.as_millis()
+                    ));
+                    return Err(Status::NOT_PERMITTED);
+                }
+            }
+        }
+    }
+
+    /// Nothing works on the pieces.
+    fn move_whole(
+        &self,
+        book: &mut Book,
+        bundle: &Bundle,
+        device: &Device,
+        made: Handle,
+    ) -> Result<bool> {
+        if let What::Whole(_) = book.now(bundle)? {
+            return Ok(false);
+        }
+        let context = self.work.context_on(device.ordinal);
+        let context = context.ok_or(Status::INVALID_CONTEXT)?;
+        // A capture that another thread begins has nothing to do with it.
+        relaxed(self.driver, || {
+            in_context(self.driver, context, || {
+                device.memory().copy_to(&bundle.pieces, made, context)
+            })
+        })?;
+        exchange(book, bundle, device, made)?;
+        Ok(true)
+    }
+}
+
+/// One allocation instead of the pieces, wherever they are mapped.
+fn exchange(book: &mut Book, bundle: &Bundle, device: &Device, made: Handle) -> Result<()> {
+    let mappings = book.mappings_of(bundle).into_iter();
+    let mapped: Vec<_> = mappings
+        .map(|(at, bytes)| bundle.placed(at, bytes))
+        .collect();
+    device.memory().replace(&bundle.pieces, &mapped, made)?;
+    book.put_whole(bundle, made);
+    Ok(())
+}
