@@ -304,6 +304,14 @@ impl Manager1 {
                 if let Some(agent) = process.agent {
                     fields.insert("agent_bytes".to_owned(), agent.0.into());
                 }
+                for (key, value) in [
+                    ("kept_for_processes_bytes", process.kept.processes_bytes),
+                    ("kept_for_devices_bytes", process.kept.devices_bytes),
+                ] {
+                    if value > 0 {
+                        fields.insert(key.to_owned(), value.into());
+                    }
+                }
                 if let Some(named) = process.disagreement {
                     let named = zbus::Variant::from(named);
                     fields.insert("disagreement".to_owned(), named.try_into()?);

@@ -152,6 +152,7 @@ impl Dispatcher {
                 confidence: if certain { "exact" } else { "at-least" },
             }),
             agent: None,
+            kept: rtswap_wire::page::KeptReport::default(),
             task: None,
             managed: false,
             attached: false,

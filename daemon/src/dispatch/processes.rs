@@ -3,6 +3,8 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use rtswap_wire::page::KeptReport;
+
 use super::memory::agent_bytes;
 use super::{Device, Dispatcher, Process};
 use crate::agent::session::Session;
@@ -55,6 +57,7 @@ impl Dispatcher {
                     origin: nvml.and_then(origin),
                     nvml: nvml.and_then(|process| process.bytes),
                     agent: Some(agent_bytes(session, index)),
+                    kept: kept(session, index),
                     disagreement: gpu.account.disagreement(pid).map(Disagreement::name),
                     ..of_session(id.0, session)
                 });
@@ -73,6 +76,7 @@ impl Dispatcher {
                     nvml: shown(last, dead.pid).and_then(|process| process.bytes),
                     probed: None,
                     agent: None,
+                    kept: KeptReport::default(),
                     task: place.map(|place| place.registration.0),
                     managed: true,
                     attached: false,
@@ -111,6 +115,16 @@ fn origin(process: &ProcessSample) -> Option<Arc<str>> {
     process.identity.as_ref()?.origin.clone()
 }
 
+/// What the agent of a process keeps on a GPU for others.
+fn kept(session: &Session, gpu: usize) -> KeptReport {
+    let is_there = session.is_connected() && session.devices.get(gpu).is_some();
+    if is_there {
+        session.block(gpu).agent.kept()
+    } else {
+        KeptReport::default()
+    }
+}
+
 /// A process with a session, on no GPU.
 fn of_session(id: RegistrationId, session: &Session) -> Process {
     Process {
@@ -122,6 +136,7 @@ fn of_session(id: RegistrationId, session: &Session) -> Process {
         nvml: None,
         probed: None,
         agent: None,
+        kept: KeptReport::default(),
         task: Some(id.0),
         managed: true,
         attached: session.is_connected(),
@@ -141,6 +156,7 @@ fn of_other(gpu: usize, process: &ProcessSample) -> Process {
         nvml: process.bytes,
         probed: None,
         agent: None,
+        kept: KeptReport::default(),
         task: None,
         managed: false,
         attached: false,

@@ -7,6 +7,7 @@ use rtswap_dbus::{GpuProperties, TaskProperties};
 use rtswap_policy::scheduler::{Direction, Phase, TaskStatus};
 use rtswap_policy::task::{Class, TaskId};
 use rtswap_policy::units::{Bytes, Nanos, Time};
+use rtswap_wire::page::KeptReport;
 
 use super::Dispatcher;
 use super::gpu::Gpu;
@@ -70,6 +71,8 @@ pub struct Process {
     pub probed: Option<ProbedView>,
     /// What its agent says that it holds; none where it has no agent.
     pub agent: Option<Bytes>,
+    /// What its agent keeps there for others.
+    pub kept: KeptReport,
     /// Its registration.
     pub task: Option<u64>,
     /// Whether it has an agent; until NVML shows it no more, also of a dead one.

@@ -21,6 +21,8 @@ pub(super) struct Process {
     nvml_bytes: Option<u64>,
     probed: Option<Probed>,
     agent_bytes: Option<u64>,
+    kept_for_processes_bytes: u64,
+    kept_for_devices_bytes: u64,
     disagreement: Option<String>,
 }
 
@@ -95,6 +97,8 @@ impl Process {
             nvml_bytes: take(fields, "nvml_bytes"),
             probed: Probed::new(fields),
             agent_bytes: take(fields, "agent_bytes"),
+            kept_for_processes_bytes: take(fields, "kept_for_processes_bytes").unwrap_or_default(),
+            kept_for_devices_bytes: take(fields, "kept_for_devices_bytes").unwrap_or_default(),
             disagreement: take(fields, "disagreement"),
         }
     }
@@ -116,11 +120,22 @@ impl Process {
         ]
     }
 
+    /// What stays on the GPU, and why.
+    fn kept(&self) -> String {
+        let kept = [
+            (self.kept_for_processes_bytes, "other processes"),
+            (self.kept_for_devices_bytes, "other devices"),
+        ];
+        let kept = kept.into_iter().filter(|(held, _)| *held > 0);
+        let kept = kept.map(|(held, why)| format!("{} stay for {why}", bytes(held)));
+        kept.collect::<Vec<_>>().join(", ")
+    }
+
     fn note(&self) -> String {
         match &self.disagreement {
             Some(name) => name.clone(),
             None if !self.managed => "unmanaged".to_owned(),
-            None if self.attached => String::new(),
+            None if self.attached => self.kept(),
             // The account of a dead one has no agent any more.
             None if self.agent_bytes.is_none() && self.gpu.is_some() => "dying".to_owned(),
             None => "lost".to_owned(),

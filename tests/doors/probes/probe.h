@@ -5,6 +5,7 @@
  *   ready BYTES   it holds that much; now its memory may be taken away
  *   called        the call that it made since `ready` has come back
  *   answered      its questions since `ready` have been answered
+ *   shared BYTES  that much was given to others since `base`, and stays
  *   base, freed   before an allocation that is only counted, and after its free
  *   ok            all was right: the last line
  * Driver functions are looked up by name, so that no CUDA toolkit is needed and a driver that lacks
@@ -68,6 +69,11 @@ static inline void turn(void) {
 
 static inline void ready(size_t bytes) {
     say("ready %zu", bytes);
+    turn();
+}
+
+static inline void shared(size_t bytes) {
+    say("shared %zu", bytes);
     turn();
 }
 

@@ -69,6 +69,16 @@ pub struct UsageReport {
     pub peak_bytes: u64,
 }
 
+/// What is on the GPU for good, in bytes: all but this, the arena and what is the driver's own to move or
+/// to lay out.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct KeptReport {
+    /// Other processes were given it.
+    pub processes_bytes: u64,
+    /// Other devices reach it: GPUs, network cards, switches.
+    pub devices_bytes: u64,
+}
+
 /// An allocation does not fit the budget: it needs this many bytes of budget in all.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct OutOfBudget(pub u64);
@@ -97,7 +107,9 @@ pub struct AgentDevice {
     swapped_bytes: AtomicU64,
     arena_bytes: AtomicU64,
     peak_bytes: AtomicU64,
-    reserved2: [AtomicU64; 4],
+    kept_for_processes: AtomicU64,
+    kept_for_devices: AtomicU64,
+    reserved2: [AtomicU64; 2],
 
     reserved3: [AtomicU64; 8],
 }
@@ -122,6 +134,8 @@ const _: () = {
     assert!(offset_of!(AgentDevice, swapped_bytes) == 136);
     assert!(offset_of!(AgentDevice, arena_bytes) == 144);
     assert!(offset_of!(AgentDevice, peak_bytes) == 152);
+    assert!(offset_of!(AgentDevice, kept_for_processes) == 160);
+    assert!(offset_of!(AgentDevice, kept_for_devices) == 168);
 };
 
 /// What the agent does. Its threads agree among themselves who writes.
@@ -184,6 +198,12 @@ impl AgentDevice {
     pub fn set_arena(&self, arena_bytes: u64, swapped_bytes: u64) {
         self.arena_bytes.store(arena_bytes, Relaxed);
         self.swapped_bytes.store(swapped_bytes, Release);
+    }
+
+    /// Publishes what stays on the GPU, and for whom.
+    pub fn set_kept(&self, kept: KeptReport) {
+        self.kept_for_processes.store(kept.processes_bytes, Relaxed);
+        self.kept_for_devices.store(kept.devices_bytes, Relaxed);
     }
 
     /// Reports the backing store after the volume request `seq`: `bytes` are pinned. Tell the
@@ -266,6 +286,14 @@ impl AgentDevice {
             arena_bytes: self.arena_bytes.load(Relaxed),
             resident_bytes: self.resident_bytes.load(Acquire),
             peak_bytes: self.peak_bytes.load(Relaxed),
+        }
+    }
+
+    /// What stays on the GPU, and for whom: nothing from agents older than the question.
+    pub fn kept(&self) -> KeptReport {
+        KeptReport {
+            processes_bytes: self.kept_for_processes.load(Relaxed),
+            devices_bytes: self.kept_for_devices.load(Relaxed),
         }
     }
 

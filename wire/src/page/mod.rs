@@ -11,7 +11,7 @@ mod agent;
 mod daemon;
 
 pub use agent::{
-    AgentDevice, JobKind, JobReport, OutOfBudget, SwapOutcome, SwapReport, UsageReport,
+    AgentDevice, JobKind, JobReport, KeptReport, OutOfBudget, SwapOutcome, SwapReport, UsageReport,
 };
 pub use daemon::{DaemonDevice, Direction, SwapRequest};
 

@@ -20,6 +20,7 @@ use crate::cuda::{Status, Stream};
 use crate::enter::Clue;
 use crate::gate::lock;
 use crate::log::{debug, say};
+use crate::memory::KeptFor;
 use crate::ops::{Found, Owner};
 use crate::session::{Descriptor, Mark};
 
@@ -133,7 +134,7 @@ impl Agent {
         let open = self.offers.open().ok_or(Status::NOT_SUPPORTED)?;
         let secret = random().map_err(|_| Status::UNKNOWN)?;
         let call = self.enter_on(Stream::LEGACY, &|clue| clue(Clue::Address(at)));
-        device.memory().hold_range(at, bytes)?;
+        device.memory().hold_range(at, bytes, KeptFor::Processes)?;
         drop(call);
         let mut handles = lock(&self.offers.handles);
         let fresh = IpcHandle::new(open.name, secret, at, bytes, id);
@@ -171,7 +172,10 @@ impl Agent {
         match call() {
             Status::SUCCESS => match found.owner {
                 Owner::Program => self.hold_mapping(found.at).into(),
-                _ => device.memory().hold_range(found.at, found.bytes).into(),
+                _ => device
+                    .memory()
+                    .hold_range(found.at, found.bytes, KeptFor::Devices)
+                    .into(),
             },
             status => status,
         }

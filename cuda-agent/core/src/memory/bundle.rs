@@ -2,7 +2,7 @@
 //! of δ. A bundle takes δ of the budget from its first piece to its last, holes included, so that
 //! the task's memory stays a number of chunks.
 
-use super::chunk::{Chunk, ChunkId, Mapping, PieceId, Run, join};
+use super::chunk::{Chunk, ChunkId, KeptFor, Mapping, PieceId, Run, join};
 use super::{AllocError, Memory};
 use crate::cuda::{Access, Handle, Location, Status};
 
@@ -177,25 +177,27 @@ impl Memory {
 
     /// Keeps pieces on the GPU for good, and with them what shares their chunks: somebody uses them
     /// whom this GPU's gate does not stop. All must be there.
-    pub fn hold(&mut self, pieces: &[PieceId]) -> Result<(), Status> {
+    pub fn hold(&mut self, pieces: &[PieceId], why: KeptFor) -> Result<(), Status> {
         if !self.are_resident(pieces) {
             return Err(Status::NOT_READY);
         }
         for id in pieces {
-            self.hold_chunk(id.chunk);
+            self.hold_chunk(id.chunk, why);
         }
         self.publish();
         Ok(())
     }
 
     /// Keeps a chunk that is on the GPU there.
-    pub(super) fn hold_chunk(&mut self, id: ChunkId) {
+    pub(super) fn hold_chunk(&mut self, id: ChunkId, why: KeptFor) {
         let chunk = &mut self.chunks[id];
-        if chunk.held {
+        if chunk.held.is_some() {
             return;
         }
-        chunk.held = true;
+        chunk.held = Some(why);
         self.held_chunks += 1;
+        *self.kept_for(why) += self.chunk;
+        let chunk = &mut self.chunks[id];
         if let Some(slot) = chunk.slot.take() {
             self.set.release(slot);
             self.seat_another();
@@ -209,7 +211,7 @@ impl Memory {
 
     /// Whether pieces are kept on the GPU.
     pub fn are_held(&self, pieces: &[PieceId]) -> bool {
-        pieces.iter().all(|id| self.chunks[id.chunk].held)
+        pieces.iter().all(|id| self.chunks[id.chunk].held.is_some())
     }
 
     /// Whether pieces are on the GPU.

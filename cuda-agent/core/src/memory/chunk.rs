@@ -60,13 +60,22 @@ pub(super) enum Place {
     Swapped,
 }
 
+/// Who uses memory whom this GPU's gate does not stop, so that it never leaves.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum KeptFor {
+    /// Other processes that were given it.
+    Processes,
+    /// Other GPUs, network cards, switches.
+    Devices,
+}
+
 /// Up to δ bytes with one fate.
 #[derive(Clone, Debug)]
 pub(super) struct Chunk {
     pub(super) place: Place,
     pub(super) slot: Option<usize>,
-    /// Others than this GPU's gated work use it, so that it never leaves.
-    pub(super) held: bool,
+    /// For whom it never leaves, if so.
+    pub(super) held: Option<KeptFor>,
     /// Of the pieces' bytes; nothing once there are others.
     pub(super) known: Known,
     /// By offset; they do not overlap.
@@ -115,7 +124,7 @@ impl Chunk {
         Self {
             place: Place::Resident,
             slot: None,
-            held: false,
+            held: None,
             known: Known::default(),
             pieces: vec![Piece {
                 offset: 0,
@@ -131,7 +140,7 @@ impl Chunk {
         Self {
             place: Place::Resident,
             slot: None,
-            held: false,
+            held: None,
             known: Known::default(),
             pieces: Vec::new(),
         }
@@ -230,7 +239,7 @@ impl Chunks {
         let mut found = Vec::new();
         for place in [Place::Resident, Place::Swapped] {
             for &chunk in &self.open {
-                if self[chunk].place != place || self[chunk].held {
+                if self[chunk].place != place || self[chunk].held.is_some() {
                     continue;
                 }
                 for (offset, hole) in self[chunk].holes(delta) {
@@ -350,7 +359,7 @@ mod tests {
         let chunk = Chunk {
             place: Place::Resident,
             slot: None,
-            held: false,
+            held: None,
             known: Known::default(),
             // The last two are swapped in the slot.
             pieces: vec![

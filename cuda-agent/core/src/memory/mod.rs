@@ -22,7 +22,7 @@ mod faults;
 pub use arena::{ALIGN, Arena, Object};
 pub use backing::{Backing, Segment};
 pub use bundle::Placed;
-pub use chunk::{ChunkId, PieceId};
+pub use chunk::{ChunkId, KeptFor, PieceId};
 pub use clean::Policy;
 pub use hints::Hints;
 pub use ranges::Ranges;
@@ -32,7 +32,7 @@ pub use swap_set::SwapSet;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use rtswap_wire::page::{OutOfBudget, UsageReport};
+use rtswap_wire::page::{KeptReport, OutOfBudget, UsageReport};
 
 use chunk::{Chunk, Chunks, Place};
 use clean::Clean;
@@ -106,6 +106,8 @@ pub struct Memory {
     swapped_chunks: u64,
     /// Chunks that never leave.
     held_chunks: u64,
+    /// Theirs and what took the place of pieces.
+    kept: KeptReport,
     /// Other GPUs that use the arena.
     peers: Vec<Access>,
     /// Addresses for pieces that the copy engine cannot reach at the program's: δ for each copy in
@@ -148,6 +150,7 @@ impl Memory {
             peak: 0,
             swapped_chunks: 0,
             held_chunks: 0,
+            kept: KeptReport::default(),
             peers: Vec::new(),
             scratch: None,
             alone: false,
@@ -203,6 +206,7 @@ impl Memory {
     pub fn set_view(&mut self, view: View, completed: u32) {
         view.agent()
             .restore(self.usage(), self.backing_bytes(), completed);
+        view.agent().set_kept(self.kept);
         self.view = view;
     }
 
@@ -249,7 +253,7 @@ impl Memory {
             if self.peers.is_empty() {
                 self.chunks[id].slot = self.set.assign(id);
             } else {
-                self.hold_chunk(id);
+                self.hold_chunk(id, KeptFor::Devices);
             }
         }
         self.hints.forget(at, bytes);
@@ -289,7 +293,10 @@ impl Memory {
         let Chunk {
             place, slot, held, ..
         } = self.chunks[id];
-        self.held_chunks -= u64::from(held);
+        if let Some(why) = held {
+            self.held_chunks -= 1;
+            *self.kept_for(why) -= self.chunk;
+        }
         let freed = match place {
             Place::Resident => {
                 // What cannot be freed stays counted: it is still there.
@@ -341,6 +348,26 @@ impl Memory {
         self.give_back(bytes);
     }
 
+    /// Notes that `bytes` held outside the arena stay there for somebody.
+    pub fn keep_outside(&mut self, bytes: u64, why: KeptFor) {
+        *self.kept_for(why) += bytes;
+        self.publish();
+    }
+
+    /// Gives back what was held outside the arena for somebody.
+    pub fn discount_kept(&mut self, bytes: u64, why: KeptFor) {
+        *self.kept_for(why) -= bytes;
+        self.give_back(bytes);
+        self.publish();
+    }
+
+    fn kept_for(&mut self, why: KeptFor) -> &mut u64 {
+        match why {
+            KeptFor::Processes => &mut self.kept.processes_bytes,
+            KeptFor::Devices => &mut self.kept.devices_bytes,
+        }
+    }
+
     /// Takes `bytes` of the budget before they are allocated.
     fn take(&mut self, bytes: u64) -> Result<(), OutOfBudget> {
         if !self.alone {
@@ -358,9 +385,9 @@ impl Memory {
 
     fn publish(&self) {
         let usage = self.usage();
-        self.view
-            .agent()
-            .set_arena(usage.arena_bytes, usage.swapped_bytes);
+        let agent = self.view.agent();
+        agent.set_arena(usage.arena_bytes, usage.swapped_bytes);
+        agent.set_kept(self.kept);
     }
 
     /// Takes segments in that were pinned in `context`, and seats resident chunks on the new slots.
@@ -380,7 +407,7 @@ impl Memory {
         let next = self
             .chunks
             .iter_mut()
-            .find(|(_, chunk)| chunk.slot.is_none() && !chunk.held);
+            .find(|(_, chunk)| chunk.slot.is_none() && chunk.held.is_none());
         let Some((id, chunk)) = next else {
             return false;
         };

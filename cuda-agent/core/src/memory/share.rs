@@ -1,19 +1,19 @@
 //! Memory of the arena whose physical pages somebody else uses: another process, another device.
 
 use super::Memory;
-use super::chunk::{ChunkId, Place};
+use super::chunk::{ChunkId, KeptFor, Place};
 use crate::cuda::{Access, Handle, Status};
 
 impl Memory {
     /// Keeps the chunks of some of the arena on the GPU for good, and with them what shares them.
     /// All must be there.
-    pub fn hold_range(&mut self, at: u64, bytes: u64) -> Result<(), Status> {
+    pub fn hold_range(&mut self, at: u64, bytes: u64, why: KeptFor) -> Result<(), Status> {
         let chunks = self.chunks_of(at, bytes);
         if chunks.is_empty() || !chunks.iter().all(|&id| self.is_there(id)) {
             return Err(Status::NOT_READY);
         }
         for id in chunks {
-            self.hold_chunk(id);
+            self.hold_chunk(id, why);
         }
         self.publish();
         Ok(())
@@ -38,7 +38,7 @@ impl Memory {
                     mapping.access.push(access);
                 }
             }
-            self.hold_chunk(id);
+            self.hold_chunk(id, KeptFor::Devices);
         }
         self.peers.push(access);
         self.publish();
@@ -52,7 +52,7 @@ impl Memory {
     /// Whether some of the arena is held.
     pub fn is_held(&self, at: u64, bytes: u64) -> bool {
         let chunks = self.chunks_of(at, bytes);
-        !chunks.is_empty() && chunks.iter().all(|&id| self.chunks[id].held)
+        !chunks.is_empty() && chunks.iter().all(|&id| self.chunks[id].held.is_some())
     }
 
     /// The physical memory of some of the arena, chunk by chunk, which is held.

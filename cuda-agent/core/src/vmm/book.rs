@@ -5,7 +5,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use crate::cuda::{AllocationProp, Handle, Status};
-use crate::memory::{PieceId, Placed};
+use crate::memory::{KeptFor, PieceId, Placed};
 
 /// The top bits of our handles. A driver's handle is an address or a small number.
 const TAG: u64 = 0xb5a9 << 48;
@@ -50,6 +50,8 @@ pub struct Whole {
     pub bytes: u64,
     /// As the program asked for it.
     pub prop: AllocationProp,
+    /// Whom it was given to.
+    pub why: KeptFor,
 }
 
 /// The memory of one of our handles.
@@ -169,13 +171,14 @@ impl Book {
     }
 
     /// Notes that one allocation of the driver's took the place of memory of ours.
-    pub fn put_whole(&mut self, bundle: &Bundle, handle: Handle) {
+    pub fn put_whole(&mut self, bundle: &Bundle, handle: Handle, why: KeptFor) {
         if let Some(memo) = self.memos.get_mut(&bundle.handle()) {
             memo.what = What::Whole(Whole {
                 handle,
                 ordinal: bundle.ordinal,
                 bytes: bundle.bytes,
                 prop: bundle.prop,
+                why,
             });
         }
     }

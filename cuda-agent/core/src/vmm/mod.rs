@@ -25,6 +25,7 @@ use crate::cuda::{Access, AllocationProp, Location, Status, Stream};
 use crate::device::Device;
 use crate::enter::Clue;
 use crate::gate::lock;
+use crate::memory::KeptFor;
 use crate::ops::{Found, Owner};
 
 type Result<T> = std::result::Result<T, Status>;
@@ -213,7 +214,7 @@ impl Agent {
             let _call = self.enter_on(Stream::LEGACY, &|clue| clue(Clue::Address(span.at)));
             let book = self.book();
             if book.is_mapped(span.at, bundle) {
-                device.memory().hold(&bundle.pieces)?;
+                device.memory().hold(&bundle.pieces, KeptFor::Devices)?;
             }
         }
         Ok(())
@@ -223,7 +224,10 @@ impl Agent {
     pub(crate) fn hold_mapping(&self, address: u64) -> Result<()> {
         let book = self.book();
         match book.bundle_at(address) {
-            Some((_, _, bundle)) => self.owner(bundle)?.memory().hold(&bundle.pieces),
+            Some((_, _, bundle)) => {
+                let mut memory = self.owner(bundle)?.memory();
+                memory.hold(&bundle.pieces, KeptFor::Devices)
+            }
             // One allocation of the driver's by now, which never leaves.
             None => Ok(()),
         }
@@ -320,12 +324,6 @@ impl Agent {
         self.device(bundle.ordinal).ok_or(Status::UNKNOWN)
     }
 
-    fn discount(&self, ordinal: i32, bytes: u64) {
-        if let Some(device) = self.device(ordinal) {
-            device.memory().discount_outside(bytes);
-        }
-    }
-
     /// Frees what nothing needs any more.
     fn drop_physical(&self, gone: Option<What>) -> Result<()> {
         match gone {
@@ -333,14 +331,18 @@ impl Agent {
             Some(What::Whole(whole)) => {
                 // What cannot be freed stays counted: it is still there.
                 self.driver.release(whole.handle)?;
-                self.discount(whole.ordinal, whole.bytes);
+                if let Some(device) = self.device(whole.ordinal) {
+                    device.memory().discount_kept(whole.bytes, whole.why);
+                }
                 Ok(())
             }
             Some(What::Alone {
                 counted: Some((ordinal, bytes)),
                 ..
             }) => {
-                self.discount(ordinal, bytes);
+                if let Some(device) = self.device(ordinal) {
+                    device.memory().discount_outside(bytes);
+                }
                 Ok(())
             }
             Some(What::Alone { .. }) | None => Ok(()),

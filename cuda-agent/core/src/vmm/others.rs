@@ -6,6 +6,7 @@ use super::{Book, Result, What};
 use crate::agent::Agent;
 use crate::cuda::{Context, Status, Stream};
 use crate::enter::Clue;
+use crate::memory::KeptFor;
 use crate::ops::{Found, Owner};
 
 /// A part of memory of ours that the driver knows by a handle of its own.
@@ -62,7 +63,7 @@ impl Agent {
         }
         let Some(bundle) = bundle.filter(|bundle| bundle.prop.is_private()) else {
             return Ok(vec![Part {
-                handle: self.whole(handle)?.handle.0,
+                handle: self.whole(handle, KeptFor::Devices)?.handle.0,
                 offset,
                 at: 0,
                 bytes,
@@ -76,7 +77,7 @@ impl Agent {
         // It may have been released meanwhile.
         book.held(handle)?;
         let mut memory = device.memory();
-        memory.hold(&bundle.pieces)?;
+        memory.hold(&bundle.pieces, KeptFor::Devices)?;
         let mut start = 0;
         let mut parts = Vec::new();
         for &piece in &bundle.pieces {
@@ -118,7 +119,9 @@ impl Agent {
         let _call = self.enter_on(Stream::LEGACY, &|clue| clue(Clue::Address(found.at)));
         match found.owner {
             Owner::Program => self.hold_mapping(found.at),
-            _ => device.memory().hold_range(found.at, found.bytes),
+            _ => device
+                .memory()
+                .hold_range(found.at, found.bytes, KeptFor::Devices),
         }
     }
 
@@ -131,7 +134,7 @@ impl Agent {
             // One allocation already.
             None => return Ok(true),
         };
-        self.make_whole(&bundle).map(|()| true)
+        self.make_whole(&bundle, KeptFor::Devices).map(|()| true)
     }
 
     /// cuCtxEnablePeerAccess, done by the driver: from now on the current GPU reaches whatever is or

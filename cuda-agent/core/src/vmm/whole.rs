@@ -12,7 +12,11 @@ use crate::cuda::{Handle, Status, Stream};
 use crate::device::Device;
 use crate::enter::Clue;
 use crate::log::{debug, say};
+use crate::memory::KeptFor;
 use crate::work::{in_context, relaxed};
+
+/// The driver's handle of one allocation, and for whom it stays.
+type Made = (Handle, KeptFor);
 
 /// Between two tries to pause a job, when one had just ended or captured.
 const PAUSE: Duration = Duration::from_millis(1);
@@ -33,7 +37,7 @@ impl Agent {
             if asked.handle_types & kind == 0 {
                 return Err(Status::INVALID_VALUE);
             }
-            let whole = self.whole(handle)?;
+            let whole = self.whole(handle, KeptFor::Processes)?;
             // Released by another thread, it would be no one's.
             let book = self.book();
             book.held(handle)?;
@@ -42,20 +46,20 @@ impl Agent {
     }
 
     /// The one allocation behind a handle of ours, made now if it is not there yet.
-    pub(super) fn whole(&self, handle: u64) -> Result<Whole> {
+    pub(super) fn whole(&self, handle: u64, why: KeptFor) -> Result<Whole> {
         loop {
             let bundle = match self.book().held(handle)? {
                 What::Pieces(bundle) => Arc::clone(bundle),
                 What::Whole(whole) => return Ok(*whole),
                 What::Alone { .. } => return Err(Status::INVALID_VALUE),
             };
-            self.make_whole(&bundle)?;
+            self.make_whole(&bundle, why)?;
         }
     }
 
     /// Puts memory of ours into one allocation as it was asked for. No call of this thread is under
     /// way.
-    pub(super) fn make_whole(&self, bundle: &Bundle) -> Result<()> {
+    pub(super) fn make_whole(&self, bundle: &Bundle, why: KeptFor) -> Result<()> {
         let device = self.owner(bundle)?;
         // A context made unseen has a gate from now on.
         self.current_known();
@@ -63,7 +67,7 @@ impl Agent {
         self.under_pressure(device, || Ok(device.reserve(bytes)?))?;
         let made = device.insist(|| Ok(self.driver.create_as(&bundle.prop, bytes)?));
         let put = made.and_then(|made| {
-            let put = self.put_whole(bundle, device, made);
+            let put = self.put_whole(bundle, device, (made, why));
             if !matches!(put, Ok(true)) {
                 // What cannot be released stays counted by nobody: the driver is broken.
                 let _ = self.driver.release(made);
@@ -89,7 +93,7 @@ impl Agent {
     }
 
     /// False if another thread was faster.
-    fn put_whole(&self, bundle: &Bundle, device: &Device, made: Handle) -> Result<bool> {
+    fn put_whole(&self, bundle: &Bundle, device: &Device, made: Made) -> Result<bool> {
         let bound = self.session().drain_bound;
         let start = Instant::now();
         loop {
@@ -131,7 +135,7 @@ impl Agent {
         book: &mut Book,
         bundle: &Bundle,
         device: &Device,
-        made: Handle,
+        made: Made,
     ) -> Result<bool> {
         if let What::Whole(_) = book.now(bundle)? {
             return Ok(false);
@@ -141,7 +145,7 @@ impl Agent {
         // A capture that another thread begins has nothing to do with it.
         relaxed(self.driver, || {
             in_context(self.driver, context, || {
-                device.memory().copy_to(&bundle.pieces, made, context)
+                device.memory().copy_to(&bundle.pieces, made.0, context)
             })
         })?;
         exchange(book, bundle, device, made)?;
@@ -150,12 +154,15 @@ impl Agent {
 }
 
 /// One allocation instead of the pieces, wherever they are mapped.
-fn exchange(book: &mut Book, bundle: &Bundle, device: &Device, made: Handle) -> Result<()> {
+fn exchange(book: &mut Book, bundle: &Bundle, device: &Device, made: Made) -> Result<()> {
     let mappings = book.mappings_of(bundle).into_iter();
     let mapped: Vec<_> = mappings
         .map(|(at, bytes)| bundle.placed(at, bytes))
         .collect();
-    device.memory().replace(&bundle.pieces, &mapped, made)?;
-    book.put_whole(bundle, made);
+    let (handle, why) = made;
+    let mut memory = device.memory();
+    memory.replace(&bundle.pieces, &mapped, handle)?;
+    memory.keep_outside(bundle.bytes, why);
+    book.put_whole(bundle, handle, why);
     Ok(())
 }

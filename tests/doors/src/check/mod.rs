@@ -3,6 +3,7 @@
 mod gated;
 mod hinted;
 mod memory;
+mod requested;
 mod same;
 
 use std::fmt;
@@ -75,6 +76,9 @@ pub enum Check {
     /// Between `base` and `ready BYTES` the resident bytes grow by that, outside the arena, and
     /// shrink again before `freed`.
     Counted,
+    /// As [`Self::Swapped`]; at each `shared BYTES` so many more than at `base` cannot leave. Then all
+    /// of it again with everything swapped out and in before each call.
+    Requested,
     /// The output is that on the bare driver, although its memory is taken away at each `ready`.
     Same,
     /// The output is that without rtswap, and no agent says Hello although a daemon is there.
@@ -97,6 +101,7 @@ pub fn run(stage: &Stage<'_>, probe: &Probe) -> Result<Outcome> {
             memory::counted(start()?)?;
             return Ok(Outcome::Counted);
         }
+        Check::Requested => requested::requested(stage, probe)?,
         Check::Same => same::same(stage, probe, start()?)?,
         Check::Inert => {
             same::inert(stage, probe, start()?)?;

@@ -7,6 +7,7 @@ mod launch;
 mod lookup;
 mod pool;
 mod query;
+mod request;
 mod trap;
 mod vmm;
 
@@ -67,6 +68,17 @@ impl Probe {
     pub const fn answers(file: &'static str, argument: &'static str, doors: &'static str) -> Self {
         let mut probe = Self::new(file, argument, doors);
         probe.check = Check::Answers;
+        probe
+    }
+
+    /// Memory as a framework asks for it: swapped until it is given to others, also under torture.
+    pub const fn requested(
+        file: &'static str,
+        argument: &'static str,
+        doors: &'static str,
+    ) -> Self {
+        let mut probe = Self::new(file, argument, doors);
+        probe.check = Check::Requested;
         probe
     }
 
@@ -138,6 +150,7 @@ pub fn areas() -> Vec<(&'static str, &'static [Probe])> {
         ("Allocation and free", alloc::PROBES),
         ("Memory in a stream's order", pool::PROBES),
         ("The program's own virtual memory", vmm::PROBES),
+        ("Memory as frameworks ask for it", request::PROBES),
         ("Launches and work in a stream's order", launch::PROBES),
         ("Copies and sets", copy::PROBES),
         ("Memory that kernels do not write", hint::PROBES),
