@@ -6,6 +6,9 @@ use super::table::handle_of;
 use super::{Context, Driver, lock};
 use crate::{Error, Result};
 
+/// The byte of `CUmemAllocationProp::allocFlags` that is `gpuDirectRDMACapable`.
+const RDMA_CAPABLE: usize = 1;
+
 /// On which side memory is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PointerKind {
@@ -150,6 +153,19 @@ impl Driver {
     pub fn handle_types(&self, address: u64) -> u64 {
         let mapping = self.process.space().mapping(address);
         mapping.map_or(0, |(_, _, physical)| physical.wishes.handle_types.into())
+    }
+
+    /// Whether the memory at an address was created to be registered with RDMA devices (`gpuDirectRDMACapable`).
+    pub fn is_rdma_capable(&self, address: u64) -> bool {
+        let mapping = self.process.space().mapping(address);
+        mapping.is_some_and(|(_, _, physical)| physical.wishes.flags[RDMA_CAPABLE] != 0)
+    }
+
+    /// The mapping around an address: start, size in bytes, and an id of the physical memory behind it, unique in the
+    /// process while that lives.
+    pub fn mapping(&self, address: u64) -> Option<(u64, u64, u64)> {
+        let (start, size, physical) = self.process.space().mapping(address)?;
+        Some((start, size, Arc::as_ptr(&physical) as u64))
     }
 
     fn owner(&self, address: u64) -> Option<Arc<Context>> {

@@ -17,6 +17,7 @@ mod memory;
 mod module;
 mod owned;
 mod peer;
+mod pointer;
 mod pool;
 mod procaddr;
 mod rows;
@@ -35,6 +36,7 @@ pub(crate) fn exports() -> impl Iterator<Item = &'static Export> {
         device::TABLE,
         context::TABLE,
         memory::TABLE,
+        pointer::TABLE,
         managed::TABLE,
         ipc::TABLE,
         peer::TABLE,

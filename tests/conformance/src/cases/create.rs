@@ -1,11 +1,13 @@
 //! Physical memory.
 
 use anyhow::{Result, ensure};
+use cudarc::driver::sys::CUmemAllocationHandleType;
 
 use crate::case::Body::Shared;
 use crate::case::Case;
-use crate::expect;
+use crate::cuda::Status;
 use crate::gpu::{Gpu, properties};
+use crate::{ask, expect};
 
 const PAGE: &str = "cuMemCreate, CUDA Driver API, Virtual Memory Management";
 
@@ -24,6 +26,12 @@ pub(super) const CASES: &[Case] = &[
     Case::documented("create/nothing", PAGE, Shared(nothing)),
     Case::documented("create/more-than-there-is", PAGE, Shared(too_much)),
     Case::documented("create/flags", PAGE, Shared(flags)),
+    Case::documented(
+        "create/for-export-and-rdma",
+        "cuMemGetAllocationPropertiesFromHandle, CUDA Driver API, Virtual Memory Management",
+        Shared(as_frameworks_ask),
+    ),
+    Case::documented("create/for-a-fabric", PAGE, Shared(fabric)),
     Case::relied(
         "create/free-memory-shrinks",
         "the agent and the ledger take a chunk created for a chunk less",
@@ -88,6 +96,45 @@ fn flags(gpu: &Gpu) -> Result<String> {
     let (of, mut handle) = (properties(gpu.device), 0);
     let status =
         expect!(cuMemCreate(&raw mut handle, gpu.granule, &raw const of, 1) => INVALID_VALUE)?;
+    Ok(status.to_string())
+}
+
+/// CU_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_WITH_CUDA_VMM_SUPPORTED.
+const RDMA: i32 = 110;
+/// CU_DEVICE_ATTRIBUTE_HANDLE_TYPE_FABRIC_SUPPORTED.
+const FABRIC: i32 = 128;
+
+/// PyTorch's expandable segments ask for a handle type, and for RDMA where the GPU has it.
+fn as_frameworks_ask(gpu: &Gpu) -> Result<String> {
+    let (mut of, mut told, mut handle) = (properties(gpu.device), properties(-1), 0);
+    of.requestedHandleTypes = CUmemAllocationHandleType::CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR;
+    of.allocFlags.gpuDirectRDMACapable = u8::from(gpu.attribute(RDMA)? != 0);
+    expect!(cuMemCreate(&raw mut handle, gpu.granule, &raw const of, 0))?;
+    let status = ask!(cuMemGetAllocationPropertiesFromHandle(
+        &raw mut told,
+        handle
+    ));
+    expect!(cuMemRelease(handle))?;
+    ensure!(status == Status::SUCCESS, "{status}");
+    ensure!(told == of, "{told:?} for {of:?}");
+    Ok("told as asked".to_owned())
+}
+
+/// Frameworks that ask for a fabric handle fall back on this error, but not on another.
+fn fabric(gpu: &Gpu) -> Result<String> {
+    let (mut of, mut handle) = (properties(gpu.device), 0);
+    of.requestedHandleTypes = CUmemAllocationHandleType::CU_MEM_HANDLE_TYPE_FABRIC;
+    let status = expect!(cuMemCreate(
+        &raw mut handle, gpu.granule, &raw const of, 0
+    ) => SUCCESS | NOT_SUPPORTED | NOT_PERMITTED)?;
+    if status == Status::SUCCESS {
+        expect!(cuMemRelease(handle))?;
+    }
+    let supported = gpu.attribute(FABRIC)? != 0;
+    ensure!(
+        supported || status != Status::SUCCESS,
+        "created for a fabric that the GPU says it lacks"
+    );
     Ok(status.to_string())
 }
 

@@ -1,6 +1,6 @@
 //! The cases, a room for each subject: physical memory (`create`), addresses (`reserve`), `map`, `access`, what keeps
 //! memory (`keep`), `pointer`s, `bad` input, `order`, `pool`s, `capture`, errors that stick (`sticky`), other processes
-//! (`share`, `death`), and the `lookup` of functions.
+//! (`share`, `death`), the `width` of results, and the `lookup` of functions.
 
 mod access;
 mod bad;
@@ -16,6 +16,7 @@ mod pool;
 mod reserve;
 mod share;
 mod sticky;
+mod width;
 
 use std::process::Command;
 
@@ -25,7 +26,7 @@ use crate::case::Case;
 
 /// All of them.
 pub fn all() -> impl Iterator<Item = Case> {
-    let rooms: [&[Case]; 14] = [
+    let rooms: [&[Case]; 15] = [
         create::CASES,
         reserve::CASES,
         map::CASES,
@@ -36,6 +37,7 @@ pub fn all() -> impl Iterator<Item = Case> {
         order::CASES,
         pool::CASES,
         capture::CASES,
+        width::CASES,
         lookup::CASES,
         share::CASES,
         sticky::CASES,

@@ -26,6 +26,11 @@ pub(super) const CASES: &[Case] = &[
         Shared(not_asked_for),
     ),
     Case::relied(
+        "share/fabric-handle-of-plain-memory",
+        "programs try a fabric handle first and take a descriptor when that is refused",
+        Shared(as_fabric),
+    ),
+    Case::relied(
         "share/descriptor-keeps-memory",
         "exported memory counts until the last descriptor is closed",
         Shared(descriptor_keeps),
@@ -42,6 +47,8 @@ pub(super) const CASES: &[Case] = &[
 const EXPORTS: i32 = 103;
 /// CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR.
 const DESCRIPTOR: u32 = 1;
+/// CU_MEM_HANDLE_TYPE_FABRIC.
+const FABRIC: u32 = 8;
 const GRANULES: usize = 2;
 
 fn exportable(gpu: &Gpu) -> Result<Handle> {
@@ -112,6 +119,28 @@ fn not_asked_for(gpu: &Gpu) -> Result<String> {
         drop(unsafe { OwnedFd::from_raw_fd(number) });
     }
     expect!(cuMemRelease(handle))?;
+    Ok(status.to_string())
+}
+
+fn as_fabric(gpu: &Gpu) -> Result<String> {
+    let (handle, mut shared) = (exportable(gpu)?, [0_u8; 64]);
+    let status = ask!(cuMemExportToShareableHandle(
+        shared.as_mut_ptr().cast(),
+        handle,
+        FABRIC,
+        0
+    ));
+    expect!(cuMemRelease(handle))?;
+    ensure!(
+        [
+            Status::INVALID_VALUE,
+            Status::NOT_SUPPORTED,
+            Status::NOT_PERMITTED
+        ]
+        .contains(&status),
+        "{status}"
+    );
+    ensure!(shared == [0; 64], "a refused export wrote a handle");
     Ok(status.to_string())
 }
 

@@ -66,6 +66,7 @@ functions! {
     cuMemGetAllocationGranularity(bytes: *mut usize, of: *const CUmemAllocationProp, option: c_uint);
     cuMemCreate(handle: *mut Handle, bytes: usize, of: *const CUmemAllocationProp, flags: u64);
     cuMemRelease(handle: Handle);
+    cuMemGetAllocationPropertiesFromHandle(of: *mut CUmemAllocationProp, handle: Handle);
     cuMemAddressReserve(at: *mut CUdeviceptr, bytes: usize, align: usize, hint: CUdeviceptr, flags: u64);
     cuMemAddressFree(at: CUdeviceptr, bytes: usize);
     cuMemMap(at: CUdeviceptr, bytes: usize, offset: usize, handle: Handle, flags: u64);
