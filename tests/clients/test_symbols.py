@@ -12,7 +12,6 @@ import unittest
 from cuda import bindings
 
 DEFAULT, PER_THREAD = 1, 2
-NOT_FOUND = 500
 
 ASKED = re.compile(r"cuGetProcAddress_v2\('(\w+)', <void \*\*>&__(\w+), (\d+)")
 
@@ -50,13 +49,13 @@ class Symbols(unittest.TestCase):
                     code, address, status = self.get(name, int(version), flags)
                     wanted = self.exported(*symbols)
                     self.assertEqual(address, wanted)
-                    self.assertEqual(code, 0 if wanted else NOT_FOUND)
+                    self.assertEqual(code, 0)
                     self.assertEqual(status != 0, wanted is None)
             found += self.exported(symbol) is not None
         self.assertGreater(found, 150)
 
     def test_what_no_driver_has_is_not_found(self):
-        self.assertEqual(self.get("cuNoSuchFunction", 12080, DEFAULT), (NOT_FOUND, None, 1))
+        self.assertEqual(self.get("cuNoSuchFunction", 12080, DEFAULT), (0, None, 1))
 
     def test_what_came_later_is_not_sufficient_a_version(self):
-        self.assertEqual(self.get("cuStreamGetId", 11000, DEFAULT), (NOT_FOUND, None, 2))
+        self.assertEqual(self.get("cuStreamGetId", 11000, DEFAULT), (0, None, 2))

@@ -37,12 +37,21 @@ impl<T> Out<T> {
 
     /// Puts a result at an index of as many as the program has room for.
     pub(crate) fn set_at(&self, index: usize, value: T) -> Result<()> {
+        self.check()?;
         Self(self.0.wrapping_add(index)).set(value)
     }
 
     /// Puts the result there unless the program does not want it.
     pub(crate) fn set_if_wanted(&self, value: T) {
         let _ = self.set(value);
+    }
+
+    /// Zeroes what is there, if the program wants the result: some functions do before they look at anything else.
+    pub(crate) fn clear(&self)
+    where
+        T: Default,
+    {
+        self.set_if_wanted(T::default());
     }
 
     /// Fails on null, before the function does anything.
@@ -475,6 +484,20 @@ same_code! {
 /// CU_STREAM_LEGACY and CU_STREAM_PER_THREAD.
 const LEGACY: usize = 1;
 const PER_THREAD: usize = 2;
+
+/// A handle that must not be null, for functions that look at it before anything else.
+pub(crate) fn given(handle: usize) -> Result<()> {
+    if handle == 0 {
+        Err(Error::InvalidHandle)
+    } else {
+        Ok(())
+    }
+}
+
+/// The same for functions that call a null handle an invalid argument.
+pub(crate) fn nonzero(handle: usize) -> Result<()> {
+    given(handle).map_err(|_| Error::InvalidValue)
+}
 
 /// The stream with this handle, and its context.
 pub(crate) fn stream(handle: usize, default: DefaultStream) -> Result<(Arc<Context>, Arc<Stream>)> {

@@ -5,13 +5,14 @@ use std::ffi::c_uint;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::OnceLock;
 
+use simgpu_core::driver::driver;
 use simgpu_core::{Error, Result};
 
 /// One exported function.
 pub(crate) struct Export {
     /// Its symbol, such as `cuMemcpyHtoDAsync_v2_ptsz`.
     pub(crate) symbol: &'static str,
-    /// The version of CUDA that brought it, as 1000·major + 10·minor.
+    /// The version of CUDA that brought it, as 1000·major + 10·minor; 0 for what cuGetProcAddress does not know.
     pub(crate) since: i32,
     pub(crate) address: unsafe extern "C" fn(),
 }
@@ -27,6 +28,11 @@ impl Export {
             Some((base, version)) if version.bytes().all(|byte| byte.is_ascii_digit()) => base,
             _ => name,
         }
+    }
+
+    /// Whether cuGetProcAddress gives its address.
+    pub(crate) fn is_handed_out(&self) -> bool {
+        self.since != 0
     }
 
     /// Whether its default stream is the calling thread's.
@@ -51,6 +57,11 @@ pub(crate) fn guard(body: impl FnOnce() -> Result<()>) -> c_uint {
     }
 }
 
+/// The same once the driver is initialised; before, no argument is looked at.
+pub(crate) fn guard_initialized(body: impl FnOnce() -> Result<()>) -> c_uint {
+    guard(|| driver().and_then(|_| body()))
+}
+
 /// A call that nothing here stands for; its name is logged once if asked for.
 pub(crate) fn unsupported(symbol: &str, logged: &OnceLock<()>) -> c_uint {
     logged.get_or_init(|| {
@@ -58,14 +69,19 @@ pub(crate) fn unsupported(symbol: &str, logged: &OnceLock<()>) -> c_uint {
             eprintln!("simgpu: {symbol} is not supported");
         }
     });
-    Error::NotSupported as c_uint
+    guard_initialized(|| Err(Error::NotSupported))
 }
 
 /// Defines the exported functions of an area, and `TABLE` with all of them.
 ///
 /// `VERSION fn NAME(args) body` is one function, `VERSION fn NAME | NAME_ptsz
 /// (args) |default| body` two that differ in what stream 0 means, `VERSION
-/// unsupported NAME` one that says so. A body gives a `Result<()>`.
+/// unsupported NAME` one that says so. A body gives a `Result<()>`. Before
+/// cuInit they say CUDA_ERROR_NOT_INITIALIZED, but for `early fn`, whose body
+/// runs then too and may look at arguments first.
+///
+/// Each function has a section of its own: equal bodies would share one address
+/// otherwise, and a probe on one name would fire for another.
 macro_rules! api {
     (@items [$($table:tt)*]) => {
         pub(crate) const TABLE: &[crate::export::Export] = &[$($table)*];
@@ -78,25 +94,34 @@ macro_rules! api {
         }
         api!(@items [$($table)* api!(@entry $since $name fn()),] $($rest)*);
     };
-    (@items [$($table:tt)*] $since:literal fn $name:ident
+    (@items $table:tt $since:literal fn $($rest:tt)*) => {
+        api!(@function $table guard_initialized $since $($rest)*);
+    };
+    (@items $table:tt $since:literal early fn $($rest:tt)*) => {
+        api!(@function $table guard $since $($rest)*);
+    };
+    (@function [$($table:tt)*] $guard:ident $since:literal $name:ident
         ($($arg:ident: $type:ty),* $(,)?) $body:block $($rest:tt)*) => {
         #[unsafe(no_mangle)]
+        #[unsafe(link_section = concat!(".text.", stringify!($name)))]
         extern "C" fn $name($($arg: $type),*) -> std::ffi::c_uint {
-            crate::export::guard(|| $body)
+            crate::export::$guard(|| $body)
         }
         api!(@items [$($table)* api!(@entry $since $name fn($($type),*)),] $($rest)*);
     };
-    (@items [$($table:tt)*] $since:literal fn $name:ident | $per_thread:ident
+    (@function [$($table:tt)*] $guard:ident $since:literal $name:ident | $per_thread:ident
         ($($arg:ident: $type:ty),* $(,)?) |$default:ident| $body:block $($rest:tt)*) => {
         #[unsafe(no_mangle)]
+        #[unsafe(link_section = concat!(".text.", stringify!($name)))]
         extern "C" fn $name($($arg: $type),*) -> std::ffi::c_uint {
             let $default = crate::export::DefaultStream::Legacy;
-            crate::export::guard(|| $body)
+            crate::export::$guard(|| $body)
         }
         #[unsafe(no_mangle)]
+        #[unsafe(link_section = concat!(".text.", stringify!($per_thread)))]
         extern "C" fn $per_thread($($arg: $type),*) -> std::ffi::c_uint {
             let $default = crate::export::DefaultStream::PerThread;
-            crate::export::guard(|| $body)
+            crate::export::$guard(|| $body)
         }
         api!(@items [$($table)*
             api!(@entry $since $name fn($($type),*)),

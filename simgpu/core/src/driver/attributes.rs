@@ -3,8 +3,6 @@
 
 use crate::config::GpuConfig;
 
-/// The version of CUDA whose driver this stands for: 12.8.
-pub const CUDA_VERSION: i32 = 12_080;
 /// Compute capability.
 pub const COMPUTE_CAPABILITY: (i32, i32) = (8, 6);
 /// The most threads of a block.

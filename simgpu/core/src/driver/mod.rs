@@ -147,6 +147,23 @@ pub fn driver() -> Result<&'static Driver> {
     }
 }
 
+/// The version of CUDA whose driver this is, as the machine's configuration has it, or before [`init`] the environment's.
+pub fn cuda_version() -> i32 {
+    static CONFIGURED: OnceLock<i32> = OnceLock::new();
+    // What is wrong with the configuration is told by init.
+    let configured = || {
+        Config::from_env()
+            .ok()
+            .flatten()
+            .unwrap_or_default()
+            .cuda_version
+    };
+    match DRIVER.get() {
+        Some(driver) => driver.process.machine.config().cuda_version,
+        None => *CONFIGURED.get_or_init(configured),
+    }
+}
+
 /// Whether this process is a fork of one that had the driver initialised.
 pub(crate) fn in_forked_child() -> bool {
     IN_FORKED_CHILD.load(Relaxed)

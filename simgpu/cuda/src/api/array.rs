@@ -7,7 +7,7 @@ use simgpu_core::driver::CopySide::{self, Device, Host};
 use simgpu_core::driver::{ArrayShape, current, driver};
 
 use super::copy::copy;
-use crate::abi::{Array3DDescriptor, ArrayDescriptor, In, Out};
+use crate::abi::{Array3DDescriptor, ArrayDescriptor, In, Out, given};
 
 api! {
     3020 fn cuArrayCreate_v2(array: Out<usize>, wanted: In<ArrayDescriptor>) {
@@ -22,12 +22,14 @@ api! {
         array.set(driver()?.create_array(&*current()?, shape(wanted)?)?)
     }
 
-    3020 fn cuArrayGetDescriptor_v2(descriptor: Out<ArrayDescriptor>, array: usize) {
+    3020 early fn cuArrayGetDescriptor_v2(descriptor: Out<ArrayDescriptor>, array: usize) {
+        given(array)?;
         let ArrayShape { width, height, format, channels, .. } = driver()?.array(array)?.shape;
         descriptor.set(ArrayDescriptor { width, height, format, channels })
     }
 
-    3020 fn cuArray3DGetDescriptor_v2(descriptor: Out<Array3DDescriptor>, array: usize) {
+    3020 early fn cuArray3DGetDescriptor_v2(descriptor: Out<Array3DDescriptor>, array: usize) {
+        given(array)?;
         let ArrayShape { width, height, depth, format, channels, flags } =
             driver()?.array(array)?.shape;
         descriptor.set(Array3DDescriptor { width, height, depth, format, channels, flags })
@@ -44,7 +46,8 @@ api! {
         mipmapped.set(driver()?.create_mipmapped(&*current()?, shape(wanted)?, levels)?)
     }
 
-    5000 fn cuMipmappedArrayGetLevel(array: Out<usize>, mipmapped: usize, level: c_uint) {
+    5000 early fn cuMipmappedArrayGetLevel(array: Out<usize>, mipmapped: usize, level: c_uint) {
+        given(mipmapped)?;
         array.check()?;
         array.set(driver()?.mipmap_level(mipmapped, level)?)
     }

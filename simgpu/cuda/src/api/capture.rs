@@ -9,7 +9,7 @@ use simgpu_core::driver::{
 use simgpu_core::{Error, Result};
 
 use super::graph::list;
-use crate::abi::{In, Out, stream};
+use crate::abi::{In, Out, nonzero, stream};
 use crate::export::DefaultStream;
 
 /// CUstreamCaptureStatus.
@@ -40,16 +40,19 @@ api! {
         begin(on, default, mode_of(mode)?)
     }
 
-    12030 fn cuStreamBeginCaptureToGraph | cuStreamBeginCaptureToGraph_ptsz(
+    12030 early fn cuStreamBeginCaptureToGraph | cuStreamBeginCaptureToGraph_ptsz(
         on: usize, graph: usize, after: In<usize>, _edges: usize, count: usize, mode: c_uint,
     ) |default| {
+        nonzero(graph)?;
         let (context, stream) = stream(on, default)?;
         let graph = driver()?.graph(graph)?;
         let after = list(after, count)?;
         context.begin_capture(&stream, mode_of(mode)?, Some((graph, &after))).map(drop)
     }
 
-    10000 fn cuStreamEndCapture | cuStreamEndCapture_ptsz(on: usize, graph: Out<usize>) |default| {
+    10000 early fn cuStreamEndCapture | cuStreamEndCapture_ptsz(on: usize, graph: Out<usize>) |default| {
+        graph.clear();
+        driver()?;
         let (context, stream) = stream(on, default)?;
         let info = context.capture_info(&stream)?;
         let ended = context.end_capture(&stream);
@@ -66,21 +69,23 @@ api! {
         ended.map(drop)
     }
 
-    10000 fn cuStreamIsCapturing | cuStreamIsCapturing_ptsz(
+    10000 early fn cuStreamIsCapturing | cuStreamIsCapturing_ptsz(
         on: usize, status: Out<c_uint>,
     ) |default| {
+        status.check()?;
         let (context, stream) = stream(on, default)?;
         status.set(status_of(context.capture_info(&stream)?.as_ref()))
     }
 
-    10010 fn cuStreamGetCaptureInfo | cuStreamGetCaptureInfo_ptsz(
+    10010 early fn cuStreamGetCaptureInfo | cuStreamGetCaptureInfo_ptsz(
         on: usize, status: Out<c_uint>, id: Out<u64>,
     ) |default| {
+        status.check()?;
         let (graph, dependencies, count) = (Out::null(), Out::null(), Out::null());
         tell(on, default, &Wanted { status, id, graph, dependencies, count })
     }
 
-    11030 fn cuStreamGetCaptureInfo_v2 | cuStreamGetCaptureInfo_v2_ptsz(
+    11030 early fn cuStreamGetCaptureInfo_v2 | cuStreamGetCaptureInfo_v2_ptsz(
         on: usize,
         status: Out<c_uint>,
         id: Out<u64>,
@@ -88,10 +93,11 @@ api! {
         dependencies: Out<*const NodeId>,
         count: Out<usize>,
     ) |default| {
+        status.check()?;
         tell(on, default, &Wanted { status, id, graph, dependencies, count })
     }
 
-    12030 fn cuStreamGetCaptureInfo_v3 | cuStreamGetCaptureInfo_v3_ptsz(
+    12030 early fn cuStreamGetCaptureInfo_v3 | cuStreamGetCaptureInfo_v3_ptsz(
         on: usize,
         status: Out<c_uint>,
         id: Out<u64>,
@@ -100,9 +106,11 @@ api! {
         edges: Out<usize>,
         count: Out<usize>,
     ) |default| {
+        status.check()?;
+        tell(on, default, &Wanted { status, id, graph, dependencies, count })?;
         // All edges are plain.
         edges.set_if_wanted(0);
-        tell(on, default, &Wanted { status, id, graph, dependencies, count })
+        Ok(())
     }
 
     11030 fn cuStreamUpdateCaptureDependencies | cuStreamUpdateCaptureDependencies_ptsz(

@@ -5,7 +5,7 @@ use std::ffi::{c_int, c_uint, c_void};
 use simgpu_core::driver::{current, driver, pop_current, push_current, set_current};
 use simgpu_core::{Error, Result};
 
-use crate::abi::{In, Out};
+use crate::abi::{In, Out, nonzero};
 
 /// CU_CTX_FLAGS_MASK without MAP_HOST and what needs tools.
 const FLAGS: c_uint = 0xff;
@@ -46,7 +46,8 @@ api! {
         create(&context, flags, device)
     }
 
-    4000 fn cuCtxDestroy_v2(context: usize) {
+    4000 early fn cuCtxDestroy_v2(context: usize) {
+        nonzero(context)?;
         let driver = driver()?;
         let is_current = current().is_ok_and(|now| now.handle() == context);
         driver.destroy_context(context)?;
@@ -81,7 +82,8 @@ api! {
         device.set(current()?.gpu() as c_int)
     }
 
-    7000 fn cuCtxGetFlags(flags: Out<c_uint>) {
+    7000 early fn cuCtxGetFlags(flags: Out<c_uint>) {
+        flags.check()?;
         flags.set(current()?.flags())
     }
 
@@ -90,7 +92,8 @@ api! {
         Ok(())
     }
 
-    12000 fn cuCtxGetId(context: usize, id: Out<u64>) {
+    12000 early fn cuCtxGetId(context: usize, id: Out<u64>) {
+        id.check()?;
         let context = if context == 0 { current()? } else { driver()?.context(context)? };
         id.set(context.id)
     }

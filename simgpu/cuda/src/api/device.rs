@@ -30,11 +30,13 @@ api! {
         uuid.set(driver()?.uuid(device)?)
     }
 
-    3020 fn cuDeviceTotalMem_v2(bytes: Out<usize>, device: c_int) {
+    3020 early fn cuDeviceTotalMem_v2(bytes: Out<usize>, device: c_int) {
+        bytes.clear();
         bytes.set(driver()?.gpu(device)?.memory.0 as usize)
     }
 
-    2000 fn cuDeviceGetAttribute(value: Out<c_int>, number: c_int, device: c_int) {
+    2000 early fn cuDeviceGetAttribute(value: Out<c_int>, number: c_int, device: c_int) {
+        value.check()?;
         let driver = driver()?;
         let found = attribute(driver.gpu(device)?, driver.slot(device)?, number);
         value.set(found.ok_or(Error::InvalidValue)?)
@@ -90,7 +92,9 @@ api! {
         driver()?.set_primary_flags(device, flags)
     }
 
-    7000 fn cuDevicePrimaryCtxGetState(device: c_int, flags: Out<c_uint>, active: Out<c_int>) {
+    7000 early fn cuDevicePrimaryCtxGetState(device: c_int, flags: Out<c_uint>, active: Out<c_int>) {
+        flags.check()?;
+        active.check()?;
         let (now, is_active) = driver()?.primary_state(device)?;
         flags.set(now)?;
         active.set(c_int::from(is_active))

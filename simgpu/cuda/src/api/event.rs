@@ -6,7 +6,7 @@ use std::sync::Arc;
 use simgpu_core::driver::{Event, current, driver};
 use simgpu_core::{Error, Result};
 
-use crate::abi::{Out, stream};
+use crate::abi::{Out, given, stream};
 
 api! {
     2000 fn cuEventCreate(handle: Out<usize>, flags: c_uint) {
@@ -15,7 +15,8 @@ api! {
         handle.set(driver()?.events.insert(&Event::new(flags)?))
     }
 
-    4000 fn cuEventDestroy_v2(handle: usize) {
+    4000 early fn cuEventDestroy_v2(handle: usize) {
+        given(handle)?;
         driver()?.events.remove(handle).map(drop).ok_or(Error::InvalidHandle)
     }
 
@@ -36,15 +37,19 @@ api! {
         }
     }
 
-    2000 fn cuEventQuery(handle: usize) {
+    2000 early fn cuEventQuery(handle: usize) {
+        given(handle)?;
         event(handle)?.query()
     }
 
-    2000 fn cuEventSynchronize(handle: usize) {
+    2000 early fn cuEventSynchronize(handle: usize) {
+        given(handle)?;
         event(handle)?.wait()
     }
 
-    2000 fn cuEventElapsedTime(ms: Out<c_float>, start: usize, end: usize) {
+    2000 early fn cuEventElapsedTime(ms: Out<c_float>, start: usize, end: usize) {
+        given(start)?;
+        given(end)?;
         ms.set(event(end)?.elapsed_ms(&*event(start)?)?)
     }
 

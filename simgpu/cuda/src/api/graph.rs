@@ -9,7 +9,7 @@ use super::launch;
 use super::shape;
 use crate::abi::{
     AccessDesc, HostNode, In, InstantiateParams, KernelNode, KernelNodeV1, MemAllocNode,
-    MemsetNode, Out, PoolProps, Rows3D, UpdateInfo, stream,
+    MemsetNode, Out, PoolProps, Rows3D, UpdateInfo, nonzero, stream,
 };
 
 /// CUDA_GRAPH_INSTANTIATE_SUCCESS and _ERROR.
@@ -47,7 +47,7 @@ api! {
         graph.set(driver()?.child_graph(node)?)
     }
 
-    10000 fn cuGraphAddEmptyNode(
+    10000 early fn cuGraphAddEmptyNode(
         node: Out<usize>, graph: usize, after: In<usize>, count: usize,
     ) {
         add(&node, graph, after, count, || Ok(NewNode::Empty))
@@ -103,7 +103,7 @@ api! {
         })
     }
 
-    10000 fn cuGraphAddHostNode(
+    10000 early fn cuGraphAddHostNode(
         node: Out<usize>, graph: usize, after: In<usize>, count: usize, host: In<HostNode>,
     ) {
         add(&node, graph, after, count, || host_call(host))
@@ -115,13 +115,13 @@ api! {
         add(&node, graph, after, count, || Ok(NewNode::Child(driver()?.graph(child)?)))
     }
 
-    11010 fn cuGraphAddEventRecordNode(
+    11010 early fn cuGraphAddEventRecordNode(
         node: Out<usize>, graph: usize, after: In<usize>, count: usize, event: usize,
     ) {
         add(&node, graph, after, count, || Ok(NewNode::Record(super::event::event(event)?)))
     }
 
-    11010 fn cuGraphAddEventWaitNode(
+    11010 early fn cuGraphAddEventWaitNode(
         node: Out<usize>, graph: usize, after: In<usize>, count: usize, event: usize,
     ) {
         add(&node, graph, after, count, || Ok(NewNode::Wait(super::event::event(event)?)))
@@ -151,7 +151,8 @@ api! {
         node.set(added)
     }
 
-    11040 fn cuGraphMemAllocNodeGetParams(node: NodeId, params: Out<MemAllocNode>) {
+    11040 early fn cuGraphMemAllocNodeGetParams(node: NodeId, params: Out<MemAllocNode>) {
+        params.check()?;
         let (address, bytes) = driver()?.alloc_node(node)?;
         let device = driver()?.pointer(address)?.gpu as c_int;
         params.set(MemAllocNode {
@@ -170,17 +171,20 @@ api! {
         node.set(driver()?.add_free_node(graph, &list(after, count)?, address)?)
     }
 
-    11040 fn cuGraphMemFreeNodeGetParams(node: NodeId, address: Out<u64>) {
+    11040 early fn cuGraphMemFreeNodeGetParams(node: NodeId, address: Out<u64>) {
+        address.check()?;
         address.set(driver()?.free_node(node)?)
     }
 
-    10000 fn cuGraphAddDependencies(graph: usize, from: In<usize>, to: In<usize>, count: usize) {
+    10000 early fn cuGraphAddDependencies(graph: usize, from: In<usize>, to: In<usize>, count: usize) {
+        nonzero(graph)?;
         order(graph, from, to, count)
     }
 
-    12030 fn cuGraphAddDependencies_v2(
+    12030 early fn cuGraphAddDependencies_v2(
         graph: usize, from: In<usize>, to: In<usize>, edges: In<u64>, count: usize,
     ) {
+        nonzero(graph)?;
         // Edges with data order parts of kernels, which have none here.
         for index in 0..if edges.is_null() { 0 } else { count } {
             if edges.at(index)? != PLAIN_EDGE {
@@ -211,7 +215,8 @@ api! {
     12030 fn cuGraphGetEdges_v2(
         graph: usize, from: Out<usize>, to: Out<usize>, edges: Out<u64>, count: Out<usize>,
     ) {
-        clear_edges(&edges, &count)?;
+        let wanted = driver()?.graph(graph).and(count.value())?;
+        clear_edges(&edges, wanted)?;
         give_edges(graph, &from, &to, &count)
     }
 
@@ -222,47 +227,48 @@ api! {
     12030 fn cuGraphNodeGetDependencies_v2(
         node: NodeId, nodes: Out<usize>, edges: Out<u64>, count: Out<usize>,
     ) {
-        clear_edges(&edges, &count)?;
-        give(&driver()?.graph_of(node)?.dependencies(node)?, &nodes, &count)
+        let dependencies = driver()?.graph_of(node)?.dependencies(node)?;
+        clear_edges(&edges, count.value()?)?;
+        give(&dependencies, &nodes, &count)
     }
 
     10000 fn cuGraphNodeGetType(node: NodeId, kind: Out<c_uint>) {
         kind.set(driver()?.graph_of(node)?.kind(node)?)
     }
 
-    10000 fn cuGraphInstantiate(
+    10000 early fn cuGraphInstantiate(
         exec: Out<usize>,
         graph: usize,
         error_node: Out<usize>,
-        _log: Out<c_char>,
-        _log_size: usize,
+        log: Out<c_char>,
+        log_size: usize,
     ) {
-        error_node.set_if_wanted(0);
-        instantiate(&exec, graph, 0)
+        instantiate_logged(&exec, graph, &error_node, &log, log_size)
     }
 
-    11000 fn cuGraphInstantiate_v2(
+    11000 early fn cuGraphInstantiate_v2(
         exec: Out<usize>,
         graph: usize,
         error_node: Out<usize>,
-        _log: Out<c_char>,
-        _log_size: usize,
+        log: Out<c_char>,
+        log_size: usize,
     ) {
-        error_node.set_if_wanted(0);
-        instantiate(&exec, graph, 0)
+        instantiate_logged(&exec, graph, &error_node, &log, log_size)
     }
 
     11040 fn cuGraphInstantiateWithFlags(exec: Out<usize>, graph: usize, flags: c_ulonglong) {
         instantiate(&exec, graph, flags)
     }
 
-    12000 fn cuGraphInstantiateWithParams | cuGraphInstantiateWithParams_ptsz(
+    12000 early fn cuGraphInstantiateWithParams | cuGraphInstantiateWithParams_ptsz(
         exec: Out<usize>, graph: usize, params: Out<InstantiateParams>,
     ) |default| {
         let wanted = params.value()?;
         let made = instantiate(&exec, graph, wanted.flags);
         let result = if made.is_ok() { INSTANTIATED } else { NOT_INSTANTIATED };
-        params.set(InstantiateParams { error_node: 0, result, ..wanted })?;
+        // Only what is told: the rest is the program's.
+        params.cast::<u64>().set_at(2, 0)?;
+        params.cast::<c_uint>().set_at(6, result)?;
         made?;
         if wanted.upload_stream != 0 {
             let (context, _) = stream(wanted.upload_stream, default)?;
@@ -289,48 +295,58 @@ api! {
         driver()?.destroy_exec(exec)
     }
 
-    10020 fn cuGraphExecUpdate(
+    10020 early fn cuGraphExecUpdate(
         exec: usize, graph: usize, error_node: Out<usize>, result: Out<c_uint>,
     ) {
+        error_node.clear();
+        result.clear();
+        driver()?;
         let updated = driver()?.update_exec(exec, graph);
         error_node.set_if_wanted(0);
         result.set(if updated.is_ok() { UPDATED } else { NOT_UPDATED })?;
         updated
     }
 
-    12000 fn cuGraphExecUpdate_v2(exec: usize, graph: usize, info: Out<UpdateInfo>) {
+    12000 early fn cuGraphExecUpdate_v2(exec: usize, graph: usize, info: Out<UpdateInfo>) {
+        tell_update(&info, UPDATED);
+        driver()?;
         info.check()?;
         let updated = driver()?.update_exec(exec, graph);
         let result = if updated.is_ok() { UPDATED } else { NOT_UPDATED };
-        info.set(UpdateInfo { result, error_node: 0, error_from_node: 0 })?;
+        tell_update(&info, result);
         updated
     }
 
-    12000 fn cuGraphExecKernelNodeSetParams_v2(
+    12000 early fn cuGraphExecKernelNodeSetParams_v2(
         exec: usize, node: NodeId, params: In<KernelNode>,
     ) {
+        params.get()?;
         driver()?.set_exec_node(exec, node, kernel(params)?)
     }
 
-    10010 fn cuGraphExecKernelNodeSetParams(
+    10010 early fn cuGraphExecKernelNodeSetParams(
         exec: usize, node: NodeId, params: In<KernelNodeV1>,
     ) {
+        params.get()?;
         driver()?.set_exec_node(exec, node, kernel_v1(params.get()?)?)
     }
 
-    10020 fn cuGraphExecMemcpyNodeSetParams(
+    10020 early fn cuGraphExecMemcpyNodeSetParams(
         exec: usize, node: NodeId, copy: In<Rows3D>, _context: usize,
     ) {
+        copy.get()?;
         driver()?.set_exec_node(exec, node, NewNode::Copy(shape::of_3d(copy.get()?)?))
     }
 
-    10020 fn cuGraphExecMemsetNodeSetParams(
+    10020 early fn cuGraphExecMemsetNodeSetParams(
         exec: usize, node: NodeId, set: In<MemsetNode>, _context: usize,
     ) {
+        set.get()?;
         driver()?.set_exec_node(exec, node, memset(set)?)
     }
 
-    10020 fn cuGraphExecHostNodeSetParams(exec: usize, node: NodeId, host: In<HostNode>) {
+    10020 early fn cuGraphExecHostNodeSetParams(exec: usize, node: NodeId, host: In<HostNode>) {
+        host.get()?;
         driver()?.set_exec_node(exec, node, host_call(host)?)
     }
 
@@ -407,6 +423,29 @@ fn instantiate(exec: &Out<usize>, graph: usize, flags: c_ulonglong) -> Result<()
     exec.set(driver()?.instantiate(graph, flags)?)
 }
 
+/// The outcome of an update, which names no node; a program may not want it. What is between the fields stays.
+fn tell_update(info: &Out<UpdateInfo>, result: c_uint) {
+    info.cast::<c_uint>().set_if_wanted(result);
+    let _ = info.cast::<u64>().set_at(1, 0);
+    let _ = info.cast::<u64>().set_at(2, 0);
+}
+
+/// The older forms, which can name a node at fault and write a log.
+fn instantiate_logged(
+    exec: &Out<usize>,
+    graph: usize,
+    error_node: &Out<usize>,
+    log: &Out<c_char>,
+    log_size: usize,
+) -> Result<()> {
+    error_node.clear();
+    if log_size > 0 {
+        log.clear();
+    }
+    driver()?;
+    instantiate(exec, graph, 0)
+}
+
 fn order(graph: usize, from: In<usize>, to: In<usize>, count: usize) -> Result<()> {
     for index in 0..count {
         driver()?.add_dependency(graph, from.at(index)?, to.at(index)?)?;
@@ -426,12 +465,8 @@ fn give_edges(graph: usize, from: &Out<usize>, to: &Out<usize>, count: &Out<usiz
 }
 
 /// All edges are plain, as many as there is room for.
-fn clear_edges(edges: &Out<u64>, count: &Out<usize>) -> Result<()> {
-    for index in 0..if edges.check().is_ok() {
-        count.value()?
-    } else {
-        0
-    } {
+fn clear_edges(edges: &Out<u64>, room: usize) -> Result<()> {
+    for index in 0..if edges.check().is_ok() { room } else { 0 } {
         edges.set_at(index, PLAIN_EDGE)?;
     }
     Ok(())

@@ -23,7 +23,7 @@ api! {
         resource.set(DevResource::multiprocessors(count.ok_or(Error::Unknown)?))
     }
 
-    12040 fn cuDevResourceGenerateDesc(
+    12040 early fn cuDevResourceGenerateDesc(
         desc: Out<usize>, resources: In<DevResource>, count: c_uint,
     ) {
         desc.check()?;
@@ -47,14 +47,15 @@ api! {
         driver()?.destroy_green(green)
     }
 
-    12040 fn cuCtxFromGreenCtx(context: Out<usize>, green: usize) {
+    12040 early fn cuCtxFromGreenCtx(context: Out<usize>, green: usize) {
         context.check()?;
         context.set(driver()?.context_of_green(green)?.handle())
     }
 
-    12040 fn cuGreenCtxGetDevResource(
+    12040 early fn cuGreenCtxGetDevResource(
         green: usize, resource: Out<DevResource>, kind: c_uint,
     ) {
+        resource.check()?;
         let green = driver()?.green(green)?;
         if kind != MULTIPROCESSORS {
             return Err(Error::InvalidValue);
@@ -62,7 +63,7 @@ api! {
         resource.set(DevResource::multiprocessors(green.partition.multiprocessors))
     }
 
-    12050 fn cuGreenCtxStreamCreate(
+    12050 early fn cuGreenCtxStreamCreate(
         handle: Out<usize>, green: usize, flags: c_uint, priority: c_int,
     ) {
         handle.check()?;
@@ -74,7 +75,8 @@ api! {
         handle.set(driver()?.streams.insert(&made))
     }
 
-    12040 fn cuStreamGetGreenCtx(on: usize, green: Out<usize>) {
+    12040 early fn cuStreamGetGreenCtx(on: usize, green: Out<usize>) {
+        green.check()?;
         let (context, _) = stream(on, crate::export::DefaultStream::Legacy)?;
         green.set(driver()?.green_of(&context))
     }

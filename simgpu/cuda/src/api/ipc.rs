@@ -12,13 +12,13 @@ use crate::abi::{IpcHandle, Out};
 const LAZY_PEER_ACCESS: c_uint = 1;
 
 api! {
-    4010 fn cuIpcGetMemHandle(handle: Out<[u8; IPC_HANDLE_BYTES]>, address: u64) {
+    4010 early fn cuIpcGetMemHandle(handle: Out<[u8; IPC_HANDLE_BYTES]>, address: u64) {
         handle.check()?;
         current()?.check()?;
         handle.set(driver()?.ipc_handle(address)?)
     }
 
-    11000 fn cuIpcOpenMemHandle_v2(address: Out<u64>, handle: IpcHandle, flags: c_uint) {
+    11000 early fn cuIpcOpenMemHandle_v2(address: Out<u64>, handle: IpcHandle, flags: c_uint) {
         address.check()?;
         let context = current()?;
         context.check()?;

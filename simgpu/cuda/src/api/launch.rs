@@ -29,7 +29,7 @@ api! {
         launch(handle, grid, [block_x, block_y, block_z], on, default, params, extra)
     }
 
-    11060 fn cuLaunchKernelEx | cuLaunchKernelEx_ptsz(
+    11060 early fn cuLaunchKernelEx | cuLaunchKernelEx_ptsz(
         config: In<LaunchConfig>,
         handle: usize,
         params: In<In<u8>>,

@@ -8,10 +8,10 @@ use simgpu_core::Error;
 use simgpu_core::driver::{Module, current, driver};
 
 use super::module::{attribute, function};
-use crate::abi::{In, Out, Text};
+use crate::abi::{In, Out, Text, given, nonzero};
 
 api! {
-    12000 fn cuLibraryLoadData(
+    12000 early fn cuLibraryLoadData(
         library: Out<usize>,
         image: Text,
         _options: In<c_uint>,
@@ -25,7 +25,7 @@ api! {
         library.set(driver()?.modules.insert(&Module::load(image.get()?.to_bytes())?))
     }
 
-    12000 fn cuLibraryLoadFromFile(
+    12000 early fn cuLibraryLoadFromFile(
         library: Out<usize>,
         path: Text,
         _options: In<c_uint>,
@@ -35,36 +35,41 @@ api! {
         _library_values: In<usize>,
         _library_option_count: c_uint,
     ) {
+        path.get()?;
+        driver()?;
         library.check()?;
         let path = OsStr::from_bytes(path.get()?.to_bytes());
         let image = std::fs::read(path).map_err(|_| Error::FileNotFound)?;
         library.set(driver()?.modules.insert(&Module::load(&image)?))
     }
 
-    12000 fn cuLibraryUnload(library: usize) {
+    12000 early fn cuLibraryUnload(library: usize) {
+        given(library)?;
         driver()?.unload(library)
     }
 
-    12000 fn cuLibraryGetKernel(kernel: Out<usize>, library: usize, name: Text) {
+    12000 early fn cuLibraryGetKernel(kernel: Out<usize>, library: usize, name: Text) {
         kernel.check()?;
         kernel.set(driver()?.function(library, &name.get()?.to_string_lossy())?)
     }
 
-    12040 fn cuLibraryGetKernelCount(count: Out<c_uint>, library: usize) {
+    12040 early fn cuLibraryGetKernelCount(count: Out<c_uint>, library: usize) {
+        count.check()?;
         let module = driver()?.modules.get(library).ok_or(Error::InvalidHandle)?;
         count.set(module.entry_count() as c_uint)
     }
 
-    12000 fn cuLibraryGetModule(module: Out<usize>, library: usize) {
-        let driver = driver()?;
+    12000 early fn cuLibraryGetModule(module: Out<usize>, library: usize) {
         module.check()?;
+        let driver = driver()?;
         driver.place_globals(&*current()?, library)?;
         module.set(library)
     }
 
-    12000 fn cuLibraryGetGlobal(
+    12000 early fn cuLibraryGetGlobal(
         address: Out<u64>, size: Out<usize>, library: usize, name: Text,
     ) {
+        nonzero(library)?;
         let driver = driver()?;
         driver.place_globals(&*current()?, library)?;
         let (start, bytes) = driver.global(library, &name.get()?.to_string_lossy())?;
@@ -73,41 +78,46 @@ api! {
         Ok(())
     }
 
-    12000 fn cuKernelGetFunction(handle: Out<usize>, kernel: usize) {
+    12000 early fn cuKernelGetFunction(handle: Out<usize>, kernel: usize) {
         handle.check()?;
         let library = function(kernel)?.module;
         driver()?.place_globals(&*current()?, library)?;
         handle.set(kernel)
     }
 
-    12050 fn cuKernelGetLibrary(library: Out<usize>, kernel: usize) {
+    12050 early fn cuKernelGetLibrary(library: Out<usize>, kernel: usize) {
+        library.check()?;
         library.set(function(kernel)?.module)
     }
 
-    12030 fn cuKernelGetName(name: Out<*const c_char>, kernel: usize) {
+    12030 early fn cuKernelGetName(name: Out<*const c_char>, kernel: usize) {
+        name.check()?;
         name.set(function(kernel)?.kernel.name().as_ptr())
     }
 
-    12000 fn cuKernelGetAttribute(
+    12000 early fn cuKernelGetAttribute(
         value: Out<c_int>, number: c_uint, kernel: usize, device: c_int,
     ) {
+        given(kernel)?;
         driver()?.gpu(device)?;
         function(kernel)?;
         value.set(attribute(number)?)
     }
 
-    12040 fn cuKernelGetParamInfo(
+    12040 early fn cuKernelGetParamInfo(
         kernel: usize, index: usize, offset: Out<usize>, size: Out<usize>,
     ) {
+        offset.check()?;
         let kernel = function(kernel)?.kernel;
         offset.set(kernel.param_offset(index).ok_or(Error::InvalidValue)?)?;
         size.set_if_wanted(kernel.params()[index]);
         Ok(())
     }
 
-    12000 fn cuKernelSetAttribute(
+    12000 early fn cuKernelSetAttribute(
         attribute: c_uint, _value: c_int, kernel: usize, device: c_int,
     ) {
+        given(kernel)?;
         driver()?.gpu(device)?;
         function(kernel)?;
         // Dynamic shared memory and carveout may be set; they change nothing here.

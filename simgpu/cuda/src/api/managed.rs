@@ -20,7 +20,8 @@ const HOST_LOCATIONS: std::ops::RangeInclusive<c_uint> = 2..=4;
 const ADVICE: std::ops::RangeInclusive<c_uint> = 1..=6;
 
 api! {
-    6000 fn cuMemAllocManaged(address: Out<u64>, size: usize, flags: c_uint) {
+    6000 early fn cuMemAllocManaged(address: Out<u64>, size: usize, flags: c_uint) {
+        address.clear();
         address.check()?;
         if !matches!(flags, GLOBAL | HOST) {
             return Err(Error::InvalidValue);
@@ -48,14 +49,14 @@ api! {
         driver()?.check_managed(address, len as u64)
     }
 
-    12020 fn cuMemPrefetchAsync_v2 | cuMemPrefetchAsync_v2_ptsz(
+    12020 early fn cuMemPrefetchAsync_v2 | cuMemPrefetchAsync_v2_ptsz(
         address: u64, len: usize, location: Location, flags: c_uint, on: usize,
     ) |default| {
+        check_location(location)?;
         stream(on, default)?;
         if flags != 0 {
             return Err(Error::InvalidValue);
         }
-        check_location(location)?;
         driver()?.check_managed(address, len as u64)
     }
 
@@ -64,7 +65,7 @@ api! {
         advise(address, len, advice)
     }
 
-    12020 fn cuMemAdvise_v2(address: u64, len: usize, advice: c_uint, location: Location) {
+    12020 early fn cuMemAdvise_v2(address: u64, len: usize, advice: c_uint, location: Location) {
         check_location(location)?;
         advise(address, len, advice)
     }

@@ -13,24 +13,31 @@ const HOST_ALLOC_FLAGS: c_uint = 7;
 const HOST_REGISTER_FLAGS: c_uint = 15;
 
 api! {
-    3020 fn cuMemGetInfo_v2(free: Out<usize>, total: Out<usize>) {
+    3020 early fn cuMemGetInfo_v2(free: Out<usize>, total: Out<usize>) {
+        free.clear();
+        total.clear();
         let (free_bytes, total_bytes) = driver()?.memory_info(current()?.gpu());
         free.set(free_bytes as usize)?;
         total.set(total_bytes as usize)
     }
 
-    3020 fn cuMemAlloc_v2(address: Out<u64>, size: usize) {
+    3020 early fn cuMemAlloc_v2(address: Out<u64>, size: usize) {
+        address.clear();
+        driver()?;
         address.check()?;
         address.set(current()?.alloc(size as u64)?)
     }
 
-    3020 fn cuMemAllocPitch_v2(
+    3020 early fn cuMemAllocPitch_v2(
         address: Out<u64>,
         pitch: Out<usize>,
         width: usize,
         height: usize,
         element: c_uint,
     ) {
+        address.clear();
+        pitch.clear();
+        driver()?;
         address.check()?;
         pitch.check()?;
         if width == 0 || height == 0 || !matches!(element, 4 | 8 | 16) {
@@ -48,7 +55,12 @@ api! {
         if address == 0 { Ok(()) } else { driver.free(address) }
     }
 
-    3020 fn cuMemGetAddressRange_v2(base: Out<u64>, size: Out<usize>, address: u64) {
+    3020 early fn cuMemGetAddressRange_v2(base: Out<u64>, size: Out<usize>, address: u64) {
+        base.clear();
+        size.clear();
+        if base.check().is_err() && size.check().is_err() {
+            return Ok(());
+        }
         current()?;
         let known = driver()?.pointer(address).ok();
         let device = known.filter(|info| info.kind == PointerKind::Device);
@@ -58,12 +70,16 @@ api! {
         Ok(())
     }
 
-    3020 fn cuMemAllocHost_v2(address: Out<usize>, size: usize) {
+    3020 early fn cuMemAllocHost_v2(address: Out<usize>, size: usize) {
+        address.clear();
+        driver()?;
         address.check()?;
         address.set(current()?.alloc_host(size, 0)?)
     }
 
-    2020 fn cuMemHostAlloc(address: Out<usize>, size: usize, flags: c_uint) {
+    2020 early fn cuMemHostAlloc(address: Out<usize>, size: usize, flags: c_uint) {
+        address.clear();
+        driver()?;
         address.check()?;
         if flags & !HOST_ALLOC_FLAGS != 0 {
             return Err(Error::InvalidValue);
@@ -78,7 +94,8 @@ api! {
         driver()?.remove_host(address, HostKind::Allocated)
     }
 
-    2020 fn cuMemHostGetDevicePointer_v2(device: Out<u64>, host: usize, flags: c_uint) {
+    3020 early fn cuMemHostGetDevicePointer_v2(device: Out<u64>, host: usize, flags: c_uint) {
+        device.clear();
         let driver = driver()?;
         current()?;
         if flags != 0 {
@@ -88,7 +105,8 @@ api! {
         device.set(host as u64)
     }
 
-    2030 fn cuMemHostGetFlags(flags: Out<c_uint>, address: usize) {
+    2030 early fn cuMemHostGetFlags(flags: Out<c_uint>, address: usize) {
+        flags.check()?;
         flags.set(driver()?.host_flags(address)?)
     }
 

@@ -44,17 +44,20 @@ api! {
         function.set(driver()?.function(module, &name)?)
     }
 
-    12040 fn cuModuleGetFunctionCount(count: Out<c_uint>, module: usize) {
+    12040 early fn cuModuleGetFunctionCount(count: Out<c_uint>, module: usize) {
+        count.check()?;
         let module = driver()?.modules.get(module).ok_or(Error::InvalidHandle)?;
         count.set(module.entry_count() as c_uint)
     }
 
-    3020 fn cuModuleGetGlobal_v2(
+    3020 early fn cuModuleGetGlobal_v2(
         address: Out<u64>,
         size: Out<usize>,
         module: usize,
         name: Text,
     ) {
+        address.clear();
+        size.clear();
         let (start, bytes) = driver()?.global(module, &name.get()?.to_string_lossy())?;
         address.set_if_wanted(start);
         size.set_if_wanted(bytes as usize);
@@ -66,7 +69,8 @@ api! {
         mode.set(EAGER)
     }
 
-    2020 fn cuFuncGetAttribute(value: Out<c_int>, attribute: c_uint, handle: usize) {
+    2020 early fn cuFuncGetAttribute(value: Out<c_int>, attribute: c_uint, handle: usize) {
+        value.check()?;
         function(handle)?;
         value.set(self::attribute(attribute)?)
     }
@@ -85,16 +89,18 @@ api! {
         module.set(function(handle)?.module)
     }
 
-    12030 fn cuFuncGetName(name: Out<*const c_char>, handle: usize) {
+    12030 early fn cuFuncGetName(name: Out<*const c_char>, handle: usize) {
+        name.check()?;
         name.set(function(handle)?.kernel.name().as_ptr())
     }
 
-    12040 fn cuFuncGetParamInfo(
+    12040 early fn cuFuncGetParamInfo(
         handle: usize,
         index: usize,
         offset: Out<usize>,
         size: Out<usize>,
     ) {
+        offset.check()?;
         let kernel = function(handle)?.kernel;
         offset.set(kernel.param_offset(index).ok_or(Error::InvalidValue)?)?;
         size.set_if_wanted(kernel.params()[index]);

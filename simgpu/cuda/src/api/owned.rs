@@ -5,7 +5,7 @@ use std::ffi::c_uint;
 use simgpu_core::Error;
 use simgpu_core::driver::{UserEnd, driver};
 
-use crate::abi::Out;
+use crate::abi::{Out, nonzero};
 
 /// CU_USER_OBJECT_NO_DESTRUCTOR_SYNC, without which none is made.
 const NO_SYNC: c_uint = 1;
@@ -13,7 +13,7 @@ const NO_SYNC: c_uint = 1;
 const MOVE: c_uint = 1;
 
 api! {
-    11030 fn cuUserObjectCreate(
+    11030 early fn cuUserObjectCreate(
         object: Out<usize>,
         data: usize,
         end: Option<UserEnd>,
@@ -25,24 +25,28 @@ api! {
         object.set(driver()?.create_user_object(end, data, references)?)
     }
 
-    11030 fn cuUserObjectRetain(object: usize, count: c_uint) {
+    11030 early fn cuUserObjectRetain(object: usize, count: c_uint) {
+        nonzero(object)?;
         driver()?.retain_user_object(object, count)
     }
 
-    11030 fn cuUserObjectRelease(object: usize, count: c_uint) {
+    11030 early fn cuUserObjectRelease(object: usize, count: c_uint) {
+        nonzero(object)?;
         driver()?.release_user_object(object, count)
     }
 
-    11030 fn cuGraphRetainUserObject(
+    11030 early fn cuGraphRetainUserObject(
         graph: usize, object: usize, count: c_uint, flags: c_uint,
     ) {
+        nonzero(graph)?;
         if flags > MOVE {
             return Err(Error::InvalidValue);
         }
         driver()?.keep_in_graph(graph, object, count, flags == MOVE)
     }
 
-    11030 fn cuGraphReleaseUserObject(graph: usize, object: usize, count: c_uint) {
+    11030 early fn cuGraphReleaseUserObject(graph: usize, object: usize, count: c_uint) {
+        nonzero(graph)?;
         driver()?.give_up_in_graph(graph, object, count)
     }
 }

@@ -13,13 +13,13 @@ use crate::export::DefaultStream;
 const PINNED: c_uint = 1;
 
 api! {
-    11020 fn cuMemAllocAsync | cuMemAllocAsync_ptsz(
+    11020 early fn cuMemAllocAsync | cuMemAllocAsync_ptsz(
         address: Out<u64>, size: usize, on: usize,
     ) |default| {
         alloc(&address, None, size, on, default)
     }
 
-    11020 fn cuMemAllocFromPoolAsync | cuMemAllocFromPoolAsync_ptsz(
+    11020 early fn cuMemAllocFromPoolAsync | cuMemAllocFromPoolAsync_ptsz(
         address: Out<u64>, size: usize, pool: usize, on: usize,
     ) |default| {
         alloc(&address, Some(pool), size, on, default)
@@ -107,6 +107,8 @@ fn alloc(
     on: usize,
     default: DefaultStream,
 ) -> Result<()> {
+    address.clear();
+    driver()?;
     address.check()?;
     let (_, stream) = stream(on, default)?;
     address.set(driver()?.alloc_async(&stream, pool, size as u64)?)

@@ -5,22 +5,23 @@ use std::ffi::{c_int, c_uint, c_void};
 use simgpu_core::Error;
 use simgpu_core::driver::{HostCall, current, driver};
 
-use crate::abi::{Out, stream};
+use crate::abi::{Out, given, stream};
 
 api! {
-    2000 fn cuStreamCreate(handle: Out<usize>, flags: c_uint) {
+    2000 early fn cuStreamCreate(handle: Out<usize>, flags: c_uint) {
         handle.check()?;
         let stream = current()?.create_stream(flags, 0)?;
         handle.set(driver()?.streams.insert(&stream))
     }
 
-    5050 fn cuStreamCreateWithPriority(handle: Out<usize>, flags: c_uint, priority: c_int) {
+    5050 early fn cuStreamCreateWithPriority(handle: Out<usize>, flags: c_uint, priority: c_int) {
         handle.check()?;
         let stream = current()?.create_stream(flags, priority)?;
         handle.set(driver()?.streams.insert(&stream))
     }
 
-    4000 fn cuStreamDestroy_v2(handle: usize) {
+    4000 early fn cuStreamDestroy_v2(handle: usize) {
+        given(handle)?;
         driver()?.destroy_stream(handle)
     }
 
@@ -47,7 +48,8 @@ api! {
         }
     }
 
-    9020 fn cuStreamGetCtx | cuStreamGetCtx_ptsz(on: usize, handle: Out<usize>) |default| {
+    9020 early fn cuStreamGetCtx | cuStreamGetCtx_ptsz(on: usize, handle: Out<usize>) |default| {
+        handle.check()?;
         let (context, _) = stream(on, default)?;
         if context.primary().is_some() {
             // Which of the two contexts a green one's stream belongs to only the later form tells.
@@ -56,9 +58,10 @@ api! {
         handle.set(context.handle())
     }
 
-    12050 fn cuStreamGetCtx_v2 | cuStreamGetCtx_v2_ptsz(
+    12050 early fn cuStreamGetCtx_v2 | cuStreamGetCtx_v2_ptsz(
         on: usize, handle: Out<usize>, green: Out<usize>,
     ) |default| {
+        handle.check()?;
         let (context, _) = stream(on, default)?;
         handle.set(context.primary().unwrap_or_else(|| context.clone()).handle())?;
         green.set_if_wanted(driver()?.green_of(&context));
@@ -70,19 +73,22 @@ api! {
         device.set(context.gpu() as c_int)
     }
 
-    5050 fn cuStreamGetFlags | cuStreamGetFlags_ptsz(on: usize, flags: Out<c_uint>) |default| {
+    5050 early fn cuStreamGetFlags | cuStreamGetFlags_ptsz(on: usize, flags: Out<c_uint>) |default| {
+        flags.check()?;
         let (_, stream) = stream(on, default)?;
         flags.set(stream.flags)
     }
 
-    5050 fn cuStreamGetPriority | cuStreamGetPriority_ptsz(
+    5050 early fn cuStreamGetPriority | cuStreamGetPriority_ptsz(
         on: usize, priority: Out<c_int>,
     ) |default| {
+        priority.check()?;
         let (_, stream) = stream(on, default)?;
         priority.set(stream.priority)
     }
 
-    12000 fn cuStreamGetId | cuStreamGetId_ptsz(on: usize, id: Out<u64>) |default| {
+    12000 early fn cuStreamGetId | cuStreamGetId_ptsz(on: usize, id: Out<u64>) |default| {
+        id.check()?;
         let (_, stream) = stream(on, default)?;
         id.set(stream.id)
     }

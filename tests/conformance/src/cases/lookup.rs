@@ -5,11 +5,11 @@ use std::ptr;
 
 use anyhow::{Result, ensure};
 
-use crate::ask;
 use crate::case::Body::Shared;
 use crate::case::Case;
 use crate::cuda::{Status, exported};
 use crate::gpu::Gpu;
+use crate::{ask, expect};
 
 const PAGE: &str = "cuGetProcAddress, CUDA Driver API, Driver Entry Point Access";
 
@@ -21,6 +21,21 @@ pub(super) const CASES: &[Case] = &[
         "lookup/older-form-for-an-older-version",
         PAGE,
         Shared(older_form),
+    ),
+    Case::relied(
+        "lookup/flags-that-do-not-exist",
+        "NVIDIA's library of 550 refuses them and writes nothing; programs of a newer CUDA may pass some",
+        Shared(unknown_flags),
+    ),
+    Case::relied(
+        "lookup/thread-stream-before-it-was",
+        "the per-thread default stream came with CUDA 7.0: a function with a stream is too new before",
+        Shared(too_early_for_threads),
+    ),
+    Case::relied(
+        "lookup/first-form",
+        "the first cuGetProcAddress says NOT_FOUND and leaves the pointer",
+        Shared(first_form),
     ),
     Case::open(
         "lookup/addresses-of-exports",
@@ -75,12 +90,14 @@ const WATCHED: [(&str, &str); 28] = [
 ];
 /// CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM.
 const PER_THREAD: u64 = 2;
+/// No CUdriverProcAddressQueryResult.
+const UNTOUCHED: c_uint = 9;
 /// CUDA 12.0.
 const VERSION: c_int = 12_000;
 
 fn look_up(name: &str, version: c_int, flags: u64) -> (Status, usize, c_uint) {
     let name = CString::new(name).expect("names hold no NUL");
-    let (mut address, mut found): (*mut c_void, c_uint) = (ptr::null_mut(), 9);
+    let (mut address, mut found): (*mut c_void, c_uint) = (ptr::null_mut(), UNTOUCHED);
     let status = ask!(cuGetProcAddress_v2(
         name.as_ptr(),
         &raw mut address,
@@ -102,11 +119,10 @@ fn by_name(_: &Gpu) -> Result<String> {
     Ok(format!("{} functions", WATCHED.len()))
 }
 
-/// No address, and the reason why; the result may be a success then.
+/// No address, and the reason why; the result is a success then.
 fn absent((status, address, found): (Status, usize, c_uint), why: c_uint) -> Result<String> {
-    let told = [Status::SUCCESS, Status::NOT_FOUND].contains(&status);
     ensure!(
-        told && (address, found) == (0, why),
+        (status, address, found) == (Status::SUCCESS, 0, why),
         "{status}, {address:#x}, {found}"
     );
     Ok(status.to_string())
@@ -121,6 +137,52 @@ fn too_new(_: &Gpu) -> Result<String> {
     // Of CUDA 10.2, asked for as of 9.0.
     let (status, address, found) = look_up("cuMemCreate", 9_000, 0);
     absent((status, address, found), TOO_NEW)
+}
+
+fn unknown_flags(_: &Gpu) -> Result<String> {
+    let (mut address, mut found) = (ptr::dangling_mut::<c_void>(), UNTOUCHED);
+    let before = address;
+    let status = ask!(cuGetProcAddress_v2(
+        c"cuMemAlloc".as_ptr(),
+        &raw mut address,
+        VERSION,
+        4,
+        &raw mut found
+    ));
+    ensure!(
+        (status, address, found) == (Status::INVALID_VALUE, before, UNTOUCHED),
+        "{status}, {address:p}, {found}"
+    );
+    // Both streams at once are the thread's.
+    let (status, both, _) = look_up("cuStreamSynchronize", VERSION, 3);
+    let (_, own, _) = look_up("cuStreamSynchronize", VERSION, PER_THREAD);
+    ensure!(
+        status == Status::SUCCESS && both == own,
+        "both streams: {status}, {both:#x}, {own:#x}"
+    );
+    Ok("refused, and nothing written".to_owned())
+}
+
+fn too_early_for_threads(_: &Gpu) -> Result<String> {
+    absent(look_up("cuStreamSynchronize", 6_050, PER_THREAD), TOO_NEW)?;
+    let (status, address, found) = look_up("cuMemAlloc", 6_050, PER_THREAD);
+    ensure!(
+        (status, found) == (Status::SUCCESS, FOUND) && address != 0,
+        "without a stream: {status}, {found}"
+    );
+    Ok("without a stream it is there".to_owned())
+}
+
+fn first_form(_: &Gpu) -> Result<String> {
+    let before = ptr::dangling_mut::<c_void>();
+    for (name, version) in [(c"cuNoSuchFunction", VERSION), (c"cuMemCreate", 9_000)] {
+        let mut address = before;
+        let status = expect!(cuGetProcAddress(
+            name.as_ptr(), &raw mut address, version, 0
+        ) => NOT_FOUND)?;
+        ensure!(address == before, "{status}, and {address:p} written");
+    }
+    Ok("NOT_FOUND".to_owned())
 }
 
 fn older_form(_: &Gpu) -> Result<String> {

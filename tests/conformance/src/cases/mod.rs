@@ -1,9 +1,10 @@
-//! The cases, a room for each subject: physical memory (`create`), addresses (`reserve`), `map`, `access`, what keeps
-//! memory (`keep`), `pointer`s, `bad` input, `order`, `pool`s, `capture`, errors that stick (`sticky`), other processes
-//! (`share`, `death`), the `width` of results, and the `lookup` of functions.
+//! The cases, a room for each subject: what is said `before` cuInit, physical memory (`create`), addresses (`reserve`),
+//! `map`, `access`, what keeps memory (`keep`), `pointer`s, `bad` input, `order`, `pool`s, `capture`, errors that stick
+//! (`sticky`), other processes (`share`, `death`), the `width` of results, and the `lookup` of functions.
 
 mod access;
 mod bad;
+mod before;
 mod capture;
 mod create;
 mod death;
@@ -26,7 +27,8 @@ use crate::case::Case;
 
 /// All of them.
 pub fn all() -> impl Iterator<Item = Case> {
-    let rooms: [&[Case]; 15] = [
+    let rooms: [&[Case]; 16] = [
+        before::CASES,
         create::CASES,
         reserve::CASES,
         map::CASES,

@@ -115,6 +115,7 @@ functions! {
     cuCheckpointProcessCheckpoint(pid: c_int, arguments: *mut c_void);
     cuCheckpointProcessRestore(pid: c_int, arguments: *mut c_void);
     cuCheckpointProcessUnlock(pid: c_int, arguments: *mut c_void);
+    cuGetProcAddress(name: *const c_char, address: *mut *mut c_void, version: c_int, flags: u64);
     cuGetProcAddress_v2(
         name: *const c_char, address: *mut *mut c_void, version: c_int, flags: u64, status: *mut c_uint
     );

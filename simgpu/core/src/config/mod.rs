@@ -3,15 +3,25 @@
 //! The file is named by `SIMGPU_CONFIG`. Each key can be overridden by the
 //! variable `SIMGPU_<KEY>`, which then holds for every GPU.
 
+mod text;
+
 use std::{env, fmt, fs, path::Path};
 
-use serde::de::{self, Deserializer, SeqAccess, Visitor};
 use serde::{Deserialize, Serialize};
+
+pub use text::Size;
+use text::{Gpus, Version};
 
 /// Bytes of one granule: the unit in which device memory is handed out.
 pub const GRANULE: u64 = 2 << 20;
 /// The most GPUs one machine has.
 pub const MAX_GPUS: usize = 8;
+/// The version of CUDA whose driver this stands for unless the configuration says otherwise: 12.8.
+pub const CUDA_VERSION: i32 = 12_080;
+/// The first version of CUDA 13.
+pub const CUDA_13: i32 = 13_000;
+/// The versions that can be asked for, 12.0 to 13.9.
+const CUDA_VERSIONS: std::ops::RangeInclusive<i32> = 12_000..=13_090;
 
 /// Why a configuration is refused.
 #[derive(Debug, thiserror::Error)]
@@ -92,16 +102,25 @@ macro_rules! gpu_keys {
             gpus: Option<Gpus>,
             release_lag_ms: Option<f64>,
             scrub: Option<bool>,
+            cuda_version: Option<i32>,
+            foreign_kernels: Option<ForeignKernels>,
             $($key: Option<$type>,)*
         }
 
         impl Text {
-            const KEYS: &[&str] =
-                &["version", "gpus", "release_lag_ms", "scrub", $(stringify!($key),)*];
+            const KEYS: &[&str] = &[
+                "version",
+                "gpus",
+                "release_lag_ms",
+                "scrub",
+                "cuda_version",
+                "foreign_kernels",
+                $(stringify!($key),)*
+            ];
 
-            fn split(self) -> (GpuKeys, Option<Gpus>, Option<f64>, Option<bool>) {
-                let keys = GpuKeys { $($key: self.$key,)* };
-                (keys, self.gpus, self.release_lag_ms, self.scrub)
+            /// The keys of a GPU; how many there are.
+            fn split(self) -> (GpuKeys, Option<Gpus>) {
+                (GpuKeys { $($key: self.$key,)* }, self.gpus)
             }
         }
     };
@@ -158,8 +177,45 @@ pub struct Config {
     /// (open-gpu-kernel-modules: `bScrubOnFreeEnabled`, `memmgrScrubRegistryOverrides`). What a
     /// process had itself is never zeroed here: no program may count on it.
     pub scrub: bool,
+    /// The version of CUDA whose driver this is, as cuDriverGetVersion tells it (1000·major + 10·minor). Functions that came
+    /// later are not found by cuGetProcAddress.
+    #[serde(
+        default = "default_cuda_version",
+        skip_serializing_if = "is_default_cuda_version"
+    )]
+    pub cuda_version: i32,
+    /// What a launch of a kernel that is not computed here comes to.
+    #[serde(default, skip_serializing_if = "ForeignKernels::is_default")]
+    pub foreign_kernels: ForeignKernels,
     /// The GPUs by ordinal.
     pub gpus: Vec<GpuConfig>,
+}
+
+/// What becomes of kernels that are in images of others: nothing here could compute them.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum ForeignKernels {
+    /// Their launch fails with CUDA_ERROR_NO_BINARY_FOR_GPU.
+    #[default]
+    Refuse,
+    /// Their launch succeeds and does nothing.
+    Ignore,
+}
+
+impl ForeignKernels {
+    #[allow(clippy::trivially_copy_pass_by_ref, reason = "as serde passes it")]
+    fn is_default(&self) -> bool {
+        *self == Self::default()
+    }
+}
+
+fn default_cuda_version() -> i32 {
+    CUDA_VERSION
+}
+
+#[allow(clippy::trivially_copy_pass_by_ref, reason = "as serde passes it")]
+fn is_default_cuda_version(version: &i32) -> bool {
+    *version == CUDA_VERSION
 }
 
 impl Default for Config {
@@ -167,6 +223,8 @@ impl Default for Config {
         Self {
             release_lag_ms: 0.0,
             scrub: true,
+            cuda_version: CUDA_VERSION,
+            foreign_kernels: ForeignKernels::default(),
             gpus: vec![GpuConfig::default()],
         }
     }
@@ -202,17 +260,19 @@ impl Config {
         text: &str,
         overrides: &[(String, String)],
     ) -> Result<Self, ConfigError> {
-        let file: Text = toml::from_str(text).map_err(|source| invalid(origin, source))?;
-        let (keys, gpus, lag, scrub) = file.split();
+        let mut file: Text = toml::from_str(text).map_err(|source| invalid(origin, source))?;
+        let mut config = Self::default();
+        config.take(&mut file);
+        let (keys, gpus) = file.split();
         let mut top = keys.over(&GpuConfig::default());
         let mut gpus = match gpus.unwrap_or(Gpus::Count(1)) {
             Gpus::Count(count) => vec![top.clone(); count.min(MAX_GPUS + 1)],
             Gpus::Tables(tables) => tables.into_iter().map(|table| table.over(&top)).collect(),
         };
-        let mut lag = lag.unwrap_or(0.0);
-        let mut scrub = scrub.unwrap_or(true);
         for (key, value) in overrides {
-            let (keys, count, over_lag, over_scrub) = parse_override(key, value)?.split();
+            let mut over = parse_override(key, value)?;
+            config.take(&mut over);
+            let (keys, count) = over.split();
             top = keys.clone().over(&top);
             for gpu in &mut gpus {
                 *gpu = keys.clone().over(gpu);
@@ -220,20 +280,22 @@ impl Config {
             if let Some(Gpus::Count(count)) = count {
                 gpus.resize(count.min(MAX_GPUS + 1), top.clone());
             }
-            lag = over_lag.unwrap_or(lag);
-            scrub = over_scrub.unwrap_or(scrub);
         }
-        let config = Self {
-            release_lag_ms: lag,
-            scrub,
-            gpus,
-        };
+        config.gpus = gpus;
         config.check(origin)?;
         Ok(config)
     }
 
-    /// The configuration as text, every key spelt out: equal machines have
-    /// equal texts.
+    /// Takes over what a text says of the machine as a whole.
+    fn take(&mut self, text: &mut Text) {
+        self.release_lag_ms = text.release_lag_ms.take().unwrap_or(self.release_lag_ms);
+        self.scrub = text.scrub.take().unwrap_or(self.scrub);
+        self.cuda_version = text.cuda_version.take().unwrap_or(self.cuda_version);
+        self.foreign_kernels = text.foreign_kernels.take().unwrap_or(self.foreign_kernels);
+    }
+
+    /// The configuration as text, every key spelt out but for those that came later and have their default: equal
+    /// machines have equal texts, and the text of a machine stays, from which its UUIDs are made.
     pub(crate) fn canonical(&self) -> String {
         toml::to_string(self).expect("a configuration is plain tables of plain values")
     }
@@ -266,6 +328,15 @@ impl Config {
             return Err(ConfigError::Count {
                 origin: origin.into(),
                 count: self.gpus.len(),
+            });
+        }
+        if !CUDA_VERSIONS.contains(&self.cuda_version) {
+            return Err(ConfigError::Range {
+                origin: origin.into(),
+                gpu: 0,
+                key: "cuda_version",
+                value: self.cuda_version.to_string(),
+                wants: "give a number from 12000 to 13090, such as 13000 for CUDA 13.0",
             });
         }
         for (gpu, values) in self.gpus.iter().enumerate() {
@@ -361,99 +432,6 @@ fn parse_override(key: &str, value: &str) -> Result<Text, ConfigError> {
         .map_err(|source| invalid(&origin, source))
 }
 
-/// Bytes; in text a whole number or a string such as "768MiB".
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-#[serde(transparent)]
-pub struct Size(pub u64);
-
-impl<'de> Deserialize<'de> for Size {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct SizeVisitor;
-        impl Visitor<'_> for SizeVisitor {
-            type Value = Size;
-
-            fn expecting(&self, f: &mut fmt::Formatter) -> fmt::Result {
-                f.write_str("whole bytes or a size such as \"768MiB\" (KiB, MiB, GiB)")
-            }
-
-            fn visit_i64<E: de::Error>(self, value: i64) -> Result<Size, E> {
-                let bytes = u64::try_from(value);
-                bytes
-                    .map(Size)
-                    .map_err(|_| E::invalid_value(de::Unexpected::Signed(value), &self))
-            }
-
-            fn visit_u64<E: de::Error>(self, value: u64) -> Result<Size, E> {
-                Ok(Size(value))
-            }
-
-            fn visit_str<E: de::Error>(self, text: &str) -> Result<Size, E> {
-                let unit = [("KiB", 10), ("MiB", 20), ("GiB", 30)]
-                    .into_iter()
-                    .find_map(|(unit, shift)| Some((text.strip_suffix(unit)?, shift)));
-                let (digits, shift) = unit.unwrap_or((text, 0));
-                let number = digits.trim().parse::<u64>().ok();
-                let bytes = number.and_then(|number| number.checked_mul(1 << shift));
-                bytes
-                    .map(Size)
-                    .ok_or_else(|| E::invalid_value(de::Unexpected::Str(text), &self))
-            }
-        }
-        deserializer.deserialize_any(SizeVisitor)
-    }
-}
-
-/// The version of the file; only 1 is known.
-struct Version;
-
-impl<'de> Deserialize<'de> for Version {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        match i64::deserialize(deserializer)? {
-            1 => Ok(Self),
-            other => Err(de::Error::invalid_value(
-                de::Unexpected::Signed(other),
-                &"version 1",
-            )),
-        }
-    }
-}
-
-/// `gpus = 2`, or a table for each.
-enum Gpus {
-    Count(usize),
-    Tables(Vec<GpuKeys>),
-}
-
-impl<'de> Deserialize<'de> for Gpus {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct GpusVisitor;
-        impl<'de> Visitor<'de> for GpusVisitor {
-            type Value = Gpus;
-
-            fn expecting(&self, f: &mut fmt::Formatter) -> fmt::Result {
-                f.write_str("a number of GPUs from 1 to 8, or one [[gpus]] table for each")
-            }
-
-            fn visit_i64<E: de::Error>(self, value: i64) -> Result<Gpus, E> {
-                let count = usize::try_from(value)
-                    .ok()
-                    .filter(|n| (1..=MAX_GPUS).contains(n));
-                let count = count.map(Gpus::Count);
-                count.ok_or_else(|| E::invalid_value(de::Unexpected::Signed(value), &self))
-            }
-
-            fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<Gpus, A::Error> {
-                let mut tables = Vec::new();
-                while let Some(table) = seq.next_element()? {
-                    tables.push(table);
-                }
-                Ok(Gpus::Tables(tables))
-            }
-        }
-        deserializer.deserialize_any(GpusVisitor)
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -525,9 +503,25 @@ mod tests {
             "compute_gib_per_s = nan",
             "context_bytes = '1GiB'",
             "mig_parent = 8",
+            "cuda_version = 11080",
+            "foreign_kernels = 'run'",
         ] {
             assert!(parse(text).is_err(), "{text} was taken");
         }
+    }
+
+    #[test]
+    fn a_version_and_foreign_kernels_are_of_the_whole_machine() {
+        let overrides = [("foreign_kernels".to_owned(), "ignore".to_owned())];
+        let config = Config::parse("t", "gpus = 2\ncuda_version = 13000", &overrides).unwrap();
+        assert_eq!(config.cuda_version, 13_000);
+        assert_eq!(config.foreign_kernels, ForeignKernels::Ignore);
+        assert_eq!(Config::from_canonical(&config.canonical()), Some(config));
+        let silent = Config::default().canonical();
+        assert!(
+            !silent.contains("cuda_version") && !silent.contains("foreign"),
+            "{silent}"
+        );
     }
 
     #[test]
@@ -548,7 +542,7 @@ mod tests {
 
     #[test]
     fn the_packaged_example_describes_the_default_gpu() {
-        let example = include_str!("../../../packaging/simgpu/rtswapd.toml");
+        let example = include_str!("../../../../packaging/simgpu/rtswapd.toml");
         let number = u128::from_be_bytes(Config::default().uuid(0));
         let example: String = example.chars().filter(|&letter| letter != '-').collect();
         let uuid = format!("uuid = \"GPU{number:032x}\"");
