@@ -2,14 +2,16 @@
 //!
 //! Needs root, uprobes and BPF. [`missing`] says which is not there.
 
+pub mod prologues;
+
 use std::collections::BTreeMap;
-use std::fs;
+use std::fs::{self, File};
 use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 
 use anyhow::{Context as _, Result};
 use aya::maps::{HashMap, MapData, PerCpuArray, RingBuf};
-use aya::programs::uprobe::{UProbeLink, UProbeScope};
+use aya::programs::uprobe::{UProbeAttachLocation, UProbeLink, UProbeScope};
 use aya::programs::{TracePoint, UProbe};
 use aya::{Ebpf, EbpfLoader, Pod};
 use rtswap_e2e::{is_initial_pid_namespace, tracefs};
@@ -18,6 +20,8 @@ use rtswap_probe_abi::maps;
 use rtswap_probe_abi::records::{
     Account, Bytes, Config, Exit, LOSSES, News, Object, Process, TELL_CALLS, TELL_HANDED,
 };
+pub use rtswapd::source::probes::Place;
+use rtswapd::source::probes::functions;
 
 /// The object as it is checked in.
 static OBJECT: &[u8] = aya::include_bytes_aligned!(concat!(
@@ -127,29 +131,31 @@ impl Probes {
         })
     }
 
-    /// Attaches to all functions that the library has.
+    /// Attaches to all functions that the library has, where the daemon would.
     pub fn attach(&mut self, library: &Path) -> Result<usize> {
-        self.attach_to(library, FUNCTIONS)
+        self.attach_to(library, FUNCTIONS, |place| place.probe)
     }
 
-    /// Attaches to these functions where the library has them; to how many.
-    pub fn attach_to(&mut self, library: &Path, functions: &[Function]) -> Result<usize> {
-        let mut attached = 0;
-        for function in functions {
-            let on = function.symbol;
-            let Ok(exit) = self.link(function.exit, on, library) else {
-                continue;
-            };
-            let entry = self.link(function.entry, on, library)?;
+    /// Attaches to these functions where the library has them, each at the offset that `at` says; to how many.
+    pub fn attach_to(
+        &mut self,
+        library: &Path,
+        wanted: &[Function],
+        at: impl Fn(Place) -> u64,
+    ) -> Result<usize> {
+        let places = places(library, wanted)?;
+        for (function, place) in &places {
+            let exit = self.link(function.exit, at(*place), library)?;
+            let entry = self.link(function.entry, at(*place), library)?;
             self.links.extend([entry, exit]);
-            attached += 1;
         }
-        Ok(attached)
+        Ok(places.len())
     }
 
-    fn link(&mut self, name: &str, symbol: &str, library: &Path) -> Result<UProbeLink> {
+    fn link(&mut self, name: &str, offset: u64, library: &Path) -> Result<UProbeLink> {
         let program: &mut UProbe = program(&mut self.ebpf, name)?;
-        let link = program.attach(symbol, library, UProbeScope::AllProcesses)?;
+        let location = UProbeAttachLocation::AbsoluteOffset(offset);
+        let link = program.attach(location, library, UProbeScope::AllProcesses)?;
         Ok(program.take_link(link)?)
     }
 
@@ -235,6 +241,22 @@ impl Probes {
         }
         Ok(records)
     }
+}
+
+/// Where a driver has these functions, those that are one with another left out: their programs would run twice.
+pub fn places<'a>(library: &Path, wanted: &'a [Function]) -> Result<Vec<(&'a Function, Place)>> {
+    let file = File::open(library).with_context(|| library.display().to_string())?;
+    let found = functions(file, |name| wanted.iter().any(|on| on.symbol == name));
+    let found = found.with_context(|| format!("{} is no driver", library.display()))?;
+    let mut places: Vec<(&Function, Place)> = Vec::new();
+    for on in wanted {
+        if let Some(&place) = found.get(on.symbol)
+            && places.iter().all(|(_, known)| known.start != place.start)
+        {
+            places.push((on, place));
+        }
+    }
+    Ok(places)
 }
 
 fn program<'a, P>(ebpf: &'a mut Ebpf, name: &str) -> Result<&'a mut P>

@@ -7,7 +7,8 @@ use std::sync::atomic::Ordering::Relaxed;
 use common::{BOUND, machine, possible};
 use rtswap_e2e::{Machine, Program, wait_until};
 use rtswap_probe_abi::maps;
-use rtswap_probe_abi::records::{Allocation, End};
+use rtswap_probe_abi::records::{Allocation, End, Lost};
+use rtswap_probes_test::prologues::PROLOGUES;
 use rtswap_probes_test::{Options, Probes};
 use simgpu_core::Observer;
 
@@ -117,6 +118,24 @@ fn four_processes_of_sixteen_threads() {
     let start = std::time::Instant::now();
     drop(probes);
     println!("detached after {:?}", start.elapsed());
+}
+
+#[test]
+fn however_functions_begin_the_bytes_are_the_drivers() {
+    if !possible() {
+        return;
+    }
+    for &prologue in PROLOGUES {
+        println!("{}", prologue.name);
+        let machine = common::beginning(prologue);
+        let mut probes = Probes::load(Options::default()).unwrap();
+        probes
+            .attach(&machine.driver_dir().join("libcuda.so.1"))
+            .unwrap();
+        let programs = vec![allocator(&machine, 4, 500, 7)];
+        check(&machine, &mut probes, programs);
+        assert_eq!(probes.lost().unwrap()[Lost::Unpaired as usize], 0);
+    }
 }
 
 #[test]

@@ -4,10 +4,12 @@ mod common;
 
 use common::{machine, possible};
 use rtswap_e2e::{Machine, Program};
+use rtswap_probe_abi::functions::FUNCTIONS;
 use rtswap_probe_abi::maps;
 use rtswap_probe_abi::records::{
     Allocation, Bytes, End, Handed, Kind, Lost, Mapping, NO_DEVICE, Object, Physical,
 };
+use rtswap_probes_test::prologues::PROLOGUES;
 use rtswap_probes_test::{Options, Probes};
 
 const MIB: i64 = 1 << 20;
@@ -24,7 +26,10 @@ struct Stage {
 
 impl Stage {
     fn new(options: Options) -> Self {
-        let machine = machine();
+        Self::on(machine(), options)
+    }
+
+    fn on(machine: Machine, options: Options) -> Self {
         let mut probes = Probes::load(options).unwrap();
         probes
             .attach(&machine.driver_dir().join("libcuda.so.1"))
@@ -41,9 +46,13 @@ impl Stage {
     /// With a context on GPU 0, which is its `%2`.
     fn with_context(options: Options) -> Self {
         let mut stage = Self::new(options);
-        stage.ok("cuInit 0");
-        stage.ok("cuCtxCreate_v2 out 0 0");
+        stage.make_context();
         stage
+    }
+
+    fn make_context(&mut self) {
+        self.ok("cuInit 0");
+        self.ok("cuCtxCreate_v2 out 0 0");
     }
 
     /// Does a step; the driver's result.
@@ -110,6 +119,31 @@ fn each_kind_is_counted_and_given_back() {
         return;
     }
     let mut stage = Stage::with_context(Options::default());
+    each_kind(&mut stage);
+    stage.ends();
+}
+
+#[test]
+fn each_kind_is_counted_however_functions_begin() {
+    if !possible() {
+        return;
+    }
+    for &prologue in PROLOGUES {
+        println!("{}", prologue.name);
+        let machine = common::beginning(prologue);
+        let library = machine.driver_dir().join("libcuda.so.1");
+        for (on, place) in rtswap_probes_test::places(&library, FUNCTIONS).unwrap() {
+            let behind = place.probe - place.start;
+            assert_eq!(behind, prologue.offset, "{}: {}", prologue.name, on.symbol);
+        }
+        let mut stage = Stage::on(machine, Options::default());
+        stage.make_context();
+        each_kind(&mut stage);
+        stage.ends();
+    }
+}
+
+fn each_kind(stage: &mut Stage) {
     for (alloc, free, kind, bytes) in [
         ("cuMemAlloc_v2 out 1000", "cuMemFree_v2", Kind::Plain, 1000),
         (
@@ -167,7 +201,6 @@ fn each_kind_is_counted_and_given_back() {
         live += news.bytes;
         assert_eq!((news.live, news.thread), (live, id), "{news:?}");
     }
-    stage.ends();
 }
 
 #[test]

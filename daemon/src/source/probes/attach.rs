@@ -20,6 +20,7 @@ use rtswap_probe_abi::maps::CONFIG;
 use rtswap_probe_abi::records::{Config, TELL_CALLS};
 
 use super::libraries::FileId;
+use super::library::Place;
 use super::multi::Multi;
 use super::problem::Problem;
 
@@ -145,18 +146,18 @@ impl Programs {
         &mut self.ebpf
     }
 
-    /// Attaches to a driver's `functions`, offsets by symbol. All or none.
+    /// Attaches to a driver's `functions`, by symbol. All or none.
     pub(super) fn attach(
         &mut self,
         id: FileId,
         file: &File,
-        functions: &BTreeMap<String, u64>,
+        functions: &BTreeMap<String, Place>,
     ) -> Result<(), Problem> {
         // Where two symbols are one place, the programs would run twice.
         let mut places = BTreeMap::new();
         for on in FUNCTIONS {
-            if let Some(offset) = functions.get(on.symbol) {
-                places.entry(*offset).or_insert(on);
+            if let Some(place) = functions.get(on.symbol) {
+                places.entry(place.probe).or_insert(on);
             }
         }
         let mut links = Links::default();

@@ -1,4 +1,4 @@
-//! One library: whether it is a CUDA driver, and where its functions are.
+//! One library: whether it is a CUDA driver, and where its functions and their probes are.
 //!
 //! The file may be any user's: it is read piece by piece within bounds, never mapped, and a wrong
 //! one is no driver.
@@ -11,6 +11,8 @@ use object::elf::{DT_SONAME, FileHeader64, PT_LOAD};
 use object::read::elf::{Dyn as _, FileHeader as _, ProgramHeader as _, Sym as _};
 use object::{Endianness, ReadCache, ReadRef};
 
+use super::prologue;
+
 /// The name by which programs are linked to a driver.
 const SONAME: &[u8] = b"libcuda.so.1";
 
@@ -19,6 +21,18 @@ const LARGEST: u64 = 16 << 20;
 
 /// More symbols than any driver has.
 const SYMBOLS: usize = 1 << 16;
+
+/// Bytes of a function that are read for the place of its probe; NVIDIA's are some hundred.
+const LARGEST_FUNCTION: u64 = 64 << 10;
+
+/// A function of a driver, as offsets in its file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Place {
+    /// Its first instruction.
+    pub start: u64,
+    /// The first instruction that the kernel emulates, where only flags change before it; else `start`.
+    pub probe: u64,
+}
 
 /// A file, in pieces of at most [`LARGEST`] bytes.
 #[derive(Clone, Copy)]
@@ -41,12 +55,9 @@ impl<'a> ReadRef<'a> for Pieces<'a> {
     }
 }
 
-/// Where a driver's functions are in its file: offset by symbol, of those that `wanted` names. None
-/// where the file is no driver.
-pub(super) fn functions(
-    file: File,
-    wanted: impl Fn(&str) -> bool,
-) -> Option<BTreeMap<String, u64>> {
+/// Where a driver's functions are in its file: place by symbol, of those that `wanted` names. None where the
+/// file is no driver.
+pub fn functions(file: File, wanted: impl Fn(&str) -> bool) -> Option<BTreeMap<String, Place>> {
     let cache = ReadCache::new(file);
     let data = Pieces(&cache);
     let header = FileHeader64::<Endianness>::parse(data).ok()?;
@@ -83,9 +94,15 @@ pub(super) fn functions(
         let name = symbol.name(endian, symbols.strings()).ok();
         let name = name.and_then(|name| str::from_utf8(name).ok());
         if let Some(name) = name.filter(|name| wanted(name))
-            && let Some(offset) = offset_of(symbol.st_value(endian))
+            && let Some(start) = offset_of(symbol.st_value(endian))
         {
-            found.insert(name.to_owned(), offset);
+            let size = symbol.st_size(endian);
+            let code = (size <= LARGEST_FUNCTION)
+                .then(|| data.read_bytes_at(start, size).ok())
+                .flatten();
+            let behind = prologue::probe_offset(code.unwrap_or_default());
+            let probe = start + behind as u64;
+            found.insert(name.to_owned(), Place { start, probe });
         }
     }
     Some(found)
@@ -97,7 +114,7 @@ mod tests {
 
     use super::*;
 
-    fn read(bytes: &[u8]) -> Option<BTreeMap<String, u64>> {
+    fn read(bytes: &[u8]) -> Option<BTreeMap<String, Place>> {
         let mut file = tempfile::tempfile().unwrap();
         file.write_all(bytes).unwrap();
         functions(file, |_| true)

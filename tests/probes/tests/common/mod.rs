@@ -4,6 +4,7 @@ use std::io::Write as _;
 use std::time::Duration;
 
 use rtswap_e2e::{Machine, MachineOptions};
+use rtswap_probes_test::prologues::{self, Prologue};
 
 /// For each wait.
 pub(crate) const BOUND: Duration = Duration::from_mins(2);
@@ -22,6 +23,15 @@ pub(crate) fn machine() -> Machine {
     let library = machine.driver_dir().join("libcuda.so.1");
     std::fs::remove_file(&library).unwrap();
     std::fs::copy(machine.binary("libsimgpu_cuda.so"), &library).unwrap();
+    machine
+}
+
+/// The same, where each function of the driver begins so.
+pub(crate) fn beginning(prologue: Prologue) -> Machine {
+    let machine = machine();
+    let (driver, behind) = (machine.driver_dir(), machine.path("behind.so"));
+    std::fs::rename(driver.join("libcuda.so.1"), &behind).unwrap();
+    prologues::build(prologue, &behind, &driver).unwrap();
     machine
 }
 
