@@ -11,7 +11,7 @@ use std::path::Path;
 
 use anyhow::{Context as _, Result};
 use aya::maps::{HashMap, MapData, PerCpuArray, RingBuf};
-use aya::programs::uprobe::{UProbeAttachLocation, UProbeLink, UProbeScope};
+use aya::programs::uprobe::{UProbeAttachLocation, UProbeScope};
 use aya::programs::{TracePoint, UProbe};
 use aya::{Ebpf, EbpfLoader, Pod};
 use rtswap_e2e::{is_initial_pid_namespace, tracefs};
@@ -21,7 +21,7 @@ use rtswap_probe_abi::records::{
     Account, Bytes, Config, Exit, LOSSES, News, Object, Process, TELL_CALLS, TELL_HANDED,
 };
 pub use rtswapd::source::probes::Place;
-use rtswapd::source::probes::functions;
+use rtswapd::source::probes::{Multi, functions};
 
 /// The object as it is checked in.
 static OBJECT: &[u8] = aya::include_bytes_aligned!(concat!(
@@ -36,6 +36,8 @@ pub struct Options {
     pub flags: u32,
     /// Sizes of maps that are not the object's own.
     pub sizes: &'static [(&'static str, u32)],
+    /// By perf events, as on kernels without `uprobe_multi` (before Linux 6.6).
+    pub events: bool,
 }
 
 impl Default for Options {
@@ -43,14 +45,16 @@ impl Default for Options {
         Self {
             flags: TELL_CALLS | TELL_HANDED,
             sizes: &[],
+            events: false,
         }
     }
 }
 
-/// Probes in the kernel.
+/// Probes in the kernel, attached as the daemon does it: by `uprobe_multi` where the kernel can.
 pub struct Probes {
     ebpf: Ebpf,
-    links: Vec<UProbeLink>,
+    multi: Option<Multi>,
+    links: Vec<Box<dyn Send>>,
 }
 
 impl Drop for Probes {
@@ -119,16 +123,30 @@ impl Probes {
             program.load().context(point.program)?;
             program.attach(point.category, point.name)?;
         }
+        let mut probes = Self {
+            multi: if options.events {
+                None
+            } else {
+                Multi::load(&ebpf, OBJECT)?
+            },
+            ebpf,
+            links: Vec::new(),
+        };
+        if probes.multi.is_none() {
+            probes.load_each()?;
+        }
+        Ok(probes)
+    }
+
+    /// Loads the programs for perf events.
+    fn load_each(&mut self) -> Result<()> {
         for name in FUNCTIONS.iter().flat_map(|on| [on.entry, on.exit]) {
-            let program: &mut UProbe = program(&mut ebpf, name)?;
+            let program: &mut UProbe = program(&mut self.ebpf, name)?;
             if program.fd().is_err() {
                 program.load().context(name)?;
             }
         }
-        Ok(Self {
-            ebpf,
-            links: Vec::new(),
-        })
+        Ok(())
     }
 
     /// Attaches to all functions that the library has, where the daemon would.
@@ -140,32 +158,36 @@ impl Probes {
     pub fn attach_to(
         &mut self,
         library: &Path,
-        wanted: &[Function],
+        wanted: &'static [Function],
         at: impl Fn(Place) -> u64,
     ) -> Result<usize> {
         let places = places(library, wanted)?;
+        if let Some(multi) = &self.multi {
+            let places = places.iter().map(|(on, place)| (at(*place), *on)).collect();
+            let [exits, entries] = multi.attach(&File::open(library)?, &places)?;
+            self.links.push(Box::new(entries));
+            self.links.push(Box::new(exits));
+            return Ok(places.len());
+        }
         for (function, place) in &places {
-            let exit = self.link(function.exit, at(*place), library)?;
-            let entry = self.link(function.entry, at(*place), library)?;
-            self.links.extend([entry, exit]);
+            for name in [function.exit, function.entry] {
+                let program: &mut UProbe = program(&mut self.ebpf, name)?;
+                let location = UProbeAttachLocation::AbsoluteOffset(at(*place));
+                let link = program.attach(location, library, UProbeScope::AllProcesses)?;
+                self.links.push(Box::new(program.take_link(link)?));
+            }
         }
         Ok(places.len())
     }
 
-    fn link(&mut self, name: &str, offset: u64, library: &Path) -> Result<UProbeLink> {
-        let program: &mut UProbe = program(&mut self.ebpf, name)?;
-        let location = UProbeAttachLocation::AbsoluteOffset(offset);
-        let link = program.attach(location, library, UProbeScope::AllProcesses)?;
-        Ok(program.take_link(link)?)
-    }
-
     /// How many instructions the kernel's verifier went through, by program; its limit is a million.
-    pub fn verified(&self) -> Result<BTreeMap<String, u32>> {
+    pub fn verified(&mut self) -> Result<BTreeMap<String, u32>> {
+        self.load_each()?;
         let count = |(name, program): (&str, &aya::programs::Program)| {
             let verified = program.info()?.verified_instruction_count();
             Ok((name.to_owned(), verified.context("Linux before 5.16")?))
         };
-        // Those for links of many places are not loaded here.
+        // Those that pass on to the others are not loaded here.
         let loaded = self.ebpf.programs();
         let loaded = loaded.filter(|(_, program)| program.fd().is_ok());
         loaded.map(count).collect()
@@ -244,11 +266,14 @@ impl Probes {
 }
 
 /// Where a driver has these functions, those that are one with another left out: their programs would run twice.
-pub fn places<'a>(library: &Path, wanted: &'a [Function]) -> Result<Vec<(&'a Function, Place)>> {
+pub fn places(
+    library: &Path,
+    wanted: &'static [Function],
+) -> Result<Vec<(&'static Function, Place)>> {
     let file = File::open(library).with_context(|| library.display().to_string())?;
     let found = functions(file, |name| wanted.iter().any(|on| on.symbol == name));
     let found = found.with_context(|| format!("{} is no driver", library.display()))?;
-    let mut places: Vec<(&Function, Place)> = Vec::new();
+    let mut places: Vec<(&'static Function, Place)> = Vec::new();
     for on in wanted {
         if let Some(&place) = found.get(on.symbol)
             && places.iter().all(|(_, known)| known.start != place.start)

@@ -169,10 +169,8 @@ fn no_program_is_near_the_verifiers_limit() {
     if !possible() {
         return;
     }
-    let verified = Probes::load(Options::default())
-        .unwrap()
-        .verified()
-        .unwrap();
+    let mut probes = Probes::load(Options::default()).unwrap();
+    let verified = probes.verified().unwrap();
     println!("{verified:?}");
     // Older kernels follow more paths than newer ones.
     assert!(

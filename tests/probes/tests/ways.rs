@@ -143,6 +143,23 @@ fn each_kind_is_counted_however_functions_begin() {
     }
 }
 
+#[test]
+fn each_kind_is_counted_by_perf_events() {
+    if !possible() {
+        return;
+    }
+    let nvidias = PROLOGUES.iter().find(|prologue| prologue.offset == 10);
+    let machine = common::beginning(*nvidias.unwrap());
+    let options = Options {
+        events: true,
+        ..Options::default()
+    };
+    let mut stage = Stage::on(machine, options);
+    stage.make_context();
+    each_kind(&mut stage);
+    stage.ends();
+}
+
 fn each_kind(stage: &mut Stage) {
     for (alloc, free, kind, bytes) in [
         ("cuMemAlloc_v2 out 1000", "cuMemFree_v2", Kind::Plain, 1000),

@@ -19,6 +19,7 @@ mod thread;
 mod watch;
 
 pub use library::{Place, functions};
+pub use multi::Multi;
 pub use problem::Problem;
 pub use thread::{Prober, spawn};
 

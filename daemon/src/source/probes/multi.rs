@@ -20,7 +20,8 @@ use super::problem::Problem;
 use crate::sys::bpf::{self, At};
 
 /// The two programs that are attached, and where they pass on to.
-pub(super) struct Multi {
+#[derive(Debug)]
+pub struct Multi {
     enter: OwnedFd,
     leave: OwnedFd,
     cookies: BTreeMap<&'static str, u64>,
@@ -28,7 +29,7 @@ pub(super) struct Multi {
 
 impl Multi {
     /// Loads all programs of `object`, whose maps `ebpf` has; none where the kernel has no such links.
-    pub(super) fn load(ebpf: &Ebpf, object: &[u8]) -> Result<Option<Self>, Problem> {
+    pub fn load(ebpf: &Ebpf, object: &[u8]) -> Result<Option<Self>, Problem> {
         let object = relocated(ebpf, object)?;
         let load = |name: &'static str| {
             let program = object.programs.get(name);
@@ -64,7 +65,7 @@ impl Multi {
 
     /// Attaches to functions of a file, by offset: the link on their returns, then the one on their entries. What
     /// was made before an error ends with the error.
-    pub(super) fn attach(
+    pub fn attach(
         &self,
         file: &File,
         functions: &BTreeMap<u64, &'static Function>,

@@ -35,17 +35,15 @@ pub(super) fn probe_offset(code: &[u8]) -> usize {
 
 /// Whether the kernel emulates the first instruction.
 fn is_emulated(code: &[u8]) -> bool {
-    matches!(
-        code,
-        // jcc, jmp and call to a relative address; the nop of one byte.
-        [0x70..=0x7f | 0xeb, _, ..]
-            | [0x0f, 0x80..=0x8f, _, _, _, _, ..]
-            | [0xe8 | 0xe9, _, _, _, _, ..]
-            | [0x90, ..]
-            // push of a register.
-            | [0x50..=0x57, ..]
-            | [0x41, 0x50..=0x57, ..]
-    )
+    let length = match code {
+        // push of a register and nop; push of r8 to r15, and short jcc and jmp; long jcc; call and jmp.
+        [0x50..=0x57 | 0x90, ..] => 1,
+        [0x41, 0x50..=0x57, ..] | [0x70..=0x7f | 0xeb, ..] => 2,
+        [0x0f, 0x80..=0x8f, ..] => 6,
+        [0xe8 | 0xe9, ..] => 5,
+        _ => return false,
+    };
+    code.len() >= length
 }
 
 /// The length of the first instruction if it compares a constant with a global (cmp $imm, disp(%rip)), which

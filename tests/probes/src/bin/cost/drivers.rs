@@ -8,7 +8,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result, ensure};
-use rtswap_probe_abi::functions::FUNCTIONS;
+use rtswap_probe_abi::functions::{FUNCTIONS, Function};
 use rtswap_probe_abi::records::TELL_CALLS;
 use rtswap_probes_test::prologues::{self, PROLOGUES};
 use rtswap_probes_test::{Options, Place, Probes};
@@ -21,9 +21,11 @@ const FREE: &str = "cuMemFree_v2";
 /// The beginnings of the simulated GPU's functions; the first is what the others are compared with.
 const SIMULATED: [&str; 3] = ["push", "cmpl, je", "mov"];
 
+/// Where in a function its probe is.
+type At = fn(Place) -> u64;
+
 /// Where the probes are: nowhere, at the functions' starts, where the daemon puts them.
-const AT: [Option<fn(Place) -> u64>; 3] =
-    [None, Some(|place| place.start), Some(|place| place.probe)];
+const AT: [Option<At>; 3] = [None, Some(|place| place.start), Some(|place| place.probe)];
 
 /// A driver and what a pair of calls takes in each of its copies, in the order of [`AT`].
 struct Driver {
@@ -36,7 +38,7 @@ pub(crate) fn measure(rounds: u32, libraries: &[PathBuf]) -> Result<()> {
     let folder = tempfile::tempdir()?;
     let mut probes = Probes::load(Options {
         flags: TELL_CALLS,
-        sizes: &[],
+        ..Options::default()
     })?;
     let mut drivers = Vec::new();
     for (number, name) in SIMULATED.iter().enumerate() {
@@ -109,12 +111,13 @@ fn copies(name: String, library: &Path, folder: &Path, probes: &mut Probes) -> R
     let probed = |symbol: &str| FUNCTIONS.iter().find(|on| on.symbol == symbol);
     let functions = [ALLOC, FREE].map(probed);
     let functions: Vec<_> = functions.into_iter().flatten().copied().collect();
+    let functions: &'static [Function] = functions.leak();
     for (number, at) in AT.into_iter().enumerate() {
         let copy = folder.join(format!("copy-{number}.so"));
         fs::copy(library, &copy)?;
         let subject = Subject::new(Library::open(&copy)?, ALLOC, FREE)?;
         if let Some(at) = at {
-            let attached = probes.attach_to(&copy, &functions, at)?;
+            let attached = probes.attach_to(&copy, functions, at)?;
             ensure!(attached == 2, "attached to {attached}");
         }
         copies.push(subject);

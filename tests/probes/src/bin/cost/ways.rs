@@ -100,11 +100,15 @@ pub(crate) fn measure(rounds: u32) -> Result<()> {
                 exit,
             })
             .collect();
+        let functions: &'static [Function] = functions.leak();
         let probes = match way.flags {
             Some(flags) => {
-                let sizes = way.sizes;
-                let mut probes = Probes::load(Options { flags, sizes })?;
-                let attached = probes.attach_to(&path, &functions, |place| place.probe)?;
+                let mut probes = Probes::load(Options {
+                    flags,
+                    sizes: way.sizes,
+                    ..Options::default()
+                })?;
+                let attached = probes.attach_to(&path, functions, |place| place.probe)?;
                 ensure!(attached == functions.len(), "attached to {attached}");
                 Some(probes)
             }
