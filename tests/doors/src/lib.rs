@@ -6,12 +6,14 @@
 //! - [`build`]: compiles them; [`stage`]: the machine that one runs on; [`guest`]: the one that runs;
 //! - [`life`]: the probes of life in other people's processes;
 //! - [`check`]: what is done to a probe, and what then counts as caught, counted or inert;
+//! - [`names`]: what becomes of each name that a driver exports;
 //! - [`suite`]: all of them, two at a time; [`under`]: those that no tool can run; [`report`]: what is printed.
 
 pub mod build;
 pub mod check;
 pub mod guest;
 pub mod life;
+pub mod names;
 pub mod report;
 pub mod stage;
 pub mod suite;

@@ -12,122 +12,6 @@ pub(crate) struct Function {
     parameters: String,
 }
 
-/// Parts of the names of functions that allocate, free, copy, set, launch, map, share or hand out
-/// memory, or whose answers rtswap must change.
-const CONCERNS: &[&str] = &[
-    "Alloc",
-    "Free",
-    "Mem",
-    "Array",
-    "Launch",
-    "Graph",
-    "Pool",
-    "Ipc",
-    "Import",
-    "Export",
-    "Map",
-    "Bind",
-    "Prefetch",
-    "Discard",
-    "Semaphore",
-    "Capture",
-    "Stream",
-    "Multicast",
-    "LogicalEndpoint",
-    "External",
-    "Register",
-    "Pointer",
-    "PrimaryCtx",
-    "CtxCreate",
-    "CtxDestroy",
-    "CtxDetach",
-    "CtxAttach",
-    "GreenCtx",
-    "PeerAccess",
-    "ModuleLoad",
-    "LibraryLoad",
-    "Global",
-    "GetManaged",
-    "CtxSetLimit",
-    "GetProcAddress",
-    "ExportTable",
-    "Recapture",
-];
-
-/// Parts of the names of those that only ask or note something about what is not memory.
-const HARMLESS: &[&str] = &[
-    "GetAttribute",
-    "SetAttribute",
-    "CopyAttributes",
-    "GetParams",
-    "SetParams",
-    "SetEvent",
-    "GetEvent",
-    "GetEdges",
-    "GetNodes",
-    "GetRootNodes",
-    "Dependencies",
-    "DependentNodes",
-    "GetType",
-    "GetId",
-    "GetLocalId",
-    "GetToolsId",
-    "GetContainingGraph",
-    "GetEnabled",
-    "SetEnabled",
-    "GetFlags",
-    "SetFlags",
-    "FindInClone",
-    "DebugDotPrint",
-    "UserObject",
-    "GetGraph",
-    "GetPriority",
-    "GetCtx",
-    "GetDevice",
-    "GetDevResource",
-    "GetGreenCtx",
-    "StreamPriorityRange",
-    "SharedMemConfig",
-    "GetDescriptor",
-    "GetPlane",
-    "SparseProperties",
-    "GetGranularity",
-    "GetLimits",
-    "ConditionalHandle",
-    "GetState",
-    "IsCapturing",
-    "GetCaptureInfo",
-    "ExecGet",
-    "TexRef",
-    "TexObject",
-    "SurfRef",
-    "SurfObject",
-    "TensorMap",
-    "Occupancy",
-    "DynamicSMem",
-    "AsyncNotification",
-    "Coredump",
-    "Logs",
-    "GetMipmapped",
-    "ExecDestroy",
-];
-
-/// Those that [`HARMLESS`] would drop although they are not.
-const BUT: &[&str] = &[
-    "cuPointerGetAttribute",
-    "cuPointerSetAttribute",
-    "cuMemPoolGetAttribute",
-    "cuMemPoolSetAttribute",
-    "cuMemRangeGetAttribute",
-    "cuDeviceSetMemPool",
-    "cuDeviceGetMemPool",
-    "cuGraphMemAllocNodeGetParams",
-    "cuGraphExecMemcpyNodeSetParams",
-    "cuGraphExecMemsetNodeSetParams",
-    "cuGraphExecChildGraphNodeSetParams",
-    "cuMemHostGetDevicePointer",
-];
-
 /// Stream functions without a per-thread form in cuda.h.
 const ONE_STREAM: &[&str] = &[
     "cuLaunchGridAsync",
@@ -140,12 +24,6 @@ const ONE_STREAM: &[&str] = &[
 const STREAM_WITHIN: &[&str] = &["cuLaunchKernelEx", "cuGraphInstantiateWithParams"];
 
 impl Function {
-    /// Whether it must be hooked or excluded.
-    pub(crate) fn concerns(&self) -> bool {
-        let any = |parts: &[&str]| parts.iter().any(|part| self.name.contains(part));
-        any(BUT) || any(CONCERNS) && !any(HARMLESS)
-    }
-
     /// Its exported names: this one, the versions before it, and those of the per-thread kind.
     pub(crate) fn forms(&self) -> Vec<String> {
         let (base, version) = match self.name.rsplit_once("_v") {

@@ -1,7 +1,9 @@
-//! Functions of the driver that are deliberately not hooked.
+//! Functions of the driver by which memory, work or contexts come and go, and that are deliberately not hooked.
+
+use super::Reasons;
 
 /// Reasons, and the functions that each holds for.
-pub(crate) const EXCLUDED: &[(&str, &[&str])] = &[
+pub const EXCLUDED: Reasons = &[
     (
         "the form before CUDA 3.2, which asks or tells an address of 32 bits: nothing of ours lies there",
         &[
@@ -50,7 +52,6 @@ pub(crate) const EXCLUDED: &[(&str, &[&str])] = &[
             "cuGraphAddKernelNode",
             "cuGraphAddKernelNode_v2",
             "cuGraphAddMemFreeNode",
-            "cuGraphAddNode_v3",
             "cuGraphClone",
             "cuGraphCreate",
             "cuGraphDestroy",
@@ -58,6 +59,10 @@ pub(crate) const EXCLUDED: &[(&str, &[&str])] = &[
             "cuGraphMemAllocNodeGetParams",
             "cuDeviceSetGraphMemAttribute",
         ],
+    ),
+    (
+        "the form of CUDA 13.4, newer than the agent: as with every such form, it is handed out as the driver has it",
+        &["cuGraphAddNode_v3", "cuGraphNodeSetParams_v2"],
     ),
     (
         "asks what is the same wherever the memory is",
@@ -106,7 +111,48 @@ pub(crate) const EXCLUDED: &[(&str, &[&str])] = &[
             "cuGraphicsResourceSetMapFlags_v2",
             "cuGraphicsSubResourceGetMappedArray",
             "cuGraphicsUnregisterResource",
+            "cuGraphicsEGLRegisterImage",
+            "cuGraphicsGLRegisterBuffer",
+            "cuGraphicsGLRegisterImage",
+            "cuGraphicsResourceGetMappedEglFrame",
+            "cuGraphicsVDPAURegisterOutputSurface",
+            "cuGraphicsVDPAURegisterVideoSurface",
+            "cuGLRegisterBufferObject",
+            "cuGLSetBufferObjectMapFlags",
+            "cuGLUnregisterBufferObject",
         ],
+    ),
+    (
+        "maps a buffer of OpenGL or gives it back, in the way before CUDA 3.0: what then uses it waits at the gate, and its \
+         memory is counted with the graphics context",
+        &[
+            "cuGLMapBufferObject",
+            "cuGLMapBufferObjectAsync",
+            "cuGLMapBufferObjectAsync_v2",
+            "cuGLMapBufferObjectAsync_v2_ptsz",
+            "cuGLMapBufferObject_v2",
+            "cuGLMapBufferObject_v2_ptds",
+            "cuGLUnmapBufferObject",
+            "cuGLUnmapBufferObjectAsync",
+        ],
+    ),
+    (
+        "takes frames from an EGL stream, whose memory is counted where it was made, or connects to one",
+        &[
+            "cuEGLStreamConsumerAcquireFrame",
+            "cuEGLStreamConsumerConnect",
+            "cuEGLStreamConsumerConnectWithFlags",
+            "cuEGLStreamConsumerDisconnect",
+            "cuEGLStreamConsumerReleaseFrame",
+            "cuEGLStreamProducerConnect",
+            "cuEGLStreamProducerDisconnect",
+            "cuEGLStreamProducerReturnFrame",
+        ],
+    ),
+    (
+        "hands a frame to another library: an array is never ours; a frame in linear memory of cuMemAlloc is not kept on the \
+         GPU, so present no such frame under rtswap",
+        &["cuEGLStreamProducerPresentFrame"],
     ),
     (
         "takes handles that were made to be exported: those are the driver's own and counted",
@@ -151,6 +197,31 @@ pub(crate) const EXCLUDED: &[(&str, &[&str])] = &[
     (
         "the form before CUDA 3.2: a context made unseen is learnt at its first allocation",
         &["cuCtxCreate"],
+    ),
+    (
+        "a context for graphics: learnt at its first allocation, and its own bytes are in NVML's difference",
+        &[
+            "cuGLCtxCreate",
+            "cuGLCtxCreate_v2",
+            "cuVDPAUCtxCreate",
+            "cuVDPAUCtxCreate_v2",
+        ],
+    ),
+    (
+        "returns NOT_SUPPORTED and does nothing else, in every driver that exports it",
+        &["cuMemGetAttribute", "cuMemGetAttribute_v2"],
+    ),
+    (
+        "moves the memory of another process, or of this one once it is told to, as a whole: the driver stops its calls \
+         meanwhile and puts every byte back where it was",
+        &[
+            "cuCheckpointProcessCheckpoint",
+            "cuCheckpointProcessGetRestoreThreadId",
+            "cuCheckpointProcessGetState",
+            "cuCheckpointProcessLock",
+            "cuCheckpointProcessRestore",
+            "cuCheckpointProcessUnlock",
+        ],
     ),
     (
         "changes how this thread's calls and captures get along, and nothing on the GPU",

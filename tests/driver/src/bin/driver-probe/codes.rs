@@ -1,0 +1,171 @@
+//! What each function returns when all its arguments are zero.
+//!
+//! Each call has a child of its own, which writes the code into memory that it shares with us: so a crash is an answer, and
+//! no call sees what another one left behind.
+
+use std::ffi::{CStr, CString, c_int, c_uint, c_void};
+use std::io::Write as _;
+use std::ptr;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use anyhow::{Context, Result, bail, ensure};
+
+use rtswap_driver_tests::codes::Phase;
+
+use crate::library::Library;
+
+/// A function of the driver, called with more zeros than any has parameters: the caller's stack holds those that are left
+/// over, and integers, addresses and floating-point numbers of zero are the same zero bits in x86-64's and AArch64's
+/// conventions, where the floating-point registers are zero as well.
+type Function = unsafe extern "C" fn(
+    usize,
+    usize,
+    usize,
+    usize,
+    usize,
+    usize,
+    usize,
+    usize,
+    usize,
+    usize,
+    usize,
+    usize,
+    usize,
+    usize,
+    usize,
+    usize,
+    f64,
+    f64,
+    f64,
+    f64,
+) -> c_uint;
+
+/// Seconds after which a call counts as one that does not return.
+const HANG_S: c_uint = 5;
+/// Marks a code as written: codes have 32 bits.
+const WRITTEN: u64 = 1 << 32;
+
+/// How a call came out.
+enum Answer {
+    Absent,
+    Code(c_uint),
+    Signal(c_int),
+    Hang,
+    Exit(c_int),
+}
+
+/// Prints `NAME ANSWER` for each name: a code, `absent`, `signal N`, `hang` or `exit N`; after cuInit
+/// its code comes first, as `init CODE`.
+pub(crate) fn print(library: &Library, names: &[CString], phase: Phase) -> Result<()> {
+    let shared = Shared::new()?;
+    if phase == Phase::After {
+        let init = library.address(c"cuInit");
+        ensure!(!init.is_null(), "the library exports no cuInit");
+        // SAFETY: cuInit takes an integer, flags, and returns a CUresult.
+        let init = unsafe {
+            std::mem::transmute::<*mut c_void, unsafe extern "C" fn(c_uint) -> c_uint>(init)
+        };
+        // SAFETY: 0 are the only flags there are.
+        println!("init {}", unsafe { init(0) });
+    }
+    let mut out = std::io::stdout().lock();
+    for name in names {
+        let text = match ask(library, name, &shared)? {
+            Answer::Absent => "absent".to_owned(),
+            Answer::Code(code) => code.to_string(),
+            Answer::Signal(signal) => format!("signal {signal}"),
+            Answer::Hang => "hang".to_owned(),
+            Answer::Exit(status) => format!("exit {status}"),
+        };
+        // Nothing may be left in a buffer that the next child would copy.
+        writeln!(out, "{} {text}", name.to_string_lossy())?;
+        out.flush()?;
+    }
+    Ok(())
+}
+
+fn ask(library: &Library, name: &CStr, shared: &Shared) -> Result<Answer> {
+    let address = library.address(name);
+    if address.is_null() {
+        return Ok(Answer::Absent);
+    }
+    shared.word().store(0, Ordering::SeqCst);
+    // SAFETY: this process has one thread, and the child only calls the function and ends.
+    match unsafe { libc::fork() } {
+        -1 => Err(std::io::Error::last_os_error()).context("cannot fork"),
+        0 => {
+            // SAFETY: plain system calls; nothing of this process is cleaned up twice.
+            unsafe {
+                libc::alarm(HANG_S);
+                let null = libc::open(c"/dev/null".as_ptr(), libc::O_WRONLY);
+                libc::dup2(null, 1);
+                libc::dup2(null, 2);
+            }
+            // SAFETY: an export whose parameters are integers, addresses and floating-point numbers; zero is a value that
+            // each of them has, and whatever it does then happens in this child alone.
+            let code = unsafe {
+                let function = std::mem::transmute::<*mut c_void, Function>(address);
+                function(
+                    0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0.0, 0.0, 0.0, 0.0,
+                )
+            };
+            shared
+                .word()
+                .store(WRITTEN | u64::from(code), Ordering::SeqCst);
+            // SAFETY: ends the child without the exit handlers of the library that was asked.
+            unsafe { libc::_exit(0) }
+        }
+        child => {
+            let mut status = 0;
+            // SAFETY: our own child, and a status of ours.
+            while unsafe { libc::waitpid(child, &raw mut status, 0) } != child {
+                let error = std::io::Error::last_os_error();
+                if error.kind() != std::io::ErrorKind::Interrupted {
+                    bail!(
+                        "waiting for the call of {}: {error}",
+                        name.to_string_lossy()
+                    );
+                }
+            }
+            let word = shared.word().load(Ordering::SeqCst);
+            Ok(if word & WRITTEN != 0 {
+                Answer::Code(word as c_uint)
+            } else if libc::WIFSIGNALED(status) {
+                match libc::WTERMSIG(status) {
+                    libc::SIGALRM => Answer::Hang,
+                    signal => Answer::Signal(signal),
+                }
+            } else {
+                Answer::Exit(libc::WEXITSTATUS(status))
+            })
+        }
+    }
+}
+
+/// A word that children share with this process.
+struct Shared(ptr::NonNull<AtomicU64>);
+
+impl Shared {
+    fn new() -> Result<Self> {
+        // SAFETY: new memory, which nothing else refers to.
+        let memory = unsafe {
+            libc::mmap(
+                ptr::null_mut(),
+                size_of::<AtomicU64>(),
+                libc::PROT_READ | libc::PROT_WRITE,
+                libc::MAP_SHARED | libc::MAP_ANONYMOUS,
+                -1,
+                0,
+            )
+        };
+        ensure!(memory != libc::MAP_FAILED, "no shared memory");
+        ptr::NonNull::new(memory.cast())
+            .map(Self)
+            .context("no shared memory")
+    }
+
+    fn word(&self) -> &AtomicU64 {
+        // SAFETY: mapped for as long as the process lives, aligned as a page is, and only used as an atomic.
+        unsafe { self.0.as_ref() }
+    }
+}

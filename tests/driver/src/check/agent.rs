@@ -1,0 +1,68 @@
+//! Under the agent a real driver answers as it does bare.
+
+use anyhow::Result;
+
+use crate::codes::{self, Phase};
+use crate::library::Library;
+use crate::report::Row;
+
+use super::{Bench, lookups};
+
+const CHECK: &str = "under the agent";
+
+pub(super) fn check(bench: &Bench) -> Result<Vec<Row>> {
+    bench
+        .drivers
+        .iter()
+        .map(|library| same(bench, library))
+        .collect()
+}
+
+fn same(bench: &Bench, library: &Library) -> Result<Row> {
+    let (bare, under) = (
+        bench.probe(),
+        bench.probe().under_the_agent(&bench.binaries),
+    );
+    let names = lookups::names(bench);
+    let mut faults = Vec::new();
+    let mut compared = 0;
+    let replaced = under.replaced(library, library.names())?;
+    if replaced.is_empty() {
+        faults.push("the agent stands before no function of it".to_owned());
+    }
+    for phase in [Phase::Before, Phase::After] {
+        let expected = bare.codes(library, phase, library.names())?;
+        let found = under.codes(library, phase, library.names())?;
+        compared += expected.answers.len();
+        let each = codes::differences(&expected, &found);
+        faults.extend(each.into_iter().map(|one| {
+            format!(
+                "{} {} cuInit: {}, under the agent {}",
+                one.function,
+                phase.name(),
+                one.real,
+                one.simulated
+            )
+        }));
+        if expected.init != found.init {
+            faults.push(format!(
+                "cuInit: {:?}, under the agent {:?}",
+                expected.init, found.init
+            ));
+        }
+    }
+    let expected = bare.lookups(library, names.iter().copied())?;
+    let found = under.lookups(library, names.iter().copied())?;
+    compared += expected.answers.len();
+    for (asked, answer) in &expected.answers {
+        let other = found.answers.get(asked);
+        if other != Some(answer) {
+            faults.push(format!("{asked:?}: {answer}, under the agent {other:?}"));
+        }
+    }
+    Ok(Row::new(&library.name, CHECK)
+        .count(replaced.len(), "functions hooked")
+        .count(compared, "answers compared")
+        .count(faults.len(), "differ")
+        .faults(faults))
+}

@@ -1,0 +1,65 @@
+//! cuGetProcAddress hands out exported functions only, and the simulated one answers as the newest real one does.
+
+use std::collections::BTreeSet;
+
+use anyhow::Result;
+
+use crate::lookups::{self, Lookups};
+use crate::reasons::{LOOKUPS, judge_lookups};
+use crate::report::Row;
+
+use super::Bench;
+
+const CHECK: &str = "cuGetProcAddress";
+
+pub(super) fn check(bench: &Bench) -> Result<Vec<Row>> {
+    let names = names(bench);
+    let mut rows = Vec::new();
+    let mut newest = None;
+    for library in &bench.drivers {
+        let found = bench.probe().lookups(library, names.iter().copied())?;
+        rows.push(exported(&library.name, &found));
+        newest = Some((library, found));
+    }
+    let simulated = bench
+        .probe_of_simulated()
+        .lookups(&bench.simulated, names.iter().copied())?;
+    rows.push(exported("simgpu", &simulated));
+    if let Some((library, real)) = newest {
+        let differences = lookups::differences(&real, &simulated);
+        let judged = judge_lookups(&differences, LOOKUPS);
+        let compared = real
+            .answers
+            .keys()
+            .filter(|asked| asked.version <= real.driver);
+        rows.push(
+            Row::new(&library.name, "cuGetProcAddress, simgpu")
+                .count(compared.count(), "answers compared")
+                .count(judged.explained, "names differ with a reason")
+                .count(judged.faults.len(), "unexplained")
+                .faults(judged.faults),
+        );
+    }
+    Ok(rows)
+}
+
+/// What every library is asked for: the names of all.
+pub(super) fn names(bench: &Bench) -> BTreeSet<&str> {
+    let libraries = bench.drivers.iter().chain([&bench.simulated]);
+    lookups::names(libraries.flat_map(|library| library.exports.keys().map(String::as_str)))
+}
+
+fn exported(library: &str, found: &Lookups) -> Row {
+    let strange = found.not_exported();
+    let handed_out = found.answers.values().filter(|answer| answer.is_found());
+    Row::new(library, CHECK)
+        .count(found.answers.len(), "answers")
+        .count(handed_out.count(), "addresses")
+        .count(strange.len(), "not exported")
+        .faults(strange.iter().map(|asked| {
+            format!(
+                "{} {}, version {}, flags {}: the address of no export",
+                asked.function, asked.name, asked.version, asked.flags
+            )
+        }))
+}

@@ -1,0 +1,269 @@
+//! What cuGetProcAddress hands out: each name in each version with each kind of default stream.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use anyhow::{Context, Result};
+
+/// Versions of CUDA that are asked for, as 1000·major + 10·minor, and some before the first.
+pub const VERSIONS: &[i32] = &[
+    0, 1, 1000, 2000, 2010, 2020, 2030, 3000, 3010, 3020, 4000, 4010, 4020, 5000, 5050, 6000, 6050,
+    7000, 7050, 8000, 9000, 9010, 9020, 10000, 10010, 10020, 11000, 11010, 11020, 11030, 11040,
+    11050, 11060, 11070, 11080, 12000, 12010, 12020, 12030, 12040, 12050, 12060, 12080, 12090,
+    13000, 13010,
+];
+
+/// CU_GET_PROC_ADDRESS_DEFAULT, LEGACY_STREAM and PER_THREAD_DEFAULT_STREAM.
+pub const FLAGS: [u64; 3] = [0, 1, 2];
+
+/// What is asked.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Question {
+    /// cuGetProcAddress or cuGetProcAddress_v2.
+    pub function: String,
+    /// The name that is looked up.
+    pub name: String,
+    /// One of [`FLAGS`].
+    pub flags: u64,
+    /// One of [`VERSIONS`].
+    pub version: i32,
+}
+
+/// What a library answers.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Answer {
+    /// The CUresult.
+    pub code: String,
+    /// The export whose address was handed out, `null`, `kept` where nothing was written, `?` where no export has it.
+    pub export: String,
+    /// CUdriverProcAddressQueryResult, or `-` where nothing was written.
+    pub status: String,
+}
+
+impl Answer {
+    /// Whether it hands out a function.
+    pub fn is_found(&self) -> bool {
+        !matches!(self.export.as_str(), "null" | "kept")
+    }
+}
+
+impl std::fmt::Display for Answer {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}/{}/{}", self.code, self.export, self.status)
+    }
+}
+
+/// The answers of one library.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Lookups {
+    /// What cuDriverGetVersion says, as [`VERSIONS`].
+    pub driver: i32,
+    /// All answers.
+    pub answers: BTreeMap<Question, Answer>,
+}
+
+impl Lookups {
+    /// Reads what `driver-probe lookups` prints.
+    pub fn parse(text: &str) -> Result<Self> {
+        let mut found = Self {
+            driver: 0,
+            answers: BTreeMap::new(),
+        };
+        for line in text.lines() {
+            if let Some(driver) = line.strip_prefix("driver ") {
+                found.driver = driver.parse()?;
+                continue;
+            }
+            found.take(line).with_context(|| format!("{line:?}"))?;
+        }
+        Ok(found)
+    }
+
+    fn take(&mut self, line: &str) -> Option<()> {
+        let mut fields = line.split(' ');
+        let (function, name) = (fields.next()?, fields.next()?);
+        let flags = fields.next()?.parse().ok()?;
+        let mut runs = BTreeMap::new();
+        for field in fields {
+            let (since, answer) = field.split_once(':')?;
+            let mut parts = answer.split('/').map(str::to_owned);
+            let answer = Answer {
+                code: parts.next()?,
+                export: parts.next()?,
+                status: parts.next()?,
+            };
+            runs.insert(since.parse::<i32>().ok()?, answer);
+        }
+        for version in VERSIONS {
+            let (_, answer) = runs.range(..=version).next_back()?;
+            let question = Question {
+                function: function.to_owned(),
+                name: name.to_owned(),
+                flags,
+                version: *version,
+            };
+            self.answers.insert(question, answer.clone());
+        }
+        Some(())
+    }
+
+    /// Questions that were answered with an address that no export has.
+    pub fn not_exported(&self) -> Vec<&Question> {
+        let each = self.answers.iter();
+        each.filter(|(_, answer)| answer.export == "?")
+            .map(|(question, _)| question)
+            .collect()
+    }
+}
+
+/// How the simulated driver's answer differs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Kind {
+    /// It finds nothing where the real one does.
+    Missing,
+    /// It finds something where the real one does not.
+    Extra,
+    /// Another function.
+    OtherForm,
+    /// Nothing is found in both, with another code, status or pointer.
+    OtherRefusal,
+}
+
+/// A name for which the simulated driver answers otherwise, in some versions and with some flags.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Difference {
+    /// The name that was looked up.
+    pub name: String,
+    /// How it differs.
+    pub kind: Kind,
+    /// The first such answer, and how many there are.
+    pub shown: String,
+}
+
+/// Where the two differ, up to the version of the real driver.
+pub fn differences(real: &Lookups, simulated: &Lookups) -> Vec<Difference> {
+    let mut found: BTreeMap<(String, Kind), Vec<String>> = BTreeMap::new();
+    for (question, answer) in &real.answers {
+        if question.version > real.driver {
+            continue;
+        }
+        let other = simulated.answers.get(question);
+        if other == Some(answer) {
+            continue;
+        }
+        let kind = match (answer.is_found(), other.is_some_and(Answer::is_found)) {
+            (true, true) => Kind::OtherForm,
+            (true, false) => Kind::Missing,
+            (false, true) => Kind::Extra,
+            (false, false) => Kind::OtherRefusal,
+        };
+        let Question {
+            function,
+            name,
+            flags,
+            version,
+        } = question;
+        let other = other.map_or("no answer".into(), ToString::to_string);
+        found.entry((name.clone(), kind)).or_default().push(format!(
+            "{function} {name}, version {version}, flags {flags}: {answer}, simgpu {other}"
+        ));
+    }
+    let each = found.into_iter();
+    each.map(|((name, kind), shown)| Difference {
+        name,
+        kind,
+        shown: format!("{} ({} such answers)", shown[0], shown.len()),
+    })
+    .collect()
+}
+
+/// The names to ask for: the exports, what they are called without a version and a kind of stream, and names that no
+/// driver has.
+pub fn names<'a>(exports: impl IntoIterator<Item = &'a str>) -> BTreeSet<&'a str> {
+    let mut names = BTreeSet::from(["cuNoSuchFunction", "cu", "memcpy"]);
+    for export in exports {
+        names.extend([export, base(export)]);
+    }
+    names
+}
+
+/// The name that cuda.h's documentation has: `cuMemcpyHtoDAsync` of `cuMemcpyHtoDAsync_v2_ptsz`.
+pub fn base(export: &str) -> &str {
+    let name = export.trim_end_matches("_ptsz").trim_end_matches("_ptds");
+    match name.rsplit_once("_v") {
+        Some((base, digits))
+            if !digits.is_empty() && digits.bytes().all(|c| c.is_ascii_digit()) =>
+        {
+            base
+        }
+        _ => name,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn lookups(lines: &str) -> Lookups {
+        Lookups::parse(&format!("driver 12050\n{lines}")).unwrap()
+    }
+
+    #[test]
+    fn runs_of_versions_are_spread_out() {
+        let found = lookups("cuGetProcAddress cuA 2 0:500/kept/- 3020:0/cuA_v2/-\n");
+        assert_eq!(found.answers.len(), VERSIONS.len());
+        let answer = |version| {
+            let question = Question {
+                function: "cuGetProcAddress".into(),
+                name: "cuA".into(),
+                flags: 2,
+                version,
+            };
+            found.answers[&question].to_string()
+        };
+        assert_eq!(answer(3010), "500/kept/-");
+        assert_eq!(answer(13000), "0/cuA_v2/-");
+        assert!(Lookups::parse("cuGetProcAddress cuA 0 0:500").is_err());
+    }
+
+    #[test]
+    fn each_kind_of_difference_is_found_once_a_name() {
+        let real = lookups(
+            "f cuA 0 0:0/null/2 2000:0/cuA/0\nf cuB 0 0:0/null/1\nf cuC 0 0:0/cuC/0\nf cuD 0 0:0/cuD/0 12060:0/cuD_v2/0\n",
+        );
+        let simulated = lookups(
+            "f cuA 0 0:0/null/2\nf cuB 0 0:500/null/1\nf cuC 0 0:0/cuC_v2/0\nf cuD 0 0:0/cuD/0\n",
+        );
+        let found = differences(&real, &simulated);
+        let found: Vec<_> = found
+            .iter()
+            .map(|one| (one.name.as_str(), one.kind))
+            .collect();
+        assert_eq!(
+            found,
+            [
+                ("cuA", Kind::Missing),
+                ("cuB", Kind::OtherRefusal),
+                ("cuC", Kind::OtherForm)
+            ]
+        );
+        assert_eq!(differences(&simulated, &real)[0].kind, Kind::Extra);
+    }
+
+    #[test]
+    fn an_address_of_no_export_is_found() {
+        let found = lookups("f cuA 0 0:0/?/0\nf cuB 0 0:0/cuB/0\n");
+        assert_eq!(found.not_exported().len(), VERSIONS.len());
+    }
+
+    #[test]
+    fn names_lose_version_and_stream() {
+        for (export, expected) in [
+            ("cuMemcpyHtoDAsync_v2_ptsz", "cuMemcpyHtoDAsync"),
+            ("cuMemcpy_ptds", "cuMemcpy"),
+            ("cuCtxCreate_v4", "cuCtxCreate"),
+            ("cuInit", "cuInit"),
+        ] {
+            assert_eq!(base(export), expected);
+        }
+    }
+}

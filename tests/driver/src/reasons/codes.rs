@@ -1,0 +1,6 @@
+//! Return codes for zero arguments, without a device.
+
+use super::CodeReason;
+
+/// The reasons.
+pub const CODES: &[CodeReason] = &[];

@@ -1,0 +1,6 @@
+//! Answers of cuGetProcAddress.
+
+use super::LookupReason;
+
+/// The reasons.
+pub const LOOKUPS: &[LookupReason] = &[];

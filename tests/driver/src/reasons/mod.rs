@@ -1,0 +1,208 @@
+//! Differences between the newest real library and the simulated one that are as they should be, and why.
+//!
+//! A reason holds for the functions that it lists and for the answers that it names, and must hold for each of them: what it
+//! explains no longer is a fault as well as what nothing explains.
+
+mod codes;
+mod lookups;
+mod probes;
+
+use std::collections::BTreeMap;
+
+use crate::codes::{self as codes_of, Phase};
+use crate::lookups::{self as lookups_of, Kind};
+
+pub use probes::UNPROBED;
+
+/// Why functions return another code for zero arguments.
+#[derive(Debug)]
+pub struct CodeReason {
+    /// In what state of the driver.
+    pub phases: &'static [Phase],
+    /// What the real library answers.
+    pub real: &'static str,
+    /// What the simulated one answers.
+    pub simulated: &'static str,
+    /// Why that is as it should be.
+    pub why: &'static str,
+    /// The functions.
+    pub functions: &'static [&'static str],
+}
+
+/// Why cuGetProcAddress answers otherwise for names.
+#[derive(Debug)]
+pub struct LookupReason {
+    /// How it differs.
+    pub kind: Kind,
+    /// Why that is as it should be.
+    pub why: &'static str,
+    /// The names that are looked up.
+    pub names: &'static [&'static str],
+}
+
+/// Which differences are explained.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct Judged {
+    /// How many there is a reason for.
+    pub explained: usize,
+    /// Those without, and the reasons that explain nothing.
+    pub faults: Vec<String>,
+}
+
+/// Holds the differences of a phase against the reasons.
+pub fn judge_codes(
+    differences: &[codes_of::Difference],
+    phase: Phase,
+    reasons: &[CodeReason],
+) -> Judged {
+    let expected: BTreeMap<&str, &CodeReason> = reasons
+        .iter()
+        .filter(|reason| reason.phases.contains(&phase))
+        .flat_map(|reason| reason.functions.iter().map(move |name| (*name, reason)))
+        .collect();
+    let mut judged = Judged::default();
+    let mut explained = Vec::new();
+    for difference in differences {
+        let codes_of::Difference {
+            function,
+            real,
+            simulated,
+        } = difference;
+        match expected.get(function.as_str()) {
+            Some(reason) if reason.real == real && reason.simulated == simulated => {
+                explained.push(function.as_str());
+            }
+            _ => judged.faults.push(format!(
+                "{function} {} cuInit: {real}, simgpu {simulated}",
+                phase.name()
+            )),
+        }
+    }
+    judged.explained = explained.len();
+    let differs = |name: &str| differences.iter().any(|one| one.function == name);
+    let stale = expected.keys().filter(|name| !differs(name));
+    judged.faults.extend(stale.map(|name| {
+        format!(
+            "{name} {} cuInit: a reason explains a difference that there is not",
+            phase.name()
+        )
+    }));
+    judged
+}
+
+/// Holds the differences of cuGetProcAddress against the reasons.
+pub fn judge_lookups(differences: &[lookups_of::Difference], reasons: &[LookupReason]) -> Judged {
+    let expected: Vec<(&str, Kind)> = reasons
+        .iter()
+        .flat_map(|reason| reason.names.iter().map(|name| (*name, reason.kind)))
+        .collect();
+    let is_expected = |one: &&lookups_of::Difference| expected.contains(&(&one.name, one.kind));
+    let (explained, unexplained): (Vec<_>, Vec<_>) = differences.iter().partition(is_expected);
+    let mut faults: Vec<String> = unexplained.iter().map(|one| one.shown.clone()).collect();
+    let stale = expected.iter().filter(|(name, kind)| {
+        let mut each = explained.iter();
+        !each.any(|one| one.name == *name && one.kind == *kind)
+    });
+    faults.extend(stale.map(|(name, kind)| {
+        format!("{name}, {kind:?}: a reason explains a difference that there is not")
+    }));
+    Judged {
+        explained: explained.len(),
+        faults,
+    }
+}
+
+/// The reasons for codes.
+pub use codes::CODES;
+/// The reasons for lookups.
+pub use lookups::LOOKUPS;
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+
+    const BOTH: &[Phase] = &[Phase::Before, Phase::After];
+
+    fn difference(function: &str, real: &str, simulated: &str) -> codes_of::Difference {
+        codes_of::Difference {
+            function: function.into(),
+            real: real.into(),
+            simulated: simulated.into(),
+        }
+    }
+
+    #[test]
+    fn a_reason_holds_for_its_functions_and_answers_alone() {
+        let reasons = [CodeReason {
+            phases: BOTH,
+            real: "3",
+            simulated: "1",
+            why: "because",
+            functions: &["cuA", "cuB", "cuC"],
+        }];
+        let found = [
+            difference("cuA", "3", "1"),
+            difference("cuB", "3", "2"),
+            difference("cuD", "3", "1"),
+        ];
+        let judged = judge_codes(&found, Phase::Before, &reasons);
+        assert_eq!(judged.explained, 1);
+        assert_eq!(judged.faults.len(), 3, "{judged:?}");
+        let none = judge_codes(&[], Phase::After, &[]);
+        assert_eq!(none, Judged::default());
+    }
+
+    #[test]
+    fn a_lookup_is_explained_by_name_and_kind() {
+        let reasons = [LookupReason {
+            kind: Kind::Extra,
+            why: "because",
+            names: &["cuA", "cuB"],
+        }];
+        let one = |name: &str, kind| lookups_of::Difference {
+            name: name.into(),
+            kind,
+            shown: name.into(),
+        };
+        let found = [one("cuA", Kind::Extra), one("cuA", Kind::Missing)];
+        let judged = judge_lookups(&found, &reasons);
+        assert_eq!(judged.explained, 1);
+        assert_eq!(judged.faults.len(), 2, "{judged:?}");
+    }
+
+    #[test]
+    fn no_function_has_two_reasons_for_one_phase() {
+        let mut seen = BTreeSet::new();
+        for reason in CODES {
+            assert!(
+                !reason.why.is_empty() && reason.real != reason.simulated,
+                "{reason:?}"
+            );
+            assert!(
+                !reason.phases.is_empty() && !reason.functions.is_empty(),
+                "{reason:?}"
+            );
+            for name in reason.functions {
+                for phase in reason.phases {
+                    assert!(seen.insert((*name, *phase)), "{name} has two reasons");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn no_name_has_two_reasons_for_one_kind() {
+        let mut seen = BTreeSet::new();
+        for reason in LOOKUPS {
+            assert!(
+                !reason.why.is_empty() && !reason.names.is_empty(),
+                "{reason:?}"
+            );
+            for name in reason.names {
+                assert!(seen.insert((*name, reason.kind)), "{name} has two reasons");
+            }
+        }
+    }
+}

@@ -1,0 +1,86 @@
+//! What a check found, as it is printed.
+
+use std::fmt;
+
+use serde::Serialize;
+
+/// One check of one library.
+#[derive(Debug, Default, Serialize)]
+pub struct Row {
+    /// The library: its version, or `simgpu`.
+    pub library: String,
+    /// What was checked.
+    pub check: &'static str,
+    /// Counts, each with what it counts.
+    pub counts: Vec<(usize, &'static str)>,
+    /// Undecided names, unexplained differences, and whatever else must not be.
+    pub faults: Vec<String>,
+    /// Why nothing was checked.
+    pub skipped: Option<String>,
+}
+
+impl Row {
+    /// A check of a library, with nothing found yet.
+    pub fn new(library: &str, check: &'static str) -> Self {
+        Self {
+            library: library.to_owned(),
+            check,
+            ..Self::default()
+        }
+    }
+
+    /// With a count.
+    #[must_use]
+    pub fn count(mut self, number: usize, of: &'static str) -> Self {
+        self.counts.push((number, of));
+        self
+    }
+
+    /// With what must not be.
+    #[must_use]
+    pub fn faults(mut self, faults: impl IntoIterator<Item = String>) -> Self {
+        self.faults.extend(faults);
+        self
+    }
+
+    /// A check that could not be made.
+    pub fn skipped(library: &str, check: &'static str, why: impl Into<String>) -> Self {
+        let mut row = Self::new(library, check);
+        row.skipped = Some(why.into());
+        row
+    }
+}
+
+impl fmt::Display for Row {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:12} {:22} ", self.library, self.check)?;
+        if let Some(why) = &self.skipped {
+            return write!(f, "SKIPPED: {why}");
+        }
+        let counts = self.counts.iter();
+        let counts: Vec<_> = counts
+            .map(|(number, of)| format!("{number} {of}"))
+            .collect();
+        f.write_str(&counts.join(", "))?;
+        for fault in &self.faults {
+            write!(f, "\n    {fault}")?;
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_row_has_its_counts_and_below_them_its_faults() {
+        let row = Row::new("550.163.01", "names")
+            .count(3, "names")
+            .count(1, "undecided");
+        let text = row.faults(["cuA".to_owned()]).to_string();
+        assert!(text.ends_with("3 names, 1 undecided\n    cuA"), "{text}");
+        let text = Row::skipped("simgpu", "codes", "no network").to_string();
+        assert!(text.ends_with("SKIPPED: no network"), "{text}");
+    }
+}
