@@ -1,5 +1,5 @@
-//! Developer commands of rtswap: `cargo xtask demo | eval | bench | soundness | milp | test | doors | clients | python |
-//! wheel | ebpf | deb | gpu-bundle | gpu-kit | system-test | ci`.
+//! Developer commands of rtswap: `cargo xtask demo | eval | bench | soundness | milp | test | doors | driver | clients |
+//! python | wheel | ebpf | deb | gpu-bundle | gpu-kit | system-test | ci`.
 //!
 //! It only starts programs and reads texts; what the commands do lives in the crates and tests.
 
@@ -11,6 +11,7 @@ mod demo;
 mod directions;
 mod dist;
 mod doors;
+mod driver;
 mod ebpf;
 mod eval;
 mod gpu_bundle;
@@ -79,6 +80,12 @@ enum Command {
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         options: Vec<String>,
     },
+    /// Compare NVIDIA's own driver libraries, without a GPU, with what is hooked, probed and simulated.
+    Driver {
+        /// Options of the comparison: --json, --offline.
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        options: Vec<String>,
+    },
     /// Run NVIDIA's own clients over the simulated driver.
     Clients,
     /// Check the Python package's types and run its tests against its wheel.
@@ -122,6 +129,7 @@ fn main() -> ExitCode {
         Command::Bench { .. } => "bench",
         Command::Test => "test",
         Command::Doors { .. } => "doors",
+        Command::Driver { .. } => "driver",
         Command::Clients => "clients",
         Command::Python => "python",
         Command::Wheel => "wheel",
@@ -151,6 +159,7 @@ fn run(command: Command) -> Result<()> {
         Command::Bench { options } => bench::show(&workspace, &options),
         Command::Test => test::all(&workspace),
         Command::Doors { options } => doors::show(&workspace, &options),
+        Command::Driver { options } => driver::show(&workspace, &options),
         Command::Clients => clients::check(&workspace),
         Command::Python => wheel::check(&workspace),
         Command::Wheel => wheel::build(&workspace),

@@ -15,7 +15,7 @@ pub const VERSIONS: &[i32] = &[
 /// CU_GET_PROC_ADDRESS_DEFAULT, LEGACY_STREAM and PER_THREAD_DEFAULT_STREAM.
 pub const FLAGS: [u64; 3] = [0, 1, 2];
 
-/// What is asked.
+/// What is asked, for each of [`VERSIONS`].
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Question {
     /// cuGetProcAddress or cuGetProcAddress_v2.
@@ -24,8 +24,6 @@ pub struct Question {
     pub name: String,
     /// One of [`FLAGS`].
     pub flags: u64,
-    /// One of [`VERSIONS`].
-    pub version: i32,
 }
 
 /// What a library answers.
@@ -44,11 +42,39 @@ impl Answer {
     pub fn is_found(&self) -> bool {
         !matches!(self.export.as_str(), "null" | "kept")
     }
+
+    /// Whether what it hands out, if anything, is exported.
+    pub fn is_exported(&self) -> bool {
+        self.export != "?"
+    }
 }
 
 impl std::fmt::Display for Answer {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "{}/{}/{}", self.code, self.export, self.status)
+    }
+}
+
+/// The answers to a question: each with the first of the versions that it holds for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Answers(Vec<(i32, Answer)>);
+
+impl Answers {
+    /// The answer for a version; none before the first that was asked for.
+    pub fn at(&self, version: i32) -> Option<&Answer> {
+        let runs = self.0.iter();
+        let last = runs.take_while(|(since, _)| *since <= version).last();
+        last.map(|(_, answer)| answer)
+    }
+}
+
+impl std::fmt::Display for Answers {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let runs = self.0.iter();
+        let runs: Vec<_> = runs
+            .map(|(since, answer)| format!("{since}:{answer}"))
+            .collect();
+        f.write_str(&runs.join(" "))
     }
 }
 
@@ -58,7 +84,7 @@ pub struct Lookups {
     /// What cuDriverGetVersion says, as [`VERSIONS`].
     pub driver: i32,
     /// All answers.
-    pub answers: BTreeMap<Question, Answer>,
+    pub answers: BTreeMap<Question, Answers>,
 }
 
 impl Lookups {
@@ -73,46 +99,40 @@ impl Lookups {
                 found.driver = driver.parse()?;
                 continue;
             }
-            found.take(line).with_context(|| format!("{line:?}"))?;
+            let (question, answers) = parse(line).with_context(|| format!("{line:?}"))?;
+            found.answers.insert(question, answers);
         }
         Ok(found)
     }
 
-    fn take(&mut self, line: &str) -> Option<()> {
-        let mut fields = line.split(' ');
-        let (function, name) = (fields.next()?, fields.next()?);
-        let flags = fields.next()?.parse().ok()?;
-        let mut runs = BTreeMap::new();
-        for field in fields {
-            let (since, answer) = field.split_once(':')?;
-            let mut parts = answer.split('/').map(str::to_owned);
-            let answer = Answer {
-                code: parts.next()?,
-                export: parts.next()?,
-                status: parts.next()?,
-            };
-            runs.insert(since.parse::<i32>().ok()?, answer);
-        }
-        for version in VERSIONS {
-            let (_, answer) = runs.range(..=version).next_back()?;
-            let question = Question {
-                function: function.to_owned(),
-                name: name.to_owned(),
-                flags,
-                version: *version,
-            };
-            self.answers.insert(question, answer.clone());
-        }
-        Some(())
+    /// The single answers, by question and version.
+    pub fn each(&self) -> impl Iterator<Item = (&Question, i32, &Answer)> {
+        self.answers.iter().flat_map(|(question, answers)| {
+            let at = move |version: &i32| Some((question, *version, answers.at(*version)?));
+            VERSIONS.iter().filter_map(at)
+        })
     }
+}
 
-    /// Questions that were answered with an address that no export has.
-    pub fn not_exported(&self) -> Vec<&Question> {
-        let each = self.answers.iter();
-        each.filter(|(_, answer)| answer.export == "?")
-            .map(|(question, _)| question)
-            .collect()
-    }
+/// `FUNCTION NAME FLAGS VERSION:CODE/EXPORT/STATUS …`.
+fn parse(line: &str) -> Option<(Question, Answers)> {
+    let mut fields = line.split(' ');
+    let question = Question {
+        function: fields.next()?.to_owned(),
+        name: fields.next()?.to_owned(),
+        flags: fields.next()?.parse().ok()?,
+    };
+    let runs = fields.map(|field| {
+        let (since, answer) = field.split_once(':')?;
+        let mut parts = answer.split('/').map(str::to_owned);
+        let answer = Answer {
+            code: parts.next()?,
+            export: parts.next()?,
+            status: parts.next()?,
+        };
+        Some((since.parse().ok()?, answer))
+    });
+    Some((question, Answers(runs.collect::<Option<_>>()?)))
 }
 
 /// How the simulated driver's answer differs.
@@ -142,11 +162,12 @@ pub struct Difference {
 /// Where the two differ, up to the version of the real driver.
 pub fn differences(real: &Lookups, simulated: &Lookups) -> Vec<Difference> {
     let mut found: BTreeMap<(String, Kind), Vec<String>> = BTreeMap::new();
-    for (question, answer) in &real.answers {
-        if question.version > real.driver {
+    for (question, version, answer) in real.each() {
+        if version > real.driver {
             continue;
         }
         let other = simulated.answers.get(question);
+        let other = other.and_then(|answers| answers.at(version));
         if other == Some(answer) {
             continue;
         }
@@ -160,7 +181,6 @@ pub fn differences(real: &Lookups, simulated: &Lookups) -> Vec<Difference> {
             function,
             name,
             flags,
-            version,
         } = question;
         let other = other.map_or("no answer".into(), ToString::to_string);
         found.entry((name.clone(), kind)).or_default().push(format!(
@@ -210,18 +230,13 @@ mod tests {
     #[test]
     fn runs_of_versions_are_spread_out() {
         let found = lookups("cuGetProcAddress cuA 2 0:500/kept/- 3020:0/cuA_v2/-\n");
-        assert_eq!(found.answers.len(), VERSIONS.len());
-        let answer = |version| {
-            let question = Question {
-                function: "cuGetProcAddress".into(),
-                name: "cuA".into(),
-                flags: 2,
-                version,
-            };
-            found.answers[&question].to_string()
-        };
+        assert_eq!(found.each().count(), VERSIONS.len());
+        let (question, answers) = found.answers.first_key_value().unwrap();
+        assert_eq!((question.name.as_str(), question.flags), ("cuA", 2));
+        let answer = |version| answers.at(version).unwrap().to_string();
         assert_eq!(answer(3010), "500/kept/-");
         assert_eq!(answer(13000), "0/cuA_v2/-");
+        assert_eq!(answers.at(-1), None);
         assert!(Lookups::parse("cuGetProcAddress cuA 0 0:500").is_err());
     }
 
@@ -252,7 +267,8 @@ mod tests {
     #[test]
     fn an_address_of_no_export_is_found() {
         let found = lookups("f cuA 0 0:0/?/0\nf cuB 0 0:0/cuB/0\n");
-        assert_eq!(found.not_exported().len(), VERSIONS.len());
+        let strange = found.each().filter(|(_, _, answer)| !answer.is_exported());
+        assert_eq!(strange.count(), VERSIONS.len());
     }
 
     #[test]

@@ -19,7 +19,8 @@ use anyhow::{Context, Result, bail, ensure};
 
 use crate::workspace::Workspace;
 use crate::{
-    bench, clients, deb, dist, doors, ebpf, eval, gpu_bundle, system, test, theory, tools, wheel,
+    bench, clients, deb, dist, doors, driver, ebpf, eval, gpu_bundle, system, test, theory, tools,
+    wheel,
 };
 
 use environment::CleanEnvironment;
@@ -68,6 +69,7 @@ const STAGES: &[&[Lane]] = &[
         lane(&[
             Step::new("test", test::pinned).counting("tests run:"),
             Step::new("doors", check_doors).counting("probes: "),
+            Step::new("NVIDIA's libraries", driver::check).counting(" checks: "),
             Step::new("NVIDIA's clients", clients::check).counting(" passed, "),
             Step::new("Python package", wheel::check).counting(" passed"),
             Step::new("search for deadline misses", theory::check_soundness)

@@ -4,6 +4,7 @@ use anyhow::Result;
 
 use crate::codes::{self, Phase};
 use crate::library::Library;
+use crate::lookups as lookups_of;
 use crate::report::Row;
 
 use super::{Bench, lookups};
@@ -53,11 +54,19 @@ fn same(bench: &Bench, library: &Library) -> Result<Row> {
     }
     let expected = bare.lookups(library, names.iter().copied())?;
     let found = under.lookups(library, names.iter().copied())?;
-    compared += expected.answers.len();
-    for (asked, answer) in &expected.answers {
+    compared += expected.each().count();
+    for (asked, answers) in &expected.answers {
         let other = found.answers.get(asked);
-        if other != Some(answer) {
-            faults.push(format!("{asked:?}: {answer}, under the agent {other:?}"));
+        if other != Some(answers) {
+            let other = other.map_or("nothing".into(), ToString::to_string);
+            let lookups_of::Question {
+                function,
+                name,
+                flags,
+            } = asked;
+            faults.push(format!(
+                "{function} {name}, flags {flags}: {answers}, under the agent {other}"
+            ));
         }
     }
     Ok(Row::new(&library.name, CHECK)

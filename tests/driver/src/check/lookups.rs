@@ -29,9 +29,8 @@ pub(super) fn check(bench: &Bench) -> Result<Vec<Row>> {
         let differences = lookups::differences(&real, &simulated);
         let judged = judge_lookups(&differences, LOOKUPS);
         let compared = real
-            .answers
-            .keys()
-            .filter(|asked| asked.version <= real.driver);
+            .each()
+            .filter(|(_, version, _)| *version <= real.driver);
         rows.push(
             Row::new(&library.name, "cuGetProcAddress, simgpu")
                 .count(compared.count(), "answers compared")
@@ -50,16 +49,22 @@ pub(super) fn names(bench: &Bench) -> BTreeSet<&str> {
 }
 
 fn exported(library: &str, found: &Lookups) -> Row {
-    let strange = found.not_exported();
-    let handed_out = found.answers.values().filter(|answer| answer.is_found());
+    let handed_out = found.each().filter(|(_, _, answer)| answer.is_found());
+    let strange: Vec<String> = found
+        .each()
+        .filter(|(_, _, answer)| !answer.is_exported())
+        .map(|(asked, version, _)| {
+            let lookups::Question {
+                function,
+                name,
+                flags,
+            } = asked;
+            format!("{function} {name}, version {version}, flags {flags}: the address of no export")
+        })
+        .collect();
     Row::new(library, CHECK)
-        .count(found.answers.len(), "answers")
+        .count(found.each().count(), "answers")
         .count(handed_out.count(), "addresses")
         .count(strange.len(), "not exported")
-        .faults(strange.iter().map(|asked| {
-            format!(
-                "{} {}, version {}, flags {}: the address of no export",
-                asked.function, asked.name, asked.version, asked.flags
-            )
-        }))
+        .faults(strange)
 }
