@@ -10,6 +10,7 @@
 //!   being freed, what is held beyond the arena, and the arena's in other processes;
 //! - [`session`], [`signals`], [`swap`]: the daemon's end of things;
 //! - [`cancel`], [`elf`], [`objects`], [`log`]: what a guest in other people's processes minds;
+//! - [`tables`]: the driver's private tables, which no hook sees through;
 //! - [`torture`]: swaps between every two calls, to find what breaks;
 //! - [`agent`]: all of it, for this process; [`ops`]: what the hooks ask of it.
 
@@ -33,6 +34,7 @@ pub mod outside;
 pub mod session;
 pub mod signals;
 pub mod swap;
+pub mod tables;
 pub mod torture;
 pub mod vmm;
 pub mod work;

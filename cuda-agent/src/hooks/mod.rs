@@ -24,6 +24,7 @@ mod procaddr;
 mod query;
 mod real;
 mod stream;
+mod tables;
 mod vmm;
 
 use core::ffi::{CStr, c_void};
@@ -71,6 +72,7 @@ fn all() -> impl Iterator<Item = &'static Hook> {
         procaddr::HOOKS,
         query::HOOKS,
         stream::HOOKS,
+        tables::HOOKS,
         vmm::HOOKS,
     ]
     .into_iter()

@@ -236,8 +236,4 @@ pub const EXCLUDED: Reasons = &[
             "cuStreamEndCaptureToCig_ptsz",
         ],
     ),
-    (
-        "private tables of the driver's own libraries, without a documented layout",
-        &["cuGetExportTable"],
-    ),
 ];
