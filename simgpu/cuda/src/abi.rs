@@ -409,6 +409,28 @@ pub(crate) struct Array3DDescriptor {
     pub(crate) flags: c_uint,
 }
 
+/// CUDA_ARRAY_DESCRIPTOR_v1.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub(crate) struct FirstArray {
+    pub(crate) width: c_uint,
+    pub(crate) height: c_uint,
+    pub(crate) format: c_uint,
+    pub(crate) channels: c_uint,
+}
+
+/// CUDA_ARRAY3D_DESCRIPTOR_v1.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub(crate) struct FirstArray3D {
+    pub(crate) width: c_uint,
+    pub(crate) height: c_uint,
+    pub(crate) depth: c_uint,
+    pub(crate) format: c_uint,
+    pub(crate) channels: c_uint,
+    pub(crate) flags: c_uint,
+}
+
 /// CUstreamBatchMemOpParams: waiting and writing have one layout.
 #[repr(C)]
 #[derive(Clone, Copy)]

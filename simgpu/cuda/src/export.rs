@@ -62,21 +62,30 @@ pub(crate) fn guard_initialized(body: impl FnOnce() -> Result<()>) -> c_uint {
     guard(|| driver().and_then(|_| body()))
 }
 
-/// A call that nothing here stands for; its name is logged once if asked for.
-pub(crate) fn unsupported(symbol: &str, logged: &OnceLock<()>) -> c_uint {
+/// A call that nothing here stands for; its name is logged once if asked for. `null` is what it says where its first
+/// argument is null, initialised or not.
+pub(crate) fn unsupported(
+    symbol: &str,
+    logged: &OnceLock<()>,
+    first: usize,
+    null: Option<Error>,
+) -> c_uint {
     logged.get_or_init(|| {
         if std::env::var_os("SIMGPU_LOG").is_some() {
             eprintln!("simgpu: {symbol} is not supported");
         }
     });
-    guard_initialized(|| Err(Error::NotSupported))
+    match null.filter(|_| first == 0) {
+        Some(error) => error as c_uint,
+        None => guard_initialized(|| Err(Error::NotSupported)),
+    }
 }
 
 /// Defines the exported functions of an area, and `TABLE` with all of them.
 ///
 /// `VERSION fn NAME(args) body` is one function, `VERSION fn NAME | NAME_ptsz
-/// (args) |default| body` two that differ in what stream 0 means, `VERSION
-/// unsupported NAME` one that says so. A body gives a `Result<()>`. Before
+/// (args) |default| body` two that differ in what stream 0 means.
+/// A body gives a `Result<()>`. Before
 /// cuInit they say CUDA_ERROR_NOT_INITIALIZED, but for `early fn`, whose body
 /// runs then too and may look at arguments first.
 ///
@@ -85,14 +94,6 @@ pub(crate) fn unsupported(symbol: &str, logged: &OnceLock<()>) -> c_uint {
 macro_rules! api {
     (@items [$($table:tt)*]) => {
         pub(crate) const TABLE: &[crate::export::Export] = &[$($table)*];
-    };
-    (@items [$($table:tt)*] $since:literal unsupported $name:ident; $($rest:tt)*) => {
-        #[unsafe(no_mangle)]
-        extern "C" fn $name() -> std::ffi::c_uint {
-            static LOGGED: std::sync::OnceLock<()> = std::sync::OnceLock::new();
-            crate::export::unsupported(stringify!($name), &LOGGED)
-        }
-        api!(@items [$($table)* api!(@entry $since $name fn()),] $($rest)*);
     };
     (@items $table:tt $since:literal fn $($rest:tt)*) => {
         api!(@function $table guard_initialized $since $($rest)*);
@@ -145,5 +146,23 @@ macro_rules! api {
     };
     ($($items:tt)*) => {
         api!(@items [] $($items)*);
+    };
+}
+
+/// Defines exported functions that nothing here stands for, and `TABLE` with all of them: `VERSION NAME;`, or `VERSION NAME
+/// (ERROR);` for one with an error of its own for a null first argument.
+macro_rules! unsupported {
+    ($($since:literal $name:ident $(($null:ident))?;)*) => {
+        $(
+            #[unsafe(no_mangle)]
+            #[unsafe(link_section = concat!(".text.", stringify!($name)))]
+            extern "C" fn $name(first: usize) -> std::ffi::c_uint {
+                static LOGGED: std::sync::OnceLock<()> = std::sync::OnceLock::new();
+                let null = [$(simgpu_core::Error::$null)?].first().copied();
+                crate::export::unsupported(stringify!($name), &LOGGED, first, null)
+            }
+        )*
+        pub(crate) const TABLE: &[crate::export::Export] =
+            &[$(api!(@entry $since $name fn(usize))),*];
     };
 }

@@ -11,6 +11,8 @@ pub const MAX_BLOCK_THREADS: u32 = 1024;
 pub const MAX_BLOCK: [u32; 3] = [1024, 1024, 64];
 /// The most blocks of a grid in x, y and z.
 pub const MAX_GRID: [u32; 3] = [i32::MAX as u32, 65_535, 65_535];
+/// The last attribute of CUDA 13, CU_DEVICE_ATTRIBUTE_MAX less one.
+const LAST: i32 = 150;
 /// PCI bus in slot 0; the others follow. Domain, device and function are 0.
 const FIRST_BUS: i32 = 1;
 
@@ -70,8 +72,10 @@ pub fn attribute(gpu: &GpuConfig, slot: i32, number: i32) -> Option<i32> {
         111 => 1024,
         // Pools; what their memory could be shared by: descriptors.
         115 | 119 => 1,
-        // No textures, surfaces, IPC of events.
-        0 | 17..=139 => 0,
+        // Events of other processes.
+        125 => 1,
+        // No textures, surfaces, fabrics, multicast; nothing of what came with CUDA 12.8 and 13.
+        0 | 17..=LAST => 0,
         _ => return None,
     })
 }

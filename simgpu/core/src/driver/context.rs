@@ -47,6 +47,8 @@ pub struct Context {
     pub(super) peers: Mutex<BTreeSet<u64>>,
     overhead: Mutex<Option<Arc<Physical>>>,
     limits: Mutex<BTreeMap<u32, usize>>,
+    /// Uses beyond the first, which cuCtxAttach adds.
+    attached: AtomicU32,
 }
 
 impl Context {
@@ -97,6 +99,7 @@ impl Context {
             peers: Mutex::default(),
             overhead: Mutex::default(),
             limits: Mutex::default(),
+            attached: AtomicU32::new(0),
         }
     }
 
@@ -130,6 +133,17 @@ impl Context {
         self.flags.store(flags, Relaxed);
     }
 
+    /// cuCtxAttach: one use more.
+    pub fn attach(&self) {
+        self.attached.fetch_add(1, Relaxed);
+    }
+
+    /// cuCtxDetach: one use less; says whether that was the last.
+    pub fn detach(&self) -> bool {
+        let less = |uses: u32| uses.checked_sub(1);
+        self.attached.fetch_update(Relaxed, Relaxed, less).is_err()
+    }
+
     /// A limit that was set, by its number in cuda.h.
     pub fn limit(&self, limit: u32) -> Option<usize> {
         lock(&self.limits).get(&limit).copied()
@@ -148,16 +162,28 @@ impl Context {
         self.executor.check()
     }
 
-    /// Waits for all work, gives all memory back.
-    pub(super) fn destroy(&self) {
+    /// Takes no more work, and waits for what there is.
+    pub(super) fn close(&self) {
         for fence in self.unfinished() {
             fence.wait();
         }
         self.destroyed.store(true, Relaxed);
+    }
+
+    /// Waits for all work, gives all that was allocated back; an error that stuck is gone.
+    pub(super) fn empty(&self) {
+        for fence in self.unfinished() {
+            fence.wait();
+        }
         lock(&self.streams).clear();
         if !self.is_green() {
             lock(&self.heap).clear(&self.executor.process);
+            self.executor.mend();
         }
+    }
+
+    /// The end of a context that is closed and empty.
+    pub(super) fn destroy(&self) {
         lock(&self.overhead).take();
     }
 
@@ -195,6 +221,13 @@ impl Context {
             }
         }
         streams.retain(|other| !Arc::ptr_eq(other, stream));
+    }
+
+    /// Whether this stream of the context is still there.
+    pub(super) fn has_stream(&self, stream: &Arc<Stream>) -> bool {
+        lock(&self.streams)
+            .iter()
+            .any(|own| Arc::ptr_eq(own, stream))
     }
 
     pub(super) fn owns(&self, stream: &Stream) -> bool {
@@ -323,13 +356,24 @@ impl Context {
 
     /// cuMemAlloc.
     pub fn alloc(&self, size: u64) -> Result<u64> {
+        self.alloc_by(|heap, process| heap.alloc(process, self.gpu(), size))
+    }
+
+    /// cuMemAlloc's first form: an address of 32 bits.
+    pub fn alloc_low(&self, size: u64) -> Result<u32> {
+        let alloc = |heap: &mut Heap, process: &Process| {
+            Ok((heap.alloc_low(process, self.gpu(), size)?, true))
+        };
+        u32::try_from(self.alloc_by(alloc)?).map_err(|_| Error::Unknown)
+    }
+
+    fn alloc_by(&self, take: impl Fn(&mut Heap, &Process) -> Result<(u64, bool)>) -> Result<u64> {
         self.check()?;
         self.executor.process.captures.check_unsafe()?;
         let process = &self.executor.process;
         let costs = process.machine.gpu(self.gpu());
         let mut cost = Lasting::us(0.0);
-        let alloc = || lock(&self.heap).alloc(process, self.gpu(), size);
-        let (address, mapped) = self.with_pools_trimmed(alloc)?;
+        let (address, mapped) = self.with_pools_trimmed(|| take(&mut lock(&self.heap), process))?;
         if mapped {
             cost.extend_us(costs.create_us + costs.map_us + costs.access_us);
         }

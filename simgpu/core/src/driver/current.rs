@@ -65,12 +65,15 @@ pub fn set_current(context: Option<Arc<Context>>) {
 /// The calling thread's default stream in a context.
 pub fn thread_stream(context: &Arc<Context>) -> Result<Arc<Stream>> {
     STREAMS.with_borrow_mut(|streams| {
-        if let Some(own) = streams.iter().find(|own| own.context_id == context.id) {
+        let of_context = |own: &&ThreadStream| own.context_id == context.id;
+        let own = streams.iter().find(of_context);
+        // A reset of the context has taken it.
+        if let Some(own) = own.filter(|own| context.has_stream(&own.stream)) {
             return Ok(own.stream.clone());
         }
         let stream = context.create_stream(0, 0)?;
         let context_id = context.id;
-        streams.retain(|own| own.stream.context().is_ok());
+        streams.retain(|own| own.context_id != context_id && own.stream.context().is_ok());
         streams.push(ThreadStream {
             context_id,
             stream: stream.clone(),

@@ -7,17 +7,26 @@ use super::capture::Capture;
 use super::context::Context;
 use super::fence::Fence;
 use super::graph::{NodeId, Op};
+use super::interprocess::{Arrival, Interprocess, arrive};
+use super::ipc::HANDLE_BYTES;
 use super::lock;
 use super::stream::Stream;
+use super::work::{HostCall, Work};
 use crate::{Error, Result};
 
 /// CU_EVENT_DISABLE_TIMING.
 const DISABLE_TIMING: u32 = 2;
+/// CU_EVENT_INTERPROCESS, which needs it.
+const INTERPROCESS: u32 = 4;
+/// All flags, CU_EVENT_BLOCKING_SYNC among them.
+const FLAGS: u32 = 7;
 
 /// An event.
 pub struct Event {
     flags: u32,
     recorded: Mutex<Option<Recorded>>,
+    /// What it shares with other processes.
+    shared: Option<Arc<Interprocess>>,
 }
 
 /// What it was recorded as last.
@@ -38,15 +47,32 @@ struct Mark {
 impl Event {
     /// cuEventCreate; flags that are not the driver's are refused.
     pub fn new(flags: u32) -> Result<Arc<Self>> {
-        // Blocking sync, disable timing, interprocess (which needs the former).
-        match flags {
-            0..=3 => Ok(Arc::new(Self {
-                flags,
-                recorded: Mutex::default(),
-            })),
-            4..=7 => Err(Error::NotSupported),
-            _ => Err(Error::InvalidValue),
+        let is_shared = flags & INTERPROCESS != 0;
+        if flags & !FLAGS != 0 || is_shared && flags & DISABLE_TIMING == 0 {
+            return Err(Error::InvalidValue);
         }
+        let shared = is_shared.then(Interprocess::new).transpose()?;
+        Ok(Self::of(flags, shared))
+    }
+
+    /// cuIpcOpenEventHandle: an event of another process.
+    pub fn open(handle: &[u8; HANDLE_BYTES]) -> Result<Arc<Self>> {
+        let shared = Interprocess::open(handle)?;
+        Ok(Self::of(INTERPROCESS | DISABLE_TIMING, Some(shared)))
+    }
+
+    fn of(flags: u32, shared: Option<Arc<Interprocess>>) -> Arc<Self> {
+        Arc::new(Self {
+            flags,
+            recorded: Mutex::default(),
+            shared,
+        })
+    }
+
+    /// cuIpcGetEventHandle; [`Error::InvalidHandle`] for an event of this process alone.
+    pub fn ipc_handle(&self) -> Result<[u8; HANDLE_BYTES]> {
+        let shared = self.shared.as_ref().ok_or(Error::InvalidHandle)?;
+        Ok(shared.handle())
     }
 
     /// Marks the place that the stream has got to.
@@ -57,6 +83,10 @@ impl Event {
             let tips = capture.tips(stream)?;
             Recorded::Captured(capture, tips)
         } else {
+            if let Some(shared) = &self.shared {
+                let call = HostCall::Callback(arrive, 0, Arrival::new(shared));
+                context.submit(stream, Work::HostCall(call), None)?;
+            }
             Recorded::Mark(Mark {
                 fence: context.mark(stream, None)?,
                 context: Arc::downgrade(&context),
@@ -81,6 +111,16 @@ impl Event {
     pub fn hold_back(&self, stream: &Arc<Stream>) -> Result<()> {
         let context = stream.context()?;
         context.counters().stream_waits.fetch_add(1, Relaxed);
+        if let Some(shared) = self.shared.as_ref().filter(|_| !self.is_captured()) {
+            if context.capture_of(stream)?.is_some() {
+                return Err(Error::StreamCaptureIsolation);
+            }
+            let record = shared.last();
+            if !shared.is_reached(record) {
+                context.mark(stream, Some(shared.fence(record)))?;
+            }
+            return Ok(());
+        }
         match self.last() {
             Some(Recorded::Captured(capture, tips)) => {
                 context.follow_capture(stream, &capture, &tips)
@@ -126,6 +166,16 @@ impl Event {
     /// cuEventQuery: whether the mark is reached. An event never recorded is;
     /// [`Error::NotReady`] if not.
     pub fn query(&self) -> Result<()> {
+        if let Some(shared) = &self.shared
+            && !self.is_captured()
+        {
+            let reached = shared.is_reached(shared.last());
+            return if reached {
+                Ok(())
+            } else {
+                Err(Error::NotReady)
+            };
+        }
         let Some(mark) = self.mark()? else {
             return Ok(());
         };
@@ -141,6 +191,11 @@ impl Event {
 
     /// cuEventSynchronize: waits for the mark.
     pub fn wait(&self) -> Result<()> {
+        if let Some(shared) = &self.shared
+            && !self.is_captured()
+        {
+            shared.wait(shared.last());
+        }
         let Some(mark) = self.mark()? else {
             return Ok(());
         };
@@ -166,6 +221,10 @@ impl Event {
             mark.fence.end_ns().ok_or(Error::NotReady)
         };
         Ok((end_ns(self)? as f64 - end_ns(start)? as f64) as f32 / 1e6)
+    }
+
+    fn is_captured(&self) -> bool {
+        matches!(&*lock(&self.recorded), Some(Recorded::Captured(..)))
     }
 
     fn last(&self) -> Option<Recorded> {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use super::physical::{Physical, Purpose, Wishes};
 use super::process::Process;
-use super::space::Access;
+use super::space::{Access, Space};
 use crate::config::GRANULE;
 use crate::{Error, Result};
 
@@ -63,6 +63,19 @@ impl Heap {
         };
         self.objects.insert(address, size);
         Ok((address, shared.is_none()))
+    }
+
+    /// Allocates whole granules whose addresses fit into 32 bits.
+    pub(crate) fn alloc_low(&mut self, process: &Process, gpu: usize, size: u64) -> Result<u64> {
+        if size == 0 {
+            return Err(Error::InvalidValue);
+        }
+        let whole = size
+            .checked_next_multiple_of(GRANULE)
+            .ok_or(Error::OutOfMemory)?;
+        let address = map_at(process, gpu, whole, |space| space.reserve_low(whole))?;
+        self.objects.insert(address, size);
+        Ok(address)
     }
 
     /// New memory that the peers may access too.
@@ -131,12 +144,11 @@ impl Heap {
             super::managed::release(process, address, size.next_multiple_of(GRANULE))?;
             return Ok(true);
         }
-        if size >= LARGE {
+        let granule = address & !(GRANULE - 1);
+        let Some(free) = self.shared.get_mut(&granule) else {
             unmap(process, address, size.next_multiple_of(GRANULE))?;
             return Ok(true);
-        }
-        let granule = address & !(GRANULE - 1);
-        let free = self.shared.get_mut(&granule).ok_or(Error::Unknown)?;
+        };
         let (mut offset, mut len) = (address - granule, size.next_multiple_of(ALIGN));
         if let Some(after) = free.remove(&(offset + len)) {
             len += after;
@@ -175,9 +187,19 @@ impl Heap {
 
 /// New device memory at a new address, accessible to its GPU alone.
 pub(super) fn map_new(process: &Process, gpu: usize, size: u64) -> Result<u64> {
+    map_at(process, gpu, size, |space| space.reserve(size, 0, 0))
+}
+
+/// The same at an address that `reserve` finds.
+fn map_at(
+    process: &Process,
+    gpu: usize,
+    size: u64,
+    reserve: impl FnOnce(&mut Space) -> Result<u64>,
+) -> Result<u64> {
     let physical = Physical::new(process, gpu, size, Purpose::Data, Wishes::default())?;
     let mut space = process.space_mut();
-    let address = space.reserve(size, 0, 0)?;
+    let address = reserve(&mut space)?;
     space.map(address, size, &physical)?;
     space.set_access(address, size, gpu, Access::ReadWrite)?;
     Ok(address)
@@ -217,6 +239,27 @@ mod tests {
         }
         assert_eq!(process.memory_info(0).0, 8 << 20);
         assert_eq!(heap.free(&process, objects[0].0), Err(Error::InvalidValue));
+    }
+
+    #[test]
+    fn low_objects_have_32_bit_addresses_and_granules_of_their_own() {
+        let (_dir, machine) = open_small(8);
+        let identity = machine.attach().unwrap();
+        let process = Process::new(machine, identity);
+        let mut heap = Heap::default();
+        let small = heap.alloc_low(&process, 0, 5).unwrap();
+        let large = heap.alloc_low(&process, 0, 3 << 20).unwrap();
+        assert!(
+            small < large.max(1 << 32) && large < 1 << 32,
+            "{small:#x} {large:#x}"
+        );
+        assert_eq!(process.memory_info(0).0, 2 << 20);
+        assert_eq!(heap.object(small), Some((small, 5)));
+        assert_eq!(heap.alloc_low(&process, 0, 0), Err(Error::InvalidValue));
+        for object in [small, large] {
+            assert_eq!(heap.free(&process, object), Ok(true));
+        }
+        assert_eq!(process.memory_info(0).0, 8 << 20);
     }
 
     #[test]

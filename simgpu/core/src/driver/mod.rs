@@ -15,6 +15,7 @@ mod graph;
 mod green;
 mod heap;
 mod host;
+mod interprocess;
 mod ipc;
 mod kernel;
 mod managed;
@@ -287,12 +288,14 @@ impl Driver {
         }
     }
 
-    /// cuDevicePrimaryCtxReset: destroys the context whoever retains it.
+    /// cuDevicePrimaryCtxReset: takes all that is in the context. Who retains it keeps a context that is as good as new, and
+    /// has to release it still.
     pub fn reset_primary(&self, ordinal: i32) -> Result<()> {
         self.gpu(ordinal)?;
-        let mut primary = lock(&self.primaries[ordinal as usize]);
-        primary.retained = 0;
-        self.destroy_primary(&mut primary);
+        let primary = lock(&self.primaries[ordinal as usize]);
+        if let Some(context) = &primary.context {
+            self.empty(context);
+        }
         Ok(())
     }
 
@@ -350,14 +353,21 @@ impl Driver {
     }
 
     fn discard(&self, context: &Arc<Context>) {
+        self.contexts.remove(context.handle());
+        context.close();
+        self.empty(context);
+        context.destroy();
+    }
+
+    /// Destroys what is in a context.
+    fn empty(&self, context: &Arc<Context>) {
         for green in std::mem::take(&mut *lock(&context.greens)) {
             self.greens
                 .retain(|other| !Arc::ptr_eq(&other.context, &green));
             self.discard(&green);
         }
-        self.contexts.remove(context.handle());
         self.streams.retain(|stream| !context.owns(stream));
-        context.destroy();
+        context.empty();
         self.take_arrays_of(context);
     }
 
@@ -399,7 +409,10 @@ impl Driver {
     pub fn free(&self, address: u64) -> Result<()> {
         self.process.captures.check_unsafe()?;
         if let Some(pool) = self.process.pools.owner(address) {
-            return current()?.free_pooled(&pool, address);
+            pool.free(address, None)?;
+            let frees = &self.process.counters(pool.gpu).frees;
+            frees.fetch_add(1, Relaxed);
+            return Ok(());
         }
         if let Some(memory) = self.process.graph_memories.at(address) {
             memory.free(None)?;

@@ -63,14 +63,6 @@ impl Context {
             .map(drop)
     }
 
-    /// cuMemFree of what a pool gave: the program says that nothing uses it.
-    pub(super) fn free_pooled(&self, pool: &Pool, address: u64) -> Result<()> {
-        self.check()?;
-        pool.free(address, None)?;
-        self.count_free(pool.gpu);
-        Ok(())
-    }
-
     /// Graphs free only what graphs allocate.
     fn refuse_capture(&self, stream: &Stream) -> Result<()> {
         match self.capture_of(stream)? {

@@ -114,15 +114,26 @@ impl Space {
         }
         let align = align.max(GRANULE);
         let wanted = (hint != 0 && hint.is_multiple_of(align))
-            .then(|| reserve_at(hint, size))
+            .then(|| reserve_at(hint, size, libc::MAP_FIXED_NOREPLACE))
             .flatten();
-        let (address, room) = if let Some(room) = wanted {
-            (hint, room)
-        } else {
-            let room_size = size.checked_add(align).ok_or(Error::OutOfMemory)?;
-            let room = reserve_at(0, room_size).ok_or(Error::OutOfMemory)?;
-            ((room.0 as u64).next_multiple_of(align), room)
-        };
+        match wanted {
+            Some(room) => Ok(self.insert(hint, size, room)),
+            None => self.reserve_anywhere(size, align, 0),
+        }
+    }
+
+    /// Reserves whole granules whose addresses fit into 32 bits, for programs that have no more for one.
+    pub(crate) fn reserve_low(&mut self, size: u64) -> Result<u64> {
+        self.reserve_anywhere(size, GRANULE, libc::MAP_32BIT)
+    }
+
+    fn reserve_anywhere(&mut self, size: u64, align: u64, flags: libc::c_int) -> Result<u64> {
+        let room_size = size.checked_add(align).ok_or(Error::OutOfMemory)?;
+        let room = reserve_at(0, room_size, flags).ok_or(Error::OutOfMemory)?;
+        Ok(self.insert((room.0 as u64).next_multiple_of(align), size, room))
+    }
+
+    fn insert(&mut self, address: u64, size: u64, room: (usize, usize)) -> u64 {
         let pages = vec![Page::default(); (size / GRANULE) as usize];
         self.regions.insert(
             address,
@@ -133,7 +144,7 @@ impl Space {
                 mappings: BTreeMap::new(),
             },
         );
-        Ok(address)
+        address
     }
 
     /// Gives a reserved range back; nothing may be mapped in it.
@@ -311,12 +322,7 @@ impl Space {
 }
 
 /// Reserves address space: where and how long, or none if that is not free.
-fn reserve_at(hint: u64, size: u64) -> Option<(usize, usize)> {
-    let fixed = if hint == 0 {
-        0
-    } else {
-        libc::MAP_FIXED_NOREPLACE
-    };
+fn reserve_at(hint: u64, size: u64, flags: libc::c_int) -> Option<(usize, usize)> {
     let size = usize::try_from(size).ok()?;
     // SAFETY: a new inaccessible mapping that replaces none.
     let start = unsafe {
@@ -324,7 +330,7 @@ fn reserve_at(hint: u64, size: u64) -> Option<(usize, usize)> {
             ptr::with_exposed_provenance_mut(hint as usize),
             size,
             libc::PROT_NONE,
-            libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE | fixed,
+            libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE | flags,
             -1,
             0,
         )

@@ -48,13 +48,7 @@ api! {
 
     4000 early fn cuCtxDestroy_v2(context: usize) {
         nonzero(context)?;
-        let driver = driver()?;
-        let is_current = current().is_ok_and(|now| now.handle() == context);
-        driver.destroy_context(context)?;
-        if is_current {
-            pop_current()?;
-        }
-        Ok(())
+        destroy(context)
     }
 
     4000 fn cuCtxPushCurrent_v2(context: usize) {
@@ -154,7 +148,17 @@ api! {
     }
 }
 
-fn create(handle: &Out<usize>, flags: c_uint, device: c_int) -> Result<()> {
+pub(super) fn destroy(context: usize) -> Result<()> {
+    let driver = driver()?;
+    let is_current = current().is_ok_and(|now| now.handle() == context);
+    driver.destroy_context(context)?;
+    if is_current {
+        pop_current()?;
+    }
+    Ok(())
+}
+
+pub(super) fn create(handle: &Out<usize>, flags: c_uint, device: c_int) -> Result<()> {
     handle.check()?;
     if flags & !FLAGS != 0 {
         return Err(Error::InvalidValue);

@@ -96,7 +96,7 @@ pub(super) fn copy(
     context.copy(&stream, dst, src, len, wait)
 }
 
-fn set(
+pub(super) fn set(
     dst: u64,
     pattern: u32,
     width: usize,

@@ -2,8 +2,8 @@
 
 use std::ffi::c_uint;
 
-use simgpu_core::Error;
 use simgpu_core::driver::{HostKind, PointerKind, current, driver};
+use simgpu_core::{Error, Result};
 
 use crate::abi::Out;
 
@@ -50,9 +50,7 @@ api! {
     }
 
     3020 fn cuMemFree_v2(address: u64) {
-        let driver = driver()?;
-        current()?.check()?;
-        if address == 0 { Ok(()) } else { driver.free(address) }
+        free(address)
     }
 
     3020 early fn cuMemGetAddressRange_v2(base: Out<u64>, size: Out<usize>, address: u64) {
@@ -111,13 +109,32 @@ api! {
     }
 
     6050 fn cuMemHostRegister_v2(address: usize, size: usize, flags: c_uint) {
-        if flags & !HOST_REGISTER_FLAGS != 0 {
-            return Err(Error::InvalidValue);
-        }
-        current()?.register_host(address, size, flags)
+        register(address, size, flags)
     }
 
     4000 fn cuMemHostUnregister(address: usize) {
         driver()?.remove_host(address, HostKind::Registered)
     }
+}
+
+/// Memory is its address's: a current context is not needed, but one that is broken fails the call.
+pub(super) fn free(address: u64) -> Result<()> {
+    let driver = driver()?;
+    match current() {
+        Ok(context) => context.check()?,
+        Err(Error::InvalidContext) => {}
+        Err(error) => return Err(error),
+    }
+    if address == 0 {
+        Ok(())
+    } else {
+        driver.free(address)
+    }
+}
+
+pub(super) fn register(address: usize, size: usize, flags: c_uint) -> Result<()> {
+    if flags & !HOST_REGISTER_FLAGS != 0 {
+        return Err(Error::InvalidValue);
+    }
+    current()?.register_host(address, size, flags)
 }

@@ -4,8 +4,10 @@ mod array;
 mod capture;
 mod context;
 mod copy;
+mod debugger;
 mod device;
 mod event;
+mod first;
 mod graph;
 mod green;
 mod init;
@@ -56,6 +58,7 @@ pub(crate) fn exports() -> impl Iterator<Item = &'static Export> {
         library::TABLE,
         launch::TABLE,
         procaddr::TABLE,
+        first::TABLE,
         unsupported::TABLE,
     ]
     .into_iter()

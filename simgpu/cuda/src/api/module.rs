@@ -10,8 +10,9 @@ use std::sync::Arc;
 
 use crate::abi::{In, Out, Text};
 
-/// CU_MODULE_EAGER_LOADING.
-const EAGER: c_uint = 1;
+/// CU_MODULE_LAZY_LOADING, the driver's default since CUDA 12.2: a runtime that is told EAGER asks for every function of
+/// every image when it starts.
+const LAZY: c_uint = 2;
 
 api! {
     2000 fn cuModuleLoad(module: Out<usize>, path: Text) {
@@ -66,7 +67,7 @@ api! {
 
     11070 fn cuModuleGetLoadingMode(mode: Out<c_uint>) {
         driver()?;
-        mode.set(EAGER)
+        mode.set(LAZY)
     }
 
     2020 early fn cuFuncGetAttribute(value: Out<c_int>, attribute: c_uint, handle: usize) {

@@ -129,7 +129,7 @@ fn shape(
     }
 }
 
-fn set(shape: SetShape, on: usize, default: DefaultStream) -> Result<()> {
+pub(super) fn set(shape: SetShape, on: usize, default: DefaultStream) -> Result<()> {
     let (context, stream) = stream(on, default)?;
     context.set_rows(&stream, shape)
 }

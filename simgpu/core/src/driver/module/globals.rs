@@ -70,7 +70,9 @@ impl Driver {
         let image = self.modules.get(module).ok_or(Error::InvalidHandle)?;
         let mut placed = lock(&image.placed);
         for global in &image.globals {
-            if placed.contains_key(&global.name) {
+            // A reset of its context takes it along.
+            let is_there = |(address, _): &(u64, u64)| self.pointer(*address).is_ok();
+            if placed.get(&global.name).is_some_and(is_there) {
                 continue;
             }
             let address = context.alloc(global.bytes.max(1))?;

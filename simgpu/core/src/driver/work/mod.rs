@@ -9,7 +9,7 @@ use std::ffi::c_void;
 use std::ptr;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU32;
-use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed};
+use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
 
 use super::context::Context;
 use super::fence::Fence;
@@ -78,6 +78,11 @@ impl Executor {
             gpu,
             broken: AtomicU32::new(0),
         }
+    }
+
+    /// The context is as good as new.
+    pub(crate) fn mend(&self) {
+        self.broken.store(0, Release);
     }
 
     /// Fails once the context is broken: such an error stays.
