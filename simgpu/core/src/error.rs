@@ -55,6 +55,7 @@ errors! {
     InvalidDevice = 101, c"CUDA_ERROR_INVALID_DEVICE", "invalid device ordinal";
     InvalidImage = 200, c"CUDA_ERROR_INVALID_IMAGE", "device kernel image is invalid";
     InvalidContext = 201, c"CUDA_ERROR_INVALID_CONTEXT", "invalid device context";
+    NoBinaryForGpu = 209, c"CUDA_ERROR_NO_BINARY_FOR_GPU", "no kernel image is available for execution on the device";
     PeerAccessUnsupported = 217, c"CUDA_ERROR_PEER_ACCESS_UNSUPPORTED", "peer access is not supported between these two devices";
     InvalidSource = 300, c"CUDA_ERROR_INVALID_SOURCE", "device kernel image is invalid";
     FileNotFound = 301, c"CUDA_ERROR_FILE_NOT_FOUND", "file not found";

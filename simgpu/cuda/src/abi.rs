@@ -479,6 +479,7 @@ same_code! {
     NotInitialized = CUDA_ERROR_NOT_INITIALIZED,
     InvalidContext = CUDA_ERROR_INVALID_CONTEXT,
     InvalidHandle = CUDA_ERROR_INVALID_HANDLE,
+    NoBinaryForGpu = CUDA_ERROR_NO_BINARY_FOR_GPU,
     NotFound = CUDA_ERROR_NOT_FOUND,
     NotReady = CUDA_ERROR_NOT_READY,
     IllegalAddress = CUDA_ERROR_ILLEGAL_ADDRESS,

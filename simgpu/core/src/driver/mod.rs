@@ -52,11 +52,12 @@ pub use space::Access;
 pub use stream::Stream;
 pub use work::{Action, Extent, HostCall, Until, ValueOp};
 
+use std::ffi::CStr;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
-use crate::config::{Config, GpuConfig};
+use crate::config::{Config, ForeignKernels, GpuConfig};
 use crate::machine::{Machine, MachineError, default_dir};
 use crate::{Error, Result};
 use process::Process;
@@ -379,15 +380,31 @@ impl Driver {
     }
 
     /// cuModuleGetFunction; asking twice gives the same handle.
-    pub fn function(&self, module: usize, name: &str) -> Result<usize> {
+    pub fn function(&self, module: usize, name: &CStr) -> Result<usize> {
         let image = self.modules.get(module).ok_or(Error::InvalidHandle)?;
         let function = image.function(name, module)?;
-        let same = |known: &Function| known.module == module && known.kernel == function.kernel;
+        let same = |known: &Function| known.module == module && known.name == function.name;
         let known = self.functions.find(same);
         Ok(known.map_or_else(
             || self.functions.insert(&function),
             |known| table::handle_of(&known),
         ))
+    }
+
+    /// A launch of a kernel that is not computed here; done with nothing done where the configuration says so.
+    pub fn launch_foreign(&self, name: &CStr) -> Result<()> {
+        match self.process.machine.config().foreign_kernels {
+            ForeignKernels::Ignore => Ok(()),
+            ForeignKernels::Refuse => {
+                if std::env::var_os("SIMGPU_LOG").is_some() {
+                    let name = name.to_string_lossy();
+                    eprintln!(
+                        "simgpu: the kernel {name} is not computed here; foreign_kernels = \"ignore\" lets it do nothing"
+                    );
+                }
+                Err(Error::NoBinaryForGpu)
+            }
+        }
     }
 
     /// cuModuleUnload.

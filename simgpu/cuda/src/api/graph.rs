@@ -396,8 +396,10 @@ fn kernel_v1(params: KernelNodeV1) -> Result<NewNode> {
         extra,
         ..
     } = params;
-    let (kernel, args) = launch::checked(function, grid, block, arguments, extra)?;
-    Ok(NewNode::Kernel(kernel, args))
+    let launch = launch::checked(function, grid, block, arguments, extra)?;
+    Ok(launch.map_or(NewNode::Empty, |(kernel, args)| {
+        NewNode::Kernel(kernel, args)
+    }))
 }
 
 fn memset(set: In<MemsetNode>) -> Result<NewNode> {

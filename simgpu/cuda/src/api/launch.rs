@@ -2,8 +2,8 @@
 
 use std::ffi::{c_int, c_uint, c_void};
 
-use simgpu_core::driver::Kernel;
 use simgpu_core::driver::attributes::{MAX_BLOCK, MAX_BLOCK_THREADS, MAX_GRID};
+use simgpu_core::driver::{Kernel, driver};
 use simgpu_core::{Error, Result};
 
 use super::module::function;
@@ -111,19 +111,21 @@ fn launch(
     extra: In<usize>,
 ) -> Result<()> {
     let (context, stream) = stream(on, default)?;
-    let (kernel, args) = checked(handle, grid, block, params, extra)?;
-    context.launch(&stream, kernel, args)
+    match checked(handle, grid, block, params, extra)? {
+        Some((kernel, args)) => context.launch(&stream, kernel, args),
+        None => Ok(()),
+    }
 }
 
-/// A kernel and its arguments, if it can be launched so.
+/// A kernel and its arguments, if it can be launched so; none for one that is let do nothing.
 pub(super) fn checked(
     handle: usize,
     grid: [c_uint; 3],
     block: [c_uint; 3],
     params: In<In<u8>>,
     extra: In<usize>,
-) -> Result<(Kernel, Vec<u64>)> {
-    let kernel = function(handle)?.kernel;
+) -> Result<Option<(Kernel, Vec<u64>)>> {
+    let function = function(handle)?;
     let within = |dims: [c_uint; 3], most: [u32; 3]| {
         dims.iter()
             .zip(most)
@@ -136,7 +138,11 @@ pub(super) fn checked(
     {
         return Err(Error::InvalidValue);
     }
-    Ok((kernel, arguments(kernel, params, extra)?))
+    let Some(kernel) = function.kernel else {
+        driver()?.launch_foreign(&function.name)?;
+        return Ok(None);
+    };
+    Ok(Some((kernel, arguments(kernel, params, extra)?)))
 }
 
 /// The arguments, from an array of pointers or from one packed buffer.

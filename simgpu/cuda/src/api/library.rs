@@ -7,7 +7,7 @@ use std::os::unix::ffi::OsStrExt;
 use simgpu_core::Error;
 use simgpu_core::driver::{Module, current, driver};
 
-use super::module::{attribute, function};
+use super::module::{attribute, function, parameter};
 use crate::abi::{In, Out, Text, given, nonzero};
 
 api! {
@@ -50,7 +50,7 @@ api! {
 
     12000 early fn cuLibraryGetKernel(kernel: Out<usize>, library: usize, name: Text) {
         kernel.check()?;
-        kernel.set(driver()?.function(library, &name.get()?.to_string_lossy())?)
+        kernel.set(driver()?.function(library, name.get()?)?)
     }
 
     12040 early fn cuLibraryGetKernelCount(count: Out<c_uint>, library: usize) {
@@ -92,7 +92,7 @@ api! {
 
     12030 early fn cuKernelGetName(name: Out<*const c_char>, kernel: usize) {
         name.check()?;
-        name.set(function(kernel)?.kernel.name().as_ptr())
+        name.set(function(kernel)?.name.as_ptr())
     }
 
     12000 early fn cuKernelGetAttribute(
@@ -108,10 +108,7 @@ api! {
         kernel: usize, index: usize, offset: Out<usize>, size: Out<usize>,
     ) {
         offset.check()?;
-        let kernel = function(kernel)?.kernel;
-        offset.set(kernel.param_offset(index).ok_or(Error::InvalidValue)?)?;
-        size.set_if_wanted(kernel.params()[index]);
-        Ok(())
+        parameter(kernel, index, &offset, &size)
     }
 
     12000 early fn cuKernelSetAttribute(

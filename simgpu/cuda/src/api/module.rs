@@ -41,8 +41,7 @@ api! {
 
     2000 fn cuModuleGetFunction(function: Out<usize>, module: usize, name: Text) {
         function.check()?;
-        let name = name.get()?.to_string_lossy();
-        function.set(driver()?.function(module, &name)?)
+        function.set(driver()?.function(module, name.get()?)?)
     }
 
     12040 early fn cuModuleGetFunctionCount(count: Out<c_uint>, module: usize) {
@@ -92,7 +91,7 @@ api! {
 
     12030 early fn cuFuncGetName(name: Out<*const c_char>, handle: usize) {
         name.check()?;
-        name.set(function(handle)?.kernel.name().as_ptr())
+        name.set(function(handle)?.name.as_ptr())
     }
 
     12040 early fn cuFuncGetParamInfo(
@@ -102,10 +101,7 @@ api! {
         size: Out<usize>,
     ) {
         offset.check()?;
-        let kernel = function(handle)?.kernel;
-        offset.set(kernel.param_offset(index).ok_or(Error::InvalidValue)?)?;
-        size.set_if_wanted(kernel.params()[index]);
-        Ok(())
+        parameter(handle, index, &offset, &size)
     }
 }
 
@@ -135,6 +131,19 @@ pub(super) fn attribute(number: c_uint) -> Result<c_int> {
         1..=17 => 0,
         _ => return Err(Error::InvalidValue),
     })
+}
+
+/// Offset and size of a parameter; nothing is known of those of other kernels.
+pub(super) fn parameter(
+    handle: usize,
+    index: usize,
+    offset: &Out<usize>,
+    size: &Out<usize>,
+) -> Result<()> {
+    let kernel = function(handle)?.kernel.ok_or(Error::InvalidValue)?;
+    offset.set(kernel.param_offset(index).ok_or(Error::InvalidValue)?)?;
+    size.set_if_wanted(kernel.params()[index]);
+    Ok(())
 }
 
 /// The function with this handle.

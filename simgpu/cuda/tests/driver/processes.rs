@@ -36,7 +36,10 @@ fn another_process_waits_for_an_event() {
             made("cuStreamCreate", &[1]),
         );
         ok("cuIpcGetEventHandle", &[place(&mut handle), event]);
-        ok("cuLaunchHostFunc", &[stream, linger as *const () as usize, 0]);
+        ok(
+            "cuLaunchHostFunc",
+            &[stream, linger as *const () as usize, 0],
+        );
         ok("cuEventRecord", &[event, stream]);
         assert_eq!(call("cuEventQuery", &[event]), NOT_READY);
         let digits: String = handle.iter().map(|byte| format!("{byte:02x}")).collect();

@@ -12,7 +12,7 @@ pub(super) struct Global {
 }
 
 /// The variables that a text without comments declares outside of functions.
-/// One with initial values is an image that cannot be loaded here.
+/// One with initial values is not there: they are not read here, and zeros would be wrong.
 pub(super) fn declared(text: &str) -> Result<Vec<Global>> {
     let mut depth = 0_usize;
     let mut globals = Vec::new();
@@ -20,10 +20,9 @@ pub(super) fn declared(text: &str) -> Result<Vec<Global>> {
         let words: Vec<_> = statement.split_ascii_whitespace().collect();
         let at = words.iter().position(|word| *word == ".global");
         if let Some(at) = at.filter(|_| depth == 0) {
-            if statement.contains('=') {
-                return Err(Error::InvalidImage);
+            if !statement.contains('=') {
+                globals.push(variable(&words[at + 1..]).ok_or(Error::InvalidImage)?);
             }
-            globals.push(variable(&words[at + 1..]).ok_or(Error::InvalidImage)?);
         }
         if statement.ends_with('{') {
             depth += 1;
@@ -116,7 +115,9 @@ mod tests {
         };
         let expected = [named("one", 4), named("many", 96), named("bytes", 100)];
         assert_eq!(declared(text).unwrap(), expected);
-        assert!(declared(".global .u32 x = 5;").is_err());
+        assert_eq!(declared(".global .u32 x = 5;").unwrap(), []);
+        let list = ".global .u32 x[2] = {1, 2};\n.global .u32 y;";
+        assert_eq!(declared(list).unwrap(), [named("y", 4)]);
         assert!(declared(".global .u32 ;").is_err());
     }
 }

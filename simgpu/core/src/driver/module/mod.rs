@@ -1,19 +1,29 @@
-//! Modules: images of PTX text, of which only the entries' names and the
-//! variables (`globals`) matter.
+//! Modules: images, of which only the entries' names and the variables
+//! (`globals`) matter. Those are read from PTX text; binary images are taken as
+//! they are, and have every entry that they are asked for.
 
 mod globals;
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::ffi::{CStr, CString};
 use std::sync::{Arc, Mutex};
 
 use super::kernel::Kernel;
 use crate::{Error, Result};
 use globals::Global;
 
+/// How binary images begin: ELF, a fat binary, and the runtime's description of one.
+const BINARIES: [&[u8]; 3] = [
+    b"\x7fELF",
+    &[0x50, 0xed, 0x55, 0xba],
+    &[0xb1, 0x43, 0x62, 0x46],
+];
+
 /// A loaded image.
 #[derive(Debug)]
 pub struct Module {
-    entries: BTreeSet<String>,
+    /// None of a binary image, which nothing here could read.
+    entries: Option<BTreeSet<String>>,
     globals: Vec<Global>,
     /// Address and size of each variable that is in device memory.
     placed: Mutex<BTreeMap<String, (u64, u64)>>,
@@ -22,17 +32,23 @@ pub struct Module {
 /// An entry of a module.
 #[derive(Debug)]
 pub struct Function {
-    /// What it computes.
-    pub kernel: Kernel,
+    /// What it computes; none if it is not one of the kernels that are computed here.
+    pub kernel: Option<Kernel>,
+    /// Its name in the image.
+    pub name: CString,
     /// Handle of the module it is from.
     pub module: usize,
 }
 
 impl Module {
-    /// Loads PTX text. Binary images are refused: nothing here could read them.
+    /// Loads PTX text or a binary image, of which the first bytes are enough.
     pub fn load(image: &[u8]) -> Result<Arc<Self>> {
-        if image.starts_with(b"\x7fELF") || image.starts_with(&[0x50, 0xed, 0x55, 0xba]) {
-            return Err(Error::InvalidImage);
+        if BINARIES.iter().any(|magic| image.starts_with(magic)) {
+            return Ok(Arc::new(Self {
+                entries: None,
+                globals: Vec::new(),
+                placed: Mutex::default(),
+            }));
         }
         let text = without_comments(&String::from_utf8_lossy(image));
         let between = |c: char| c.is_ascii_whitespace() || "(){};,".contains(c);
@@ -49,25 +65,35 @@ impl Module {
             }
         }
         Ok(Arc::new(Self {
-            entries,
+            entries: Some(entries),
             globals: globals::declared(&text)?,
             placed: Mutex::default(),
         }))
     }
 
-    /// cuModuleGetFunction: an entry that the image declares and that is known
-    /// here. `module` is this module's handle.
-    pub fn function(&self, name: &str, module: usize) -> Result<Arc<Function>> {
-        let declared = self.entries.contains(name);
-        let kernel = Kernel::by_name(name)
-            .filter(|_| declared)
-            .ok_or(Error::NotFound)?;
-        Ok(Arc::new(Function { kernel, module }))
+    /// cuModuleGetFunction: an entry that the image declares. `module` is this module's handle.
+    pub fn function(&self, name: &CStr, module: usize) -> Result<Arc<Function>> {
+        let text = name.to_str().map_err(|_| Error::NotFound)?;
+        let is_there = match &self.entries {
+            Some(entries) => entries.contains(text),
+            None => !text.is_empty(),
+        };
+        if !is_there {
+            return Err(Error::NotFound);
+        }
+        // A binary's kernel may have the name of one that is computed here, but not its code.
+        let kernel = self.entries.as_ref().and_then(|_| Kernel::by_name(text));
+        let name = name.to_owned();
+        Ok(Arc::new(Function {
+            kernel,
+            name,
+            module,
+        }))
     }
 
-    /// How many entries the image declares.
+    /// How many entries the image declares; 0 for a binary one.
     pub fn entry_count(&self) -> usize {
-        self.entries.len()
+        self.entries.as_ref().map_or(0, BTreeSet::len)
     }
 }
 
@@ -99,26 +125,30 @@ mod tests {
         { ret;}.entry other()\n";
 
     #[test]
-    fn only_declared_and_known_entries_are_found() {
+    fn only_declared_entries_are_found() {
         let module = Module::load(PTX).unwrap();
         assert_eq!(module.entry_count(), 3);
-        assert_eq!(module.function("fill", 1).unwrap().kernel, Kernel::Fill);
-        assert_eq!(module.function("layer", 1).unwrap().kernel, Kernel::Layer);
-        for name in ["spin", "axpy", "other", "checksum", ""] {
+        let kernel = |name: &CStr| module.function(name, 1).unwrap().kernel;
+        assert_eq!(kernel(c"fill"), Some(Kernel::Fill));
+        assert_eq!(kernel(c"layer"), Some(Kernel::Layer));
+        assert_eq!(kernel(c"other"), None);
+        for name in [c"spin", c"axpy", c"checksum", c""] {
             assert_eq!(
                 module.function(name, 1).unwrap_err(),
                 Error::NotFound,
-                "{name}"
+                "{name:?}"
             );
         }
     }
 
     #[test]
-    fn binaries_are_refused() {
-        assert_eq!(
-            Module::load(b"\x7fELF\x02").unwrap_err(),
-            Error::InvalidImage
-        );
+    fn binaries_have_every_entry_and_none_that_is_computed() {
+        let module = Module::load(b"\x7fELF\x02").unwrap();
+        for name in [c"fill", c"_Z6kernelv"] {
+            assert_eq!(module.function(name, 1).unwrap().kernel, None);
+        }
+        assert_eq!(module.function(c"", 1).unwrap_err(), Error::NotFound);
+        assert_eq!(module.entry_count(), 0);
     }
 
     #[test]
