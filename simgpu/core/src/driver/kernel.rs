@@ -2,7 +2,6 @@
 //! integer arithmetic so that a real GPU with the same PTX gives the same bytes.
 //! None depends on grid or block dimensions.
 
-use std::ffi::CStr;
 use std::ptr;
 
 use super::space::{Access, Segment};
@@ -46,18 +45,6 @@ impl Kernel {
             "spin" => Self::Spin,
             _ => return None,
         })
-    }
-
-    /// Its name.
-    pub fn name(self) -> &'static CStr {
-        match self {
-            Self::Fill => c"fill",
-            Self::Axpy => c"axpy",
-            Self::Layer => c"layer",
-            Self::Checksum => c"checksum",
-            Self::Fingerprint => c"fingerprint",
-            Self::Spin => c"spin",
-        }
     }
 
     /// Bytes of each parameter in order; each lies at a multiple of its size.
