@@ -33,10 +33,13 @@ pub const ENTER_ANY: &str = "enter_any";
 /// The program (uretprobe) for all returns, that passes on by cookie.
 pub const LEAVE_ANY: &str = "leave_any";
 
-/// All that are probed, those that count bytes first.
+/// All that are probed, those that count bytes first. A driver's first forms (of CUDA 2 and 3, without a suffix) are
+/// functions of their own: they do not call the later ones.
 pub const FUNCTIONS: &[Function] = &[
     on("cuMemAlloc_v2", "enter_plain", "leave_alloc"),
+    on("cuMemAlloc", "enter_plain_v1", "leave_alloc"),
     on("cuMemAllocPitch_v2", "enter_pitched", "leave_alloc"),
+    on("cuMemAllocPitch", "enter_pitched_v1", "leave_alloc"),
     on("cuMemAllocManaged", "enter_managed", "leave_alloc"),
     on("cuMemAllocAsync", "enter_ordered", "leave_alloc"),
     on("cuMemAllocAsync_ptsz", "enter_ordered", "leave_alloc"),
@@ -47,9 +50,12 @@ pub const FUNCTIONS: &[Function] = &[
         "leave_alloc",
     ),
     on("cuArrayCreate_v2", "enter_array", "leave_array"),
+    on("cuArrayCreate", "enter_array_v1", "leave_array"),
     on("cuArray3DCreate_v2", "enter_array_3d", "leave_array"),
+    on("cuArray3DCreate", "enter_array_3d_v1", "leave_array"),
     on("cuMipmappedArrayCreate", "enter_mipmapped", "leave_array"),
     on("cuMemFree_v2", "enter_free", "leave_free"),
+    on("cuMemFree", "enter_free_v1", "leave_free"),
     on("cuMemFreeAsync", "enter_free", "leave_free"),
     on("cuMemFreeAsync_ptsz", "enter_free", "leave_free"),
     on("cuArrayDestroy", "enter_free", "leave_free"),
@@ -69,12 +75,19 @@ pub const FUNCTIONS: &[Function] = &[
     on("cuMemMap", "enter_map", "leave_map"),
     on("cuMemUnmap", "enter_unmap", "leave_unmap"),
     on("cuCtxCreate_v2", "enter_context", "leave_context"),
+    on("cuCtxCreate", "enter_context", "leave_context"),
     on("cuCtxCreate_v3", "enter_context_v3", "leave_context"),
     on("cuCtxCreate_v4", "enter_context_v4", "leave_context"),
     on("cuCtxDestroy_v2", "enter_destroy", "leave_destroy"),
+    on("cuCtxDestroy", "enter_destroy", "leave_destroy"),
     on("cuDevicePrimaryCtxRetain", "enter_primary", "leave_context"),
     on(
         "cuDevicePrimaryCtxRelease_v2",
+        "enter_primary_release",
+        "leave_destroy",
+    ),
+    on(
+        "cuDevicePrimaryCtxRelease",
         "enter_primary_release",
         "leave_destroy",
     ),
@@ -83,9 +96,16 @@ pub const FUNCTIONS: &[Function] = &[
         "enter_primary_reset",
         "leave_destroy",
     ),
+    on(
+        "cuDevicePrimaryCtxReset",
+        "enter_primary_reset",
+        "leave_destroy",
+    ),
     on("cuCtxSetCurrent", "enter_set", "leave_current"),
     on("cuCtxPushCurrent_v2", "enter_push", "leave_current"),
+    on("cuCtxPushCurrent", "enter_push", "leave_current"),
     on("cuCtxPopCurrent_v2", "enter_pop", "leave_current"),
+    on("cuCtxPopCurrent", "enter_pop", "leave_current"),
     on("cuMemPoolCreate", "enter_pool", "leave_pool"),
     on("cuDeviceGetDefaultMemPool", "enter_pool_of", "leave_pool"),
     on("cuDeviceGetMemPool", "enter_pool_of", "leave_pool"),

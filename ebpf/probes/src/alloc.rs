@@ -10,7 +10,7 @@ use crate::context::Place;
 use crate::frame::{Entry, Frame};
 use crate::maps::{ALLOCATIONS, POOLS};
 use crate::process::Caller;
-use crate::user::{argument, read, succeeded};
+use crate::user::{argument, read, read_wide, succeeded};
 
 /// How the size of an allocation is known at its return.
 mod size {
@@ -22,6 +22,20 @@ mod size {
     pub const FLAT: u64 = 2;
     /// CUDA_ARRAY3D_DESCRIPTOR.
     pub const SOLID: u64 = 3;
+    /// With one of these: addresses and sizes are of 32 bits, as in the first form of a function.
+    pub const FIRST: u64 = 4;
+}
+
+/// Reads an address or a size, as wide as the function's form has it.
+#[inline(always)]
+fn read_number(at: u64, how: u64) -> Option<u64> {
+    read_wide(at, if how & size::FIRST != 0 { 4 } else { 8 })
+}
+
+/// An argument of 32 bits: the upper half of its register is anything.
+#[inline(always)]
+fn narrow(ctx: &ProbeContext, number: usize) -> u64 {
+    u64::from(argument(ctx, number) as u32)
 }
 
 /// kept: where the address goes, kind, how the size is known, where from, rows or levels or the pool.
@@ -37,6 +51,12 @@ fn enter(ctx: &ProbeContext, kind: Kind, bytes: u64, how: u64, from: u64, more: 
 #[uprobe]
 fn enter_plain(ctx: ProbeContext) -> u32 {
     enter(&ctx, Kind::Plain, argument(&ctx, 1), size::GIVEN, 0, 0)
+}
+
+#[uprobe]
+fn enter_plain_v1(ctx: ProbeContext) -> u32 {
+    let how = size::GIVEN | size::FIRST;
+    enter(&ctx, Kind::Plain, narrow(&ctx, 1), how, 0, 0)
 }
 
 #[uprobe]
@@ -60,6 +80,32 @@ fn enter_pitched(ctx: ProbeContext) -> u32 {
     let (pitch, width, rows) = (argument(&ctx, 1), argument(&ctx, 2), argument(&ctx, 3));
     let least = width.wrapping_mul(rows);
     enter(&ctx, Kind::Plain, least, size::PITCH, pitch, rows)
+}
+
+#[uprobe]
+fn enter_pitched_v1(ctx: ProbeContext) -> u32 {
+    let (pitch, width, rows) = (argument(&ctx, 1), narrow(&ctx, 2), narrow(&ctx, 3));
+    let how = size::PITCH | size::FIRST;
+    enter(
+        &ctx,
+        Kind::Plain,
+        width.wrapping_mul(rows),
+        how,
+        pitch,
+        rows,
+    )
+}
+
+#[uprobe]
+fn enter_array_v1(ctx: ProbeContext) -> u32 {
+    let how = size::FLAT | size::FIRST;
+    enter(&ctx, Kind::Array, 0, how, argument(&ctx, 1), 1)
+}
+
+#[uprobe]
+fn enter_array_3d_v1(ctx: ProbeContext) -> u32 {
+    let how = size::SOLID | size::FIRST;
+    enter(&ctx, Kind::Array, 0, how, argument(&ctx, 1), 1)
 }
 
 #[uprobe]
@@ -91,11 +137,11 @@ fn leave_alloc(ctx: RetProbeContext) -> u32 {
         return 0;
     }
     let [found, kind, how, from, more] = frame.kept;
-    let bytes = match how {
-        size::PITCH => read::<u64>(from).map(|pitch| pitch.wrapping_mul(more)),
+    let bytes = match how & !size::FIRST {
+        size::PITCH => read_number(from, how).map(|pitch| pitch.wrapping_mul(more)),
         _ => Some(frame.bytes),
     };
-    match (read::<u64>(found), bytes) {
+    match (read_number(found, how), bytes) {
         (Some(name), Some(bytes)) => allocated(&caller, kind as u32, name, bytes, more),
         _ => caller.unseen(frame.bytes),
     }
@@ -116,9 +162,10 @@ fn leave_array(ctx: RetProbeContext) -> u32 {
         return 0;
     }
     let [found, kind, how, from, levels] = frame.kept;
-    let bytes = match how {
-        size::FLAT => array::flat_bytes(from),
-        _ => array::solid_bytes(from, levels),
+    let first = how & size::FIRST != 0;
+    let bytes = match how & !size::FIRST {
+        size::FLAT => array::flat_bytes(from, first),
+        _ => array::solid_bytes(from, first, levels),
     };
     match (read::<u64>(found), bytes) {
         (Some(name), Some(bytes)) => allocated(&caller, kind as u32, name, bytes, 0),
@@ -187,13 +234,22 @@ fn free(caller: &Caller, name: u64, object: &Allocation) {
     }
 }
 
-/// kept: the address, then the object.
 #[uprobe]
 fn enter_free(ctx: ProbeContext) -> u32 {
-    let Some(entry) = Entry::outermost(&ctx) else {
+    freeing(&ctx, argument(&ctx, 0))
+}
+
+#[uprobe]
+fn enter_free_v1(ctx: ProbeContext) -> u32 {
+    freeing(&ctx, narrow(&ctx, 0))
+}
+
+/// kept: the address, then the object.
+#[inline(always)]
+fn freeing(ctx: &ProbeContext, name: u64) -> u32 {
+    let Some(entry) = Entry::outermost(ctx) else {
         return 0;
     };
-    let name = argument(&ctx, 0);
     let Some(caller) = Caller::find(0) else {
         return 0;
     };

@@ -4,7 +4,7 @@
 
 use crate::user::read;
 
-/// CUDA_ARRAY_DESCRIPTOR.
+/// CUDA_ARRAY_DESCRIPTOR. In its first form (CUDA_ARRAY_DESCRIPTOR_v1) the sides are of 32 bits.
 #[derive(Clone, Copy)]
 #[repr(C)]
 struct Flat {
@@ -14,7 +14,7 @@ struct Flat {
     channels: u32,
 }
 
-/// CUDA_ARRAY3D_DESCRIPTOR.
+/// CUDA_ARRAY3D_DESCRIPTOR, likewise.
 #[derive(Clone, Copy)]
 #[repr(C)]
 struct Solid {
@@ -35,10 +35,20 @@ const LONGEST: u64 = 1 << 17;
 const LEVELS: u64 = 18;
 const PAGE: u64 = 64 << 10;
 
-/// Bytes of the array that a CUDA_ARRAY_DESCRIPTOR at this address describes.
+/// Bytes of the array that a CUDA_ARRAY_DESCRIPTOR at this address describes, or one of the `first` form.
 #[inline(always)]
-pub fn flat_bytes(at: u64) -> Option<u64> {
-    let flat = read::<Flat>(at)?;
+pub fn flat_bytes(at: u64, first: bool) -> Option<u64> {
+    let flat = if first {
+        let [width, height, format, channels] = read::<[u32; 4]>(at)?;
+        Flat {
+            width: width.into(),
+            height: height.into(),
+            format,
+            channels,
+        }
+    } else {
+        read::<Flat>(at)?
+    };
     let solid = Solid {
         width: flat.width,
         height: flat.height,
@@ -53,8 +63,22 @@ pub fn flat_bytes(at: u64) -> Option<u64> {
 
 /// As [`flat_bytes`] of a CUDA_ARRAY3D_DESCRIPTOR, with so many mipmap levels.
 #[inline(always)]
-pub fn solid_bytes(at: u64, levels: u64) -> Option<u64> {
-    Some(bytes(&read::<Solid>(at)?, levels))
+pub fn solid_bytes(at: u64, first: bool, levels: u64) -> Option<u64> {
+    let solid = if first {
+        let [width, height, depth, format, channels, flags] = read::<[u32; 6]>(at)?;
+        Solid {
+            width: width.into(),
+            height: height.into(),
+            depth: depth.into(),
+            format,
+            channels,
+            flags,
+            padding: 0,
+        }
+    } else {
+        read::<Solid>(at)?
+    };
+    Some(bytes(&solid, levels))
 }
 
 #[inline(always)]

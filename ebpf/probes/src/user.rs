@@ -1,6 +1,8 @@
 //! The caller's registers and memory.
 
-use aya_ebpf::helpers::bpf_probe_read_user;
+use core::ffi::c_void;
+
+use aya_ebpf::helpers::{bpf_probe_read_user, generated};
 use aya_ebpf::programs::{ProbeContext, RetProbeContext};
 
 /// An argument of the call.
@@ -34,4 +36,15 @@ pub fn stack_at_return(ctx: &RetProbeContext) -> u64 {
 pub fn read<T>(at: u64) -> Option<T> {
     // SAFETY: the helper checks the address; any bits are valid integers.
     unsafe { bpf_probe_read_user(at as *const T) }.ok()
+}
+
+/// Reads an integer of so many bytes, 8 at most.
+#[inline(always)]
+pub fn read_wide(at: u64, bytes: u32) -> Option<u64> {
+    let mut number = 0_u64;
+    // SAFETY: the helper checks the address and writes no more than the integer holds.
+    let result = unsafe {
+        generated::bpf_probe_read_user((&raw mut number).cast(), bytes, at as *const c_void)
+    };
+    (result == 0).then_some(number)
 }

@@ -221,6 +221,73 @@ fn each_kind(stage: &mut Stage) {
 }
 
 #[test]
+fn the_first_forms_of_functions_are_counted_as_the_later_ones() {
+    if !possible() {
+        return;
+    }
+    let mut stage = Stage::new(Options::default());
+    let library = stage.machine.driver_dir().join("libcuda.so.1");
+    let places = rtswap_probes_test::places(&library, FUNCTIONS).unwrap();
+    if !places.iter().any(|(on, _)| on.symbol == "cuMemAlloc") {
+        common::skip("the simulated driver has no first forms");
+        return;
+    }
+    stage.ok("cuInit 0");
+    stage.ok("cuCtxCreate out 0 0");
+    // Addresses and sizes are of 32 bits; what the upper half of a register holds is nobody's.
+    let garbage = 7_u64 << 32;
+    for (alloc, free, kind, bytes) in [
+        (
+            format!("cuMemAlloc out {}", garbage | 1000),
+            "cuMemFree",
+            Kind::Plain,
+            1000,
+        ),
+        // 256 × 256 texels of four floats.
+        (
+            "cuArrayCreate out first_flat".into(),
+            "cuArrayDestroy",
+            Kind::Array,
+            MIB,
+        ),
+        (
+            "cuArray3DCreate out first_shape".into(),
+            "cuArrayDestroy",
+            Kind::Array,
+            MIB,
+        ),
+    ] {
+        let made = stage.ok(&alloc);
+        stage.holds(kind, bytes);
+        stage.ok(&format!("{free} %{made}"));
+        stage.holds(kind, 0);
+    }
+    let made = stage.ok("cuMemAllocPitch out out2 1000 64 4");
+    let bytes = stage.bytes().live[Kind::Plain as usize];
+    assert!(
+        (64_000..64 * 4096).contains(&bytes) && bytes % 64 == 0,
+        "{bytes}"
+    );
+    let freed = stage.given(made) | garbage;
+    stage.ok(&format!("cuMemFree {freed}"));
+    stage.holds(Kind::Plain, 0);
+    // Contexts end what is in them.
+    stage.ok("cuMemAlloc_v2 out 1000");
+    stage.ok("cuCtxDestroy %2");
+    stage.holds(Kind::Plain, 0);
+    for ending in ["cuDevicePrimaryCtxRelease 0", "cuDevicePrimaryCtxReset 0"] {
+        let primary = stage.ok("cuDevicePrimaryCtxRetain out 0");
+        stage.ok(&format!("cuCtxPushCurrent %{primary}"));
+        stage.ok("cuMemAlloc_v2 out 4000");
+        stage.holds(Kind::Plain, 4000);
+        stage.ok("cuCtxPopCurrent out");
+        stage.ok(ending);
+        stage.holds(Kind::Plain, 0);
+    }
+    stage.ends();
+}
+
+#[test]
 fn a_pitched_allocation_counts_its_rows_once() {
     if !possible() {
         return;

@@ -39,10 +39,15 @@ pub(crate) fn beginning(prologue: Prologue) -> Machine {
 pub(crate) fn possible() -> bool {
     let missing = rtswap_probes_test::missing();
     if let Some(missing) = missing {
-        let this = std::thread::current();
-        let test = this.name().unwrap_or_default();
-        // Not by a macro, whose words a test that passes keeps to itself.
-        let _ = writeln!(std::io::stderr(), "SKIPPED {test}: {missing}");
+        skip(missing);
     }
     missing.is_none()
+}
+
+/// Says aloud that the test of this thread is skipped.
+pub(crate) fn skip(why: &str) {
+    let this = std::thread::current();
+    let test = this.name().unwrap_or_default();
+    // Not by a macro, whose words a test that passes keeps to itself.
+    let _ = writeln!(std::io::stderr(), "SKIPPED {test}: {why}");
 }
