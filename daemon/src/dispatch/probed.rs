@@ -7,7 +7,7 @@ use rtswap_policy::units::{Bytes, Time};
 
 use super::gpu::Gpu;
 use super::{Dispatcher, Process};
-use crate::ledger::Probed;
+use crate::ledger::{Claim, Probed};
 use crate::source::probes::{Held, ProbeSample, ProbeState, ProbedProcess};
 
 /// What the dispatch thread knows of the probes.
@@ -69,34 +69,42 @@ impl Dispatcher {
     /// Lays the sample beside what is claimed on a GPU, and tells the scheduler of the capacity that
     /// follows.
     fn probe(&mut self, gpu: usize, now: Time) {
-        let counted = self.counted(gpu);
         let awaited = self.recovery.pids();
         let claims = self.claims(gpu);
+        let counted = self.counted(gpu, &claims);
+        let are_on = matches!(self.probes.state(), ProbeState::On { .. });
         let account = &mut self.gpus[gpu].account;
+        account.set_probes(are_on);
         let findings = account.probe(now, &counted, &claims, &awaited);
         self.unpublished |= !findings.is_empty();
         self.lay_out(gpu, findings, now);
     }
 
-    /// What processes hold on a GPU by the last sample.
-    fn counted(&self, gpu: usize) -> BTreeMap<u32, Probed> {
+    /// What processes hold on a GPU by the last sample: those that hold anything there, and those of
+    /// agents that are known to hold nothing.
+    fn counted(&self, gpu: usize, claims: &BTreeMap<u32, Claim>) -> BTreeMap<u32, Probed> {
         let processes = self.probes.last.processes.iter();
         let counted = processes.filter_map(|process| {
-            let on = |held: &&Held| gpu_of(&self.gpus, process.pid, held) == Some(gpu);
-            let mut held = process.held.iter().filter(on).peekable();
-            held.peek()?;
+            let place = |held| gpu_of(&self.gpus, process.pid, held);
             let mut counted = Probed {
                 bytes: Bytes::ZERO,
                 managed: Bytes::ZERO,
                 first_seen: process.first_seen,
                 early: process.early,
-                exact: process.exact,
+                // What is on a GPU that is not known may be on this one.
+                exact: process.exact && process.held.iter().all(|held| place(held).is_some()),
             };
-            for held in held {
+            let here = process.held.iter().filter(|held| place(held) == Some(gpu));
+            for held in here {
                 counted.bytes += held.bytes;
                 counted.managed += held.managed;
             }
-            Some((process.pid, counted))
+            let holds = counted.bytes + counted.managed > Bytes::ZERO;
+            let holds_nothing = || {
+                let complete = counted.exact && !counted.early;
+                complete && claims.contains_key(&process.pid)
+            };
+            (holds || holds_nothing()).then_some((process.pid, counted))
         });
         counted.collect()
     }

@@ -7,7 +7,7 @@ use rtswap_policy::units::{Bytes, Nanos, Time};
 use super::Capacity;
 use super::finding::Finding;
 use super::probed::Entry;
-use super::witness::{Claim, Disagreement, Witness};
+use super::witness::{Claim, Counted, Disagreement, Witness};
 use crate::source::gpu::{GpuSample, ProcessSample};
 
 /// The server of CUDA's multi-process service, as the kernel cuts its name.
@@ -57,6 +57,8 @@ pub struct Account {
     pub(super) managed: BTreeMap<u32, Witness>,
     /// What the probes count, by pid.
     pub(super) probed: BTreeMap<u32, Entry>,
+    /// Whether they count.
+    are_probes_on: bool,
     residues: VecDeque<Bytes>,
     /// What was nobody's when nobody was dying.
     residue_before: Bytes,
@@ -83,6 +85,7 @@ impl Account {
             missing: None,
             managed: BTreeMap::new(),
             probed: BTreeMap::new(),
+            are_probes_on: false,
             residues: VecDeque::new(),
             residue_before: Bytes::ZERO,
             others: Bytes::ZERO,
@@ -120,6 +123,11 @@ impl Account {
     /// Whether a multi-process server (MPS) runs: NVML cannot tell what each of its clients holds.
     pub fn is_shared(&self) -> bool {
         self.shared
+    }
+
+    /// Whether the probes count what processes of this machine ask for.
+    pub fn set_probes(&mut self, are_on: bool) {
+        self.are_probes_on = are_on;
     }
 
     /// How the witnesses of a process differ.
@@ -220,7 +228,11 @@ impl Account {
             };
             if let Some(nvml) = nvml.filter(|_| !shared) {
                 if let Some(agent) = claim.agent {
-                    findings.extend(witness.compare(now, pid, nvml, agent, floor));
+                    let probed = Counted {
+                        are_on: self.are_probes_on,
+                        entry: self.probed.get(&pid),
+                    };
+                    findings.extend(witness.compare(now, pid, (nvml, &probed), agent, floor));
                 }
                 excess += witness.exceeds(nvml, floor);
             }

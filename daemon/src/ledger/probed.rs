@@ -12,6 +12,12 @@
 //! - agent ≥ probes, at every instant: an agent counts a chunk before it makes it, and until it is
 //!   released, and adds a guess of its context. An agent that says less, by more than a chunk, is
 //!   wrong whatever its context is: no noise has to be allowed for, and no look of NVML awaited;
+//! - where they followed a process from its start, agent ≥ probes says that it hides nothing: what
+//!   NVML shows beyond is overhead however much it is (variables of modules, code that was loaded
+//!   eagerly, what a pool keeps). It takes from the capacity, and is no lie;
+//! - NVML < probes: the driver has moved memory away without the process's doing, as
+//!   cuCheckpointProcessCheckpoint does from another process, or arrays take less than their
+//!   estimate. An agent that says what the probes count does not lie then either;
 //! - managed memory may lie in host memory, and counts for nobody here.
 //!
 //! The probes are believed as a lower bound only. A process may run a library that calls itself a
@@ -77,6 +83,8 @@ pub struct Entry {
     pub now: Probed,
     /// What NVML shows beyond it: the least of two looks, because neither is of the same instant.
     overhead: Option<(Bytes, Bytes)>,
+    /// What NVML does not show of it, likewise: moved away by the driver.
+    moved: (Bytes, Bytes),
 }
 
 impl Entry {
@@ -99,10 +107,19 @@ impl Entry {
         }
     }
 
-    /// What NVML will show, by the overhead that it had.
-    fn expected(&self) -> Bytes {
+    /// All that the process was given by calls, on the GPU or in host memory; none where the probes
+    /// may have missed some.
+    pub(super) fn all_given(&self) -> Option<Bytes> {
+        let complete = self.now.exact && self.baseline() == Baseline::Start;
+        complete.then(|| self.now.bytes + self.now.managed)
+    }
+
+    /// What NVML will show, by what it showed beyond or, more than `floor`, short of what was counted.
+    fn expected(&self, floor: Bytes) -> Bytes {
         let overhead = self.overhead.map(|(last, before)| last.min(before));
-        self.now.bytes + overhead.unwrap_or_default()
+        let moved = self.moved.0.min(self.moved.1);
+        let moved = if moved > floor { moved } else { Bytes::ZERO };
+        (self.now.bytes + overhead.unwrap_or_default()).saturating_sub(moved)
     }
 }
 
@@ -133,6 +150,7 @@ impl Account {
             let entry = self.probed.entry(pid).or_insert(Entry {
                 now: counted,
                 overhead: None,
+                moved: (Bytes::ZERO, Bytes::ZERO),
             });
             entry.now = counted;
         }
@@ -182,6 +200,7 @@ impl Account {
                 let over = bytes.saturating_sub(entry.now.bytes);
                 let before = entry.overhead.map_or(over, |(last, _)| last);
                 entry.overhead = Some((over, before));
+                entry.moved = (entry.now.bytes.saturating_sub(bytes), entry.moved.0);
             }
         }
     }
@@ -210,7 +229,11 @@ impl Account {
             .filter(|process| is_other(&process.pid))
             .filter_map(|process| {
                 let entry = self.probed.get(&process.pid)?;
-                Some(entry.expected().saturating_sub(process.bytes?))
+                Some(
+                    entry
+                        .expected(self.terms.floor())
+                        .saturating_sub(process.bytes?),
+                )
             })
             .sum();
         let free = last.total.saturating_sub(last.reserved + last.used);
@@ -280,10 +303,15 @@ mod tests {
         account.probe(at(ms), &counted, &claims, &BTreeSet::new())
     }
 
-    fn look(account: &mut Account, ms: u64, shown: &[(u32, u64)], claims: &[(u32, Claim)]) {
+    fn look(
+        account: &mut Account,
+        ms: u64,
+        shown: &[(u32, u64)],
+        claims: &[(u32, Claim)],
+    ) -> Vec<Finding> {
         let shown: Vec<_> = shown.iter().map(|&(pid, mib)| process(pid, mib)).collect();
         let claims = claims.iter().copied().collect();
-        account.reconcile(at(ms), sample(64, &shown), &claims, &BTreeSet::new());
+        account.reconcile(at(ms), sample(64, &shown), &claims, &BTreeSet::new())
     }
 
     #[test]
@@ -353,6 +381,108 @@ mod tests {
             let claims = [(5, claim(20, 20))];
             assert_eq!(probe(&mut account, ms, &[(5, counted(12))], &claims), []);
         }
+    }
+
+    /// What is named of process 5, whose agent says 10 MiB and of which NVML shows so many, by looks and samples
+    /// of five seconds.
+    fn named(nvml: u64, probed: Option<Probed>) -> Option<&'static str> {
+        let mut account = account();
+        let claims = [(5, claim(10, 10))];
+        // NVML speaks of this PID namespace.
+        look(&mut account, 0, &[(5, 10)], &claims);
+        let probed: Vec<_> = probed.into_iter().map(|probed| (5, probed)).collect();
+        for ms in (0..5000).step_by(100) {
+            probe(&mut account, ms, &probed, &claims);
+            let shown = [(5, nvml)];
+            look(
+                &mut account,
+                ms + 50,
+                &shown[..usize::from(nvml > 0)],
+                &claims,
+            );
+        }
+        let shown = Bytes(nvml.saturating_sub(10) * MIB);
+        assert_eq!(account.others(), shown, "it counts in any case");
+        account.disagreement(5).map(Disagreement::name)
+    }
+
+    #[test]
+    fn variables_of_modules_are_no_lie_where_the_probes_saw_all() {
+        assert_eq!(named(40, Some(counted(8))), None);
+        assert_eq!(
+            named(40, Some(counted(0))),
+            None,
+            "it has nothing but modules"
+        );
+        let underreport = Some("underreport");
+        assert_eq!(named(40, None), underreport, "nobody knows what it is");
+        assert_eq!(named(40, Some(early(8))), underreport);
+        let doubtful = Probed {
+            exact: false,
+            ..counted(8)
+        };
+        assert_eq!(named(40, Some(doubtful)), underreport);
+        let managed = Probed {
+            managed: Bytes(30 * MIB),
+            ..counted(8)
+        };
+        assert_eq!(named(40, Some(managed)), underreport, "it asked for more");
+        assert_eq!(named(40, Some(counted(38))), underreport);
+    }
+
+    #[test]
+    fn a_process_that_the_probes_have_not_read_yet_is_waited_for() {
+        for (are_on, named_at) in [(false, 200), (true, 2000)] {
+            let mut account = account();
+            account.set_probes(are_on);
+            let claims = [(5, claim(10, 10))];
+            look(&mut account, 0, &[(5, 40)], &claims);
+            let findings = look(&mut account, named_at - 10, &[(5, 40)], &claims);
+            assert_eq!(findings, []);
+            let findings = look(&mut account, named_at, &[(5, 40)], &claims);
+            assert!(matches!(findings[..], [Finding::Named { .. }]));
+        }
+        let mut account = account();
+        account.set_probes(true);
+        let claims = [(5, claim(10, 10))];
+        for ms in (0..1800).step_by(100) {
+            assert_eq!(look(&mut account, ms, &[(5, 40)], &claims), []);
+        }
+        probe(&mut account, 1800, &[(5, counted(0))], &claims);
+        for ms in (1900..5000).step_by(100) {
+            assert_eq!(look(&mut account, ms, &[(5, 40)], &claims), []);
+        }
+    }
+
+    #[test]
+    fn what_the_driver_has_moved_away_is_no_lie() {
+        assert_eq!(named(0, Some(counted(10))), None, "a checkpoint");
+        assert_eq!(named(1, Some(counted(9))), None);
+        let unknown = Some("baseline-unknown");
+        assert_eq!(named(0, Some(early(10))), unknown, "but not that it lies");
+        assert_eq!(named(0, None), Some("overreport"));
+        assert_eq!(named(0, Some(counted(3))), Some("overreport"));
+    }
+
+    #[test]
+    fn what_the_driver_has_moved_away_from_a_stranger_is_nobodys() {
+        let mut account = account();
+        probe(&mut account, 0, &[(9, counted(20))], &[]);
+        look(&mut account, 10, &[(9, 23)], &[]);
+        assert_eq!(account.others(), Bytes(23 * MIB));
+        // A checkpoint. One look may be older than what was counted.
+        look(&mut account, 510, &[(9, 1)], &[]);
+        assert_eq!(account.others(), Bytes(20 * MIB));
+        look(&mut account, 1010, &[(9, 1)], &[]);
+        assert_eq!(account.others(), Bytes(MIB));
+        // And back.
+        look(&mut account, 1510, &[(9, 23)], &[]);
+        probe(&mut account, 1520, &[(9, counted(30))], &[]);
+        assert_eq!(account.others(), Bytes(30 * MIB));
+        look(&mut account, 2010, &[(9, 33)], &[]);
+        look(&mut account, 2510, &[(9, 33)], &[]);
+        probe(&mut account, 2520, &[(9, counted(32))], &[]);
+        assert_eq!(account.others(), Bytes(35 * MIB), "with its context");
     }
 
     #[test]

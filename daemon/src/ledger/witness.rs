@@ -6,7 +6,7 @@ use std::fmt;
 use rtswap_policy::units::{Bytes, Nanos, Time};
 
 use super::finding::Finding;
-use super::probed;
+use super::probed::{self, Entry};
 
 /// How long an agent must say more than there is, or the truth again, before it is said: it takes from
 /// its budget first, and then makes gibibytes chunk by chunk. That it says less is no such case.
@@ -61,6 +61,15 @@ impl fmt::Display for Disagreement {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.name())
     }
+}
+
+/// What the probes tell of a process on a GPU.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Counted<'a> {
+    /// Whether they count at all.
+    pub(super) are_on: bool,
+    /// The process's account; none where they have not seen it yet.
+    pub(super) entry: Option<&'a Entry>,
 }
 
 /// The values that something had since the last look.
@@ -220,31 +229,36 @@ impl Witness {
         self.told
     }
 
-    /// Names a difference that lasts.
+    /// Names a difference that lasts, unless the probes' account of the process bears the agent out.
     pub(super) fn compare(
         &mut self,
         now: Time,
         pid: u32,
-        nvml: Bytes,
+        (nvml, probed): (Bytes, &Counted<'_>),
         agent: Bytes,
         floor: Bytes,
     ) -> Option<Finding> {
         let Range { low, high } = self.agent;
         let tolerance = floor.max(Bytes(nvml.max(high).0 / 64));
-        let differs = if nvml > high + tolerance {
+        let given = probed.entry.and_then(Entry::all_given);
+        let hides_nothing = || given.is_some_and(|given| given <= high + floor);
+        let is_given = |entry: &Entry| low <= entry.now.bytes + tolerance;
+        let differs = if nvml > high + tolerance && !hides_nothing() {
             Some(if high == Bytes::ZERO {
                 Disagreement::Untracked
             } else {
                 Disagreement::Underreport
             })
-        } else if low > nvml + tolerance {
+        } else if low > nvml + tolerance && !probed.entry.is_some_and(is_given) {
             Some(Disagreement::Overreport)
         } else {
             None
         };
         let before = self.suspected.filter(|(_, before)| *before == differs);
         let (since, _) = *self.suspected.insert(before.unwrap_or((now, differs)));
-        let lasting = if says_less(differs) {
+        // A process that allocates nothing is read of late by the probes, and they may bear it out yet.
+        let awaited = probed.are_on && given.is_none();
+        let lasting = if says_less(differs) && !awaited {
             probed::LASTING
         } else {
             LASTING
@@ -301,7 +315,13 @@ mod tests {
         };
         witness.widen(&claim);
         let floor = bytes(2);
-        let named = witness.compare(now, 5, bytes(nvml), bytes(agent), floor);
+        let named = witness.compare(
+            now,
+            5,
+            (bytes(nvml), &Counted::default()),
+            bytes(agent),
+            floor,
+        );
         let excess = witness.exceeds(bytes(nvml), floor);
         witness.settle(&claim);
         (named.is_some(), excess.0 / MIB)

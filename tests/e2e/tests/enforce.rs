@@ -6,7 +6,9 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
-use rtswap_e2e::{Daemon, Machine, MachineOptions, Program, Verdict, until_judged, wait_until};
+use rtswap_e2e::{
+    Daemon, Machine, MachineOptions, Program, Verdict, probe, until_judged, wait_until,
+};
 use rustix::process::Signal;
 use serde_json::Value;
 
@@ -195,6 +197,59 @@ fn who_lies_from_the_start_is_named_soon() -> Result<()> {
     liar.tell("take 18", "refused")
 }
 
+/// Whether the daemon's probes are on; where they cannot be, that is said aloud.
+fn has_probes(machine: &Machine) -> Result<bool> {
+    let state = machine.probes_state(BOUND)?;
+    let missing = state.starts_with("missing");
+    if missing {
+        // Past the harness, which hides what passes.
+        let _ = writeln!(std::io::stderr(), "SKIPPED: probes {state}");
+        ensure!(
+            !rustix::process::geteuid().is_root(),
+            "root has probes: {state}"
+        );
+    }
+    Ok(!missing)
+}
+
+#[test]
+fn who_loads_large_modules_is_no_liar_to_the_probes() -> Result<()> {
+    let machine = Machine::new(MachineOptions {
+        memory_mib: 512,
+        probes: true,
+        daemon_toml: "[daemon]\non_violation = \"kill\"\n".into(),
+        ..MachineOptions::default()
+    })?;
+    let daemon = machine.daemon()?;
+    if !has_probes(&machine)? {
+        return Ok(());
+    }
+    let program = probe("modules", &machine.path(""), &machine.driver_dir())?;
+    let mut program = Program::start(machine.preloaded(program))?;
+    program.wait_for_line("loaded", BOUND)?;
+    let pid = program.pid();
+    see(
+        &machine,
+        "what it loaded takes from the capacity",
+        |status| {
+            let shown = row(status, pid).unwrap_or_default();
+            let others = status["gpus"][0]["unmanaged_bytes"].as_u64();
+            shown["nvml_bytes"].as_u64() >= Some(200 * MIB) && others >= Some(190 * MIB)
+        },
+    )?;
+    // Several times as long as a lie has to last.
+    std::thread::sleep(Duration::from_secs(2));
+    ensure!(program.is_running(), "{}", daemon.stderr());
+    let status = machine.status()?;
+    let shown = row(&status, pid).unwrap_or_default();
+    ensure!(shown["disagreement"].is_null(), "{shown}");
+    ensure!(status["tasks"][0]["violations"] == 0, "{status}");
+    program.say("\n")?;
+    let finished = program.finish(BOUND)?;
+    ensure!(finished.status.success(), "{finished:?}");
+    Ok(())
+}
+
 #[test]
 fn the_probes_name_a_liar_where_there_is_no_nvml() -> Result<()> {
     let machine = Machine::new(MachineOptions {
@@ -203,14 +258,7 @@ fn the_probes_name_a_liar_where_there_is_no_nvml() -> Result<()> {
     })?;
     std::fs::remove_file(machine.driver_dir().join("libnvidia-ml.so.1"))?;
     let daemon = machine.daemon()?;
-    let state = machine.probes_state(BOUND)?;
-    if state.starts_with("missing") {
-        // Past the harness, which hides what passes.
-        let _ = writeln!(std::io::stderr(), "SKIPPED: probes {state}");
-        ensure!(
-            !rustix::process::geteuid().is_root(),
-            "root has probes: {state}"
-        );
+    if !has_probes(&machine)? {
         return Ok(());
     }
     let mut liar = Liar::start(&machine, None)?;
