@@ -6,6 +6,7 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use common::{BOUND, machine, possible};
 use rtswap_e2e::{Machine, Program, wait_until};
+use rtswap_probe_abi::functions::FUNCTIONS;
 use rtswap_probe_abi::maps;
 use rtswap_probe_abi::records::{Allocation, End, Lost};
 use rtswap_probes_test::prologues::PROLOGUES;
@@ -134,6 +135,30 @@ fn however_functions_begin_the_bytes_are_the_drivers() {
             .unwrap();
         let programs = vec![allocator(&machine, 4, 500, 7)];
         check(&machine, &mut probes, programs);
+        assert_eq!(probes.lost().unwrap()[Lost::Unpaired as usize], 0);
+    }
+}
+
+#[test]
+fn probes_beside_others_at_the_functions_starts_count_the_same() {
+    if !possible() {
+        return;
+    }
+    let nvidias = PROLOGUES.iter().find(|prologue| prologue.offset == 10);
+    let machine = common::beginning(*nvidias.unwrap());
+    let library = machine.driver_dir().join("libcuda.so.1");
+    let [mut probes, mut others] = [(); 2].map(|()| Probes::load(Options::default()).unwrap());
+    others
+        .attach_to(&library, FUNCTIONS, |place| place.start)
+        .unwrap();
+    probes.attach(&library).unwrap();
+    let program = allocator(&machine, 4, 500, 7);
+    let id = program.pid();
+    check(&machine, &mut probes, vec![program]);
+    let counted = probes.bytes_of(id).unwrap();
+    assert!(counted.total() > 0);
+    assert_eq!(others.bytes_of(id).unwrap(), counted);
+    for probes in [probes, others] {
         assert_eq!(probes.lost().unwrap()[Lost::Unpaired as usize], 0);
     }
 }

@@ -18,6 +18,9 @@ use crate::subject::{CALLS, Library, Subject};
 const ALLOC: &str = "cuMemAlloc_v2";
 const FREE: &str = "cuMemFree_v2";
 
+/// What the probes of a real driver may add at most, in terms of what they add to `push`.
+const MOST: f64 = 1.3;
+
 /// The beginnings of the simulated GPU's functions; the first is what the others are compared with.
 const SIMULATED: [&str; 3] = ["push", "cmpl, je", "mov"];
 
@@ -33,7 +36,7 @@ struct Driver {
     copies: Vec<Subject>,
 }
 
-/// Prints a row for each driver.
+/// Prints a row for each driver. An error where the probes of one of `libraries` add more than [`MOST`].
 pub(crate) fn measure(rounds: u32, libraries: &[PathBuf]) -> Result<()> {
     let folder = tempfile::tempdir()?;
     let mut probes = Probes::load(Options {
@@ -55,9 +58,7 @@ pub(crate) fn measure(rounds: u32, libraries: &[PathBuf]) -> Result<()> {
     for (number, library) in libraries.iter().enumerate() {
         let folder = folder.path().join(format!("real-{number}"));
         fs::create_dir(&folder)?;
-        let version = library.parent().and_then(Path::file_name);
-        let name = version.unwrap_or_default().to_string_lossy().into_owned();
-        drivers.push(copies(name, library, &folder, &mut probes)?);
+        drivers.push(copies(version(library), library, &folder, &mut probes)?);
     }
     for _ in 0..rounds {
         let copies = drivers.iter_mut().flat_map(|driver| &mut driver.copies);
@@ -71,7 +72,7 @@ pub(crate) fn measure(rounds: u32, libraries: &[PathBuf]) -> Result<()> {
         "{:26} {:>14} {:>14} {:>14}  added, over push's",
         "driver", "bare", "at the start", "as the daemon"
     );
-    let mut push = None;
+    let (mut push, mut dear) = (None, Vec::new());
     for Driver { name, copies } in &drivers {
         let [bare, start, place] = &copies[..] else {
             unreachable!("as many as AT");
@@ -88,8 +89,21 @@ pub(crate) fn measure(rounds: u32, libraries: &[PathBuf]) -> Result<()> {
             added[0] / least,
             added[1] / median,
         );
+        if added[1] / median > MOST && libraries.iter().any(|library| version(library) == *name) {
+            dear.push(name);
+        }
     }
+    ensure!(
+        dear.is_empty(),
+        "more than {MOST} times as dear as push: {dear:?}"
+    );
     Ok(())
+}
+
+/// Of a driver, which the folder that it lies in is named after.
+fn version(library: &Path) -> String {
+    let folder = library.parent().and_then(Path::file_name);
+    folder.unwrap_or_default().to_string_lossy().into_owned()
 }
 
 /// The simulated GPU's driver whose functions begin so.
