@@ -72,7 +72,7 @@ static inline void ready(size_t bytes) {
     turn();
 }
 
-static inline void shared(size_t bytes) {
+static inline void shares(size_t bytes) {
     say("shared %zu", bytes);
     turn();
 }

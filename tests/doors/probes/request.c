@@ -142,7 +142,7 @@ static void torch_shared(void) {
     fill(at + SEGMENT, SEGMENT, 5);
     ready(2 * SEGMENT);
     int fd = export(handles[0], kind);
-    shared(SEGMENT);
+    shares(SEGMENT);
     seen_through(dup(fd), at, SEGMENT, 1);
     check(at + SEGMENT, SEGMENT, 5);
     ready(SEGMENT);
@@ -193,7 +193,7 @@ static void torch_symmetric(void) {
     ready(bytes);
     for (unsigned group = 0; group < 2; group++) {
         seen_through(export(of, kind), at, bytes, group);
-        shared(bytes);
+        shares(bytes);
     }
     check(at, bytes, 2);
     synchronize();
@@ -288,13 +288,13 @@ static void nccl_peer(void) {
     CUdeviceptr at = reserve(4 * MIB), user = reserve(4 * MIB);
     CUhandle of = ask(4 * MIB, ALONE + 1, attribute(RDMA_WITH_VMM), &kind);
     close(export(of, kind));
-    shared(4 * MIB);
+    shares(4 * MIB);
     map(at, 4 * MIB, 0, of);
     allow(at, 4 * MIB);
     fill(at, 4 * MIB, 1);
     for (unsigned peer = 0; peer < 3; peer++) {
         seen_through(export(of, kind), at, 4 * MIB, 1 + peer);
-        shared(4 * MIB);
+        shares(4 * MIB);
     }
     CUhandle theirs = ask(4 * MIB, ALONE + 1, attribute(RDMA_WITH_VMM), &kind);
     map(user, 4 * MIB, 0, theirs);
@@ -305,7 +305,7 @@ static void nccl_peer(void) {
     CHECK(found == theirs);
     int fd = export(found, kind);
     drop(found);
-    shared(8 * MIB);
+    shares(8 * MIB);
     seen_through(fd, user, 4 * MIB, 7);
     check(at, 4 * MIB, 4);
     unmap(user, 4 * MIB);
@@ -385,7 +385,7 @@ static void nvshmem(void) {
         &fd, at, 4 * MIB, 1, 0);
     CHECK(result == SUCCESS || result == NOT_SUPPORTED);
     if (result == SUCCESS) close(fd);
-    shared(4 * MIB);
+    shares(4 * MIB);
     check(at, 4 * MIB, 3);
     unmap(at, 4 * MIB);
     drop(heap);
