@@ -63,7 +63,7 @@ pub(crate) fn guard_initialized(body: impl FnOnce() -> Result<()>) -> c_uint {
 }
 
 /// A call that nothing here stands for; its name is logged once if asked for. `null` is what it says where its first
-/// argument is null, initialised or not.
+/// argument is null, initialised or not; NVIDIA's library does not support some calls whatever their arguments are.
 pub(crate) fn unsupported(
     symbol: &str,
     logged: &OnceLock<()>,
@@ -75,7 +75,7 @@ pub(crate) fn unsupported(
             eprintln!("simgpu: {symbol} is not supported");
         }
     });
-    match null.filter(|_| first == 0) {
+    match null.filter(|error| first == 0 || *error == Error::NotSupported) {
         Some(error) => error as c_uint,
         None => guard_initialized(|| Err(Error::NotSupported)),
     }

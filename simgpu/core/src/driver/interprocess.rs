@@ -41,7 +41,8 @@ struct Page {
 /// An event's page in this process.
 pub(super) struct Interprocess {
     page: NonNull<Page>,
-    file: OwnedFd,
+    /// Open as long as others may open it.
+    _file: OwnedFd,
     /// Where the file can be opened: process and descriptor.
     place: [u64; 2],
 }
@@ -104,7 +105,11 @@ impl Interprocess {
         };
         let page = page.ok().and_then(|page| NonNull::new(page.cast()));
         let page = page.ok_or(Error::OutOfMemory)?;
-        Ok(Arc::new(Self { page, file, place }))
+        Ok(Arc::new(Self {
+            page,
+            _file: file,
+            place,
+        }))
     }
 
     /// What another process opens it by.
@@ -163,7 +168,6 @@ impl Drop for Interprocess {
     fn drop(&mut self) {
         // SAFETY: mapped by us, and nothing refers to it any more.
         let _ = unsafe { munmap(self.page.as_ptr().cast(), size_of::<Page>()) };
-        let _ = &self.file;
     }
 }
 

@@ -185,6 +185,7 @@ api! {
         graph: usize, from: In<usize>, to: In<usize>, edges: In<u64>, count: usize,
     ) {
         nonzero(graph)?;
+        driver()?;
         // Edges with data order parts of kernels, which have none here.
         for index in 0..if edges.is_null() { 0 } else { count } {
             if edges.at(index)? != PLAIN_EDGE {
