@@ -32,6 +32,12 @@ class Symbols(unittest.TestCase):
         code = self.library.cuGetProcAddress_v2(*asked, ctypes.byref(status))
         return code, address.value, status.value
 
+    def newest(self):
+        """The version of CUDA whose driver this is."""
+        version = ctypes.c_int()
+        self.assertEqual(self.library.cuDriverGetVersion(ctypes.byref(version)), 0)
+        return version.value
+
     def exported(self, *symbols):
         for symbol in symbols:
             if hasattr(self.library, symbol):
@@ -47,7 +53,9 @@ class Symbols(unittest.TestCase):
             ):
                 with self.subTest(symbol=symbol, flags=flags):
                     code, address, status = self.get(name, int(version), flags)
-                    wanted = self.exported(*symbols)
+                    # What came later is exported for newer runtimes, but not handed out.
+                    is_known = int(version) <= self.newest()
+                    wanted = self.exported(*symbols) if is_known else None
                     self.assertEqual(address, wanted)
                     self.assertEqual(code, 0)
                     self.assertEqual(status != 0, wanted is None)

@@ -84,7 +84,7 @@ impl Event {
             Recorded::Captured(capture, tips)
         } else {
             if let Some(shared) = &self.shared {
-                let call = HostCall::Callback(arrive, 0, Arrival::new(shared));
+                let call = HostCall::Callback(arrive, 0, Arrival::begin(shared));
                 context.submit(stream, Work::HostCall(call), None)?;
             }
             Recorded::Mark(Mark {

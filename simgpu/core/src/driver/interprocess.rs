@@ -183,8 +183,8 @@ pub(super) struct Arrival {
 }
 
 impl Arrival {
-    /// What [`arrive`] is to be called with once, when the work before the record is done.
-    pub(super) fn new(event: &Arc<Interprocess>) -> usize {
+    /// Records the event. What [`arrive`] is to be called with once, when the work before the record is done.
+    pub(super) fn begin(event: &Arc<Interprocess>) -> usize {
         let record = event.record();
         let event = event.clone();
         Box::into_raw(Box::new(Self { event, record })) as usize
@@ -193,7 +193,7 @@ impl Arrival {
 
 /// The stream has got to a record; also where its context is broken.
 pub(super) unsafe extern "C" fn arrive(_stream: *mut c_void, _code: u32, arrival: *mut c_void) {
-    // SAFETY: what Arrival::new made, and given to us once.
+    // SAFETY: what Arrival::begin made, and given to us once.
     let arrival = unsafe { Box::from_raw(arrival.cast::<Arrival>()) };
     let reached = &arrival.event.page().reached;
     reached.fetch_max(arrival.record, AcqRel);

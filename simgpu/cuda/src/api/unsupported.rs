@@ -271,14 +271,19 @@ unsupported! {
     4000 cuProfilerStart;
     4000 cuProfilerStop;
 
-    // Messages of the driver, since CUDA 12.9.
-    12090 cuLogsRegisterCallback;
-    12090 cuLogsUnregisterCallback;
-    12090 cuLogsCurrent;
-    12090 cuLogsDumpToFile;
-    12090 cuLogsDumpToMemory;
+    // Messages of the driver, since CUDA 12.8.
+    12080 cuLogsRegisterCallback;
+    12080 cuLogsUnregisterCallback;
+    12080 cuLogsCurrent;
+    12080 cuLogsDumpToFile;
+    12080 cuLogsDumpToMemory;
 
-    // For debuggers, who find them by dlsym and ask before cuInit.
+    // Pools by their place, since CUDA 13.
+    13000 cuMemGetDefaultMemPool;
+    13000 cuMemGetMemPool;
+    13000 cuMemSetMemPool;
+
+    // For debuggers, which find them by dlsym and ask before cuInit.
     0 cudbgApiAttach (NotSupported);
     0 cudbgApiDetach (NotSupported);
     0 cudbgApiInit (NotSupported);

@@ -1,5 +1,6 @@
 //! Events of other processes.
 
+use std::fmt::Write;
 use std::time::{Duration, Instant};
 
 use crate::stage::{again, call, exported, isolated, made, ok, place, primary};
@@ -42,7 +43,10 @@ fn another_process_waits_for_an_event() {
         );
         ok("cuEventRecord", &[event, stream]);
         assert_eq!(call("cuEventQuery", &[event]), NOT_READY);
-        let digits: String = handle.iter().map(|byte| format!("{byte:02x}")).collect();
+        let digits = handle.iter().fold(String::new(), |mut digits, byte| {
+            write!(digits, "{byte:02x}").unwrap();
+            digits
+        });
         let started = Instant::now();
         let other = again(name).env(HANDLE, digits).output().unwrap();
         assert!(

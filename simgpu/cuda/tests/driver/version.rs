@@ -31,7 +31,7 @@ fn cuda_13_can_be_asked_for() {
     let settings = [("SIMGPU_CUDA_VERSION", "13000")];
     isolated("version::cuda_13_can_be_asked_for", &settings, || {
         assert_eq!(version(), 13_000);
-        let (address, status, code) = look_up(c"cuLogsRegisterCallback", 13_000);
+        let (address, status, code) = look_up(c"cuMemGetMemPool", 13_000);
         assert!(address != 0 && (status, code) == (0, 0));
         // Such a driver refuses what is newer.
         assert_eq!(look_up(c"cuMemAlloc", 13_010), (7, 9, 1));
@@ -45,7 +45,7 @@ fn a_driver_of_cuda_12_does_not_know_what_came_later() {
     let name = "version::a_driver_of_cuda_12_does_not_know_what_came_later";
     isolated(name, &[], || {
         assert_eq!(version(), 12_080);
-        assert_eq!(look_up(c"cuLogsRegisterCallback", 13_000), (0, 1, 0));
+        assert_eq!(look_up(c"cuMemGetMemPool", 13_000), (0, 1, 0));
         let (address, status, code) = look_up(c"cuMemAlloc", 13_000);
         assert!(address != 0 && (status, code) == (0, 0));
     });

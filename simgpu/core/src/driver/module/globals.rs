@@ -19,10 +19,9 @@ pub(super) fn declared(text: &str) -> Result<Vec<Global>> {
     for statement in text.split_inclusive([';', '{', '}']) {
         let words: Vec<_> = statement.split_ascii_whitespace().collect();
         let at = words.iter().position(|word| *word == ".global");
-        if let Some(at) = at.filter(|_| depth == 0) {
-            if !statement.contains('=') {
-                globals.push(variable(&words[at + 1..]).ok_or(Error::InvalidImage)?);
-            }
+        let is_plain = depth == 0 && !statement.contains('=');
+        if let Some(at) = at.filter(|_| is_plain) {
+            globals.push(variable(&words[at + 1..]).ok_or(Error::InvalidImage)?);
         }
         if statement.ends_with('{') {
             depth += 1;
