@@ -238,7 +238,7 @@ fn the_first_forms_of_functions_are_counted_as_the_later_ones() {
     let garbage = 7_u64 << 32;
     for (alloc, free, kind, bytes) in [
         (
-            format!("cuMemAlloc out {}", garbage | 1000),
+            format!("cuMemAlloc out {}", garbage + 1000),
             "cuMemFree",
             Kind::Plain,
             1000,
@@ -268,7 +268,7 @@ fn the_first_forms_of_functions_are_counted_as_the_later_ones() {
         (64_000..64 * 4096).contains(&bytes) && bytes % 64 == 0,
         "{bytes}"
     );
-    let freed = stage.given(made) | garbage;
+    let freed = stage.given(made) + garbage;
     stage.ok(&format!("cuMemFree {freed}"));
     stage.holds(Kind::Plain, 0);
     // Contexts end what is in them.
