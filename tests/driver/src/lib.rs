@@ -4,7 +4,8 @@
 //! - [`debian`]: fetches the newest library of each branch; [`library`]: what lies there, with its exports;
 //! - [`lookups`] and [`codes`]: what a library answers, as the program `driver-probe` prints it, which [`probe`] starts;
 //! - [`reasons`]: differences between a real library and the simulated one that are as they should be, and why;
-//! - [`nvml`]: what clients of NVML ask for; [`check`]: the comparisons; [`report`]: what is printed.
+//! - [`nvml`]: what clients of NVML ask for; [`tables`]: the private tables that a driver hands out;
+//! - [`check`]: the comparisons; [`report`]: what is printed.
 
 pub mod check;
 pub mod codes;
@@ -15,4 +16,5 @@ pub mod nvml;
 pub mod probe;
 pub mod reasons;
 pub mod report;
+pub mod tables;
 pub mod version;

@@ -1,5 +1,6 @@
 //! Starts `driver-probe`, in which a library is loaded and asked, and takes what it prints.
 
+use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -74,6 +75,16 @@ impl Probe {
         names: impl IntoIterator<Item = &'a str>,
     ) -> Result<Vec<String>> {
         let text = self.ask(&["replaced"], library, names)?;
+        Ok(text.lines().map(str::to_owned).collect())
+    }
+
+    /// Those of the tables, by UUID, that cuGetExportTable hands out.
+    pub fn tables<'a>(
+        &self,
+        library: &Library,
+        uuids: impl IntoIterator<Item = &'a str>,
+    ) -> Result<BTreeSet<String>> {
+        let text = self.ask(&["tables"], library, uuids)?;
         Ok(text.lines().map(str::to_owned).collect())
     }
 

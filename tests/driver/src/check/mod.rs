@@ -6,6 +6,7 @@ mod daemon;
 mod lookups;
 mod names;
 mod nvml;
+mod tables;
 
 use std::path::{Path, PathBuf};
 
@@ -65,6 +66,7 @@ pub fn all(bench: &Bench, mut tell: impl FnMut(Row)) -> Result<()> {
     names::check(bench)?.into_iter().for_each(&mut tell);
     lookups::check(bench)?.into_iter().for_each(&mut tell);
     codes::check(bench)?.into_iter().for_each(&mut tell);
+    tables::check(bench)?.into_iter().for_each(&mut tell);
     agent::check(bench)?.into_iter().for_each(&mut tell);
     nvml::check(bench).into_iter().for_each(&mut tell);
     daemon::check(bench)?.into_iter().for_each(&mut tell);

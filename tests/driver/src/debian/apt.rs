@@ -41,15 +41,10 @@ impl Apt {
         let apt = Self {
             folder: folder.canonicalize()?,
         };
-        fs::write(apt.folder.join("sources.list"), apt.sources())?;
+        fs::write(apt.folder.join("sources.list"), sources())?;
         fs::write(apt.folder.join("apt.conf"), apt.configuration())?;
         apt.update()?;
         Ok(apt)
-    }
-
-    fn sources(&self) -> String {
-        let line = |suite| format!("deb [signed-by={KEYRING}] {POOL} {suite} non-free\n");
-        SUITES.map(line).concat()
     }
 
     fn configuration(&self) -> String {
@@ -155,4 +150,9 @@ impl Apt {
         );
         Ok(String::from_utf8_lossy(&output.stdout).into_owned())
     }
+}
+
+fn sources() -> String {
+    let line = |suite| format!("deb [signed-by={KEYRING}] {POOL} {suite} non-free\n");
+    SUITES.map(line).concat()
 }

@@ -1,4 +1,4 @@
-//! `driver-probe codes before|after | lookups | replaced | calls LIBRARY`: loads a driver library that is given by its
+//! `driver-probe codes before|after | lookups | replaced | tables | calls LIBRARY`: loads a driver library that is given by its
 //! path, calls it and prints what it answers, one line an answer. The names to ask for are read from stdin.
 //!
 //! A library may crash or hang when asked: return codes are asked for in forked children, and for everything else the
@@ -8,6 +8,7 @@ mod calls;
 mod codes;
 mod library;
 mod lookups;
+mod tables;
 
 use std::ffi::CString;
 use std::process::ExitCode;
@@ -18,7 +19,8 @@ use rtswap_driver_tests::probe::END;
 
 use library::Library;
 
-const USAGE: &str = "usage: driver-probe codes before|after | lookups | replaced | calls LIBRARY";
+const USAGE: &str =
+    "usage: driver-probe codes before|after | lookups | replaced | tables | calls LIBRARY";
 
 fn main() -> ExitCode {
     match run() {
@@ -43,6 +45,7 @@ fn run() -> Result<()> {
         ["codes", "after"] => codes::print(&library, &names, Phase::After),
         ["lookups"] => lookups::print(&library, &names),
         ["replaced"] => library.print_replaced(&names),
+        ["tables"] => tables::print(&library, &names),
         ["calls"] => calls::serve(&library, &names),
         _ => bail!("{USAGE}"),
     }
