@@ -9,7 +9,6 @@ use rtswap_probe_abi::functions::FUNCTIONS;
 
 use crate::library::Library;
 use crate::lookups::base;
-use crate::reasons::UNPROBED;
 use crate::report::Row;
 
 use super::Bench;
@@ -58,35 +57,21 @@ fn decided(library: &Library, hooked: &BTreeSet<String>) -> Row {
         .faults(undecided)
 }
 
-/// The probed functions that the library has, and other forms of them that it has as well.
+/// The probed functions that the library has. Other forms of them do not call the probed ones: they must be probed as well.
 fn probed(library: &Library) -> Row {
     let probed: BTreeSet<&str> = FUNCTIONS.iter().map(|on| on.symbol).collect();
     let bases: BTreeSet<&str> = probed.iter().map(|name| base(name)).collect();
-    let unprobed: BTreeSet<&str> = functions(UNPROBED).collect();
-    let others: Vec<&str> = library
-        .names()
-        .into_iter()
+    let others = library.names().into_iter();
+    let others: Vec<String> = others
         .filter(|name| bases.contains(base(name)) && !probed.contains(name))
+        .map(|name| format!("{name} is another form of a probed function, and is not probed"))
         .collect();
-    let faults: Vec<String> = others
-        .iter()
-        .filter(|name| !unprobed.contains(*name))
-        .map(|name| {
-            format!("{name} is another form of a probed function: probe it, or say why not")
-        })
-        .collect();
+    let there = probed.iter().filter(|name| library.has(name)).count();
     Row::new(&library.name, "probed functions")
-        .count(
-            probed.iter().filter(|name| library.has(name)).count(),
-            "there",
-        )
-        .count(
-            probed.iter().filter(|name| !library.has(name)).count(),
-            "newer",
-        )
-        .count(others.len() - faults.len(), "other forms explained")
-        .count(faults.len(), "undecided")
-        .faults(faults)
+        .count(there, "there")
+        .count(probed.len() - there, "newer")
+        .count(others.len(), "other forms")
+        .faults(others)
 }
 
 fn distinct(library: &Library) -> Row {

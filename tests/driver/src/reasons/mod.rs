@@ -5,14 +5,11 @@
 
 mod codes;
 mod lookups;
-mod probes;
 
 use std::collections::BTreeMap;
 
 use crate::codes::{self as codes_of, Phase};
 use crate::lookups::{self as lookups_of, Kind};
-
-pub use probes::UNPROBED;
 
 /// Why functions return another code for zero arguments.
 #[derive(Debug)]
