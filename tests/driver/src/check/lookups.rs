@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 
 use anyhow::Result;
 
+use crate::library::Library;
 use crate::lookups::{self, Lookups};
 use crate::reasons::{LOOKUPS, judge_lookups};
 use crate::report::Row;
@@ -15,15 +16,18 @@ const CHECK: &str = "cuGetProcAddress";
 pub(super) fn check(bench: &Bench) -> Result<Vec<Row>> {
     let names = names(bench);
     let mut rows = Vec::new();
-    let mut newest = None;
+    let mut newest: Option<(&Library, Lookups)> = None;
     for library in &bench.drivers {
         let found = bench.probe().lookups(library, names.iter().copied())?;
         rows.push(exported(&library.name, &found));
         newest = Some((library, found));
     }
-    let simulated = bench
-        .probe_of_simulated()
-        .lookups(&bench.simulated, names.iter().copied())?;
+    let mut probe = bench.probe_of_simulated();
+    if let Some((_, real)) = &newest {
+        // As a driver of the same version, to which names that came later are unknown.
+        probe = probe.with("SIMGPU_CUDA_VERSION", real.driver.to_string());
+    }
+    let simulated = probe.lookups(&bench.simulated, names.iter().copied())?;
     rows.push(exported("simgpu", &simulated));
     if let Some((library, real)) = newest {
         let differences = lookups::differences(&real, &simulated);
