@@ -3,7 +3,7 @@
 use anyhow::Result;
 
 use crate::codes::{NO_DEVICE, Phase, differences};
-use crate::reasons::{CODES, judge_codes};
+use crate::reasons::{CODES, judge};
 use crate::report::Row;
 
 use super::Bench;
@@ -30,7 +30,7 @@ pub(super) fn check(bench: &Bench) -> Result<Vec<Row>> {
         let init = simulated.init.iter().filter(|init| *init != NO_DEVICE);
         let init = init.map(|init| format!("simgpu's cuInit returned {init} without a device"));
         let differ = differences(&real, &simulated);
-        let judged = judge_codes(&differ, phase, CODES);
+        let judged = judge(&differ, phase, CODES);
         rows.push(
             Row::new(&library.name, check)
                 .count(real.answers.len(), "functions compared")

@@ -4,12 +4,12 @@
 //! explains no longer is a fault as well as what nothing explains.
 
 mod codes;
-mod lookups;
 
 use std::collections::BTreeMap;
 
-use crate::codes::{self as codes_of, Phase};
-use crate::lookups::{self as lookups_of, Kind};
+use crate::codes::{Difference, Phase};
+
+pub use codes::CODES;
 
 /// Why functions return another code for zero arguments.
 #[derive(Debug)]
@@ -26,17 +26,6 @@ pub struct CodeReason {
     pub functions: &'static [&'static str],
 }
 
-/// Why cuGetProcAddress answers otherwise for names.
-#[derive(Debug)]
-pub struct LookupReason {
-    /// How it differs.
-    pub kind: Kind,
-    /// Why that is as it should be.
-    pub why: &'static str,
-    /// The names that are looked up.
-    pub names: &'static [&'static str],
-}
-
 /// Which differences are explained.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Judged {
@@ -47,11 +36,7 @@ pub struct Judged {
 }
 
 /// Holds the differences of a phase against the reasons.
-pub fn judge_codes(
-    differences: &[codes_of::Difference],
-    phase: Phase,
-    reasons: &[CodeReason],
-) -> Judged {
+pub fn judge(differences: &[Difference], phase: Phase, reasons: &[CodeReason]) -> Judged {
     let expected: BTreeMap<&str, &CodeReason> = reasons
         .iter()
         .filter(|reason| reason.phases.contains(&phase))
@@ -60,7 +45,7 @@ pub fn judge_codes(
     let mut judged = Judged::default();
     let mut explained = Vec::new();
     for difference in differences {
-        let codes_of::Difference {
+        let Difference {
             function,
             real,
             simulated,
@@ -87,33 +72,6 @@ pub fn judge_codes(
     judged
 }
 
-/// Holds the differences of cuGetProcAddress against the reasons.
-pub fn judge_lookups(differences: &[lookups_of::Difference], reasons: &[LookupReason]) -> Judged {
-    let expected: Vec<(&str, Kind)> = reasons
-        .iter()
-        .flat_map(|reason| reason.names.iter().map(|name| (*name, reason.kind)))
-        .collect();
-    let is_expected = |one: &&lookups_of::Difference| expected.contains(&(&one.name, one.kind));
-    let (explained, unexplained): (Vec<_>, Vec<_>) = differences.iter().partition(is_expected);
-    let mut faults: Vec<String> = unexplained.iter().map(|one| one.shown.clone()).collect();
-    let stale = expected.iter().filter(|(name, kind)| {
-        let mut each = explained.iter();
-        !each.any(|one| one.name == *name && one.kind == *kind)
-    });
-    faults.extend(stale.map(|(name, kind)| {
-        format!("{name}, {kind:?}: a reason explains a difference that there is not")
-    }));
-    Judged {
-        explained: explained.len(),
-        faults,
-    }
-}
-
-/// The reasons for codes.
-pub use codes::CODES;
-/// The reasons for lookups.
-pub use lookups::LOOKUPS;
-
 #[cfg(test)]
 mod tests {
     use std::collections::BTreeSet;
@@ -122,8 +80,8 @@ mod tests {
 
     const BOTH: &[Phase] = &[Phase::Before, Phase::After];
 
-    fn difference(function: &str, real: &str, simulated: &str) -> codes_of::Difference {
-        codes_of::Difference {
+    fn difference(function: &str, real: &str, simulated: &str) -> Difference {
+        Difference {
             function: function.into(),
             real: real.into(),
             simulated: simulated.into(),
@@ -144,29 +102,11 @@ mod tests {
             difference("cuB", "3", "2"),
             difference("cuD", "3", "1"),
         ];
-        let judged = judge_codes(&found, Phase::Before, &reasons);
+        let judged = judge(&found, Phase::Before, &reasons);
         assert_eq!(judged.explained, 1);
         assert_eq!(judged.faults.len(), 3, "{judged:?}");
-        let none = judge_codes(&[], Phase::After, &[]);
+        let none = judge(&[], Phase::After, &[]);
         assert_eq!(none, Judged::default());
-    }
-
-    #[test]
-    fn a_lookup_is_explained_by_name_and_kind() {
-        let reasons = [LookupReason {
-            kind: Kind::Extra,
-            why: "because",
-            names: &["cuA", "cuB"],
-        }];
-        let one = |name: &str, kind| lookups_of::Difference {
-            name: name.into(),
-            kind,
-            shown: name.into(),
-        };
-        let found = [one("cuA", Kind::Extra), one("cuA", Kind::Missing)];
-        let judged = judge_lookups(&found, &reasons);
-        assert_eq!(judged.explained, 1);
-        assert_eq!(judged.faults.len(), 2, "{judged:?}");
     }
 
     #[test]
@@ -185,20 +125,6 @@ mod tests {
                 for phase in reason.phases {
                     assert!(seen.insert((*name, *phase)), "{name} has two reasons");
                 }
-            }
-        }
-    }
-
-    #[test]
-    fn no_name_has_two_reasons_for_one_kind() {
-        let mut seen = BTreeSet::new();
-        for reason in LOOKUPS {
-            assert!(
-                !reason.why.is_empty() && !reason.names.is_empty(),
-                "{reason:?}"
-            );
-            for name in reason.names {
-                assert!(seen.insert((*name, reason.kind)), "{name} has two reasons");
             }
         }
     }

@@ -1,6 +1,0 @@
-//! Answers of cuGetProcAddress.
-
-use super::LookupReason;
-
-/// The reasons.
-pub const LOOKUPS: &[LookupReason] = &[];
