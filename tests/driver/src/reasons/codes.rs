@@ -2,7 +2,7 @@
 
 use crate::codes::Phase::{self, After, Before};
 
-use super::CodeReason;
+use super::Reason;
 
 const BOTH: &[Phase] = &[Before, After];
 
@@ -10,8 +10,8 @@ const BOTH: &[Phase] = &[Before, After];
 const CRASH: &str = "signal 11";
 
 /// The reasons.
-pub const CODES: &[CodeReason] = &[
-    CodeReason {
+pub const CODES: &[Reason] = &[
+    Reason {
         phases: BOTH,
         real: CRASH,
         simulated: "3",
@@ -25,14 +25,14 @@ pub const CODES: &[CodeReason] = &[
             "cuMemcpy3DPeer_ptds",
         ],
     },
-    CodeReason {
+    Reason {
         phases: &[After],
         real: CRASH,
         simulated: "3",
         why: "the real library follows a null pointer once cuInit was tried, and returns 3 as well before",
         functions: &["cuThreadExchangeStreamCaptureMode"],
     },
-    CodeReason {
+    Reason {
         phases: BOTH,
         real: CRASH,
         simulated: "1",
@@ -44,7 +44,7 @@ pub const CODES: &[CodeReason] = &[
             "cuGetProcAddress_v2",
         ],
     },
-    CodeReason {
+    Reason {
         phases: &[After],
         real: "304",
         simulated: "100",
@@ -52,7 +52,7 @@ pub const CODES: &[CodeReason] = &[
               again",
         functions: &["cuInit"],
     },
-    CodeReason {
+    Reason {
         phases: &[After],
         real: "1",
         simulated: "3",
@@ -68,7 +68,7 @@ pub const CODES: &[CodeReason] = &[
             "cuStreamAddCallback_ptsz",
         ],
     },
-    CodeReason {
+    Reason {
         phases: &[After],
         real: "400",
         simulated: "3",

@@ -13,7 +13,7 @@ pub use codes::CODES;
 
 /// Why functions return another code for zero arguments.
 #[derive(Debug)]
-pub struct CodeReason {
+pub struct Reason {
     /// In what state of the driver.
     pub phases: &'static [Phase],
     /// What the real library answers.
@@ -36,8 +36,8 @@ pub struct Judged {
 }
 
 /// Holds the differences of a phase against the reasons.
-pub fn judge(differences: &[Difference], phase: Phase, reasons: &[CodeReason]) -> Judged {
-    let expected: BTreeMap<&str, &CodeReason> = reasons
+pub fn judge(differences: &[Difference], phase: Phase, reasons: &[Reason]) -> Judged {
+    let expected: BTreeMap<&str, &Reason> = reasons
         .iter()
         .filter(|reason| reason.phases.contains(&phase))
         .flat_map(|reason| reason.functions.iter().map(move |name| (*name, reason)))
@@ -90,7 +90,7 @@ mod tests {
 
     #[test]
     fn a_reason_holds_for_its_functions_and_answers_alone() {
-        let reasons = [CodeReason {
+        let reasons = [Reason {
             phases: BOTH,
             real: "3",
             simulated: "1",
