@@ -1,5 +1,5 @@
 //! Gets the driver's libraries from Debian's non-free section into a folder under the target folder, with an apt of its
-//! own ([`apt`]) that neither reads nor changes the machine's. [`packages`] picks what is wanted of the pools' lists.
+//! own (`apt`) that neither reads nor changes the machine's lists. `packages` picks what is wanted of those of the pools.
 
 mod apt;
 mod packages;
@@ -19,17 +19,24 @@ pub fn fetch(folder: &Path) -> Result<Vec<String>> {
     fs::create_dir_all(folder).with_context(|| folder.display().to_string())?;
     let apt = match Apt::new(&folder.join("apt")) {
         Ok(apt) => apt,
-        Err(error) => return Ok(vec![format!("SKIPPED fetching: {error:#}")]),
+        Err(error) => return Ok(vec![skipped("fetching", &error)]),
     };
-    let mut skipped = Vec::new();
+    let mut lines = Vec::new();
     for kind in KINDS {
         for package in packages::newest(&apt.offers(kind.package_ending)?, kind) {
             if let Err(error) = get(&apt, folder, kind, &package) {
-                skipped.push(format!("SKIPPED {package}: {error:#}"));
+                lines.push(skipped(&package.to_string(), &error));
             }
         }
     }
-    Ok(skipped)
+    Ok(lines)
+}
+
+/// One line, whatever apt says in how many.
+fn skipped(what: &str, error: &anyhow::Error) -> String {
+    let why = format!("{error:#}");
+    let why: Vec<&str> = why.lines().collect();
+    format!("SKIPPED {what}: {}", why.join("; "))
 }
 
 /// Downloads a package and takes its library out of it, unless that was done before.
