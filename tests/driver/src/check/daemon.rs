@@ -66,7 +66,8 @@ fn watched(bench: &Bench, daemon: &Daemon, library: &Library) -> Result<Row> {
     .faults(faults))
 }
 
-/// Lets the program make its calls; how many of them the probe programs count, where they can be loaded here.
+/// Lets the program make its calls, which the driver refuses without a device; how many the probe programs count, where they
+/// can be loaded here.
 fn counted(library: &Library, program: &mut Program) -> Result<Option<u64>> {
     let mut probes = None;
     if rtswap_probes_test::missing().is_none() {
@@ -89,7 +90,7 @@ fn counted(library: &Library, program: &mut Program) -> Result<Option<u64>> {
     };
     let process = probes.processes()?.remove(&program.pid());
     let process = process.with_context(|| format!("{} was not seen", program.pid()))?;
-    Ok(Some(process.calls))
+    Ok(Some(process.failures))
 }
 
 /// Waits for a line of the daemon's log that has both texts.
