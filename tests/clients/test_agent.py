@@ -35,7 +35,9 @@ class Agent(unittest.TestCase):
         info = self.output(built("dnn"), "--info", environment=self.environment)
         uuid = json.loads(info.stdout)["gpus"][0]["uuid"]
         config = self.folder / "rtswapd.toml"
-        config.write_text(f'version = 1\n[[gpu]]\nuuid = "{uuid}"\nmemory = "256MiB"\nchunk = "{CHUNK}"\n')
+        # Nothing that they do is a violation.
+        daemon = 'version = 1\n[daemon]\non_violation = "kill"\n'
+        config.write_text(f'{daemon}[[gpu]]\nuuid = "{uuid}"\nmemory = "256MiB"\nchunk = "{CHUNK}"\n')
         log = (self.folder / "daemon.log").open("w")
         self.addCleanup(log.close)
         command = [built("rtswapd"), "--config", config, "--bus", "none"]
@@ -77,6 +79,10 @@ class Agent(unittest.TestCase):
 
     def test_cuda_core(self):
         self.compare(sys.executable, "-B", HERE / "work_core.py", least_calls=15, least_bytes=100 * MIB)
+
+    def test_numba(self):
+        command = (sys.executable, "-B", "-W", "ignore", HERE / "work_numba.py")
+        self.compare(*command, least_calls=4, least_bytes=4 * MIB)
 
     def test_cudarc(self):
         self.compare(built("work-cudarc"), least_calls=45, least_bytes=512 * MIB)

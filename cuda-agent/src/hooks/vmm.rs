@@ -182,10 +182,9 @@ unsafe fn properties(
     prop: *mut AllocationProp,
     handle: c_ulonglong,
 ) -> Status {
-    let ours = agent()
-        .filter(|_| !prop.is_null())
-        .and_then(|agent| agent.physical_prop(handle));
-    match ours {
+    match agent().and_then(|agent| agent.physical_prop(handle)) {
+        // The driver must not see a handle that is none of its own.
+        Some(_) if prop.is_null() => Status::INVALID_VALUE,
         // SAFETY: the caller's pointer, not null.
         Some(found) => found.map(|found| unsafe { *prop = found }).into(),
         // SAFETY: the caller's arguments.
@@ -202,7 +201,7 @@ unsafe fn export(
 ) -> Status {
     // SAFETY: the caller's arguments, with its handle or the driver's for it.
     let call = |handle| unsafe { real(shared, handle, kind, flags) };
-    let ours = agent().filter(|_| !shared.is_null()).and_then(|agent| {
+    let ours = agent().and_then(|agent| {
         agent.export_physical(handle, kind.cast_unsigned(), |handle| call(handle).ok())
     });
     match ours {
