@@ -41,6 +41,8 @@ pub struct Device {
     pub uuid: [u8; 16],
     /// The gate.
     pub bit: u64,
+    /// No daemon any more: the gate is open for good.
+    alone: AtomicBool,
     /// Whether the gate was ever closed. As long as the program has no context on the GPU, its gate
     /// would only slow down the calls on others.
     armed: AtomicBool,
@@ -115,6 +117,7 @@ impl Device {
             ordinal,
             uuid,
             bit,
+            alone: AtomicBool::new(false),
             armed: AtomicBool::new(false),
             calls: AtomicU64::new(0),
             drains: AtomicU32::new(0),
@@ -224,6 +227,7 @@ impl Device {
         self.armed.store(true, Ordering::Release);
         // No job runs any more, so that nothing closes the gate again.
         lock(&self.jobs).running = false;
+        self.alone.store(true, Ordering::Release);
         gate::open(self.bit);
     }
 

@@ -204,7 +204,9 @@ unsafe fn set_attribute(
 ) -> Status {
     // SAFETY: the caller's arguments.
     let call = || unsafe { real(value, attribute, at) };
-    match agent().and_then(|agent| Some((agent, agent.look_up(at)?))) {
+    // No other attribute can be set, which the driver says best.
+    let asking = agent().filter(|_| attribute == attribute::SYNC_MEMOPS);
+    match asking.and_then(|agent| Some((agent, agent.look_up(at)?))) {
         Some((agent, Ok(found))) => agent.set_attribute(&found, call),
         Some((_, Err(status))) => status,
         None => call(),

@@ -1,4 +1,4 @@
-//! The driver's private tables: handed out as they are, and told of.
+//! The driver's private tables: handed out as they are, and reported.
 
 use core::ffi::c_void;
 

@@ -202,7 +202,13 @@ unsafe fn export(
     // SAFETY: the caller's arguments, with its handle or the driver's for it.
     let call = |handle| unsafe { real(shared, handle, kind, flags) };
     let ours = agent().and_then(|agent| {
-        agent.export_physical(handle, kind.cast_unsigned(), |handle| call(handle).ok())
+        if shared.is_null() {
+            return agent
+                .physical_prop(handle)
+                .map(|_| Err(Status::INVALID_VALUE));
+        }
+        let kind = kind.cast_unsigned();
+        agent.export_physical(handle, kind, flags, |handle| call(handle).ok())
     });
     match ours {
         Some(result) => result.into(),

@@ -43,8 +43,8 @@ pub trait Manager1 {
 
     /// The processes that the caller may see, one entry for each GPU that a process uses: `pid u,
     /// comm s, managed b, attached b`, and where it is known `uid u, gpu u, task o, origin s` (its
-    /// container or unit), `nvml_bytes t, agent_bytes t, disagreement s`; what of it can never leave,
-    /// since others use it, `kept_for_processes_bytes t, kept_for_devices_bytes t`; and of whom the
+    /// container or unit), `nvml_bytes t, agent_bytes t, disagreement s`; the bytes that never
+    /// leave because others use them, `kept_for_processes_bytes t, kept_for_devices_bytes t`; and of whom the
     /// probes have seen `probed_bytes t, probed_managed_bytes t, first_seen_usec t` (CLOCK_MONOTONIC), `baseline s`
     /// (`start`, `nvml`, `unknown`), `confidence s` (`exact`, `estimated`, `at-least`).
     fn list_processes(&self) -> Result<Vec<HashMap<String, OwnedVariant>>, Error>;

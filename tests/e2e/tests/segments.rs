@@ -56,7 +56,10 @@ fn two_processes_that_do_not_fit_both_finish() -> Result<()> {
         }
         finish(program).with_context(|| daemon.stderr())?;
     }
-    ensure!(moved.iter().sum::<u64>() > 0, "nothing was swapped");
+    // Beside what the programs themselves copy: 320 MiB in each of three passes.
+    let own = 2 * 3 * 320 * MIB;
+    let moved: u64 = moved.iter().sum();
+    ensure!(moved > own, "nothing was swapped: {moved}");
     ensure!(daemon.is_running());
     Ok(())
 }

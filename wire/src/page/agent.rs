@@ -69,8 +69,8 @@ pub struct UsageReport {
     pub peak_bytes: u64,
 }
 
-/// What is on the GPU for good, in bytes: all but this, the arena and what is the driver's own to move or
-/// to lay out.
+/// Bytes that never leave the GPU because others use them, by who does. Memory that is held by the chunk
+/// counts with δ for each, a whole allocation with its size.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct KeptReport {
     /// Other processes were given it.

@@ -1,5 +1,6 @@
 //! What is done to the memory while a job's work is done and its gate is closed.
 
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use super::{Device, is_refused};
@@ -23,7 +24,8 @@ impl Device {
     /// and does `act`, which may lock the memory. The gate opens again if it succeeds.
     pub(crate) fn pause(&self, work: &Work, bound: Duration, act: impl FnOnce() -> bool) -> Paused {
         let _one_at_a_time = lock(&self.closing);
-        if !self.runs() {
+        // Without a daemon there are no jobs, and the gate is open all the same.
+        if !self.runs() && !self.alone.load(Ordering::Acquire) {
             return Paused::Not;
         }
         let mut paused = Paused::Not;

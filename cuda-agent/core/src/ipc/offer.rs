@@ -155,29 +155,32 @@ impl Agent {
         Ok(handle)
     }
 
-    /// cuPointerSetAttribute of an allocation by `call`: what other devices read or write directly
-    /// must stay where it is.
-    pub fn set_attribute(&self, found: &Found, call: impl FnOnce() -> Status) -> Status {
+    /// Synchronous copies for an allocation, asked for by `call`: what other devices read or write
+    /// directly must stay where it is.
+    pub fn set_attribute(&self, found: &Found, call: impl Fn() -> Status) -> Status {
         let Some(device) = self.device(found.ordinal) else {
             return call();
         };
-        if found.owner == Owner::Program {
-            match self.share_mapping(found.at) {
-                Ok(true) => return call(),
-                Ok(false) => {}
-                Err(status) => return status,
-            }
+        let within = self.enter_on(Stream::LEGACY, &|clue| clue(Clue::Address(found.at)));
+        let status = call();
+        if status != Status::SUCCESS {
+            return status;
         }
-        let _call = self.enter_on(Stream::LEGACY, &|clue| clue(Clue::Address(found.at)));
-        match call() {
-            Status::SUCCESS => match found.owner {
-                Owner::Program => self.hold_mapping(found.at).into(),
-                _ => device
-                    .memory()
-                    .hold_range(found.at, found.bytes, KeptFor::Devices)
-                    .into(),
-            },
-            status => status,
+        if found.owner != Owner::Program {
+            let mut memory = device.memory();
+            return memory
+                .hold_range(found.at, found.bytes, KeptFor::Devices)
+                .into();
+        }
+        drop(within);
+        match self.share_mapping(found.at) {
+            // Of the one allocation.
+            Ok(true) => call(),
+            Ok(false) => {
+                let _call = self.enter_on(Stream::LEGACY, &|clue| clue(Clue::Address(found.at)));
+                self.hold_mapping(found.at).into()
+            }
+            Err(status) => status,
         }
     }
 

@@ -288,6 +288,12 @@ impl Book {
         mapping.is_some_and(|(_, mapping)| Self::is_ours(mapping.memo))
     }
 
+    /// Where the first mapping starts behind an address.
+    pub fn mapped_behind(&self, address: u64) -> Option<u64> {
+        let mut behind = self.mappings.range(address.checked_add(1)?..);
+        behind.next().map(|(&at, _)| at)
+    }
+
     /// Whether memory of ours is still mapped at an address.
     pub fn is_mapped(&self, at: u64, bundle: &Arc<Bundle>) -> bool {
         let found = self.bundle_at(at);

@@ -85,6 +85,9 @@ impl Agent {
             return self.map_ours(at, bytes, handle);
         }
         let mut book = self.book();
+        if book.touches(at, bytes) {
+            return Err(Status::INVALID_VALUE);
+        }
         call()?;
         book.map(at, bytes, handle);
         Ok(())
@@ -95,6 +98,10 @@ impl Agent {
         let bundle = match book.held(handle)? {
             What::Pieces(bundle) => Arc::clone(bundle),
             What::Whole(whole) => {
+                // The driver cannot see what is mapped there and swapped out.
+                if book.touches(at, bytes) {
+                    return Err(Status::INVALID_VALUE);
+                }
                 self.driver.map(at, bytes, whole.handle)?;
                 book.map(at, bytes, handle);
                 return Ok(());
@@ -209,6 +216,11 @@ impl Agent {
             if access.iter().all(|it| it.location == own || it.rights == 0) {
                 continue;
             }
+            if !bundle.prop.is_private() {
+                // Later nothing would stop them while it is put together.
+                self.make_whole(bundle, KeptFor::Devices)?;
+                continue;
+            }
             let device = self.owner(bundle)?;
             // Within work of this GPU all its memory is there.
             let _call = self.enter_on(Stream::LEGACY, &|clue| clue(Clue::Address(span.at)));
@@ -229,7 +241,8 @@ impl Agent {
                 memory.hold(&bundle.pieces, KeptFor::Devices)
             }
             // One allocation of the driver's by now, which never leaves.
-            None => Ok(()),
+            None if book.is_ours_at(address) => Ok(()),
+            None => Err(Status::INVALID_VALUE),
         }
     }
 

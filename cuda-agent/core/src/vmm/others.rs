@@ -100,12 +100,17 @@ impl Agent {
     pub fn keep_range(&self, at: u64, bytes: u64) -> Result<()> {
         let end = at.checked_add(bytes).ok_or(Status::INVALID_VALUE)?;
         let mut next = at;
-        while next < end
-            && let Some(found) = self.look_up(next)
-        {
-            let found = found?;
-            self.keep(&found)?;
-            next = found.at + found.bytes.max(1);
+        while next < end {
+            if let Some(found) = self.look_up(next) {
+                let found = found?;
+                self.keep(&found)?;
+                next = found.at + found.bytes.max(1);
+            } else if let Some(behind) = self.book().mapped_behind(next) {
+                // One allocation already, or the driver's own.
+                next = behind;
+            } else {
+                break;
+            }
         }
         Ok(())
     }
@@ -128,12 +133,15 @@ impl Agent {
     /// Puts what is mapped around an address into one allocation if it was created to be shared.
     /// False for other memory of ours.
     pub(crate) fn share_mapping(&self, address: u64) -> Result<bool> {
-        let bundle = match self.book().bundle_at(address) {
+        let book = self.book();
+        let bundle = match book.bundle_at(address) {
             Some((_, _, bundle)) if bundle.prop.is_private() => return Ok(false),
             Some((_, _, bundle)) => Arc::clone(bundle),
             // One allocation already.
-            None => return Ok(true),
+            None if book.is_ours_at(address) => return Ok(true),
+            None => return Err(Status::INVALID_VALUE),
         };
+        drop(book);
         self.make_whole(&bundle, KeptFor::Devices).map(|()| true)
     }
 

@@ -30,11 +30,12 @@ impl Agent {
         &self,
         handle: u64,
         kind: u32,
+        flags: u64,
         call: impl FnOnce(u64) -> Result<()>,
     ) -> Option<Result<()>> {
         Book::is_ours(handle).then(|| {
             let asked = self.physical_prop(handle).ok_or(Status::INVALID_VALUE)??;
-            if asked.handle_types & kind == 0 {
+            if asked.handle_types & kind == 0 || !kind.is_power_of_two() || flags != 0 {
                 return Err(Status::INVALID_VALUE);
             }
             let whole = self.whole(handle, KeptFor::Processes)?;
@@ -66,90 +67,90 @@ impl Agent {
         let bytes = bundle.bytes;
         self.under_pressure(device, || Ok(device.reserve(bytes)?))?;
         let made = device.insist(|| Ok(self.driver.create_as(&bundle.prop, bytes)?));
-        let put = made.and_then(|made| {
-            let put = self.put_whole(bundle, device, (made, why));
-            if !matches!(put, Ok(true)) {
-                // What cannot be released stays counted by nobody: the driver is broken.
-                let _ = self.driver.release(made);
-            }
-            put
-        });
-        match put {
-            Ok(true) => {
-                debug(format_args!(
-                    "{bytes} bytes stay on the GPU: they are shared"
-                ));
-                Ok(())
-            }
-            Ok(false) => {
-                device.memory().discount_outside(bytes);
-                Ok(())
-            }
-            Err(status) => {
-                device.memory().discount_outside(bytes);
-                Err(status)
-            }
+        let Err(status) = made.and_then(|made| self.put_whole(bundle, device, (made, why))) else {
+            debug(format_args!(
+                "{bytes} bytes stay on the GPU: they are shared"
+            ));
+            return Ok(());
+        };
+        device.memory().discount_outside(bytes);
+        // Another thread may have been faster.
+        match self.book().now(bundle)? {
+            What::Whole(_) => Ok(()),
+            _ => Err(status),
         }
     }
 
-    /// False if another thread was faster.
-    fn put_whole(&self, bundle: &Bundle, device: &Device, made: Made) -> Result<bool> {
+    /// Lets one allocation take the place of the pieces, or releases it.
+    fn put_whole(&self, bundle: &Bundle, device: &Device, made: Made) -> Result<()> {
+        let put = self.try_whole(bundle, device, made);
+        if put.is_err() {
+            // What cannot be released is the driver's own fault, as after any error of a context.
+            let _ = self.driver.release(made.0);
+        }
+        put
+    }
+
+    /// NOT_READY where another thread was faster.
+    fn try_whole(&self, bundle: &Bundle, device: &Device, made: Made) -> Result<()> {
         let bound = self.session().drain_bound;
-        let start = Instant::now();
+        // Of the bound; the turn of this program is waited for as long as it takes.
+        let mut spent = Duration::ZERO;
         loop {
             // Within work of this GPU all its memory is there.
             let call = self.enter_on(Stream::LEGACY, &|clue| clue(Clue::Gate(device.bit)));
             let mut book = self.book();
             if let What::Whole(_) = book.now(bundle)? {
-                return Ok(false);
+                return Err(Status::NOT_READY);
             }
             if book.is_blank(bundle) || !device.is_armed() {
                 // Nothing to copy, and nobody works on it.
-                exchange(&mut book, bundle, device, made)?;
-                return Ok(true);
+                return exchange(&mut book, bundle, device, made);
             }
             drop(book);
             drop(call);
+            let start = Instant::now();
             let mut moved = None;
-            device.pause(&self.work, bound.saturating_sub(start.elapsed()), || {
-                moved = Some(self.move_whole(&mut self.book(), bundle, device, made));
-                true
+            device.pause(&self.work, bound.saturating_sub(spent), || {
+                moved = Some(self.move_whole(bundle, device, made));
+                device.memory().swapped_bytes() == 0
             });
             match moved {
                 Some(moved) if moved != Err(Status::NOT_READY) => return moved,
-                _ if start.elapsed() < bound => std::thread::sleep(PAUSE),
+                _ if spent < bound => std::thread::sleep(PAUSE),
                 _ => {
                     say(format_args!(
-                        "memory was not shared: the GPU's work did not end within {} ms",
+                        "memory was not shared: the GPU's work did not end within {} ms, or a stream \
+                         captures",
                         bound.as_millis()
                     ));
                     return Err(Status::NOT_PERMITTED);
                 }
             }
+            spent += start.elapsed();
         }
     }
 
-    /// Nothing works on the pieces.
-    fn move_whole(
-        &self,
-        book: &mut Book,
-        bundle: &Bundle,
-        device: &Device,
-        made: Made,
-    ) -> Result<bool> {
+    /// Nothing works on the pieces. NOT_READY if some are not on the GPU, or the context that would
+    /// copy them has just ended.
+    fn move_whole(&self, bundle: &Bundle, device: &Device, made: Made) -> Result<()> {
+        let mut book = self.book();
         if let What::Whole(_) = book.now(bundle)? {
-            return Ok(false);
+            return Err(Status::NOT_READY);
         }
         let context = self.work.context_on(device.ordinal);
         let context = context.ok_or(Status::INVALID_CONTEXT)?;
         // A capture that another thread begins has nothing to do with it.
         relaxed(self.driver, || {
             in_context(self.driver, context, || {
-                device.memory().copy_to(&bundle.pieces, made.0, context)
+                let mut memory = device.memory();
+                if self.work.device_of(context) != Some(device.ordinal) {
+                    return Err(Status::NOT_READY);
+                }
+                memory.copy_to(&bundle.pieces, made.0, context)
             })
         })?;
-        exchange(book, bundle, device, made)?;
-        Ok(true)
+        exchange(&mut book, bundle, device, made)
     }
 }
 

@@ -21,7 +21,8 @@ pub(super) fn requested(stage: &Stage<'_>, probe: &Probe) -> Result<()> {
             most = most.max(bytes);
         } else if let Some(bytes) = bytes_after(&line, "shared") {
             guest.swap_out()?;
-            let stays = outside(&mut guest)? - base;
+            let now = outside(&mut guest)?;
+            let stays = now.checked_sub(base).context("less stays than before")?;
             ensure!(stays == bytes, "{stays} bytes stay, of {bytes} shared");
         } else {
             ensure!(line == "ok", "it says: {line}");

@@ -25,7 +25,7 @@ impl Program {
                     given = handle;
                     Ok(())
                 };
-                let result = agent.export_physical(handle, 1, call);
+                let result = agent.export_physical(handle, 1, 0, call);
                 result.expect("a handle of ours").map(|()| given)
             });
             self.bench.grant_until(|| exported.is_finished());
@@ -157,7 +157,7 @@ fn what_was_never_mapped_is_exported_beside_running_work() {
         agent
             .work
             .mark(&crate::gate::InCall::begin(), stream, u64::MAX);
-        agent.export_physical(handle, 1, |_| Ok(()))
+        agent.export_physical(handle, 1, 0, |_| Ok(()))
     });
     assert_eq!(exported, Some(Ok(())));
     driver.set_busy(stream, false);
@@ -179,7 +179,7 @@ fn work_that_does_not_end_is_waited_for_within_the_drain_bound() {
         drop(call);
     });
     let start = std::time::Instant::now();
-    let exported = agent.export_physical(handle, 1, |_| panic!("not exported"));
+    let exported = agent.export_physical(handle, 1, 0, |_| panic!("not exported"));
     assert_eq!(exported, Some(Err(Status::NOT_PERMITTED)));
     assert!(start.elapsed() >= Duration::from_millis(50));
     driver.set_busy(stream, false);
@@ -210,12 +210,20 @@ fn kinds_of_handle_that_the_driver_lacks_are_its_own_answer() {
     let calls = program.driver().calls();
     let second = program.create_as(2, &kind(1)).unwrap();
     assert!(program.driver().calls() - calls < asked, "asked once only");
-    let export = |handle, kind| agent.export_physical(handle, kind, |_| panic!("refused before"));
+    let export =
+        |handle, kind| agent.export_physical(handle, kind, 0, |_| panic!("refused before"));
     assert_eq!(
         export(first, 8),
         Some(Err(Status::INVALID_VALUE)),
         "not asked for"
     );
+    assert_eq!(
+        export(first, 9),
+        Some(Err(Status::INVALID_VALUE)),
+        "two kinds"
+    );
+    let flags = agent.export_physical(first, 1, 1, |_| panic!("refused before"));
+    assert_eq!(flags, Some(Err(Status::INVALID_VALUE)));
     let private = program.create(1).unwrap();
     assert_eq!(export(private, 1), Some(Err(Status::INVALID_VALUE)));
     assert_eq!(export(7, 1), None, "the driver's");
@@ -270,5 +278,106 @@ fn other_devices_are_given_one_allocation() {
     assert!(program.driver().release(Handle(part.handle + 1)).is_err());
     program.out(16);
     assert_eq!(program.driver().read(region, bytes.len()), Ok(bytes));
+    program.drop_all(handle);
+}
+
+#[test]
+fn all_of_a_range_is_kept_behind_what_is_one_allocation_already() {
+    let mut program = Program::new("range", 16);
+    let agent = program.bench.agent;
+    let bytes = pattern(11, 9 * UNIT as usize);
+    let first = program.load(&bytes);
+    let second = program.create_as(3, &DESCRIPTOR).unwrap();
+    program.map(9, 3, second).unwrap();
+    program.allow(9, 3, &rights(Access::READ_WRITE)).unwrap();
+    // Behind a gap.
+    let third = program.create_as(2, &DESCRIPTOR).unwrap();
+    program.map(14, 2, third).unwrap();
+    program.allow(14, 2, &rights(Access::READ_WRITE)).unwrap();
+    program.export(first).unwrap();
+    let region = program.region;
+    let kept = std::thread::scope(|scope| {
+        let kept = scope.spawn(move || agent.keep_range(region, 16 * UNIT));
+        program.bench.grant_until(|| kept.is_finished());
+        kept.join().unwrap()
+    });
+    assert_eq!(kept, Ok(()));
+    program.bench.idle();
+    program.out(16);
+    assert_eq!(program.driver().used(), 14 * UNIT, "all three stay");
+    let kept = program.bench.daemon.block().agent.kept();
+    assert_eq!(
+        (kept.processes_bytes, kept.devices_bytes),
+        (9 * UNIT, 5 * UNIT)
+    );
+    program.unmap(9, 3).unwrap();
+    program.unmap(14, 2).unwrap();
+    program.release(second).unwrap();
+    program.release(third).unwrap();
+    program.drop_all(first);
+    let kept = program.bench.daemon.block().agent.kept();
+    assert_eq!((kept.processes_bytes, kept.devices_bytes), (0, 0));
+}
+
+/// No gate of ours stops another GPU while the memory is put together: it is done before.
+#[test]
+fn another_gpu_is_given_one_allocation() {
+    let mut program = Program::new("peer-whole", 16);
+    let bytes = pattern(13, 9 * UNIT as usize);
+    let handle = program.load(&bytes);
+    let (agent, driver, at) = (program.bench.agent, program.bench.driver, program.region);
+    let peer = [Access::full(1)];
+    let allowed = std::thread::scope(|scope| {
+        let allowed = scope.spawn(move || {
+            let call = |at, bytes| driver.set_access(at, bytes, &peer);
+            agent.set_access(at, 9 * UNIT, &peer, call)
+        });
+        program.bench.grant_until(|| allowed.is_finished());
+        allowed.join().unwrap()
+    });
+    assert_eq!(allowed, Ok(()));
+    program.bench.idle();
+    assert!(driver.may_write(1, at));
+    assert!(agent.mapped_at(at).is_none(), "the driver answers for it");
+    program.out(16);
+    assert_eq!(driver.read(at, bytes.len()), Ok(bytes));
+    program.drop_all(handle);
+}
+
+#[test]
+fn nothing_is_mapped_over_what_is_swapped_out() {
+    let mut program = Program::new("over", 16);
+    let handle = program.load(&pattern(15, 9 * UNIT as usize));
+    program.export(handle).unwrap();
+    let other = program.create(4).unwrap();
+    program.map(40, 4, other).unwrap();
+    program.out(16);
+    assert_eq!(program.map(42, 9, handle), Err(Status::INVALID_VALUE));
+    let agent = program.bench.agent;
+    let at = program.region + 42 * UNIT;
+    let theirs = agent.map_physical(at, UNIT, 0, 7, 0, || panic!("not the driver's"));
+    assert_eq!(theirs, Err(Status::INVALID_VALUE));
+    program.unmap(40, 4).unwrap();
+    program.release(other).unwrap();
+    program.drop_all(handle);
+}
+
+#[test]
+fn without_a_daemon_memory_is_exported_all_the_same() {
+    let mut program = Program::new("export-alone", 16);
+    let bytes = pattern(17, 9 * UNIT as usize);
+    let handle = program.load(&bytes);
+    let agent = program.bench.agent;
+    let device = &agent.devices[0];
+    device.memory().set_alone();
+    device.go_alone();
+    let exported = agent.export_physical(handle, 1, 0, |_| Ok(()));
+    assert_eq!(exported, Some(Ok(())));
+    assert_eq!(
+        program.driver().read(program.region, bytes.len()),
+        Ok(bytes)
+    );
+    // The gate is open as before.
+    drop(agent.enter());
     program.drop_all(handle);
 }
