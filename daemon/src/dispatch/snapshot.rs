@@ -79,7 +79,8 @@ pub struct Process {
     pub managed: bool,
     /// Whether its agent can be talked to.
     pub attached: bool,
-    /// Where the witnesses differ: `untracked`, `overreport`, `underreport` or `baseline-unknown`.
+    /// Where the witnesses differ: `untracked`, `overreport`, `underreport`,
+    /// `unaccounted` or `baseline-unknown`.
     pub disagreement: Option<&'static str>,
 }
 

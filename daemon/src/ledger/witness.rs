@@ -41,6 +41,10 @@ pub enum Disagreement {
     Overreport,
     /// The agent says less than there is.
     Underreport,
+    /// The driver shows more than the agent says, and no call of the process is known to have taken it:
+    /// variables and code of modules, a larger context, or what it took before the probes came. No lie
+    /// is proven.
+    Unaccounted,
     /// What the process held before the probes came is not known.
     BaselineUnknown,
 }
@@ -52,6 +56,7 @@ impl Disagreement {
             Self::Untracked => "untracked",
             Self::Overreport => "overreport",
             Self::Underreport => "underreport",
+            Self::Unaccounted => "unaccounted",
             Self::BaselineUnknown => "baseline-unknown",
         }
     }
@@ -133,10 +138,10 @@ impl Witness {
         self.doubted
     }
 
-    /// What of it is counted elsewhere: what is held for it. But of one that says less than it has
-    /// only what it says: else it could fill up what it seems not to use, besides what it hides.
+    /// What of it is counted elsewhere: what is held for it. But of one that says less than it has, lie or
+    /// not, only what it says: else it could fill up what it seems not to use, besides what is not said.
     fn accounted(&self) -> Bytes {
-        if says_less(self.disagreement()) {
+        if is_less(self.disagreement()) {
             self.held.high.min(self.agent.high)
         } else {
             self.held.high
@@ -216,7 +221,7 @@ impl Witness {
     pub(super) fn exceeds(&mut self, nvml: Bytes, floor: Bytes) -> Bytes {
         let excess = nvml.saturating_sub(self.accounted());
         let before = std::mem::replace(&mut self.excess, excess);
-        let lasting = if says_less(self.disagreement()) {
+        let lasting = if is_less(self.disagreement()) {
             excess
         } else {
             excess.min(before)
@@ -229,7 +234,8 @@ impl Witness {
         self.told
     }
 
-    /// Names a difference that lasts, unless the probes' account of the process bears the agent out.
+    /// Names a difference that lasts. What the driver shows is no lie of the agent's where the probes bear
+    /// it out, or came too late to tell.
     pub(super) fn compare(
         &mut self,
         now: Time,
@@ -241,10 +247,15 @@ impl Witness {
         let Range { low, high } = self.agent;
         let tolerance = floor.max(Bytes(nvml.max(high).0 / 64));
         let given = probed.entry.and_then(Entry::all_given);
-        let hides_nothing = || given.is_some_and(|given| given <= high + floor);
-        let is_given = |entry: &Entry| low <= entry.now.bytes + tolerance;
-        let differs = if nvml > high + tolerance && !hides_nothing() {
-            Some(if high == Bytes::ZERO {
+        let is_unproven = match given {
+            Some(given) => given <= high + floor,
+            None => probed.entry.is_some_and(|entry| entry.now.early),
+        };
+        let is_given = |entry: &Entry| entry.now.exact && low <= entry.now.bytes + tolerance;
+        let differs = if nvml > high + tolerance {
+            Some(if is_unproven {
+                Disagreement::Unaccounted
+            } else if high == Bytes::ZERO {
                 Disagreement::Untracked
             } else {
                 Disagreement::Underreport
@@ -258,13 +269,13 @@ impl Witness {
         let (since, _) = *self.suspected.insert(before.unwrap_or((now, differs)));
         // A process that allocates nothing is read of late by the probes, and they may bear it out yet.
         let awaited = probed.are_on && given.is_none();
-        let lasting = if says_less(differs) && !awaited {
+        let lasting = if is_less(differs) && !awaited {
             probed::LASTING
         } else {
             LASTING
         };
         let lasts = now - since >= lasting;
-        self.doubted = nvml > agent + tolerance && !says_less(self.named) && !lasts;
+        self.doubted = nvml > agent + tolerance && !is_less(self.named) && !lasts;
         if differs == self.named || !lasts {
             return None;
         }
@@ -280,10 +291,11 @@ impl Witness {
     }
 }
 
-fn says_less(named: Option<Disagreement>) -> bool {
+/// Whether the agent's account is less than there is, lie or not.
+fn is_less(named: Option<Disagreement>) -> bool {
     matches!(
         named,
-        Some(Disagreement::Underreport | Disagreement::Untracked)
+        Some(Disagreement::Underreport | Disagreement::Untracked | Disagreement::Unaccounted)
     )
 }
 
