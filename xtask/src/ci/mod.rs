@@ -67,9 +67,10 @@ const STAGES: &[&[Lane]] = &[
     // Steps that start processes and wait for them, beside the longest build.
     &[
         lane(&[
+            // Before the tests: some look at the libraries that it fetches.
+            Step::new("NVIDIA's libraries", driver::check).counting(" checks: "),
             Step::new("test", test::pinned).counting("tests run:"),
             Step::new("doors", check_doors).counting("probes: "),
-            Step::new("NVIDIA's libraries", driver::check).counting(" checks: "),
             Step::new("NVIDIA's clients", clients::check).counting(" passed, "),
             Step::new("Python package", wheel::check).counting(" passed"),
             Step::new("search for deadline misses", theory::check_soundness)
@@ -232,6 +233,12 @@ mod tests {
             error.contains("clipy") && error.contains("rustdoc"),
             "{error}"
         );
+    }
+
+    #[test]
+    fn the_libraries_that_tests_look_at_are_fetched_before() {
+        let place = |name| all_steps().position(|step| step.name == name).unwrap();
+        assert!(place("NVIDIA's libraries") < place("test"));
     }
 
     #[test]
