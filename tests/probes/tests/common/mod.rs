@@ -45,7 +45,7 @@ pub(crate) fn possible() -> bool {
 }
 
 /// Says aloud that the test of this thread is skipped.
-pub(crate) fn skip(why: &str) {
+fn skip(why: &str) {
     let this = std::thread::current();
     let test = this.name().unwrap_or_default();
     // Not by a macro, whose words a test that passes keeps to itself.
