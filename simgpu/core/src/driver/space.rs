@@ -5,6 +5,7 @@
 //! space to the granule of device memory behind it; only the engines read it.
 
 use std::collections::BTreeMap;
+use std::ops::Range;
 use std::ptr;
 use std::sync::Arc;
 
@@ -12,6 +13,9 @@ use super::physical::Physical;
 use crate::config::GRANULE;
 use crate::machine::Machine;
 use crate::{Error, Result};
+
+/// Where low addresses are: above a program that is not relocated, and below 2 GiB.
+const LOW: Range<u64> = 1 << 30..1 << 31;
 
 /// What a GPU may do with a mapped range.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -118,18 +122,26 @@ impl Space {
             .flatten();
         match wanted {
             Some(room) => Ok(self.insert(hint, size, room)),
-            None => self.reserve_anywhere(size, align, 0),
+            None => self.reserve_anywhere(size, align),
         }
     }
 
-    /// Reserves whole granules whose addresses fit into 32 bits, for programs that have no more for one.
+    /// Reserves whole granules in [`LOW`], for programs that have 32 bits for an address.
     pub(crate) fn reserve_low(&mut self, size: u64) -> Result<u64> {
-        self.reserve_anywhere(size, GRANULE, libc::MAP_32BIT)
+        // By trial: MAP_32BIT exists on x86 alone.
+        let mut starts = LOW.step_by(GRANULE as usize);
+        let free = starts.find_map(|address| {
+            let fits = size <= LOW.end - address;
+            let room = fits.then(|| reserve_at(address, size, libc::MAP_FIXED_NOREPLACE))??;
+            Some((address, room))
+        });
+        let (address, room) = free.ok_or(Error::OutOfMemory)?;
+        Ok(self.insert(address, size, room))
     }
 
-    fn reserve_anywhere(&mut self, size: u64, align: u64, flags: libc::c_int) -> Result<u64> {
+    fn reserve_anywhere(&mut self, size: u64, align: u64) -> Result<u64> {
         let room_size = size.checked_add(align).ok_or(Error::OutOfMemory)?;
-        let room = reserve_at(0, room_size, flags).ok_or(Error::OutOfMemory)?;
+        let room = reserve_at(0, room_size, 0).ok_or(Error::OutOfMemory)?;
         Ok(self.insert((room.0 as u64).next_multiple_of(align), size, room))
     }
 
