@@ -21,9 +21,9 @@ const UNTOUCHED: *mut c_void = ptr::without_provenance_mut(1);
 /// What a status is before the call.
 const UNWRITTEN: c_int = -1;
 
-/// Prints `driver VERSION`, then `FUNCTION NAME FLAGS ANSWERS`, where ANSWERS has `VERSION:CODE/EXPORT/STATUS` for the first of each run of
-/// versions with the same answer. EXPORT is the name of the export at the address that was handed out, `null`, `kept`
-/// where the pointer was not written, or `?` for the address of no export.
+/// Prints `driver VERSION`, then `FUNCTION NAME FLAGS ANSWERS`, where ANSWERS has `VERSION:CODE/EXPORT/STATUS` for the
+/// first of each run of versions with the same answer. EXPORT is the name of the export at the address that was handed
+/// out, `null`, `kept` where the pointer was not written, or `?` for the address of no export.
 pub(crate) fn print(library: &Library, names: &[CString]) -> Result<()> {
     let exports = library.names_by_address(names);
     let first = library.address(c"cuGetProcAddress");
