@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result, ensure};
 use object::{Object, ObjectSymbol};
 
-use crate::version::Version;
+use crate::version::{NEWEST_KNOWN, Version};
 
 /// One of the driver's libraries.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -59,6 +59,16 @@ impl Library {
             path: path.to_owned(),
             exports,
         })
+    }
+
+    /// The driver's branch; none of the simulated one.
+    pub fn branch(&self) -> Option<u32> {
+        Version::parse(&self.name).map(|version| version.branch())
+    }
+
+    /// Whether its branch is later than [`NEWEST_KNOWN`].
+    pub fn is_newer(&self) -> bool {
+        self.branch() > Some(NEWEST_KNOWN)
     }
 
     /// The names of its functions.
@@ -156,5 +166,20 @@ mod tests {
                 .into(),
         };
         assert_eq!(library.aliases(), [["cuA", "cuC"]]);
+    }
+
+    #[test]
+    fn libraries_of_later_branches_are_newer() {
+        let library = |name: &str| Library {
+            name: name.to_owned(),
+            path: "x".into(),
+            exports: BTreeMap::new(),
+        };
+        assert_eq!(library("550.163.01").branch(), Some(550));
+        assert_eq!(library("simgpu").branch(), None);
+        for name in ["simgpu", "470.256.02", &format!("{NEWEST_KNOWN}.99")] {
+            assert!(!library(name).is_newer(), "{name}");
+        }
+        assert!(library(&format!("{}.1", NEWEST_KNOWN + 1)).is_newer());
     }
 }

@@ -4,6 +4,8 @@ use std::fmt;
 
 use serde::Serialize;
 
+use crate::version::NEWEST_KNOWN;
+
 /// One check of one library.
 #[derive(Debug, Default, Serialize)]
 pub struct Row {
@@ -15,6 +17,8 @@ pub struct Row {
     pub counts: Vec<(usize, &'static str)>,
     /// Undecided names, unexplained differences, and whatever else must not be.
     pub faults: Vec<String>,
+    /// What would be faults, of a library that is newer than what it is held against.
+    pub unjudged: Vec<String>,
     /// Why nothing was checked.
     pub skipped: Option<String>,
 }
@@ -43,6 +47,13 @@ impl Row {
         self
     }
 
+    /// With no faults: what was found is not judged.
+    #[must_use]
+    pub fn unjudged(mut self) -> Self {
+        self.unjudged.append(&mut self.faults);
+        self
+    }
+
     /// A check that could not be made.
     pub fn skipped(library: &str, check: &'static str, why: impl Into<String>) -> Self {
         let mut row = Self::new(library, check);
@@ -62,7 +73,14 @@ impl fmt::Display for Row {
             .map(|(number, of)| format!("{number} {of}"))
             .collect();
         f.write_str(&counts.join(", "))?;
-        for fault in &self.faults {
+        if !self.unjudged.is_empty() {
+            let number = self.unjudged.len();
+            write!(
+                f,
+                "; UNJUDGED, as it is newer than branch {NEWEST_KNOWN}: these {number}"
+            )?;
+        }
+        for fault in self.faults.iter().chain(&self.unjudged) {
             write!(f, "\n    {fault}")?;
         }
         Ok(())
@@ -80,6 +98,13 @@ mod tests {
             .count(1, "undecided");
         let text = row.faults(["cuA".to_owned()]).to_string();
         assert!(text.ends_with("3 names, 1 undecided\n    cuA"), "{text}");
+        let row = Row::new("999.1", "names").count(1, "names");
+        let row = row.faults(["cuB".to_owned()]).unjudged();
+        assert!(row.faults.is_empty());
+        let text = row.to_string();
+        let (first, list) = text.split_once('\n').unwrap();
+        assert!(first.contains("1 names; UNJUDGED"), "{text}");
+        assert_eq!(list, "    cuB");
         let text = Row::skipped("simgpu", "codes", "no network").to_string();
         assert!(text.ends_with("SKIPPED: no network"), "{text}");
     }

@@ -7,16 +7,12 @@ use crate::library::Library;
 use crate::lookups as lookups_of;
 use crate::report::Row;
 
-use super::{Bench, lookups};
+use super::{Bench, each, lookups};
 
 const CHECK: &str = "under the agent";
 
 pub(super) fn check(bench: &Bench) -> Result<Vec<Row>> {
-    bench
-        .drivers
-        .iter()
-        .map(|library| same(bench, library))
-        .collect()
+    each(&bench.drivers, CHECK, |library| same(bench, library))
 }
 
 fn same(bench: &Bench, library: &Library) -> Result<Row> {
@@ -24,7 +20,7 @@ fn same(bench: &Bench, library: &Library) -> Result<Row> {
         bench.probe(),
         bench.probe().under_the_agent(&bench.binaries),
     );
-    let names = lookups::names(bench);
+    let names = lookups::names(bench, library);
     let mut faults = Vec::new();
     let mut compared = 0;
     let replaced = under.replaced(library, library.names())?;

@@ -10,7 +10,7 @@ use rtswap_probes_test::{Options, Probes};
 use crate::library::Library;
 use crate::report::Row;
 
-use super::Bench;
+use super::{Bench, each};
 
 const CHECK: &str = "the daemon's probes";
 const BOUND: Duration = Duration::from_secs(30);
@@ -32,11 +32,9 @@ pub(super) fn check(bench: &Bench) -> Result<Vec<Row>> {
     if state.starts_with("missing") {
         return Ok(vec![Row::skipped("all", CHECK, format!("probes {state}"))]);
     }
-    bench
-        .drivers
-        .iter()
-        .map(|library| watched(bench, &daemon, library))
-        .collect()
+    each(&bench.drivers, CHECK, |library| {
+        watched(bench, &daemon, library)
+    })
 }
 
 fn watched(bench: &Bench, daemon: &Daemon, library: &Library) -> Result<Row> {

@@ -11,23 +11,23 @@ use crate::library::Library;
 use crate::lookups::base;
 use crate::report::Row;
 
-use super::Bench;
+use super::{Bench, each, without_newest_known};
+
+const NOWHERE: &str = "names in no library";
 
 pub(super) fn check(bench: &Bench) -> Result<Vec<Row>> {
     let hooked = names::hooked(&bench.binaries.join("librtswap_cuda.so"))?;
-    let mut rows = Vec::new();
-    for library in &bench.drivers {
-        rows.push(decided(library, &hooked));
-    }
-    for library in &bench.drivers {
-        rows.push(probed(library));
-    }
-    for library in bench.drivers.iter().chain([&bench.simulated]) {
-        rows.push(distinct(library));
-    }
-    if !bench.drivers.is_empty() {
-        rows.push(nowhere(&bench.drivers, &hooked));
-    }
+    let drivers = &bench.drivers;
+    let mut rows = each(drivers, "names", |library| Ok(decided(library, &hooked)))?;
+    rows.extend(each(drivers, "probed functions", |library| {
+        Ok(probed(library))
+    })?);
+    let all = drivers.iter().chain([&bench.simulated]);
+    rows.extend(each(all, "addresses", |library| Ok(distinct(library)))?);
+    let skipped = without_newest_known(drivers, NOWHERE);
+    rows.push(skipped.unwrap_or_else(|| nowhere(drivers, &hooked)));
+    let newer = drivers.iter().filter(|library| library.is_newer());
+    rows.extend(each(newer, NOWHERE, |library| Ok(arrived(library)))?);
     Ok(rows)
 }
 
@@ -86,10 +86,11 @@ fn distinct(library: &Library) -> Row {
         )
 }
 
-/// Names of ours that no library has, but for those that are known to be newer.
-fn nowhere(libraries: &[Library], hooked: &BTreeSet<String>) -> Row {
+/// Names of ours that no library of a known branch has, but for those that are listed as newer.
+fn nowhere(drivers: &[Library], hooked: &BTreeSet<String>) -> Row {
     let newer: BTreeSet<&str> = functions(NEWER).collect();
-    let is_somewhere = |name: &str| libraries.iter().any(|library| library.has(name));
+    let known = || drivers.iter().filter(|library| !library.is_newer());
+    let is_somewhere = |name: &str| known().any(|library| library.has(name));
     let hooks = hooked.iter().map(String::as_str);
     let hooks: Vec<&str> = hooks.filter(|name| !is_somewhere(name)).collect();
     let probes = FUNCTIONS.iter().map(|on| on.symbol);
@@ -105,8 +106,19 @@ fn nowhere(libraries: &[Library], hooked: &BTreeSet<String>) -> Row {
                 .filter(|name| is_somewhere(name))
                 .map(|name| format!("{name} is no longer newer than all drivers")),
         );
-    Row::new("all", "names in no library")
+    Row::new("all", NOWHERE)
         .count(hooks.len(), "hooks that are newer")
         .count(undeclared.count(), "other names that are newer")
+        .faults(faults)
+}
+
+/// Names that are listed as newer and that a library of a later branch has.
+fn arrived(library: &Library) -> Row {
+    let names: Vec<&str> = functions(NEWER).filter(|name| library.has(name)).collect();
+    let faults = names
+        .iter()
+        .map(|name| format!("{name} is no longer newer than all drivers"));
+    Row::new(&library.name, NOWHERE)
+        .count(names.len(), "names that are newer elsewhere")
         .faults(faults)
 }

@@ -6,24 +6,21 @@ use crate::library::Library;
 use crate::report::Row;
 use crate::tables::TABLES;
 
-use super::Bench;
+use super::{Bench, each};
+
+const CHECK: &str = "export tables";
 
 /// What no driver has a table for.
 const UNKNOWN: &str = "00000000000000000000000000000001";
 
 pub(super) fn check(bench: &Bench) -> Result<Vec<Row>> {
-    let each = bench.drivers.iter();
-    each.map(|library| answered(bench, library)).collect()
+    each(&bench.drivers, CHECK, |library| answered(bench, library))
 }
 
 fn answered(bench: &Bench, library: &Library) -> Result<Row> {
     let asked = TABLES.iter().map(|table| table.uuid).chain([UNKNOWN]);
     let found = bench.probe().tables(library, asked)?;
-    let branch = library
-        .name
-        .split('.')
-        .next()
-        .and_then(|branch| branch.parse().ok());
+    let branch = library.branch();
     let faults: Vec<String> = TABLES
         .iter()
         .filter(|table| Some(table.since) <= branch && !found.contains(table.uuid))
@@ -34,7 +31,7 @@ fn answered(bench: &Bench, library: &Library) -> Result<Row> {
                 .then(|| "it answers any UUID".to_owned()),
         )
         .collect();
-    Ok(Row::new(&library.name, "export tables")
+    Ok(Row::new(&library.name, CHECK)
         .count(TABLES.len(), "tables asked for")
         .count(found.len(), "answered")
         .faults(faults))

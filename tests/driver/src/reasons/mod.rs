@@ -1,4 +1,4 @@
-//! Differences between the newest real library and the simulated one that are as they should be, and why.
+//! Differences between the newest known library and the simulated one that are as they should be, and why.
 //!
 //! A reason holds for the functions that it lists and for the answers that it names, and must hold for each of them: what it
 //! explains no longer is a fault as well as what nothing explains.
