@@ -7,6 +7,8 @@ use std::collections::BTreeSet;
 pub struct Client {
     /// Its name as the report has it.
     pub row: &'static str,
+    /// The branch whose NVML it comes with and takes for granted.
+    pub branch: Option<u32>,
     text: &'static str,
 }
 
@@ -14,18 +16,22 @@ pub struct Client {
 pub const CLIENTS: &[Client] = &[
     Client {
         row: "NVML for nvtop",
+        branch: None,
         text: include_str!("../nvml/nvtop.txt"),
     },
     Client {
         row: "NVML for nvidia-smi",
+        branch: Some(550),
         text: include_str!("../nvml/nvidia-smi.txt"),
     },
     Client {
         row: "NVML for nvidia-ml-py",
+        branch: None,
         text: include_str!("../nvml/nvidia-ml-py.txt"),
     },
     Client {
         row: "NVML for nvml-wrapper",
+        branch: None,
         text: include_str!("../nvml/nvml-wrapper.txt"),
     },
 ];
@@ -38,41 +44,44 @@ pub const ABSENT: &[(&str, &[&str])] = &[
     ),
     (
         "newer than the driver that simgpu stands for: clients take them as not found, as with any older driver",
-        &[
-            "nvmlDeviceGetAccountingStats_v2",
-            "nvmlDeviceGetAdaptiveTgpModeInfo_v1",
-            "nvmlDeviceGetBBXTimeData_v1",
-            "nvmlDeviceGetBankRemapperStatus_v1",
-            "nvmlDeviceGetGpuFabricInfo_v4",
-            "nvmlDeviceGetHostname_v1",
-            "nvmlDeviceGetMemoryLimits_v1",
-            "nvmlDeviceGetNvLinkTelemetrySamples_v1",
-            "nvmlDeviceGetRemappedRows_v2",
-            "nvmlDeviceGetUnrepairableMemoryFlag_v1",
-            "nvmlDeviceGetVgpuSchedulerLog_v2",
-            "nvmlDeviceGetVgpuSchedulerState_v2",
-            "nvmlDevicePerfMetricsGetSamples_v1",
-            "nvmlDeviceReadPRMCounters_v1",
-            "nvmlDeviceSetAdaptiveTgpMode_v1",
-            "nvmlDeviceSetHostname_v1",
-            "nvmlDeviceSetMemoryLimits_v1",
-            "nvmlDeviceSetNvlinkBwModeAsync_v1",
-            "nvmlDeviceSetRusdSettings_v1",
-            "nvmlDeviceSetVgpuSchedulerState_v2",
-            "nvmlDeviceVgpuForceGspUnload",
-            "nvmlDeviceWorkloadPowerProfileUpdateProfiles_v1",
-            "nvmlEventSetGetContextCount_v1",
-            "nvmlEventSetGetContextData_v1",
-            "nvmlEventSetGetContextInfo_v1",
-            "nvmlEventSetGetGpuOperationalEventContextLegacyXid_v1",
-            "nvmlEventSetRegisterGpuOperationalEvents_v1",
-            "nvmlEventSetWait_v3",
-            "nvmlGpuInstanceGetVgpuSchedulerLog_v2",
-            "nvmlGpuInstanceGetVgpuSchedulerState_v2",
-            "nvmlGpuInstanceSetVgpuSchedulerState_v2",
-            "nvmlSystemGetCPER_v1",
-        ],
+        NEWER,
     ),
+];
+
+/// What no driver up to [`NEWEST_KNOWN`](crate::version::NEWEST_KNOWN) has.
+pub const NEWER: &[&str] = &[
+    "nvmlDeviceGetAccountingStats_v2",
+    "nvmlDeviceGetAdaptiveTgpModeInfo_v1",
+    "nvmlDeviceGetBBXTimeData_v1",
+    "nvmlDeviceGetBankRemapperStatus_v1",
+    "nvmlDeviceGetGpuFabricInfo_v4",
+    "nvmlDeviceGetHostname_v1",
+    "nvmlDeviceGetMemoryLimits_v1",
+    "nvmlDeviceGetNvLinkTelemetrySamples_v1",
+    "nvmlDeviceGetRemappedRows_v2",
+    "nvmlDeviceGetUnrepairableMemoryFlag_v1",
+    "nvmlDeviceGetVgpuSchedulerLog_v2",
+    "nvmlDeviceGetVgpuSchedulerState_v2",
+    "nvmlDevicePerfMetricsGetSamples_v1",
+    "nvmlDeviceReadPRMCounters_v1",
+    "nvmlDeviceSetAdaptiveTgpMode_v1",
+    "nvmlDeviceSetHostname_v1",
+    "nvmlDeviceSetMemoryLimits_v1",
+    "nvmlDeviceSetNvlinkBwModeAsync_v1",
+    "nvmlDeviceSetRusdSettings_v1",
+    "nvmlDeviceSetVgpuSchedulerState_v2",
+    "nvmlDeviceVgpuForceGspUnload",
+    "nvmlDeviceWorkloadPowerProfileUpdateProfiles_v1",
+    "nvmlEventSetGetContextCount_v1",
+    "nvmlEventSetGetContextData_v1",
+    "nvmlEventSetGetContextInfo_v1",
+    "nvmlEventSetGetGpuOperationalEventContextLegacyXid_v1",
+    "nvmlEventSetRegisterGpuOperationalEvents_v1",
+    "nvmlEventSetWait_v3",
+    "nvmlGpuInstanceGetVgpuSchedulerLog_v2",
+    "nvmlGpuInstanceGetVgpuSchedulerState_v2",
+    "nvmlGpuInstanceSetVgpuSchedulerState_v2",
+    "nvmlSystemGetCPER_v1",
 ];
 
 impl Client {
@@ -91,6 +100,9 @@ mod tests {
     fn each_list_says_where_it_is_from_and_has_names_alone() {
         for client in CLIENTS {
             assert!(client.text.starts_with("# "), "{}", client.row);
+            let first = client.text.lines().next().unwrap_or_default();
+            let is_of = |branch| first.contains(&format!(" {branch}."));
+            assert!(client.branch.is_none_or(is_of), "{first}");
             let names = client.names();
             assert!(
                 names.contains("nvmlShutdown") && names.len() > 30,

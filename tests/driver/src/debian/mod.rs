@@ -6,7 +6,6 @@ mod packages;
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::Command;
 
 use anyhow::{Context, Result, ensure};
 
@@ -14,7 +13,8 @@ use crate::library::{KINDS, Kind};
 use apt::Apt;
 use packages::Package;
 
-/// Fetches what `folder` lacks of the newest libraries; the lines that say what could not be had.
+/// Fetches what `folder` lacks of the newest libraries; the lines that say what could not be had. Whatever fails but the
+/// folder itself leaves what lies there to be used.
 pub fn fetch(folder: &Path) -> Result<Vec<String>> {
     fs::create_dir_all(folder).with_context(|| folder.display().to_string())?;
     let apt = match Apt::new(&folder.join("apt")) {
@@ -22,14 +22,35 @@ pub fn fetch(folder: &Path) -> Result<Vec<String>> {
         Err(error) => return Ok(vec![skipped("fetching", &error)]),
     };
     let mut lines = Vec::new();
+    match apt.update() {
+        Err(error) if apt.has_lists() => {
+            lines.push(skipped("newer lists, the old ones serve", &error));
+        }
+        Err(error) => return Ok(vec![skipped("fetching", &error)]),
+        Ok(()) => {}
+    }
     for kind in KINDS {
-        for package in packages::newest(&apt.offers(kind.package_ending)?, kind) {
+        let packages = match offered(&apt, kind) {
+            Ok(packages) => packages,
+            Err(error) => {
+                lines.push(skipped(&format!("fetching {}", kind.file), &error));
+                continue;
+            }
+        };
+        for package in packages {
             if let Err(error) = get(&apt, folder, kind, &package) {
                 lines.push(skipped(&package.to_string(), &error));
             }
         }
     }
     Ok(lines)
+}
+
+/// The packages that there are, of which some must be.
+fn offered(apt: &Apt, kind: Kind) -> Result<Vec<Package>> {
+    let packages = packages::newest(&apt.offers(kind.package_ending)?, kind);
+    ensure!(!packages.is_empty(), "the lists have no package with it");
+    Ok(packages)
 }
 
 /// One line, whatever apt says in how many.
@@ -49,16 +70,11 @@ fn get(apt: &Apt, folder: &Path, kind: Kind, package: &Package) -> Result<()> {
     let file = apt.download(package)?;
     let unpacked = folder.join("unpacked");
     remove(&unpacked)?;
-    let status = Command::new("dpkg")
-        .arg("-x")
-        .arg(&file)
-        .arg(&unpacked)
-        .status()?;
-    ensure!(
-        status.success(),
-        "dpkg -x {} ended with {status}",
-        file.display()
-    );
+    if let Err(error) = apt.unpack(&file, &unpacked) {
+        // A damaged file would be taken for downloaded.
+        fs::remove_file(file)?;
+        return Err(error);
+    }
     let wanted = format!("{}.{}", kind.file.trim_end_matches(".1"), package.driver);
     let found = find(&unpacked, &wanted)?.with_context(|| format!("it holds no {wanted}"))?;
     fs::create_dir_all(&home)?;
