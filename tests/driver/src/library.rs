@@ -115,7 +115,8 @@ fn is_function(name: &str, kind: Kind) -> bool {
     rest.is_some_and(|rest| rest.starts_with(|first: char| first.is_ascii_uppercase()))
 }
 
-/// The newest library of this kind of each branch in `folder`, oldest branch first.
+/// The newest library of this kind of each branch in `folder`, oldest branch first. One of a later branch that cannot be read
+/// is left out, and standard error says so.
 pub fn newest_of_each_branch(folder: &Path, kind: Kind) -> Result<Vec<Library>> {
     let mut branches: BTreeMap<u32, Version> = BTreeMap::new();
     let entries = match fs::read_dir(folder) {
@@ -136,11 +137,17 @@ pub fn newest_of_each_branch(folder: &Path, kind: Kind) -> Result<Vec<Library>> 
             branches.insert(version.branch(), version);
         }
     }
-    let read = |version: Version| {
+    let mut libraries = Vec::new();
+    for version in branches.into_values() {
         let name = version.to_string();
-        Library::read(&name, &folder.join(&name).join(kind.file), kind)
-    };
-    branches.into_values().map(read).collect()
+        match Library::read(&name, &folder.join(&name).join(kind.file), kind) {
+            Err(error) if version.branch() > NEWEST_KNOWN => {
+                eprintln!("UNJUDGED {name}, newer than branch {NEWEST_KNOWN}: {error:#}");
+            }
+            read => libraries.push(read?),
+        }
+    }
+    Ok(libraries)
 }
 
 #[cfg(test)]

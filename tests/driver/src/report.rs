@@ -77,7 +77,7 @@ impl fmt::Display for Row {
             let number = self.unjudged.len();
             write!(
                 f,
-                "; UNJUDGED, as it is newer than branch {NEWEST_KNOWN}: these {number}"
+                "; UNJUDGED, newer than branch {NEWEST_KNOWN}: {number}, listed below"
             )?;
         }
         for fault in self.faults.iter().chain(&self.unjudged) {

@@ -11,6 +11,9 @@ use std::path::{Path, PathBuf};
 use rtswap_probe_abi::functions::FUNCTIONS;
 use rtswap_probes_test::places;
 
+/// The newest branch that is judged, as in tests/driver/src/version.rs: faults of later ones are told as UNJUDGED.
+const NEWEST_KNOWN: u32 = 555;
+
 /// The `libcuda.so.1` of each version.
 fn drivers() -> Vec<PathBuf> {
     let folder = std::env::var_os("RTSWAP_DRIVER_LIBRARIES").map_or_else(
@@ -60,30 +63,60 @@ fn led_to(bytes: &[u8], places: &BTreeMap<usize, &str>) -> Vec<String> {
     found
 }
 
+/// Whether the folder of this library is of a branch after [`NEWEST_KNOWN`].
+fn is_newer(library: &Path) -> bool {
+    let version = library.parent().and_then(Path::file_name);
+    let version = version.map(|version| version.to_string_lossy());
+    let branch = version.and_then(|version| version.split('.').next()?.parse().ok());
+    branch > Some(NEWEST_KNOWN)
+}
+
+/// Probes that are not where they are cheap, and whatever else must not be.
+fn faults(library: &Path) -> Vec<String> {
+    let bytes = fs::read(library).unwrap();
+    let places = match places(library, FUNCTIONS) {
+        Ok(places) => places,
+        Err(error) => return vec![format!("{error:#}")],
+    };
+    let mut faults = Vec::new();
+    let mut by_offset: BTreeMap<u64, u32> = BTreeMap::new();
+    for (on, place) in &places {
+        let (start, probe) = (place.start as usize, place.probe as usize);
+        if !is_emulated(&bytes[probe..]) {
+            let code = &bytes[start..start + 24];
+            faults.push(format!("{} begins with {code:x?}", on.symbol));
+        }
+        *by_offset.entry(place.probe - place.start).or_default() += 1;
+    }
+    println!("{}: {by_offset:?}", library.display());
+    if places.len() <= 30 {
+        faults.push(format!("{} functions", places.len()));
+    }
+    let moved = places
+        .iter()
+        .filter(|(_, place)| place.probe != place.start);
+    let moved = moved.map(|(on, place)| (place.probe as usize, on.symbol));
+    let led_to = led_to(&bytes, &moved.collect()).into_iter();
+    faults.extend(led_to.map(|one| format!("a jump or a call may lead to {one}")));
+    faults
+}
+
+#[test]
+fn later_branches_are_told_by_their_folders() {
+    let is_newer = |folder: &str| is_newer(&Path::new(folder).join("libcuda.so.1"));
+    assert!(!is_newer("/x/470.256.02") && !is_newer("/999.1/mine"));
+    assert!(is_newer(&format!("/x/{}.1", NEWEST_KNOWN + 1)));
+}
+
 #[test]
 fn every_function_of_every_driver_is_probed_where_that_is_cheap() {
     for library in drivers() {
-        let bytes = fs::read(&library).unwrap();
-        let places = places(&library, FUNCTIONS).unwrap();
-        let mut by_offset: BTreeMap<u64, u32> = BTreeMap::new();
-        for (on, place) in &places {
-            let (start, probe) = (place.start as usize, place.probe as usize);
-            assert!(
-                is_emulated(&bytes[probe..]),
-                "{}: {} begins with {:x?}",
-                library.display(),
-                on.symbol,
-                &bytes[start..start + 24]
-            );
-            *by_offset.entry(place.probe - place.start).or_default() += 1;
+        let faults = faults(&library);
+        let text = format!("{}: {faults:?}", library.display());
+        if !is_newer(&library) {
+            assert!(faults.is_empty(), "{text}");
+        } else if !faults.is_empty() {
+            let _ = writeln!(std::io::stderr(), "UNJUDGED drivers, newer: {text}");
         }
-        println!("{}: {by_offset:?}", library.display());
-        assert!(places.len() > 30, "{} functions", places.len());
-        let moved = places
-            .iter()
-            .filter(|(_, place)| place.probe != place.start);
-        let moved = moved.map(|(on, place)| (place.probe as usize, on.symbol));
-        let led_to = led_to(&bytes, &moved.collect());
-        assert!(led_to.is_empty(), "{}: {led_to:?}", library.display());
     }
 }
