@@ -51,7 +51,7 @@ pub(crate) fn measure(report: &mut Report) -> Result<()> {
     let share = 100.0 * (with / without - 1.0);
     report
         .modelled("what the probes take of a job that swaps", share, "%")
-        .bound(Bound::most(1.0, 0.0));
+        .bound(Bound::most(0.5, 0.0));
     Ok(())
 }
 
