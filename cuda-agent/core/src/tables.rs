@@ -7,8 +7,8 @@ use std::sync::Mutex;
 use crate::gate::lock;
 use crate::log::{debug, say};
 
-/// Tables whose functions allocate: what lies behind cuMemCreate, cuMemMap, cuMemUnmap, cuMemAllocAsync and
-/// cuMemFreeAsync is among them in NVIDIA's libcuda 535 to 595.
+/// Tables that contain the functions behind cuMemCreate, cuMemMap, cuMemUnmap, cuMemAllocAsync and
+/// cuMemFreeAsync in NVIDIA's libcuda 535 to 595.
 const ALLOCATING: [u128; 3] = [
     0x5b61_8f5a_1202_6847_81e4_a776_5ac9_f359,
     0x62b9_7de8_236f_f24f_998d_90bd_6014_9318,

@@ -60,7 +60,7 @@ pub(super) enum Place {
     Swapped,
 }
 
-/// Who uses memory whom this GPU's gate does not stop, so that it never leaves.
+/// Who else uses a piece of memory. This GPU's gate does not stop them, so the memory never leaves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum KeptFor {
     /// Other processes that were given it.
@@ -74,7 +74,7 @@ pub enum KeptFor {
 pub(super) struct Chunk {
     pub(super) place: Place,
     pub(super) slot: Option<usize>,
-    /// For whom it never leaves, if so.
+    /// Set if the chunk never leaves the GPU: who else uses it.
     pub(super) held: Option<KeptFor>,
     /// Of the pieces' bytes; nothing once there are others.
     pub(super) known: Known,

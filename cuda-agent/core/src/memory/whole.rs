@@ -132,8 +132,8 @@ impl Memory {
         }
     }
 
-    /// Who may do what with a mapping: the same for all its pieces, since rights are given to whole
-    /// mappings.
+    /// The access rights of a mapping. All its pieces have the same rights, because a program sets
+    /// them for whole mappings only.
     fn rights(&self, placed: &[Placed]) -> &[Access] {
         let first = placed.first().and_then(|&(id, at)| {
             let mut mappings = self.chunks.piece(id).mappings.iter();

@@ -42,15 +42,15 @@ pub enum What {
 /// One allocation of the driver's behind a handle of ours.
 #[derive(Clone, Copy, Debug)]
 pub struct Whole {
-    /// The driver's.
+    /// The driver's handle.
     pub handle: Handle,
-    /// Its GPU.
+    /// The ordinal of its GPU.
     pub ordinal: i32,
-    /// In all.
+    /// The size of the allocation.
     pub bytes: u64,
     /// As the program asked for it.
     pub prop: AllocationProp,
-    /// Whom it was given to.
+    /// Who else uses it.
     pub why: KeptFor,
 }
 

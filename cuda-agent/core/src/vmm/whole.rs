@@ -15,7 +15,7 @@ use crate::log::{debug, say};
 use crate::memory::KeptFor;
 use crate::work::{in_context, relaxed};
 
-/// The driver's handle of one allocation, and for whom it stays.
+/// The driver's handle of the new allocation, and who else will use it.
 type Made = (Handle, KeptFor);
 
 /// Between two tries to pause a job, when one had just ended or captured.

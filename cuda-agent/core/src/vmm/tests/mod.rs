@@ -261,7 +261,7 @@ fn what_must_stay_the_drivers_is_counted_until_nothing_needs_it() {
     let program = Program::new("alone", 4);
     let (agent, driver) = (program.bench.agent, program.driver());
     let before = program.bench.usage();
-    // Compressible.
+    // Compressible memory is left to the driver.
     let odd = AllocationProp {
         flags: [1, 0, 0, 0, 0, 0, 0, 0],
         ..PROP
