@@ -384,8 +384,8 @@ mod tests {
         }
     }
 
-    /// What is named of process 5, whose agent says 10 MiB and of which NVML shows so many, by looks and samples
-    /// of five seconds.
+    /// The disagreement that is named for process 5 after five seconds. Its agent says that it holds 10 MiB;
+    /// `nvml` is what NVML shows, in MiB.
     fn named(nvml: u64, probed: Option<Probed>) -> Option<&'static str> {
         let mut account = account();
         // Its budget is larger than what it holds.
@@ -494,7 +494,7 @@ mod tests {
         assert_eq!(account.others(), Bytes(20 * MIB));
         look(&mut account, 1010, &[(9, 1)], &[]);
         assert_eq!(account.others(), Bytes(MIB));
-        // And back.
+        // The memory comes back to the GPU.
         look(&mut account, 1510, &[(9, 23)], &[]);
         probe(&mut account, 1520, &[(9, counted(30))], &[]);
         assert_eq!(account.others(), Bytes(30 * MIB));

@@ -41,9 +41,9 @@ pub enum Disagreement {
     Overreport,
     /// The agent says less than there is.
     Underreport,
-    /// The driver shows more than the agent says, and no call of the process is known to have taken it:
-    /// variables and code of modules, a larger context, or what it took before the probes came. No lie
-    /// is proven.
+    /// The driver shows more than the agent says, but no known call of the process took that memory.
+    /// It may be variables and code of modules, a larger context, or older than the probes. This does
+    /// not prove that the agent lies.
     Unaccounted,
     /// What the process held before the probes came is not known.
     BaselineUnknown,

@@ -74,7 +74,7 @@ pub enum KeptFor {
 pub(super) struct Chunk {
     pub(super) place: Place,
     pub(super) slot: Option<usize>,
-    /// Set if the chunk never leaves the GPU: who else uses it.
+    /// Who else uses the chunk. If anybody does, it never leaves the GPU.
     pub(super) held: Option<KeptFor>,
     /// Of the pieces' bytes; nothing once there are others.
     pub(super) known: Known,
