@@ -317,8 +317,11 @@ fn a_file_that_is_hard_linked_or_bound_is_the_same_file() -> Result<()> {
     command.env("LD_LIBRARY_PATH", &linked);
     let mut holder = Holder::start(command)?;
     let pid = holder.program.pid();
-    exercise(&machine, &mut holder, pid, 0)?;
-    let row = counts(&machine, pid, pid, 5)?;
+    holder.does("alloc 1")?;
+    let row = counts(&machine, pid, pid, 1)?;
+    ensure!(row["confidence"] == "exact", "from its first byte: {row}");
+    exercise(&machine, &mut holder, pid, 1)?;
+    let row = counts(&machine, pid, pid, 6)?;
     ensure!(row["confidence"] == "exact", "{row}");
     let log = daemon.stderr();
     ensure!(

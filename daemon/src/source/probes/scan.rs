@@ -56,7 +56,7 @@ pub(super) struct Seen {
 impl Scanner {
     /// Looks at those whose time has come; `all` at everybody. Returns what it saw, and the numbers of
     /// all that there are.
-    pub(super) fn look(&mut self, all: bool, urgent: &BTreeSet<u32>) -> (Vec<Seen>, BTreeSet<u32>) {
+    pub(super) fn look(&mut self, all: bool) -> (Vec<Seen>, BTreeSet<u32>) {
         let now = Instant::now();
         let living = numbers();
         self.known.retain(|pid, _| living.contains(pid));
@@ -66,11 +66,11 @@ impl Scanner {
                 looks: 0,
             });
         }
-        let mut due: BTreeSet<u32> = urgent.intersection(&living).copied().collect();
-        due.extend(self.known.iter().filter_map(|(&pid, known)| {
+        let young = self.known.iter().filter_map(|(&pid, known)| {
             let next = YOUNG.get(known.looks)?;
             (all || now >= known.since + *next).then_some(pid)
-        }));
+        });
+        let mut due: BTreeSet<u32> = young.collect();
         if all {
             due.extend(&living);
         } else {
@@ -83,6 +83,17 @@ impl Scanner {
             look_at(pid)
         });
         (seen.collect(), living)
+    }
+
+    /// Looks at one process, whether or not it is its turn.
+    pub(super) fn meet(&mut self, pid: u32) -> Option<Seen> {
+        let seen = look_at(pid)?;
+        let known = self.known.entry(pid).or_insert(Known {
+            since: Instant::now(),
+            looks: 0,
+        });
+        known.looks += 1;
+        Some(seen)
     }
 
     /// A process has executed another program: it is young again.
@@ -103,7 +114,7 @@ impl Scanner {
 }
 
 /// One process; none where it is gone, or nobody may look.
-pub(super) fn look_at(pid: u32) -> Option<Seen> {
+fn look_at(pid: u32) -> Option<Seen> {
     let start_ticks = peer::start_ticks(pid)?;
     let at = clock::boot_ticks();
     let mut text = Vec::new();
@@ -129,8 +140,7 @@ mod tests {
     #[test]
     fn everybody_is_seen_first_and_in_turn_later() {
         let mut scanner = Scanner::default();
-        let nobody = BTreeSet::new();
-        let (seen, living) = scanner.look(true, &nobody);
+        let (seen, living) = scanner.look(true);
         let this = std::process::id();
         assert!(living.contains(&this));
         assert!(seen.iter().any(|seen| seen.process.pid == this));
@@ -139,22 +149,19 @@ mod tests {
         }
         let mut looked = BTreeSet::new();
         for _ in 0..=living.len() / IN_TURN + 1 {
-            let (seen, _) = scanner.look(false, &nobody);
+            let (seen, _) = scanner.look(false);
             looked.extend(seen.iter().map(|seen| seen.process.pid));
         }
         assert!(looked.contains(&this));
-        let (seen, _) = scanner.look(false, &BTreeSet::from([this]));
-        assert!(seen.iter().any(|seen| seen.process.pid == this), "urgent");
-        let process = look_at(this).unwrap().process;
+        let process = scanner.meet(this).unwrap().process;
         assert_eq!(Some(process.start_ticks), peer::start_ticks(this));
-        assert!(look_at(u32::MAX).is_none());
+        assert!(scanner.meet(u32::MAX).is_none());
     }
 
     #[test]
     fn who_comes_is_looked_at_soon_and_again() {
         let mut scanner = Scanner::default();
-        let nobody = BTreeSet::new();
-        scanner.look(true, &nobody);
+        scanner.look(true);
         let mut child = std::process::Command::new("sleep")
             .arg("60")
             .spawn()
@@ -162,16 +169,16 @@ mod tests {
         let pid = child.id();
         let is_seen = |seen: &[Seen]| seen.iter().any(|seen| seen.process.pid == pid);
         let start = Instant::now();
-        assert!(is_seen(&scanner.look(false, &nobody).0), "at once");
-        let again = is_seen(&scanner.look(false, &nobody).0);
+        assert!(is_seen(&scanner.look(false).0), "at once");
+        let again = is_seen(&scanner.look(false).0);
         assert!(!again || start.elapsed() >= YOUNG[1], "too soon");
         std::thread::sleep(YOUNG[1]);
-        assert!(is_seen(&scanner.look(false, &nobody).0), "and again");
+        assert!(is_seen(&scanner.look(false).0), "and again");
         scanner.renew(pid);
-        assert!(is_seen(&scanner.look(false, &nobody).0), "young again");
+        assert!(is_seen(&scanner.look(false).0), "young again");
         child.kill().unwrap();
         child.wait().unwrap();
-        let (_, living) = scanner.look(false, &nobody);
+        let (_, living) = scanner.look(false);
         assert!(!living.contains(&pid) && !scanner.known.contains_key(&pid));
     }
 }

@@ -61,7 +61,7 @@ fn run(ended: &OwnedFd, mut deliver: impl FnMut(ProbeSample) -> bool) {
 
 fn watch(ended: &OwnedFd, deliver: &mut impl FnMut(ProbeSample) -> bool) -> Result<(), Problem> {
     let mut watch = Watch::begin()?;
-    let mut last = watch.sample();
+    let mut last = watch.sample()?;
     if !deliver(last.clone()) {
         return Ok(());
     }
@@ -81,7 +81,7 @@ fn watch(ended: &OwnedFd, deliver: &mut impl FnMut(ProbeSample) -> bool) -> Resu
             read_whole = now;
             watch.read_whole()?;
         }
-        let sample = watch.sample();
+        let sample = watch.sample()?;
         let due = !sample.processes.is_empty() && now - delivered >= DELIVER;
         if came || due || sample != last {
             delivered = now;

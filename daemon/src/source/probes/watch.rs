@@ -137,12 +137,7 @@ impl Watch {
     /// Looks for drivers and their users, at `all` or at those whose turn it is.
     pub(super) fn scan(&mut self, all: bool) -> Result<(), Problem> {
         self.stand()?;
-        let processes = self.reader.books.processes.values();
-        let strangers = processes.map(|process| process.id_here);
-        let urgent = strangers
-            .filter(|pid| !self.libraries.knows(*pid))
-            .collect();
-        let (seen, living) = self.scanner.look(all, &urgent);
+        let (seen, living) = self.scanner.look(all);
         self.libraries.retain(&living);
         for seen in seen {
             self.take_in(&seen)?;
@@ -159,8 +154,10 @@ impl Watch {
         Ok(())
     }
 
-    /// What is counted now.
-    pub(super) fn sample(&mut self) -> ProbeSample {
+    /// What is counted now. Whoever is counted for the first time is looked at first: else it would be taken for
+    /// a process that was there before the probes until its turn comes.
+    pub(super) fn sample(&mut self) -> Result<ProbeSample, Problem> {
+        self.meet_strangers()?;
         let lost = |what| self.reader.lost(what).unwrap_or_default();
         let state = ProbeState::On {
             libraries: self.libraries.count() as u32,
@@ -186,7 +183,22 @@ impl Watch {
             });
         }
         processes.sort_by_key(|process| process.pid);
-        ProbeSample { state, processes }
+        Ok(ProbeSample { state, processes })
+    }
+
+    /// Looks at those whom the probes count and nobody has looked at yet.
+    fn meet_strangers(&mut self) -> Result<(), Problem> {
+        let counted = self.reader.books.processes.values();
+        let pids = counted.map(|process| process.id_here);
+        let strangers: Vec<_> = pids
+            .filter(|pid| *pid != 0 && !self.libraries.knows(*pid))
+            .collect();
+        for pid in strangers {
+            if let Some(seen) = self.scanner.meet(pid) {
+                self.take_in(&seen)?;
+            }
+        }
+        Ok(())
     }
 
     /// Attaches to the machine's own driver where that is new.
