@@ -1,4 +1,4 @@
-//! What functions return when all their arguments are zero and there is no device.
+//! What functions return and write where there is no device.
 
 use std::collections::BTreeMap;
 
@@ -23,6 +23,41 @@ impl Phase {
     }
 }
 
+/// What a function is called with.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Words {
+    /// Zeros.
+    Zeros,
+    /// Places to write to, a word each.
+    Places,
+}
+
+impl Words {
+    /// As driver-probe has it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Zeros => "codes",
+            Self::Places => "stores",
+        }
+    }
+}
+
+/// These follow what they are given without a look at whether it is an object: where that leads depends on the address.
+const FOLLOWING: [&str; 3] = [
+    "cuGraphReleaseUserObject",
+    "cuUserObjectRelease",
+    "cuUserObjectRetain",
+];
+
+/// Those of `names` whose answers mean something.
+pub fn asked<'a>(
+    names: impl IntoIterator<Item = &'a str>,
+    words: Words,
+) -> impl Iterator<Item = &'a str> {
+    let means_something = move |name: &&str| words == Words::Zeros || !FOLLOWING.contains(name);
+    names.into_iter().filter(means_something)
+}
+
 /// What cuInit returns where there is no device: CUDA_ERROR_NO_DEVICE.
 pub const NO_DEVICE: &str = "100";
 
@@ -31,12 +66,13 @@ pub const NO_DEVICE: &str = "100";
 pub struct Codes {
     /// What cuInit returned, where it was called first.
     pub init: Option<String>,
-    /// A code, `absent`, `signal N`, `hang` or `exit N`, by function.
+    /// A code, or `nothing` or `ARGUMENT:FROM-TO …` for what was written, `absent`, `signal N`, `hang` or `exit N`, by
+    /// function.
     pub answers: BTreeMap<String, String>,
 }
 
 impl Codes {
-    /// Reads what `driver-probe codes` prints.
+    /// Reads what `driver-probe codes` and `stores` print.
     pub fn parse(text: &str) -> Result<Self> {
         let mut codes = Self {
             init: None,
@@ -51,6 +87,13 @@ impl Codes {
             }
         }
         Ok(codes)
+    }
+
+    /// Leaves out who followed a place as if it were a handle or a structure of the caller's: where that leads depends on
+    /// the address.
+    pub fn without_crashes(&mut self) {
+        self.answers
+            .retain(|_, answer| !answer.starts_with("signal ") && answer != "hang");
     }
 }
 

@@ -9,7 +9,7 @@ use std::time::Duration;
 use anyhow::{Context, Result, ensure};
 use rtswap_e2e::Program;
 
-use crate::codes::{Codes, Phase};
+use crate::codes::{Codes, Phase, Words, asked};
 use crate::library::Library;
 use crate::lookups::Lookups;
 
@@ -48,14 +48,15 @@ impl Probe {
         self.with("LD_PRELOAD", binaries.join("librtswap_cuda.so"))
     }
 
-    /// What each of the functions `names` returns for zero arguments.
+    /// What each of the functions `names` returns and writes.
     pub fn codes<'a>(
         &self,
         library: &Library,
         phase: Phase,
+        words: Words,
         names: impl IntoIterator<Item = &'a str>,
     ) -> Result<Codes> {
-        let text = self.ask(&["codes", phase.name()], library, names)?;
+        let text = self.ask(&[words.name(), phase.name()], library, asked(names, words))?;
         Codes::parse(&text)
     }
 

@@ -66,7 +66,7 @@ api! {
     12050 early fn cuGreenCtxStreamCreate(
         handle: Out<usize>, green: usize, flags: c_uint, priority: c_int,
     ) {
-        handle.check()?;
+        handle.set(0)?;
         // Only streams that no default stream waits for.
         if flags != 1 {
             return Err(Error::InvalidValue);

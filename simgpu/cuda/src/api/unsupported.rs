@@ -261,12 +261,11 @@ unsupported! {
     7000 cuOccupancyMaxPotentialBlockSizeWithFlags;
     11070 cuOccupancyMaxPotentialClusterSize (InvalidValue);
 
-    // For tools: core dumps, profilers, tables.
+    // For tools: core dumps, profilers.
     12010 cuCoredumpGetAttribute (InvalidValue);
     12010 cuCoredumpGetAttributeGlobal (InvalidValue);
     12010 cuCoredumpSetAttribute (InvalidValue);
     12010 cuCoredumpSetAttributeGlobal (InvalidValue);
-    3000 cuGetExportTable (InvalidValue);
     4000 cuProfilerInitialize (NotSupported);
     4000 cuProfilerStart;
     4000 cuProfilerStop;

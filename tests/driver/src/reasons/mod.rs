@@ -4,14 +4,16 @@
 //! explains no longer is a fault as well as what nothing explains.
 
 mod codes;
+mod stores;
 
 use std::collections::BTreeMap;
 
 use crate::codes::{Difference, Phase};
 
 pub use codes::CODES;
+pub use stores::STORES;
 
-/// Why functions return another code for zero arguments.
+/// Why functions give another answer.
 #[derive(Debug)]
 pub struct Reason {
     /// In what state of the driver.
@@ -111,8 +113,14 @@ mod tests {
 
     #[test]
     fn no_function_has_two_reasons_for_one_phase() {
+        for table in [CODES, STORES] {
+            is_sound(table);
+        }
+    }
+
+    fn is_sound(table: &[Reason]) {
         let mut seen = BTreeSet::new();
-        for reason in CODES {
+        for reason in table {
             assert!(
                 !reason.why.is_empty() && reason.real != reason.simulated,
                 "{reason:?}"

@@ -1,4 +1,4 @@
-//! What each function returns when all its arguments are zero.
+//! What each function returns and writes when all its arguments are zero, or places to write to.
 //!
 //! Each call has a child of its own, which writes the code into memory that it shares with us: so a crash is an answer, and
 //! no call sees what another one left behind.
@@ -6,15 +6,18 @@
 use std::ffi::{CStr, CString, c_int, c_uint, c_void};
 use std::io::Write as _;
 use std::ptr;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 
 use anyhow::{Context, Result, bail, ensure};
 
-use rtswap_driver_tests::codes::Phase;
+use rtswap_driver_tests::codes::{Phase, Words};
 
 use crate::library::Library;
 
-/// A function of the driver, called with more zeros than any has parameters: the caller's stack holds those that are left
+/// How many words a call has: more than any function has parameters.
+const WORDS: usize = 16;
+
+/// A function of the driver, called with more words than any has parameters: the caller's stack holds those that are left
 /// over, and integers, addresses and floating-point numbers of zero are the same zero bits in x86-64's and AArch64's
 /// conventions, where the floating-point registers are zero as well.
 type Function = unsafe extern "C" fn(
@@ -44,6 +47,8 @@ type Function = unsafe extern "C" fn(
 const HANG_S: c_uint = 5;
 /// Marks a code as written: codes have 32 bits.
 const WRITTEN: u64 = 1 << 32;
+/// What lies at a place before the call: no result has it.
+const FILL: u8 = 0xa5;
 
 /// How a call came out.
 enum Answer {
@@ -54,9 +59,15 @@ enum Answer {
     Exit(c_int),
 }
 
-/// Prints `NAME ANSWER` for each name: a code, `absent`, `signal N`, `hang` or `exit N`; after cuInit
-/// its code comes first, as `init CODE`.
-pub(crate) fn print(library: &Library, names: &[CString], phase: Phase) -> Result<()> {
+/// Prints `NAME ANSWER` for each name: a code, `absent`, `signal N`, `hang` or `exit N`; for places what was written instead of
+/// the code, `nothing` or ranges of bytes as `ARGUMENT:FROM-TO`, the end not included. After cuInit its code comes first, as
+/// `init CODE`.
+pub(crate) fn print(
+    library: &Library,
+    names: &[CString],
+    phase: Phase,
+    words: Words,
+) -> Result<()> {
     let shared = Shared::new()?;
     if phase == Phase::After {
         let init = library.address(c"cuInit");
@@ -70,9 +81,11 @@ pub(crate) fn print(library: &Library, names: &[CString], phase: Phase) -> Resul
     }
     let mut out = std::io::stdout().lock();
     for name in names {
-        let text = match ask(library, name, &shared)? {
+        let text = match ask(library, name, &shared, words)? {
             Answer::Absent => "absent".to_owned(),
-            Answer::Code(code) => code.to_string(),
+            Answer::Code(code) if words == Words::Zeros => code.to_string(),
+            // It tells what was found wrong with the places as numbers and handles.
+            Answer::Code(_) => shared.written(),
             Answer::Signal(signal) => format!("signal {signal}"),
             Answer::Hang => "hang".to_owned(),
             Answer::Exit(status) => format!("exit {status}"),
@@ -84,12 +97,13 @@ pub(crate) fn print(library: &Library, names: &[CString], phase: Phase) -> Resul
     Ok(())
 }
 
-fn ask(library: &Library, name: &CStr, shared: &Shared) -> Result<Answer> {
+fn ask(library: &Library, name: &CStr, shared: &Shared, words: Words) -> Result<Answer> {
+    shared.clear();
     let address = library.address(name);
     if address.is_null() {
         return Ok(Answer::Absent);
     }
-    shared.word().store(0, Ordering::SeqCst);
+    let w = shared.words(words);
     // SAFETY: this process has one thread, and the child only calls the function and ends.
     match unsafe { libc::fork() } {
         -1 => Err(std::io::Error::last_os_error()).context("cannot fork"),
@@ -102,11 +116,12 @@ fn ask(library: &Library, name: &CStr, shared: &Shared) -> Result<Answer> {
                 libc::dup2(null, 2);
             }
             // SAFETY: an export whose parameters are integers, addresses and floating-point numbers; zero is a value that
-            // each of them has, and whatever it does then happens in this child alone.
+            // each of them has, a place is a number as well, and whatever it does then happens in this child alone.
             let code = unsafe {
                 let function = std::mem::transmute::<*mut c_void, Function>(address);
                 function(
-                    0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0.0, 0.0, 0.0, 0.0,
+                    w[0], w[1], w[2], w[3], w[4], w[5], w[6], w[7], w[8], w[9], w[10], w[11],
+                    w[12], w[13], w[14], w[15], 0.0, 0.0, 0.0, 0.0,
                 )
             };
             shared
@@ -142,8 +157,17 @@ fn ask(library: &Library, name: &CStr, shared: &Shared) -> Result<Answer> {
     }
 }
 
-/// A word that children share with this process.
-struct Shared(ptr::NonNull<AtomicU64>);
+/// Memory that children share with this process: a word for the code, and a room for what each argument's place gets.
+struct Shared(ptr::NonNull<Layout>);
+
+#[repr(C)]
+struct Layout {
+    word: AtomicU64,
+    rooms: [[AtomicU8; ROOM]; WORDS],
+}
+
+/// Bytes for one result.
+const ROOM: usize = 256;
 
 impl Shared {
     fn new() -> Result<Self> {
@@ -151,7 +175,7 @@ impl Shared {
         let memory = unsafe {
             libc::mmap(
                 ptr::null_mut(),
-                size_of::<AtomicU64>(),
+                size_of::<Layout>(),
                 libc::PROT_READ | libc::PROT_WRITE,
                 libc::MAP_SHARED | libc::MAP_ANONYMOUS,
                 -1,
@@ -164,8 +188,47 @@ impl Shared {
             .context("no shared memory")
     }
 
-    fn word(&self) -> &AtomicU64 {
-        // SAFETY: mapped for as long as the process lives, aligned as a page is, and only used as an atomic.
+    fn layout(&self) -> &Layout {
+        // SAFETY: mapped for as long as the process lives, aligned as a page is, and only used as atomics.
         unsafe { self.0.as_ref() }
+    }
+
+    fn word(&self) -> &AtomicU64 {
+        &self.layout().word
+    }
+
+    fn clear(&self) {
+        self.word().store(0, Ordering::SeqCst);
+        for byte in self.layout().rooms.iter().flatten() {
+            byte.store(FILL, Ordering::SeqCst);
+        }
+    }
+
+    /// The arguments of a call.
+    fn words(&self, words: Words) -> [usize; WORDS] {
+        std::array::from_fn(|number| match words {
+            Words::Zeros => 0,
+            Words::Places => (&raw const self.layout().rooms[number]).addr(),
+        })
+    }
+
+    /// The bytes that are no longer what they were.
+    fn written(&self) -> String {
+        let mut ranges = Vec::new();
+        for (number, room) in self.layout().rooms.iter().enumerate() {
+            let is_written = |byte: &AtomicU8| byte.load(Ordering::SeqCst) != FILL;
+            let mut from = 0;
+            while let Some(first) = room[from..].iter().position(is_written) {
+                let start = from + first;
+                let rest = &room[start..];
+                let length = rest.iter().position(|byte| !is_written(byte));
+                from = start + length.unwrap_or(rest.len());
+                ranges.push(format!("{number}:{start}-{from}"));
+            }
+        }
+        if ranges.is_empty() {
+            return "nothing".to_owned();
+        }
+        ranges.join(" ")
     }
 }

@@ -1,4 +1,4 @@
-//! `driver-probe codes before|after | lookups | replaced | tables | calls LIBRARY`: loads a driver library that is given by its
+//! `driver-probe codes|stores before|after | lookups | replaced | tables | calls LIBRARY`: loads a driver library that is given by its
 //! path, calls it and prints what it answers, one line an answer. The names to ask for are read from stdin.
 //!
 //! A library may crash or hang when asked: return codes are asked for in forked children, and for everything else the
@@ -13,14 +13,14 @@ mod tables;
 use std::ffi::CString;
 use std::process::ExitCode;
 
-use anyhow::{Result, bail};
-use rtswap_driver_tests::codes::Phase;
+use anyhow::{Result, anyhow, bail};
+use rtswap_driver_tests::codes::{Phase, Words};
 use rtswap_driver_tests::probe::END;
 
 use library::Library;
 
 const USAGE: &str =
-    "usage: driver-probe codes before|after | lookups | replaced | tables | calls LIBRARY";
+    "usage: driver-probe codes|stores before|after | lookups | replaced | tables | calls LIBRARY";
 
 fn main() -> ExitCode {
     match run() {
@@ -41,14 +41,20 @@ fn run() -> Result<()> {
     let names = names()?;
     let library = Library::open(path)?;
     match arguments[..arguments.len() - 1] {
-        ["codes", "before"] => codes::print(&library, &names, Phase::Before),
-        ["codes", "after"] => codes::print(&library, &names, Phase::After),
+        ["codes", phase] => codes::print(&library, &names, self::phase(phase)?, Words::Zeros),
+        ["stores", phase] => codes::print(&library, &names, self::phase(phase)?, Words::Places),
         ["lookups"] => lookups::print(&library, &names),
         ["replaced"] => library.print_replaced(&names),
         ["tables"] => tables::print(&library, &names),
         ["calls"] => calls::serve(&library, &names),
         _ => bail!("{USAGE}"),
     }
+}
+
+fn phase(name: &str) -> Result<Phase> {
+    let phases = [Phase::Before, Phase::After];
+    let phase = phases.into_iter().find(|phase| phase.name() == name);
+    phase.ok_or_else(|| anyhow!("{USAGE}"))
 }
 
 /// What stands on stdin before the mark of its end.
