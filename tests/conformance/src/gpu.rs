@@ -72,6 +72,11 @@ impl Gpu {
         })
     }
 
+    /// The module with the workload's kernels.
+    pub fn module(&self) -> CUmodule {
+        self.module
+    }
+
     /// The kernel of that name.
     pub fn kernel(&self, name: &str) -> Result<CUfunction> {
         let name = CString::new(name)?;

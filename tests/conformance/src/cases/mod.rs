@@ -17,7 +17,7 @@ mod pool;
 mod reserve;
 mod share;
 mod sticky;
-mod width;
+pub mod width;
 
 use std::process::Command;
 
@@ -67,6 +67,7 @@ pub fn play(role: &str, arguments: &[String]) -> Result<()> {
         "open" => share::open(arguments),
         "break" => sticky::break_context(),
         "hold" => death::hold(arguments),
+        "refuse" => width::refuse(),
         _ => bail!("there is no role {role}"),
     }
 }
