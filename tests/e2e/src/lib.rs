@@ -16,7 +16,7 @@ mod witness;
 pub use judged::{Verdict, until_judged};
 pub use machine::{Daemon, Machine, MachineOptions};
 pub use namespace::is_initial_pid_namespace;
-pub use program::{Finished, Program, compile, probe, wait_until};
+pub use program::{Finished, Program, compile, probe, tortures, wait_until};
 pub use puppet::{Offer, Puppet, Swapped};
 pub use stalls::{Stalls, logged_at};
 pub use tracefs::tracefs;

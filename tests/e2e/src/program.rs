@@ -235,6 +235,15 @@ pub fn wait_until(what: &str, bound: Duration, mut condition: impl FnMut() -> bo
     Ok(())
 }
 
+/// Bytes that left at each turn of `RTSWAP_TORTURE=every-call`, as a program with `RTSWAP_LOG=debug` said on stderr.
+pub fn tortures(said: &str) -> Vec<u64> {
+    let left = said.lines().filter_map(|line| {
+        let (_, rest) = line.split_once("torture: ")?;
+        rest.split(' ').next()?.parse().ok()
+    });
+    left.collect()
+}
+
 /// Compiles `probes/NAME.c` into `folder`, linked against the driver library in `driver_folder`, and
 /// returns the program's path.
 pub fn probe(name: &str, folder: &Path, driver_folder: &Path) -> Result<PathBuf> {

@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
-use rtswap_e2e::{Machine, MachineOptions, Program, Puppet, probe, wait_until};
+use rtswap_e2e::{Machine, MachineOptions, Program, Puppet, probe, tortures, wait_until};
 use rtswap_wire::page::Direction;
 use serde_json::{Value, json};
 
@@ -94,12 +94,7 @@ fn swaps_between_every_two_calls_change_nothing() -> Result<()> {
     for (number, answer) in answers().iter().enumerate() {
         expect(&mut program, &puppet, number + 1, answer)?;
     }
-    let said = program.stderr();
-    let moved = said.lines().filter_map(|line| {
-        let (_, rest) = line.split_once("torture: ")?;
-        rest.split(' ').next()?.parse::<u64>().ok()
-    });
-    let moved: Vec<u64> = moved.collect();
+    let moved = tortures(&program.stderr());
     ensure!(
         moved.iter().filter(|bytes| **bytes >= 30 * MIB).count() > 4,
         "that little was moved: {moved:?}"

@@ -2,11 +2,11 @@
 
 use std::ffi::{c_uchar, c_uint, c_ushort};
 
-use simgpu_core::Result;
 use simgpu_core::driver::CopySide::{self, Device, Host};
+use simgpu_core::{Error, Result};
 
 use super::shape::unified;
-use crate::abi::stream;
+use crate::abi::{In, Out, stream};
 use crate::export::DefaultStream;
 
 api! {
@@ -38,6 +38,30 @@ api! {
         dst: usize, src: u64, len: usize, on: usize,
     ) |default| {
         copy(Host(dst), Device(src), len, on, default, false)
+    }
+
+    12080 fn cuMemcpyBatchAsync | cuMemcpyBatchAsync_ptsz(
+        dst: In<u64>,
+        src: In<u64>,
+        len: In<usize>,
+        count: usize,
+        attributes: In<u8>,
+        _first: In<usize>,
+        attribute_count: usize,
+        failed: Out<usize>,
+        on: usize,
+    ) |default| {
+        // When a source may be read and where it lies best, as attributes say, changes nothing here.
+        if on == 0 || attributes.is_null() || attribute_count == 0 || attribute_count > count {
+            failed.set_if_wanted(usize::MAX);
+            return Err(Error::InvalidValue);
+        }
+        for index in 0..count {
+            let (dst, src, len) = (dst.at(index)?, src.at(index)?, len.at(index)?);
+            let copied = unified(dst).and_then(|dst| copy(dst, unified(src)?, len, on, default, false));
+            copied.inspect_err(|_| failed.set_if_wanted(index))?;
+        }
+        Ok(())
     }
 
     3020 fn cuMemcpyDtoD_v2 | cuMemcpyDtoD_v2_ptds(dst: u64, src: u64, len: usize) |default| {

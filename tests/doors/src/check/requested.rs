@@ -2,6 +2,7 @@
 //! torture.
 
 use anyhow::{Context, Result, ensure};
+use rtswap_e2e::tortures;
 
 use super::{bytes_after, good_end, memory};
 use crate::guest::Guest;
@@ -53,12 +54,8 @@ fn tortured(stage: &Stage<'_>, probe: &Probe, most: u64) -> Result<()> {
             guest.go();
         }
     }
-    let said = guest.program().stderr();
-    let left = said.lines().filter_map(|line| {
-        let (_, rest) = line.split_once("torture: ")?;
-        rest.split(' ').next()?.parse::<u64>().ok()
-    });
-    let left = left.max().unwrap_or(0);
+    let left = tortures(&guest.program().stderr());
+    let left = left.into_iter().max().unwrap_or(0);
     ensure!(
         left >= most,
         "no more than {left} of {most} bytes ever left"
