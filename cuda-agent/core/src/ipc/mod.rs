@@ -12,3 +12,6 @@ mod open;
 pub use message::IpcHandle;
 pub use offer::Offers;
 pub use open::Opened;
+
+#[cfg(test)]
+mod tests;

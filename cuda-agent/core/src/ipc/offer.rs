@@ -227,14 +227,13 @@ impl Agent {
         let Some(found) = found.filter(|found| known && found.at == at) else {
             return Err(Errno::ACCESS);
         };
-        if found.id != request.handle.id {
-            return Err(Errno::STALE);
-        }
         let device = self.device(found.ordinal).ok_or(Errno::NODEV)?;
+        // Locked from the look at who lies there until all descriptors are made: what is freed and
+        // made anew meanwhile may have the same address and the same handles of the driver.
         let memory = device.memory();
-        let chunk_bytes = memory.chunk_bytes();
-        let handles = memory.handles_of(at, found.bytes);
-        drop(memory);
+        let handles = memory
+            .held_handles(at, request.handle.id)
+            .ok_or(Errno::STALE)?;
         let batch = handles
             .iter()
             .skip(usize::try_from(request.first).map_err(|_| Errno::INVAL)?)
@@ -242,6 +241,8 @@ impl Agent {
             .map(|&handle| self.driver.export(handle))
             .collect::<Result<Vec<OwnedFd>, Status>>()
             .map_err(|_| Errno::IO)?;
+        let chunk_bytes = memory.chunk_bytes();
+        drop(memory);
         let reply = Reply {
             first: request.first,
             chunks: handles.len() as u64,

@@ -208,7 +208,7 @@ fn map(driver: &dyn Driver, handle: &IpcHandle, ordinal: i32) -> Result<(u64, Re
 }
 
 /// A socket that hears nobody but the process of that name.
-fn connect(name: u64) -> Result<OwnedFd, Errno> {
+pub(super) fn connect(name: u64) -> Result<OwnedFd, Errno> {
     let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
     let socket = rustix::net::socket_with(AddressFamily::UNIX, SocketType::DGRAM, flags, None)?;
     let own = format!("rtswap-ipc-{:016x}", u64::from_ne_bytes(random()?));
@@ -218,7 +218,7 @@ fn connect(name: u64) -> Result<OwnedFd, Errno> {
 }
 
 /// Asks for the chunks from `first` on, until they come or the time is over.
-fn ask(
+pub(super) fn ask(
     socket: &OwnedFd,
     handle: &IpcHandle,
     first: u64,

@@ -55,11 +55,16 @@ impl Memory {
         !chunks.is_empty() && chunks.iter().all(|&id| self.chunks[id].held.is_some())
     }
 
-    /// The physical memory of some of the arena, chunk by chunk, which is held.
-    pub fn handles_of(&self, at: u64, bytes: u64) -> Vec<Handle> {
-        let chunks = self.chunks_of(at, bytes);
-        let pieces = chunks.iter().flat_map(|&id| &self.chunks[id].pieces);
-        pieces.filter_map(|piece| piece.handle).collect()
+    /// The physical memory of the object with this address and number, chunk by chunk; nothing if
+    /// it is another object's by now, or not held. It is the object's as long as the memory is locked.
+    pub fn held_handles(&self, at: u64, id: u64) -> Option<Vec<Handle>> {
+        let (_, object) = self.object_at(at).filter(|&(start, _)| start == at)?;
+        if object.id != id || !self.is_held(at, object.bytes) {
+            return None;
+        }
+        let chunks = self.chunks_of(at, object.bytes).into_iter();
+        let pieces = chunks.flat_map(|id| &self.chunks[id].pieces);
+        pieces.map(|piece| piece.handle).collect()
     }
 
     fn chunks_of(&self, at: u64, bytes: u64) -> Vec<ChunkId> {

@@ -5,10 +5,10 @@ mod state;
 
 use std::cell::Cell;
 use std::ffi::CStr;
-use std::os::fd::{BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Mutex;
 
-use state::{Map, State};
+use state::{Map, Meanwhile, State};
 
 use super::{Driver, Node, Result, Unfit};
 use crate::cuda::{
@@ -196,6 +196,21 @@ impl FakeDriver {
         lock(&self.state).copied
     }
 
+    /// Has `meanwhile` run once, before the next export.
+    pub(crate) fn before_export(&self, meanwhile: Meanwhile) {
+        lock(&self.state).before_export = Some(meanwhile);
+    }
+
+    /// The bytes behind a descriptor that was exported.
+    pub(crate) fn exported(descriptor: impl AsFd) -> Result<Vec<u8>> {
+        let size = rustix::fs::fstat(&descriptor).map_err(|_| Status::INVALID_VALUE)?;
+        let mut bytes = vec![0; size.st_size as usize];
+        let got = rustix::io::pread(descriptor, &mut bytes[..], 0);
+        (got == Ok(bytes.len()))
+            .then_some(bytes)
+            .ok_or(Status::INVALID_VALUE)
+    }
+
     /// What other processes hold.
     pub(crate) fn set_others(&self, bytes: u64) {
         lock(&self.state).others = bytes;
@@ -273,7 +288,8 @@ impl Driver for FakeDriver {
             return Err(Status::OUT_OF_MEMORY);
         }
         let mut state = lock(&self.state);
-        let handle = state.fresh();
+        // As drivers do whose handles are addresses of their own.
+        let handle = state.released.pop().unwrap_or_else(|| state.fresh());
         // Never zeros: what an owner before left must not look right by chance.
         state.physical.insert(handle, vec![0xdb; bytes as usize]);
         Ok(Handle(handle))
@@ -334,31 +350,33 @@ impl Driver for FakeDriver {
         state
             .physical
             .remove(&handle.0)
-            .map(|_| ())
-            .ok_or(Status::INVALID_VALUE)
+            .ok_or(Status::INVALID_VALUE)?;
+        state.asked.remove(&handle.0);
+        state.released.push(handle.0);
+        Ok(())
     }
     fn can_export(&self, _: i32) -> bool {
         true
     }
     fn export(&self, handle: Handle) -> Result<OwnedFd> {
-        // The descriptor says which memory it is, for the same fake only.
+        let meanwhile = lock(&self.state).before_export.take();
+        if let Some(meanwhile) = meanwhile {
+            meanwhile();
+        }
+        let state = lock(&self.state);
+        let bytes = state.physical.get(&handle.0).ok_or(Status::INVALID_VALUE)?;
+        // A copy: enough to see that the right memory came, whatever becomes of the handle.
         let flags = rustix::fs::MemfdFlags::CLOEXEC;
         let file = rustix::fs::memfd_create("fake", flags).map_err(|_| Status::UNKNOWN)?;
-        let bytes = handle.0.to_ne_bytes();
-        rustix::io::pwrite(&file, &bytes, 0).map_err(|_| Status::UNKNOWN)?;
-        Ok(file)
+        let put = rustix::io::pwrite(&file, bytes, 0);
+        (put == Ok(bytes.len()))
+            .then_some(file)
+            .ok_or(Status::UNKNOWN)
     }
     fn import(&self, descriptor: BorrowedFd<'_>) -> Result<Handle> {
-        let mut bytes = [0; 8];
-        let got = rustix::io::pread(descriptor, &mut bytes, 0);
-        let old = u64::from_ne_bytes(bytes);
+        let bytes = Self::exported(descriptor)?;
         let mut state = lock(&self.state);
-        if got != Ok(8) || !state.physical.contains_key(&old) {
-            return Err(Status::INVALID_VALUE);
-        }
-        // A copy: enough to see that the right memory came.
         let new = state.fresh();
-        let bytes = state.physical[&old].clone();
         state.physical.insert(new, bytes);
         Ok(Handle(new))
     }

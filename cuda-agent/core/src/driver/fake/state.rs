@@ -5,6 +5,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::{Node, Result};
 use crate::cuda::{Access, AllocationProp, Context, Event, Graph, Location, Status, Stream};
 
+/// What a test does at the very moment of a call.
+pub(super) type Meanwhile = Box<dyn FnOnce() + Send>;
+
 /// What is mapped at an address.
 pub(super) struct Map {
     pub(super) bytes: u64,
@@ -16,6 +19,10 @@ pub(super) struct Map {
 pub(super) struct State {
     pub(super) next: u64,
     pub(super) physical: BTreeMap<u64, Vec<u8>>,
+    /// Handles of released memory: the last is the first to be given again.
+    pub(super) released: Vec<u64>,
+    /// Runs once, before the next export.
+    pub(super) before_export: Option<Meanwhile>,
     pub(super) asked: BTreeMap<u64, AllocationProp>,
     pub(super) maps: BTreeMap<u64, Map>,
     pub(super) pinned: BTreeMap<usize, Vec<u8>>,
