@@ -126,3 +126,48 @@ fn another_process_works_in_memory_that_is_held_for_it() -> Result<()> {
     other.program.kill()?;
     late.program.kill()
 }
+
+/// So many rounds of the race are run, 600 unless this variable says more.
+const ROUNDS: &str = "RTSWAP_IPC_ROUNDS";
+
+#[test]
+fn no_page_of_other_memory_is_seen_where_something_was_freed() -> Result<()> {
+    let rounds = std::env::var(ROUNDS).unwrap_or_else(|_| "600".into());
+    let machine = Machine::new(MachineOptions::default())?;
+    let path = probe("ipc_race", &machine.path(""), &machine.driver_dir())?;
+    let table = machine.path("table");
+    std::fs::write(&table, [0; 4096])?;
+    let table = table.to_str().context("a path of text")?;
+    let listener = Puppet::listen(&machine.runtime_dir())?;
+    let mut owner = Guest::start(&machine, &listener, &path, &["offer", table, &rounds])?;
+    let mut other = Guest::start(&machine, &listener, &path, &["open", table, &rounds])?;
+    let rounds: u64 = rounds.parse()?;
+    let until = Instant::now() + BOUND + Duration::from_millis(20) * u32::try_from(rounds)?;
+    for guest in [&mut owner, &mut other] {
+        guest.program.say("\n")?;
+    }
+    while owner.program.is_running() || other.program.is_running() {
+        for guest in [&owner, &other] {
+            guest.puppet.grant_any()?;
+        }
+        ensure!(
+            Instant::now() < until,
+            "the race never ended: {}{}",
+            owner.program.stderr(),
+            other.program.stderr()
+        );
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    let [offered, seen] = [owner, other].map(|guest| guest.program.finish(BOUND)?.json());
+    let (offered, seen) = (offered?, seen?);
+    ensure!(seen["foreign"] == 0, "{seen} of {offered}");
+    let [opened, refused] = [&seen["opened"], &seen["refused"]].map(Value::as_u64);
+    ensure!(
+        opened.zip(refused).is_some_and(|(opened, refused)| {
+            opened + refused == rounds && opened.min(refused) >= rounds / 20
+        }) && offered["replaced"] == rounds,
+        "no race: {seen} of {offered}"
+    );
+    println!("{offered} {seen}");
+    Ok(())
+}
