@@ -36,12 +36,17 @@ impl Agent {
     ) -> Option<Result<()>> {
         Book::is_ours(handle).then(|| {
             let parts = self.parts(handle, offset, bytes)?;
+            // Released by another thread, it would be no one's, and the driver's handles soon others'.
+            let book = self.book();
+            book.held(handle)?;
             let mut bound = 0;
             let result = parts.into_iter().try_for_each(|part| {
                 bind(part)?;
                 bound += part.bytes;
                 Ok(())
             });
+            // A gate may be in the way of taking it back.
+            drop(book);
             if result.is_err() && bound > 0 {
                 unbind(bound);
             }

@@ -1,5 +1,7 @@
 //! The program's own memory bound to a multicast object: all of it is the driver's for good.
 
+use std::time::{Duration, Instant};
+
 use super::*;
 use crate::agent::tests::CHUNK;
 use crate::driver::fake::UNIT;
@@ -70,4 +72,31 @@ fn what_is_bound_comes_back_and_stays_part_by_part() {
     program.release(other).unwrap();
     program.unmap(0, 9).unwrap();
     program.release(handle).unwrap();
+}
+
+#[test]
+fn a_handle_that_another_thread_releases_stays_until_it_is_bound() {
+    const RACE: Duration = Duration::from_millis(300);
+    let program = Program::new("bound-released", 8);
+    let handle = program.create(3).unwrap();
+    let (agent, driver) = (program.bench.agent, program.driver());
+    let mut is_bound = false;
+    let result = program.bench.launch(|| {
+        std::thread::scope(|scope| {
+            let bind = |part: Part| {
+                let release = scope.spawn(|| agent.release_physical(handle, || Ok(())));
+                let start = Instant::now();
+                while !release.is_finished() && start.elapsed() < RACE {
+                    std::thread::yield_now();
+                }
+                is_bound = driver.is_live(part.handle, part.bytes);
+                Ok(())
+            };
+            agent.bind_physical(handle, 0, 3 * UNIT, bind, |_| ())
+        })
+    });
+    assert_eq!(result, Some(Ok(())));
+    assert!(is_bound, "the driver's handle was nobody's, or another's");
+    let (result, parts, _) = bind(&program, handle, (0, 3), 9);
+    assert_eq!((result, parts.len()), (Some(Err(Status::INVALID_VALUE)), 0));
 }
