@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 
 use rtswap_wire::page::{Direction, SwapOutcome, SwapReport, SwapRequest};
 
+use super::detached::spawn_detached;
 use crate::agent::{Agent, exit};
 use crate::cuda::Status;
 use crate::device::Device;
@@ -132,11 +133,7 @@ impl Requests {
             device.prepare_fingerprints();
         };
         self.pinning.store(true, Ordering::Release);
-        // Signals stay blocked in it: it inherits the swap thread's mask.
-        if let Err(error) = std::thread::Builder::new()
-            .name("rtswap-pin".into())
-            .spawn(pin)
-        {
+        if let Err(error) = spawn_detached(c"rtswap-pin", pin) {
             debug(format_args!(
                 "no thread to pin the backing store in: {error}"
             ));

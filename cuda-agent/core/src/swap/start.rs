@@ -1,27 +1,20 @@
-//! Starting the swap thread. Not by `std::thread`: what that does first in a new thread waits for the
-//! loader's lock, and the agent may start under it, in the constructor of a library that is being
-//! loaded. Until the thread is attached it touches nothing that needs the loader: no thread-local
-//! with a destructor, no symbol that nobody has used before.
+//! Starting the swap thread, which waits until there is a session for it.
 
-use core::ffi::c_void;
 use std::os::fd::{FromRawFd, OwnedFd};
-use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::ptr::null_mut;
 use std::sync::atomic::{AtomicPtr, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
+use super::detached::spawn_detached;
 use super::thread::run;
 use crate::agent::Agent;
 use crate::futex::{TICK, wait_change, wake_all};
 use crate::gate::lock;
 use crate::session::Mark;
-use crate::signals::{Doorbells, block_all, restore};
+use crate::signals::Doorbells;
 
 /// How long the thread may take to start.
 const START_BOUND: Duration = Duration::from_secs(5);
-/// Bytes of its stack, as much as Rust's own threads have.
-const STACK: usize = 2 << 20;
 
 // How far it is.
 const STARTING: u32 = 0;
@@ -92,10 +85,8 @@ impl Drop for Started {
 /// instruction on.
 pub fn spawn() -> std::io::Result<Started> {
     let handover = Arc::new(Handover::default());
-    let before = block_all()?;
-    let made = create(&handover);
-    restore(&before);
-    made?;
+    let theirs = Arc::clone(&handover);
+    spawn_detached(c"rtswap-swap", move || live(&theirs))?;
     let timed_out = || std::io::Error::from(std::io::ErrorKind::TimedOut);
     if !handover.leaves(STARTING, Some(START_BOUND)) {
         handover.go_to(GIVEN_UP);
@@ -111,39 +102,7 @@ pub fn spawn() -> std::io::Result<Started> {
     })
 }
 
-fn create(handover: &Arc<Handover>) -> std::io::Result<()> {
-    let argument = Arc::into_raw(Arc::clone(handover));
-    // SAFETY: attributes on the stack, made and ended here; `body` gets the argument that it takes.
-    let error = unsafe {
-        let mut attributes: libc::pthread_attr_t = std::mem::zeroed();
-        libc::pthread_attr_init(&raw mut attributes);
-        libc::pthread_attr_setstacksize(&raw mut attributes, STACK);
-        libc::pthread_attr_setdetachstate(&raw mut attributes, libc::PTHREAD_CREATE_DETACHED);
-        let mut thread: libc::pthread_t = std::mem::zeroed();
-        let argument = argument.cast_mut().cast();
-        let error = libc::pthread_create(&raw mut thread, &raw const attributes, body, argument);
-        libc::pthread_attr_destroy(&raw mut attributes);
-        error
-    };
-    if error == 0 {
-        return Ok(());
-    }
-    // SAFETY: made above, and no thread took it.
-    drop(unsafe { Arc::from_raw(argument) });
-    Err(std::io::Error::from_raw_os_error(error))
-}
-
-extern "C" fn body(argument: *mut c_void) -> *mut c_void {
-    // SAFETY: what `create` gave away.
-    let handover = unsafe { Arc::from_raw(argument.cast_const().cast::<Handover>()) };
-    // A panic ends the thread, not the process.
-    let _ = catch_unwind(AssertUnwindSafe(|| live(&handover)));
-    null_mut()
-}
-
 fn live(handover: &Handover) {
-    // SAFETY: names the calling thread; at most 15 letters.
-    unsafe { libc::pthread_setname_np(libc::pthread_self(), c"rtswap-swap".as_ptr()) };
     let made = Doorbells::new();
     let tid = rustix::thread::gettid().as_raw_nonzero().get();
     let (bells, told) = match made {
