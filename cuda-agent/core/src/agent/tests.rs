@@ -1,8 +1,11 @@
 //! The agent against a fake driver and a fake daemon: real socket, page, signals and threads.
 
+mod gates;
+
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
+use gates::Gates;
 use proptest::prelude::*;
 use rtswap_wire::page::{Direction, JobKind, JobReport, SwapOutcome};
 
@@ -22,6 +25,7 @@ pub(crate) struct Bench {
     pub(crate) daemon: Daemon,
     pub(crate) listener: Listener,
     pub(crate) terms: Terms,
+    _gates: Gates,
 }
 
 pub(crate) fn bench(name: &str, change: impl FnOnce(&mut Terms)) -> Bench {
@@ -47,17 +51,14 @@ pub(crate) fn bench(name: &str, change: impl FnOnce(&mut Terms)) -> Bench {
         task: Some("yolo".into()),
         ..Config::default()
     };
-    let (agent, daemon) = std::thread::scope(|scope| {
-        let started = scope.spawn(|| Agent::start(driver, config));
-        let daemon = listener.welcome(terms);
-        (started.join().unwrap().unwrap(), daemon)
-    });
+    let (agent, daemon, gates) = Gates::start(driver, config, || listener.welcome(terms));
     Bench {
         driver,
         agent,
         daemon,
         listener,
         terms,
+        _gates: gates,
     }
 }
 
