@@ -127,12 +127,12 @@ fn another_process_works_in_memory_that_is_held_for_it() -> Result<()> {
     late.program.kill()
 }
 
-/// So many rounds of the race are run, 600 unless this variable says more.
+/// So many rounds of the race are run, 400 unless this variable says more.
 const ROUNDS: &str = "RTSWAP_IPC_ROUNDS";
 
 #[test]
 fn no_page_of_other_memory_is_seen_where_something_was_freed() -> Result<()> {
-    let rounds = std::env::var(ROUNDS).unwrap_or_else(|_| "600".into());
+    let rounds = std::env::var(ROUNDS).unwrap_or_else(|_| "400".into());
     let machine = Machine::new(MachineOptions::default())?;
     let path = probe("ipc_race", &machine.path(""), &machine.driver_dir())?;
     let table = machine.path("table");

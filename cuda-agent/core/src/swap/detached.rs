@@ -67,3 +67,34 @@ extern "C" fn run<F: FnOnce()>(argument: *mut c_void) -> *mut c_void {
     let _ = catch_unwind(AssertUnwindSafe(body));
     null_mut()
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc;
+    use std::time::Duration;
+
+    use super::*;
+
+    #[test]
+    fn a_thread_begins_with_a_name_and_all_signals_blocked() {
+        let (said, heard) = mpsc::channel();
+        spawn_detached(c"rtswap-test", move || {
+            // SAFETY: only asks for the mask of this thread, into one on the stack.
+            let blocked = unsafe {
+                let mut mask: libc::sigset_t = std::mem::zeroed();
+                libc::pthread_sigmask(libc::SIG_SETMASK, std::ptr::null(), &raw mut mask);
+                [libc::SIGUSR1, libc::SIGTERM, libc::SIGALRM]
+                    .map(|number| libc::sigismember(&raw const mask, number))
+            };
+            let name = std::fs::read_to_string("/proc/thread-self/comm").unwrap();
+            said.send((name, blocked)).unwrap();
+            panic!("ends this thread only");
+        })
+        .unwrap();
+        let (name, blocked) = heard.recv_timeout(Duration::from_secs(20)).unwrap();
+        assert_eq!((name.trim(), blocked), ("rtswap-test", [1; 3]));
+        // It drops what it was given when it ends, by whatever way.
+        let ended = heard.recv_timeout(Duration::from_secs(20));
+        assert_eq!(ended, Err(mpsc::RecvTimeoutError::Disconnected));
+    }
+}
