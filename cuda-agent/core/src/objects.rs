@@ -6,6 +6,7 @@
 //! once their library is there.
 
 use core::ffi::{CStr, c_int, c_void};
+use core::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
 use crate::elf::{DT_STRTAB, DT_SYMTAB, Dynamic, Symbol, address, find_in, values};
@@ -148,18 +149,14 @@ impl Object<'_> {
         }
     }
 
-    /// Writes a slot, which may be read-only by now.
+    /// Writes a slot, and leaves its page as the loader did.
     ///
     /// # Safety
     /// `slot` is one of the object's.
     unsafe fn write(&self, slot: *mut *mut c_void, value: *mut c_void) {
         let page = rustix::param::page_size();
         let at = (slot.addr() & !(page - 1)) as *mut c_void;
-        let sealed = self.headers.iter().any(|header| {
-            let start = self.base() + header.p_vaddr as usize;
-            header.p_type == libc::PT_GNU_RELRO
-                && slot.addr().wrapping_sub(start) < header.p_memsz as usize
-        });
+        let sealed = self.sealed(page).contains(&slot.addr());
         // SAFETY: a page of the object's data, which stays readable throughout; an aligned word.
         unsafe {
             if sealed && libc::mprotect(at, page, libc::PROT_READ | libc::PROT_WRITE) != 0 {
@@ -170,6 +167,19 @@ impl Object<'_> {
                 libc::mprotect(at, page, libc::PROT_READ);
             }
         }
+    }
+
+    /// The pages of `page` bytes that the loader makes read-only once the slots are filled. As in
+    /// glibc's `_dl_protect_relro` both ends of PT_GNU_RELRO are rounded down: the rest of its last page
+    /// holds variables of the program, and stays writable.
+    fn sealed(&self, page: usize) -> Range<usize> {
+        let is_relro = |header: &&libc::Elf64_Phdr| header.p_type == libc::PT_GNU_RELRO;
+        let Some(header) = self.headers.iter().rfind(is_relro) else {
+            return 0..0;
+        };
+        let start = self.base().wrapping_add(header.p_vaddr as usize);
+        let end = start.wrapping_add(header.p_memsz as usize);
+        start & !(page - 1)..end & !(page - 1)
     }
 }
 
@@ -298,5 +308,83 @@ mod tests {
         // What lies in the object itself is taken for what the first call has yet to fill.
         put(None, getppid);
         assert_eq!((between, call()), (-7, before));
+    }
+
+    /// The protections of the pages from `at` on, as /proc/self/maps has them.
+    fn protections(at: usize, pages: usize) -> Vec<String> {
+        let page = rustix::param::page_size();
+        let maps = std::fs::read_to_string("/proc/self/maps").expect("maps");
+        let of = |at: usize| {
+            maps.lines().find_map(|line| {
+                let (range, rest) = line.split_once(' ')?;
+                let (from, to) = range.split_once('-')?;
+                let from = usize::from_str_radix(from, 16).ok()?;
+                let to = usize::from_str_radix(to, 16).ok()?;
+                (from..to).contains(&at).then(|| rest[..4].to_owned())
+            })
+        };
+        let of = |index| of(at + index * page).unwrap_or_default();
+        (0..pages).map(of).collect()
+    }
+
+    #[test]
+    fn pages_are_as_the_loader_left_them_after_a_slot_was_written() {
+        const PAGES: usize = 4;
+        let page = rustix::param::page_size();
+        // SAFETY: new memory.
+        let memory = unsafe {
+            libc::mmap(
+                core::ptr::null_mut(),
+                PAGES * page,
+                libc::PROT_READ | libc::PROT_WRITE,
+                libc::MAP_PRIVATE | libc::MAP_ANONYMOUS,
+                -1,
+                0,
+            )
+        };
+        assert_ne!(memory, libc::MAP_FAILED);
+        // Neither end of what is to be read-only lies at the end of a page; all before the last page's
+        // beginning is sealed by the loader, from that of the first page on.
+        // SAFETY: zeros are valid for numbers and pointers.
+        let mut header: libc::Elf64_Phdr = unsafe { core::mem::zeroed() };
+        header.p_type = libc::PT_GNU_RELRO;
+        header.p_vaddr = (page + 64) as u64;
+        header.p_memsz = (2 * page) as u64;
+        // SAFETY: as above.
+        let mut info: libc::dl_phdr_info = unsafe { core::mem::zeroed() };
+        info.dlpi_addr = memory.addr() as u64;
+        let object = Object {
+            info: &info,
+            headers: &[header],
+        };
+        // SAFETY: pages of the memory above.
+        let sealed = unsafe { libc::mprotect(memory.byte_add(page), 2 * page, libc::PROT_READ) };
+        assert_eq!(sealed, 0);
+        let loaders = protections(memory.addr(), PAGES);
+        assert_eq!(loaders, ["rw-p", "r--p", "r--p", "rw-p"]);
+        for offset in [
+            3 * page,
+            3 * page + 56,
+            3 * page + 64,
+            0,
+            page - 8,
+            page,
+            page + 64,
+            2 * page,
+            3 * page - 8,
+        ] {
+            // SAFETY: within the memory above.
+            let slot: *mut *mut c_void = unsafe { memory.byte_add(offset) }.cast();
+            let value = core::ptr::without_provenance_mut(offset + 1);
+            // SAFETY: one of the object's pages.
+            let written = unsafe {
+                object.write(slot, value);
+                slot.read_volatile()
+            };
+            assert_eq!(written, value, "at {offset}");
+            assert_eq!(protections(memory.addr(), PAGES), loaders, "at {offset}");
+        }
+        // SAFETY: the memory above, which nothing uses any more.
+        unsafe { libc::munmap(memory, PAGES * page) };
     }
 }
