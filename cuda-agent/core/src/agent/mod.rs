@@ -4,7 +4,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::PathBuf;
 use std::ptr::null_mut;
 use std::sync::atomic::{AtomicPtr, AtomicU32, Ordering};
-use std::sync::{Arc, Mutex, Once, RwLock};
+use std::sync::{Arc, Mutex, Once, OnceLock, RwLock};
 
 use rtswap_wire::MAX_DEVICES;
 use rtswap_wire::hello::{Hello, HelloError};
@@ -54,6 +54,24 @@ impl Config {
     /// From RTSWAP_RUNTIME_DIR (default /run/rtswap), RTSWAP_TASK, RTSWAP_TORTURE
     /// and RTSWAP_CLEAN.
     pub fn from_env() -> Self {
+        let Asked { socket, task } = Asked::from_env();
+        Self {
+            socket,
+            task,
+            torture: Torture::from_env(),
+            clean: Policy::from_env(),
+        }
+    }
+}
+
+/// What of the environment decides whether the process may have an agent: [`Config`] has the meanings.
+struct Asked {
+    socket: PathBuf,
+    task: Option<String>,
+}
+
+impl Asked {
+    fn from_env() -> Self {
         let folder = std::env::var_os("RTSWAP_RUNTIME_DIR").unwrap_or("/run/rtswap".into());
         let task = std::env::var_os("RTSWAP_TASK").map(|task| task.to_string_lossy().into_owned());
         let socket = PathBuf::from(folder).join("agent.sock");
@@ -61,8 +79,6 @@ impl Config {
             // The program may go to another folder before the daemon is looked for again.
             socket: std::path::absolute(&socket).unwrap_or(socket),
             task: task.filter(|task| !task.is_empty()),
-            torture: Torture::from_env(),
-            clean: Policy::from_env(),
         }
     }
 }
@@ -283,16 +299,34 @@ impl Agent {
 /// The configuration of a process that may have an agent: one that has not gained privileges, where
 /// there is a daemon or should be one.
 fn wanted() -> Option<Config> {
-    // SAFETY: reads a word that the kernel gave the process.
-    if unsafe { libc::getauxval(libc::AT_SECURE) } != 0 {
+    if has_gained_privileges() {
         return None;
     }
     Some(Config::from_env()).filter(|config| config.task.is_some() || config.socket.exists())
 }
 
-/// Whether this process may come to have an agent.
+fn has_gained_privileges() -> bool {
+    // SAFETY: reads a word that the kernel gave the process.
+    unsafe { libc::getauxval(libc::AT_SECURE) != 0 }
+}
+
+/// Whether this process may come to have an agent, by the environment that it had at the first call:
+/// later ones must not read it, since a thread of the program may be changing it, and `setenv` frees
+/// what others still read.
 pub fn may_start() -> bool {
-    agent().is_some() || wanted().is_some()
+    static ASKED: OnceLock<Option<Asked>> = OnceLock::new();
+    if agent().is_some() {
+        return true;
+    }
+    if ASKED.get().is_none() {
+        // Not read by `get_or_init`: reading allocates, and the program's allocator may look a symbol
+        // up at its first call, which comes back here.
+        let asked = (!has_gained_privileges()).then(Asked::from_env);
+        // Another thread may have been first.
+        let _ = ASKED.set(asked);
+    }
+    let asked = ASKED.get().and_then(Option::as_ref);
+    asked.is_some_and(|asked| asked.task.is_some() || asked.socket.exists())
 }
 
 /// Starts the agent of this process if there is a daemon; says why where a user must know. Once;
