@@ -7,7 +7,10 @@
 
 use core::ffi::{CStr, c_int, c_void};
 use core::ops::Range;
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+
+mod scan;
+
+use scan::{ScanGuard, Scanned, Settled, Snapshot};
 
 use crate::elf::{DT_STRTAB, DT_SYMTAB, Dynamic, Symbol, address, find_in, values};
 
@@ -198,62 +201,93 @@ pub fn next_definition(caller: usize, symbol: &CStr) -> Option<*mut c_void> {
     found
 }
 
-/// Whether something was loaded or unloaded since this was last asked; one thread is told.
-fn has_changed() -> bool {
-    static SEEN: AtomicU64 = AtomicU64::new(0);
-    let mut now = 0;
-    for_each(&mut |object| {
-        now = (object.info.dlpi_adds << 32) ^ object.info.dlpi_subs;
-        false
-    });
-    SEEN.swap(now, Ordering::Relaxed) != now
-}
-
-/// Rebinds the slots of objects that came since the last call, if `driver` is loaded and `wanted`
-/// says so: `prepare` is called first, without the loader's lock, and `rebound` gives what belongs
-/// into a slot of that name instead of what is there.
+/// Rebinds the slots of all objects that were loaded since the last call, if `driver` is among the
+/// loaded ones and `may_rebind` agrees. `rebound` maps a name and the slot's content to the new
+/// content. Every object that is loaded when this is called has been scanned when it returns, by
+/// whichever thread.
+///
+/// `has_agent` is asked at each call, `may_rebind` only once for each change of the list; once
+/// `has_agent` says yes, a scan that was declined is made up for. `prepare` runs before the slots
+/// are touched and must take and release the loader's lock: whoever was loading one of these objects
+/// has then relocated and sealed it.
 ///
 /// # Safety
-/// What `rebound` gives for a name may be called instead of what it was given.
+/// The program calls what `rebound` returns in place of the function of that name.
 pub unsafe fn rebind_new(
     driver: &CStr,
-    wanted: impl Fn() -> bool,
+    has_agent: impl Fn() -> bool,
+    may_rebind: impl Fn() -> bool,
     prepare: impl Fn(),
     rebound: impl Fn(&CStr, Option<*mut c_void>) -> Option<*mut c_void>,
 ) {
-    static BUSY: AtomicBool = AtomicBool::new(false);
-    /// Objects that were there when the slots were last rebound.
-    static DONE: AtomicUsize = AtomicUsize::new(0);
-    if !has_changed() || BUSY.swap(true, Ordering::Acquire) {
+    static SETTLED: Settled = Settled::NEVER;
+    let mut is_settled = true;
+    for_each(&mut |object| {
+        is_settled = SETTLED.covers(object.info, &has_agent);
+        false
+    });
+    if is_settled {
         return;
     }
-    let (mut count, mut is_loaded) = (0, false);
-    for_each(&mut |object| {
-        count += 1;
-        is_loaded |= object.is_named(driver);
-        true
-    });
-    // Without the driver nothing can be bound to it; with fewer objects the order is another.
-    let done = DONE.load(Ordering::Relaxed);
-    let from = if done <= count { done } else { 0 };
-    if is_loaded && wanted() {
-        prepare();
-        let mut index = 0;
+    let Some(_guard) = ScanGuard::enter() else {
+        return;
+    };
+    loop {
+        let (mut list, mut is_loaded) = (Snapshot::default(), false);
         for_each(&mut |object| {
-            if index >= from {
-                // SAFETY: by the caller's promise.
-                unsafe { object.rebind(&rebound) };
-            }
-            index += 1;
+            list.add(object.info);
+            is_loaded |= object.is_named(driver);
             true
         });
-        DONE.store(count, Ordering::Relaxed);
+        // Without the driver nothing can be bound to it.
+        let is_declined = is_loaded && !may_rebind();
+        if is_loaded && !is_declined {
+            prepare();
+            // SAFETY: by the caller's promise.
+            if !unsafe { rebind_list(list, &rebound) } {
+                continue;
+            }
+        }
+        SETTLED.record(list, is_declined);
+        return;
     }
-    BUSY.store(false, Ordering::Release);
+}
+
+/// Rebinds the slots of the objects of `list` that no earlier call has scanned. Returns false, with
+/// nothing done, if the loader's list has changed since: an object that is being loaded must not be
+/// touched, for the loader has yet to write its slots and must not find them sealed.
+///
+/// # Safety
+/// As [`rebind_new`].
+unsafe fn rebind_list(
+    list: Snapshot,
+    rebound: &dyn Fn(&CStr, Option<*mut c_void>) -> Option<*mut c_void>,
+) -> bool {
+    static SCANNED: Scanned = Scanned::NOTHING;
+    let (mut index, mut first, mut is_current) = (0, 0, false);
+    // The loader's list stays locked throughout: one thread at a time unseals pages, and a thread that
+    // finds an object scanned finds its slots written.
+    for_each(&mut |object| {
+        if index == 0 {
+            is_current = list.is_current(object.info);
+            if is_current {
+                first = SCANNED.advance(list);
+            }
+        }
+        if is_current && index >= first {
+            // SAFETY: by the caller's promise.
+            unsafe { object.rebind(rebound) };
+        }
+        index += 1;
+        is_current
+    });
+    is_current
 }
 
 #[cfg(test)]
 mod tests {
+    use core::cell::Cell;
+
     use super::*;
 
     #[test]
@@ -270,7 +304,7 @@ mod tests {
     #[test]
     fn every_slot_of_a_name_is_seen() {
         let write = crate::elf::find(c"libc.so.6", c"write").expect("glibc");
-        let (mut objects, slots) = (0, core::cell::Cell::new(0));
+        let (mut objects, slots) = (0, Cell::new(0));
         for_each(&mut |object| {
             // SAFETY: nothing is given.
             unsafe {
@@ -308,6 +342,48 @@ mod tests {
         // What lies in the object itself is taken for what the first call has yet to fill.
         put(None, getppid);
         assert_eq!((between, call()), (-7, before));
+    }
+
+    #[test]
+    fn a_library_that_is_loaded_during_a_scan_is_scanned_by_it() {
+        let (prepared, seen) = (Cell::new(0), Cell::new(0));
+        let library = Cell::new(core::ptr::null_mut());
+        let scan = || {
+            let prepare = || {
+                prepared.set(prepared.get() + 1);
+                if prepared.get() == 1 {
+                    assert_eq!(seen.get(), 0);
+                    // SAFETY: a library of glibc's.
+                    library
+                        .set(unsafe { libc::dlopen(c"libresolv.so.2".as_ptr(), libc::RTLD_NOW) });
+                }
+                // A look-up within the scan leads here again, and must change nothing.
+                // SAFETY: nothing is given.
+                unsafe {
+                    rebind_new(
+                        c"libc.so.6",
+                        || true,
+                        || true,
+                        || unreachable!(),
+                        |_, _| None,
+                    );
+                }
+            };
+            let rebound = |_: &CStr, _| {
+                seen.set(seen.get() + 1);
+                None
+            };
+            // SAFETY: nothing is given.
+            unsafe { rebind_new(c"libc.so.6", || true, || true, prepare, rebound) };
+            seen.replace(0)
+        };
+        let all = scan();
+        assert_eq!(prepared.get(), 2, "the list had changed");
+        assert!(!library.get().is_null() && all > 0);
+        assert_eq!((scan(), prepared.get()), (0, 2), "nothing is new");
+        // SAFETY: loaded above, and nothing of it is used.
+        unsafe { libc::dlclose(library.get()) };
+        assert_eq!((scan() > 0, prepared.get()), (true, 3));
     }
 
     /// The protections of the pages from `at` on, as /proc/self/maps has them.

@@ -6,7 +6,7 @@ use core::ffi::{CStr, c_char, c_void};
 use core::ptr::null_mut;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use rtswap_agent_core::agent::may_start;
+use rtswap_agent_core::agent::{agent, may_start};
 use rtswap_agent_core::elf::{Loader, loader};
 use rtswap_agent_core::objects::{next_definition, rebind_new};
 
@@ -238,6 +238,7 @@ fn rebind(loader: &Loader) {
         for hook in all() {
             hook.real.get(hook.name);
         }
+        // Under the loader's lock, which is free again once all that was being loaded is.
         // SAFETY: a lookup by the loader's own function.
         let first = unsafe { (loader.dlsym)(libc::RTLD_DEFAULT, c"dlsym".as_ptr()) };
         is_first.set(first == dlsym as *mut c_void);
@@ -250,8 +251,9 @@ fn rebind(loader: &Loader) {
         now.map_or(is_first.get(), |now| now == theirs)
             .then_some(ours)
     };
+    let has_agent = || agent().is_some();
     // SAFETY: each of ours has the signature of what it stands for.
-    contained(|| unsafe { rebind_new(c"libcuda.so.1", may_start, prepare, rebound) });
+    contained(|| unsafe { rebind_new(c"libcuda.so.1", has_agent, may_start, prepare, rebound) });
 }
 
 /// The loader's function and ours for it. Ours calls the loader's own, so that whoever is handed it

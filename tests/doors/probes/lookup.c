@@ -1,6 +1,11 @@
 /* Each way to come by a driver function. The memory that the function gives shows whose it was. */
 #include "probe.h"
 
+#include <pthread.h>
+#include <stdatomic.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+
 enum { BYTES = 3 * MIB, PER_THREAD = 2, LEGACY = 1 };
 
 typedef CUresult (*allocator)(CUdeviceptr *, size_t);
@@ -115,6 +120,113 @@ static void deepbind(void) {
 static void deepbind_lazy(void) {
     start();
     all_of(neighbour(RTLD_LAZY | RTLD_DEEPBIND));
+}
+
+/* The library is closed and loaded again between two look-ups: as many are loaded as before. */
+static void deepbind_again(void) {
+    start();
+    void *closed = neighbour(RTLD_NOW | RTLD_LOCAL);
+    CHECK(dlsym(closed, "neighbour_alloc"));
+    CHECK(dlclose(closed) == 0);
+    all_of(neighbour(RTLD_NOW | RTLD_DEEPBIND));
+}
+
+static atomic_int looker;
+static CUdeviceptr loaded_at;
+
+static void *looks_up(void *driver) {
+    looker = (int)syscall(SYS_gettid);
+    CHECK(dlsym(driver, "cuMemFree_v2"));
+    return NULL;
+}
+
+/* Whether a thread of this process sleeps now. */
+static int sleeps(int thread) {
+    char path[64], line[512] = "";
+    snprintf(path, sizeof path, "/proc/self/task/%d/stat", thread);
+    FILE *stat = fopen(path, "r");
+    CHECK(stat && fgets(line, sizeof line, stat));
+    fclose(stat);
+    char *name_end = strrchr(line, ')');
+    return name_end && name_end[2] == 'S';
+}
+
+/* Under the loader's lock, for which another thread's look-up waits: that thread saw the first of two
+ * libraries, and the second is loaded and used before the thread goes on. */
+static void loads_another(void) {
+    pthread_t thread;
+    CHECK(!pthread_create(&thread, NULL, looks_up, dlopen("libcuda.so.1", RTLD_NOW)));
+    for (int slept = 0, left = 30000; slept < 50; left--) {
+        CHECK(left);
+        usleep(1000);
+        slept = looker && sleeps(looker) ? slept + 1 : 0;
+    }
+    CHECK(!pthread_detach(thread));
+    void *library = neighbour(RTLD_NOW | RTLD_DEEPBIND);
+    MUST(((allocator)dlsym(library, "neighbour_alloc"))(&loaded_at, BYTES));
+}
+
+static void deepbind_meanwhile(void) {
+    char address[32], path[4096];
+    start();
+    snprintf(address, sizeof address, "%p", (void *)loads_another);
+    setenv("DOORS_CONSTRUCTOR", address, 1);
+    snprintf(path, sizeof path, "%s/libconstructor.so", getenv("DOORS_FOLDER"));
+    CHECK(dlopen(path, RTLD_NOW));
+    CHECK(loaded_at);
+    fill(loaded_at, BYTES, 1);
+    ready(BYTES);
+    check(loaded_at, BYTES, 1);
+}
+
+/* Whether there is a daemon is seen at the first look-up, and comes out otherwise when CUDA starts. */
+static void deepbind_early(void) {
+    char *folder = strdup(getenv("RTSWAP_RUNTIME_DIR"));
+    setenv("RTSWAP_RUNTIME_DIR", "/nonexistent", 1);
+    void *library = neighbour(RTLD_NOW | RTLD_DEEPBIND);
+    CHECK(dlsym(library, "neighbour_alloc"));
+    setenv("RTSWAP_RUNTIME_DIR", folder, 1);
+    free(folder);
+    start();
+    all_of(library);
+}
+
+enum { LOADERS = 4, ROUNDS = 100 };
+
+/* The same library as another file, which the loader takes for another library. */
+static void *loads_again_and_again(void *nothing) {
+    char path[4096], bytes[1 << 16];
+    snprintf(path, sizeof path, "%s/libneighbour.so", getenv("DOORS_FOLDER"));
+    FILE *from = fopen(path, "r");
+    int copy = memfd_create("neighbour", 0);
+    CHECK(from && copy >= 0);
+    for (size_t got; (got = fread(bytes, 1, sizeof bytes, from)) > 0;) {
+        CHECK(write(copy, bytes, got) == (ssize_t)got);
+    }
+    fclose(from);
+    snprintf(path, sizeof path, "/proc/self/fd/%d", copy);
+    void *ours = door("cuMemFree_v2");
+    for (int round = 0; round < ROUNDS; round++) {
+        void *library = dlopen(path, RTLD_NOW | RTLD_DEEPBIND);
+        CHECK(library);
+        void *(*bound)(void) = (void *(*)(void))dlsym(library, "neighbour_bound");
+        if (bound() != ours) fail(__FILE__, __LINE__, "bound past the agent", round);
+        CHECK(dlclose(library) == 0);
+    }
+    close(copy);
+    return nothing;
+}
+
+static void deepbind_threads(void) {
+    pthread_t threads[LOADERS];
+    start();
+    CUdeviceptr at = alloc(BYTES);
+    for (int i = 0; i < LOADERS; i++) {
+        CHECK(!pthread_create(&threads[i], NULL, loads_again_and_again, NULL));
+    }
+    for (int i = 0; i < LOADERS; i++) CHECK(!pthread_join(threads[i], NULL));
+    ready(BYTES);
+    release(at);
 }
 
 /* Functions by cuGetProcAddress, which was itself found in each way. */
@@ -239,6 +351,8 @@ static void namespace(void) {
 PROBES({"linked", linked}, {"handle", handle}, {"other_name", other_name},
        {"global_handle", global_handle}, {"next", next}, {"default", by_default},
        {"dlvsym", versioned}, {"early", early}, {"library", library}, {"deepbind", deepbind}, {"deepbind_lazy", deepbind_lazy},
+       {"deepbind_again", deepbind_again}, {"deepbind_meanwhile", deepbind_meanwhile},
+       {"deepbind_early", deepbind_early}, {"deepbind_threads", deepbind_threads},
        {"procaddr", procaddr}, {"procaddr_v2", procaddr_v2}, {"procaddr_chain", procaddr_chain},
        {"procaddr_forms", procaddr_forms}, {"procaddr_wrong", procaddr_wrong},
        {"export_table", export_table}, {"namespace", namespace})

@@ -7,6 +7,10 @@
 typedef int (*allocator)(unsigned long long *at, size_t bytes);
 
 int cuMemAlloc_v2(unsigned long long *at, size_t bytes);
+int cuMemFree_v2(unsigned long long at);
+
+/* What this library is bound to. */
+void *neighbour_bound(void) { return (void *)cuMemFree_v2; }
 
 int neighbour_alloc(unsigned long long *at, size_t bytes) { return cuMemAlloc_v2(at, bytes); }
 

@@ -9,9 +9,9 @@ use tempfile::TempDir;
 
 use crate::table::Probe;
 
-/// A shared library that is linked against the driver and that probes load or link, with the name
-/// of its source.
-const NEIGHBOUR: &str = "neighbour";
+/// Shared libraries that are linked against the driver and that probes load, by the names of their
+/// sources.
+const LIBRARIES: [&str; 2] = ["neighbour", "constructor"];
 
 /// The compiled programs, in a folder that goes with them.
 pub struct Programs {
@@ -24,12 +24,14 @@ impl Programs {
     pub fn compile(probes: &[&Probe], driver_folder: &Path) -> Result<Self> {
         let folder = tempfile::Builder::new().prefix("rtswap-doors-").tempdir()?;
         let sources = Path::new(env!("CARGO_MANIFEST_DIR")).join("probes");
-        let neighbour = folder.path().join(format!("lib{NEIGHBOUR}.so"));
-        let mut shared = compiler();
-        shared
-            .args(["-shared", "-fPIC"])
-            .arg(sources.join(format!("{NEIGHBOUR}.c")));
-        finish(shared, &neighbour, driver_folder)?;
+        for library in LIBRARIES {
+            let path = folder.path().join(format!("lib{library}.so"));
+            let mut shared = compiler();
+            shared
+                .args(["-shared", "-fPIC"])
+                .arg(sources.join(format!("{library}.c")));
+            finish(shared, &path, driver_folder)?;
+        }
         let mut paths = BTreeMap::new();
         for probe in probes {
             if paths.contains_key(probe.file) {
@@ -49,7 +51,7 @@ impl Programs {
         &self.paths[file]
     }
 
-    /// Where they lie, and the shared library `libneighbour.so` beside them.
+    /// Where they lie, and the shared libraries `lib*.so` beside them.
     pub fn folder(&self) -> &Path {
         self.folder.path()
     }

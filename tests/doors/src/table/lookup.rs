@@ -26,6 +26,26 @@ pub(super) const PROBES: &[Probe] = &[
         "deepbind_lazy",
         "the same with RTLD_LAZY: each function is bound at its first call",
     ),
+    Probe::swapped(
+        "lookup",
+        "deepbind_again",
+        "the same, in the place of a library that was closed since the last look-up",
+    ),
+    Probe::swapped(
+        "lookup",
+        "deepbind_meanwhile",
+        "the same, while another thread looks up and waits for the loader",
+    ),
+    Probe::swapped(
+        "lookup",
+        "deepbind_early",
+        "the same, looked up before there is a daemon",
+    ),
+    Probe::swapped(
+        "lookup",
+        "deepbind_threads",
+        "four threads that load, look up and close such libraries again and again",
+    ),
     Probe::swapped("lookup", "procaddr", "cuGetProcAddress"),
     Probe::swapped("lookup", "procaddr_v2", "cuGetProcAddress_v2"),
     Probe::swapped(
