@@ -220,7 +220,7 @@ pub unsafe fn rebind_new(
     prepare: impl Fn(),
     rebound: impl Fn(&CStr, Option<*mut c_void>) -> Option<*mut c_void>,
 ) {
-    static SETTLED: Settled = Settled::NEVER;
+    static SETTLED: Settled = Settled::never();
     let mut is_settled = true;
     for_each(&mut |object| {
         is_settled = SETTLED.covers(object.info, &has_agent);
@@ -263,7 +263,7 @@ unsafe fn rebind_list(
     list: Snapshot,
     rebound: &dyn Fn(&CStr, Option<*mut c_void>) -> Option<*mut c_void>,
 ) -> bool {
-    static SCANNED: Scanned = Scanned::NOTHING;
+    static SCANNED: Scanned = Scanned::nothing();
     let (mut index, mut first, mut is_current) = (0, 0, false);
     // The loader's list stays locked throughout: one thread at a time unseals pages, and a thread that
     // finds an object scanned finds its slots written.

@@ -191,7 +191,7 @@ static void deepbind_early(void) {
     all_of(library);
 }
 
-enum { LOADERS = 4, ROUNDS = 100 };
+enum { LOADERS = 4, ROUNDS = 300 };
 
 /* The same library as another file, which the loader takes for another library. */
 static void *loads_again_and_again(void *nothing) {

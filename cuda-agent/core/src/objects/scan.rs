@@ -52,11 +52,13 @@ pub(super) struct Scanned {
 }
 
 impl Scanned {
-    pub(super) const NOTHING: Self = Self {
-        adds: AtomicU64::new(0),
-        subs: AtomicU64::new(0),
-        count: AtomicUsize::new(0),
-    };
+    pub(super) const fn nothing() -> Self {
+        Self {
+            adds: AtomicU64::new(0),
+            subs: AtomicU64::new(0),
+            count: AtomicUsize::new(0),
+        }
+    }
 
     /// Records that the whole `list` is scanned by the time it is unlocked. Returns how many objects at
     /// its head need no scan, because an earlier one had them.
@@ -77,7 +79,9 @@ pub(super) struct Settled(AtomicU64);
 const DECLINED: u64 = 1 << 63;
 
 impl Settled {
-    pub(super) const NEVER: Self = Self(AtomicU64::new(0));
+    pub(super) const fn never() -> Self {
+        Self(AtomicU64::new(0))
+    }
 
     /// Whether the list that `info` belongs to needs no scan. If its scan was declined, that holds until
     /// `is_wanted`.
@@ -158,7 +162,7 @@ mod tests {
 
     #[test]
     fn only_new_objects_are_scanned_until_one_is_closed() {
-        let scanned = Scanned::NOTHING;
+        let scanned = Scanned::nothing();
         assert_eq!(scanned.advance(list(9, 0, 9)), 0, "the first scan");
         assert_eq!(scanned.advance(list(9, 0, 9)), 9);
         assert_eq!(scanned.advance(list(12, 0, 12)), 9);
@@ -170,7 +174,7 @@ mod tests {
 
     #[test]
     fn counts_of_several_namespaces_are_not_trusted() {
-        let scanned = Scanned::NOTHING;
+        let scanned = Scanned::nothing();
         scanned.advance(list(9, 0, 9));
         // Two objects in another namespace count as four.
         let subs = |nloaded: u64, adds: u64| adds.wrapping_sub(nloaded);
@@ -183,7 +187,7 @@ mod tests {
 
     #[test]
     fn a_list_is_settled_until_it_changes_or_a_declined_scan_is_wanted() {
-        let settled = Settled::NEVER;
+        let settled = Settled::never();
         let (wanted, unwanted) = (|| true, || false);
         assert!(!settled.covers(&info(4, 0), unwanted));
         let mut now = Snapshot::default();
