@@ -24,6 +24,8 @@ const DT_PLTRELSZ: i64 = 2;
 const DT_RELA: i64 = 7;
 const DT_RELASZ: i64 = 8;
 const DT_JMPREL: i64 = 23;
+/// How many entries at the beginning of DT_RELA have no symbol.
+const DT_RELACOUNT: i64 = 0x6fff_fff9;
 
 #[cfg(target_arch = "x86_64")]
 const SLOTS: [u32; 2] = [6, 7];
@@ -115,31 +117,41 @@ impl Object<'_> {
             DT_PLTRELSZ,
             DT_RELA,
             DT_RELASZ,
+            DT_RELACOUNT,
         ];
         // SAFETY: the dynamic section of a loaded object.
-        let [strings, symbols, calls, calls_bytes, others, others_bytes] =
-            unsafe { values(dynamic, tags) };
+        let [
+            strings,
+            symbols,
+            calls,
+            calls_bytes,
+            others,
+            others_bytes,
+            nameless,
+        ] = unsafe { values(dynamic, tags) };
         if strings == 0 || symbols == 0 {
             return;
         }
         let strings = address(base, strings) as *const libc::c_char;
         let symbols = address(base, symbols) as *const Symbol;
-        for (table, bytes) in [(calls, calls_bytes), (others, others_bytes)] {
+        for (table, bytes, first) in [(calls, calls_bytes, 0), (others, others_bytes, nameless)] {
             if table == 0 {
                 continue;
             }
             let table = address(base, table) as *const Relocation;
-            for index in 0..bytes / size_of::<Relocation>() {
-                // SAFETY: within the object's table; its symbols and names are the object's own.
-                let (relocation, name, defined) = unsafe {
-                    let relocation = &*table.add(index);
-                    let symbol = &*symbols.add((relocation.info >> 32) as usize);
-                    let name = CStr::from_ptr(strings.add(symbol.name as usize));
-                    (relocation, name, symbol.section != 0)
-                };
-                if defined || !SLOTS.contains(&(relocation.info as u32)) {
+            for index in first..bytes / size_of::<Relocation>() {
+                // SAFETY: within the object's table.
+                let relocation = unsafe { &*table.add(index) };
+                if !SLOTS.contains(&(relocation.info as u32)) {
                     continue;
                 }
+                // SAFETY: the symbol is the object's own.
+                let symbol = unsafe { &*symbols.add((relocation.info >> 32) as usize) };
+                if symbol.section != 0 {
+                    continue;
+                }
+                // SAFETY: as the symbol, so its name.
+                let name = unsafe { CStr::from_ptr(strings.add(symbol.name as usize)) };
                 let slot = (base + relocation.offset) as *mut *mut c_void;
                 // SAFETY: a slot of this object, which the loader filled.
                 let now = unsafe { slot.read_volatile() };
