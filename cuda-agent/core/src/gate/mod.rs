@@ -183,11 +183,7 @@ impl Drop for InCall {
     fn drop(&mut self) {
         match self.0 {
             Where::Outer(thread) => thread.leave(),
-            Where::LookedUp(thread) => {
-                thread.leave();
-                // Calls on the hot path say nothing of their gates.
-                thread.set_gates(u64::MAX);
-            }
+            Where::LookedUp(thread) => thread.leave_looked_up(),
             Where::Nested(_) => {}
         }
     }

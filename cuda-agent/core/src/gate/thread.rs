@@ -38,7 +38,7 @@ unsafe extern "C" fn hand_back(thread: *mut c_void) {
     local::set(None);
     // A thread that was cancelled, or left by pthread_exit, never came back from its call.
     if thread.in_call() {
-        thread.leave();
+        thread.leave_looked_up();
     }
     thread.lives.fetch_add(1, Release);
     thread.used.store(false, Release);
@@ -67,6 +67,17 @@ pub(super) struct Thread {
 }
 
 impl Thread {
+    /// Of a thread that has made no call.
+    fn new() -> Self {
+        Self {
+            word: AtomicU64::new(0),
+            gates: AtomicU64::new(u64::MAX),
+            used: AtomicBool::new(true),
+            lives: AtomicU64::new(0),
+            slots: Default::default(),
+        }
+    }
+
     /// This thread, known from now on.
     #[cold]
     pub(super) fn register() -> &'static Self {
@@ -78,13 +89,7 @@ impl Thread {
                 .is_ok()
         });
         let thread = free.copied().unwrap_or_else(|| {
-            let thread: &'static Self = Box::leak(Box::new(Self {
-                word: AtomicU64::new(0),
-                gates: AtomicU64::new(u64::MAX),
-                used: AtomicBool::new(true),
-                lives: AtomicU64::new(0),
-                slots: Default::default(),
-            }));
+            let thread: &'static Self = Box::leak(Box::new(Self::new()));
             threads.push(thread);
             thread
         });
@@ -109,6 +114,12 @@ impl Thread {
     #[inline]
     pub(super) fn leave(&self) {
         self.word.store(self.word.load(Relaxed) + 1, Release);
+    }
+
+    /// Out of a call through gates that were looked up: calls on the hot path say nothing of theirs.
+    pub(super) fn leave_looked_up(&self) {
+        self.leave();
+        self.set_gates(u64::MAX);
     }
 
     /// The word, if the thread is in a call through one of `gates`.
@@ -223,6 +234,33 @@ mod tests {
             local::get().unwrap()
         });
         assert!(!thread.join().unwrap().in_call());
+    }
+
+    /// The next thread's calls on the hot path say nothing of their gates: a closer of any must wait for them.
+    #[test]
+    fn a_thread_that_never_returned_leaves_no_gates_to_the_next() {
+        const MINE: u64 = 1 << 44;
+        const OTHER: u64 = 1 << 43;
+        // Not among those that other tests' threads are given.
+        let thread: &'static Thread = Box::leak(Box::new(Thread::new()));
+        let live = move |call: fn()| {
+            let body = move || {
+                local::set(Some(thread));
+                hand_back_at_end(thread);
+                call();
+            };
+            std::thread::spawn(body).join().unwrap();
+        };
+        live(|| {
+            let mut call = super::super::InCall::begin();
+            let _ = call.goes_through(OTHER);
+            std::mem::forget(call);
+        });
+        live(|| {
+            let _call = super::super::InCall::begin();
+            let me = local::get().unwrap();
+            assert!(me.busy_at(MINE).is_some(), "no closer waits for this call");
+        });
     }
 
     #[test]
