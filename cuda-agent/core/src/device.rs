@@ -3,7 +3,7 @@
 mod pause;
 
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use rtswap_wire::hello::DeviceState;
@@ -12,7 +12,7 @@ use rtswap_wire::page::{JobKind, next_seq};
 use crate::cuda::{Context, Status};
 use crate::driver::Driver;
 use crate::futex::{TICK, wait_change, wake_all};
-use crate::gate::{self, lock};
+use crate::gate::{self, Locked, lock};
 use crate::late::Late;
 use crate::memory::{AllocError, Hints, Memory, PieceId, Ranges};
 use crate::ordered::Room;
@@ -180,7 +180,7 @@ impl Device {
     }
 
     /// The memory, locked.
-    pub fn memory(&self) -> MutexGuard<'_, Memory> {
+    pub fn memory(&self) -> Locked<'_, Memory> {
         lock(&self.memory)
     }
 
@@ -357,7 +357,7 @@ impl Device {
         drained.is_some()
     }
 
-    fn wait_until_drained(&self, work: &Work, bound: Duration) -> Option<MutexGuard<'_, Jobs>> {
+    fn wait_until_drained(&self, work: &Work, bound: Duration) -> Option<Locked<'_, Jobs>> {
         let start = Instant::now();
         let left = || bound.saturating_sub(start.elapsed());
         loop {

@@ -2,7 +2,7 @@
 //! marked.
 
 use crate::agent::{Agent, exit};
-use crate::cuda::{Context, Stream};
+use crate::cuda::{Context, Status, Stream};
 use crate::device::Device;
 use crate::gate::{self, InCall, Unasked};
 
@@ -47,13 +47,36 @@ impl Agent {
         }
         let mut gates = u64::MAX;
         if !call.is_nested() && call.goes_through(gates) != 0 {
+            // Not in a call while the driver is asked: whoever comes back in would take it for one that
+            // has passed.
+            drop(call);
             gates = self.gates_of(stream, clues);
-            call = self.pass(call, gates);
+            call = self.pass(InCall::begin(), gates);
         }
         if !call.take(stream.0) {
             self.work.mark(&call, stream, gates);
         }
         call
+    }
+
+    /// Enters GPU work that is asked for from inside the agent: by a callback of the driver, in a call
+    /// of the agent's own or with its locks held.
+    ///
+    /// Nothing can be waited for here: this thread may be the one that has to open the gate, or hold
+    /// what that one needs. Nor may the work go past a closed gate, behind which memory leaves or is
+    /// gone. So it passes where the thread is in a call that passed before, or finds the gates of all
+    /// GPUs open, since which ones it goes through cannot be found out without the locks. A closer
+    /// waits for it as for any other call.
+    ///
+    /// # Errors
+    /// [`Status::NOT_PERMITTED`] behind a closed gate: what drivers say where they cannot be called.
+    pub fn enter_inside(&self, stream: Stream) -> Result<InCall, Status> {
+        let mut call = InCall::begin();
+        if !call.is_nested() && call.goes_through(self.gates_where(|_| true)) != 0 {
+            return Err(Status::NOT_PERMITTED);
+        }
+        self.work.note_work(stream);
+        Ok(call)
     }
 
     /// Tortures the current GPU's memory before the call, if that is asked for.
@@ -126,5 +149,74 @@ impl Agent {
                 .for_each(Device::count_call);
         }
         call
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+    use std::sync::{Arc, Mutex};
+
+    use rtswap_wire::page::{Direction, SwapOutcome};
+
+    use super::*;
+    use crate::agent::tests::{CHUNK, bench, pattern};
+    use crate::gate::{is_inside, lock_briefly};
+
+    /// A tool that launches from within each call of the agent's, under whichever locks.
+    #[test]
+    fn work_from_inside_finds_its_memory_or_is_refused() {
+        const STREAM: Stream = Stream(0x440);
+        let mut bench = bench("from-inside", |_| ());
+        let (agent, driver) = (bench.agent, bench.driver);
+        let at = bench.alloc(4 * CHUNK);
+        let bytes = pattern(5, 4 * CHUNK as usize - 1);
+        bench.launch(|| driver.write(at + 1, &bytes)).unwrap();
+        bench.idle();
+        bench.daemon.set_volume(4 * CHUNK);
+        let [passed, refused] = [(); 2].map(|()| Arc::new(Mutex::new(BTreeSet::new())));
+        let (let_in, kept_out) = (Arc::clone(&passed), Arc::clone(&refused));
+        let lost = Arc::new(Mutex::new(BTreeSet::new()));
+        let missed = Arc::clone(&lost);
+        driver.subscribe(Some(Arc::new(move |name| {
+            assert!(is_inside());
+            match agent.enter_inside(STREAM) {
+                Ok(_call) => {
+                    lock_briefly(&let_in).insert(name);
+                    if driver.write(at, &[1]).is_err() {
+                        lock_briefly(&missed).insert(name);
+                    }
+                }
+                Err(status) => {
+                    assert_eq!(status, Status::NOT_PERMITTED);
+                    lock_briefly(&kept_out).insert(name);
+                }
+            }
+        })));
+        for _ in 0..10 {
+            let outcome = bench.daemon.swap(Direction::Out, 4 * CHUNK);
+            assert_eq!(outcome, SwapOutcome::Done);
+            // Asks which gates are its own while the memory is away.
+            let read = std::thread::spawn(move || {
+                let _call = agent.enter();
+                agent.alloc(CHUNK).unwrap().unwrap();
+                driver.read(at + 1, 4 * CHUNK as usize - 1)
+            });
+            bench.daemon.until("a job", |block| {
+                let jobs = block.agent.jobs()?;
+                (jobs.requested != jobs.completed).then_some(())
+            });
+            assert_eq!(bench.daemon.swap(Direction::In, 0), SwapOutcome::Done);
+            bench.grant_until(|| read.is_finished());
+            assert!(read.join().unwrap().unwrap() == bytes);
+            bench.idle();
+        }
+        driver.subscribe(None);
+        assert!(lock_briefly(&lost).is_empty(), "past the gate: {lost:?}");
+        assert!(!lock_briefly(&passed).is_empty(), "never let in");
+        let refused = lock_briefly(&refused);
+        for name in ["unmap", "copy_out", "copy_in", "current_context"] {
+            assert!(refused.contains(name), "{name} is not among {refused:?}");
+        }
     }
 }

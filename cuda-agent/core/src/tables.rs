@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 use std::sync::Mutex;
 
-use crate::gate::lock;
+use crate::gate::lock_briefly;
 use crate::log::{debug, say};
 
 /// Tables that contain the functions behind cuMemCreate, cuMemMap, cuMemUnmap, cuMemAllocAsync and
@@ -20,7 +20,7 @@ static ASKED: Mutex<BTreeSet<u128>> = Mutex::new(BTreeSet::new());
 /// The program asked for a table, and got it or not.
 pub fn asked(id: [u8; 16], got: bool) {
     let id = u128::from_be_bytes(id);
-    if !lock(&ASKED).insert(id) {
+    if !lock_briefly(&ASKED).insert(id) {
         return;
     }
     if got && ALLOCATING.contains(&id) {

@@ -11,7 +11,7 @@ use crate::cuda::{
     GraphExec, Status,
 };
 use crate::driver::Node;
-use crate::gate::lock;
+use crate::gate::lock_briefly;
 use crate::memory::hints;
 
 /// What a call writes, now or in its stream's order, other than by the program's kernels.
@@ -140,7 +140,7 @@ impl Agent {
             }
         };
         match writes {
-            Writes::Graph(exec) => match lock(&self.graphs.0).get(&exec) {
+            Writes::Graph(exec) => match lock_briefly(&self.graphs.0).get(&exec) {
                 Some(known) => known.iter().copied().for_each(here),
                 None => here(Writes::Anything),
             },
@@ -157,7 +157,7 @@ impl Agent {
         }
         let mut writes = Vec::new();
         let told = self.add_writes_of(graph, &mut writes);
-        let mut known = lock(&self.graphs.0);
+        let mut known = lock_briefly(&self.graphs.0);
         match told {
             Ok(()) => known.insert(exec, writes),
             Err(_) => known.remove(&exec),
@@ -166,7 +166,7 @@ impl Agent {
 
     /// An instantiated graph changes, or goes.
     pub fn forget_graph(&self, exec: GraphExec) {
-        lock(&self.graphs.0).remove(&exec);
+        lock_briefly(&self.graphs.0).remove(&exec);
     }
 
     /// Adds what the nodes of a graph write. Kernels among them are as those of other launches: the
@@ -201,7 +201,7 @@ mod tests {
 
     /// What is known of an instantiated graph.
     fn known(agent: &Agent, exec: GraphExec) -> Option<Vec<Writes>> {
-        lock(&agent.graphs.0).get(&exec).cloned()
+        lock_briefly(&agent.graphs.0).get(&exec).cloned()
     }
 
     #[test]

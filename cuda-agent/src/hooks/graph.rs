@@ -126,8 +126,9 @@ unsafe fn learn(made: *mut CUgraphExec, graph: CUgraph, call: impl FnOnce() -> S
         return call();
     };
     // The driver looks at the memory that the nodes name.
-    let Some(_call) = enter_on(agent, Stream::LEGACY, &|tell| tell(Clue::Every)) else {
-        return Status::UNKNOWN;
+    let _call = match enter_on(agent, Stream::LEGACY, &|tell| tell(Clue::Every)) {
+        Ok(call) => call,
+        Err(status) => return status,
     };
     let status = call();
     if status == Status::SUCCESS
@@ -239,8 +240,8 @@ unsafe fn with_node(
     // The driver looks at the memory that the node names.
     let _call = match agent() {
         Some(agent) => match enter_on(agent, Stream::LEGACY, &|tell| tell(Clue::Every)) {
-            Some(call) => Some(call),
-            None => return Status::UNKNOWN,
+            Ok(call) => Some(call),
+            Err(status) => return status,
         },
         None => None,
     };

@@ -7,20 +7,20 @@ use std::sync::{Mutex, PoisonError};
 
 use rtswap_agent_core::agent::agent;
 use rtswap_agent_core::cuda::{CUhostFn, CUstream, Status, Stream};
-use rtswap_agent_core::gate::HostCall;
+use rtswap_agent_core::gate::{HostCall, is_inside};
 
 use super::{enter_on, hooks};
 
 hooks! {
-    host_function: cuLaunchHostFunc (stream: CUstream, function: CUhostFn, data: *mut c_void);
-    host_function_ptsz: cuLaunchHostFunc_ptsz (stream: CUstream, function: CUhostFn, data: *mut c_void);
-    host_function_v2: cuLaunchHostFunc_v2 (
+    reentrant host_function: cuLaunchHostFunc (stream: CUstream, function: CUhostFn, data: *mut c_void);
+    reentrant host_function_ptsz: cuLaunchHostFunc_ptsz (stream: CUstream, function: CUhostFn, data: *mut c_void);
+    reentrant host_function_v2: cuLaunchHostFunc_v2 (
         stream: CUstream, function: CUhostFn, data: *mut c_void, sync: c_uint);
-    host_function_v2_ptsz: cuLaunchHostFunc_v2_ptsz (
+    reentrant host_function_v2_ptsz: cuLaunchHostFunc_v2_ptsz (
         stream: CUstream, function: CUhostFn, data: *mut c_void, sync: c_uint);
-    callback: cuStreamAddCallback (
+    reentrant callback: cuStreamAddCallback (
         stream: CUstream, function: Callback, data: *mut c_void, flags: c_uint);
-    callback_ptsz: cuStreamAddCallback_ptsz (
+    reentrant callback_ptsz: cuStreamAddCallback_ptsz (
         stream: CUstream, function: Callback, data: *mut c_void, flags: c_uint);
 }
 
@@ -183,11 +183,13 @@ fn launch(
     let (Some(agent), Some(inner)) = (agent(), function) else {
         return call(function, data);
     };
-    let Some(_call) = enter_on(agent, stream, &|_| ()) else {
-        return Status::UNKNOWN;
+    let _call = match enter_on(agent, stream, &|_| ()) {
+        Ok(call) => call,
+        Err(status) => return status,
     };
-    // Asked of the stream itself too: captures on GPUs that are not managed are not noted.
-    if agent.work.captures() || agent.driver.stream_captures(stream) {
+    // Inside the agent nobody tells whether a stream captures, so that it is kept as a graph's. Asked
+    // of the stream itself too: captures on GPUs that are not managed are not noted.
+    if is_inside() || agent.work.captures() || agent.driver.stream_captures(stream) {
         let (function, data) = for_graph(function, data);
         return call(function, data);
     }
@@ -256,10 +258,14 @@ fn add_callback(
     let (Some(agent), Some(inner)) = (agent(), function) else {
         return call(function, data);
     };
-    let Some(_call) = enter_on(agent, stream, &|_| ()) else {
-        return Status::UNKNOWN;
+    let _call = match enter_on(agent, stream, &|_| ()) {
+        Ok(call) => call,
+        Err(status) => return status,
     };
-    once(agent.gates_on(stream), inner, data, |data| {
-        call(Some(run_callback), data)
-    })
+    let gates = if is_inside() {
+        ANY_GATE
+    } else {
+        agent.gates_on(stream)
+    };
+    once(gates, inner, data, |data| call(Some(run_callback), data))
 }

@@ -5,26 +5,30 @@ use std::panic::{UnwindSafe, catch_unwind};
 
 use rtswap_agent_core::agent::{Agent, agent};
 use rtswap_agent_core::cancel::put_off;
+use rtswap_agent_core::gate::is_inside;
 
-/// Begins a job; returns once it may run. Nested begins count.
+/// Begins a job; returns once it may run. Nested begins count. In a callback inside the agent (see
+/// `gate`) nothing can be waited for: no job begins or ends there.
 #[unsafe(no_mangle)]
 pub(super) extern "C-unwind" fn rtswap_job_begin() {
     // A panic ends within: the job then runs as an undeclared one.
-    declare(Agent::job_begin);
+    declare(outside(Agent::job_begin));
 }
 
 /// Ends a job; returns once all its work is done.
 #[unsafe(no_mangle)]
 pub(super) extern "C-unwind" fn rtswap_job_end() {
     // A panic ends within: the swap thread then finds the job's end.
-    declare(Agent::job_end);
+    declare(outside(Agent::job_end));
 }
 
 /// The program's kernels do not write `bytes` from `at` on until they are freed.
 #[unsafe(no_mangle)]
 pub(super) extern "C-unwind" fn rtswap_hint_read_only(at: *const c_void, bytes: usize) {
     // A panic ends within: without its hint the memory is copied each time.
-    declare(|agent| agent.hint_read_only(at.addr() as u64, bytes as u64));
+    declare(outside(|agent: &Agent| {
+        agent.hint_read_only(at.addr() as u64, bytes as u64);
+    }));
 }
 
 /// Kernels may write `bytes` from `at` on again.
@@ -32,6 +36,15 @@ pub(super) extern "C-unwind" fn rtswap_hint_read_only(at: *const c_void, bytes: 
 pub(super) extern "C-unwind" fn rtswap_hint_writable(at: *const c_void, bytes: usize) {
     // The core's part of it cannot panic, so that no hint stands that was taken back.
     declare(|agent| agent.forget_hints(at.addr() as u64, bytes as u64));
+}
+
+/// Does what wants the agent's locks, unless this thread may hold them.
+fn outside(call: impl FnOnce(&Agent) + UnwindSafe) -> impl FnOnce(&Agent) + UnwindSafe {
+    |agent| {
+        if !is_inside() {
+            call(agent);
+        }
+    }
 }
 
 fn declare(call: impl FnOnce(&Agent) + UnwindSafe) {

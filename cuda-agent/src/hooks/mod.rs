@@ -35,7 +35,7 @@ use rtswap_agent_core::agent::Agent;
 use rtswap_agent_core::cancel::put_off;
 use rtswap_agent_core::cuda::{Status, Stream};
 use rtswap_agent_core::enter::Clues;
-use rtswap_agent_core::gate::{InCall, Unasked};
+use rtswap_agent_core::gate::{self, InCall, Unasked};
 
 use real::Real;
 
@@ -82,10 +82,11 @@ fn all() -> impl Iterator<Item = &'static Hook> {
 /// Makes the hooks of one area: `VIA: NAME, … (ARGUMENTS);`. Via `gated` a function is GPU work on
 /// the stream and the memory that its arguments' types tell (see `argument`), and otherwise the
 /// driver's own; `writes` after the arguments says what it writes (see `destination`), which else
-/// may be anything. Any other `VIA` is a function here that gets the real one as its first argument.
-/// `NAME` also becomes a module with the function's type and its real address.
+/// may be anything. Any other `VIA` is a function here that gets the real one as its first argument;
+/// it is not asked in a thread that is inside the agent (see `gate`), unless `reentrant` before it
+/// says that it wants no lock of the agent's there. `NAME` also becomes a module with the function's type and its real address.
 macro_rules! hooks {
-    ($($via:ident: $($name:ident),+ ($($arg:ident: $ty:ty),* $(,)?)
+    ($($($via:ident)+: $($name:ident),+ ($($arg:ident: $ty:ty),* $(,)?)
         $(writes $destination:expr)?;)+) => {
         pub(super) static HOOKS: &[$crate::hooks::Hook] = &[$($(
             $crate::hooks::Hook {
@@ -95,12 +96,12 @@ macro_rules! hooks {
                 real: &$name::REAL,
             },
         )+)+];
-        $($crate::hooks::hooks!(@names $via [$($name)+] ($($arg: $ty),*) [$($destination)?]);)+
+        $($crate::hooks::hooks!(@names [$($via)+] [$($name)+] ($($arg: $ty),*) [$($destination)?]);)+
     };
-    (@names $via:ident [$($name:ident)+] $args:tt $destination:tt) => {
+    (@names $via:tt [$($name:ident)+] $args:tt $destination:tt) => {
         $($crate::hooks::hooks!(@one $via $name $args $destination);)+
     };
-    (@one $via:ident $name:ident ($($arg:ident: $ty:ty),*) $destination:tt) => {
+    (@one $via:tt $name:ident ($($arg:ident: $ty:ty),*) $destination:tt) => {
         #[expect(non_snake_case, reason = "the driver's name")]
         mod $name {
             #[allow(unused_imports, clippy::wildcard_imports, reason = "the arguments' types")]
@@ -123,7 +124,7 @@ macro_rules! hooks {
             $crate::hooks::hooks!(@call $via $name real ($($arg),*) $destination)
         }
     };
-    (@call gated $name:ident $real:ident ($($arg:ident),*) $destination:tt) => {{
+    (@call [gated] $name:ident $real:ident ($($arg:ident),*) $destination:tt) => {{
         let Some(agent) = rtswap_agent_core::agent::agent() else {
             // SAFETY: the caller's arguments for the function that it called.
             return unsafe { $real($($arg),*) };
@@ -140,8 +141,8 @@ macro_rules! hooks {
                 // SAFETY: the caller's arguments are valid for the function that it called.
                 $(unsafe { $crate::hooks::argument::Argument::clues($arg, &mut *tell) };)*
             }) {
-                Some(call) => call,
-                None => return rtswap_agent_core::cuda::Status::UNKNOWN,
+                Ok(call) => call,
+                Err(status) => return status,
             },
         };
         let destination = $crate::hooks::hooks!(@destination $destination);
@@ -159,7 +160,14 @@ macro_rules! hooks {
     }};
     (@destination []) => { $crate::hooks::destination::Anything };
     (@destination [$destination:expr]) => { $destination };
-    (@call $via:ident $name:ident $real:ident ($($arg:ident),*) []) => {{
+    (@call [$via:ident] $name:ident $real:ident ($($arg:ident),*) []) => {{
+        if rtswap_agent_core::gate::is_inside() {
+            // SAFETY: the caller's arguments for the function that it called.
+            return unsafe { $real($($arg),*) };
+        }
+        $crate::hooks::hooks!(@call [reentrant $via] $name $real ($($arg),*) [])
+    }};
+    (@call [reentrant $via:ident] $name:ident $real:ident ($($arg:ident),*) []) => {{
         let cancellation = rtswap_agent_core::cancel::put_off();
         let status = $crate::hooks::contained(|| {
             // SAFETY: the caller's arguments for the function that it called.
@@ -186,20 +194,24 @@ const fn is_per_thread(name: &CStr) -> bool {
     )
 }
 
-/// Enters GPU work on a stream. Nothing if the agent failed within.
+/// Enters GPU work on a stream. An error where it may not go on.
 #[inline]
-fn enter_on(agent: &'static Agent, stream: Stream, clues: Clues<'_>) -> Option<InCall> {
+fn enter_on(agent: &'static Agent, stream: Stream, clues: Clues<'_>) -> Result<InCall, Status> {
     match InCall::enter(stream.0) {
-        Ok(call) => Some(call),
+        Ok(call) => Ok(call),
         Err(Unasked) => enter_asking(agent, stream, clues),
     }
 }
 
 #[cold]
-fn enter_asking(agent: &'static Agent, stream: Stream, clues: Clues<'_>) -> Option<InCall> {
+fn enter_asking(agent: &'static Agent, stream: Stream, clues: Clues<'_>) -> Result<InCall, Status> {
+    if gate::is_inside() {
+        return agent.enter_inside(stream);
+    }
     let cancellation = put_off();
     let call = catch_unwind(AssertUnwindSafe(|| agent.enter_asking(stream, clues)));
-    let call = ManuallyDrop::new(call.ok());
+    // The agent failed within.
+    let call = ManuallyDrop::new(call.map_err(|_| Status::UNKNOWN));
     cancellation.restore();
     ManuallyDrop::into_inner(call)
 }

@@ -117,8 +117,8 @@ unsafe fn take(
         None => {
             let captured = agent.driver.stream_captures(stream);
             let mut call = || match enter_on(agent, stream, &|_| ()) {
-                Some(_call) => call(),
-                None => Status::UNKNOWN,
+                Ok(_call) => call(),
+                Err(status) => status,
             };
             if captured {
                 return agent.hold_for_graph(bytes as u64, call);
@@ -195,8 +195,8 @@ fn give(at: CUdeviceptr, stream: Stream, call: impl FnOnce() -> Status) -> Statu
         return result.into();
     }
     let_go(at, || match enter_on(agent, stream, &|_| ()) {
-        Some(_call) => call(),
-        None => Status::UNKNOWN,
+        Ok(_call) => call(),
+        Err(status) => status,
     })
 }
 

@@ -8,9 +8,9 @@ use rtswap_agent_core::cuda::Status;
 use super::{Address, Hook, all, hooks};
 
 hooks! {
-    get_proc_address: cuGetProcAddress (
+    reentrant get_proc_address: cuGetProcAddress (
         symbol: *const c_char, found: *mut *mut c_void, version: c_int, flags: u64);
-    get_proc_address_v2: cuGetProcAddress_v2 (
+    reentrant get_proc_address_v2: cuGetProcAddress_v2 (
         symbol: *const c_char, found: *mut *mut c_void, version: c_int, flags: u64,
         status: *mut c_uint);
 }

@@ -2,8 +2,9 @@
 
 use core::ffi::{c_int, c_uint, c_void};
 
-use rtswap_agent_core::agent::agent;
+use rtswap_agent_core::agent::{Agent, agent};
 use rtswap_agent_core::cuda::{CUstream, Status, Stream};
+use rtswap_agent_core::gate::is_inside;
 
 use super::{enter_on, hooks};
 
@@ -11,7 +12,7 @@ hooks! {
     create: cuStreamCreate (made: *mut CUstream, flags: c_uint);
     create_with_priority: cuStreamCreateWithPriority (
         made: *mut CUstream, flags: c_uint, priority: c_int);
-    destroy: cuStreamDestroy, cuStreamDestroy_v2 (stream: CUstream);
+    reentrant destroy: cuStreamDestroy, cuStreamDestroy_v2 (stream: CUstream);
     begin_capture: cuStreamBeginCapture (stream: CUstream);
     begin_capture_ptsz: cuStreamBeginCapture_ptsz (stream: CUstream);
     begin_capture_v2: cuStreamBeginCapture_v2 (stream: CUstream, mode: c_uint);
@@ -62,9 +63,15 @@ unsafe fn create_with_priority(
 }
 
 unsafe fn destroy(driver: cuStreamDestroy_v2::Function, stream: CUstream) -> Status {
-    if let Some(agent) = agent() {
-        agent.stream_gone(Stream(stream.addr()));
-    }
+    let stream_gone = |agent: &Agent| {
+        let stream = Stream(stream.addr());
+        if is_inside() {
+            agent.work.note_end(stream);
+        } else {
+            agent.stream_gone(stream);
+        }
+    };
+    agent().map(stream_gone);
     // SAFETY: the caller's arguments.
     unsafe { driver(stream) }
 }
@@ -82,8 +89,9 @@ fn begin(stream: Stream, call: impl FnOnce() -> Status) -> Status {
     let Some(agent) = agent() else {
         return call();
     };
-    let Some(_call) = enter_on(agent, stream, &|_| ()) else {
-        return Status::UNKNOWN;
+    let _call = match enter_on(agent, stream, &|_| ()) {
+        Ok(call) => call,
+        Err(status) => return status,
     };
     agent.begin_capture(stream, call)
 }

@@ -9,7 +9,7 @@ use rtswap_agent_core::tables::asked;
 use super::hooks;
 
 hooks! {
-    export_table: cuGetExportTable (table: *mut *const c_void, id: *const [u8; 16]);
+    reentrant export_table: cuGetExportTable (table: *mut *const c_void, id: *const [u8; 16]);
 }
 
 unsafe fn export_table(

@@ -16,6 +16,7 @@ use crate::cuda::{
     CUdeviceptr, CUevent, CUfunction, CUgraph, CUgraphNode, CUmemAllocationProp, CUstream, CUuuid,
     CaptureMode, Context, Event, Function, Graph, Handle, MemoryPool, Status, Stream,
 };
+use crate::gate::Inside;
 use crate::writes::Writes;
 
 macro_rules! functions {
@@ -160,18 +161,22 @@ fn properties(device: i32) -> CUmemAllocationProp {
 
 /// Calls one of the functions: its arguments are values or point to locals that outlive the call.
 macro_rules! call {
-    ($self:ident.$function:ident($($arg:expr),*)) => {
+    ($self:ident.$function:ident($($arg:expr),*)) => {{
+        let _inside = Inside::begin();
         // SAFETY: the function has this signature (see `load`), its pointers are to live locals.
         unsafe { ($self.$function)($($arg),*) }.ok()
-    };
+    }};
 }
 
 /// The same for one that the driver may lack.
 macro_rules! call_if_there {
     ($self:ident.$function:ident($($arg:expr),*)) => {
         match $self.$function {
-            // SAFETY: as for the others.
-            Some(function) => unsafe { function($($arg),*) }.ok(),
+            Some(function) => {
+                let _inside = Inside::begin();
+                // SAFETY: as for the others.
+                unsafe { function($($arg),*) }.ok()
+            }
             None => Err(Status::NOT_FOUND),
         }
     };

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
-use super::{InCall, lock};
+use super::{InCall, lock_briefly};
 
 static HOST_CALLS: Mutex<HostCalls> = Mutex::new(HostCalls {
     begun: 0,
@@ -43,7 +43,7 @@ impl HostCall {
         let mut call = InCall::begin();
         // Whatever they are now: the job that the stream belongs to goes on.
         let _ = call.goes_through(gates);
-        let mut calls = lock(&HOST_CALLS);
+        let mut calls = lock_briefly(&HOST_CALLS);
         calls.begun += 1;
         let number = calls.begun;
         let since = Instant::now();
@@ -57,13 +57,13 @@ impl HostCall {
 
 impl Drop for HostCall {
     fn drop(&mut self) {
-        lock(&HOST_CALLS).running.remove(&self.number);
+        lock_briefly(&HOST_CALLS).running.remove(&self.number);
     }
 }
 
 /// How many host functions began so far, if none of them holds up the GPU of `gate`.
 pub fn ended_host_calls(gate: u64) -> Option<u64> {
-    let calls = lock(&HOST_CALLS);
+    let calls = lock_briefly(&HOST_CALLS);
     let mut here = calls.running.values().filter(|call| call.gates & gate != 0);
     here.next().is_none().then_some(calls.begun)
 }
@@ -71,7 +71,7 @@ pub fn ended_host_calls(gate: u64) -> Option<u64> {
 /// Whether a host function holds up the GPU of `gate` so long that it may wait for another thread
 /// of the program.
 pub fn host_call_may_wait(gate: u64) -> bool {
-    let calls = lock(&HOST_CALLS);
+    let calls = lock_briefly(&HOST_CALLS);
     let mut here = calls.running.values().filter(|call| call.gates & gate != 0);
     here.any(|call| call.since.elapsed() >= PATIENCE)
 }

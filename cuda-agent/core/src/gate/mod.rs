@@ -1,6 +1,6 @@
 //! The gate before GPU work: one bit per GPU, closed or open, and one word per thread that says
 //! whether the thread is inside a hooked call. `thread` has the words, `local` finds a thread's own,
-//! `host` knows the program's functions that run in streams.
+//! `inside` knows a thread that comes back in, `host` the program's functions that run in streams.
 //!
 //! The hot path is two stores and two loads in this process, no fence, no shared page:
 //!
@@ -22,6 +22,7 @@
 //! loads CLOSED; else it counts as a call through all of them.
 
 mod host;
+mod inside;
 mod local;
 mod thread;
 
@@ -31,8 +32,9 @@ use std::sync::atomic::{compiler_fence, fence};
 use std::time::{Duration, Instant};
 
 pub use host::{HostCall, ended_host_calls, host_call_may_wait};
+pub use inside::{Inside, Locked, is_inside};
+pub(crate) use inside::{lock, lock_briefly};
 use thread::Thread;
-pub(crate) use thread::lock;
 pub use thread::{Life, forget_streams};
 
 /// Closed gates, and reasons for every call to look closer.
@@ -118,7 +120,7 @@ impl InCall {
         let Some(thread) = local::get() else {
             return Err(Unasked);
         };
-        if thread.in_call() {
+        if !thread.is_outside() {
             return Err(Unasked);
         }
         thread.go_in();

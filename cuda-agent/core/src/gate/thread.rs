@@ -2,11 +2,21 @@
 
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize};
-use std::sync::{Mutex, OnceLock, PoisonError};
+use std::sync::{Mutex, OnceLock};
 
 use core::ffi::c_void;
 
+use super::inside::lock_briefly;
 use super::local;
+
+/// In a word: the thread is inside a hooked call.
+const IN_CALL: u64 = 1;
+/// In a word, so many times: the thread is inside the agent (see `inside`).
+const INSIDE: u64 = 1 << 1;
+/// In a word: one call more has ended.
+const CALL: u64 = 1 << 16;
+/// How deep inside the thread is.
+const DEPTH: u64 = CALL - INSIDE;
 
 /// Streams that a thread can keep in mind at a time.
 const SLOTS: usize = 16;
@@ -37,9 +47,7 @@ unsafe extern "C" fn hand_back(thread: *mut c_void) {
     // A call made after this is another thread's, as far as the gate can see.
     local::set(None);
     // A thread that was cancelled, or left by pthread_exit, never came back from its call.
-    if thread.in_call() {
-        thread.leave_looked_up();
-    }
+    thread.abandon();
     thread.lives.fetch_add(1, Release);
     thread.used.store(false, Release);
 }
@@ -56,7 +64,8 @@ struct Slot {
 #[derive(Debug)]
 #[repr(align(64))]
 pub(super) struct Thread {
-    /// Odd inside a hooked call; each call changes it.
+    /// Odd inside a hooked call; each call changes it. How deep inside the agent the thread is counts
+    /// for the thread itself only.
     word: AtomicU64,
     /// The gates that the call goes through; all of them unless it was looked up.
     gates: AtomicU64,
@@ -81,7 +90,7 @@ impl Thread {
     /// This thread, known from now on.
     #[cold]
     pub(super) fn register() -> &'static Self {
-        let mut threads = lock(&THREADS);
+        let mut threads = lock_briefly(&THREADS);
         let free = threads.iter().find(|thread| {
             thread
                 .used
@@ -101,19 +110,34 @@ impl Thread {
 
     #[inline]
     pub(super) fn in_call(&self) -> bool {
-        self.word.load(Relaxed) & 1 == 1
+        self.word.load(Relaxed) & IN_CALL != 0
+    }
+
+    pub(super) fn is_inside(&self) -> bool {
+        self.word.load(Relaxed) & DEPTH != 0
+    }
+
+    /// Whether the thread is neither in a call nor inside the agent.
+    #[inline]
+    pub(super) fn is_outside(&self) -> bool {
+        self.word.load(Relaxed) & (IN_CALL | DEPTH) == 0
+    }
+
+    #[inline]
+    fn step(&self, by: u64) -> u64 {
+        self.word.load(Relaxed).wrapping_add(by)
     }
 
     /// Into a call. Not from within one.
     #[inline]
     pub(super) fn go_in(&self) {
-        self.word.store(self.word.load(Relaxed) + 1, Relaxed);
+        self.word.store(self.step(IN_CALL), Relaxed);
     }
 
     /// Out of the call: who sees the new word sees what the call did.
     #[inline]
     pub(super) fn leave(&self) {
-        self.word.store(self.word.load(Relaxed) + 1, Release);
+        self.word.store(self.step(CALL - IN_CALL), Release);
     }
 
     /// Out of a call through gates that were looked up: calls on the hot path say nothing of theirs.
@@ -122,14 +146,37 @@ impl Thread {
         self.set_gates(u64::MAX);
     }
 
-    /// The word, if the thread is in a call through one of `gates`.
-    pub(super) fn busy_at(&self, gates: u64) -> Option<u64> {
-        let word = self.word.load(Acquire);
-        (word & 1 == 1 && self.gates.load(Relaxed) & gates != 0).then_some(word)
+    /// One step deeper inside the agent.
+    #[inline]
+    pub(super) fn step_inside(&self) {
+        self.word.store(self.step(INSIDE), Relaxed);
     }
 
+    /// One step back.
+    #[inline]
+    pub(super) fn step_outside(&self) {
+        self.word.store(self.step(INSIDE.wrapping_neg()), Relaxed);
+    }
+
+    /// Out of everything.
+    fn abandon(&self) {
+        let word = self.word.load(Relaxed);
+        if word & (IN_CALL | DEPTH) != 0 {
+            self.word
+                .store((word | (CALL - 1)).wrapping_add(1), Release);
+            self.set_gates(u64::MAX);
+        }
+    }
+
+    /// The word, if the thread is in a call through one of `gates`.
+    pub(super) fn busy_at(&self, gates: u64) -> Option<u64> {
+        let word = self.word();
+        (word & IN_CALL != 0 && self.gates.load(Relaxed) & gates != 0).then_some(word)
+    }
+
+    /// The word, as far as it is for others.
     pub(super) fn word(&self) -> u64 {
-        self.word.load(Acquire)
+        self.word.load(Acquire) & !DEPTH
     }
 
     /// Says which gates the call goes through, before they are looked at.
@@ -182,7 +229,7 @@ fn slot_of(stream: usize) -> usize {
 
 /// Runs `look` over all threads.
 pub(super) fn each(mut look: impl FnMut(&'static Thread)) {
-    for thread in lock(&THREADS).iter() {
+    for thread in lock_briefly(&THREADS).iter() {
         look(thread);
     }
 }
@@ -216,11 +263,6 @@ impl Life {
 /// Has every thread ask again before its next call on any stream.
 pub fn forget_streams() {
     each(Thread::empty_slots);
-}
-
-/// Locks, also after a panic elsewhere: what the locks of this crate guard is valid at any time.
-pub(crate) fn lock<T: ?Sized>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 #[cfg(test)]
@@ -266,13 +308,16 @@ mod tests {
     #[test]
     fn words_return() {
         drop(super::super::InCall::begin());
-        let before = lock(&THREADS).len();
+        let before = lock_briefly(&THREADS).len();
         for _ in 0..50 {
             std::thread::spawn(|| drop(super::super::InCall::begin()))
                 .join()
                 .unwrap();
         }
-        assert!(lock(&THREADS).len() <= before + 16, "words are used again");
+        assert!(
+            lock_briefly(&THREADS).len() <= before + 16,
+            "words are used again"
+        );
     }
 
     #[test]
@@ -286,7 +331,7 @@ mod tests {
             // SAFETY: makes a key whose destructor looks at no value.
             assert_eq!(unsafe { libc::pthread_key_create(key, Some(call)) }, 0);
         }
-        let before = lock(&THREADS).len();
+        let before = lock_briefly(&THREADS).len();
         for _ in 0..50 {
             let body = move || {
                 for key in keys {
@@ -299,7 +344,10 @@ mod tests {
             };
             std::thread::spawn(body).join().unwrap();
         }
-        assert!(lock(&THREADS).len() <= before + 16, "words are used again");
+        assert!(
+            lock_briefly(&THREADS).len() <= before + 16,
+            "words are used again"
+        );
     }
 
     #[test]

@@ -9,7 +9,7 @@ use super::detached::spawn_detached;
 use super::thread::run;
 use crate::agent::Agent;
 use crate::futex::{TICK, wait_change, wake_all};
-use crate::gate::lock;
+use crate::gate::lock_briefly;
 use crate::session::Mark;
 use crate::signals::Doorbells;
 
@@ -92,7 +92,7 @@ pub fn spawn() -> std::io::Result<Started> {
         handover.go_to(GIVEN_UP);
         return Err(timed_out());
     }
-    let told = lock(&handover.told).take();
+    let told = lock_briefly(&handover.told).take();
     let (tid, marks) = told.ok_or_else(timed_out)??;
     Ok(Started {
         tid,
@@ -112,7 +112,7 @@ fn live(handover: &Handover) {
         }
         Err(error) => (None, Err(error)),
     };
-    *lock(&handover.told) = Some(told);
+    *lock_briefly(&handover.told) = Some(told);
     let starting =
         handover
             .phase

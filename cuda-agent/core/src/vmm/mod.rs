@@ -18,13 +18,13 @@ mod tests;
 pub use book::{Book, Bundle, Span, What};
 pub use others::Part;
 
-use std::sync::{Arc, MutexGuard};
+use std::sync::Arc;
 
 use crate::agent::Agent;
 use crate::cuda::{Access, AllocationProp, Location, Status, Stream};
 use crate::device::Device;
 use crate::enter::Clue;
-use crate::gate::lock;
+use crate::gate::{Locked, lock};
 use crate::memory::KeptFor;
 use crate::ops::{Found, Owner};
 
@@ -329,7 +329,7 @@ impl Agent {
         })
     }
 
-    fn book(&self) -> MutexGuard<'_, Book> {
+    fn book(&self) -> Locked<'_, Book> {
         lock(&self.vmm)
     }
 

@@ -1,10 +1,11 @@
 //! What the program has in flight. This file knows its contexts, `streams` its streams and their
 //! captures, `green` contexts that are views of others; `drain` tells whether all is done, `flight`
-//! keeps it from running too far ahead.
+//! keeps it from running too far ahead, `missed` notes what could not be noted at once.
 
 mod drain;
 mod flight;
 mod green;
+mod missed;
 mod streams;
 
 use std::collections::BTreeMap;
@@ -16,6 +17,7 @@ use crate::driver::{Driver, Result};
 use crate::gate::{self, Life, lock};
 use flight::Flight;
 use green::KnownGreen;
+use missed::Missed;
 pub use streams::Capture;
 use streams::KnownStream;
 
@@ -25,6 +27,7 @@ pub struct Work {
     /// Held while contexts are waited for, so that none ends meanwhile.
     draining: Mutex<()>,
     known: Mutex<Known>,
+    missed: Mutex<BTreeMap<Stream, Missed>>,
     flight: Flight,
     /// The GPUs that the program has or had contexts on, a bit each.
     gpus: AtomicU64,
@@ -67,6 +70,7 @@ impl Work {
             driver,
             draining: Mutex::default(),
             known: Mutex::default(),
+            missed: Mutex::default(),
             flight: Flight::default(),
             gpus: AtomicU64::new(0),
         }
@@ -150,6 +154,7 @@ impl Work {
     /// Forgets a context that the program is about to destroy.
     pub fn remove_context(&self, context: Context) {
         let _whole = lock(&self.draining);
+        self.catch_up();
         let mut known = lock(&self.known);
         let known = &mut *known;
         let primary = |other: &&KnownContext| other.context == context && other.primary;

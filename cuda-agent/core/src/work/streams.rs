@@ -97,6 +97,7 @@ impl Work {
 
     /// Before the program destroys a stream: its work is marked, because it may outlive it.
     pub fn remove_stream(&self, stream: Stream) {
+        self.catch_up();
         let context = {
             let known = lock(&self.known);
             let Some(going) = known.streams.get(&stream) else {

@@ -1,4 +1,4 @@
-//! Puts `probes/life_driver.c` between the programs of a stage and the simulated driver.
+//! Puts a driver of C between the programs of a stage and the simulated one.
 
 use std::fs;
 use std::path::Path;
@@ -12,7 +12,8 @@ use crate::stage::Stage;
 const NAME: &[u8] = b"libcuda.so.1\0";
 const BEHIND: &[u8] = b"libcudb.so.1\0";
 
-pub(super) fn observe(stage: &Stage<'_>) -> Result<()> {
+/// The driver of `probes/SOURCE.c`.
+pub(super) fn put_before(stage: &Stage<'_>, source: &str) -> Result<()> {
     let folder = stage.machine.driver_dir();
     let mut bytes = fs::read(stage.machine.binary("libsimgpu_cuda.so"))?;
     // The name that the library gives itself must be another one, or the loader takes it for the first.
@@ -25,7 +26,8 @@ pub(super) fn observe(stage: &Stage<'_>) -> Result<()> {
     }
     ensure!(renamed > 0, "the simulated driver has another name");
     fs::write(folder.join("libcudb.so.1"), bytes)?;
-    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("probes/life_driver.c");
+    let probes = Path::new(env!("CARGO_MANIFEST_DIR")).join("probes");
+    let source = probes.join(format!("{source}.c"));
     let library = folder.join("libcuda.so.1");
     fs::remove_file(&library)?;
     let output = Command::new(std::env::var("CC").unwrap_or_else(|_| "cc".into()))

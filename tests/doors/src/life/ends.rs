@@ -7,7 +7,7 @@ use rtswap_e2e::{MachineOptions, wait_until};
 use rtswap_wire::page::Direction;
 use rustix::process::{Pid, Signal, kill_process, test_kill_process};
 
-use super::driver::observe;
+use super::driver::put_before;
 use super::run::same_end;
 use crate::check::Outcome;
 use crate::guest::Guest;
@@ -26,7 +26,7 @@ pub(super) fn amid_swap(stage: &Stage<'_>, probe: &Probe) -> Result<Outcome> {
         chunk_mib: CHUNK >> 20,
         ..MachineOptions::default()
     })?;
-    observe(&stage)?;
+    put_before(&stage, "life_driver")?;
     let mut guest = Guest::start(&stage, stage.preloaded(probe))?;
     let line = guest.line()?.context("it ended at once")?;
     ensure!(line == "ends", "it says: {line}");

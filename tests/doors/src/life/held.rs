@@ -1,9 +1,9 @@
-//! Probes that do something while a thread of theirs waits at the gate.
+//! Probes that do something while a thread of theirs waits at the gate, or is in the driver.
 
 use anyhow::{Context, Result, bail, ensure};
 use rtswap_e2e::wait_until;
 
-use super::driver::observe;
+use super::driver::put_before;
 use super::run::works;
 use crate::check::{Outcome, bytes_after, good_end};
 use crate::guest::Guest;
@@ -39,6 +39,12 @@ pub(super) fn held(stage: &Stage<'_>, probe: &Probe) -> Result<Outcome> {
 
 /// A driver in which the probe's threads block and are cancelled.
 pub(super) fn in_driver(stage: &Stage<'_>, probe: &Probe) -> Result<Outcome> {
-    observe(stage)?;
+    put_before(stage, "life_driver")?;
+    works(stage, probe)
+}
+
+/// A driver that tells the probe of each call, in the thread that makes it.
+pub(super) fn subscribed(stage: &Stage<'_>, probe: &Probe) -> Result<Outcome> {
+    put_before(stage, "life_subscribed")?;
     works(stage, probe)
 }

@@ -8,7 +8,7 @@ use super::around::{
 };
 use super::ends::{amid_swap, orphan};
 use super::foreign::{java, musl, of_32_bits, preload_missing, python, set_group, static_program};
-use super::held::{held, in_driver};
+use super::held::{held, in_driver, subscribed};
 use super::run::{Agent, run, works};
 use crate::check::{Outcome, Own};
 use crate::stage::Stage;
@@ -95,6 +95,18 @@ pub(crate) const PROBES: &[Probe] = &[
         "in_driver",
         "pthread_cancel of a thread that blocks in the driver",
         in_driver,
+    ),
+    caught(
+        "life_callback",
+        "calling",
+        "a tool that calls the driver from within the driver's calls",
+        subscribed,
+    ),
+    caught(
+        "life_callback",
+        "working",
+        "a tool that launches kernels from within the driver's calls",
+        subscribed,
     ),
     caught("life_fork", "uses", "fork, calls in the child", works),
     caught(

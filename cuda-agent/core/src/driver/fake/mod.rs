@@ -6,7 +6,7 @@ mod state;
 use std::cell::Cell;
 use std::ffi::CStr;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex};
 
 use state::{Map, Meanwhile, State};
 
@@ -15,7 +15,7 @@ use crate::cuda::{
     Access, AllocationProp, CaptureMode, Context, Event, Function, Graph, Handle, MemoryPool,
     Status, Stream,
 };
-use crate::gate::lock;
+use crate::gate::{Inside, lock, lock_briefly};
 
 /// The fake's unit of physical memory.
 pub(crate) const UNIT: u64 = 4096;
@@ -29,7 +29,11 @@ pub(crate) struct FakeDriver {
     pub(crate) uuid: [u8; 16],
     pub(crate) capacity: u64,
     state: Mutex<State>,
+    subscriber: Mutex<Option<Subscriber>>,
 }
+
+/// Is told the name of a call, in the thread that makes it.
+pub(crate) type Subscriber = Arc<dyn Fn(&'static str) + Send + Sync>;
 
 /// As in fingerprint.ptx.
 fn mix(mut x: u64) -> u64 {
@@ -47,6 +51,7 @@ impl FakeDriver {
                 next: 1 << 40,
                 ..State::default()
             }),
+            subscriber: Mutex::default(),
         }))
     }
 
@@ -180,7 +185,28 @@ impl FakeDriver {
         lock(&self.state).calls
     }
 
+    /// Tells `subscriber` of calls from now on, as drivers tell profilers.
+    pub(crate) fn subscribe(&self, subscriber: Option<Subscriber>) {
+        *lock_briefly(&self.subscriber) = subscriber;
+    }
+
+    /// As `Libcuda` the thread is inside the agent in a call.
+    fn tell(&self, name: &'static str) {
+        thread_local! {
+            static TELLING: Cell<bool> = const { Cell::new(false) };
+        }
+        let subscriber = lock_briefly(&self.subscriber).clone();
+        if let Some(subscriber) = subscriber
+            && !TELLING.replace(true)
+        {
+            let _inside = Inside::begin();
+            subscriber(name);
+            TELLING.set(false);
+        }
+    }
+
     fn may_refuse(&self, name: &'static str) -> Result<()> {
+        self.tell(name);
         let mut state = lock(&self.state);
         let number = state.calls;
         state.calls += 1;
@@ -251,6 +277,7 @@ impl Driver for FakeDriver {
         Ok(UNIT)
     }
     fn current_context(&self) -> Result<Option<Context>> {
+        self.tell("current_context");
         Ok(CURRENT.get())
     }
     fn set_context(&self, context: Option<Context>) -> Result<()> {
@@ -478,11 +505,13 @@ impl Driver for FakeDriver {
         Ok(())
     }
     fn stream_done(&self, stream: Stream) -> bool {
+        self.tell("stream_done");
         let state = lock(&self.state);
         assert!(state.capturing.is_empty(), "a query broke a capture");
         !state.busy.contains(&stream)
     }
     fn stream_context(&self, _: Stream) -> Result<Context> {
+        self.tell("stream_context");
         Ok(Self::CONTEXT)
     }
     fn current_pool(&self, _: i32) -> Result<MemoryPool> {
@@ -516,6 +545,7 @@ impl Driver for FakeDriver {
         Ok(())
     }
     fn event_done(&self, event: Event) -> bool {
+        self.tell("event_done");
         let state = lock(&self.state);
         match state.recorded.get(&event) {
             Some((stream, number)) => state.work[stream].1 >= *number,

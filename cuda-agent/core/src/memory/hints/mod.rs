@@ -8,7 +8,7 @@ use std::sync::Mutex;
 use std::sync::atomic::Ordering::{Acquire, Relaxed};
 use std::sync::atomic::{AtomicBool, fence};
 
-use crate::gate::lock;
+use crate::gate::lock_briefly;
 
 /// Whether this process ever gave a hint.
 static ANY: AtomicBool = AtomicBool::new(false);
@@ -53,7 +53,7 @@ impl Hints {
             return;
         }
         ANY.store(true, Relaxed);
-        lock(&self.book).add(at, at.saturating_add(bytes));
+        lock_briefly(&self.book).add(at, at.saturating_add(bytes));
     }
 
     /// Takes back what was said of `bytes` from `at` on: other memory is there now.
@@ -61,25 +61,25 @@ impl Hints {
         if bytes == 0 {
             return;
         }
-        let mut book = lock(&self.book);
+        let mut book = lock_briefly(&self.book);
         book.cut(at, at.saturating_add(bytes));
         book.differ(self.chunks(at, bytes));
     }
 
     /// `bytes` from `at` on may be written.
     pub fn written(&self, at: u64, bytes: u64) {
-        lock(&self.book).differ(self.chunks(at, bytes));
+        lock_briefly(&self.book).differ(self.chunks(at, bytes));
     }
 
     /// Anything may be written.
     pub fn all_written(&self) {
-        lock(&self.book).equal.clear();
+        lock_briefly(&self.book).equal.clear();
     }
 
     /// The chunk at `at` was copied to its slot or from it. It equals it until it is written, if
     /// all `objects` are covered: starts and ends.
     pub(super) fn copied(&self, at: u64, mut objects: impl Iterator<Item = (u64, u64)>) {
-        let mut book = lock(&self.book);
+        let mut book = lock_briefly(&self.book);
         if !book.ranges.is_empty() && objects.all(|(start, end)| book.covers(start, end)) {
             book.equal.insert(at);
         }
@@ -87,7 +87,7 @@ impl Hints {
 
     /// Whether the chunk at `at` equals its slot.
     pub(super) fn equals_slot(&self, at: u64) -> bool {
-        lock(&self.book).equal.contains(&at)
+        lock_briefly(&self.book).equal.contains(&at)
     }
 
     /// The addresses of chunks that have some of `bytes` from `at` on, those that exist or not.

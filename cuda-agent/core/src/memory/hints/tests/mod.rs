@@ -31,7 +31,7 @@ proptest! {
             }
             model[at as usize..(at + bytes) as usize].fill(matches!(said, Said::Add));
         }
-        let book = lock(&hints.book);
+        let book = lock_briefly(&hints.book);
         for start in 0..model.len() {
             for end in start + 1..=model.len() {
                 let covered = model[start..end].iter().all(|covered| *covered);
