@@ -66,7 +66,7 @@ unsafe fn destroy(driver: cuStreamDestroy_v2::Function, stream: CUstream) -> Sta
     let stream_gone = |agent: &Agent| {
         let stream = Stream(stream.addr());
         if is_inside() {
-            agent.work.note_end(stream);
+            agent.note_stream_gone(stream);
         } else {
             agent.stream_gone(stream);
         }

@@ -170,6 +170,14 @@ impl Agent {
         }
     }
 
+    /// The same from inside the agent, noted for later.
+    pub fn note_stream_gone(&self, stream: Stream) {
+        self.work.note_end(stream);
+        for device in &self.devices {
+            device.ordered.note_end(stream);
+        }
+    }
+
     /// cuMemFree of stream-ordered memory: the driver does not wait either.
     pub fn free_ordered(&self, at: u64) -> Detour<()> {
         let mut devices = self.devices.iter();

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use super::blocks::{Blocks, Level, Line, Live};
 use crate::cuda::{Context, Event, MemoryPool, Status, Stream};
 use crate::driver::Driver;
-use crate::gate::lock;
+use crate::gate::{Locked, lock, lock_briefly};
 use crate::work::in_context;
 
 /// A point in a line's work.
@@ -55,6 +55,8 @@ struct State {
 #[derive(Default)]
 pub struct Room {
     state: Mutex<State>,
+    /// Streams that ended inside the agent, under a lock that nobody holds while the driver is called.
+    ended: Mutex<Vec<Stream>>,
     /// Whether something here could be given back, now or later: a cheap look.
     idle_or_waiting: AtomicBool,
 }
@@ -125,7 +127,7 @@ impl Room {
 
     /// Takes `bytes` for work on `line` from what a pool has.
     pub fn take(&self, handle: MemoryPool, bytes: u64, line: Line) -> Option<u64> {
-        let mut state = lock(&self.state);
+        let mut state = self.up_to_date();
         let pool = state.find_mut(handle)?;
         let at = pool.blocks.take(bytes, line);
         state.keep_spare();
@@ -150,7 +152,7 @@ impl Room {
         bytes: u64,
         line: Line,
     ) -> Option<u64> {
-        let mut state = lock(&self.state);
+        let mut state = self.up_to_date();
         // A pool that was destroyed meanwhile: what it gives is freed as if it had not been.
         let known = state.pools.iter().position(|pool| pool.handle == handle);
         let index = known.unwrap_or_else(|| state.nameless());
@@ -293,10 +295,21 @@ impl Room {
 
     /// A stream ends: its handle may soon be another one's.
     pub fn end_stream(&self, stream: Stream) {
+        lock(&self.state).end_stream(stream);
+    }
+
+    /// The same in a thread that is inside the agent (see [`gate`](crate::gate)) and may be in here.
+    pub fn note_end(&self, stream: Stream) {
+        lock_briefly(&self.ended).push(stream);
+    }
+
+    /// The state, before memory is taken: no stream's order is taken for that of one that ended.
+    fn up_to_date(&self) -> Locked<'_, State> {
         let mut state = lock(&self.state);
-        for pool in &mut state.pools {
-            pool.blocks.end_line(Line::Created(stream));
+        for stream in std::mem::take(&mut *lock_briefly(&self.ended)) {
+            state.end_stream(stream);
         }
+        state
     }
 
     /// A context ends, all its work done: its events go with it.
@@ -328,6 +341,12 @@ impl State {
         let mut pools = self.pools.iter();
         let known = pools.position(|pool| pool.handle == MemoryPool::NONE);
         known.unwrap_or_else(|| self.add(MemoryPool::NONE, PoolUse::Theirs))
+    }
+
+    fn end_stream(&mut self, stream: Stream) {
+        for pool in &mut self.pools {
+            pool.blocks.end_line(Line::Created(stream));
+        }
     }
 
     fn find(&self, handle: MemoryPool) -> Option<&Pool> {

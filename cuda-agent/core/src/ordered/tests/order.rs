@@ -36,8 +36,8 @@ enum Step {
     /// A stream does some of its work.
     Complete(usize, u64),
     Settle,
-    /// A stream ends, and another gets its handle.
-    End(usize),
+    /// A stream ends, also inside the agent, and another gets its handle.
+    End(usize, bool),
     Trim(u64),
 }
 
@@ -48,7 +48,7 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
         1 => (0..64usize).prop_map(Step::FreeNow),
         3 => (0..4usize, 1..6u64).prop_map(|(on, by)| Step::Complete(on, by)),
         2 => Just(Step::Settle),
-        1 => (0..4usize).prop_map(Step::End),
+        1 => (0..4usize, any::<bool>()).prop_map(|(on, inside)| Step::End(on, inside)),
         1 => (0..6 * EXTENT).prop_map(Step::Trim),
     ];
     proptest::collection::vec(step, 1..200)
@@ -128,8 +128,12 @@ proptest! {
                 Step::Settle => {
                     room.settle(driver);
                 }
-                Step::End(on) => {
-                    room.end_stream(stream(on));
+                Step::End(on, inside) => {
+                    if inside {
+                        room.note_end(stream(on));
+                    } else {
+                        room.end_stream(stream(on));
+                    }
                     model.lives[on] += 1;
                 }
                 Step::Trim(keep) => {
