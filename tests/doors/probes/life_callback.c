@@ -2,6 +2,7 @@
  * them, and calls the driver in turn: in the same thread, which may hold locks of the agent.
  */
 #include "life.h"
+#include "vmm.h"
 
 /* What the driver says to who calls it where it must not be called, and without a context. */
 enum { NOT_PERMITTED = 800, INVALID_CONTEXT = 201, TOOL_WORDS = 1024, ROUNDS = 40 };
@@ -48,6 +49,21 @@ static void works(const char *name) {
         fail(__FILE__, __LINE__, "a launch in a callback", result);
 }
 
+/* Memory of the program's own: compressed it does not swap. */
+static void map_some(unsigned char compressed) {
+    struct prop of = {.kind = 1, .location = 1, .id = 0, .flags = {compressed}};
+    CUdeviceptr at = reserve(CHUNK);
+    CUhandle made;
+    MUST(CU(cuMemCreate, CUhandle *, size_t, const struct prop *, uint64_t)(&made, CHUNK, &of, 0));
+    map(at, CHUNK, 0, made);
+    allow(at, CHUNK);
+    MUST(CU(cuMemsetD32_v2, CUdeviceptr, unsigned, size_t)(at, 7, CHUNK / 4));
+    synchronize();
+    unmap(at, CHUNK);
+    drop(made);
+    MUST(CU(cuMemAddressFree, CUdeviceptr, size_t)(at, CHUNK));
+}
+
 /* What makes the agent call the driver: memory of each kind, streams, and a swap out and in. */
 static void provoke(void (*subscriber)(const char *)) {
     life_start();
@@ -68,6 +84,8 @@ static void provoke(void (*subscriber)(const char *)) {
         wait_for(own);
         MUST(CU(cuStreamDestroy_v2, CUstream)(own));
         release(at);
+        map_some(0);
+        map_some(1);
     }
     for (int i = 0; i < 3; i++) life_round();
     subscribe(NULL);
