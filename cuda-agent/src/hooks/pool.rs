@@ -83,13 +83,14 @@ fn name(pool: *mut c_void) -> MemoryPool {
     MemoryPool(pool.addr())
 }
 
-/// The stream that NULL means in a function of the per-thread kind.
+/// The stream that a function of the ordinary kind means.
+fn ordinary(stream: CUstream) -> Stream {
+    Stream::meant_by(Some(stream), false)
+}
+
+/// The stream that a function of the per-thread kind means.
 fn per_thread(stream: CUstream) -> Stream {
-    if stream.is_null() {
-        Stream::PER_THREAD
-    } else {
-        Stream(stream.addr())
-    }
+    Stream::meant_by(Some(stream), true)
 }
 
 /// # Safety
@@ -139,7 +140,7 @@ unsafe fn alloc(
     bytes: usize,
     stream: CUstream,
 ) -> Status {
-    let on = Stream(stream.addr());
+    let on = ordinary(stream);
     // SAFETY: the caller's arguments.
     unsafe { take(found, bytes, on, None, || real(found, bytes, stream)) }
 }
@@ -162,7 +163,7 @@ unsafe fn alloc_from(
     pool: *mut c_void,
     stream: CUstream,
 ) -> Status {
-    let on = Stream(stream.addr());
+    let on = ordinary(stream);
     // SAFETY: the caller's arguments.
     unsafe {
         take(found, bytes, on, Some(pool), || {
@@ -202,7 +203,7 @@ fn give(at: CUdeviceptr, stream: Stream, call: impl FnOnce() -> Status) -> Statu
 
 unsafe fn free(real: cuMemFreeAsync::Function, at: CUdeviceptr, stream: CUstream) -> Status {
     // SAFETY: the caller's arguments.
-    give(at, Stream(stream.addr()), || unsafe { real(at, stream) })
+    give(at, ordinary(stream), || unsafe { real(at, stream) })
 }
 
 unsafe fn free_ptsz(

@@ -20,6 +20,8 @@ const DEPTH: u64 = CALL - INSIDE;
 
 /// Streams that a thread can keep in mind at a time.
 const SLOTS: usize = 16;
+/// In the place of a stream where there is none. No handle is that large; 0 is the default stream.
+const EMPTY: usize = usize::MAX;
 /// Every thread that ever made a hooked call; it is used again once the thread is gone.
 static THREADS: Mutex<Vec<&'static Thread>> = Mutex::new(Vec::new());
 
@@ -53,11 +55,21 @@ unsafe extern "C" fn hand_back(thread: *mut c_void) {
 }
 
 /// A stream that the thread marked: its next `left` calls, of `given`, need no word to anybody.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct Slot {
     stream: AtomicUsize,
     left: AtomicU32,
     given: AtomicU32,
+}
+
+impl Default for Slot {
+    fn default() -> Self {
+        Self {
+            stream: AtomicUsize::new(EMPTY),
+            left: AtomicU32::new(0),
+            given: AtomicU32::new(0),
+        }
+    }
 }
 
 /// One thread. All of it is written by the thread itself, but for slots that a closer empties.
@@ -200,9 +212,9 @@ impl Thread {
     /// Empties the slot of `stream`; tells whose it was, and how many calls were made on that.
     pub(super) fn evict(&self, stream: usize) -> Option<(usize, u32)> {
         let slot = &self.slots[slot_of(stream)];
-        let old = slot.stream.swap(0, Relaxed);
+        let old = slot.stream.swap(EMPTY, Relaxed);
         let (given, left) = (slot.given.load(Relaxed), slot.left.load(Relaxed));
-        (old != 0).then(|| (old, given.saturating_sub(left)))
+        (old != EMPTY).then(|| (old, given.saturating_sub(left)))
     }
 
     /// The next `left` calls on `stream` need no word.
@@ -215,7 +227,7 @@ impl Thread {
 
     fn empty_slots(&self) {
         for slot in &self.slots {
-            slot.stream.store(0, Relaxed);
+            slot.stream.store(EMPTY, Relaxed);
         }
     }
 }
@@ -362,6 +374,21 @@ mod tests {
         assert_eq!(thread.evict(stream), Some((stream, 1)));
         assert_eq!(thread.evict(stream), None);
         assert!(!thread.take(stream));
+    }
+
+    #[test]
+    fn an_empty_place_is_no_streams() {
+        let thread = Thread::register();
+        // 0 is how C names the default stream.
+        for stream in [0, 1, 2] {
+            thread.mark(stream, 3);
+            assert!(thread.take(stream));
+            thread.empty_slots();
+            assert!(!thread.take(stream), "{stream} was forgotten");
+            thread.mark(stream, 5);
+            assert!(thread.take(stream));
+            assert_eq!(thread.evict(stream), Some((stream, 1)));
+        }
     }
 
     #[test]
