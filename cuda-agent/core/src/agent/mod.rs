@@ -26,6 +26,7 @@ use crate::work::Work;
 use crate::writes::Graphs;
 
 pub(crate) mod exit;
+mod fork;
 
 static AGENT: AtomicPtr<Agent> = AtomicPtr::new(null_mut());
 
@@ -352,7 +353,7 @@ pub fn start_once(driver: impl FnOnce() -> Option<&'static dyn Driver>) {
             Ok(agent) => {
                 // SAFETY: registers a function that lives as long as this library, which is never
                 // unloaded: it is preloaded.
-                unsafe { libc::pthread_atfork(None, None, Some(leave_child)) };
+                unsafe { libc::pthread_atfork(None, None, Some(fork::leave_child)) };
                 // SAFETY: as above. After the driver's own, so that ours runs before them.
                 unsafe { libc::atexit(leave_at_exit) };
                 AGENT.store(std::ptr::from_ref(agent).cast_mut(), Ordering::Release);
@@ -374,22 +375,6 @@ pub fn start_once(driver: impl FnOnce() -> Option<&'static dyn Driver>) {
 extern "C" fn leave_at_exit() {
     if let Some(agent) = agent() {
         agent.leave_at_exit();
-    }
-}
-
-/// In the child of a fork: the agent is the parent's. Only async-signal-safe calls.
-extern "C" fn leave_child() {
-    let agent = AGENT.swap(null_mut(), Ordering::AcqRel);
-    // SAFETY: as in `agent`.
-    let Some(agent) = (unsafe { agent.as_ref() }) else {
-        return;
-    };
-    for device in &agent.devices {
-        gate::open(device.bit);
-    }
-    // A thread of the parent may have held the lock: then the child keeps copies that do no harm.
-    if let Ok(marks) = agent.marks.try_lock() {
-        marks.iter().for_each(|mark| mark.close());
     }
 }
 

@@ -33,7 +33,7 @@ use std::time::{Duration, Instant};
 
 pub use host::{HostCall, ended_host_calls, host_call_may_wait};
 pub use inside::{Inside, Locked, is_inside};
-pub(crate) use inside::{lock, lock_briefly};
+pub(crate) use inside::{lock, lock_briefly, try_lock};
 use thread::Thread;
 pub use thread::{Life, forget_streams};
 

@@ -34,7 +34,8 @@ impl Mark {
         }
     }
 
-    fn is_ours(self) -> bool {
+    /// Whether the number is open, for the file that it was made for. Async-signal-safe.
+    pub(crate) fn is_ours(self) -> bool {
         if self.tagged {
             match fcntl(self.fd, F_GETSIG, 0) {
                 Ok(signal) => return signal == TAG,
