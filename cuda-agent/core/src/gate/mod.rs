@@ -26,6 +26,7 @@ mod inside;
 mod local;
 mod thread;
 
+use std::marker::PhantomData;
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, SeqCst};
 use std::sync::atomic::{compiler_fence, fence};
@@ -36,6 +37,7 @@ pub use inside::{Inside, Locked, is_inside};
 pub(crate) use inside::{lock, lock_briefly, try_lock};
 use thread::Thread;
 pub use thread::{Life, forget_streams};
+pub(crate) use thread::{lock, try_lock};
 
 /// Closed gates, and reasons for every call to look closer.
 static CLOSED: AtomicU64 = AtomicU64::new(0);
@@ -90,7 +92,10 @@ pub fn tells_apart() -> bool {
 /// A thread inside a hooked call. It is left by the thread that entered it.
 #[derive(Debug)]
 #[must_use]
-pub struct InCall(Where);
+pub struct InCall(Where, OfThisThread);
+
+/// Keeps a guard in the thread that made it: the words of a thread are written by itself alone.
+type OfThisThread = PhantomData<*const ()>;
 
 #[derive(Debug)]
 enum Where {
@@ -107,10 +112,10 @@ impl InCall {
     pub fn begin() -> Self {
         let thread = local::get().unwrap_or_else(Thread::register);
         if thread.in_call() {
-            return Self(Where::Nested(thread));
+            return Self(Where::Nested(thread), PhantomData);
         }
         thread.go_in();
-        Self(Where::Outer(thread))
+        Self(Where::Outer(thread), PhantomData)
     }
 
     /// Enters a call on `stream`. The work may go on if all gates are open and the stream was
@@ -127,7 +132,7 @@ impl InCall {
         // The pair that matters is this store and this load (see the module).
         compiler_fence(SeqCst);
         if CLOSED.load(Acquire) == 0 && thread.take(stream) {
-            return Ok(Self(Where::Outer(thread)));
+            return Ok(Self(Where::Outer(thread), PhantomData));
         }
         thread.leave();
         Err(Unasked)

@@ -6,6 +6,21 @@ use std::sync::atomic::AtomicBool;
 
 use super::*;
 
+/// The word of a call is its thread's: another thread must neither end the call nor mark streams for
+/// it. Does not compile where a guard can be sent or shared: two implementations fit then.
+const _: () = {
+    trait Fits<By> {
+        const ONE: () = ();
+    }
+    struct Sent;
+    struct Shared;
+    impl<T> Fits<()> for T {}
+    impl<T: Send> Fits<Sent> for T {}
+    impl<T: Sync> Fits<Shared> for T {}
+    let () = <InCall as Fits<_>>::ONE;
+    let () = <HostCall as Fits<_>>::ONE;
+};
+
 /// Whether memory is mapped, in plain memory, as what launches use: ThreadSanitizer reports each of its
 /// accesses that the gate does not order.
 struct Mapped(UnsafeCell<bool>);
