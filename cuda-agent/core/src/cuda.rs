@@ -1,11 +1,13 @@
 //! The driver's words in forms that any driver, older or newer than this crate, may fill.
 
+mod copy;
+
+pub use copy::{End2D, End3D, Memcpy2D, Memcpy3D};
 pub use cudarc::driver::sys::{
-    CUDA_HOST_NODE_PARAMS, CUDA_LAUNCH_PARAMS, CUDA_MEM_ALLOC_NODE_PARAMS_v1, CUDA_MEMCPY2D,
-    CUDA_MEMCPY3D, CUDA_MEMCPY3D_PEER, CUDA_MEMSET_NODE_PARAMS, CUcontext, CUctx_st, CUdevice,
-    CUdeviceptr, CUevent, CUfunction, CUgraph, CUgraph_st, CUgraphExec, CUgraphExec_st,
-    CUgraphNode, CUgraphNode_st, CUhostFn, CUlaunchConfig, CUmemAllocationProp, CUmemPoolProps,
-    CUstream, CUstream_st, CUuuid,
+    CUDA_HOST_NODE_PARAMS, CUDA_LAUNCH_PARAMS, CUDA_MEM_ALLOC_NODE_PARAMS_v1,
+    CUDA_MEMSET_NODE_PARAMS, CUcontext, CUctx_st, CUdevice, CUdeviceptr, CUevent, CUfunction,
+    CUgraph, CUgraph_st, CUgraphExec, CUgraphExec_st, CUgraphNode, CUgraphNode_st, CUhostFn,
+    CUlaunchConfig, CUmemAllocationProp, CUmemPoolProps, CUstream, CUstream_st, CUuuid,
 };
 
 /// A CUresult. Not cudarc's enum: a driver newer than the enum may return what it does not list.
@@ -216,7 +218,48 @@ impl AllocationProp {
     }
 }
 
+/// The program's structure at `at`, if there is one. Its type must take any bytes: one with an enum,
+/// to which a newer program may give a value that the enum lacks, does not compile.
+///
+/// # Safety
+/// `at` is null, or points to a structure that nobody changes as long as the reference lives.
+#[inline]
+pub unsafe fn given<'a, T>(at: *const T) -> Option<&'a T> {
+    const {
+        assert!(
+            takes_any_bytes::<T>(),
+            "C may give what this type cannot hold"
+        )
+    };
+    // SAFETY: by the caller's promise; whatever the bytes are, they are a `T`.
+    unsafe { at.as_ref() }
+}
+
+/// Whether a structure of C leaves no value over by which the compiler could tell None from Some.
+/// Enums, references and booleans leave some.
+const fn takes_any_bytes<T>() -> bool {
+    size_of::<Option<T>>() > size_of::<T>()
+}
+
 const _: () = {
     assert!(size_of::<AllocationProp>() == size_of::<CUmemAllocationProp>());
     assert!(size_of::<Access>() == size_of::<cudarc::driver::sys::CUmemAccessDesc>());
 };
+
+#[cfg(test)]
+mod tests {
+    use cudarc::driver::sys;
+
+    use super::*;
+
+    #[test]
+    fn structures_with_an_enum_are_told_from_those_that_take_any_bytes() {
+        assert!(!takes_any_bytes::<sys::CUDA_MEMCPY2D>());
+        assert!(!takes_any_bytes::<sys::CUDA_MEMCPY3D>());
+        assert!(!takes_any_bytes::<sys::CUmemAllocationProp>());
+        assert!(takes_any_bytes::<Memcpy2D>() && takes_any_bytes::<Memcpy3D>());
+        assert!(takes_any_bytes::<AllocationProp>() && takes_any_bytes::<Access>());
+        // C's null is its None.
+        assert!(takes_any_bytes::<CUDA_HOST_NODE_PARAMS>());
+    }
+}

@@ -2,13 +2,12 @@
 //! ask.
 
 use std::collections::BTreeMap;
-use std::ffi::{c_uint, c_void};
+use std::ffi::c_uint;
 use std::sync::Mutex;
 
 use crate::agent::Agent;
 use crate::cuda::{
-    CUDA_MEMCPY2D, CUDA_MEMCPY3D, CUDA_MEMCPY3D_PEER, CUDA_MEMSET_NODE_PARAMS, CUdeviceptr, Graph,
-    GraphExec, Status,
+    CUDA_MEMSET_NODE_PARAMS, CUdeviceptr, Graph, GraphExec, Memcpy2D, Memcpy3D, Status,
 };
 use crate::driver::Node;
 use crate::gate::lock_briefly;
@@ -41,11 +40,11 @@ pub struct Graphs(Mutex<BTreeMap<GraphExec, Vec<Writes>>>);
 impl Writes {
     /// What a described copy writes: from the first address of its destination on up to its last
     /// byte. `kind` is a CUmemorytype, whatever the program put there.
-    fn described(kind: c_uint, host: *mut c_void, device: CUdeviceptr, bytes: usize) -> Self {
+    fn described(kind: c_uint, host: usize, device: CUdeviceptr, bytes: usize) -> Self {
         let bytes = bytes as u64;
         let range = |at| Self::Range { at, bytes };
         match kind {
-            HOST => range(host.addr() as u64),
+            HOST => range(host as u64),
             DEVICE | UNIFIED => range(device),
             ARRAY => Self::Nothing,
             _ => Self::Anything,
@@ -76,41 +75,28 @@ const DEVICE: c_uint = 2;
 const ARRAY: c_uint = 3;
 const UNIFIED: c_uint = 4;
 
-impl From<&CUDA_MEMCPY2D> for Writes {
-    fn from(it: &CUDA_MEMCPY2D) -> Self {
-        // SAFETY: a number to the driver, which may be none of the enumeration's.
-        let kind = unsafe { (&raw const it.dstMemoryType).cast::<c_uint>().read() };
+impl From<&Memcpy2D> for Writes {
+    fn from(it: &Memcpy2D) -> Self {
         // Where no pitch is given rows follow each other.
-        let pitch = it.dstPitch.max(it.WidthInBytes);
-        let bytes = reach(&[
-            (it.dstXInBytes, it.WidthInBytes, 1),
-            (it.dstY, it.Height, pitch),
-        ]);
-        Self::described(kind, it.dstHost, it.dstDevice, bytes)
+        let pitch = it.dst.pitch.max(it.width);
+        let bytes = reach(&[(it.dst.x, it.width, 1), (it.dst.y, it.height, pitch)]);
+        Self::described(it.dst.kind, it.dst.host, it.dst.device, bytes)
     }
 }
 
-macro_rules! deep_copies {
-    ($($copy:ty),+) => {
-        $(impl From<&$copy> for Writes {
-            fn from(it: &$copy) -> Self {
-                // SAFETY: a number to the driver, which may be none of the enumeration's.
-                let kind = unsafe { (&raw const it.dstMemoryType).cast::<c_uint>().read() };
-                let pitch = it.dstPitch.max(it.WidthInBytes);
-                let layer = it.dstHeight.max(it.dstY.saturating_add(it.Height));
-                let layer = layer.saturating_mul(pitch);
-                let bytes = reach(&[
-                    (it.dstXInBytes, it.WidthInBytes, 1),
-                    (it.dstY, it.Height, pitch),
-                    (it.dstZ, it.Depth, layer),
-                ]);
-                Self::described(kind, it.dstHost, it.dstDevice, bytes)
-            }
-        })+
-    };
+impl From<&Memcpy3D> for Writes {
+    fn from(it: &Memcpy3D) -> Self {
+        let pitch = it.dst.pitch.max(it.width);
+        let layer = it.dst.height.max(it.dst.y.saturating_add(it.height));
+        let layer = layer.saturating_mul(pitch);
+        let bytes = reach(&[
+            (it.dst.x, it.width, 1),
+            (it.dst.y, it.height, pitch),
+            (it.dst.z, it.depth, layer),
+        ]);
+        Self::described(it.dst.kind, it.dst.host, it.dst.device, bytes)
+    }
 }
-
-deep_copies!(CUDA_MEMCPY3D, CUDA_MEMCPY3D_PEER);
 
 impl From<&CUDA_MEMSET_NODE_PARAMS> for Writes {
     fn from(it: &CUDA_MEMSET_NODE_PARAMS) -> Self {
@@ -229,22 +215,29 @@ mod tests {
         assert_eq!(known(agent, exec), None);
     }
 
+    fn copy() -> Memcpy3D {
+        // SAFETY: numbers only, for which zeros are valid.
+        unsafe { std::mem::zeroed() }
+    }
+
+    #[test]
+    fn a_copy_to_memory_of_an_unknown_kind_may_write_anything() {
+        let mut copy = copy();
+        for kind in [0, 5, u32::MAX] {
+            copy.dst.kind = kind;
+            assert_eq!(Writes::from(&copy), Writes::Anything);
+        }
+    }
+
     #[test]
     fn a_described_copy_writes_from_the_first_byte_that_it_may_to_the_last() {
-        let mut copy = std::mem::MaybeUninit::<CUDA_MEMCPY3D>::zeroed();
-        let device = cudarc::driver::sys::CUmemorytype::CU_MEMORYTYPE_DEVICE;
-        // SAFETY: places within it.
-        unsafe {
-            (&raw mut (*copy.as_mut_ptr()).srcMemoryType).write(device);
-            (&raw mut (*copy.as_mut_ptr()).dstMemoryType).write(device);
-        }
-        // SAFETY: all else are numbers and pointers, for which zeros are valid.
-        let mut copy = unsafe { copy.assume_init() };
-        (copy.dstDevice, copy.dstPitch, copy.dstHeight) = (1000, 16, 4);
-        (copy.WidthInBytes, copy.Height, copy.Depth) = (9, 3, 2);
+        let mut copy = copy();
+        copy.dst.kind = DEVICE;
+        (copy.dst.device, copy.dst.pitch, copy.dst.height) = (1000, 16, 4);
+        (copy.width, copy.height, copy.depth) = (9, 3, 2);
         let range = |bytes| Writes::Range { at: 1000, bytes };
         assert_eq!(Writes::from(&copy), range(64 + 32 + 9));
-        (copy.dstXInBytes, copy.dstY, copy.dstZ) = (5, 1, 1);
+        (copy.dst.x, copy.dst.y, copy.dst.z) = (5, 1, 1);
         assert_eq!(Writes::from(&copy), range(64 + 64 + 48 + 14));
         assert_eq!(Writes::rows(1000, 64, 3, 4, 2), range(64 + 12));
     }

@@ -4,9 +4,9 @@
 use core::ffi::{c_int, c_uchar, c_uint, c_ushort, c_void};
 
 use rtswap_agent_core::cuda::{
-    CUDA_LAUNCH_PARAMS, CUDA_MEMCPY2D, CUDA_MEMCPY3D, CUDA_MEMCPY3D_PEER, CUDA_MEMSET_NODE_PARAMS,
-    CUctx_st, CUdeviceptr, CUgraph_st, CUgraphExec, CUgraphExec_st, CUgraphNode, CUgraphNode_st,
-    CUlaunchConfig, CUstream, CUstream_st, Context,
+    CUDA_LAUNCH_PARAMS, CUDA_MEMSET_NODE_PARAMS, CUctx_st, CUdeviceptr, CUgraph_st, CUgraphExec,
+    CUgraphExec_st, CUgraphNode, CUgraphNode_st, CUlaunchConfig, CUstream, CUstream_st, Context,
+    Memcpy2D, Memcpy3D, given,
 };
 use rtswap_agent_core::enter::Clue;
 
@@ -142,26 +142,29 @@ impl Pointee for CUlaunchConfig {
     #[inline]
     fn stream(at: *const Self) -> Option<CUstream> {
         // SAFETY: null, or the configuration that the driver is about to read.
-        unsafe { at.as_ref() }.map(|config| config.hStream)
+        unsafe { given(at) }.map(|config| config.hStream)
     }
 }
 
-macro_rules! copies {
-    ($($copy:ty: $($field:ident)*;)*) => {
-        $(impl Pointee for $copy {
-            unsafe fn clues(at: *const Self, tell: &mut dyn FnMut(Clue)) {
-                // SAFETY: the copy that the driver is about to read.
-                let copy = unsafe { &*at };
-                tell(Clue::Address(copy.srcDevice));
-                tell(Clue::Address(copy.dstDevice));
-                $(tell(Clue::Context(Context(copy.$field.addr())));)*
-            }
-        })*
-    };
+impl Pointee for Memcpy2D {
+    unsafe fn clues(at: *const Self, tell: &mut dyn FnMut(Clue)) {
+        // SAFETY: the copy that the driver is about to read.
+        if let Some(copy) = unsafe { given(at) } {
+            tell(Clue::Address(copy.src.device));
+            tell(Clue::Address(copy.dst.device));
+        }
+    }
 }
 
-copies! {
-    CUDA_MEMCPY2D: ;
-    CUDA_MEMCPY3D: ;
-    CUDA_MEMCPY3D_PEER: srcContext dstContext;
+impl Pointee for Memcpy3D {
+    unsafe fn clues(at: *const Self, tell: &mut dyn FnMut(Clue)) {
+        // SAFETY: the copy that the driver is about to read.
+        let Some(copy) = (unsafe { given(at) }) else {
+            return;
+        };
+        for end in [&copy.src, &copy.dst] {
+            tell(Clue::Address(end.device));
+            tell(Clue::Context(Context(end.context)));
+        }
+    }
 }

@@ -3,7 +3,7 @@
 use core::ffi::{c_uint, c_void};
 
 use rtswap_agent_core::agent::agent;
-use rtswap_agent_core::cuda::Status;
+use rtswap_agent_core::cuda::{Status, given};
 use rtswap_agent_core::outside::{ArrayShape, Held};
 
 use super::hooks;
@@ -116,7 +116,7 @@ where
     for<'a> ArrayShape: From<&'a T>,
 {
     // SAFETY: by the caller's promise.
-    let shape = unsafe { shape.as_ref() }.map(ArrayShape::from);
+    let shape = unsafe { given(shape) }.map(ArrayShape::from);
     let (Some(agent), Some(shape)) = (agent(), shape) else {
         return call();
     };

@@ -6,9 +6,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use rtswap_agent_core::agent::Agent;
 use rtswap_agent_core::cancel::put_off;
-use rtswap_agent_core::cuda::{
-    CUDA_MEMCPY2D, CUDA_MEMCPY3D, CUDA_MEMCPY3D_PEER, CUdeviceptr, CUgraphExec, GraphExec,
-};
+use rtswap_agent_core::cuda::{CUdeviceptr, CUgraphExec, GraphExec, Memcpy2D, Memcpy3D, given};
 use rtswap_agent_core::memory::hints;
 use rtswap_agent_core::writes::Writes;
 
@@ -78,13 +76,13 @@ macro_rules! described {
         $(impl Destination for *const $copy {
             unsafe fn writes(self) -> Writes {
                 // SAFETY: null, or the copy that the driver is about to read.
-                unsafe { self.as_ref() }.map_or(Writes::Nothing, Writes::from)
+                unsafe { given(self) }.map_or(Writes::Nothing, Writes::from)
             }
         })+
     };
 }
 
-described!(CUDA_MEMCPY2D, CUDA_MEMCPY3D, CUDA_MEMCPY3D_PEER);
+described!(Memcpy2D, Memcpy3D);
 
 /// A launch of it: what its nodes write.
 pub(super) struct Launched(pub(super) CUgraphExec);

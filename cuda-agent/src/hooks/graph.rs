@@ -6,8 +6,8 @@ use core::ffi::{c_uint, c_ulonglong, c_void};
 
 use rtswap_agent_core::agent::agent;
 use rtswap_agent_core::cuda::{
-    CUDA_HOST_NODE_PARAMS, CUDA_MEMCPY3D, CUDA_MEMSET_NODE_PARAMS, CUcontext, CUgraph, CUgraphExec,
-    CUgraphNode, CUstream, Graph, GraphExec, Status, Stream,
+    CUDA_HOST_NODE_PARAMS, CUDA_MEMSET_NODE_PARAMS, CUcontext, CUgraph, CUgraphExec, CUgraphNode,
+    CUstream, Graph, GraphExec, Memcpy3D, Status, Stream, given,
 };
 use rtswap_agent_core::enter::Clue;
 
@@ -35,10 +35,10 @@ hooks! {
         writes Changed(exec);
     gated: cuGraphAddMemcpyNode (
         made: *mut CUgraphNode, graph: CUgraph, after: *const CUgraphNode, count: usize,
-        copy: *const CUDA_MEMCPY3D, context: CUcontext) writes ();
-    gated: cuGraphMemcpyNodeSetParams (node: CUgraphNode, copy: *const CUDA_MEMCPY3D) writes ();
+        copy: *const Memcpy3D, context: CUcontext) writes ();
+    gated: cuGraphMemcpyNodeSetParams (node: CUgraphNode, copy: *const Memcpy3D) writes ();
     gated: cuGraphExecMemcpyNodeSetParams (
-        exec: CUgraphExec, node: CUgraphNode, copy: *const CUDA_MEMCPY3D, context: CUcontext)
+        exec: CUgraphExec, node: CUgraphNode, copy: *const Memcpy3D, context: CUcontext)
         writes Changed(exec);
     gated: cuGraphAddMemsetNode (
         made: *mut CUgraphNode, graph: CUgraph, after: *const CUgraphNode, count: usize,
@@ -97,7 +97,7 @@ impl Pointee for NodeParams {
 /// `host` is null or the program's parameters.
 unsafe fn wrapped(host: *const CUDA_HOST_NODE_PARAMS) -> Option<CUDA_HOST_NODE_PARAMS> {
     // SAFETY: by the caller's promise.
-    let mut host = unsafe { host.as_ref() }.copied()?;
+    let mut host = unsafe { given(host) }.copied()?;
     (host.fn_, host.userData) = for_graph(host.fn_, host.userData);
     Some(host)
 }
@@ -246,7 +246,7 @@ unsafe fn with_node(
         None => None,
     };
     // SAFETY: by the caller's promise.
-    match unsafe { params.as_ref() } {
+    match unsafe { given(params) } {
         Some(theirs) if theirs.kind == HOST => {
             let mut ours = *theirs;
             (ours.host.fn_, ours.host.userData) = for_graph(ours.host.fn_, ours.host.userData);

@@ -12,9 +12,9 @@ use cudarc::driver::sys::{
 
 use super::{Driver, Node, Result, Unfit};
 use crate::cuda::{
-    Access, AllocationProp, CUDA_MEMCPY3D, CUDA_MEMSET_NODE_PARAMS, CUcontext, CUdevice,
-    CUdeviceptr, CUevent, CUfunction, CUgraph, CUgraphNode, CUmemAllocationProp, CUstream, CUuuid,
-    CaptureMode, Context, Event, Function, Graph, Handle, MemoryPool, Status, Stream,
+    Access, AllocationProp, CUDA_MEMSET_NODE_PARAMS, CUcontext, CUdevice, CUdeviceptr, CUevent,
+    CUfunction, CUgraph, CUgraphNode, CUmemAllocationProp, CUstream, CUuuid, CaptureMode, Context,
+    Event, Function, Graph, Handle, Memcpy3D, MemoryPool, Status, Stream,
 };
 use crate::gate::Inside;
 use crate::writes::Writes;
@@ -116,7 +116,7 @@ functions! {
     [optional] get_default_pool: c"cuDeviceGetDefaultMemPool" (*mut *mut c_void, CUdevice);
     [optional] graph_get_nodes: c"cuGraphGetNodes" (CUgraph, *mut CUgraphNode, *mut usize);
     [optional] graph_node_type: c"cuGraphNodeGetType" (CUgraphNode, *mut c_uint);
-    [optional] graph_copy: c"cuGraphMemcpyNodeGetParams" (CUgraphNode, *mut CUDA_MEMCPY3D);
+    [optional] graph_copy: c"cuGraphMemcpyNodeGetParams" (CUgraphNode, *mut Memcpy3D);
     [optional] graph_set: c"cuGraphMemsetNodeGetParams"
         (CUgraphNode, *mut CUDA_MEMSET_NODE_PARAMS);
     [optional] graph_child: c"cuGraphChildGraphNodeGetGraph" (CUgraphNode, *mut CUgraph);
@@ -486,9 +486,9 @@ impl Libcuda {
         call_if_there!(self.graph_node_type(node, &raw mut kind))?;
         Ok(match kind {
             node::COPY => {
-                let mut copy = MaybeUninit::zeroed();
+                let mut copy = MaybeUninit::<Memcpy3D>::zeroed();
                 call_if_there!(self.graph_copy(node, copy.as_mut_ptr()))?;
-                // SAFETY: the driver filled it.
+                // SAFETY: numbers only, zeroed and then filled by the driver.
                 Node::Writes(Writes::from(unsafe { copy.assume_init_ref() }))
             }
             node::SET => {
