@@ -4,6 +4,7 @@
 //! Enumerations are plain integers here, because a program may pass any number.
 
 use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
+use std::mem::offset_of;
 use std::sync::Arc;
 
 use cudarc::driver::sys;
@@ -68,7 +69,12 @@ impl<T> Out<T> {
     where
         T: Copy,
     {
-        In(self.0.cast_const()).get()
+        self.as_in().get()
+    }
+
+    /// The same place, for a function that only reads there.
+    pub(crate) fn as_in(&self) -> In<T> {
+        In(self.0.cast_const())
     }
 
     /// The pointer itself, for results whose type an argument decides.
@@ -316,6 +322,36 @@ pub(crate) struct MemAllocNode {
     pub(crate) address: u64,
 }
 
+/// CUDA_MEMCPY_NODE_PARAMS.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub(crate) struct MemcpyNode {
+    flags: c_int,
+    reserved: c_int,
+    context: usize,
+    pub(crate) copy: Rows3D,
+}
+
+/// CUgraphNodeParams.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub(crate) struct NodeParams {
+    pub(crate) kind: c_uint,
+    reserved: [c_int; 3],
+    /// The union of what nodes of each kind need.
+    of: [u64; 29],
+    reserved2: u64,
+}
+
+impl Out<NodeParams> {
+    /// What nodes of one kind need, at the union's place.
+    pub(crate) fn of<T>(&self) -> Out<T> {
+        const { assert!(size_of::<T>() <= size_of::<[u64; 29]>()) };
+        let within = self.0.wrapping_byte_add(offset_of!(NodeParams, of));
+        Out(within.cast())
+    }
+}
+
 /// CUDA_GRAPH_INSTANTIATE_PARAMS.
 #[repr(C)]
 #[derive(Clone, Copy)]
@@ -452,6 +488,8 @@ same_size! {
     MemsetNode = CUDA_MEMSET_NODE_PARAMS,
     HostNode = CUDA_HOST_NODE_PARAMS,
     MemAllocNode = CUDA_MEM_ALLOC_NODE_PARAMS_v1,
+    MemcpyNode = CUDA_MEMCPY_NODE_PARAMS,
+    NodeParams = CUgraphNodeParams,
     InstantiateParams = CUDA_GRAPH_INSTANTIATE_PARAMS,
     UpdateInfo = CUgraphExecUpdateResultInfo,
     Rows2D = CUDA_MEMCPY2D,
@@ -466,6 +504,8 @@ same_size! {
     LaunchConfig = CUlaunchConfig,
     DevResource = CUdevResource,
 }
+const _: () =
+    assert!(offset_of!(NodeParams, of) == offset_of!(sys::CUgraphNodeParams, __bindgen_anon_1));
 const _: () = assert!(size_of::<Rows3D>() == size_of::<sys::CUDA_MEMCPY3D_PEER>());
 
 macro_rules! same_code {

@@ -134,21 +134,7 @@ api! {
         count: usize,
         params: Out<MemAllocNode>,
     ) {
-        node.check()?;
-        let wanted = params.value()?;
-        let device = super::vmm::on_device(wanted.pool.location)?;
-        let access: In<AccessDesc> = wanted.access;
-        for index in 0..wanted.access_count {
-            // Its own GPU has access anyway; others are not opened to it here.
-            if super::vmm::on_device(access.at(index)?.location)? != device {
-                return Err(Error::NotSupported);
-            }
-        }
-        let after = list(after, count)?;
-        let (added, address) =
-            driver()?.add_alloc_node(graph, &after, device, wanted.bytes as u64)?;
-        params.set(MemAllocNode { address, ..wanted })?;
-        node.set(added)
+        add_alloc(&node, graph, after, count, &params)
     }
 
     11040 early fn cuGraphMemAllocNodeGetParams(node: NodeId, params: Out<MemAllocNode>) {
@@ -167,8 +153,7 @@ api! {
     11040 fn cuGraphAddMemFreeNode(
         node: Out<usize>, graph: usize, after: In<usize>, count: usize, address: u64,
     ) {
-        node.check()?;
-        node.set(driver()?.add_free_node(graph, &list(after, count)?, address)?)
+        add_free(&node, graph, after, count, address)
     }
 
     11040 early fn cuGraphMemFreeNodeGetParams(node: NodeId, address: Out<u64>) {
@@ -186,12 +171,7 @@ api! {
     ) {
         nonzero(graph)?;
         driver()?;
-        // Edges with data order parts of kernels, which have none here.
-        for index in 0..if edges.is_null() { 0 } else { count } {
-            if edges.at(index)? != PLAIN_EDGE {
-                return Err(Error::NotSupported);
-            }
-        }
+        plain(edges, count)?;
         order(graph, from, to, count)
     }
 
@@ -367,7 +347,7 @@ api! {
     }
 }
 
-fn add(
+pub(super) fn add(
     node: &Out<usize>,
     graph: usize,
     after: In<usize>,
@@ -378,7 +358,52 @@ fn add(
     node.set(driver()?.add_node(graph, &list(after, count)?, new()?)?)
 }
 
-fn kernel(params: In<KernelNode>) -> Result<NewNode> {
+/// An allocation node, whose address goes into its parameters.
+pub(super) fn add_alloc(
+    node: &Out<usize>,
+    graph: usize,
+    after: In<usize>,
+    count: usize,
+    params: &Out<MemAllocNode>,
+) -> Result<()> {
+    node.check()?;
+    let wanted = params.value()?;
+    let device = super::vmm::on_device(wanted.pool.location)?;
+    let access: In<AccessDesc> = wanted.access;
+    for index in 0..wanted.access_count {
+        // Its own GPU has access anyway; others are not opened to it here.
+        if super::vmm::on_device(access.at(index)?.location)? != device {
+            return Err(Error::NotSupported);
+        }
+    }
+    let after = list(after, count)?;
+    let (added, address) = driver()?.add_alloc_node(graph, &after, device, wanted.bytes as u64)?;
+    params.set(MemAllocNode { address, ..wanted })?;
+    node.set(added)
+}
+
+pub(super) fn add_free(
+    node: &Out<usize>,
+    graph: usize,
+    after: In<usize>,
+    count: usize,
+    address: u64,
+) -> Result<()> {
+    node.check()?;
+    node.set(driver()?.add_free_node(graph, &list(after, count)?, address)?)
+}
+
+/// Edges with data order parts of kernels, which have none here.
+pub(super) fn plain(edges: In<u64>, count: usize) -> Result<()> {
+    for index in 0..if edges.is_null() { 0 } else { count } {
+        if edges.at(index)? != PLAIN_EDGE {
+            return Err(Error::NotSupported);
+        }
+    }
+    Ok(())
+}
+
+pub(super) fn kernel(params: In<KernelNode>) -> Result<NewNode> {
     let KernelNode { v1, kernel, .. } = params.get()?;
     let function = if v1.function == 0 {
         kernel
@@ -403,7 +428,7 @@ fn kernel_v1(params: KernelNodeV1) -> Result<NewNode> {
     }))
 }
 
-fn memset(set: In<MemsetNode>) -> Result<NewNode> {
+pub(super) fn memset(set: In<MemsetNode>) -> Result<NewNode> {
     let set = set.get()?;
     Ok(NewNode::Set(SetShape {
         dst: set.dst,
@@ -415,7 +440,7 @@ fn memset(set: In<MemsetNode>) -> Result<NewNode> {
     }))
 }
 
-fn host_call(host: In<HostNode>) -> Result<NewNode> {
+pub(super) fn host_call(host: In<HostNode>) -> Result<NewNode> {
     let HostNode { function, data } = host.get()?;
     let function = function.ok_or(Error::InvalidValue)?;
     Ok(NewNode::Host(HostCall::Function(function, data)))

@@ -17,6 +17,7 @@ mod library;
 mod managed;
 mod memory;
 mod module;
+mod node;
 mod owned;
 mod peer;
 mod pointer;
@@ -52,6 +53,7 @@ pub(crate) fn exports() -> impl Iterator<Item = &'static Export> {
         value::TABLE,
         capture::TABLE,
         graph::TABLE,
+        node::TABLE,
         green::TABLE,
         owned::TABLE,
         module::TABLE,

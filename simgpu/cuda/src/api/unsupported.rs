@@ -120,8 +120,6 @@ unsupported! {
 
     // Nodes of graphs beyond those that are built here, and changes to them.
     11070 cuGraphAddBatchMemOpNode (InvalidValue);
-    12020 cuGraphAddNode (InvalidValue);
-    12030 cuGraphAddNode_v2 (InvalidValue);
     11070 cuGraphBatchMemOpNodeGetParams (InvalidValue);
     11070 cuGraphBatchMemOpNodeSetParams (InvalidValue);
     12030 cuGraphConditionalHandleCreate (InvalidValue);
@@ -134,7 +132,6 @@ unsupported! {
     11010 cuGraphExecChildGraphNodeSetParams (InvalidValue);
     11010 cuGraphExecEventRecordNodeSetEvent (InvalidValue);
     11010 cuGraphExecEventWaitNodeSetEvent (InvalidValue);
-    12020 cuGraphExecNodeSetParams (InvalidValue);
     10000 cuGraphHostNodeGetParams (InvalidValue);
     10000 cuGraphHostNodeSetParams (InvalidValue);
     11000 cuGraphKernelNodeCopyAttributes;
