@@ -30,8 +30,8 @@ pub enum Held {
 #[derive(Debug, Default)]
 pub struct Outside {
     held: Mutex<BTreeMap<Held, (u64, Context)>>,
-    /// For memory nodes of graphs.
-    graphs: Mutex<u64>,
+    /// For memory nodes of graphs; nothing as long as there was none.
+    graphs: Mutex<Option<u64>>,
 }
 
 impl Agent {
@@ -91,21 +91,22 @@ impl Agent {
         }
         let status = make();
         if status == Status::SUCCESS {
-            *lock(&device.outside.graphs) += bytes;
+            *lock(&device.outside.graphs).get_or_insert_default() += bytes;
         } else {
             device.memory().discount_outside(bytes);
         }
         status
     }
 
-    /// After graphs ran, or gave memory back: what the driver reserved for them counts now.
+    /// After graphs ran, or gave memory back: what the driver reserved for them counts now. That
+    /// may be nothing for now: a graph that was made is launched later, and again after a trim.
     pub fn recount_graphs(&self, device: &Device) {
         let mut graphs = lock(&device.outside.graphs);
-        if *graphs == 0 {
+        let Some(before) = *graphs else {
             return;
-        }
+        };
         if let Ok(bytes) = self.driver.graph_memory(device.ordinal) {
-            let before = std::mem::replace(&mut *graphs, bytes);
+            *graphs = Some(bytes);
             drop(graphs);
             device
                 .memory()
@@ -125,5 +126,29 @@ impl Device {
             stays
         });
         self.memory().discount_outside(gone);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::agent::tests::{CHUNK, bench};
+
+    #[test]
+    fn memory_of_a_graph_counts_as_often_as_the_driver_reserves_it() {
+        let bench = bench("graph-memory", |terms| terms.idle_us = 60_000_000);
+        bench.alloc(10);
+        bench.launch(|| ());
+        let (agent, device) = (bench.agent, &bench.agent.devices[0]);
+        let (before, _) = bench.usage();
+        let made = agent.hold_for_graph(CHUNK, || Status::SUCCESS);
+        assert_eq!(made, Status::SUCCESS);
+        assert_eq!(bench.usage().0, before + CHUNK, "before it is launched");
+        // What is asked between the node's birth and its launch, and after each trim.
+        for reserved in [0, CHUNK, 0, 2 * CHUNK, 0] {
+            bench.driver.set_graph_memory(reserved);
+            agent.recount_graphs(device);
+            assert_eq!(bench.usage().0, before + reserved, "{reserved}");
+        }
     }
 }

@@ -125,6 +125,11 @@ impl FakeDriver {
         lock(&self.state).graphs.insert(graph, nodes);
     }
 
+    /// What launched graphs have reserved from now on.
+    pub(crate) fn set_graph_memory(&self, bytes: u64) {
+        lock(&self.state).graph_memory = bytes;
+    }
+
     /// Whether a handle has so many bytes of physical memory.
     pub(crate) fn is_live(&self, handle: u64, bytes: u64) -> bool {
         let state = lock(&self.state);
@@ -521,7 +526,7 @@ impl Driver for FakeDriver {
         Ok(Self::POOL)
     }
     fn graph_memory(&self, _: i32) -> Result<u64> {
-        Ok(0)
+        Ok(lock(&self.state).graph_memory)
     }
     fn graph_nodes(&self, graph: Graph) -> Result<Vec<Node>> {
         let state = lock(&self.state);

@@ -31,6 +31,7 @@ pub(super) struct State {
     pub(super) apart: BTreeSet<Stream>,
     pub(super) capturing: BTreeSet<Stream>,
     pub(super) graphs: BTreeMap<Graph, Vec<Node>>,
+    pub(super) graph_memory: u64,
     pub(super) refuse_pins: bool,
     /// Bytes copied out and in.
     pub(super) copied: (u64, u64),
