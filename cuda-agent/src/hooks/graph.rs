@@ -3,11 +3,13 @@
 //! uses. Host nodes are wrapped as host functions of streams are.
 
 use core::ffi::{c_uint, c_ulonglong, c_void};
+use core::mem::offset_of;
 
 use rtswap_agent_core::agent::agent;
 use rtswap_agent_core::cuda::{
-    CUDA_HOST_NODE_PARAMS, CUDA_MEMSET_NODE_PARAMS, CUcontext, CUgraph, CUgraphExec, CUgraphNode,
-    CUstream, Graph, GraphExec, Memcpy3D, Status, Stream, given,
+    CUDA_HOST_NODE_PARAMS, CUDA_MEM_ALLOC_NODE_PARAMS_v1, CUDA_MEMSET_NODE_PARAMS, CUcontext,
+    CUgraph, CUgraphExec, CUgraphNode, CUgraphNodeParams, CUstream, Graph, GraphExec, Memcpy3D,
+    Status, Stream, given,
 };
 use rtswap_agent_core::enter::Clue;
 
@@ -61,29 +63,59 @@ hooks! {
     add_node: cuGraphAddNode (
         made: *mut CUgraphNode, graph: CUgraph, after: *const CUgraphNode, count: usize,
         params: *mut NodeParams);
-    add_node_v2: cuGraphAddNode_v2 (
+    add_node_v2: cuGraphAddNode_v2, cuGraphAddNode_v3 (
         made: *mut CUgraphNode, graph: CUgraph, after: *const CUgraphNode, edges: *const c_void,
         count: usize, params: *mut NodeParams);
-    set_node: cuGraphNodeSetParams (node: CUgraphNode, params: *mut NodeParams);
+    set_node: cuGraphNodeSetParams, cuGraphNodeSetParams_v2 (
+        node: CUgraphNode, params: *mut NodeParams);
     set_exec_node: cuGraphExecNodeSetParams (
         exec: CUgraphExec, node: CUgraphNode, params: *mut NodeParams);
     get_node: cuGraphNodeGetParams (node: CUgraphNode, params: *mut NodeParams);
 }
 
-/// A CUgraphNodeParams: what sort of node, and what that sort needs.
+/// A CUgraphNodeParams, since CUDA 12.2: what sort of node, and what that sort needs (cuda.h).
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub(super) struct NodeParams {
     /// CUgraphNodeType.
     kind: c_uint,
     reserved: [c_uint; 3],
+    needs: Needs,
+    reserved2: u64,
+}
+
+/// What a node needs, as its sort reads it. Any bytes are a value of each field.
+#[repr(C)]
+#[derive(Clone, Copy)]
+union Needs {
     /// Of a host node: a CUDA_HOST_NODE_PARAMS_v2, whose later fields are left as they are.
     host: CUDA_HOST_NODE_PARAMS,
-    others: [u64; 28],
+    words: [u64; 29],
 }
 
 /// CU_GRAPH_NODE_TYPE_HOST.
 const HOST: c_uint = 3;
+/// CU_GRAPH_NODE_TYPE_MEM_ALLOC.
+const MEM_ALLOC: c_uint = 10;
+
+/// Where the bytes of a memory node stand in its CUDA_MEM_ALLOC_NODE_PARAMS, which are the same in
+/// every version up to there.
+pub(super) const MEMORY_BYTES: usize = offset_of!(CUDA_MEM_ALLOC_NODE_PARAMS_v1, bytesize);
+
+const _: () = assert!(
+    size_of::<NodeParams>() == size_of::<CUgraphNodeParams>()
+        && offset_of!(NodeParams, needs) == offset_of!(CUgraphNodeParams, __bindgen_anon_1)
+        && MEMORY_BYTES.is_multiple_of(size_of::<u64>())
+);
+
+impl NodeParams {
+    /// The memory that a launch of the node takes.
+    fn memory(&self) -> Option<u64> {
+        // SAFETY: any bytes are words.
+        let words = unsafe { &self.needs.words };
+        (self.kind == MEM_ALLOC).then_some(words[MEMORY_BYTES / size_of::<u64>()])
+    }
+}
 
 impl Pointee for NodeParams {
     unsafe fn clues(_: *const Self, tell: &mut dyn FnMut(Clue)) {
@@ -249,10 +281,31 @@ unsafe fn with_node(
     match unsafe { given(params) } {
         Some(theirs) if theirs.kind == HOST => {
             let mut ours = *theirs;
-            (ours.host.fn_, ours.host.userData) = for_graph(ours.host.fn_, ours.host.userData);
+            // SAFETY: it is a host node's.
+            let host = unsafe { &mut ours.needs.host };
+            (host.fn_, host.userData) = for_graph(host.fn_, host.userData);
             call(&raw mut ours)
         }
         _ => call(params),
+    }
+}
+
+/// Adds a node by `call`, as [`with_node`]; the bytes of one that allocates are counted.
+///
+/// # Safety
+/// As there.
+unsafe fn with_new_node(
+    params: *mut NodeParams,
+    call: impl Fn(*mut NodeParams) -> Status,
+) -> Status {
+    // SAFETY: by the caller's promise.
+    let add = || unsafe { with_node(params, &call) };
+    // SAFETY: by the caller's promise.
+    let memory = unsafe { given(params) }.and_then(NodeParams::memory);
+    match (agent(), memory) {
+        // Before the gate: who asks for budget may have to wait for others.
+        (Some(agent), Some(bytes)) => agent.hold_for_graph(bytes, add),
+        _ => add(),
     }
 }
 
@@ -265,7 +318,7 @@ unsafe fn add_node(
     params: *mut NodeParams,
 ) -> Status {
     // SAFETY: the caller's arguments.
-    unsafe { with_node(params, |params| driver(made, graph, after, count, params)) }
+    unsafe { with_new_node(params, |params| driver(made, graph, after, count, params)) }
 }
 
 unsafe fn add_node_v2(
@@ -279,7 +332,7 @@ unsafe fn add_node_v2(
 ) -> Status {
     // SAFETY: the caller's arguments.
     unsafe {
-        with_node(params, |params| {
+        with_new_node(params, |params| {
             driver(made, graph, after, edges, count, params)
         })
     }
@@ -319,7 +372,8 @@ unsafe fn get_node(
         && status == Status::SUCCESS
         && params.kind == HOST
     {
-        let host = &mut params.host;
+        // SAFETY: it is a host node's.
+        let host = unsafe { &mut params.needs.host };
         // SAFETY: the driver says what it was given.
         (host.fn_, host.userData) = unsafe { of_graph(host.fn_, host.userData) };
     }

@@ -5,13 +5,11 @@ use core::ffi::{c_int, c_uint, c_void};
 use core::mem::offset_of;
 
 use rtswap_agent_core::agent::agent;
-use rtswap_agent_core::cuda::{
-    CUDA_MEM_ALLOC_NODE_PARAMS_v1, CUdeviceptr, CUmemPoolProps, CUstream, MemoryPool, Status,
-    Stream,
-};
+use rtswap_agent_core::cuda::{CUdeviceptr, CUmemPoolProps, CUstream, MemoryPool, Status, Stream};
 use rtswap_agent_core::outside::Held;
 
 use super::alloc::let_go;
+use super::graph::MEMORY_BYTES;
 use super::{enter_on, hooks};
 
 hooks! {
@@ -346,9 +344,13 @@ unsafe fn alloc_node(
     let Some(agent) = agent().filter(|_| !params.is_null()) else {
         return call();
     };
-    let offset = offset_of!(CUDA_MEM_ALLOC_NODE_PARAMS_v1, bytesize);
     // SAFETY: the caller's parameters, of this layout in every version.
-    let bytes = unsafe { params.byte_add(offset).cast::<usize>().read_unaligned() };
+    let bytes = unsafe {
+        params
+            .byte_add(MEMORY_BYTES)
+            .cast::<usize>()
+            .read_unaligned()
+    };
     agent.hold_for_graph(bytes as u64, call)
 }
 

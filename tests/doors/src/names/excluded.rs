@@ -61,10 +61,6 @@ pub const EXCLUDED: Reasons = &[
         ],
     ),
     (
-        "the form of CUDA 13.4, newer than the agent: as with every such form, it is handed out as the driver has it",
-        &["cuGraphAddNode_v3", "cuGraphNodeSetParams_v2"],
-    ),
-    (
         "asks what is the same wherever the memory is",
         &[
             "cuArrayGetMemoryRequirements",

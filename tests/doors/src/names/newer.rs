@@ -54,4 +54,8 @@ pub const NEWER: Reasons = &[
             "cuStreamBeginRecaptureToGraph_ptsz",
         ],
     ),
+    (
+        "CUDA 13.4",
+        &["cuGraphAddNode_v3", "cuGraphNodeSetParams_v2"],
+    ),
 ];

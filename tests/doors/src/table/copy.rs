@@ -35,6 +35,11 @@ pub(super) const PROBES: &[Probe] = &[
     Probe::gated("copy", "2d_async", "cuMemcpy2DAsync_v2 and its _ptsz form"),
     Probe::gated("copy", "3d", "cuMemcpy3D_v2 and its _ptds form"),
     Probe::gated("copy", "3d_async", "cuMemcpy3DAsync_v2 and its _ptsz form"),
+    Probe::same(
+        "copy",
+        "unknown",
+        "cuMemcpy2D_v2, cuMemcpy3D_v2 and cuMemcpy3DPeer of an unknown CUmemorytype",
+    ),
     Probe::gated(
         "copy",
         "set",

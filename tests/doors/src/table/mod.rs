@@ -5,6 +5,7 @@ mod copy;
 mod hint;
 mod launch;
 mod lookup;
+mod node;
 mod pool;
 mod query;
 mod request;
@@ -152,6 +153,7 @@ pub fn areas() -> Vec<(&'static str, &'static [Probe])> {
         ("The program's own virtual memory", vmm::PROBES),
         ("Memory as frameworks ask for it", request::PROBES),
         ("Launches and work in a stream's order", launch::PROBES),
+        ("Nodes of graphs", node::PROBES),
         ("Copies and sets", copy::PROBES),
         ("Memory that kernels do not write", hint::PROBES),
         ("Questions", query::PROBES),
