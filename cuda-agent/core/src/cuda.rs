@@ -230,7 +230,7 @@ pub unsafe fn given<'a, T>(at: *const T) -> Option<&'a T> {
         assert!(
             takes_any_bytes::<T>(),
             "C may give what this type cannot hold"
-        )
+        );
     };
     // SAFETY: by the caller's promise; whatever the bytes are, they are a `T`.
     unsafe { at.as_ref() }
