@@ -15,12 +15,22 @@ use crate::export::DefaultStream;
 
 /// Where a function puts a result.
 ///
-/// A value comes only from C, whose side of the driver's contract is that the
-/// pointer is null or good for one write.
+/// A value comes only from C, as an argument or in what an argument points to: that is where the
+/// driver's contract makes sure that the pointer is null or good for one read and write of a `T`.
+/// Whatever else is made of it, another index or another type, is up to the function, which knows
+/// what its documentation promises: those methods are unsafe.
 #[repr(transparent)]
 pub(crate) struct Out<T>(*mut T);
 
 impl<T> Out<T> {
+    /// The place that a list of such names.
+    ///
+    /// # Safety
+    /// The program gave the address: null, or room for a `T`.
+    pub(crate) unsafe fn named(place: *mut T) -> Self {
+        Self(place)
+    }
+
     /// A place that is not wanted.
     pub(crate) fn null() -> Self {
         Self(std::ptr::null_mut())
@@ -36,9 +46,13 @@ impl<T> Out<T> {
         Ok(())
     }
 
-    /// Puts a result at an index of as many as the program has room for.
-    pub(crate) fn set_at(&self, index: usize, value: T) -> Result<()> {
+    /// Puts a result at an index.
+    ///
+    /// # Safety
+    /// The program has room for more values than `index`.
+    pub(crate) unsafe fn set_at(&self, index: usize, value: T) -> Result<()> {
         self.check()?;
+        // By the caller's promise there is room for it.
         Self(self.0.wrapping_add(index)).set(value)
     }
 
@@ -78,15 +92,18 @@ impl<T> Out<T> {
     }
 
     /// The pointer itself, for results whose type an argument decides.
-    pub(crate) fn cast<U>(&self) -> Out<U> {
+    ///
+    /// # Safety
+    /// The program has room for a `U` there, and any bytes that it may have there are one.
+    pub(crate) unsafe fn cast<U>(&self) -> Out<U> {
         Out(self.0.cast())
     }
 }
 
-/// Values that a function reads: one, or as many as another argument says.
+/// A value that a function reads, or the first of several.
 ///
-/// A value comes only from C, whose side of the driver's contract is that the
-/// pointer is null or good for those reads.
+/// It comes only from C, as [`Out`] does: null, or good for one read of a `T`. That there are more
+/// of them, or something else, the function has to know.
 #[repr(transparent)]
 #[derive(Clone, Copy)]
 pub(crate) struct In<T>(*const T);
@@ -97,35 +114,44 @@ impl<T: Copy> In<T> {
     }
 
     pub(crate) fn get(self) -> Result<T> {
-        self.at(0)
+        // SAFETY: one value is there (see the type).
+        unsafe { self.at(0) }
     }
 
-    /// The value at an index below the number that the program gave.
-    pub(crate) fn at(self, index: usize) -> Result<T> {
+    /// The value at an index.
+    ///
+    /// # Safety
+    /// Null, or the program gives more values than `index`.
+    pub(crate) unsafe fn at(self, index: usize) -> Result<T> {
         if self.0.is_null() {
             return Err(Error::InvalidValue);
         }
-        // SAFETY: not null, so good for these reads (see the type).
+        // SAFETY: not null, so good for this read by the caller's promise.
         Ok(unsafe { self.0.wrapping_add(index).read_unaligned() })
     }
 
-    /// The place that the value at an index names.
-    pub(crate) fn out_at<U>(self, index: usize) -> Result<Out<U>>
-    where
-        T: Into<*mut U>,
-    {
-        self.at(index).map(|place| Out(place.into()))
+    /// All values of a list, each read when it is its turn; its pointer may be null where it has none.
+    ///
+    /// # Safety
+    /// Null, or the program gives `count` values.
+    pub(crate) unsafe fn list(self, count: usize) -> impl Iterator<Item = Result<T>> {
+        // SAFETY: by the caller's promise.
+        (0..count).map(move |index| unsafe { self.at(index) })
     }
 
     pub(crate) fn is_null(self) -> bool {
         self.0.is_null()
     }
 
-    pub(crate) fn cast<U>(self) -> In<U> {
+    /// # Safety
+    /// Null, or the program gives a `U` there.
+    pub(crate) unsafe fn cast<U>(self) -> In<U> {
         In(self.0.cast())
     }
 
-    pub(crate) fn add_bytes(self, bytes: usize) -> Self {
+    /// # Safety
+    /// The program gives a value at so many bytes from here.
+    pub(crate) unsafe fn add_bytes(self, bytes: usize) -> Self {
         Self(self.0.wrapping_byte_add(bytes))
     }
 }
@@ -343,9 +369,30 @@ pub(crate) struct NodeParams {
     reserved2: u64,
 }
 
+/// What nodes of one kind need.
+///
+/// # Safety
+/// Any bytes are a value.
+pub(crate) unsafe trait NodeNeeds {}
+
+// SAFETY: numbers, and pointers that are read only where C has put them; null is a function's None.
+unsafe impl NodeNeeds for KernelNode {}
+// SAFETY: as above.
+unsafe impl NodeNeeds for MemcpyNode {}
+// SAFETY: as above.
+unsafe impl NodeNeeds for MemsetNode {}
+// SAFETY: as above.
+unsafe impl NodeNeeds for HostNode {}
+// SAFETY: as above.
+unsafe impl NodeNeeds for MemAllocNode {}
+// SAFETY: a handle or an address.
+unsafe impl NodeNeeds for u64 {}
+// SAFETY: as above.
+unsafe impl NodeNeeds for usize {}
+
 impl Out<NodeParams> {
     /// What nodes of one kind need, at the union's place.
-    pub(crate) fn of<T>(&self) -> Out<T> {
+    pub(crate) fn of<T: NodeNeeds>(&self) -> Out<T> {
         const { assert!(size_of::<T>() <= size_of::<[u64; 29]>()) };
         let within = self.0.wrapping_byte_add(offset_of!(NodeParams, of));
         Out(within.cast())

@@ -248,8 +248,11 @@ api! {
         let made = instantiate(&exec, graph, wanted.flags);
         let result = if made.is_ok() { INSTANTIATED } else { NOT_INSTANTIATED };
         // Only what is told: the rest is the program's.
-        params.cast::<u64>().set_at(2, 0)?;
-        params.cast::<c_uint>().set_at(6, result)?;
+        // SAFETY: the fields `error_node` and `result`.
+        unsafe {
+            params.cast::<u64>().set_at(2, 0)?;
+            params.cast::<c_uint>().set_at(6, result)?;
+        }
         made?;
         if wanted.upload_stream != 0 {
             let (context, _) = stream(wanted.upload_stream, default)?;
@@ -370,9 +373,10 @@ pub(super) fn add_alloc(
     let wanted = params.value()?;
     let device = super::vmm::on_device(wanted.pool.location)?;
     let access: In<AccessDesc> = wanted.access;
-    for index in 0..wanted.access_count {
+    // SAFETY: as many descriptions as the program says.
+    for desc in unsafe { access.list(wanted.access_count) } {
         // Its own GPU has access anyway; others are not opened to it here.
-        if super::vmm::on_device(access.at(index)?.location)? != device {
+        if super::vmm::on_device(desc?.location)? != device {
             return Err(Error::NotSupported);
         }
     }
@@ -395,8 +399,9 @@ pub(super) fn add_free(
 
 /// Edges with data order parts of kernels, which have none here.
 pub(super) fn plain(edges: In<u64>, count: usize) -> Result<()> {
-    for index in 0..if edges.is_null() { 0 } else { count } {
-        if edges.at(index)? != PLAIN_EDGE {
+    // SAFETY: as many edges as the program says, or null.
+    for edge in unsafe { edges.list(if edges.is_null() { 0 } else { count }) } {
+        if edge? != PLAIN_EDGE {
             return Err(Error::NotSupported);
         }
     }
@@ -453,9 +458,12 @@ fn instantiate(exec: &Out<usize>, graph: usize, flags: c_ulonglong) -> Result<()
 
 /// The outcome of an update, which names no node; a program may not want it. What is between the fields stays.
 fn tell_update(info: &Out<UpdateInfo>, result: c_uint) {
-    info.cast::<c_uint>().set_if_wanted(result);
-    let _ = info.cast::<u64>().set_at(1, 0);
-    let _ = info.cast::<u64>().set_at(2, 0);
+    // SAFETY: the three fields.
+    unsafe {
+        info.cast::<c_uint>().set_if_wanted(result);
+        let _ = info.cast::<u64>().set_at(1, 0);
+        let _ = info.cast::<u64>().set_at(2, 0);
+    }
 }
 
 /// The older forms, which can name a node at fault and write a log.
@@ -475,8 +483,9 @@ fn instantiate_logged(
 }
 
 fn order(graph: usize, from: In<usize>, to: In<usize>, count: usize) -> Result<()> {
-    for index in 0..count {
-        driver()?.add_dependency(graph, from.at(index)?, to.at(index)?)?;
+    // SAFETY: as many pairs as the program says.
+    for (from, to) in unsafe { from.list(count).zip(to.list(count)) } {
+        driver()?.add_dependency(graph, from?, to?)?;
     }
     Ok(())
 }
@@ -495,14 +504,16 @@ fn give_edges(graph: usize, from: &Out<usize>, to: &Out<usize>, count: &Out<usiz
 /// All edges are plain, as many as there is room for.
 fn clear_edges(edges: &Out<u64>, room: usize) -> Result<()> {
     for index in 0..if edges.check().is_ok() { room } else { 0 } {
-        edges.set_at(index, PLAIN_EDGE)?;
+        // SAFETY: there is room for as many as the program says.
+        unsafe { edges.set_at(index, PLAIN_EDGE) }?;
     }
     Ok(())
 }
 
 /// The nodes that a program lists.
 pub(super) fn list(nodes: In<usize>, count: usize) -> Result<Vec<NodeId>> {
-    (0..count).map(|index| nodes.at(index)).collect()
+    // SAFETY: as many as the program says.
+    unsafe { nodes.list(count) }.collect()
 }
 
 /// Lists nodes to a program: their number alone, or as many as it has room
@@ -513,7 +524,8 @@ fn give(nodes: &[NodeId], to: &Out<usize>, count: &Out<usize>) -> Result<()> {
         return count.set(nodes.len());
     }
     for index in 0..room {
-        to.set_at(index, nodes.get(index).copied().unwrap_or(0))?;
+        // SAFETY: there is room for as many as the program says.
+        unsafe { to.set_at(index, nodes.get(index).copied().unwrap_or(0)) }?;
     }
     count.set(room.min(nodes.len()))
 }

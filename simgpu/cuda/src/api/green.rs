@@ -28,8 +28,9 @@ api! {
     ) {
         desc.check()?;
         let mut whole = 0;
-        for index in 0..count as usize {
-            let resource = resources.at(index)?;
+        // SAFETY: as many resources as the program says.
+        for resource in unsafe { resources.list(count as usize) } {
+            let resource = resource?;
             if resource.kind != MULTIPROCESSORS {
                 return Err(Error::InvalidValue);
             }

@@ -148,14 +148,16 @@ pub(super) fn checked(
 /// The arguments, from an array of pointers or from one packed buffer.
 fn arguments(kernel: Kernel, params: In<In<u8>>, extra: In<usize>) -> Result<Vec<u64>> {
     let read = |at: In<u8>, size: usize| match size {
-        4 => at.cast::<u32>().get().map(u64::from),
-        _ => at.cast::<u64>().get(),
+        // SAFETY: a parameter of the kernel has this size.
+        4 => unsafe { at.cast::<u32>() }.get().map(u64::from),
+        // SAFETY: the others have this one.
+        _ => unsafe { at.cast::<u64>() }.get(),
     };
     let sizes = kernel.params();
     if !params.is_null() {
-        return (0..sizes.len())
-            .map(|index| read(params.at(index)?, sizes[index]))
-            .collect();
+        // SAFETY: a program gives as many as the kernel has.
+        let params = unsafe { params.list(sizes.len()) }.zip(sizes);
+        return params.map(|(at, size)| read(at?, *size)).collect();
     }
     let (buffer, len) = packed(extra)?;
     let fits = |index: usize| {
@@ -164,10 +166,9 @@ fn arguments(kernel: Kernel, params: In<In<u8>>, extra: In<usize>) -> Result<Vec
     };
     (0..sizes.len())
         .map(|index| {
-            read(
-                buffer.add_bytes(fits(index).ok_or(Error::InvalidValue)?),
-                sizes[index],
-            )
+            let offset = fits(index).ok_or(Error::InvalidValue)?;
+            // SAFETY: it ends within the buffer.
+            read(unsafe { buffer.add_bytes(offset) }, sizes[index])
         })
         .collect()
 }
@@ -177,10 +178,13 @@ fn packed(extra: In<usize>) -> Result<(In<u8>, usize)> {
     let (mut buffer, mut len) = (None, None);
     // Two pairs and an end are all that a list can hold.
     for pair in 0..2 {
-        match extra.at(pair * 2)? {
-            1 => buffer = Some(extra.cast::<In<u8>>().at(pair * 2 + 1)?),
-            2 => len = Some(extra.cast::<In<usize>>().at(pair * 2 + 1)?.get()?),
-            _ => break,
+        // SAFETY: the end of the list has not come yet, and after a name comes what it stands for.
+        unsafe {
+            match extra.at(pair * 2)? {
+                1 => buffer = Some(extra.cast::<In<u8>>().at(pair * 2 + 1)?),
+                2 => len = Some(extra.cast::<In<usize>>().at(pair * 2 + 1)?.get()?),
+                _ => break,
+            }
         }
     }
     buffer.zip(len).ok_or(Error::InvalidValue)

@@ -24,10 +24,14 @@ api! {
         if count == 0 || attributes.is_null() || data.is_null() {
             return Err(Error::InvalidValue);
         }
-        for index in 0..count as usize {
-            let attribute = attributes.at(index)?;
+        let count = count as usize;
+        // SAFETY: as many attributes, and places for their values, as the program says.
+        let (attributes, places) = unsafe { (attributes.list(count), data.list(count)) };
+        for (attribute, place) in attributes.zip(places) {
+            // SAFETY: an address of that list.
+            let (attribute, place) = (attribute?, unsafe { Out::named(place?) });
             let answer = attribute_of(attribute, address).ok().filter(|_| known);
-            answer.map_or_else(|| default_of(attribute), Ok)?.store(&data.out_at(index)?)?;
+            answer.map_or_else(|| default_of(attribute), Ok)?.store(&place)?;
         }
         Ok(())
     }
@@ -62,10 +66,13 @@ impl Value {
         Self::Narrow(is_set.into())
     }
 
+    /// Stores it where the program has room for this attribute.
     fn store(self, data: &Out<c_void>) -> Result<()> {
         match self {
-            Self::Narrow(value) => data.cast().set(value),
-            Self::Wide(value) => data.cast().set(value),
+            // SAFETY: attributes of this kind have this width.
+            Self::Narrow(value) => unsafe { data.cast::<u32>() }.set(value),
+            // SAFETY: as above.
+            Self::Wide(value) => unsafe { data.cast::<u64>() }.set(value),
         }
     }
 }

@@ -55,9 +55,11 @@ api! {
         let number = attribute;
         let attribute = pool_attribute(number)?;
         let value = if is_switch(number) {
-            value.cast::<c_int>().get()? as u64
+            // SAFETY: this is a switch's type.
+            unsafe { value.cast::<c_int>() }.get()? as u64
         } else {
-            value.cast::<u64>().get()?
+            // SAFETY: this is that of all others.
+            unsafe { value.cast::<u64>() }.get()?
         };
         driver()?.set_pool_attribute(pool, attribute, value)
     }
@@ -66,15 +68,18 @@ api! {
         value.check()?;
         let is = driver()?.pool_attribute(pool, pool_attribute(attribute)?)?;
         if is_switch(attribute) {
-            value.cast().set(is as c_int)
+            // SAFETY: this is a switch's type.
+            unsafe { value.cast::<c_int>() }.set(is as c_int)
         } else {
-            value.cast().set(is)
+            // SAFETY: this is that of all others.
+            unsafe { value.cast::<u64>() }.set(is)
         }
     }
 
     11020 fn cuMemPoolSetAccess(pool: usize, descs: In<AccessDesc>, count: usize) {
-        for index in 0..count {
-            let desc = descs.at(index)?;
+        // SAFETY: as many descriptions as the program says.
+        for desc in unsafe { descs.list(count) } {
+            let desc = desc?;
             let device = on_device(desc.location)?;
             driver()?.set_pool_access(pool, device, access_of(desc.flags)?)?;
         }

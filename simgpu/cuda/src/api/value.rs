@@ -95,14 +95,15 @@ fn batch(
         return Err(Error::InvalidValue);
     }
     let mut wanted = Vec::new();
-    for index in 0..count as usize {
+    // SAFETY: as many operations as the program says.
+    for next in unsafe { ops.list(count as usize) } {
         let MemOp {
             operation,
             address,
             value,
             flags,
             ..
-        } = ops.at(index)?;
+        } = next?;
         let narrow = value & u64::from(u32::MAX);
         match operation {
             1 => wanted.push(op(address, narrow, false, wait(flags)?)),

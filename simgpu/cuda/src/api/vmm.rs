@@ -105,8 +105,9 @@ api! {
         if count == 0 {
             return Err(Error::InvalidValue);
         }
-        for index in 0..count {
-            let desc = descs.at(index)?;
+        // SAFETY: as many descriptions as the program says.
+        for desc in unsafe { descs.list(count) } {
+            let desc = desc?;
             let access = access_of(desc.flags)?;
             let device = on_device(desc.location)?;
             driver.set_access(address, size as u64, device, access)?;
