@@ -54,17 +54,19 @@ fn a_call_too_far_ahead_waits_once_and_for_a_bounded_time() {
 #[test]
 fn the_default_stream_is_bounded_by_each_of_its_names() {
     const BOUND: Duration = Duration::from_millis(300);
+    let bench = bench("default-ahead", |terms| {
+        terms.in_flight = 32;
+        terms.drain_ms = 300;
+        terms.idle_us = 60_000_000;
+    });
+    bench.alloc(10);
+    bench.launch(|| ());
     for name in [Stream(0), Stream::LEGACY, Stream::PER_THREAD] {
-        let bench = bench("default-ahead", |terms| {
-            terms.in_flight = 32;
-            terms.drain_ms = 300;
-            terms.idle_us = 60_000_000;
-        });
-        bench.alloc(10);
-        bench.launch(|| ());
         bench.driver.set_busy(name, true);
         assert!(calls(&bench, name, 500) >= BOUND, "{name:?}");
         bench.driver.set_busy(name, false);
+        // What is done makes room again.
+        calls(&bench, name, 500);
     }
 }
 
