@@ -37,7 +37,6 @@ pub use inside::{Inside, Locked, is_inside};
 pub(crate) use inside::{lock, lock_briefly, try_lock};
 use thread::Thread;
 pub use thread::{Life, forget_streams};
-pub(crate) use thread::{lock, try_lock};
 
 /// Closed gates, and reasons for every call to look closer.
 static CLOSED: AtomicU64 = AtomicU64::new(0);

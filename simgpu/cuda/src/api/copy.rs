@@ -56,9 +56,11 @@ api! {
             failed.set_if_wanted(usize::MAX);
             return Err(Error::InvalidValue);
         }
-        for index in 0..count {
-            let (dst, src, len) = (dst.at(index)?, src.at(index)?, len.at(index)?);
-            let copied = unified(dst).and_then(|dst| copy(dst, unified(src)?, len, on, default, false));
+        // SAFETY: as many of each as the program says.
+        let (dst, src, len) = unsafe { (dst.list(count), src.list(count), len.list(count)) };
+        for (index, ((dst, src), len)) in dst.zip(src).zip(len).enumerate() {
+            let copied = unified(dst?)
+                .and_then(|dst| copy(dst, unified(src?)?, len?, on, default, false));
             copied.inspect_err(|_| failed.set_if_wanted(index))?;
         }
         Ok(())
