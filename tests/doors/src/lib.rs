@@ -7,6 +7,7 @@
 //! - [`life`]: the probes of life in other people's processes;
 //! - [`check`]: what is done to a probe, and what then counts as caught, counted or inert;
 //! - [`names`]: what becomes of each name that a driver exports;
+//! - [`signature`]: how each of them is called, by its declaration and by the agent's hooks;
 //! - [`suite`]: all of them, two at a time; [`under`]: those that no tool can run; [`report`]: what is printed.
 
 pub mod build;
@@ -15,6 +16,7 @@ pub mod guest;
 pub mod life;
 pub mod names;
 pub mod report;
+pub mod signature;
 pub mod stage;
 pub mod suite;
 pub mod table;

@@ -2,15 +2,14 @@
 //! inert with one, and nothing else is named.
 #![allow(missing_docs)]
 
-mod declared;
+mod signatures;
 
 use std::collections::BTreeSet;
 
 use anyhow::{Result, ensure};
 use rtswap_doors::names::{self, EXCLUDED, INERT, NEWER, UNDECLARED, functions};
+use rtswap_doors::signature::declared::{Declarations, Function};
 use rtswap_e2e::{Machine, MachineOptions};
-
-use declared::Function;
 
 #[test]
 fn each_function_is_hooked_or_named_with_a_reason() -> Result<()> {
@@ -74,7 +73,7 @@ fn undeclared_names_are_undeclared() -> Result<()> {
 
 /// The forms of all functions that cudarc declares.
 fn declared() -> Result<BTreeSet<String>> {
-    let functions = declared::functions()?;
+    let functions = Declarations::read()?.functions;
     ensure!(functions.len() > 450, "{} functions only", functions.len());
     let names: BTreeSet<String> = functions.iter().flat_map(Function::forms).collect();
     // The rules of the forms, on names of each kind.
