@@ -123,13 +123,15 @@ impl Pointee for NodeParams {
     }
 }
 
-/// The same with its function wrapped.
+/// The same with its function wrapped. Nothing without an agent: the driver then gets what the program gave.
 ///
 /// # Safety
 /// `host` is null or the program's parameters.
 unsafe fn wrapped(host: *const CUDA_HOST_NODE_PARAMS) -> Option<CUDA_HOST_NODE_PARAMS> {
     // SAFETY: by the caller's promise.
-    let mut host = unsafe { given(host) }.copied()?;
+    let mut host = unsafe { host.as_ref() }
+        .filter(|_| agent().is_some())
+        .copied()?;
     (host.fn_, host.userData) = for_graph(host.fn_, host.userData);
     Some(host)
 }
@@ -278,8 +280,8 @@ unsafe fn with_node(
         None => None,
     };
     // SAFETY: by the caller's promise.
-    match unsafe { given(params) } {
-        Some(theirs) if theirs.kind == HOST => {
+    match unsafe { params.as_ref() } {
+        Some(theirs) if theirs.kind == HOST && agent().is_some() => {
             let mut ours = *theirs;
             // SAFETY: it is a host node's.
             let host = unsafe { &mut ours.needs.host };
