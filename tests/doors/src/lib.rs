@@ -8,6 +8,7 @@
 //! - [`check`]: what is done to a probe, and what then counts as caught, counted or inert;
 //! - [`names`]: what becomes of each name that a driver exports;
 //! - [`signature`]: how each of them is called, by its declaration and by the agent's hooks;
+//! - [`stub`]: a driver that notes how it is called, and a program that calls every hook;
 //! - [`suite`]: all of them, two at a time; [`under`]: those that no tool can run; [`report`]: what is printed.
 
 pub mod build;
@@ -18,6 +19,7 @@ pub mod names;
 pub mod report;
 pub mod signature;
 pub mod stage;
+pub mod stub;
 pub mod suite;
 pub mod table;
 pub mod under;
