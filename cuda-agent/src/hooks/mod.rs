@@ -22,6 +22,8 @@ mod peer;
 mod pool;
 mod procaddr;
 mod query;
+#[cfg(debug_assertions)]
+mod ran;
 mod real;
 mod stream;
 mod tables;
@@ -119,6 +121,8 @@ macro_rules! hooks {
             if address.is_null() {
                 return rtswap_agent_core::cuda::Status::NOT_FOUND;
             }
+            #[cfg(debug_assertions)]
+            $crate::hooks::ran::note(&$name::REAL, $name::NAME);
             // SAFETY: the driver's function of this name has this signature.
             let real = unsafe { core::mem::transmute::<$crate::hooks::Address, $name::Function>(address) };
             $crate::hooks::hooks!(@call $via $name real ($($arg),*) $destination)

@@ -2,6 +2,8 @@
 
 use core::ffi::{CStr, c_void};
 use core::ptr::null_mut;
+#[cfg(debug_assertions)]
+use std::sync::atomic::AtomicBool;
 use std::sync::atomic::{AtomicPtr, Ordering};
 
 use rtswap_agent_core::driver::{Driver, Libcuda};
@@ -9,20 +11,29 @@ use rtswap_agent_core::elf::loader;
 use rtswap_agent_core::log::debug;
 
 /// The address of a driver function, looked up at the first need.
-pub(crate) struct Real(AtomicPtr<c_void>);
+pub(crate) struct Real {
+    address: AtomicPtr<c_void>,
+    /// Whether its hook ran.
+    #[cfg(debug_assertions)]
+    pub(super) ran: AtomicBool,
+}
 
 /// Stands for a function that this driver does not have: no function has this address.
 const ABSENT: *mut c_void = core::ptr::without_provenance_mut(1);
 
 impl Real {
     pub(crate) const fn new() -> Self {
-        Self(AtomicPtr::new(null_mut()))
+        Self {
+            address: AtomicPtr::new(null_mut()),
+            #[cfg(debug_assertions)]
+            ran: AtomicBool::new(false),
+        }
     }
 
     /// The function, or null without a driver or where the driver lacks it.
     #[inline]
     pub(crate) fn get(&self, name: &CStr) -> *mut c_void {
-        let known = self.0.load(Ordering::Relaxed);
+        let known = self.address.load(Ordering::Relaxed);
         if known > ABSENT {
             return known;
         }
@@ -34,7 +45,7 @@ impl Real {
 
     /// The function, if it was looked up and the driver has it.
     pub(crate) fn known(&self) -> Option<*mut c_void> {
-        Some(self.0.load(Ordering::Relaxed)).filter(|known| *known > ABSENT)
+        Some(self.address.load(Ordering::Relaxed)).filter(|known| *known > ABSENT)
     }
 
     #[cold]
@@ -43,13 +54,13 @@ impl Real {
             return null_mut();
         };
         let kept = if found.is_null() { ABSENT } else { found };
-        self.0.store(kept, Ordering::Relaxed);
+        self.address.store(kept, Ordering::Relaxed);
         found
     }
 
     /// Learns the address from the driver itself, where it exports none.
     pub(crate) fn learn(&self, address: *mut c_void) {
-        self.0.store(address, Ordering::Relaxed);
+        self.address.store(address, Ordering::Relaxed);
     }
 }
 

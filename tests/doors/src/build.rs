@@ -7,11 +7,15 @@ use std::process::{Command, Output};
 use anyhow::{Context, Result, bail, ensure};
 use tempfile::TempDir;
 
+use crate::ran;
 use crate::table::Probe;
 
 /// Shared libraries that are linked against the driver and that probes load, by the names of their
 /// sources.
 const LIBRARIES: [&str; 2] = ["neighbour", "constructor"];
+
+/// The file of [`Programs::ran`].
+const RAN: &str = "ran";
 
 /// The compiled programs, in a folder that goes with them.
 pub struct Programs {
@@ -43,7 +47,13 @@ impl Programs {
             finish(program, &path, driver_folder)?;
             paths.insert(probe.file, path);
         }
+        ran::make(&folder.path().join(RAN))?;
         Ok(Self { folder, paths })
+    }
+
+    /// Where the agents note which hooks ran.
+    pub fn ran(&self) -> PathBuf {
+        self.folder.path().join(RAN)
     }
 
     /// The program of a source file.

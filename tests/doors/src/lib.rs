@@ -9,13 +9,15 @@
 //! - [`names`]: what becomes of each name that a driver exports;
 //! - [`signature`]: how each of them is called, by its declaration and by the agent's hooks;
 //! - [`stub`]: a driver that notes how it is called, and a program that calls every hook;
-//! - [`suite`]: all of them, two at a time; [`under`]: those that no tool can run; [`report`]: what is printed.
+//! - [`suite`]: all of them, two at a time; [`under`]: those that no tool can run; [`ran`]: which
+//!   hooks ran; [`report`]: what is printed.
 
 pub mod build;
 pub mod check;
 pub mod guest;
 pub mod life;
 pub mod names;
+pub mod ran;
 pub mod report;
 pub mod signature;
 pub mod stage;

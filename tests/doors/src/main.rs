@@ -1,11 +1,14 @@
 //! `doors`: tries every probe and says what came of it. `cargo xtask doors` builds what it needs.
 
+use std::collections::BTreeSet;
 use std::process::ExitCode;
 
 use anyhow::{Result, ensure};
 use clap::Parser;
 use rtswap_doors::build::Programs;
-use rtswap_doors::{report, suite, table};
+use rtswap_doors::ran::{self, Ran};
+use rtswap_doors::stub::{self, Stub};
+use rtswap_doors::{names, report, suite, table};
 use rtswap_e2e::{Machine, MachineOptions};
 
 /// Tries every door of the driver under the agent, over the simulated GPU.
@@ -45,7 +48,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// The names of the probes that did not come out as expected.
+/// The names of the probes that did not come out as expected, and of hooks that ran nowhere.
 fn run(cli: &Cli) -> Result<Vec<String>> {
     if cli.markdown {
         print!("{}", report::markdown());
@@ -65,12 +68,32 @@ fn run(cli: &Cli) -> Result<Vec<String>> {
     let programs = Programs::compile(&probes, &machine.driver_dir())?;
     let under: Vec<String> = cli.under.split_whitespace().map(String::from).collect();
     let tried = suite::run(&probes, &programs, cli.at_once, &under);
+    let ran = Ran {
+        simgpu: ran::read(&programs.ran())?,
+        ..on_stub(&machine)?
+    };
     if cli.json {
-        println!("{}", report::json(&tried));
+        println!("{}", report::json(&tried, &ran));
         eprint!("{}", report::unexpected(&tried));
     } else {
-        print!("{}", report::table(&tried));
+        print!("{}{}", report::table(&tried), report::hooks(&ran));
     }
     let unexpected = tried.iter().filter(|tried| !tried.is_as_expected());
-    Ok(unexpected.map(|tried| tried.probe.name()).collect())
+    let never = ran.never().into_iter().cloned();
+    Ok(unexpected
+        .map(|tried| tried.probe.name())
+        .chain(never)
+        .collect())
+}
+
+/// The hooks that hand calls on to the stub.
+fn on_stub(machine: &Machine) -> Result<Ran> {
+    let hooked = names::hooked(&machine.binary("librtswap_cuda.so"))?;
+    let stub = Stub::compile(&hooked)?;
+    let made = stub::calls(stub.command(machine, "fail"))?;
+    Ok(Ran {
+        hooked,
+        simgpu: BTreeSet::new(),
+        stub: ran::handed_on(&made, |name| stub.failure(name))?,
+    })
 }

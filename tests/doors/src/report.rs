@@ -5,19 +5,20 @@ use std::fmt::Write as _;
 use serde_json::{Value, json};
 
 use crate::check::{Check, Outcome};
+use crate::ran::Ran;
 use crate::suite::Tried;
 use crate::table::{self, Probe};
 
 /// Lines of a reason that are said again at the end.
 const REASON_LINES: usize = 6;
 
-/// `{version, probes: [{name, result}], missed}`.
-pub fn json(tried: &[Tried]) -> Value {
+/// `{version, probes: [{name, result}], missed, hooks: [{name, ran: ["simgpu", "stub"]}]}`.
+pub fn json(tried: &[Tried], ran: &Ran) -> Value {
     let probes: Vec<Value> = tried
         .iter()
         .map(|tried| json!({ "name": tried.probe.name(), "result": tried.outcome }))
         .collect();
-    json!({ "version": 1, "probes": probes, "missed": missed(tried) })
+    json!({ "version": 1, "probes": probes, "missed": missed(tried), "hooks": ran.json() })
 }
 
 /// The probes that a driver alone can judge, be it a real one: those that print the same or end well whatever is taken
@@ -80,6 +81,20 @@ pub fn table(tried: &[Tried]) -> String {
         missed(tried)
     );
     text + &unexpected(tried)
+}
+
+/// How many hooks ran where.
+pub fn hooks(ran: &Ran) -> String {
+    let (simgpu, stub) = (ran.simgpu.len(), ran.stub.len());
+    let (hooked, never) = (ran.hooked.len(), ran.never());
+    let mut text = format!(
+        "{hooked} hooks: {simgpu} ran in these probes, {stub} on the stub, {} nowhere\n",
+        never.len()
+    );
+    for name in never {
+        let _ = writeln!(text, "never ran: {name}");
+    }
+    text
 }
 
 /// What did not come out as expected, and why.

@@ -10,6 +10,7 @@ use anyhow::Result;
 use rtswap_e2e::{Finished, Machine, MachineOptions, Program, Puppet};
 
 use crate::build::Programs;
+use crate::ran;
 use crate::table::Probe;
 
 /// The longest that a probe may take for one step, also under valgrind on a busy machine.
@@ -68,7 +69,8 @@ impl<'a> Stage<'a> {
         };
         command
             .arg(probe.argument)
-            .env("DOORS_FOLDER", self.programs.folder());
+            .env("DOORS_FOLDER", self.programs.folder())
+            .env(ran::VARIABLE, self.programs.ran());
         command
     }
 

@@ -12,14 +12,18 @@ pub mod driver;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Command, Output};
 
 use anyhow::{Context, Result, ensure};
+use rtswap_e2e::{Machine, Program};
 use tempfile::TempDir;
+
+use calls::Made;
 
 use crate::signature::declared::Declarations;
 use crate::signature::{Kind, Signature};
+use crate::stage::BOUND;
 
 /// The driver and the program, compiled, in a folder that goes with them.
 pub struct Stub {
@@ -55,14 +59,12 @@ impl Stub {
         Ok(Self { folder, names })
     }
 
-    /// The program.
-    pub fn program(&self) -> PathBuf {
-        self.folder.path().join("caller")
-    }
-
-    /// Where the driver lies.
-    pub fn driver_folder(&self) -> &Path {
-        self.folder.path()
+    /// The program on the stub under the agent; its driver answers as `answer` says: `fail` or `succeed`.
+    pub fn command(&self, machine: &Machine, answer: &str) -> Command {
+        let mut command = machine.preloaded(self.folder.path().join("caller"));
+        command.arg(answer);
+        command.env("LD_LIBRARY_PATH", self.folder.path());
+        command
     }
 
     /// What a function returns where calls are to fail; no two return the same.
@@ -78,6 +80,19 @@ impl Stub {
             .with_context(|| format!("the stub has no {name}"))?;
         Ok(driver::FAILURES + u32::try_from(place)?)
     }
+}
+
+/// What the program of a command of [`Stub::command`] calls.
+///
+/// # Errors
+/// It does not end well, or complains.
+pub fn calls(command: Command) -> Result<Vec<Made>> {
+    let finished = Program::start(command)?.finish(BOUND)?;
+    ensure!(finished.status.success(), "{finished:?}");
+    let lines = finished.stdout.lines();
+    lines
+        .map(|line| Made::read(line)?.with_context(|| line.to_owned()))
+        .collect()
 }
 
 fn compiler(source: &Path, output: &Path) -> Command {

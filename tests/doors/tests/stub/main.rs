@@ -4,35 +4,10 @@
 
 mod planted;
 
-use std::process::Command;
-use std::time::Duration;
-
-use anyhow::{Context, Result, ensure};
+use anyhow::{Result, ensure};
 use rtswap_doors::names;
-use rtswap_doors::stub::Stub;
-use rtswap_doors::stub::calls::Made;
-use rtswap_e2e::{Machine, MachineOptions, Program};
-
-const BOUND: Duration = Duration::from_mins(1);
-
-/// The program on the stub, preloaded.
-fn command(machine: &Machine, stub: &Stub, answer: &str) -> Command {
-    let mut command = machine.preloaded(stub.program());
-    command
-        .arg(answer)
-        .env("LD_LIBRARY_PATH", stub.driver_folder());
-    command
-}
-
-/// What the program called.
-fn calls(command: Command) -> Result<Vec<Made>> {
-    let finished = Program::start(command)?.finish(BOUND)?;
-    ensure!(finished.status.success(), "{finished:?}");
-    let lines = finished.stdout.lines();
-    lines
-        .map(|line| Made::read(line)?.with_context(|| line.to_owned()))
-        .collect()
-}
+use rtswap_doors::stub::{Stub, calls};
+use rtswap_e2e::{Machine, MachineOptions};
 
 /// Each hook hands its call on as it is, and gives back what the driver answers.
 fn hands_on(task: Option<&str>) -> Result<()> {
@@ -40,7 +15,7 @@ fn hands_on(task: Option<&str>) -> Result<()> {
     let hooked = names::hooked(&machine.binary("librtswap_cuda.so"))?;
     let stub = Stub::compile(&hooked)?;
     for answer in ["fail", "succeed"] {
-        let mut command = command(&machine, &stub, answer);
+        let mut command = stub.command(&machine, answer);
         command.envs(task.map(|task| ("RTSWAP_TASK", task)));
         let made = calls(command)?;
         let called: Vec<_> = made.iter().map(|made| &made.passed.name).collect();

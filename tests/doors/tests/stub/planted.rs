@@ -5,7 +5,7 @@ use std::fs;
 use std::process::Command;
 
 use anyhow::{Context, Result, ensure};
-use rtswap_doors::stub::Stub;
+use rtswap_doors::stub::{Stub, calls};
 use rtswap_e2e::{Machine, MachineOptions};
 
 /// Hooks that lose an argument, half of one, swap two, and forget the driver's result; and one that is right.
@@ -68,9 +68,9 @@ fn a_hook_with_a_mistake_is_found() -> Result<()> {
         .arg(&library);
     ensure!(compiler.arg(&source).arg("-ldl").status()?.success());
 
-    let mut command = super::command(&machine, &stub, "fail");
+    let mut command = stub.command(&machine, "fail");
     command.env("LD_PRELOAD", &library);
-    let made = super::calls(command)?;
+    let made = calls(command)?;
     ensure!(made.len() == names.len(), "{made:?}");
     for made in made {
         let name = made.passed.name.as_str();
