@@ -13,7 +13,7 @@ const ANSWERS: &[(&str, &str)] = &[
     ("cuCtxSetCurrent", "current = a0;"),
     ("cuCtxGetDevice", "*(int *)a0 = 0;"),
     ("cuDevicePrimaryCtxRetain", "*(void **)a0 = handle();"),
-    ("cuMemAddressReserve", "*(void **)a0 = room(a1);"),
+    ("cuMemAddressReserve", "*(void **)a0 = room(a1, a2);"),
     ("cuMemHostAlloc", "*(void **)a0 = calloc(1, a1);"),
     ("cuMemCreate", "*(void **)a0 = handle();"),
     ("cuStreamCreate", "*(void **)a0 = handle();"),
@@ -31,9 +31,12 @@ static void *handle(void)
     return malloc(64);
 }
 
-static void *room(size_t bytes)
+static void *room(size_t bytes, size_t align)
 {
-    return mmap(NULL, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (align < 4096)
+        align = 4096;
+    char *found = mmap(NULL, bytes + align, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    return (void *)(((size_t)found + align - 1) / align * align);
 }
 
 static void uuid(unsigned char *to)

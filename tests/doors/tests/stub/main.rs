@@ -1,7 +1,10 @@
-//! Every hook runs, on a driver that notes how it is called: without an agent each argument arrives as it was passed, in
-//! every register and every place on the stack, and the driver's result comes back.
+//! Every hook runs, on a driver that notes how it is called. Without an agent, and without a daemon, each argument arrives as
+//! it was passed, in every register and every place on the stack, and the driver's result comes back; under an agent work
+//! waits at the gate besides.
 #![allow(missing_docs)]
 
+mod apart;
+mod held;
 mod planted;
 
 use anyhow::{Result, ensure};
