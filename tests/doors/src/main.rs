@@ -6,8 +6,10 @@ use std::process::ExitCode;
 use anyhow::{Result, ensure};
 use clap::Parser;
 use rtswap_doors::build::Programs;
+use rtswap_doors::check::Outcome;
 use rtswap_doors::ran::{self, Ran};
 use rtswap_doors::stub::{self, Stub};
+use rtswap_doors::suite::Tried;
 use rtswap_doors::{names, report, suite, table};
 use rtswap_e2e::{Machine, MachineOptions};
 
@@ -51,7 +53,9 @@ fn main() -> ExitCode {
 /// The names of the probes that did not come out as expected, and of hooks that ran nowhere.
 fn run(cli: &Cli) -> Result<Vec<String>> {
     if cli.markdown {
-        print!("{}", report::markdown());
+        let machine = Machine::new(MachineOptions::default())?;
+        let hooked = names::hooked(&machine.binary("librtswap_cuda.so"))?;
+        print!("{}", report::markdown(&hooked));
         return Ok(Vec::new());
     }
     if cli.programs {
@@ -79,11 +83,14 @@ fn run(cli: &Cli) -> Result<Vec<String>> {
         print!("{}{}", report::table(&tried), report::hooks(&ran));
     }
     let unexpected = tried.iter().filter(|tried| !tried.is_as_expected());
+    let unexpected = unexpected.map(|tried| tried.probe.name());
     let never = ran.never().into_iter().cloned();
-    Ok(unexpected
-        .map(|tried| tried.probe.name())
-        .chain(never)
-        .collect())
+    let mut names: Vec<String> = unexpected.chain(never).collect();
+    if cli.prefixes.is_empty() && under.is_empty() {
+        let skipped = |tried: &Tried| tried.outcome == Outcome::Skipped;
+        names.extend(ran.unexpected(!tried.iter().any(skipped)));
+    }
+    Ok(names)
 }
 
 /// The hooks that hand calls on to the stub.

@@ -7,6 +7,7 @@ use std::path::Path;
 use anyhow::{Context, Result};
 use serde_json::{Value, json};
 
+use crate::names::STUB_ONLY;
 use crate::stub::calls::Made;
 
 /// The variable that names the file.
@@ -63,6 +64,26 @@ impl Ran {
         self.hooked.iter().map(hook).collect()
     }
 
+    /// Where a run of all probes did not call on the simulated GPU what [`STUB_ONLY`] lets expect; `all` is false where
+    /// some were skipped. Nothing of a release build, whose agent notes nothing.
+    pub fn unexpected(&self, all: bool) -> Vec<String> {
+        let mut found = Vec::new();
+        for name in self.hooked.iter().filter(|_| !self.simgpu.is_empty()) {
+            let (ran, listed) = (
+                self.simgpu.contains(name),
+                STUB_ONLY.contains(&name.as_str()),
+            );
+            if ran && listed {
+                found.push(format!(
+                    "{name} ran on the simulated GPU, and is listed as on the stub only"
+                ));
+            } else if all && !ran && !listed {
+                found.push(format!("{name} ran on the stub only, and is not listed so"));
+            }
+        }
+        found
+    }
+
     /// The hooks that never ran.
     pub fn never(&self) -> Vec<&String> {
         let ran = |name: &&String| !self.simgpu.contains(*name) && !self.stub.contains(*name);
@@ -83,4 +104,40 @@ pub fn handed_on(made: &[Made], failure: impl Fn(&str) -> Result<u32>) -> Result
         }
     }
     Ok(names)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn names(names: &[&str]) -> BTreeSet<String> {
+        names.iter().map(|name| (*name).to_owned()).collect()
+    }
+
+    #[test]
+    fn what_ran_is_compared_with_the_list() {
+        let listed = STUB_ONLY[0];
+        let mut ran = Ran {
+            hooked: names(&["cuMemAlloc_v2", "cuMemFree_v2", listed]),
+            simgpu: names(&["cuMemAlloc_v2", "cuMemFree_v2"]),
+            stub: names(&["cuMemAlloc_v2", listed]),
+        };
+        assert!(ran.unexpected(true).is_empty() && ran.never().is_empty());
+        ran.simgpu = names(&["cuMemAlloc_v2", listed]);
+        assert_eq!(ran.unexpected(true).len(), 2);
+        assert_eq!(ran.unexpected(false).len(), 1);
+        assert_eq!(ran.never(), ["cuMemFree_v2"]);
+    }
+
+    #[test]
+    fn a_file_gives_the_names_in_its_slots() -> Result<()> {
+        let file = tempfile::NamedTempFile::new()?;
+        make(file.path())?;
+        assert!(read(file.path())?.is_empty());
+        let mut bytes = fs::read(file.path())?;
+        bytes[SLOT..SLOT + 6].copy_from_slice(b"cuInit");
+        fs::write(file.path(), bytes)?;
+        assert_eq!(read(file.path())?, names(&["cuInit"]));
+        Ok(())
+    }
 }

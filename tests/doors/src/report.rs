@@ -1,10 +1,12 @@
 //! What is printed: JSON, a table for people, and the matrix of docs/doors.md.
 
+use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
 use serde_json::{Value, json};
 
 use crate::check::{Check, Outcome};
+use crate::names::STUB_ONLY;
 use crate::ran::Ran;
 use crate::suite::Tried;
 use crate::table::{self, Probe};
@@ -116,8 +118,8 @@ pub fn missed(tried: &[Tried]) -> usize {
     tried.iter().filter(is_missed).count()
 }
 
-/// The matrix of docs/doors.md: what is expected of each probe, by area.
-pub fn markdown() -> String {
+/// The matrix of docs/doors.md: what is expected of each probe, by area, and where each hook runs.
+pub fn markdown(hooked: &BTreeSet<String>) -> String {
     let mut text = String::new();
     for (title, probes) in table::areas() {
         let _ = writeln!(
@@ -134,6 +136,17 @@ pub fn markdown() -> String {
             let _ = writeln!(text, "| {name} | {doors} | {expected}{why} |");
         }
         text.push('\n');
+    }
+    let stub_only = |name: &&String| STUB_ONLY.contains(&name.as_str());
+    let (stub, both): (Vec<_>, Vec<_>) = hooked.iter().partition(stub_only);
+    let _ = writeln!(
+        text,
+        "### Hooks\n\n| where | how many | hooks |\n|---|---|---|"
+    );
+    for (place, names) in [("simulated GPU and stub", both), ("stub only", stub)] {
+        let count = names.len();
+        let names: Vec<&str> = names.into_iter().map(String::as_str).collect();
+        let _ = writeln!(text, "| {place} | {count} | {} |", names.join(", "));
     }
     text
 }

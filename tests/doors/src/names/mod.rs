@@ -5,6 +5,7 @@
 mod excluded;
 mod inert;
 mod newer;
+mod stub_only;
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -16,6 +17,7 @@ use object::{Object, ObjectSymbol};
 pub use excluded::EXCLUDED;
 pub use inert::INERT;
 pub use newer::NEWER;
+pub use stub_only::STUB_ONLY;
 
 /// Reasons, and the functions that each holds for.
 pub type Reasons = &'static [(&'static str, &'static [&'static str])];
