@@ -1,4 +1,4 @@
-//! Hooks that run on the stub only: no probe calls them on the simulated GPU, which lacks most of them. `cargo xtask doors`
+//! Hooks that run on the stub only: no probe calls them on the simulated GPU, which lacks many of them. `cargo xtask doors`
 //! compares.
 
 /// Their names.

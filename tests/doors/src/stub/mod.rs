@@ -3,7 +3,7 @@
 //! the agent's tables: a mistake there cannot stand on both sides.
 //!
 //! - [`driver`]: the `libcuda.so.1`; [`answers`]: the few functions whose results an agent needs;
-//! - [`caller`]: the program; [`calls`]: what it printed.
+//! - [`caller`]: the program; [`mod@calls`]: what it printed.
 
 pub mod answers;
 pub mod caller;
