@@ -109,7 +109,7 @@ static void dtoh_async(void) {
     EACH(forms, CU_NAMED(form, void *, CUdeviceptr, size_t, CUstream)(host, b, BYTES, s));
 }
 
-/* CUDA_MEMCPY2D and CUDA_MEMCPY3D. */
+/* CUDA_MEMCPY2D, CUDA_MEMCPY3D and CUDA_MEMCPY3D_PEER. */
 enum { HOST = 1, DEVICE = 2 };
 struct side {
     size_t x, y;
@@ -129,7 +129,8 @@ struct side3d {
     const void *host;
     CUdeviceptr device;
     CUarray array;
-    void *reserved;
+    /* Of CUDA_MEMCPY3D_PEER; elsewhere it is reserved. */
+    CUcontext context;
     size_t pitch, height;
 };
 struct copy3d {
@@ -198,24 +199,28 @@ static void deep_async(void) {
     EACH(forms, CU_NAMED(form, const struct copy3d *, CUstream)(&copy, s));
 }
 
-/* The driver is asked about kinds of memory that nobody knows, and answers as without rtswap. */
-static void unknown(void) {
-    static const unsigned kinds[] = {0, 5, 77, 0x80000000u, ~0u};
-    static const char *const forms[] = {"cuMemcpy3D_v2", "cuMemcpy3DPeer"};
+static struct copy3d layers_here(void) {
+    CUcontext here;
+    struct copy3d copy = layers();
+    MUST(CU(cuCtxGetCurrent, CUcontext *)(&here));
+    copy.from.context = copy.to.context = here;
+    return copy;
+}
+
+static void deep_peer(void) {
+    static const char *const forms[] = {"cuMemcpy3DPeer", "cuMemcpy3DPeer_ptds"};
+    void (*verify)(void) = rows_are_a;
     set_up();
-    for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
-        struct copy2d flat = rows();
-        struct copy3d deep = layers();
-        flat.to.type = deep.to.type = kinds[i];
-        flat.from.type = deep.from.type = kinds[i];
-        ready(2 * BYTES);
-        say("%x: %d", kinds[i], CU(cuMemcpy2D_v2, const struct copy2d *)(&flat));
-        CHECK(flat.to.type == kinds[i] && flat.from.type == kinds[i]);
-        for (int form = 0; form < 2; form++) {
-            say("%s: %d", forms[form], CU_NAMED(forms[form], const struct copy3d *)(&deep));
-        }
-        check(b, BYTES, 2);
-    }
+    struct copy3d copy = layers_here();
+    EACH(forms, CU_NAMED(form, const struct copy3d *)(&copy));
+}
+
+static void deep_peer_async(void) {
+    static const char *const forms[] = {"cuMemcpy3DPeerAsync", "cuMemcpy3DPeerAsync_ptsz"};
+    void (*verify)(void) = rows_are_a;
+    set_up();
+    struct copy3d copy = layers_here();
+    EACH(forms, CU_NAMED(form, const struct copy3d *, CUstream)(&copy, s));
 }
 
 static unsigned set_bits;
@@ -291,11 +296,14 @@ static void set_rows(void) {
 
 static void set_rows_async(void) {
     static const char *const bytes[] = {"cuMemsetD2D8Async", "cuMemsetD2D8Async_ptsz"};
+    static const char *const shorts[] = {"cuMemsetD2D16Async", "cuMemsetD2D16Async_ptsz"};
     static const char *const words[] = {"cuMemsetD2D32Async", "cuMemsetD2D32Async_ptsz"};
     void (*verify)(void) = rows_are_set;
     set_up();
     EACH(bytes, CU_NAMED(form, CUdeviceptr, size_t, unsigned char, size_t, size_t, CUstream)(
                     b, PITCH, 0x77, WIDTH, HEIGHT, s));
+    EACH(shorts, CU_NAMED(form, CUdeviceptr, size_t, unsigned short, size_t, size_t, CUstream)(
+                     b, PITCH, 0x7777, WIDTH / 2, HEIGHT, s));
     EACH(words, CU_NAMED(form, CUdeviceptr, size_t, unsigned, size_t, size_t, CUstream)(
                     b, PITCH, 0x77777777, WIDTH / 4, HEIGHT, s));
 }
@@ -303,5 +311,5 @@ static void set_rows_async(void) {
 PROBES({"htod", htod}, {"htod_async", htod_async}, {"dtoh", dtoh}, {"dtoh_async", dtoh_async},
        {"dtod", dtod}, {"dtod_async", dtod_async}, {"peer", peer}, {"peer_async", peer_async},
        {"2d", flat}, {"2d_async", flat_async}, {"3d", deep}, {"3d_async", deep_async},
-       {"unknown", unknown}, {"set", set},
+       {"3d_peer", deep_peer}, {"3d_peer_async", deep_peer_async}, {"set", set},
        {"set_async", set_async}, {"set_2d", set_rows}, {"set_2d_async", set_rows_async})

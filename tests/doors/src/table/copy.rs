@@ -35,10 +35,11 @@ pub(super) const PROBES: &[Probe] = &[
     Probe::gated("copy", "2d_async", "cuMemcpy2DAsync_v2 and its _ptsz form"),
     Probe::gated("copy", "3d", "cuMemcpy3D_v2 and its _ptds form"),
     Probe::gated("copy", "3d_async", "cuMemcpy3DAsync_v2 and its _ptsz form"),
-    Probe::same(
+    Probe::gated("copy", "3d_peer", "cuMemcpy3DPeer and its _ptds form"),
+    Probe::gated(
         "copy",
-        "unknown",
-        "cuMemcpy2D_v2, cuMemcpy3D_v2 and cuMemcpy3DPeer of an unknown CUmemorytype",
+        "3d_peer_async",
+        "cuMemcpy3DPeerAsync and its _ptsz form",
     ),
     Probe::gated(
         "copy",
@@ -58,6 +59,19 @@ pub(super) const PROBES: &[Probe] = &[
     Probe::gated(
         "copy",
         "set_2d_async",
-        "cuMemsetD2D8Async, D32 and their _ptsz forms",
+        "cuMemsetD2D8Async, D16, D32 and their _ptsz forms",
     ),
+    Probe::gated(
+        "array",
+        "htoa",
+        "cuMemcpyHtoA_v2, its _ptds form, cuMemcpyHtoAAsync_v2, its _ptsz form",
+    ),
+    Probe::gated(
+        "array",
+        "atoh",
+        "cuMemcpyAtoH_v2, its _ptds form, cuMemcpyAtoHAsync_v2, its _ptsz form",
+    ),
+    Probe::gated("array", "dtoa", "cuMemcpyDtoA_v2 and its _ptds form"),
+    Probe::gated("array", "atod", "cuMemcpyAtoD_v2 and its _ptds form"),
+    Probe::gated("array", "atoa", "cuMemcpyAtoA_v2 and its _ptds form"),
 ];
