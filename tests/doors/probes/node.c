@@ -1,27 +1,11 @@
-/* Nodes of graphs that allocate, and nodes by CUgraphNodeParams, one structure for all kinds. */
+/* Graphs whose nodes copy, set and call, every way to instantiate and to capture one, and streams of a priority: each door
+ * is tried at a closed gate, on memory that is not there. */
 #include "probe.h"
 
-enum { BYTES = 3 * MIB, WORDS = BYTES / 4 };
+enum { BYTES = 3 * MIB, DEVICE = 2 };
 
-/* CUgraphNodeType. */
-enum { KERNEL, COPY, SET, CALL, CHILD, EMPTY, WAIT, RECORD, ALLOC = 10, FREE };
-/* CUmemorytype and CUmemLocationType. */
-enum { IN_DEVICE = 2, ON_DEVICE = 1, PINNED = 1 };
-
-/* CUDA_MEM_ALLOC_NODE_PARAMS. */
-struct memory {
-    struct {
-        unsigned kind, handle_types, location, id;
-        void *security;
-        size_t most;
-        unsigned char rest[56];
-    } pool;
-    void *access;
-    size_t access_count, bytes;
-    CUdeviceptr at;
-};
 /* CUDA_MEMCPY3D. */
-struct end {
+struct side {
     size_t x, y, z, lod;
     unsigned type;
     const void *host;
@@ -29,191 +13,216 @@ struct end {
     void *array, *reserved;
     size_t pitch, height;
 };
-/* CUgraphNodeParams. */
-struct node {
-    unsigned kind;
-    int reserved0[3];
-    union {
-        long long reserved1[29];
-        struct {
-            CUfunction function;
-            unsigned grid[3], block[3], shared;
-            void **params, **extra, *kernel, *context;
-        } kernel;
-        struct {
-            int flags, reserved;
-            CUcontext context;
-            struct end from, to;
-            size_t width, height, depth;
-        } copy;
-        struct {
-            CUdeviceptr to;
-            size_t pitch;
-            unsigned value, size;
-            size_t width, height;
-            CUcontext context;
-        } set;
-        struct {
-            void (*function)(void *);
-            void *data;
-        } call;
-        CUgraph child;
-        CUevent event;
-        struct memory memory;
-        CUdeviceptr freed;
-    } of;
-    long long reserved2;
+struct copy {
+    struct side from, to;
+    size_t width, height, depth;
 };
-_Static_assert(sizeof(struct node) == 256 && offsetof(struct node, of) == 16, "cuda.h has it so");
+/* CUDA_MEMSET_NODE_PARAMS. */
+struct set {
+    CUdeviceptr to;
+    size_t pitch;
+    unsigned value, bytes;
+    size_t width, height;
+};
+/* CUDA_HOST_NODE_PARAMS. */
+struct host {
+    void (*function)(void *);
+    void *data;
+};
+/* CUDA_GRAPH_INSTANTIATE_PARAMS. */
+struct wanted {
+    unsigned long long flags;
+    CUstream upload;
+    CUgraphNode failed;
+    int result;
+};
 
-static CUgraph made(void) {
-    CUgraph graph;
+static CUdeviceptr a, b, c;
+static CUcontext here;
+static CUgraph graph;
+static CUgraphNode node;
+static CUgraphExec exec;
+static CUstream s;
+
+static void set_up(void) {
+    here = start();
+    a = alloc(BYTES);
+    b = alloc(BYTES);
+    c = alloc(BYTES);
+    s = stream();
+    fill(a, BYTES, 1);
+    fill(b, BYTES, 2);
+    fill(c, BYTES, 3);
     MUST(CU(cuGraphCreate, CUgraph *, unsigned)(&graph, 0));
-    return graph;
-}
-
-static CUgraphExec instantiated(CUgraph graph) {
-    CUgraphExec exec;
-    MUST(CU(cuGraphInstantiateWithFlags, CUgraphExec *, CUgraph, unsigned long long)(&exec, graph,
-                                                                                    0));
-    return exec;
-}
-
-static void launch(CUgraphExec exec) {
-    MUST(CU(cuGraphLaunch, CUgraphExec, CUstream)(exec, NULL));
     synchronize();
 }
 
-/* The node becomes the last one. */
-typedef void add_node(CUgraph graph, CUgraphNode *last, struct node *params);
+/* One call on memory that is out. */
+#define HELD(call)                                                                          \
+    do {                                                                                    \
+        ready(3 * BYTES);                                                                   \
+        MUST(call);                                                                         \
+        called();                                                                           \
+    } while (0)
 
-static void add(CUgraph graph, CUgraphNode *last, struct node *params) {
-    MUST(CU(cuGraphAddNode, CUgraphNode *, CUgraph, const CUgraphNode *, size_t, struct node *)(
-        last, graph, last, *last != NULL, params));
+static void instantiate(void) {
+    MUST(CU(cuGraphInstantiateWithFlags, CUgraphExec *, CUgraph, unsigned long long)(&exec, graph,
+                                                                                    0));
 }
 
-static void add_v2(CUgraph graph, CUgraphNode *last, struct node *params) {
-    MUST(CU(cuGraphAddNode_v2, CUgraphNode *, CUgraph, const CUgraphNode *, const void *, size_t,
-            struct node *)(last, graph, last, NULL, *last != NULL, params));
+/* Launches on memory that is out; b then has the pattern, and gets its own again. */
+static void run(unsigned seed) {
+    HELD(CU(cuGraphLaunch, CUgraphExec, CUstream)(exec, s));
+    wait_for(s);
+    check(b, BYTES, seed);
+    fill(b, BYTES, 2);
 }
 
-/* The form of one kind, for the node that allocates. */
-static void add_former(CUgraph graph, CUgraphNode *last, struct node *params) {
-    if (params->kind != ALLOC) {
-        add(graph, last, params);
-        return;
-    }
-    MUST(CU(cuGraphAddMemAllocNode, CUgraphNode *, CUgraph, const CUgraphNode *, size_t,
-            struct memory *)(last, graph, last, *last != NULL, &params->of.memory));
+static struct copy copy_of(CUdeviceptr from) {
+    return (struct copy){.from = {.type = DEVICE, .device = from, .pitch = BYTES, .height = 1},
+                         .to = {.type = DEVICE, .device = b, .pitch = BYTES, .height = 1},
+                         .width = BYTES,
+                         .height = 1,
+                         .depth = 1};
 }
 
-static struct node allocation(void) {
-    return (struct node){
-        .kind = ALLOC,
-        .of.memory = {.pool = {.kind = PINNED, .location = ON_DEVICE}, .bytes = BYTES}};
+static CUresult add_copy(const struct copy *copy) {
+    return CU(cuGraphAddMemcpyNode, CUgraphNode *, CUgraph, const CUgraphNode *, size_t,
+              const struct copy *, CUcontext)(&node, graph, NULL, 0, copy, here);
 }
 
-static struct node set(CUdeviceptr to, unsigned value) {
-    return (struct node){.kind = SET,
-                         .of.set = {.to = to, .value = value, .size = 4, .width = WORDS, .height = 1}};
+static void copies(void) {
+    set_up();
+    struct copy of_a = copy_of(a), of_c = copy_of(c);
+    HELD(add_copy(&of_a));
+    instantiate();
+    run(1);
+    HELD(CU(cuGraphExecMemcpyNodeSetParams, CUgraphExec, CUgraphNode, const struct copy *,
+            CUcontext)(exec, node, &of_c, here));
+    run(3);
 }
 
-static struct node copy(CUdeviceptr to, CUdeviceptr from) {
-    return (struct node){.kind = COPY,
-                         .of.copy = {.from = {.type = IN_DEVICE, .device = from},
-                                     .to = {.type = IN_DEVICE, .device = to},
-                                     .width = BYTES,
-                                     .height = 1,
-                                     .depth = 1}};
+/* Every byte of b is the value; then b is its own again. */
+static void run_set(unsigned char value) {
+    HELD(CU(cuGraphLaunch, CUgraphExec, CUstream)(exec, s));
+    wait_for(s);
+    unsigned char *back = malloc(BYTES);
+    CHECK(back);
+    to_host(back, b, BYTES);
+    for (size_t i = 0; i < BYTES; i++) CHECK(back[i] == value);
+    free(back);
+    fill(b, BYTES, 2);
 }
 
-static void words_are(CUdeviceptr at, unsigned value) {
-    uint32_t *host = malloc(BYTES);
-    to_host(host, at, BYTES);
-    for (size_t i = 0; i < WORDS; i++) {
-        if (host[i] != value) fail(__FILE__, __LINE__, "a word is wrong", host[i]);
-    }
-    free(host);
+static void sets(void) {
+    set_up();
+    struct set set = {.to = b, .value = 0x5a, .bytes = 1, .width = BYTES, .height = 1};
+    HELD(CU(cuGraphAddMemsetNode, CUgraphNode *, CUgraph, const CUgraphNode *, size_t,
+            const struct set *, CUcontext)(&node, graph, NULL, 0, &set, here));
+    instantiate();
+    run_set(0x5a);
+    set.value = 0x77;
+    HELD(CU(cuGraphExecMemsetNodeSetParams, CUgraphExec, CUgraphNode, const struct set *,
+            CUcontext)(exec, node, &set, here));
+    run_set(0x77);
 }
-
-/* A graph that allocates, uses and frees: what the driver reserved for it stays until it is trimmed. */
-static void memory_by(add_node *by) {
-    start();
-    CUdeviceptr kept = alloc(BYTES);
-    base();
-    CUgraph graph = made();
-    CUgraphNode last = NULL;
-    struct node memory = allocation();
-    by(graph, &last, &memory);
-    CUdeviceptr at = memory.of.memory.at;
-    CHECK(at);
-    struct node nodes[] = {set(at, 0x1234567), copy(kept, at), {.kind = FREE, .of.freed = at}};
-    for (int i = 0; i < 3; i++) by(graph, &last, &nodes[i]);
-    /* The agent looks what the driver holds before the graph has run. */
-    base();
-    CUgraphExec exec = instantiated(graph);
-    launch(exec);
-    words_are(kept, 0x1234567);
-    ready(BYTES);
-    MUST(CU(cuGraphExecDestroy, CUgraphExec)(exec));
-    MUST(CU(cuGraphDestroy, CUgraph)(graph));
-    MUST(CU(cuDeviceGraphMemTrim, CUdevice)(0));
-    freed();
-}
-
-static void memory_former(void) { memory_by(add_former); }
-static void memory(void) { memory_by(add); }
-static void memory_v2(void) { memory_by(add_v2); }
 
 static void count(void *data) { ++*(int *)data; }
 
-/* Nodes name memory that is out, and are changed while it is. */
-static void any(void) {
-    static CUdeviceptr x, y;
-    static uint64_t words = WORDS;
-    static uint32_t factor = 3;
-    static void *arguments[4] = {&y, &x, &words, &factor};
-    static int calls;
-    add_node *const by[] = {add, add_v2};
-    start();
-    CUfunction axpy = kernel("axpy");
-    x = alloc(BYTES);
-    y = alloc(BYTES);
+static void hosts(void) {
+    int first = 0, second = 0;
+    set_up();
+    struct copy of_a = copy_of(a);
+    struct host host = {count, &first};
+    MUST(add_copy(&of_a));
+    MUST(CU(cuGraphAddHostNode, CUgraphNode *, CUgraph, const CUgraphNode *, size_t,
+            const struct host *)(&node, graph, NULL, 0, &host));
+    instantiate();
+    run(1);
+    CHECK(first == 1);
+    host.data = &second;
+    MUST(CU(cuGraphExecHostNodeSetParams, CUgraphExec, CUgraphNode, const struct host *)(exec, node,
+                                                                                        &host));
+    run(1);
+    CHECK(first == 1 && second == 1);
+}
+
+static void forms(void) {
+    static const char *const logged[] = {"cuGraphInstantiate", "cuGraphInstantiate_v2"};
+    static const char *const wanted[] = {"cuGraphInstantiateWithParams",
+                                         "cuGraphInstantiateWithParams_ptsz"};
+    set_up();
+    struct copy of_a = copy_of(a);
+    MUST(add_copy(&of_a));
     for (int i = 0; i < 2; i++) {
-        CUgraph graph = made(), child = made();
-        CUgraphNode last = NULL, within = NULL, setter;
-        struct node one = set(x, 1), two = set(y, 5);
-        struct node sum = {.kind = KERNEL,
-                           .of.kernel = {.function = axpy, .grid = {1, 1, 1}, .block = {256, 1, 1},
-                                         .params = arguments}};
-        struct node call = {.kind = CALL, .of.call = {count, &calls}};
-        struct node inner = {.kind = CHILD, .of.child = child}, nothing = {.kind = EMPTY};
-        ready(2 * BYTES);
-        by[i](child, &within, &two);
-        called();
-        by[i](graph, &last, &one);
-        setter = last;
-        by[i](graph, &last, &inner);
-        by[i](graph, &last, &nothing);
-        by[i](graph, &last, &sum);
-        by[i](graph, &last, &call);
-        CUgraphExec exec = instantiated(graph);
-        launch(exec);
-        words_are(y, 5 + 3);
-        ready(2 * BYTES);
-        one = set(x, 2);
-        MUST(CU(cuGraphExecNodeSetParams, CUgraphExec, CUgraphNode, struct node *)(exec, setter,
-                                                                                  &one));
-        called();
-        launch(exec);
-        words_are(y, 5 + 2 * 3);
-        CHECK(calls == 2 * (i + 1));
-        /* What the driver does not know it gets as it is. */
-        struct node odd = {.kind = 99};
-        CHECK(CU(cuGraphAddNode, CUgraphNode *, CUgraph, const CUgraphNode *, size_t,
-                 struct node *)(&last, graph, NULL, 0, &odd) != SUCCESS);
-        CHECK(odd.kind == 99);
+        HELD(CU_NAMED(logged[i], CUgraphExec *, CUgraph, CUgraphNode *, char *, size_t)(
+            &exec, graph, NULL, NULL, 0));
+        run(1);
+    }
+    for (int i = 0; i < 2; i++) {
+        struct wanted params = {0};
+        HELD(CU_NAMED(wanted[i], CUgraphExec *, CUgraph, struct wanted *)(&exec, graph, &params));
+        CHECK(params.result == 0);
+        run(1);
+    }
+    HELD(CU(cuGraphUpload_ptsz, CUgraphExec, CUstream)(exec, s));
+    run(1);
+}
+
+/* The instance becomes what another graph says. */
+static void update(void) {
+    int result = -1;
+    CUgraphNode failed;
+    set_up();
+    struct copy of_a = copy_of(a), of_c = copy_of(c);
+    MUST(add_copy(&of_a));
+    instantiate();
+    MUST(CU(cuGraphCreate, CUgraph *, unsigned)(&graph, 0));
+    MUST(add_copy(&of_c));
+    HELD(CU(cuGraphExecUpdate, CUgraphExec, CUgraph, CUgraphNode *, int *)(exec, graph, &failed,
+                                                                          &result));
+    CHECK(result == 0);
+    run(3);
+}
+
+/* A stream captures a copy; `begin` was called. */
+static void captured(const char *end) {
+    MUST(CU(cuMemcpyDtoDAsync_v2, CUdeviceptr, CUdeviceptr, size_t, CUstream)(b, a, BYTES, s));
+    MUST(CU_NAMED(end, CUstream, CUgraph *)(s, &graph));
+    instantiate();
+    run(1);
+}
+
+static void captures(void) {
+    static const char *const to_graph[] = {"cuStreamBeginCaptureToGraph",
+                                           "cuStreamBeginCaptureToGraph_ptsz"};
+    set_up();
+    HELD(CU(cuStreamBeginCapture, CUstream)(s));
+    captured("cuStreamEndCapture");
+    HELD(CU(cuStreamBeginCapture_ptsz, CUstream)(s));
+    captured("cuStreamEndCapture_ptsz");
+    HELD(CU(cuStreamBeginCapture_v2_ptsz, CUstream, unsigned)(s, 0));
+    captured("cuStreamEndCapture_ptsz");
+    for (int i = 0; i < 2; i++) {
+        MUST(CU(cuGraphCreate, CUgraph *, unsigned)(&graph, 0));
+        HELD(CU_NAMED(to_graph[i], CUstream, CUgraph, const CUgraphNode *, const void *, size_t,
+                      unsigned)(s, graph, NULL, NULL, 0, 0));
+        captured("cuStreamEndCapture");
     }
 }
 
-PROBES({"memory_former", memory_former}, {"memory", memory}, {"memory_v2", memory_v2}, {"any", any})
+static void priority(void) {
+    set_up();
+    for (int i = 0; i < 2; i++) {
+        MUST(CU(cuStreamCreateWithPriority, CUstream *, unsigned, int)(&s, NON_BLOCKING, 0));
+        HELD(CU(cuMemcpyDtoDAsync_v2, CUdeviceptr, CUdeviceptr, size_t, CUstream)(b, a, BYTES, s));
+        /* Its copy is still done. */
+        MUST(CU(cuStreamDestroy, CUstream)(s));
+        synchronize();
+        check(b, BYTES, 1);
+        fill(b, BYTES, 2);
+    }
+}
+
+PROBES({"copies", copies}, {"sets", sets}, {"hosts", hosts}, {"forms", forms}, {"update", update},
+       {"captures", captures}, {"priority", priority})

@@ -153,7 +153,7 @@ pub fn areas() -> Vec<(&'static str, &'static [Probe])> {
         ("The program's own virtual memory", vmm::PROBES),
         ("Memory as frameworks ask for it", request::PROBES),
         ("Launches and work in a stream's order", launch::PROBES),
-        ("Nodes of graphs", node::PROBES),
+        ("Graphs by their nodes", node::PROBES),
         ("Copies and sets", copy::PROBES),
         ("Memory that kernels do not write", hint::PROBES),
         ("Questions", query::PROBES),

@@ -1,31 +1,37 @@
-//! Nodes of graphs.
+//! Graphs by their nodes, and the ways to make them.
 
 use super::Probe;
 
-const WHY: &str = "the driver gives and takes it while the graph runs";
-
 pub(super) const PROBES: &[Probe] = &[
-    Probe::counted(
+    Probe::gated(
         "node",
-        "memory_former",
-        "cuGraphAddMemAllocNode, cuDeviceGraphMemTrim",
-        WHY,
-    ),
-    Probe::counted(
-        "node",
-        "memory",
-        "cuGraphAddNode of one that allocates",
-        WHY,
-    ),
-    Probe::counted(
-        "node",
-        "memory_v2",
-        "cuGraphAddNode_v2 of one that allocates",
-        WHY,
+        "copies",
+        "cuGraphAddMemcpyNode, cuGraphExecMemcpyNodeSetParams",
     ),
     Probe::gated(
         "node",
-        "any",
-        "cuGraphAddNode, cuGraphAddNode_v2, cuGraphExecNodeSetParams",
+        "sets",
+        "cuGraphAddMemsetNode, cuGraphExecMemsetNodeSetParams",
+    ),
+    Probe::gated(
+        "node",
+        "hosts",
+        "cuGraphAddHostNode, cuGraphExecHostNodeSetParams",
+    ),
+    Probe::gated(
+        "node",
+        "forms",
+        "cuGraphInstantiate, _v2, WithParams and its _ptsz form, cuGraphUpload_ptsz",
+    ),
+    Probe::gated("node", "update", "cuGraphExecUpdate"),
+    Probe::gated(
+        "node",
+        "captures",
+        "cuStreamBeginCapture, ToGraph and all _ptsz forms, cuStreamEndCapture_ptsz",
+    ),
+    Probe::gated(
+        "node",
+        "priority",
+        "cuStreamCreateWithPriority, cuStreamDestroy",
     ),
 ];
