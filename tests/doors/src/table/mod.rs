@@ -6,6 +6,7 @@ mod hint;
 mod launch;
 mod lookup;
 mod node;
+mod older;
 mod pool;
 mod query;
 mod request;
@@ -158,6 +159,7 @@ pub fn areas() -> Vec<(&'static str, &'static [Probe])> {
         ("Memory that kernels do not write", hint::PROBES),
         ("Questions", query::PROBES),
         ("Ways to a function", lookup::PROBES),
+        ("Beside the usual functions", older::PROBES),
         ("Traps", trap::PROBES),
         ("Living in other people's processes", crate::life::PROBES),
     ]
