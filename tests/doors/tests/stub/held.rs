@@ -109,11 +109,13 @@ fn judge(waited: bool, made: &Made) -> Result<()> {
         bail!("{} calls of it reached the driver", named.len());
     };
     if functions(WRAPPED).any(|wrapped| wrapped == name) {
+        let (passed, received) = (&made.passed.arguments, &received.arguments);
         ensure!(
-            **received != made.passed,
+            received != passed,
             "the driver got the program's own function"
         );
-        ensure!(received.arguments.len() == made.passed.arguments.len());
+        let (passed, received) = (around(name, passed)?, around(name, received)?);
+        ensure!(received == passed, "{passed:?} came as {received:?}");
     } else {
         ensure!(
             **received == made.passed,
@@ -124,4 +126,18 @@ fn judge(waited: bool, made: &Made) -> Result<()> {
     let result = made.result;
     ensure!(result == 0, "it returned {result}, the driver 0");
     Ok(())
+}
+
+/// The arguments before and behind the one that is wrapped: a function and its data after the stream, or a pointer to both at
+/// the end.
+fn around<'a>(name: &str, arguments: &'a str) -> Result<(&'a str, &'a str)> {
+    // Digits of a pointer.
+    const POINTER: usize = 16;
+    let (from, to) = if name.starts_with("cuGraph") {
+        (arguments.len().saturating_sub(POINTER), arguments.len())
+    } else {
+        (POINTER, 3 * POINTER)
+    };
+    let parts = arguments.get(..from).zip(arguments.get(to..));
+    parts.with_context(|| format!("too few arguments: {arguments}"))
 }
