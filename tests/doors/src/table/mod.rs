@@ -2,10 +2,10 @@
 
 mod alloc;
 mod copy;
+mod graphs;
 mod hint;
 mod launch;
 mod lookup;
-mod node;
 mod older;
 mod pool;
 mod query;
@@ -154,7 +154,7 @@ pub fn areas() -> Vec<(&'static str, &'static [Probe])> {
         ("The program's own virtual memory", vmm::PROBES),
         ("Memory as frameworks ask for it", request::PROBES),
         ("Launches and work in a stream's order", launch::PROBES),
-        ("Graphs by their nodes", node::PROBES),
+        ("Graphs by their nodes", graphs::PROBES),
         ("Copies and sets", copy::PROBES),
         ("Memory that kernels do not write", hint::PROBES),
         ("Questions", query::PROBES),

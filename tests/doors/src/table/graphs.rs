@@ -4,33 +4,33 @@ use super::Probe;
 
 pub(super) const PROBES: &[Probe] = &[
     Probe::gated(
-        "node",
+        "graphs",
         "copies",
         "cuGraphAddMemcpyNode, cuGraphExecMemcpyNodeSetParams",
     ),
     Probe::gated(
-        "node",
+        "graphs",
         "sets",
         "cuGraphAddMemsetNode, cuGraphExecMemsetNodeSetParams",
     ),
     Probe::gated(
-        "node",
+        "graphs",
         "hosts",
         "cuGraphAddHostNode, cuGraphExecHostNodeSetParams",
     ),
     Probe::gated(
-        "node",
+        "graphs",
         "forms",
         "cuGraphInstantiate, _v2, WithParams and its _ptsz form, cuGraphUpload_ptsz",
     ),
-    Probe::gated("node", "update", "cuGraphExecUpdate"),
+    Probe::gated("graphs", "update", "cuGraphExecUpdate"),
     Probe::gated(
-        "node",
+        "graphs",
         "captures",
         "cuStreamBeginCapture, ToGraph and all _ptsz forms, cuStreamEndCapture_ptsz",
     ),
     Probe::gated(
-        "node",
+        "graphs",
         "priority",
         "cuStreamCreateWithPriority, cuStreamDestroy",
     ),
