@@ -129,7 +129,7 @@ impl Pointee for NodeParams {
 /// `host` is null or the program's parameters.
 unsafe fn wrapped(host: *const CUDA_HOST_NODE_PARAMS) -> Option<CUDA_HOST_NODE_PARAMS> {
     // SAFETY: by the caller's promise.
-    let mut host = unsafe { host.as_ref() }
+    let mut host = unsafe { given(host) }
         .filter(|_| agent().is_some())
         .copied()?;
     (host.fn_, host.userData) = for_graph(host.fn_, host.userData);
@@ -280,7 +280,7 @@ unsafe fn with_node(
         None => None,
     };
     // SAFETY: by the caller's promise.
-    match unsafe { params.as_ref() } {
+    match unsafe { given(params) } {
         Some(theirs) if theirs.kind == HOST && agent().is_some() => {
             let mut ours = *theirs;
             // SAFETY: it is a host node's.

@@ -223,6 +223,26 @@ static void deep_peer_async(void) {
     EACH(forms, CU_NAMED(form, const struct copy3d *, CUstream)(&copy, s));
 }
 
+/* The driver is asked about kinds of memory that nobody knows, and answers as without rtswap. */
+static void unknown(void) {
+    static const unsigned kinds[] = {0, 5, 77, 0x80000000u, ~0u};
+    static const char *const forms[] = {"cuMemcpy3D_v2", "cuMemcpy3DPeer"};
+    set_up();
+    for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
+        struct copy2d flat = rows();
+        struct copy3d deep = layers();
+        flat.to.type = deep.to.type = kinds[i];
+        flat.from.type = deep.from.type = kinds[i];
+        ready(2 * BYTES);
+        say("%x: %d", kinds[i], CU(cuMemcpy2D_v2, const struct copy2d *)(&flat));
+        CHECK(flat.to.type == kinds[i] && flat.from.type == kinds[i]);
+        for (int form = 0; form < 2; form++) {
+            say("%s: %d", forms[form], CU_NAMED(forms[form], const struct copy3d *)(&deep));
+        }
+        check(b, BYTES, 2);
+    }
+}
+
 static unsigned set_bits;
 
 /* Every word of b holds the value. */
@@ -311,5 +331,6 @@ static void set_rows_async(void) {
 PROBES({"htod", htod}, {"htod_async", htod_async}, {"dtoh", dtoh}, {"dtoh_async", dtoh_async},
        {"dtod", dtod}, {"dtod_async", dtod_async}, {"peer", peer}, {"peer_async", peer_async},
        {"2d", flat}, {"2d_async", flat_async}, {"3d", deep}, {"3d_async", deep_async},
-       {"3d_peer", deep_peer}, {"3d_peer_async", deep_peer_async}, {"set", set},
+       {"3d_peer", deep_peer}, {"3d_peer_async", deep_peer_async},
+       {"unknown", unknown}, {"set", set},
        {"set_async", set_async}, {"set_2d", set_rows}, {"set_2d_async", set_rows_async})

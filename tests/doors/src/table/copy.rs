@@ -41,6 +41,11 @@ pub(super) const PROBES: &[Probe] = &[
         "3d_peer_async",
         "cuMemcpy3DPeerAsync and its _ptsz form",
     ),
+    Probe::same(
+        "copy",
+        "unknown",
+        "cuMemcpy2D_v2, cuMemcpy3D_v2 and cuMemcpy3DPeer of an unknown CUmemorytype",
+    ),
     Probe::gated(
         "copy",
         "set",

@@ -6,6 +6,7 @@ mod graphs;
 mod hint;
 mod launch;
 mod lookup;
+mod node;
 mod older;
 mod pool;
 mod query;
@@ -155,6 +156,7 @@ pub fn areas() -> Vec<(&'static str, &'static [Probe])> {
         ("Memory as frameworks ask for it", request::PROBES),
         ("Launches and work in a stream's order", launch::PROBES),
         ("Graphs by their nodes", graphs::PROBES),
+        ("Nodes of graphs", node::PROBES),
         ("Copies and sets", copy::PROBES),
         ("Memory that kernels do not write", hint::PROBES),
         ("Questions", query::PROBES),

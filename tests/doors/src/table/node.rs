@@ -1,0 +1,31 @@
+//! Nodes of graphs.
+
+use super::Probe;
+
+const WHY: &str = "the driver gives and takes it while the graph runs";
+
+pub(super) const PROBES: &[Probe] = &[
+    Probe::counted(
+        "node",
+        "memory_former",
+        "cuGraphAddMemAllocNode, cuDeviceGraphMemTrim",
+        WHY,
+    ),
+    Probe::counted(
+        "node",
+        "memory",
+        "cuGraphAddNode of one that allocates",
+        WHY,
+    ),
+    Probe::counted(
+        "node",
+        "memory_v2",
+        "cuGraphAddNode_v2 of one that allocates",
+        WHY,
+    ),
+    Probe::gated(
+        "node",
+        "any",
+        "cuGraphAddNode, cuGraphAddNode_v2, cuGraphExecNodeSetParams",
+    ),
+];
