@@ -147,6 +147,21 @@ pub struct Location {
 impl Location {
     /// CU_MEM_LOCATION_TYPE_DEVICE.
     pub const DEVICE: u32 = 1;
+    /// CU_MEM_LOCATION_TYPE_HOST.
+    pub const HOST: u32 = 2;
+    /// CU_MEM_LOCATION_TYPE_HOST_NUMA.
+    pub const HOST_NUMA: u32 = 3;
+    /// CU_MEM_LOCATION_TYPE_HOST_NUMA_CURRENT.
+    pub const HOST_NUMA_CURRENT: u32 = 4;
+
+    /// Whether what lies there takes nothing of a GPU. False for kinds that are not known: CUDA 13.4 has one that names
+    /// a part of a GPU.
+    pub fn is_host(self) -> bool {
+        matches!(
+            self.kind,
+            Self::HOST | Self::HOST_NUMA | Self::HOST_NUMA_CURRENT
+        )
+    }
 
     /// The GPU with this number.
     pub fn device(id: i32) -> Self {

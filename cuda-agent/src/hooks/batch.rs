@@ -38,6 +38,9 @@ hooks! {
     gated: cuMemDiscardBatchAsync, cuMemDiscardBatchAsync_ptsz (
         at: *mut CUdeviceptr, bytes: *mut usize, count: usize, flags: c_ulonglong,
         stream: CUstream);
+    // What its operands name on other machines is not ours to keep.
+    gated: cuFabricCpyBatchAsync, cuFabricCpyBatchAsync_ptsz (
+        count: usize, list: *mut c_void, flags: c_ulonglong, stream: CUstream);
     gated: cuStreamAttachMemAsync, cuStreamAttachMemAsync_ptsz (
         stream: CUstream, at: CUdeviceptr, bytes: usize, flags: c_uint);
     gated: cuSignalExternalSemaphoresAsync, cuSignalExternalSemaphoresAsync_ptsz,

@@ -5,7 +5,9 @@ use core::ffi::{c_int, c_uint, c_void};
 use core::mem::offset_of;
 
 use rtswap_agent_core::agent::agent;
-use rtswap_agent_core::cuda::{CUdeviceptr, CUmemPoolProps, CUstream, MemoryPool, Status, Stream};
+use rtswap_agent_core::cuda::{
+    CUdeviceptr, CUmemPoolProps, CUstream, Location, MemoryPool, Status, Stream,
+};
 use rtswap_agent_core::outside::Held;
 
 use super::alloc::let_go;
@@ -29,6 +31,9 @@ hooks! {
     get_attribute: cuMemPoolGetAttribute (
         pool: *mut c_void, attribute: c_uint, value: *mut c_void);
     set_access: cuMemPoolSetAccess (pool: *mut c_void, list: *const Access, count: usize);
+    default_of: cuMemGetDefaultMemPool (
+        found: *mut *mut c_void, location: *const Location, kind: c_uint);
+    current_of: cuMemGetMemPool (found: *mut *mut c_void, location: *const Location, kind: c_uint);
     alloc_node: cuGraphAddMemAllocNode (
         made: *mut *mut c_void, graph: *mut c_void, after: *const c_void, count: usize,
         params: *mut c_void);
@@ -40,15 +45,14 @@ hooks! {
 struct Props {
     kind: c_uint,
     handle_types: c_uint,
-    location: c_uint,
-    id: c_int,
+    location: Location,
     security: *mut c_void,
     most: usize,
     usage: u16,
 }
 
 const _: () = assert!(
-    offset_of!(Props, id) == offset_of!(CUmemPoolProps, location) + 4
+    offset_of!(Props, location) == offset_of!(CUmemPoolProps, location)
         && offset_of!(Props, most) == offset_of!(CUmemPoolProps, maxSize)
         && offset_of!(Props, usage) == offset_of!(CUmemPoolProps, usage)
 );
@@ -56,15 +60,12 @@ const _: () = assert!(
 /// CUmemAccessDesc, likewise.
 #[repr(C)]
 pub(super) struct Access {
-    location: c_uint,
-    id: c_int,
+    location: Location,
     rights: c_uint,
 }
 
 /// CU_MEM_ALLOCATION_TYPE_PINNED.
 const PINNED: c_uint = 1;
-/// CU_MEM_LOCATION_TYPE_DEVICE.
-const DEVICE: c_uint = 1;
 
 /// CUmemPool_attribute.
 mod attribute {
@@ -114,16 +115,15 @@ unsafe fn take(
         }
         Some(Err(status)) => status,
         None => {
-            let captured = agent.driver.stream_captures(stream);
             let mut call = || match enter_on(agent, stream, &|_| ()) {
                 Ok(_call) => call(),
                 Err(status) => status,
             };
-            if captured {
-                return agent.hold_for_graph(bytes as u64, call);
-            }
             if pool.is_some_and(|pool| agent.is_elsewhere(name(pool))) {
                 return call();
+            }
+            if agent.driver.stream_captures(stream) {
+                return agent.hold_for_graph(bytes as u64, call);
             }
             // SAFETY: the driver fills it where it succeeds.
             let made = || Some(Held::Memory(unsafe { *found }));
@@ -225,11 +225,63 @@ unsafe fn create(
     {
         // SAFETY: the driver read one and filled the other; any bits are a valid `Props`.
         let (pool, props) = unsafe { (*made, &*props.cast::<Props>()) };
-        let plain = props.kind == PINNED && props.handle_types == 0 && props.usage == 0;
-        let device = (props.location == DEVICE).then_some(props.id);
-        agent.pool_made(name(pool), device, plain, props.most as u64);
+        if props.location.kind == Location::DEVICE {
+            let plain = props.kind == PINNED && props.handle_types == 0 && props.usage == 0;
+            agent.pool_made(name(pool), props.location.id, plain, props.most as u64);
+        } else if is_of_host(props.kind, props.location) {
+            agent.pool_elsewhere(name(pool));
+        }
+        // What any other pool gives is the driver's, and counted on the current GPU.
     }
     status
+}
+
+/// Managed memory that is made on the host may move to a GPU.
+fn is_of_host(kind: c_uint, location: Location) -> bool {
+    kind == PINNED && location.is_host()
+}
+
+/// The program learns a pool that the driver has from the beginning, or that was set.
+///
+/// # Safety
+/// `found` and `location` are null or what `call` was given.
+unsafe fn learnt(
+    found: *mut *mut c_void,
+    location: *const Location,
+    kind: c_uint,
+    call: impl FnOnce() -> Status,
+) -> Status {
+    let status = call();
+    if status == Status::SUCCESS
+        && let Some(agent) = agent()
+    {
+        // SAFETY: the driver read one and filled the other.
+        let (pool, location) = unsafe { (*found, *location) };
+        if is_of_host(kind, location) {
+            agent.pool_elsewhere(name(pool));
+        }
+    }
+    status
+}
+
+unsafe fn default_of(
+    real: cuMemGetDefaultMemPool::Function,
+    found: *mut *mut c_void,
+    location: *const Location,
+    kind: c_uint,
+) -> Status {
+    // SAFETY: the caller's arguments.
+    unsafe { learnt(found, location, kind, || real(found, location, kind)) }
+}
+
+unsafe fn current_of(
+    real: cuMemGetMemPool::Function,
+    found: *mut *mut c_void,
+    location: *const Location,
+    kind: c_uint,
+) -> Status {
+    // SAFETY: the caller's arguments.
+    unsafe { learnt(found, location, kind, || real(found, location, kind)) }
 }
 
 unsafe fn destroy(real: cuMemPoolDestroy::Function, pool: *mut c_void) -> Status {
@@ -319,7 +371,8 @@ unsafe fn set_access(
         let list = unsafe { core::slice::from_raw_parts(list, count) };
         let own = agent.pool_gpu(name(pool));
         let others = |access: &Access| {
-            access.rights != 0 && (access.location != DEVICE || Some(access.id) != own)
+            let own = own.map(Location::device);
+            access.rights != 0 && Some(access.location) != own
         };
         if list.iter().any(others)
             && let Err(status) = agent.pool_shared(name(pool))

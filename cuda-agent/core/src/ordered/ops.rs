@@ -199,18 +199,24 @@ impl Agent {
         }
     }
 
-    /// cuMemPoolCreate made a pool on a GPU, or on the host. `plain`: its memory is the GPU's own,
-    /// and cannot be exported. `most`: its bytes at most, 0 for any.
-    pub fn pool_made(&self, pool: MemoryPool, ordinal: Option<i32>, plain: bool, most: u64) {
-        let device = ordinal.and_then(|ordinal| self.device(ordinal));
-        let usage = match (device, plain, most) {
-            (None, ..) => PoolUse::Elsewhere,
-            (Some(_), false, _) => PoolUse::Theirs,
-            (Some(_), true, 0) => PoolUse::Ours(u64::MAX),
-            (Some(_), true, most) => PoolUse::Ours(most),
+    /// cuMemPoolCreate made a pool on a GPU. `plain`: its memory is the GPU's own, and cannot be
+    /// exported. `most`: its bytes at most, 0 for any.
+    pub fn pool_made(&self, pool: MemoryPool, ordinal: i32, plain: bool, most: u64) {
+        let Some(device) = self.device(ordinal) else {
+            return self.pool_elsewhere(pool);
         };
-        if let Some(device) = device.or(self.devices.first()) {
-            device.ordered.add_pool(pool, usage);
+        let usage = match (plain, most) {
+            (false, _) => PoolUse::Theirs,
+            (true, 0) => PoolUse::Ours(u64::MAX),
+            (true, most) => PoolUse::Ours(most),
+        };
+        device.ordered.add_pool(pool, usage);
+    }
+
+    /// A pool gives memory of the host, or of a GPU that is not managed.
+    pub fn pool_elsewhere(&self, pool: MemoryPool) {
+        if let Some(device) = self.devices.first() {
+            device.ordered.add_pool(pool, PoolUse::Elsewhere);
         }
     }
 

@@ -76,14 +76,14 @@ impl Room {
         }
     }
 
-    /// From now on a pool gives the driver's memory. False if some of ours is in use.
+    /// From now on a pool of ours gives the driver's memory. False if some of ours is in use.
     pub fn leave_to_driver(&self, handle: MemoryPool) -> bool {
         let mut state = lock(&self.state);
         let Some(pool) = state.find_mut(handle) else {
             return true;
         };
         let unused = pool.blocks.used.now == 0;
-        if unused {
+        if unused && matches!(pool.usage, PoolUse::Ours(_)) {
             pool.usage = PoolUse::Theirs;
         }
         unused

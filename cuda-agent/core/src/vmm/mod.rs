@@ -39,8 +39,13 @@ impl Agent {
         flags: u64,
         mut call: impl FnMut() -> Result<u64>,
     ) -> Result<u64> {
-        let here = Some(prop.location).filter(|location| location.kind == Location::DEVICE);
-        let Some(device) = here.and_then(|location| self.device(location.id)) else {
+        let device = match prop.location {
+            place if place.kind == Location::DEVICE => self.device(place.id),
+            place if place.is_host() => None,
+            // Some part of a GPU, which only the driver can tell: counted where the program works.
+            _ => self.current_known().map(|(device, _)| device),
+        };
+        let Some(device) = device else {
             return call();
         };
         let ordinal = device.ordinal;

@@ -2,7 +2,7 @@
 
 use super::Result;
 use crate::agent::Agent;
-use crate::cuda::AllocationProp;
+use crate::cuda::{AllocationProp, Location};
 use crate::device::Device;
 use crate::log::say;
 
@@ -19,6 +19,7 @@ const PINS_BY_ADDRESS: [&str; 4] = [
 /// exportable in no way but those that one allocation can take over later.
 pub(super) fn swaps(bytes: u64, prop: &AllocationProp, flags: u64, granularity: u64) -> bool {
     prop.kind == AllocationProp::PINNED
+        && prop.location.kind == Location::DEVICE
         && prop.handle_types & !AllocationProp::SHAREABLE == 0
         && (prop.flags == [0; 8] || prop.flags == AllocationProp::RDMA && !is_registered_silently())
         && flags == 0

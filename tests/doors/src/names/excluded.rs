@@ -71,11 +71,11 @@ pub const EXCLUDED: Reasons = &[
             "cuMemPoolGetAccess",
             "cuDeviceGetDefaultMemPool",
             "cuDeviceGetMemPool",
-            "cuDeviceSetMemPool",
-            "cuMemGetDefaultMemPool",
-            "cuMemGetMemPool",
-            "cuMemSetMemPool",
         ],
+    ),
+    (
+        "chooses the pool of later allocations, which the driver is asked for at each of them",
+        &["cuDeviceSetMemPool", "cuMemSetMemPool"],
     ),
     (
         "advice on managed memory, which the driver moves itself",
@@ -211,6 +211,7 @@ pub const EXCLUDED: Reasons = &[
         "moves the memory of another process, or of this one once it is told to, as a whole: the driver stops its calls \
          meanwhile and puts every byte back where it was",
         &[
+            "cuCheckpointOperationComplete",
             "cuCheckpointProcessCheckpoint",
             "cuCheckpointProcessGetRestoreThreadId",
             "cuCheckpointProcessGetState",

@@ -119,6 +119,7 @@ pub const INERT: Reasons = &[
         "an event marks a place among work that has passed the gate, or asks after it",
         &[
             "cuEventCreate",
+            "cuEventCreateFromEGLSync",
             "cuEventDestroy",
             "cuEventDestroy_v2",
             "cuEventElapsedTime",
@@ -319,6 +320,7 @@ pub const INERT: Reasons = &[
             "cuTensorMapEncodeIm2colWide",
             "cuTensorMapEncodeTiled",
             "cuTensorMapReplaceAddress",
+            "cuTensorMapSetAllocationClass",
             "cuTexObjectCreate",
             "cuTexObjectDestroy",
             "cuTexObjectGetResourceDesc",

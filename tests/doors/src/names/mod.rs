@@ -1,6 +1,6 @@
 //! What becomes of each name that a driver exports: it is hooked by the agent, deliberately not hooked, or nothing that
-//! rtswap must see. tests/hooks compares the tables with the driver's declarations, `cargo xtask driver` with the exports
-//! of real drivers.
+//! rtswap must see. tests/hooks compares the tables with cudarc's declarations, `cargo xtask driver` with the exports of real
+//! drivers and with NVIDIA's own declarations of the newest one.
 
 mod excluded;
 mod inert;
@@ -28,8 +28,9 @@ pub fn functions(table: Reasons) -> impl Iterator<Item = &'static str> {
 }
 
 /// Exported by drivers, and in no version of the header that cudarc's declarations are made from: `cargo xtask driver` finds
-/// most in drivers of Debian. cuCheckpointProcess* came with CUDA 12.8.
+/// most in drivers of Debian, and all that are newer in what cuda-bindings declares.
 pub const UNDECLARED: &[&str] = &[
+    "cuCheckpointOperationComplete",
     "cuCheckpointProcessCheckpoint",
     "cuCheckpointProcessGetRestoreThreadId",
     "cuCheckpointProcessGetState",
@@ -47,6 +48,9 @@ pub const UNDECLARED: &[&str] = &[
     "cuEGLStreamProducerDisconnect",
     "cuEGLStreamProducerPresentFrame",
     "cuEGLStreamProducerReturnFrame",
+    "cuEventCreateFromEGLSync",
+    "cuFabricCpyBatchAsync",
+    "cuFabricCpyBatchAsync_ptsz",
     "cuGLCtxCreate",
     "cuGLCtxCreate_v2",
     "cuGLGetDevices",
@@ -71,6 +75,7 @@ pub const UNDECLARED: &[&str] = &[
     "cuGraphicsVDPAURegisterVideoSurface",
     "cuMemGetAttribute",
     "cuMemGetAttribute_v2",
+    "cuTensorMapSetAllocationClass",
     "cuVDPAUCtxCreate",
     "cuVDPAUCtxCreate_v2",
     "cuVDPAUGetDevice",

@@ -22,6 +22,8 @@ pub const NEWER: Reasons = &[
             "cuMemDiscardAndPrefetchBatchAsync_ptsz",
             "cuMemDiscardBatchAsync",
             "cuMemDiscardBatchAsync_ptsz",
+            "cuMemGetDefaultMemPool",
+            "cuMemGetMemPool",
             "cuMemPrefetchBatchAsync",
             "cuMemPrefetchBatchAsync_ptsz",
             "cuMemcpy3DBatchAsync_v2",
@@ -57,5 +59,9 @@ pub const NEWER: Reasons = &[
     (
         "CUDA 13.4",
         &["cuGraphAddNode_v3", "cuGraphNodeSetParams_v2"],
+    ),
+    (
+        "CUDA 13.5",
+        &["cuFabricCpyBatchAsync", "cuFabricCpyBatchAsync_ptsz"],
     ),
 ];

@@ -42,7 +42,7 @@ fn small(name: &str) -> Bench {
     let bench = bench(name, |_| ());
     let at = bench.alloc(1);
     bench.agent.free(at).unwrap().unwrap();
-    bench.agent.pool_made(POOL, Some(0), true, 4 * CHUNK);
+    bench.agent.pool_made(POOL, 0, true, 4 * CHUNK);
     bench
 }
 
@@ -93,7 +93,7 @@ fn nobody_waits_who_must_not() {
 #[test]
 fn idle_memory_makes_room_for_what_cannot_wait() {
     let bench = bench("room", |terms| terms.budget = 4 * CHUNK + CONTEXT);
-    bench.agent.pool_made(POOL, Some(0), true, 0);
+    bench.agent.pool_made(POOL, 0, true, 0);
     bench.agent.pool_keeps(POOL, u64::MAX);
     let at = bench.take(4 * CHUNK, ONE).unwrap();
     assert_eq!(
@@ -137,8 +137,10 @@ fn memory_of_cu_mem_alloc_is_freed_in_order_too() {
 fn pools_of_the_host_and_of_other_kinds_are_the_drivers() {
     let bench = small("kinds");
     let [host, exported] = [MemoryPool(1), MemoryPool(2)];
-    bench.agent.pool_made(host, None, true, 0);
-    bench.agent.pool_made(exported, Some(0), false, 0);
+    bench.agent.pool_elsewhere(host);
+    bench.agent.pool_made(exported, 0, false, 0);
+    // Opened to any GPU it stays where it is.
+    assert_eq!(bench.agent.pool_shared(host), Ok(()));
     for (pool, elsewhere) in [(host, true), (exported, false), (POOL, false)] {
         assert_eq!(bench.agent.is_elsewhere(pool), elsewhere);
     }

@@ -290,6 +290,29 @@ fn what_must_stay_the_drivers_is_counted_until_nothing_needs_it() {
 }
 
 #[test]
+fn memory_of_the_host_is_not_counted_and_that_of_unknown_places_is() {
+    let program = Program::new("places", 4);
+    let (agent, driver) = (program.bench.agent, program.driver());
+    let before = program.bench.usage();
+    for (kind, counted) in [
+        (Location::HOST, 0),
+        (Location::HOST_NUMA, 0),
+        (Location::HOST_NUMA_CURRENT, 0),
+        // CU_MEM_LOCATION_TYPE_DEVICE_LOCALITY_DOMAIN, or whatever else comes after it.
+        (6, UNIT),
+    ] {
+        let location = Location { kind, id: 0 };
+        let prop = AllocationProp { location, ..PROP };
+        let create = || driver.create(0, UNIT).map(|handle| handle.0);
+        let handle = agent.create_physical(UNIT, &prop, 0, create).unwrap();
+        assert!(!Book::is_ours(handle), "{kind}");
+        assert_eq!(program.bench.usage().0 - before.0, counted, "{kind}");
+        agent.release_physical(handle, || Ok(())).unwrap();
+        assert_eq!(program.bench.usage(), before, "{kind}");
+    }
+}
+
+#[test]
 fn what_a_peer_may_use_comes_back_and_stays() {
     let mut program = Program::new("peer", 8);
     let handle = program.create(4).unwrap();
