@@ -2,11 +2,13 @@
 //! `cargo xtask driver`.
 //!
 //! - [`debian`]: fetches the newest library of each branch; [`library`]: what lies there, with its exports;
+//! - [`bindings`]: the driver's functions as NVIDIA declares them for Python;
 //! - [`lookups`] and [`codes`]: what a library answers, as the program `driver-probe` prints it, which [`probe`] starts;
 //! - [`reasons`]: differences between a real library and the simulated one that are as they should be, and why;
 //! - [`nvml`]: what clients of NVML ask for; [`tables`]: the private tables that a driver hands out;
 //! - [`check`]: the comparisons; [`report`]: what is printed.
 
+pub mod bindings;
 pub mod check;
 pub mod codes;
 pub mod debian;

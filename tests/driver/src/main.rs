@@ -6,8 +6,8 @@ use std::process::ExitCode;
 use anyhow::Result;
 use clap::Parser;
 use rtswap_driver_tests::check::{self, Bench};
-use rtswap_driver_tests::debian;
 use rtswap_driver_tests::report::Row;
+use rtswap_driver_tests::{bindings, debian};
 
 /// Compares NVIDIA's own driver libraries, without a GPU, with what rtswap and simgpu take them for.
 #[derive(Parser)]
@@ -40,6 +40,9 @@ fn run(cli: &Cli) -> Result<bool> {
     let mut skipped = Vec::new();
     if !cli.offline {
         skipped = debian::fetch(&cli.folder)?;
+        if let Err(error) = bindings::fetch(&cli.folder) {
+            skipped.push(debian::skipped("fetching cuda-bindings", &error));
+        }
     }
     for line in &skipped {
         eprintln!("{line}");

@@ -13,6 +13,7 @@ use std::path::{Path, PathBuf};
 use anyhow::Result;
 use rtswap_e2e::{Machine, MachineOptions};
 
+use crate::bindings;
 use crate::library::{CUDA, Library, NVML, newest_of_each_branch};
 use crate::probe::Probe;
 use crate::report::Row;
@@ -24,6 +25,8 @@ pub struct Bench {
     pub drivers: Vec<Library>,
     /// Real NVML libraries, likewise.
     pub nvmls: Vec<Library>,
+    /// The functions that cuda-bindings declares, where it could be had.
+    pub declared: Option<Vec<String>>,
     /// The simulated driver.
     pub simulated: Library,
     /// The simulated NVML.
@@ -41,6 +44,7 @@ impl Bench {
         let agent = machine.binary("librtswap_cuda.so");
         Ok(Self {
             drivers: newest_of_each_branch(folder, CUDA)?,
+            declared: bindings::functions(folder)?,
             nvmls: newest_of_each_branch(folder, NVML)?,
             simulated: Library::read("simgpu", &simulated, CUDA)?,
             simulated_nvml: Library::read("simgpu", &simulated_nvml, NVML)?,

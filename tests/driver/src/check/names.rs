@@ -7,18 +7,21 @@ use anyhow::Result;
 use rtswap_doors::names::{self, EXCLUDED, INERT, NEWER, UNDECLARED, functions};
 use rtswap_probe_abi::functions::FUNCTIONS;
 
+use crate::bindings;
 use crate::library::Library;
 use crate::lookups::base;
 use crate::report::Row;
 
 use super::{Bench, each, without_newest_known};
 
+const DECLARED: &str = "declared names";
 const NOWHERE: &str = "names in no library";
 
 pub(super) fn check(bench: &Bench) -> Result<Vec<Row>> {
     let hooked = names::hooked(&bench.binaries.join("librtswap_cuda.so"))?;
     let drivers = &bench.drivers;
     let mut rows = each(drivers, "names", |library| Ok(decided(library, &hooked)))?;
+    rows.push(declared(bench.declared.as_deref(), &hooked));
     rows.extend(each(drivers, "probed functions", |library| {
         Ok(probed(library))
     })?);
@@ -32,24 +35,48 @@ pub(super) fn check(bench: &Bench) -> Result<Vec<Row>> {
 }
 
 fn decided(library: &Library, hooked: &BTreeSet<String>) -> Row {
-    let count = |names: &BTreeSet<&str>| library.names().intersection(names).count();
+    decide(&library.name, "names", &library.names(), hooked)
+}
+
+/// What NVIDIA declares for the newest driver: functions have no forms for threads there.
+fn declared(names: Option<&[String]>, hooked: &BTreeSet<String>) -> Row {
+    let library = format!("CUDA {}", bindings::VERSION);
+    match names {
+        Some(names) => {
+            let names = names.iter().map(String::as_str).collect();
+            decide(&library, DECLARED, &names, hooked)
+        }
+        None => Row::skipped(
+            &library,
+            DECLARED,
+            "there is no cuda-bindings here, which pip fetches",
+        ),
+    }
+}
+
+fn decide(
+    library: &str,
+    check: &'static str,
+    names: &BTreeSet<&str>,
+    hooked: &BTreeSet<String>,
+) -> Row {
+    let count = |table: &BTreeSet<&str>| names.intersection(table).count();
     let hooked: BTreeSet<&str> = hooked.iter().map(String::as_str).collect();
     let excluded: BTreeSet<&str> = functions(EXCLUDED).collect();
     let inert: BTreeSet<&str> = functions(INERT).collect();
-    let undecided: Vec<String> = library
-        .names()
-        .into_iter()
+    let undecided: Vec<String> = names
+        .iter()
         .filter(|name| {
             ![&hooked, &excluded, &inert]
                 .iter()
-                .any(|table| table.contains(name))
+                .any(|table| table.contains(*name))
         })
         .map(|name| {
             format!("{name} is neither hooked, excluded nor inert: decide in tests/doors/src/names")
         })
         .collect();
-    Row::new(&library.name, "names")
-        .count(library.exports.len(), "names")
+    Row::new(library, check)
+        .count(names.len(), "names")
         .count(count(&hooked), "hooked")
         .count(count(&excluded), "excluded")
         .count(count(&inert), "inert")

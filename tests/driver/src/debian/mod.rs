@@ -54,7 +54,7 @@ fn offered(apt: &Apt, kind: Kind) -> Result<Vec<Package>> {
 }
 
 /// One line, whatever apt says in how many.
-fn skipped(what: &str, error: &anyhow::Error) -> String {
+pub fn skipped(what: &str, error: &anyhow::Error) -> String {
     let why = format!("{error:#}");
     let why: Vec<&str> = why.lines().collect();
     format!("SKIPPED {what}: {}", why.join("; "))
