@@ -5,7 +5,7 @@ mod hold;
 use std::sync::Arc;
 
 use simgpu_core::config::{Config, GRANULE, GpuConfig, Size};
-use simgpu_core::driver::{Access, Context, Driver, PoolAttribute};
+use simgpu_core::driver::{Access, Context, Driver, Place, PoolAttribute};
 use simgpu_core::{Error, Observer};
 
 use hold::hold;
@@ -56,7 +56,7 @@ fn the_same_stream_reuses_at_once_and_another_only_afterwards() {
 #[test]
 fn full_memory_is_reused_by_waiting_unless_that_is_switched_off() {
     let (_dir, driver, context) = machine(1);
-    let pool = driver.default_pool(0).unwrap();
+    let pool = driver.default_pool(Place::Gpu(0)).unwrap();
     let [one, two] = [0, 1].map(|_| context.create_stream(NON_BLOCKING, 0).unwrap());
     let most = driver.alloc_async(&one, None, 28 * MIB).unwrap();
     let held = hold(&context, &one);
@@ -78,7 +78,7 @@ fn synchronising_gives_back_what_the_threshold_does_not_keep() {
     let (dir, driver, context) = machine(1);
     let observer = Observer::open(dir.path()).unwrap();
     let mine = || observer.process_bytes(std::process::id(), 0);
-    let pool = driver.default_pool(0).unwrap();
+    let pool = driver.default_pool(Place::Gpu(0)).unwrap();
     let stream = context.legacy_stream();
     let before = mine();
     let small = driver.alloc_async(stream, None, 100).unwrap();
@@ -113,7 +113,7 @@ fn synchronising_gives_back_what_the_threshold_does_not_keep() {
 #[test]
 fn memory_that_pools_keep_is_there_for_plain_allocations() {
     let (_dir, driver, context) = machine(1);
-    let pool = driver.default_pool(0).unwrap();
+    let pool = driver.default_pool(Place::Gpu(0)).unwrap();
     driver
         .set_pool_attribute(pool, PoolAttribute::ReleaseThreshold, u64::MAX)
         .unwrap();
@@ -133,12 +133,12 @@ fn memory_that_pools_keep_is_there_for_plain_allocations() {
 fn pools_are_made_bounded_chosen_and_destroyed() {
     let (_dir, driver, context) = machine(1);
     let stream = context.legacy_stream();
-    let default = driver.default_pool(0).unwrap();
+    let default = driver.default_pool(Place::Gpu(0)).unwrap();
     assert_eq!(driver.destroy_pool(default), Err(Error::InvalidValue));
     let pool = driver.create_pool(0, 4 * MIB).unwrap();
     let full = Err(Error::OutOfMemory);
     assert_eq!(driver.alloc_async(stream, Some(pool), 5 * MIB), full);
-    driver.set_current_pool(0, pool).unwrap();
+    driver.set_current_pool(Place::Gpu(0), pool).unwrap();
     let object = driver.alloc_async(stream, None, 4 * MIB).unwrap();
     let info = driver.pointer(object + 5).unwrap();
     assert_eq!(
@@ -146,7 +146,7 @@ fn pools_are_made_bounded_chosen_and_destroyed() {
         (object, 4 * MIB, pool, 0)
     );
     driver.destroy_pool(pool).unwrap();
-    assert_eq!(driver.current_pool(0).unwrap(), default);
+    assert_eq!(driver.current_pool(Place::Gpu(0)).unwrap(), default);
     assert_eq!(
         driver.pool_attribute(pool, PoolAttribute::Used),
         Err(Error::InvalidValue)
@@ -167,7 +167,7 @@ fn pools_are_made_bounded_chosen_and_destroyed() {
 fn peers_reach_a_pool_that_lets_them() {
     let (_dir, driver, context) = machine(2);
     let peer = driver.retain_primary(1).unwrap();
-    let pool = driver.default_pool(0).unwrap();
+    let pool = driver.default_pool(Place::Gpu(0)).unwrap();
     let object = driver
         .alloc_async(context.legacy_stream(), None, MIB)
         .unwrap();

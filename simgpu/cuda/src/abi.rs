@@ -25,6 +25,11 @@ pub(crate) struct Location {
     pub(crate) id: c_int,
 }
 
+/// CU_MEM_LOCATION_TYPE_HOST, of which the id is ignored; _HOST_NUMA; _HOST_NUMA_CURRENT, likewise.
+pub(crate) const ON_HOST: c_uint = 2;
+pub(crate) const ON_NODE: c_uint = 3;
+pub(crate) const ON_OWN_NODE: c_uint = 4;
+
 /// CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR.
 pub(crate) const POSIX_FD: c_uint = 1;
 

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use super::physical::{Physical, Purpose, Wishes};
+use super::place::Place;
 use super::process::Process;
 use super::space::{Access, Space};
 use crate::config::GRANULE;
@@ -188,6 +189,19 @@ impl Heap {
 /// New device memory at a new address, accessible to its GPU alone.
 pub(super) fn map_new(process: &Process, gpu: usize, size: u64) -> Result<u64> {
     map_at(process, gpu, size, |space| space.reserve(size, 0, 0))
+}
+
+/// The same in any place: in the host it is the program's to access, and no GPU's.
+pub(super) fn map_on(process: &Process, place: Place, size: u64) -> Result<u64> {
+    if let Some(gpu) = place.gpu() {
+        return map_new(process, gpu, size);
+    }
+    let physical = Physical::on_host(process, place, size)?;
+    let mut space = process.space_mut();
+    let address = space.reserve(size, 0, 0)?;
+    space.map(address, size, &physical)?;
+    space.set_host_access(address, size, Access::ReadWrite)?;
+    Ok(address)
 }
 
 /// The same at an address that `reserve` finds.

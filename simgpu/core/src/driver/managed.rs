@@ -45,9 +45,10 @@ impl Context {
         }
         let mapping = process.space().mapping(address);
         let (_, _, physical) = mapping.ok_or(Error::Unknown)?;
+        let gpu = physical.place.gpu().ok_or(Error::Unknown)?;
         process
             .machine
-            .expose(physical.gpu, &physical.granules, address)
+            .expose(gpu, &physical.granules, address)
             .map_err(|_| Error::OperatingSystem)
     }
 

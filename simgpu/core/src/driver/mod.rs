@@ -24,6 +24,7 @@ mod operations;
 mod ordered;
 mod peer;
 mod physical;
+mod place;
 mod pointer;
 mod pool;
 mod process;
@@ -46,6 +47,7 @@ pub use kernel::Kernel;
 pub use module::{Function, Module};
 pub use operations::{CopyPlane, CopyShape, CopySide, SetShape};
 pub use physical::{Physical, Wishes};
+pub use place::Place;
 pub use pointer::{PointerInfo, PointerKind};
 pub use pool::{Pool, PoolAttribute};
 pub use space::Access;
@@ -427,8 +429,7 @@ impl Driver {
         self.process.captures.check_unsafe()?;
         if let Some(pool) = self.process.pools.owner(address) {
             pool.free(address, None)?;
-            let frees = &self.process.counters(pool.gpu).frees;
-            frees.fetch_add(1, Relaxed);
+            self.count_call(pool.place.gpu(), |counters| &counters.frees);
             return Ok(());
         }
         if let Some(memory) = self.process.graph_memories.at(address) {

@@ -16,7 +16,8 @@ impl Context {
         self.check()?;
         let process = &self.executor.process;
         if let Some(capture) = self.capture_of(stream)? {
-            let memory = process.graph_memories.make(process, pool.gpu, size)?;
+            let gpu = pool.place.gpu().ok_or(Error::NotSupported)?;
+            let memory = process.graph_memories.make(process, gpu, size)?;
             let address = memory.address;
             capture.record(stream, Op::Alloc(memory))?;
             return Ok(address);
@@ -25,7 +26,9 @@ impl Context {
         for fence in waits {
             self.mark(stream, Some(fence))?;
         }
-        process.counters(pool.gpu).allocs.fetch_add(1, Relaxed);
+        if let Some(gpu) = pool.place.gpu() {
+            process.counters(gpu).allocs.fetch_add(1, Relaxed);
+        }
         Ok(address)
     }
 
@@ -47,7 +50,9 @@ impl Context {
             fence: self.mark(stream, None)?,
         };
         pool.free(address, Some(freed))?;
-        self.count_free(pool.gpu);
+        if let Some(gpu) = pool.place.gpu() {
+            self.count_free(gpu);
+        }
         Ok(())
     }
 

@@ -6,6 +6,7 @@ use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, Mutex};
 
+use super::place::{HostGranules, Place};
 use super::process::Process;
 use super::{in_forked_child, lock};
 use crate::config::GRANULE;
@@ -41,8 +42,8 @@ pub struct Physical {
     /// Whether this process took it, and so is charged for it.
     is_own: bool,
     share: Mutex<Option<Share>>,
-    /// Ordinal of the GPU it is on.
-    pub gpu: usize,
+    /// Where it lies.
+    pub place: Place,
     /// What else was asked for.
     pub wishes: Wishes,
     pub(crate) granules: Box<[u32]>,
@@ -69,12 +70,28 @@ impl Physical {
             purpose,
             is_own: true,
             share: Mutex::default(),
-            gpu,
+            place: Place::Gpu(gpu),
             wishes,
             granules,
         };
-        physical.sum().fetch_add(size, Relaxed);
+        physical.sum(gpu).fetch_add(size, Relaxed);
         Ok(Arc::new(physical))
+    }
+
+    /// Takes as much of the host: memory of this process alone.
+    pub(crate) fn on_host(process: &Process, place: Place, size: u64) -> Result<Arc<Self>> {
+        let count = usize::try_from(size / GRANULE).map_err(|_| Error::OutOfMemory)?;
+        let granules = HostGranules::get()?.take(count);
+        Ok(Arc::new(Self {
+            machine: process.machine.clone(),
+            identity: process.identity,
+            purpose: Purpose::Data,
+            is_own: true,
+            share: Mutex::default(),
+            place,
+            wishes: Wishes::default(),
+            granules: granules.ok_or(Error::OutOfMemory)?,
+        }))
     }
 
     /// Holds what another process, or this one, made and shared.
@@ -86,7 +103,7 @@ impl Physical {
             purpose: Purpose::Data,
             is_own: false,
             share: Mutex::new(Some(shared.share)),
-            gpu: shared.gpu,
+            place: Place::Gpu(shared.gpu),
             wishes: Wishes {
                 handle_types: handle_types as u32,
                 flags: flags.to_le_bytes(),
@@ -119,6 +136,7 @@ impl Physical {
 
     /// Makes it a share if it is none yet.
     fn with_share<T>(&self, then: impl FnOnce(&Share) -> Result<T>) -> Result<T> {
+        let gpu = self.place.gpu().ok_or(Error::NotSupported)?;
         let mut share = lock(&self.share);
         if share.is_none() {
             let wishes = [
@@ -127,8 +145,8 @@ impl Physical {
             ];
             let made = self
                 .machine
-                .share(self.gpu, self.identity, &self.granules, wishes)?;
-            self.shared_sum().fetch_add(self.size(), Relaxed);
+                .share(gpu, self.identity, &self.granules, wishes)?;
+            self.shared_sum(gpu).fetch_add(self.size(), Relaxed);
             *share = Some(made);
         }
         share.as_ref().map_or(Err(Error::Unknown), then)
@@ -139,16 +157,16 @@ impl Physical {
         self.granules.len() as u64 * GRANULE
     }
 
-    fn sum(&self) -> &AtomicU64 {
-        let counters = self.machine.counters(self.gpu, self.identity.slot);
+    fn sum(&self, gpu: usize) -> &AtomicU64 {
+        let counters = self.machine.counters(gpu, self.identity.slot);
         match self.purpose {
             Purpose::Data => &counters.memory_bytes,
             Purpose::Context => &counters.context_bytes,
         }
     }
 
-    fn shared_sum(&self) -> &AtomicU64 {
-        let counters = self.machine.counters(self.gpu, self.identity.slot);
+    fn shared_sum(&self, gpu: usize) -> &AtomicU64 {
+        let counters = self.machine.counters(gpu, self.identity.slot);
         &counters.shared_bytes
     }
 }
@@ -159,15 +177,21 @@ impl Drop for Physical {
         if in_forked_child() {
             return;
         }
-        if self.is_own {
-            self.sum().fetch_sub(self.size(), Relaxed);
-        }
-        let Some(share) = lock(&self.share).take() else {
-            self.machine.give(self.gpu, self.identity, &self.granules);
+        let Some(gpu) = self.place.gpu() else {
+            if let Ok(host) = HostGranules::get() {
+                host.give(&self.granules);
+            }
             return;
         };
         if self.is_own {
-            self.shared_sum().fetch_sub(self.size(), Relaxed);
+            self.sum(gpu).fetch_sub(self.size(), Relaxed);
+        }
+        let Some(share) = lock(&self.share).take() else {
+            self.machine.give(gpu, self.identity, &self.granules);
+            return;
+        };
+        if self.is_own {
+            self.shared_sum(gpu).fetch_sub(self.size(), Relaxed);
         }
         drop(share);
         self.machine.reap_shares();

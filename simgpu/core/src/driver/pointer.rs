@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use super::place::Place;
 use super::table::handle_of;
 use super::{Context, Driver, lock};
 use crate::{Error, Result};
@@ -16,6 +17,15 @@ pub enum PointerKind {
     Device,
     /// Pinned host memory.
     Host,
+}
+
+impl PointerKind {
+    fn of(place: Place) -> Self {
+        match place {
+            Place::Gpu(_) => Self::Device,
+            Place::Host(..) => Self::Host,
+        }
+    }
 }
 
 /// The answers of cuPointerGetAttribute.
@@ -69,9 +79,9 @@ impl Driver {
         if let Some(pool) = self.process.pools.owner(address) {
             let (start, size) = pool.object(address).ok_or(Error::InvalidValue)?;
             return Ok(PointerInfo {
-                kind,
+                kind: PointerKind::of(pool.place),
                 context: 0,
-                gpu: pool.gpu,
+                gpu: pool.place.gpu().unwrap_or(0),
                 start,
                 size,
                 pool: handle_of(&pool),
@@ -104,9 +114,9 @@ impl Driver {
         let mapping = self.process.space().mapping(address);
         let (start, size, physical) = mapping.ok_or(Error::InvalidValue)?;
         Ok(PointerInfo {
-            kind,
+            kind: PointerKind::of(physical.place),
             context: 0,
-            gpu: physical.gpu,
+            gpu: physical.place.gpu().unwrap_or(0),
             start,
             size,
             pool: 0,

@@ -10,8 +10,9 @@ use std::ptr;
 use std::sync::Arc;
 
 use super::physical::Physical;
+use super::place::{HostGranules, Place};
 use crate::config::GRANULE;
-use crate::machine::Machine;
+use crate::machine::{Machine, hide};
 use crate::{Error, Result};
 
 /// Where low addresses are: above a program that is not relocated, and below 2 GiB.
@@ -33,10 +34,13 @@ pub enum Access {
 struct Page(u64);
 
 impl Page {
-    // [1 mapped | 7 gpu | 8 may write, a bit for each gpu | 8 may read | 32 granule]
+    // [1 mapped | 7 gpu, all ones for the host | 8 may write, a bit for each gpu | 8 may read | 32 granule]
     const MAPPED: u64 = 1 << 63;
 
-    fn new(gpu: usize, granule: u32) -> Self {
+    const HOST: usize = 0x7f;
+
+    fn new(place: Place, granule: u32) -> Self {
+        let gpu = place.gpu().unwrap_or(Self::HOST);
         Self(Self::MAPPED | (gpu as u64) << 48 | u64::from(granule))
     }
 
@@ -44,8 +48,8 @@ impl Page {
         self.0 & Self::MAPPED != 0
     }
 
-    fn gpu(self) -> usize {
-        (self.0 >> 48) as usize & 0x7f
+    fn gpu(self) -> Option<usize> {
+        Some((self.0 >> 48) as usize & Self::HOST).filter(|gpu| *gpu != Self::HOST)
     }
 
     fn granule(self) -> u32 {
@@ -87,6 +91,8 @@ struct Region {
 struct Mapping {
     pages: usize,
     physical: Arc<Physical>,
+    /// What the program itself may do with it, if it is of the host.
+    host: Access,
 }
 
 impl Drop for Region {
@@ -181,11 +187,12 @@ impl Space {
             return Err(Error::InvalidValue);
         }
         for (page, granule) in pages.iter_mut().zip(&physical.granules) {
-            *page = Page::new(physical.gpu, *granule);
+            *page = Page::new(physical.place, *granule);
         }
         let mapping = Mapping {
             pages: count,
             physical: physical.clone(),
+            host: Access::None,
         };
         region.mappings.insert(first, mapping);
         Ok(())
@@ -204,6 +211,10 @@ impl Space {
             return Err(Error::InvalidValue);
         }
         region.pages[first..next].fill(Page::default());
+        let mut exposed = region.mappings.range(first..next);
+        if exposed.any(|(_, mapping)| mapping.host != Access::None) {
+            hide(address, size);
+        }
         let starts: Vec<_> = region
             .mappings
             .range(first..next)
@@ -233,6 +244,47 @@ impl Space {
             page.set_access(gpu, access);
         }
         Ok(())
+    }
+
+    /// Lets the program access a range of whole mappings, all of the host.
+    pub(crate) fn set_host_access(
+        &mut self,
+        address: u64,
+        size: u64,
+        access: Access,
+    ) -> Result<()> {
+        let (region, first, count) = self.pages_mut(address, size)?;
+        let start = address - first as u64 * GRANULE;
+        let covered: usize = region
+            .mappings
+            .range(first..first + count)
+            .map(|(_, mapping)| mapping.pages)
+            .sum();
+        if covered != count {
+            return Err(Error::InvalidValue);
+        }
+        let mappings = || region.mappings.range(first..first + count);
+        if mappings().any(|(_, mapping)| mapping.physical.place.gpu().is_some()) {
+            return Err(Error::NotSupported);
+        }
+        for (page, mapping) in region.mappings.range_mut(first..first + count) {
+            let granules = &mapping.physical.granules[..mapping.pages];
+            let at = start + *page as u64 * GRANULE;
+            HostGranules::get()?.expose(granules, at, access)?;
+            mapping.host = access;
+        }
+        Ok(())
+    }
+
+    /// What the program itself may do at an address.
+    pub(crate) fn host_access(&self, address: u64) -> Result<Access> {
+        let (start, region) = self.region(address).ok_or(Error::InvalidValue)?;
+        let page = ((address - start) / GRANULE) as usize;
+        let found = region.mappings.range(..=page).next_back();
+        let found = found.filter(|(first, mapping)| page < *first + mapping.pages);
+        found
+            .map(|(_, mapping)| mapping.host)
+            .ok_or(Error::InvalidValue)
     }
 
     /// What a GPU may do at an address.
@@ -282,7 +334,8 @@ impl Space {
         while at < end {
             let page = self.page(at).filter(|page| page.is_mapped());
             let page = page.ok_or(Error::IllegalAddress)?;
-            let allowed = match page.access(gpu.unwrap_or(page.gpu())) {
+            let whose = gpu.or(page.gpu());
+            let allowed = match whose.map_or(Access::None, |gpu| page.access(gpu)) {
                 Access::None => false,
                 Access::Read => wanted == Access::Read,
                 Access::ReadWrite => true,
@@ -293,9 +346,11 @@ impl Space {
             // Regions start at multiples of the granule.
             let offset = (at % GRANULE) as usize;
             let len = ((end - at) as usize).min(GRANULE as usize - offset);
-            let start = machine
-                .granule(page.gpu(), page.granule())
-                .wrapping_add(offset);
+            let granule = match page.gpu() {
+                Some(gpu) => machine.granule(gpu, page.granule()),
+                None => HostGranules::get()?.granule(page.granule()),
+            };
+            let start = granule.wrapping_add(offset);
             match segments.last_mut() {
                 Some(last) if last.start.wrapping_add(last.len) == start => last.len += len,
                 _ => segments.push(Segment { start, len }),

@@ -2,12 +2,15 @@
 
 use std::os::fd::{BorrowedFd, OwnedFd};
 use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
 
 use super::physical::{Physical, Purpose, Wishes};
+use super::place::Place;
 use super::{Access, Driver, lock};
 use crate::clock::Lasting;
-use crate::config::GRANULE;
+use crate::config::{GRANULE, GpuConfig};
+use crate::machine::Counters;
 use crate::{Error, Result};
 
 impl Driver {
@@ -43,6 +46,14 @@ impl Driver {
         Ok(handle)
     }
 
+    /// cuMemCreate in the host; returns the handle.
+    pub fn create_on_host(&self, place: Place, size: u64) -> Result<u64> {
+        if size == 0 || !size.is_multiple_of(GRANULE) {
+            return Err(Error::InvalidValue);
+        }
+        Ok(self.keep(Physical::on_host(&self.process, place, size)?))
+    }
+
     /// Keeps an allocation for the program; returns its handle.
     fn keep(&self, physical: Arc<Physical>) -> u64 {
         let handle = Arc::as_ptr(&physical) as u64;
@@ -69,13 +80,13 @@ impl Driver {
     pub fn release_physical(&self, handle: u64) -> Result<()> {
         let mut handles = lock(&self.process.handles);
         let (physical, retained) = handles.get_mut(&handle).ok_or(Error::InvalidValue)?;
-        let gpu = physical.gpu;
-        let _cost = Lasting::us(self.process.machine.gpu(gpu).release_us);
+        let gpu = physical.place.gpu();
+        let _cost = self.lasting(gpu, |costs| costs.release_us);
         *retained -= 1;
         let released = (*retained == 0).then(|| handles.remove(&handle));
         drop(handles);
         drop(released);
-        self.process.counters(gpu).releases.fetch_add(1, Relaxed);
+        self.count_call(gpu, |counters| &counters.releases);
         Ok(())
     }
 
@@ -98,12 +109,10 @@ impl Driver {
     /// cuMemMap of an allocation from its start on.
     pub fn map(&self, address: u64, size: u64, handle: u64) -> Result<()> {
         let physical = self.physical(handle)?;
-        let _cost = Lasting::us(self.process.machine.gpu(physical.gpu).map_us);
+        let gpu = physical.place.gpu();
+        let _cost = self.lasting(gpu, |costs| costs.map_us);
         self.process.space_mut().map(address, size, &physical)?;
-        self.process
-            .counters(physical.gpu)
-            .maps
-            .fetch_add(1, Relaxed);
+        self.count_call(gpu, |counters| &counters.maps);
         Ok(())
     }
 
@@ -111,14 +120,35 @@ impl Driver {
     pub fn unmap(&self, address: u64, size: u64) -> Result<()> {
         let mapping = self.process.space().mapping(address);
         let (_, _, physical) = mapping.ok_or(Error::InvalidValue)?;
-        let _cost = Lasting::us(self.process.machine.gpu(physical.gpu).unmap_us);
+        let gpu = physical.place.gpu();
+        let _cost = self.lasting(gpu, |costs| costs.unmap_us);
         let unmapped = self.process.space_mut().unmap(address, size)?;
         drop(unmapped);
-        self.process
-            .counters(physical.gpu)
-            .unmaps
-            .fetch_add(1, Relaxed);
+        self.count_call(gpu, |counters| &counters.unmaps);
         Ok(())
+    }
+
+    /// What a call takes for memory of a GPU; what it takes for the host's is not known.
+    fn lasting(&self, gpu: Option<usize>, cost: impl Fn(&GpuConfig) -> f64) -> Lasting {
+        Lasting::us(gpu.map_or(0.0, |gpu| cost(self.process.machine.gpu(gpu))))
+    }
+
+    /// Counts a call for memory of a GPU.
+    pub(super) fn count_call(&self, gpu: Option<usize>, of: impl Fn(&Counters) -> &AtomicU64) {
+        if let Some(gpu) = gpu {
+            of(self.process.counters(gpu)).fetch_add(1, Relaxed);
+        }
+    }
+
+    /// cuMemSetAccess of the program itself.
+    pub fn set_host_access(&self, address: u64, size: u64, access: Access) -> Result<()> {
+        let mut space = self.process.space_mut();
+        space.set_host_access(address, size, access)
+    }
+
+    /// cuMemGetAccess of the program itself.
+    pub fn host_access(&self, address: u64) -> Result<Access> {
+        self.process.space().host_access(address)
     }
 
     /// cuMemSetAccess of one GPU to a range that is wholly mapped.

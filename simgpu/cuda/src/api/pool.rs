@@ -2,15 +2,19 @@
 
 use std::ffi::{c_int, c_uint, c_void};
 
-use simgpu_core::driver::{Access, PoolAttribute, driver};
+use simgpu_core::driver::{Access, Place, PoolAttribute, driver};
 use simgpu_core::{Error, Result};
 
-use super::vmm::{access_of, flags_of, on_device};
-use crate::abi::{AccessDesc, In, Location, Out, POSIX_FD, PoolProps, stream};
+use super::vmm::{access_of, flags_of, on_device, place_at};
+use crate::abi::{
+    AccessDesc, In, Location, ON_HOST, ON_OWN_NODE, Out, POSIX_FD, PoolProps, stream,
+};
 use crate::export::DefaultStream;
 
-/// CU_MEM_ALLOCATION_TYPE_PINNED, the only type that pools have.
+/// CU_MEM_ALLOCATION_TYPE_PINNED, the only type that pools have here.
 const PINNED: c_uint = 1;
+/// CU_MEM_ALLOCATION_TYPE_MANAGED.
+const MANAGED: c_uint = 2;
 
 api! {
     11020 early fn cuMemAllocAsync | cuMemAllocAsync_ptsz(
@@ -40,7 +44,13 @@ api! {
         if handle_types & !POSIX_FD != 0 {
             return Err(Error::NotSupported);
         }
-        pool.set(driver()?.create_pool(on_device(location)?, max_size as u64)?)
+        let place = place_at(location)?;
+        if let Place::Host(kind, _) = place
+            && (kind == ON_OWN_NODE || handle_types != 0)
+        {
+            return Err(Error::InvalidValue);
+        }
+        pool.set(driver()?.create_pool_in(place, max_size as u64)?)
     }
 
     11020 fn cuMemPoolDestroy(pool: usize) {
@@ -80,29 +90,77 @@ api! {
         // SAFETY: as many descriptions as the program says.
         for desc in unsafe { descs.list(count) } {
             let desc = desc?;
+            let access = access_of(desc.flags)?;
+            if is_own_host(pool, desc.location)? {
+                // As for a GPU: its own place cannot be shut out.
+                if access != Access::ReadWrite {
+                    return Err(Error::InvalidValue);
+                }
+                continue;
+            }
             let device = on_device(desc.location)?;
-            driver()?.set_pool_access(pool, device, access_of(desc.flags)?)?;
+            driver()?.set_pool_access(pool, device, access)?;
         }
         Ok(())
     }
 
     11020 fn cuMemPoolGetAccess(flags: Out<c_uint>, pool: usize, location: In<Location>) {
         flags.check()?;
-        let access: Access = driver()?.pool_access(pool, on_device(location.get()?)?)?;
+        let location = location.get()?;
+        let access = if is_own_host(pool, location)? {
+            Access::ReadWrite
+        } else {
+            driver()?.pool_access(pool, on_device(location)?)?
+        };
         flags.set(flags_of(access))
     }
 
     11020 fn cuDeviceGetDefaultMemPool(pool: Out<usize>, device: c_int) {
-        pool.set(driver()?.default_pool(device)?)
+        pool.set(driver()?.default_pool(place_of_gpu(device)?)?)
     }
 
     11020 fn cuDeviceGetMemPool(pool: Out<usize>, device: c_int) {
-        pool.set(driver()?.current_pool(device)?)
+        pool.set(driver()?.current_pool(place_of_gpu(device)?)?)
     }
 
     11020 fn cuDeviceSetMemPool(device: c_int, pool: usize) {
-        driver()?.set_current_pool(device, pool)
+        driver()?.set_current_pool(place_of_gpu(device)?, pool)
     }
+
+    13000 fn cuMemGetDefaultMemPool(pool: Out<usize>, location: In<Location>, kind: c_uint) {
+        pool.check()?;
+        pool.set(driver()?.default_pool(place_of_pools(location, kind)?)?)
+    }
+
+    13000 fn cuMemGetMemPool(pool: Out<usize>, location: In<Location>, kind: c_uint) {
+        pool.check()?;
+        pool.set(driver()?.current_pool(place_of_pools(location, kind)?)?)
+    }
+
+    13000 fn cuMemSetMemPool(location: In<Location>, kind: c_uint, pool: usize) {
+        driver()?.set_current_pool(place_of_pools(location, kind)?, pool)
+    }
+}
+
+fn place_of_gpu(device: c_int) -> Result<Place> {
+    driver()?.gpu(device)?;
+    Ok(Place::Gpu(device as usize))
+}
+
+/// Pools of managed memory are not simulated.
+fn place_of_pools(location: In<Location>, kind: c_uint) -> Result<Place> {
+    let location = location.get()?;
+    match kind {
+        PINNED if location.kind == ON_OWN_NODE => Err(Error::InvalidValue),
+        PINNED => place_at(location),
+        MANAGED => Err(Error::NotSupported),
+        _ => Err(Error::InvalidValue),
+    }
+}
+
+/// Whether a place of the host is named for a pool of the host.
+fn is_own_host(pool: usize, location: Location) -> Result<bool> {
+    Ok(location.kind == ON_HOST && driver()?.pool(pool)?.place.gpu().is_none())
 }
 
 fn alloc(

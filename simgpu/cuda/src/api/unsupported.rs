@@ -274,11 +274,6 @@ unsupported! {
     12080 cuLogsDumpToFile;
     12080 cuLogsDumpToMemory;
 
-    // Pools by their place, since CUDA 13.
-    13000 cuMemGetDefaultMemPool;
-    13000 cuMemGetMemPool;
-    13000 cuMemSetMemPool;
-
     // For debuggers, which find them by dlsym and ask before cuInit.
     0 cudbgApiAttach (NotSupported);
     0 cudbgApiDetach (NotSupported);

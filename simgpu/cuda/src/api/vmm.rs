@@ -5,10 +5,13 @@ use std::os::fd::{BorrowedFd, IntoRawFd};
 use std::ptr;
 
 use simgpu_core::config::GRANULE;
-use simgpu_core::driver::{Access, Wishes, driver};
+use simgpu_core::driver::{Access, Place, Wishes, driver};
 use simgpu_core::{Error, Result};
 
-use crate::abi::{AccessDesc, AllocationProp, In, Location, ON_DEVICE, Out, POSIX_FD};
+use crate::abi::{
+    AccessDesc, AllocationProp, In, Location, ON_DEVICE, ON_HOST, ON_NODE, ON_OWN_NODE, Out,
+    POSIX_FD,
+};
 
 /// CU_MEM_ALLOCATION_TYPE_PINNED, the only type there is.
 const PINNED: c_uint = 1;
@@ -39,11 +42,15 @@ api! {
         flags: c_ulonglong,
     ) {
         handle.check()?;
-        let device = device_of(prop)?;
         let AllocationProp { requested_handle_types: handle_types, flags: wanted, .. } = prop.get()?;
+        let place = place_of(prop)?;
         if flags != 0 {
             return Err(Error::InvalidValue);
         }
+        let Place::Gpu(device) = place else {
+            return handle.set(driver()?.create_on_host(place, size as u64)?);
+        };
+        let device = device as c_int;
         let wishes = Wishes { handle_types, flags: wanted };
         handle.set(driver()?.create_physical_with(device, size as u64, wishes)?)
     }
@@ -109,6 +116,10 @@ api! {
         for desc in unsafe { descs.list(count) } {
             let desc = desc?;
             let access = access_of(desc.flags)?;
+            if desc.location.kind == ON_HOST {
+                driver.set_host_access(address, size as u64, access)?;
+                continue;
+            }
             let device = on_device(desc.location)?;
             driver.set_access(address, size as u64, device, access)?;
         }
@@ -116,8 +127,13 @@ api! {
     }
 
     10020 fn cuMemGetAccess(flags: Out<c_ulonglong>, location: In<Location>, address: u64) {
-        let device = on_device(location.get()?)?;
-        flags.set(flags_of(driver()?.access(address, device)?).into())
+        let location = location.get()?;
+        let access = if location.kind == ON_HOST {
+            driver()?.host_access(address)?
+        } else {
+            driver()?.access(address, on_device(location)?)?
+        };
+        flags.set(flags_of(access).into())
     }
 
     10020 fn cuMemGetAllocationGranularity(
@@ -125,7 +141,7 @@ api! {
         prop: In<AllocationProp>,
         option: c_uint,
     ) {
-        driver()?.gpu(device_of(prop)?)?;
+        place_of(prop)?;
         // Minimum and recommended.
         if option > 1 {
             return Err(Error::InvalidValue);
@@ -138,7 +154,10 @@ api! {
         prop.set(AllocationProp {
             kind: PINNED,
             requested_handle_types: physical.wishes.handle_types,
-            location: Location { kind: ON_DEVICE, id: physical.gpu as c_int },
+            location: match physical.place {
+                Place::Gpu(gpu) => Location { kind: ON_DEVICE, id: gpu as c_int },
+                Place::Host(kind, id) => Location { kind, id },
+            },
             win32_meta_data: ptr::null_mut(),
             flags: physical.wishes.flags,
         })
@@ -150,7 +169,7 @@ api! {
     }
 }
 
-fn device_of(prop: In<AllocationProp>) -> Result<c_int> {
+fn place_of(prop: In<AllocationProp>) -> Result<Place> {
     let prop = prop.get()?;
     if prop.kind != PINNED {
         return Err(Error::InvalidValue);
@@ -159,7 +178,27 @@ fn device_of(prop: In<AllocationProp>) -> Result<c_int> {
     if prop.requested_handle_types & !POSIX_FD != 0 {
         return Err(Error::NotSupported);
     }
-    on_device(prop.location)
+    let place = place_at(prop.location)?;
+    // What is made in the host lies in a file of this process alone, whatever its node.
+    if place.gpu().is_none() && prop.requested_handle_types != 0 {
+        return Err(Error::InvalidValue);
+    }
+    Ok(place)
+}
+
+/// A GPU, or a node of the host: the machine is taken to have one.
+pub(super) fn place_at(location: Location) -> Result<Place> {
+    let Location { kind, id } = location;
+    match kind {
+        ON_DEVICE => {
+            driver()?.gpu(id)?;
+            Ok(Place::Gpu(id as usize))
+        }
+        ON_HOST | ON_OWN_NODE => Ok(Place::Host(kind, 0)),
+        ON_NODE if id == 0 => Ok(Place::Host(kind, 0)),
+        ON_NODE => Err(Error::InvalidValue),
+        _ => Err(Error::NotSupported),
+    }
 }
 
 /// CUmemAccess_flags as what it lets a GPU do.

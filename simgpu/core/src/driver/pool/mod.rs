@@ -15,8 +15,9 @@ pub(crate) use ranges::Freed;
 pub(crate) use set::Pools;
 
 use super::fence::Fence;
-use super::heap::{map_new, unmap};
+use super::heap::{map_on, unmap};
 use super::lock;
+use super::place::Place;
 use super::process::Process;
 use super::space::Access;
 use crate::clock::Lasting;
@@ -51,8 +52,8 @@ pub enum PoolAttribute {
 /// A memory pool.
 #[derive(Debug)]
 pub struct Pool {
-    /// Ordinal of the GPU its memory is on.
-    pub gpu: usize,
+    /// Where its memory lies.
+    pub place: Place,
     /// The most bytes it may map; 0 is no bound.
     max_size: u64,
     state: Mutex<State>,
@@ -89,11 +90,13 @@ impl Level {
 }
 
 impl Pool {
-    pub(super) fn new(gpu: usize, max_size: u64) -> Arc<Self> {
+    pub(super) fn new(place: Place, max_size: u64) -> Arc<Self> {
         let mut access = [Access::None; MAX_GPUS];
-        access[gpu] = Access::ReadWrite;
+        if let Some(gpu) = place.gpu() {
+            access[gpu] = Access::ReadWrite;
+        }
         Arc::new(Self {
-            gpu,
+            place,
             max_size,
             state: Mutex::new(State {
                 ranges: Ranges::default(),
@@ -146,20 +149,22 @@ impl Pool {
         if self.max_size != 0 && state.reserved.now.saturating_add(size) > self.max_size {
             return Err(Error::OutOfMemory);
         }
-        let costs = process.machine.gpu(self.gpu);
         let mut cost = Lasting::us(0.0);
-        let address = match map_new(process, self.gpu, size) {
+        let address = match map_on(process, self.place, size) {
             Err(Error::OutOfMemory) => {
                 // What this pool keeps for later is needed now.
                 self.trim_locked(state, process, 0);
                 process.pools.trim_others(process, self);
-                map_new(process, self.gpu, size)?
+                map_on(process, self.place, size)?
             }
             mapped => mapped?,
         };
-        cost.extend_us(costs.create_us + costs.map_us + costs.access_us);
+        if let Some(gpu) = self.place.gpu() {
+            let costs = process.machine.gpu(gpu);
+            cost.extend_us(costs.create_us + costs.map_us + costs.access_us);
+        }
         for (gpu, access) in state.access.iter().enumerate() {
-            if gpu != self.gpu && *access != Access::None {
+            if Some(gpu) != self.place.gpu() && *access != Access::None {
                 process
                     .space_mut()
                     .set_access(address, size, gpu, *access)?;
@@ -202,12 +207,12 @@ impl Pool {
     }
 
     fn trim_locked(&self, state: &mut State, process: &Process, keep: u64) {
-        let costs = process.machine.gpu(self.gpu);
+        let gpu = self.place.gpu().map(|gpu| process.machine.gpu(gpu));
         while state.reserved.now > keep {
             let Some((start, len)) = state.ranges.remove_idle_slab() else {
                 return;
             };
-            let _cost = Lasting::us(costs.unmap_us + costs.release_us);
+            let _cost = Lasting::us(gpu.map_or(0.0, |costs| costs.unmap_us + costs.release_us));
             state.reserved.now -= len;
             // The slab was mapped whole by `grow`, so this cannot fail.
             let _ = unmap(process, start, len);
@@ -225,7 +230,7 @@ impl Pool {
     /// cuMemPoolSetAccess.
     pub(crate) fn set_access(&self, process: &Process, gpu: usize, access: Access) -> Result<()> {
         // Its own GPU cannot be shut out.
-        if gpu == self.gpu && access != Access::ReadWrite {
+        if Some(gpu) == self.place.gpu() && access != Access::ReadWrite {
             return Err(Error::InvalidValue);
         }
         let mut state = lock(&self.state);

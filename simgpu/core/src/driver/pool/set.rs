@@ -3,6 +3,7 @@
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
 use super::{Pool, PoolAttribute};
+use crate::driver::place::Place;
 use crate::driver::process::Process;
 use crate::driver::space::Access;
 use crate::driver::table::handle_of;
@@ -12,31 +13,47 @@ use crate::{Error, Result};
 /// The pools.
 #[derive(Debug)]
 pub(crate) struct Pools {
-    /// One for each GPU, which cannot be destroyed.
-    defaults: Vec<Arc<Pool>>,
-    /// The pool that each GPU's stream-ordered allocations come from.
-    current: Vec<Mutex<Arc<Pool>>>,
+    /// One for each GPU in their order, then for the host as a whole and for its first node.
+    seats: Vec<Seat>,
     /// All that programs made, also those destroyed whose memory is still used.
     created: RwLock<Vec<Arc<Pool>>>,
 }
 
+/// A place that has a pool from the beginning.
+#[derive(Debug)]
+struct Seat {
+    /// Which cannot be destroyed.
+    default: Arc<Pool>,
+    /// The pool that a GPU's stream-ordered allocations come from.
+    current: Mutex<Arc<Pool>>,
+}
+
 impl Pools {
     pub(crate) fn new(gpus: usize) -> Self {
-        let defaults: Vec<_> = (0..gpus).map(|gpu| Pool::new(gpu, 0)).collect();
+        let host = [Place::Host(2, 0), Place::Host(3, 0)];
+        let places = (0..gpus).map(Place::Gpu).chain(host);
+        let seats = places.map(|place| {
+            let default = Pool::new(place, 0);
+            let current = Mutex::new(default.clone());
+            Seat { default, current }
+        });
         Self {
-            current: defaults.iter().cloned().map(Mutex::new).collect(),
-            defaults,
+            seats: seats.collect(),
             created: RwLock::default(),
         }
     }
 
+    /// The seat of a place that has one.
+    fn seat(&self, place: Place) -> Result<&Seat> {
+        let mut seats = self.seats.iter();
+        let seat = seats.find(|seat| seat.default.place == place);
+        seat.ok_or(Error::InvalidValue)
+    }
+
     fn all(&self) -> Vec<Arc<Pool>> {
         let created = self.created.read().unwrap_or_else(PoisonError::into_inner);
-        self.defaults
-            .iter()
-            .chain(created.iter())
-            .cloned()
-            .collect()
+        let defaults = self.seats.iter().map(|seat| &seat.default);
+        defaults.chain(created.iter()).cloned().collect()
     }
 
     /// The pool whose object is around an address.
@@ -57,7 +74,11 @@ impl Pools {
 
     /// Somebody needs memory: all pools of a GPU give back what nothing uses.
     pub(crate) fn trim_all(&self, process: &Process, gpu: usize) {
-        for pool in self.all().iter().filter(|pool| pool.gpu == gpu) {
+        for pool in self
+            .all()
+            .iter()
+            .filter(|pool| pool.place == Place::Gpu(gpu))
+        {
             pool.try_trim(process, 0);
         }
     }
@@ -65,7 +86,7 @@ impl Pools {
     /// As [`Pools::trim_all`], for a pool that trims itself.
     pub(super) fn trim_others(&self, process: &Process, one: &Pool) {
         for pool in self.all() {
-            if pool.gpu == one.gpu && !std::ptr::eq(&raw const *pool, one) {
+            if pool.place == one.place && !std::ptr::eq(&raw const *pool, one) {
                 pool.try_trim(process, 0);
             }
         }
@@ -76,7 +97,12 @@ impl Driver {
     /// cuMemPoolCreate; `max_size` 0 is no bound. Returns the handle.
     pub fn create_pool(&self, ordinal: i32, max_size: u64) -> Result<usize> {
         self.gpu(ordinal)?;
-        let pool = Pool::new(ordinal as usize, max_size);
+        self.create_pool_in(Place::Gpu(ordinal as usize), max_size)
+    }
+
+    /// cuMemPoolCreate in any place.
+    pub fn create_pool_in(&self, place: Place, max_size: u64) -> Result<usize> {
+        let pool = Pool::new(place, max_size);
         let mut created = self.process.pools.created.write();
         created
             .as_mut()
@@ -98,42 +124,38 @@ impl Driver {
     pub fn destroy_pool(&self, handle: usize) -> Result<()> {
         let pool = self.pool(handle)?;
         let pools = &self.process.pools;
-        let default = &pools.defaults[pool.gpu];
-        if Arc::ptr_eq(default, &pool) {
-            return Err(Error::InvalidValue);
+        if let Ok(seat) = pools.seat(pool.place) {
+            if Arc::ptr_eq(&seat.default, &pool) {
+                return Err(Error::InvalidValue);
+            }
+            let mut current = lock(&seat.current);
+            if Arc::ptr_eq(&current, &pool) {
+                *current = seat.default.clone();
+            }
         }
-        let mut current = lock(&pools.current[pool.gpu]);
-        if Arc::ptr_eq(&current, &pool) {
-            *current = default.clone();
-        }
-        drop(current);
         pool.destroy();
         pools.settle(&self.process);
         Ok(())
     }
 
-    /// cuDeviceGetDefaultMemPool; the handle.
-    pub fn default_pool(&self, ordinal: i32) -> Result<usize> {
-        self.gpu(ordinal)?;
-        Ok(handle_of(&self.process.pools.defaults[ordinal as usize]))
+    /// cuMemGetDefaultMemPool, cuDeviceGetDefaultMemPool; the handle.
+    pub fn default_pool(&self, place: Place) -> Result<usize> {
+        Ok(handle_of(&self.process.pools.seat(place)?.default))
     }
 
-    /// cuDeviceGetMemPool; the handle.
-    pub fn current_pool(&self, ordinal: i32) -> Result<usize> {
-        self.gpu(ordinal)?;
-        Ok(handle_of(&*lock(
-            &self.process.pools.current[ordinal as usize],
-        )))
+    /// cuMemGetMemPool, cuDeviceGetMemPool; the handle.
+    pub fn current_pool(&self, place: Place) -> Result<usize> {
+        Ok(handle_of(&*lock(&self.process.pools.seat(place)?.current)))
     }
 
-    /// cuDeviceSetMemPool: of a pool on that very GPU.
-    pub fn set_current_pool(&self, ordinal: i32, handle: usize) -> Result<()> {
-        self.gpu(ordinal)?;
+    /// cuMemSetMemPool, cuDeviceSetMemPool: of a pool in that very place.
+    pub fn set_current_pool(&self, place: Place, handle: usize) -> Result<()> {
+        let seat = self.process.pools.seat(place)?;
         let pool = self.pool(handle)?;
-        if pool.gpu != ordinal as usize {
+        if pool.place != place {
             return Err(Error::InvalidValue);
         }
-        *lock(&self.process.pools.current[ordinal as usize]) = pool;
+        *lock(&seat.current) = pool;
         Ok(())
     }
 
@@ -177,7 +199,7 @@ impl Driver {
         let context = stream.context()?;
         let pool = match pool {
             Some(handle) => self.pool(handle)?,
-            None => lock(&self.process.pools.current[context.gpu()]).clone(),
+            None => lock(&self.process.pools.seats[context.gpu()].current).clone(),
         };
         context.alloc_async(stream, &pool, size)
     }
