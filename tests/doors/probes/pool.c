@@ -183,6 +183,90 @@ static void exportable(void) {
     freed();
 }
 
+/* CUmemLocation, CUmemAccessDesc. */
+struct location {
+    unsigned kind, id;
+};
+struct access {
+    struct location at;
+    unsigned flags;
+};
+enum { DEVICE = 1, HOST = 2, HOST_NUMA = 3, READ_WRITE = 3, PINNED = 1 };
+
+/* A pool that is set by its place is the one that later allocations come from. */
+static void set_pool(void) {
+    static const struct location gpu = {DEVICE, 0};
+    CUmemoryPool now, first;
+    start();
+    s = stream();
+    MUST(CU(cuMemGetDefaultMemPool, CUmemoryPool *, const struct location *, unsigned)(&first, &gpu, PINNED));
+    CUmemoryPool pool = made(0);
+    MUST(CU(cuMemSetMemPool, const struct location *, unsigned, CUmemoryPool)(&gpu, PINNED, pool));
+    MUST(CU(cuMemGetMemPool, CUmemoryPool *, const struct location *, unsigned)(&now, &gpu, PINNED));
+    CHECK(now == pool && now != first);
+    CUdeviceptr at = async(BYTES, s);
+    wait_for(s);
+    CHECK(level(pool, USED_NOW) >= BYTES && level(first, USED_NOW) == 0);
+    fill(at, BYTES, 1);
+    ready(BYTES);
+    check(at, BYTES, 1);
+    free_async(at, s);
+    wait_for(s);
+    MUST(CU(cuMemSetMemPool, const struct location *, unsigned, CUmemoryPool)(&gpu, PINNED, first));
+    at = async(BYTES, s);
+    CHECK(level(pool, USED_NOW) == 0 && level(first, USED_NOW) >= BYTES);
+    free_async(at, s);
+    wait_for(s);
+}
+
+/* Memory of the host, that the program and all GPUs reach. */
+static void use_of_host(CUmemoryPool pool, int gpus) {
+    for (int gpu = 0; gpu < gpus; gpu++) {
+        struct access it = {{DEVICE, (unsigned)gpu}, READ_WRITE};
+        MUST(CU(cuMemPoolSetAccess, CUmemoryPool, const struct access *, size_t)(pool, &it, 1));
+    }
+    CUdeviceptr at = from(pool, "cuMemAllocFromPoolAsync");
+    wait_for(s);
+    unsigned char *bytes = patterned(BYTES, 1);
+    memcpy((void *)at, bytes, BYTES);
+    free(bytes);
+    ready(0);
+    check(at, BYTES, 1);
+    fill(at, BYTES, 2);
+    check_host((unsigned char *)at, BYTES, 2);
+    free_async(at, s);
+    wait_for(s);
+    MUST(CU(cuMemPoolTrimTo, CUmemoryPool, size_t)(pool, 0));
+    freed();
+}
+
+static void host(void) {
+    start();
+    s = stream();
+    for (unsigned kind = HOST; kind <= HOST_NUMA; kind++) {
+        struct props of = {.kind = PINNED, .location = kind, .id = 0};
+        CUmemoryPool pool;
+        base();
+        MUST(CU(cuMemPoolCreate, CUmemoryPool *, const struct props *)(&pool, &of));
+        use_of_host(pool, 2);
+        MUST(CU(cuMemPoolDestroy, CUmemoryPool)(pool));
+    }
+}
+
+/* The host's own pool. */
+static void host_default(void) {
+    static const struct location host = {HOST, 0};
+    CUmemoryPool pool, now;
+    start();
+    s = stream();
+    base();
+    MUST(CU(cuMemGetDefaultMemPool, CUmemoryPool *, const struct location *, unsigned)(&pool, &host, PINNED));
+    MUST(CU(cuMemGetMemPool, CUmemoryPool *, const struct location *, unsigned)(&now, &host, PINNED));
+    CHECK(now == pool);
+    use_of_host(pool, 1);
+}
+
 PROBES({"async", plain}, {"per_thread", per_thread}, {"from_pool", from_pool},
        {"device_pool", device_pool}, {"plain_free", plain_free}, {"order", order},
-       {"attributes", attributes}, {"exportable", exportable})
+       {"attributes", attributes}, {"exportable", exportable},
+       {"set_pool", set_pool}, {"host", host}, {"host_default", host_default})

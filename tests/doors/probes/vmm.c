@@ -162,6 +162,37 @@ static void unmapped(void) {
     release(at);
 }
 
+/* Memory of the host, of which the GPU holds nothing: the program and the GPU both reach it. */
+static void host(void) {
+    static const struct access all[] = {{1, 0, READ_WRITE}, {HOST, 0, READ_WRITE}};
+    start();
+    for (unsigned kind = HOST; kind <= HOST_NUMA_CURRENT; kind++) {
+        struct prop of = {.kind = 1, .location = kind, .id = 0};
+        unsigned long long flags = 9;
+        CUhandle made;
+        base();
+        CUdeviceptr at = reserve(BYTES);
+        MUST(CU(cuMemCreate, CUhandle *, size_t, const struct prop *, uint64_t)(&made, BYTES, &of, 0));
+        map(at, BYTES, 0, made);
+        MUST(CU(cuMemSetAccess, CUdeviceptr, size_t, const struct access *, size_t)(at, BYTES, all, 2));
+        MUST(CU(cuMemGetAccess, unsigned long long *, const struct access *, CUdeviceptr)(&flags, &all[1], at));
+        CHECK(flags == READ_WRITE);
+        unsigned char *bytes = patterned(BYTES, kind);
+        memcpy((void *)at, bytes, BYTES);
+        free(bytes);
+        ready(0);
+        check(at, BYTES, kind);
+        fill(at, BYTES, kind + 10);
+        check_host((unsigned char *)at, BYTES, kind + 10);
+        MUST(CU(cuMemGetAllocationPropertiesFromHandle, struct prop *, CUhandle)(&of, made));
+        CHECK(of.location == kind);
+        unmap(at, BYTES);
+        drop(made);
+        MUST(CU(cuMemAddressFree, CUdeviceptr, size_t)(at, BYTES));
+        freed();
+    }
+}
+
 /* What is wrong is answered as by the driver alone. */
 static void wrong(void) {
     start();
@@ -188,4 +219,4 @@ static void wrong(void) {
 
 PROBES({"plain", plain}, {"segments", segments}, {"moved", moved}, {"twice", twice},
        {"retained", retained}, {"exported", exported}, {"access", access_flags},
-       {"unmapped", unmapped}, {"wrong", wrong})
+       {"unmapped", unmapped}, {"host", host}, {"wrong", wrong})

@@ -6,6 +6,9 @@
 
 enum { READ_WRITE = 3, POSIX_FD = 1 };
 
+/* CUmemLocationType. */
+enum { HOST = 2, HOST_NUMA, HOST_NUMA_CURRENT };
+
 /* CUmemAllocationProp, CUmemAccessDesc. */
 struct prop {
     unsigned kind, handle_types, location, id;

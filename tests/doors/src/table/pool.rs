@@ -40,4 +40,18 @@ pub(super) const PROBES: &[Probe] = &[
         "cuMemPoolCreate with handle types",
         "another process may map what can be exported",
     ),
+    Probe::swapped("pool", "set_pool", "cuMemSetMemPool, cuMemGetMemPool"),
+    Probe::counted(
+        "pool",
+        "host",
+        "cuMemPoolCreate in the host, cuMemPoolSetAccess",
+        "nothing of it is on a GPU: 0 bytes are counted",
+    )
+    .on_two_gpus(),
+    Probe::counted(
+        "pool",
+        "host_default",
+        "cuMemGetDefaultMemPool of the host",
+        "nothing of it is on a GPU: 0 bytes are counted",
+    ),
 ];

@@ -32,6 +32,12 @@ pub(super) const PROBES: &[Probe] = &[
     ),
     Probe::answers("vmm", "access", "cuMemGetAccess"),
     Probe::swapped("vmm", "unmapped", "cuMemCreate without a mapping"),
+    Probe::counted(
+        "vmm",
+        "host",
+        "cuMemCreate in the host, cuMemSetAccess for the program",
+        "nothing of it is on a GPU: 0 bytes are counted",
+    ),
     Probe::same("vmm", "wrong", "what the driver refuses"),
     Probe::counted(
         "ipc",
