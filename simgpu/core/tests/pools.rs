@@ -185,3 +185,27 @@ fn peers_reach_a_pool_that_lets_them() {
     let own = driver.set_pool_access(pool, 0, Access::None);
     assert_eq!(own, Err(Error::InvalidValue));
 }
+
+#[test]
+fn memory_of_the_host_is_none_of_a_gpus() {
+    let (dir, driver, context) = machine(1);
+    let stream = context.legacy_stream();
+    let observer = Observer::open(dir.path()).unwrap();
+    let seen = || observer.process_bytes(std::process::id(), 0);
+    let before = (driver.memory_info(0), seen());
+    let handle = driver.create_on_host(Place::Host(2, 0), 2 * MIB).unwrap();
+    let pool = driver.create_pool_in(Place::Host(3, 0), 0).unwrap();
+    assert_eq!(driver.pool_access(pool, 0), Ok(Access::None));
+    driver.set_pool_access(pool, 0, Access::ReadWrite).unwrap();
+    let object = driver.alloc_async(stream, Some(pool), 3 * MIB).unwrap();
+    assert_eq!((driver.memory_info(0), seen()), before);
+    context.set(stream, object, 7, 1, 3 << 20).unwrap();
+    context.synchronize().unwrap();
+    let last = std::ptr::with_exposed_provenance::<u8>(object as usize + (3 << 20) - 1);
+    // SAFETY: the object's last byte, which nothing writes any more.
+    assert_eq!(unsafe { last.read() }, 7);
+    driver.free_async(stream, object).unwrap();
+    driver.destroy_pool(pool).unwrap();
+    driver.release_physical(handle).unwrap();
+    assert_eq!((driver.memory_info(0), seen()), before);
+}

@@ -1,7 +1,7 @@
 //! `CUDA_VISIBLE_DEVICES`: a process's numbers of the GPUs are its own, the memory behind them is not.
 
 use simgpu_core::config::{Config, GpuConfig, Size};
-use simgpu_core::driver::{Driver, Wishes};
+use simgpu_core::driver::{Driver, Place, Wishes};
 use simgpu_core::{Error, Observer};
 
 const MIB: u64 = 1 << 20;
@@ -47,7 +47,7 @@ fn a_process_numbers_what_it_sees_and_shares_what_it_holds() {
     let imported = all
         .import_physical(std::os::fd::AsFd::as_fd(&descriptor))
         .unwrap();
-    assert_eq!(all.physical(imported).unwrap().gpu, 2);
+    assert_eq!(all.physical(imported).unwrap().place, Place::Gpu(2));
 }
 
 #[test]

@@ -58,7 +58,7 @@ impl HostGranules {
         // SAFETY: made just now, and nobody else's.
         let file = unsafe { OwnedFd::from_raw_fd(file) };
         // SAFETY: the file's own descriptor.
-        if unsafe { libc::ftruncate(file.as_raw_fd(), size as libc::off_t) } != 0 {
+        if unsafe { libc::ftruncate(file.as_raw_fd(), size.cast_signed() as libc::off_t) } != 0 {
             return Err(io::Error::last_os_error());
         }
         let base = map(0, size, &file, 0, libc::PROT_READ | libc::PROT_WRITE)?;
@@ -80,7 +80,10 @@ impl HostGranules {
     pub(super) fn give(&self, granules: &[u32]) {
         for &index in granules {
             let hole = libc::FALLOC_FL_PUNCH_HOLE | libc::FALLOC_FL_KEEP_SIZE;
-            let (at, len) = (offset(index) as libc::off_t, GRANULE as libc::off_t);
+            let (at, len) = (
+                offset(index).cast_signed() as libc::off_t,
+                GRANULE.cast_signed(),
+            );
             // SAFETY: the file's own descriptor; the granule is nobody's any more. It cannot fail for a file in memory.
             unsafe { libc::fallocate(self.file.as_raw_fd(), hole, at, len) };
         }
@@ -134,7 +137,7 @@ fn map(
             rights,
             libc::MAP_SHARED | libc::MAP_NORESERVE | fixed,
             file.as_raw_fd(),
-            offset as libc::off_t,
+            offset.cast_signed() as libc::off_t,
         )
     };
     if mapped == libc::MAP_FAILED {
