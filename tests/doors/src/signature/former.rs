@@ -4,6 +4,7 @@
 /// declares what cudaGL.h, cudaEGL.h, cudaVDPAU.h and the newer cuda.h do; their exported names are those of the headers'
 /// `#define`s. GL's, EGL's and VDPAU's numbers have 32 bits, their objects are pointers.
 pub(super) const PROTOTYPES: &[(&str, &str)] = &[
+    ("cuCheckpointOperationComplete", "handle: *mut c_void"),
     (
         "cuCheckpointProcessCheckpoint",
         "pid: c_int, args: *mut c_void",
@@ -55,6 +56,18 @@ pub(super) const PROTOTYPES: &[(&str, &str)] = &[
     (
         "cuEGLStreamProducerReturnFrame",
         "connection: *mut c_void, frame: *mut EglFrame, stream: *mut CUstream",
+    ),
+    (
+        "cuEventCreateFromEGLSync",
+        "event: *mut CUevent, sync: *mut c_void, flags: c_uint",
+    ),
+    (
+        "cuFabricCpyBatchAsync",
+        "count: usize, list: *mut c_void, flags: c_ulonglong, stream: CUstream",
+    ),
+    (
+        "cuFabricCpyBatchAsync_ptsz",
+        "count: usize, list: *mut c_void, flags: c_ulonglong, stream: CUstream",
     ),
     (
         "cuGLCtxCreate",
@@ -131,6 +144,10 @@ pub(super) const PROTOTYPES: &[(&str, &str)] = &[
     (
         "cuGraphicsVDPAURegisterVideoSurface",
         "made: *mut CUgraphicsResource, surface: c_uint, flags: c_uint",
+    ),
+    (
+        "cuTensorMapSetAllocationClass",
+        "map: *mut c_void, class: c_uint, before: *mut c_uint",
     ),
     (
         "cuVDPAUCtxCreate",

@@ -1,7 +1,7 @@
 //! Memory, pools and arrays.
 
 use super::objects::Object::{
-    Array, Array3D, Device, Handle, Host, Location, Low, Mapped, Mipmapped, Plain, Pool, Properties,
+    Array, Array3D, Handle, Host, Location, Low, Mapped, Mipmapped, Plain, Pool, Properties,
 };
 use super::query::Arg::{Fields, Gives, Is, Of};
 use super::query::Query;
@@ -48,5 +48,7 @@ pub(super) const QUERIES: &[Query] = &[
         &[Gives(8), Of(Mipmapped), Is(0)],
     ),
     Query::maybe("cuMemPoolGetAttribute", &[Of(Pool), Is(9), Gives(8)]),
-    Query::new("cuDeviceGetDefaultMemPool", &[Gives(8), Of(Device)]),
+    // CU_MEM_ALLOCATION_TYPE_PINNED.
+    Query::new("cuMemGetDefaultMemPool", &[Gives(8), Of(Location), Is(1)]),
+    Query::new("cuMemGetMemPool", &[Gives(8), Of(Location), Is(1)]),
 ];

@@ -83,9 +83,7 @@ pub const REFUSED: &[(&str, &[&str])] = &[
         &[
             "cuMemGetAttribute",
             "cuMemGetAttribute_v2",
-            "cuMemGetDefaultMemPool",
             "cuMemGetHandleForAddressRange",
-            "cuMemGetMemPool",
             "cuMemRangeGetAttribute",
             "cuMemRangeGetAttributes",
             "cuMulticastGetGranularity",
