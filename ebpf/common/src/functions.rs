@@ -109,6 +109,8 @@ pub const FUNCTIONS: &[Function] = &[
     on("cuMemPoolCreate", "enter_pool", "leave_pool"),
     on("cuDeviceGetDefaultMemPool", "enter_pool_of", "leave_pool"),
     on("cuDeviceGetMemPool", "enter_pool_of", "leave_pool"),
+    on("cuMemGetDefaultMemPool", "enter_pool_at", "leave_pool"),
+    on("cuMemGetMemPool", "enter_pool_at", "leave_pool"),
     on("cuDeviceGetUuid", "enter_uuid", "leave_uuid"),
     on("cuDeviceGetUuid_v2", "enter_uuid", "leave_uuid"),
     on("cuGetProcAddress", "enter_address", "leave_address"),

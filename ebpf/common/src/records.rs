@@ -69,6 +69,9 @@ field!(u8 u32 i32 u64 i64);
 /// No GPU is known: the context was made before the probes were attached, or there is none.
 pub const NO_DEVICE: u32 = u32::MAX;
 
+/// Where a pool of the host's lies: what it gives takes nothing of a GPU.
+pub const HOST: u32 = u32::MAX - 2;
+
 /// [`Process::device`] of a process with contexts on several GPUs.
 pub const SEVERAL_DEVICES: u32 = u32::MAX - 1;
 

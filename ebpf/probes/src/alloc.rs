@@ -2,7 +2,7 @@
 
 use aya_ebpf::macros::{uprobe, uretprobe};
 use aya_ebpf::programs::{ProbeContext, RetProbeContext};
-use rtswap_probe_abi::records::{Allocation, Kind, NO_DEVICE};
+use rtswap_probe_abi::records::{Allocation, HOST, Kind, NO_DEVICE};
 
 use crate::account::change;
 use crate::array;
@@ -176,6 +176,7 @@ fn leave_array(ctx: RetProbeContext) -> u32 {
 
 #[inline(always)]
 fn allocated(caller: &Caller, kind: u32, name: u64, bytes: u64, pool: u64) {
+    let mut bytes = bytes;
     let mut place = Place::of(caller);
     if kind == Kind::Ordered as u32 {
         // It is its pool's, whatever becomes of the context.
@@ -186,6 +187,10 @@ fn allocated(caller: &Caller, kind: u32, name: u64, bytes: u64, pool: u64) {
             place.device = unsafe { POOLS.get(caller.object(pool)) }
                 .copied()
                 .unwrap_or(NO_DEVICE);
+            if place.device == HOST {
+                // Known, so that its free is no stranger's.
+                bytes = 0;
+            }
         }
     }
     let key = caller.object(name);
@@ -200,7 +205,8 @@ fn allocated(caller: &Caller, kind: u32, name: u64, bytes: u64, pool: u64) {
         device: place.device,
         kind,
     };
-    if !change(caller, &place, kind, name, bytes.cast_signed()) {
+    let counted = bytes == 0 || change(caller, &place, kind, name, bytes.cast_signed());
+    if !counted {
         caller.unseen(bytes);
     } else if ALLOCATIONS.insert(key, object, 0).is_err() {
         caller.unfreed(bytes);
@@ -223,7 +229,7 @@ fn free(caller: &Caller, name: u64, object: &Allocation) {
         context_since: object.context_since,
         device: object.device,
     };
-    if place.is_live(caller) {
+    if object.bytes != 0 && place.is_live(caller) {
         change(
             caller,
             &place,

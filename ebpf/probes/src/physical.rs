@@ -23,6 +23,10 @@ struct Properties {
 
 /// CU_MEM_LOCATION_TYPE_DEVICE.
 const DEVICE: u32 = 1;
+/// CU_MEM_LOCATION_TYPE_HOST; that of its nodes is behind it.
+const HOST: u32 = 2;
+/// CU_MEM_LOCATION_TYPE_HOST_NUMA_CURRENT.
+const HOST_NUMA_CURRENT: u32 = 4;
 /// Mappings that one cuMemUnmap is followed through: the kernel's verifier goes through each.
 const MOST_MAPPINGS: u32 = 48;
 
@@ -68,8 +72,9 @@ fn leave_create(ctx: RetProbeContext) -> u32 {
     {
         match asked.location {
             DEVICE => device = asked.id,
-            // Host memory.
-            _ => bytes = 0,
+            HOST..=HOST_NUMA_CURRENT => bytes = 0,
+            // Some part of a GPU.
+            _ => {}
         }
     }
     let key = caller.object(handle);

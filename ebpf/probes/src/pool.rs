@@ -2,31 +2,33 @@
 
 use aya_ebpf::macros::{uprobe, uretprobe};
 use aya_ebpf::programs::{ProbeContext, RetProbeContext};
-use rtswap_probe_abi::records::NO_DEVICE;
+use rtswap_probe_abi::records::{HOST, NO_DEVICE};
 
 use crate::frame::{Entry, Frame};
 use crate::maps::{DEVICES, POOLS};
 use crate::process::Caller;
 use crate::user::{argument, read, succeeded};
 
-/// The beginning of CUmemPoolProps.
+/// CUmemLocation.
 #[derive(Clone, Copy)]
 #[repr(C)]
-struct Properties {
+struct Location {
     kind: u32,
-    handle_types: u32,
-    location: u32,
     id: u32,
 }
 
+/// Where a CUmemPoolProps has it, in bytes.
+const LOCATION: u64 = 8;
 /// CU_MEM_LOCATION_TYPE_DEVICE.
 const DEVICE: u32 = 1;
+/// CU_MEM_LOCATION_TYPE_HOST and CU_MEM_LOCATION_TYPE_HOST_NUMA_CURRENT; that of other nodes is between them.
+const HOSTS: core::ops::RangeInclusive<u32> = 2..=4;
 
-/// kept: where the pool goes, its GPU, its properties where that is in them.
+/// kept: where the pool goes, its GPU, its location where that is not the argument.
 #[inline(always)]
-fn enter(ctx: &ProbeContext, device: u64, properties: u64) -> u32 {
+fn enter(ctx: &ProbeContext, device: u64, location: u64) -> u32 {
     if let Some(entry) = Entry::outermost(ctx) {
-        let kept = [argument(ctx, 0), device, properties, 0, 0];
+        let kept = [argument(ctx, 0), device, location, 0, 0];
         entry.keep(0, false, kept);
     }
     0
@@ -34,6 +36,12 @@ fn enter(ctx: &ProbeContext, device: u64, properties: u64) -> u32 {
 
 #[uprobe]
 fn enter_pool(ctx: ProbeContext) -> u32 {
+    let location = argument(&ctx, 1).wrapping_add(LOCATION);
+    enter(&ctx, u64::from(NO_DEVICE), location)
+}
+
+#[uprobe]
+fn enter_pool_at(ctx: ProbeContext) -> u32 {
     enter(&ctx, u64::from(NO_DEVICE), argument(&ctx, 1))
 }
 
@@ -50,16 +58,19 @@ fn leave_pool(ctx: RetProbeContext) -> u32 {
     if !succeeded(&ctx) {
         return 0;
     }
-    let [found, device, properties, ..] = frame.kept;
+    let [found, device, location, ..] = frame.kept;
     let (Some(pool), Some(caller)) = (read::<u64>(found), Caller::find(0)) else {
         return 0;
     };
     let mut device = device as u32;
-    if properties != 0
-        && let Some(asked) = read::<Properties>(properties)
-        && asked.location == DEVICE
+    if location != 0
+        && let Some(asked) = read::<Location>(location)
     {
-        device = asked.id;
+        if asked.kind == DEVICE {
+            device = asked.id;
+        } else if HOSTS.contains(&asked.kind) {
+            device = HOST;
+        }
     }
     let _ = POOLS.insert(caller.object(pool), device, 0);
     0

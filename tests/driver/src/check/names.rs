@@ -123,9 +123,10 @@ fn nowhere(drivers: &[Library], hooked: &BTreeSet<String>) -> Row {
     let probes = FUNCTIONS.iter().map(|on| on.symbol);
     let probes: Vec<&str> = probes.filter(|name| !is_somewhere(name)).collect();
     let undeclared = UNDECLARED.iter().filter(|name| !is_somewhere(name));
-    let strange = hooks.iter().filter(|name| !newer.contains(*name));
+    let ours = hooks.iter().chain(&probes);
+    let strange: BTreeSet<_> = ours.filter(|name| !newer.contains(*name)).collect();
     let faults = strange
-        .chain(&probes)
+        .into_iter()
         .map(|name| format!("{name} is hooked or probed, and in no library"))
         .chain(
             newer
