@@ -352,6 +352,32 @@ fn physical_memory_lives_while_it_is_held_or_mapped() {
 }
 
 #[test]
+fn what_lies_in_the_host_is_none_of_a_gpus() {
+    if !possible() {
+        return;
+    }
+    let mut stage = Stage::with_context(Options::default());
+    let own = stage.ok("cuMemPoolCreate out host_properties");
+    let first = stage.ok(&format!("cuMemAllocFromPoolAsync out 3000 %{own} 0"));
+    let default = stage.ok("cuMemGetDefaultMemPool out host_location 1");
+    let second = stage.ok(&format!("cuMemAllocFromPoolAsync out 5000 %{default} 0"));
+    stage.ok("cuMemCreate out 2097152 host_properties 0");
+    stage.holds(Kind::Ordered, 0);
+    let current = stage.ok("cuMemGetMemPool out location 1");
+    let third = stage.ok(&format!("cuMemAllocFromPoolAsync out 7000 %{current} 0"));
+    stage.holds(Kind::Ordered, 7000);
+    for at in [first, second] {
+        stage.ok(&format!("cuMemFreeAsync %{at} 0"));
+    }
+    stage.holds(Kind::Ordered, 7000);
+    stage.ok(&format!("cuMemFreeAsync %{third} 0"));
+    stage.holds(Kind::Ordered, 0);
+    let process = stage.probes.processes().unwrap()[&stage.program.pid()];
+    assert_eq!((process.unknown_frees, process.unseen_bytes), (0, 0));
+    stage.ends();
+}
+
+#[test]
 fn what_is_in_a_context_dies_with_it() {
     if !possible() {
         return;

@@ -62,6 +62,8 @@ fn main() {
         let mut given = Given::default();
         // CUmemAllocationProp and CUmemPoolProps: pinned, on GPU 0; and CUDA_ARRAY3D_DESCRIPTOR.
         let properties: [u64; 16] = [1, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0];
+        // The same in the host; its second word is the CUmemLocation.
+        let host: [u64; 16] = [1, 2, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0];
         let shape: [u64; 6] = [256, 256, 0, (4 << 32) | 0x20, 0, 0];
         // The same in the first forms, CUDA_ARRAY_DESCRIPTOR_v1 and CUDA_ARRAY3D_DESCRIPTOR_v1.
         let first_flat: [u32; 4] = [256, 256, 0x20, 4];
@@ -71,6 +73,9 @@ fn main() {
                 "out" => (&raw mut given.0[0]).addr() as u64,
                 "out2" => (&raw mut given.0[1]).addr() as u64,
                 "properties" => properties.as_ptr().addr() as u64,
+                "location" => (&raw const properties[1]).addr() as u64,
+                "host_properties" => host.as_ptr().addr() as u64,
+                "host_location" => (&raw const host[1]).addr() as u64,
                 "shape" => shape.as_ptr().addr() as u64,
                 "first_flat" => first_flat.as_ptr().addr() as u64,
                 "first_shape" => first_shape.as_ptr().addr() as u64,
