@@ -61,7 +61,7 @@ fn every_query_is_in_a_table() -> Result<()> {
 }
 
 /// Queries without an answer: a GPU has no peer in itself, addresses of host memory and of variables have more than 32 bits,
-/// a pool has no ninth attribute, nobody a table of an unknown id.
+/// a pool has the attributes of CUDA 12, nobody a table of an unknown id.
 const UNANSWERED: [&str; 5] = [
     "cuDeviceGetP2PAttribute",
     "cuGetExportTable",
@@ -89,6 +89,7 @@ fn every_query_of_the_tables_is_answered_but_for_these() -> Result<()> {
     let seen = rows.iter().flat_map(|row| row.seen.split(", "));
     let mut unanswered: Vec<&str> = seen.filter_map(|part| part.strip_prefix("not ")).collect();
     unanswered.sort_unstable();
+    unanswered.dedup();
     ensure!(unanswered == UNANSWERED, "{unanswered:?}");
     Ok(())
 }

@@ -164,10 +164,10 @@ static void unmapped(void) {
 
 /* Memory of the host, of which the GPU holds nothing: the program and the GPU both reach it. */
 static void host(void) {
-    static const struct access all[] = {{1, 0, READ_WRITE}, {HOST, 0, READ_WRITE}};
     start();
-    for (unsigned kind = HOST; kind <= HOST_NUMA_CURRENT; kind++) {
+    for (unsigned kind = HOST; kind <= HOST_NUMA; kind++) {
         struct prop of = {.kind = 1, .location = kind, .id = 0};
+        const struct access all[] = {{1, 0, READ_WRITE}, {kind, 0, READ_WRITE}};
         unsigned long long flags = 9;
         CUhandle made;
         base();
@@ -191,6 +191,9 @@ static void host(void) {
         MUST(CU(cuMemAddressFree, CUdeviceptr, size_t)(at, BYTES));
         freed();
     }
+    struct prop nowhere = {.kind = 1, .location = HOST_NUMA_CURRENT, .id = 0};
+    CUhandle none;
+    CHECK(CU(cuMemCreate, CUhandle *, size_t, const struct prop *, uint64_t)(&none, BYTES, &nowhere, 0) == INVALID_VALUE);
 }
 
 /* What is wrong is answered as by the driver alone. */

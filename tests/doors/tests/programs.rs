@@ -8,8 +8,9 @@ use std::time::Duration;
 use anyhow::{Context, Result, ensure};
 use rtswap_e2e::{Machine, MachineOptions, Program, compile, tortures};
 
-/// The variable that asks for more rounds.
+/// The variable that asks for more rounds, and the one that asks for a seed again.
 const ROUNDS: &str = "RTSWAP_TEST_ROUNDS";
+const SEED: &str = "RTSWAP_TEST_SEED";
 /// The longest that a run may take, and that a round may add to it: some 30 ms on an idle machine.
 const BOUND: Duration = Duration::from_mins(1);
 const ROUND: Duration = Duration::from_secs(1);
@@ -17,9 +18,9 @@ const ROUND: Duration = Duration::from_secs(1);
 /// Runs a program bare and under torture with one seed, which differs from run to run.
 fn same_bytes(name: &str) -> Result<()> {
     let rounds = std::env::var(ROUNDS).unwrap_or_else(|_| "100".into());
-    let seed = u64::from(std::process::id());
+    let seed = std::env::var(SEED).unwrap_or_else(|_| std::process::id().to_string());
     let bound = BOUND + ROUND * rounds.parse()?;
-    let what = || format!("{name}, seed {seed}, {rounds} rounds");
+    let what = || format!("{name}, {SEED}={seed}, {rounds} rounds");
     let machine = Machine::new(MachineOptions {
         memory_mib: 64,
         link_gib_per_s: 16.0,
@@ -31,8 +32,7 @@ fn same_bytes(name: &str) -> Result<()> {
         &machine.path(""),
         &machine.driver_dir(),
     )?;
-    let seed_text = seed.to_string();
-    let arguments = [seed_text.as_str(), rounds.as_str()];
+    let arguments = [seed.as_str(), rounds.as_str()];
     let mut bare = machine.command(&program);
     bare.args(arguments);
     let bare = Program::start(bare)?.finish(bound).with_context(what)?;

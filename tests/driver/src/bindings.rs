@@ -27,6 +27,10 @@ pub fn fetch(folder: &Path) -> Result<()> {
         return Ok(());
     }
     let wheels = folder.join("wheels");
+    // What an interrupted fetch left may be of another version.
+    if wheels.exists() {
+        fs::remove_dir_all(&wheels)?;
+    }
     let version = format!("cuda-bindings=={VERSION}");
     let download = [
         "-m",

@@ -55,7 +55,8 @@ static void spin(long ns) {
 }
 
 static void offer(uint32_t rounds) {
-    long delay = 0, replaced = 0;
+    long delay = 0, step = STEP, replaced = 0;
+    int before = 0;
     for (uint32_t round = 1; round <= rounds; round++) {
         CUdeviceptr first, second;
         MUST(cuMemAlloc_v2(&first, CHUNKS * CHUNK));
@@ -69,8 +70,11 @@ static void offer(uint32_t rounds) {
         mark(second, ~round);
         replaced += first == second;
         wait_for(&table->answered, round);
-        delay += table->refused ? STEP : -STEP;
-        if (delay < 0) delay = 0;
+        /* Twice as far while the same side wins, so that the race is found wherever the host puts it. */
+        step = table->refused == before ? step * 2 : STEP;
+        before = table->refused;
+        delay += before ? step : -step;
+        if (delay < 0) delay = 0, step = STEP;
         MUST(cuMemFree_v2(second));
     }
     printf("{\"rounds\":%u,\"replaced\":%ld}\n", rounds, replaced);

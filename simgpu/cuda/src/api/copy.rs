@@ -9,6 +9,9 @@ use super::shape::unified;
 use crate::abi::{In, Out, stream};
 use crate::export::DefaultStream;
 
+/// CU_STREAM_LEGACY.
+const LEGACY: usize = 1;
+
 api! {
     4000 fn cuMemcpy | cuMemcpy_ptds(dst: u64, src: u64, len: usize) |default| {
         copy(unified(dst)?, unified(src)?, len, 0, default, true)
@@ -51,19 +54,25 @@ api! {
         failed: Out<usize>,
         on: usize,
     ) |default| {
-        // When a source may be read and where it lies best, as attributes say, changes nothing here.
-        if on == 0 || attributes.is_null() || attribute_count == 0 || attribute_count > count {
-            failed.set_if_wanted(usize::MAX);
-            return Err(Error::InvalidValue);
-        }
-        // SAFETY: as many of each as the program says.
-        let (dst, src, len) = unsafe { (dst.list(count), src.list(count), len.list(count)) };
-        for (index, ((dst, src), len)) in dst.zip(src).zip(len).enumerate() {
-            let copied = unified(dst?)
-                .and_then(|dst| copy(dst, unified(src?)?, len?, on, default, false));
-            copied.inspect_err(|_| failed.set_if_wanted(index))?;
-        }
-        Ok(())
+        let copied = copy_all(dst, src, len, count, attributes, attribute_count, on, default);
+        copied.map_err(|(index, error)| {
+            failed.set_if_wanted(index);
+            error
+        })
+    }
+
+    13000 fn cuMemcpyBatchAsync_v2 | cuMemcpyBatchAsync_v2_ptsz(
+        dst: In<u64>,
+        src: In<u64>,
+        len: In<usize>,
+        count: usize,
+        attributes: In<u8>,
+        _first: In<usize>,
+        attribute_count: usize,
+        on: usize,
+    ) |default| {
+        let copied = copy_all(dst, src, len, count, attributes, attribute_count, on, default);
+        copied.map_err(|(_, error)| error)
     }
 
     3020 fn cuMemcpyDtoD_v2 | cuMemcpyDtoD_v2_ptds(dst: u64, src: u64, len: usize) |default| {
@@ -108,6 +117,35 @@ api! {
     ) |default| {
         set(dst, value, 4, count, on, default)
     }
+}
+
+/// Copies a batch. An error comes with the number of the copy at fault, `usize::MAX` where it is none's.
+#[expect(clippy::too_many_arguments, reason = "the driver's own")]
+fn copy_all(
+    dst: In<u64>,
+    src: In<u64>,
+    len: In<usize>,
+    count: usize,
+    attributes: In<u8>,
+    attribute_count: usize,
+    on: usize,
+    default: DefaultStream,
+) -> Result<(), (usize, Error)> {
+    // The legacy stream takes no batches.
+    let is_legacy = on == LEGACY || (on == 0 && default == DefaultStream::Legacy);
+    // When a source may be read and where it lies best, as attributes say, changes nothing here.
+    if is_legacy || attributes.is_null() || attribute_count == 0 || attribute_count > count {
+        return Err((usize::MAX, Error::InvalidValue));
+    }
+    // SAFETY: as many of each as the program says.
+    let (dst, src, len) = unsafe { (dst.list(count), src.list(count), len.list(count)) };
+    for (index, ((dst, src), len)) in dst.zip(src).zip(len).enumerate() {
+        let copied = dst
+            .and_then(unified)
+            .and_then(|dst| copy(dst, unified(src?)?, len?, on, default, false));
+        copied.map_err(|error| (index, error))?;
+    }
+    Ok(())
 }
 
 pub(super) fn copy(

@@ -5,10 +5,8 @@ use std::ffi::{c_int, c_uint, c_void};
 use simgpu_core::driver::{Access, Place, PoolAttribute, driver};
 use simgpu_core::{Error, Result};
 
-use super::vmm::{access_of, flags_of, on_device, place_at};
-use crate::abi::{
-    AccessDesc, In, Location, ON_HOST, ON_OWN_NODE, Out, POSIX_FD, PoolProps, stream,
-};
+use super::vmm::{access_of, flags_of, is_host, on_device, place_at};
+use crate::abi::{AccessDesc, In, Location, Out, POSIX_FD, PoolProps, stream};
 use crate::export::DefaultStream;
 
 /// CU_MEM_ALLOCATION_TYPE_PINNED, the only type that pools have here.
@@ -45,9 +43,7 @@ api! {
             return Err(Error::NotSupported);
         }
         let place = place_at(location)?;
-        if let Place::Host(kind, _) = place
-            && (kind == ON_OWN_NODE || handle_types != 0)
-        {
+        if place.gpu().is_none() && handle_types != 0 {
             return Err(Error::InvalidValue);
         }
         pool.set(driver()?.create_pool_in(place, max_size as u64)?)
@@ -151,7 +147,6 @@ fn place_of_gpu(device: c_int) -> Result<Place> {
 fn place_of_pools(location: In<Location>, kind: c_uint) -> Result<Place> {
     let location = location.get()?;
     match kind {
-        PINNED if location.kind == ON_OWN_NODE => Err(Error::InvalidValue),
         PINNED => place_at(location),
         MANAGED => Err(Error::NotSupported),
         _ => Err(Error::InvalidValue),
@@ -160,7 +155,7 @@ fn place_of_pools(location: In<Location>, kind: c_uint) -> Result<Place> {
 
 /// Whether a place of the host is named for a pool of the host.
 fn is_own_host(pool: usize, location: Location) -> Result<bool> {
-    Ok(location.kind == ON_HOST && driver()?.pool(pool)?.place.gpu().is_none())
+    Ok(is_host(location) && driver()?.pool(pool)?.place.gpu().is_none())
 }
 
 fn alloc(

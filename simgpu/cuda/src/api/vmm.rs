@@ -116,7 +116,7 @@ api! {
         for desc in unsafe { descs.list(count) } {
             let desc = desc?;
             let access = access_of(desc.flags)?;
-            if desc.location.kind == ON_HOST {
+            if is_host(desc.location) {
                 driver.set_host_access(address, size as u64, access)?;
                 continue;
             }
@@ -128,7 +128,7 @@ api! {
 
     10020 fn cuMemGetAccess(flags: Out<c_ulonglong>, location: In<Location>, address: u64) {
         let location = location.get()?;
-        let access = if location.kind == ON_HOST {
+        let access = if is_host(location) {
             driver()?.host_access(address)?
         } else {
             driver()?.access(address, on_device(location)?)?
@@ -179,9 +179,16 @@ fn place_of(prop: In<AllocationProp>) -> Result<Place> {
         return Err(Error::NotSupported);
     }
     let place = place_at(prop.location)?;
-    // What is made in the host lies in a file of this process alone, whatever its node.
-    if place.gpu().is_none() && prop.requested_handle_types != 0 {
-        return Err(Error::InvalidValue);
+    if let Place::Host(kind, _) = place
+        && prop.requested_handle_types != 0
+    {
+        // Of the host at large nothing can be exported; of a node it is not simulated.
+        let by_documentation = kind == ON_HOST;
+        return Err(if by_documentation {
+            Error::InvalidValue
+        } else {
+            Error::NotSupported
+        });
     }
     Ok(place)
 }
@@ -194,11 +201,17 @@ pub(super) fn place_at(location: Location) -> Result<Place> {
             driver()?.gpu(id)?;
             Ok(Place::Gpu(id as usize))
         }
-        ON_HOST | ON_OWN_NODE => Ok(Place::Host(kind, 0)),
+        ON_HOST => Ok(Place::Host(kind, 0)),
         ON_NODE if id == 0 => Ok(Place::Host(kind, 0)),
-        ON_NODE => Err(Error::InvalidValue),
+        // cuMemCreate names the thread's own node as invalid, cuMemPoolCreate too.
+        ON_NODE | ON_OWN_NODE => Err(Error::InvalidValue),
         _ => Err(Error::NotSupported),
     }
+}
+
+/// Whether access for the processors is meant: all are of the one node.
+pub(super) fn is_host(location: Location) -> bool {
+    matches!(location.kind, ON_HOST | ON_NODE)
 }
 
 /// CUmemAccess_flags as what it lets a GPU do.

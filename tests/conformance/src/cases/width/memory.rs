@@ -47,7 +47,13 @@ pub(super) const QUERIES: &[Query] = &[
         "cuMipmappedArrayGetLevel",
         &[Gives(8), Of(Mipmapped), Is(0)],
     ),
-    Query::maybe("cuMemPoolGetAttribute", &[Of(Pool), Is(9), Gives(8)]),
+    // CUDA 13: four enumerations or numbers, the greatest size, and whether it decompresses.
+    Query::maybe("cuMemPoolGetAttribute", &[Of(Pool), Is(9), Gives(4)]),
+    Query::maybe("cuMemPoolGetAttribute", &[Of(Pool), Is(10), Gives(4)]),
+    Query::maybe("cuMemPoolGetAttribute", &[Of(Pool), Is(11), Gives(4)]),
+    Query::maybe("cuMemPoolGetAttribute", &[Of(Pool), Is(12), Gives(4)]),
+    Query::maybe("cuMemPoolGetAttribute", &[Of(Pool), Is(13), Gives(8)]),
+    Query::maybe("cuMemPoolGetAttribute", &[Of(Pool), Is(14), Gives(4)]),
     // CU_MEM_ALLOCATION_TYPE_PINNED.
     Query::new("cuMemGetDefaultMemPool", &[Gives(8), Of(Location), Is(1)]),
     Query::new("cuMemGetMemPool", &[Gives(8), Of(Location), Is(1)]),

@@ -19,12 +19,12 @@ pub(super) fn attributes(gpu: &Gpu) -> Result<String> {
     let plain = gpu.alloc(4096)?;
     let own = Box::new(0_u64);
     let width = |number: usize| match number {
-        2 | 6 | 8..=10 | 13 | 15 | 16 => 4,
+        2 | 6 | 8..=10 | 13 | 15 | 16 | 21 => 4,
         _ => 8,
     };
     for at in [range.at, plain, host as u64, (&raw const *own) as u64] {
         // 5 is a pair of tokens for GPUs that are long gone.
-        for number in (1..=20).filter(|number| *number != 5) {
+        for number in (1..=21).filter(|number| *number != 5) {
             let args = [Out(width(number)), Word(number), Word(at as usize)];
             let single = check("cuPointerGetAttribute", &args)?;
             let many = check_one_of_many(number, width(number), at)?;

@@ -79,7 +79,7 @@ pub const REFUSED: &[(&str, &[&str])] = &[
         ],
     ),
     (
-        "ranges, multicast objects and pools by their place",
+        "ranges and multicast objects",
         &[
             "cuMemGetAttribute",
             "cuMemGetAttribute_v2",

@@ -47,8 +47,8 @@ type Function = unsafe extern "C" fn(
 const HANG_S: c_uint = 5;
 /// Marks a code as written: codes have 32 bits.
 const WRITTEN: u64 = 1 << 32;
-/// What lies at a place before the call: no result has it.
-const FILL: u8 = 0xa5;
+/// What lies at a place before the first call, and before the second: no byte of a result is both.
+const FILLS: [u8; 2] = [0xa5, 0x5a];
 
 /// How a call came out.
 enum Answer {
@@ -81,11 +81,18 @@ pub(crate) fn print(
     }
     let mut out = std::io::stdout().lock();
     for name in names {
-        let text = match ask(library, name, &shared, words)? {
+        let mut written = Written::default();
+        let mut answer = ask(library, name, &shared, words, FILLS[0])?;
+        if words == Words::Places && matches!(answer, Answer::Code(_)) {
+            written.add(&shared, FILLS[0]);
+            answer = ask(library, name, &shared, words, FILLS[1])?;
+            written.add(&shared, FILLS[1]);
+        }
+        let text = match answer {
             Answer::Absent => "absent".to_owned(),
             Answer::Code(code) if words == Words::Zeros => code.to_string(),
             // It tells what was found wrong with the places as numbers and handles.
-            Answer::Code(_) => shared.written(),
+            Answer::Code(_) => written.ranges(),
             Answer::Signal(signal) => format!("signal {signal}"),
             Answer::Hang => "hang".to_owned(),
             Answer::Exit(status) => format!("exit {status}"),
@@ -97,8 +104,8 @@ pub(crate) fn print(
     Ok(())
 }
 
-fn ask(library: &Library, name: &CStr, shared: &Shared, words: Words) -> Result<Answer> {
-    shared.clear();
+fn ask(library: &Library, name: &CStr, shared: &Shared, words: Words, fill: u8) -> Result<Answer> {
+    shared.clear(fill);
     let address = library.address(name);
     if address.is_null() {
         return Ok(Answer::Absent);
@@ -197,10 +204,10 @@ impl Shared {
         &self.layout().word
     }
 
-    fn clear(&self) {
+    fn clear(&self, fill: u8) {
         self.word().store(0, Ordering::SeqCst);
         for byte in self.layout().rooms.iter().flatten() {
-            byte.store(FILL, Ordering::SeqCst);
+            byte.store(fill, Ordering::SeqCst);
         }
     }
 
@@ -211,17 +218,34 @@ impl Shared {
             Words::Places => (&raw const self.layout().rooms[number]).addr(),
         })
     }
+}
 
-    /// The bytes that are no longer what they were.
-    fn written(&self) -> String {
+/// Which bytes of each argument's place calls have written.
+struct Written([[bool; ROOM]; WORDS]);
+
+impl Default for Written {
+    fn default() -> Self {
+        Self([[false; ROOM]; WORDS])
+    }
+}
+
+impl Written {
+    /// Adds the bytes that are no longer `fill`.
+    fn add(&mut self, shared: &Shared, fill: u8) {
+        let bytes = shared.layout().rooms.iter().flatten();
+        for (written, byte) in self.0.iter_mut().flatten().zip(bytes) {
+            *written |= byte.load(Ordering::SeqCst) != fill;
+        }
+    }
+
+    fn ranges(&self) -> String {
         let mut ranges = Vec::new();
-        for (number, room) in self.layout().rooms.iter().enumerate() {
-            let is_written = |byte: &AtomicU8| byte.load(Ordering::SeqCst) != FILL;
+        for (number, room) in self.0.iter().enumerate() {
             let mut from = 0;
-            while let Some(first) = room[from..].iter().position(is_written) {
+            while let Some(first) = room[from..].iter().position(|written| *written) {
                 let start = from + first;
                 let rest = &room[start..];
-                let length = rest.iter().position(|byte| !is_written(byte));
+                let length = rest.iter().position(|written| !written);
                 from = start + length.unwrap_or(rest.len());
                 ranges.push(format!("{number}:{start}-{from}"));
             }
