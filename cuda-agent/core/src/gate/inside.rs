@@ -2,7 +2,8 @@
 //! agent's own calls among them, and tools call the driver in turn: back through the hooks, in a thread
 //! that is in the middle of the agent and may hold its locks. A thread is inside the agent while it
 //! holds any of them ([`lock`]), and in each call that the agent makes for itself. A hook that finds
-//! its thread inside calls the real function. Elsewhere, such as in a call of the program's that the
+//! its thread inside calls the real function; one that puts work on a GPU does so only while that can find its memory
+//! (`Agent::enter_inside`), and some are marked to run all the same. Elsewhere, such as in a call of the program's that the
 //! agent passes on with no lock held, a hook within a hook is one as any other.
 //!
 //! The state is the thread's own, in the word that the hot path reads anyway: no other thread looks at
