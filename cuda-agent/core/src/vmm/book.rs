@@ -151,6 +151,14 @@ impl Book {
         }
     }
 
+    /// One more reference to a handle of ours that the program holds.
+    pub fn hold(&mut self, handle: u64) -> Result<(), Status> {
+        let memo = self.memos.get_mut(&handle);
+        let held = memo.filter(|memo| memo.references > 0);
+        held.ok_or(Status::INVALID_VALUE)?.references += 1;
+        Ok(())
+    }
+
     /// What became of memory of ours that was known before.
     pub fn now(&self, bundle: &Bundle) -> Result<&What, Status> {
         let memo = self.memos.get(&bundle.handle());

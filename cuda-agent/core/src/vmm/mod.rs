@@ -5,7 +5,8 @@
 //!
 //! `request` tells what may swap, `book` knows the handles and mappings, `whole` puts pieces
 //! together, `others` says what must stay; here is what the hooks ask. The book's lock is taken before
-//! a GPU's memory, and never held while a gate or the daemon is waited for.
+//! a GPU's memory, and never held while a gate, the daemon or other GPUs are waited for, as the driver
+//! does when memory is bound to a multicast object.
 
 mod book;
 mod others;

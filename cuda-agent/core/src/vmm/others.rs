@@ -37,19 +37,21 @@ impl Agent {
         Book::is_ours(handle).then(|| {
             let parts = self.parts(handle, offset, bytes)?;
             // Released by another thread, it would be no one's, and the driver's handles soon others'.
-            let book = self.book();
-            book.held(handle)?;
+            // Without the lock: the driver waits until all GPUs of the object have joined, by threads
+            // that may need the book before.
+            self.book().hold(handle)?;
             let mut bound = 0;
             let result = parts.into_iter().try_for_each(|part| {
                 bind(part)?;
                 bound += part.bytes;
                 Ok(())
             });
-            // A gate may be in the way of taking it back.
-            drop(book);
             if result.is_err() && bound > 0 {
                 unbind(bound);
             }
+            // What is bound the driver keeps. What cannot be freed stays counted, and whoever released
+            // it meanwhile was told that it is gone.
+            let _ = self.release_physical(handle, || Ok(()));
             result
         })
     }

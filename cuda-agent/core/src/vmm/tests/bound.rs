@@ -74,21 +74,28 @@ fn what_is_bound_comes_back_and_stays_part_by_part() {
     program.release(handle).unwrap();
 }
 
+/// Whether that is so soon.
+fn in_time(is_so: impl Fn() -> bool) -> bool {
+    let start = Instant::now();
+    while !is_so() && start.elapsed() < Duration::from_secs(5) {
+        std::thread::yield_now();
+    }
+    is_so()
+}
+
 #[test]
 fn a_handle_that_another_thread_releases_stays_until_it_is_bound() {
-    const RACE: Duration = Duration::from_millis(300);
     let program = Program::new("bound-released", 8);
-    let handle = program.create(3).unwrap();
     let (agent, driver) = (program.bench.agent, program.driver());
+    let before = driver.used();
+    let handle = program.create(3).unwrap();
     let mut is_bound = false;
     let result = program.bench.launch(|| {
         std::thread::scope(|scope| {
             let bind = |part: Part| {
                 let release = scope.spawn(|| agent.release_physical(handle, || Ok(())));
-                let start = Instant::now();
-                while !release.is_finished() && start.elapsed() < RACE {
-                    std::thread::yield_now();
-                }
+                assert!(in_time(|| release.is_finished()), "it waits for the others");
+                assert_eq!(release.join().unwrap(), Ok(()));
                 is_bound = driver.is_live(part.handle, part.bytes);
                 Ok(())
             };
@@ -96,7 +103,46 @@ fn a_handle_that_another_thread_releases_stays_until_it_is_bound() {
         })
     });
     assert_eq!(result, Some(Ok(())));
+    assert_eq!(driver.used(), before, "nobody needs it any more");
     assert!(is_bound, "the driver's handle was nobody's, or another's");
     let (result, parts, _) = bind(&program, handle, (0, 3), 9);
     assert_eq!((result, parts.len()), (Some(Err(Status::INVALID_VALUE)), 0));
+}
+
+/// The driver binds once all GPUs have joined, and they may join by a thread that needs the book before.
+#[test]
+fn other_threads_use_the_book_while_a_binding_waits_for_their_gpu() {
+    let program = Program::new("bound-waits", 8);
+    let [handle, other] = [3, 2].map(|units| program.create(units).unwrap());
+    let agent = program.bench.agent;
+    let result = program.bench.launch(|| {
+        std::thread::scope(|scope| {
+            let bind = |_| {
+                let joins = scope.spawn(|| {
+                    assert!(agent.mapped_at(program.region).is_none());
+                    agent.release_physical(other, || Ok(()))
+                });
+                assert!(in_time(|| joins.is_finished()), "each waits for the other");
+                joins.join().unwrap()
+            };
+            agent.bind_physical(handle, 0, 3 * UNIT, bind, |_| ())
+        })
+    });
+    assert_eq!(result, Some(Ok(())));
+    program.release(handle).unwrap();
+    assert_eq!(program.release(handle), Err(Status::INVALID_VALUE));
+}
+
+#[test]
+fn what_could_not_be_bound_is_the_programs_as_before() {
+    let program = Program::new("bound-refused", 8);
+    let before = program.driver().used();
+    let handle = program.create(9).unwrap();
+    program.bench.launch(|| {
+        let (result, _, back) = bind(&program, handle, (0, 9), 1);
+        assert_eq!(result, Some(Err(Status::OUT_OF_MEMORY)));
+        assert!(back > 0);
+    });
+    program.release(handle).unwrap();
+    assert_eq!(program.driver().used(), before);
 }
