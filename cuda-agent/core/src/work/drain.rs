@@ -17,8 +17,7 @@ impl Work {
     /// Whether all streams that can be asked without a barrier are done. Cheap. While a stream
     /// captures none is asked, for that would break the capture.
     pub fn looks_done(&self, device: i32) -> bool {
-        self.catch_up();
-        let mut known = lock(&self.known);
+        let mut known = self.caught_up();
         !self.captures_in(&mut known) && self.streams_done(&mut known, device)
     }
 

@@ -50,6 +50,12 @@ impl Known {
         self.per_thread.retain(|life| life.goes_on());
         !self.per_thread.is_empty()
     }
+
+    /// The GPU of a context.
+    fn device_of(&self, context: Context) -> Option<i32> {
+        let found = self.contexts.iter().find(|other| other.context == context);
+        found.map(|found| found.device)
+    }
 }
 
 struct KnownContext {
@@ -146,16 +152,13 @@ impl Work {
 
     /// The GPU of a context.
     pub fn device_of(&self, context: Context) -> Option<i32> {
-        let known = lock(&self.known);
-        let found = known.contexts.iter().find(|other| other.context == context);
-        found.map(|found| found.device)
+        lock(&self.known).device_of(context)
     }
 
     /// Forgets a context that the program is about to destroy.
     pub fn remove_context(&self, context: Context) {
         let _whole = lock(&self.draining);
-        self.catch_up();
-        let mut known = lock(&self.known);
+        let mut known = self.caught_up();
         let known = &mut *known;
         let primary = |other: &&KnownContext| other.context == context && other.primary;
         if let Some(device) = known.contexts.iter().find(primary).map(|it| it.device) {

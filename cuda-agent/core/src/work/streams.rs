@@ -32,15 +32,16 @@ impl Work {
     /// Learns a stream that was just made. It counts as worked on: a thread may still have one in
     /// mind that had this handle before.
     pub fn add_stream(&self, stream: Stream) {
-        match self.look_up(stream) {
-            Ok(made) => drop(lock(&self.known).streams.insert(stream, made)),
+        let mut known = self.caught_up();
+        match self.look_up(&known, stream) {
+            Ok(made) => drop(known.streams.insert(stream, made)),
             // The first call on it is the next chance.
             Err(_) => gate::forget_streams(),
         }
     }
 
     /// Asks the driver where a stream belongs.
-    fn look_up(&self, stream: Stream) -> Result<KnownStream> {
+    fn look_up(&self, known: &Known, stream: Stream) -> Result<KnownStream> {
         let driver = self.driver;
         let context = match driver.stream_context(stream) {
             // Of a green context, or a driver that cannot tell.
@@ -49,7 +50,7 @@ impl Work {
             }
             told => told?,
         };
-        let device = match self.device_of(context) {
+        let device = match known.device_of(context) {
             Some(device) => device,
             None => in_context(driver, context, || driver.current_device())?,
         };
@@ -65,15 +66,23 @@ impl Work {
     /// Notes that there is a call on `stream`, by which it is learnt if it was made unseen, and the
     /// `calls` before that a thread made on it. The calls since its last event.
     pub(super) fn touch(&self, stream: Stream) -> Result<u32> {
-        if let Some(found) = lock(&self.known).streams.get_mut(&stream) {
-            found.touched = true;
-            return Ok(found.calls);
-        }
-        let found = self.look_up(stream)?;
-        let mut known = lock(&self.known);
-        let found = known.streams.entry(stream).or_insert(found);
+        self.touch_in(&mut self.caught_up(), stream)
+    }
+
+    /// The same with what is known at hand.
+    pub(super) fn touch_in(&self, known: &mut Known, stream: Stream) -> Result<u32> {
+        let found = self.find(known, stream)?;
         found.touched = true;
         Ok(found.calls)
+    }
+
+    /// A stream, which is learnt if it was made unseen.
+    fn find<'a>(&self, known: &'a mut Known, stream: Stream) -> Result<&'a mut KnownStream> {
+        if !known.streams.contains_key(&stream) {
+            let found = self.look_up(known, stream)?;
+            known.streams.insert(stream, found);
+        }
+        known.streams.get_mut(&stream).ok_or(Status::UNKNOWN)
     }
 
     /// The GPU of a stream that the program made, seen or unseen.
@@ -81,25 +90,14 @@ impl Work {
         if !stream.is_created() {
             return None;
         }
-        let known = |known: &Known| Some(known.streams.get(&stream)?.device);
-        if let Some(device) = known(&lock(&self.known)) {
-            return Some(device);
-        }
-        let found = self.look_up(stream).ok()?;
-        Some(
-            lock(&self.known)
-                .streams
-                .entry(stream)
-                .or_insert(found)
-                .device,
-        )
+        let mut known = self.caught_up();
+        self.find(&mut known, stream).ok().map(|found| found.device)
     }
 
     /// Before the program destroys a stream: its work is marked, because it may outlive it.
     pub fn remove_stream(&self, stream: Stream) {
-        self.catch_up();
         let context = {
-            let known = lock(&self.known);
+            let known = self.caught_up();
             let Some(going) = known.streams.get(&stream) else {
                 return;
             };
@@ -148,9 +146,8 @@ impl Work {
             return;
         }
         // One that the driver does not know cannot capture.
-        if self.touch(stream).is_ok()
-            && let Some(found) = lock(&self.known).streams.get_mut(&stream)
-        {
+        if let Ok(found) = self.find(&mut self.caught_up(), stream) {
+            found.touched = true;
             found.capture = capture;
         }
     }
