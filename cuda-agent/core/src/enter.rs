@@ -5,6 +5,7 @@ use crate::agent::{Agent, exit};
 use crate::cuda::{Context, Status, Stream};
 use crate::device::Device;
 use crate::gate::{self, InCall, Unasked};
+use crate::torture::Torture;
 
 /// What an argument of a call says of the GPUs that it works on, beside the current context's.
 #[derive(Clone, Copy, Debug)]
@@ -42,8 +43,10 @@ impl Agent {
     #[cold]
     pub fn enter_asking(&self, stream: Stream, clues: Clues<'_>) -> InCall {
         let mut call = InCall::begin();
-        if !call.is_nested() {
-            call = self.torture(call);
+        if let Some(torture) = self.config.torture
+            && !call.is_nested()
+        {
+            call = self.inflict(torture, call);
         }
         let mut gates = u64::MAX;
         if !call.is_nested() && call.goes_through(gates) != 0 {
@@ -64,9 +67,12 @@ impl Agent {
     ///
     /// Nothing can be waited for here: this thread may be the one that has to open the gate, or hold
     /// what that one needs. Nor may the work go past a closed gate, behind which memory leaves or is
-    /// gone. So it passes where the thread is in a call that passed before, or finds the gates of all
-    /// GPUs open, since which ones it goes through cannot be found out without the locks. A closer
-    /// waits for it as for any other call.
+    /// gone. So it passes where the thread is in a call, or finds the gates of all GPUs open, since
+    /// which ones it goes through cannot be found out without the locks. A closer waits for it as for
+    /// any other call.
+    ///
+    /// The call that the thread is in must have passed before. So whoever begins one looks at its gates
+    /// before the driver is asked anything, and ends it if the driver must be asked first.
     ///
     /// # Errors
     /// [`Status::NOT_PERMITTED`] behind a closed gate: what drivers say where they cannot be called.
@@ -79,16 +85,13 @@ impl Agent {
         Ok(call)
     }
 
-    /// Tortures the current GPU's memory before the call, if that is asked for.
-    fn torture(&self, call: InCall) -> InCall {
-        let Some(torture) = &self.config.torture else {
-            return call;
-        };
-        let Some((device, _)) = self.current() else {
-            return call;
-        };
+    /// Tortures the current GPU's memory before the call.
+    fn inflict(&self, torture: Torture, call: InCall) -> InCall {
+        // Not in a call that has not passed while the driver is asked: see `enter_inside`.
         drop(call);
-        torture.inflict(self, device);
+        if let Some((device, _)) = self.current() {
+            torture.inflict(self, device);
+        }
         InCall::begin()
     }
 
@@ -155,7 +158,8 @@ impl Agent {
 #[cfg(test)]
 mod tests {
     use std::collections::BTreeSet;
-    use std::sync::{Arc, Mutex};
+    use std::sync::{Arc, Mutex, mpsc};
+    use std::thread;
 
     use rtswap_wire::page::{Direction, SwapOutcome};
 
@@ -218,5 +222,33 @@ mod tests {
         for name in ["unmap", "copy_out", "copy_in", "current_context"] {
             assert!(refused.contains(name), "{name} is not among {refused:?}");
         }
+    }
+
+    #[test]
+    fn who_tortures_is_in_no_call_while_the_driver_is_asked() {
+        let bench = bench("torture-asks", |_| ());
+        bench.alloc(CHUNK);
+        bench.launch(|| ());
+        bench.idle();
+        let (agent, driver) = (bench.agent, bench.driver);
+        assert!(!gate::is_open(agent.devices[0].bit));
+        let (say, said) = mpsc::channel();
+        std::thread::scope(|scope| {
+            let tortured = scope.spawn(move || {
+                let me = thread::current().id();
+                driver.subscribe(Some(Arc::new(move |name| {
+                    if thread::current().id() == me {
+                        let entered = agent.enter_inside(Stream::LEGACY).map(drop);
+                        say.send((name, entered)).unwrap();
+                    }
+                })));
+                let _call = agent.inflict(Torture::EveryCall, InCall::begin());
+                driver.subscribe(None);
+            });
+            bench.grant_until(|| tortured.is_finished());
+            tortured.join().unwrap();
+        });
+        let first = said.recv().unwrap();
+        assert_eq!(first, ("current_context", Err(Status::NOT_PERMITTED)));
     }
 }
