@@ -8,8 +8,8 @@ use core::mem::offset_of;
 use rtswap_agent_core::agent::agent;
 use rtswap_agent_core::cuda::{
     CUDA_HOST_NODE_PARAMS, CUDA_MEM_ALLOC_NODE_PARAMS_v1, CUDA_MEMSET_NODE_PARAMS, CUcontext,
-    CUgraph, CUgraphExec, CUgraphNode, CUgraphNodeParams, CUstream, Graph, GraphExec, Memcpy3D,
-    Status, Stream, given,
+    CUgraph, CUgraphExec, CUgraphNode, CUgraphNodeParams, CUstream, Graph, GraphExec, Location,
+    Memcpy3D, Status, Stream, given,
 };
 use rtswap_agent_core::enter::Clue;
 
@@ -90,7 +90,7 @@ pub(super) struct NodeParams {
 union Needs {
     /// Of a host node: a CUDA_HOST_NODE_PARAMS_v2, whose later fields are left as they are.
     host: CUDA_HOST_NODE_PARAMS,
-    words: [u64; 29],
+    _any: [u64; 29],
 }
 
 /// CU_GRAPH_NODE_TYPE_HOST.
@@ -98,22 +98,40 @@ const HOST: c_uint = 3;
 /// CU_GRAPH_NODE_TYPE_MEM_ALLOC.
 const MEM_ALLOC: c_uint = 10;
 
-/// Where the bytes of a memory node stand in its CUDA_MEM_ALLOC_NODE_PARAMS, which are the same in
-/// every version up to there.
-pub(super) const MEMORY_BYTES: usize = offset_of!(CUDA_MEM_ALLOC_NODE_PARAMS_v1, bytesize);
+/// Where the place and the bytes of a memory node stand in its CUDA_MEM_ALLOC_NODE_PARAMS, which are
+/// the same in every version up to there.
+mod memory {
+    use super::{CUDA_MEM_ALLOC_NODE_PARAMS_v1, offset_of};
+
+    pub(super) const PLACE: usize = offset_of!(CUDA_MEM_ALLOC_NODE_PARAMS_v1, poolProps.location);
+    pub(super) const BYTES: usize = offset_of!(CUDA_MEM_ALLOC_NODE_PARAMS_v1, bytesize);
+}
 
 const _: () = assert!(
     size_of::<NodeParams>() == size_of::<CUgraphNodeParams>()
         && offset_of!(NodeParams, needs) == offset_of!(CUgraphNodeParams, __bindgen_anon_1)
-        && MEMORY_BYTES.is_multiple_of(size_of::<u64>())
+        && memory::PLACE + size_of::<Location>() <= memory::BYTES
+        && memory::BYTES + size_of::<u64>() <= size_of::<Needs>()
 );
 
+/// Where the memory lies that a launch of a node takes, and its bytes.
+///
+/// # Safety
+/// `params` is a CUDA_MEM_ALLOC_NODE_PARAMS of any version.
+pub(super) unsafe fn memory_of(params: *const c_void) -> (Location, u64) {
+    // SAFETY: by the caller's promise; any bits are a valid `Location` and a number.
+    unsafe {
+        let place = params.byte_add(memory::PLACE).cast::<Location>();
+        let bytes = params.byte_add(memory::BYTES).cast::<u64>();
+        (place.read_unaligned(), bytes.read_unaligned())
+    }
+}
+
 impl NodeParams {
-    /// The memory that a launch of the node takes.
-    fn memory(&self) -> Option<u64> {
-        // SAFETY: any bytes are words.
-        let words = unsafe { &self.needs.words };
-        (self.kind == MEM_ALLOC).then_some(words[MEMORY_BYTES / size_of::<u64>()])
+    /// Where the memory lies that a launch of the node takes, and its bytes.
+    fn memory(&self) -> Option<(Location, u64)> {
+        // SAFETY: it is such a node's.
+        (self.kind == MEM_ALLOC).then(|| unsafe { memory_of((&raw const self.needs).cast()) })
     }
 }
 
@@ -306,7 +324,7 @@ unsafe fn with_new_node(
     let memory = unsafe { given(params) }.and_then(NodeParams::memory);
     match (agent(), memory) {
         // Before the gate: who asks for budget may have to wait for others.
-        (Some(agent), Some(bytes)) => agent.hold_for_graph(bytes, add),
+        (Some(agent), Some((place, bytes))) => agent.hold_for_graph(Some(place), bytes, add),
         _ => add(),
     }
 }

@@ -11,7 +11,7 @@ use rtswap_agent_core::cuda::{
 use rtswap_agent_core::outside::Held;
 
 use super::alloc::let_go;
-use super::graph::MEMORY_BYTES;
+use super::graph::memory_of;
 use super::{enter_on, hooks};
 
 hooks! {
@@ -123,7 +123,8 @@ unsafe fn take(
                 return call();
             }
             if agent.driver.stream_captures(stream) {
-                return agent.hold_for_graph(bytes as u64, call);
+                let place = agent.ordered_gpu(stream, pool.map(name));
+                return agent.hold_for_graph(place.map(Location::device), bytes as u64, call);
             }
             // SAFETY: the driver fills it where it succeeds.
             let made = || Some(Held::Memory(unsafe { *found }));
@@ -397,14 +398,9 @@ unsafe fn alloc_node(
     let Some(agent) = agent().filter(|_| !params.is_null()) else {
         return call();
     };
-    // SAFETY: the caller's parameters, of this layout in every version.
-    let bytes = unsafe {
-        params
-            .byte_add(MEMORY_BYTES)
-            .cast::<usize>()
-            .read_unaligned()
-    };
-    agent.hold_for_graph(bytes as u64, call)
+    // SAFETY: the caller's parameters.
+    let (place, bytes) = unsafe { memory_of(params) };
+    agent.hold_for_graph(Some(place), bytes, call)
 }
 
 unsafe fn graph_trim(real: cuDeviceGraphMemTrim::Function, device: c_int) -> Status {

@@ -107,6 +107,26 @@ static void add_former(CUgraph graph, CUgraphNode *last, struct node *params) {
             struct memory *)(last, graph, last, *last != NULL, &params->of.memory));
 }
 
+/* Adds the node that allocates on GPU 0 while GPU 1 is current. */
+static void add_from_other(add_node *by, CUgraph graph, CUgraphNode *last, struct node *params) {
+    CUcontext own, other;
+    MUST(CU(cuCtxGetCurrent, CUcontext *)(&own));
+    if (params->kind == ALLOC) {
+        MUST(CU(cuDevicePrimaryCtxRetain, CUcontext *, CUdevice)(&other, 1));
+        MUST(CU(cuCtxSetCurrent, CUcontext)(other));
+    }
+    by(graph, last, params);
+    MUST(CU(cuCtxSetCurrent, CUcontext)(own));
+}
+
+static void add_other(CUgraph graph, CUgraphNode *last, struct node *params) {
+    add_from_other(add, graph, last, params);
+}
+
+static void add_other_former(CUgraph graph, CUgraphNode *last, struct node *params) {
+    add_from_other(add_former, graph, last, params);
+}
+
 static struct node allocation(void) {
     return (struct node){
         .kind = ALLOC,
@@ -164,6 +184,8 @@ static void memory_by(add_node *by) {
 static void memory_former(void) { memory_by(add_former); }
 static void memory(void) { memory_by(add); }
 static void memory_v2(void) { memory_by(add_v2); }
+static void memory_other(void) { memory_by(add_other); }
+static void memory_other_former(void) { memory_by(add_other_former); }
 
 static void count(void *data) { ++*(int *)data; }
 
@@ -216,4 +238,5 @@ static void any(void) {
     }
 }
 
-PROBES({"memory_former", memory_former}, {"memory", memory}, {"memory_v2", memory_v2}, {"any", any})
+PROBES({"memory_former", memory_former}, {"memory", memory}, {"memory_v2", memory_v2},
+       {"memory_other", memory_other}, {"memory_other_former", memory_other_former}, {"any", any})

@@ -253,6 +253,15 @@ impl Agent {
         Some(self.pool_device(pool)?.ordinal)
     }
 
+    /// The managed GPU whose memory a stream is given, from a pool or from the current one of its GPU.
+    pub fn ordered_gpu(&self, stream: Stream, pool: Option<MemoryPool>) -> Option<i32> {
+        let pool = match pool {
+            Some(pool) => pool,
+            None => self.current_pool(self.context_of(stream).ok()?)?,
+        };
+        self.pool_gpu(pool)
+    }
+
     /// The release threshold of a pool was set.
     pub fn pool_keeps(&self, pool: MemoryPool, bytes: u64) {
         if let Some(device) = self.pool_device(pool) {

@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 use std::sync::Mutex;
 
 use crate::agent::Agent;
-use crate::cuda::{Context, Status};
+use crate::cuda::{Context, Location, Status};
 use crate::device::Device;
 use crate::gate::lock;
 
@@ -79,10 +79,23 @@ impl Agent {
 }
 
 impl Agent {
-    /// Makes by `make` a memory node of a graph on the current context's GPU. Its bytes count until
-    /// the driver says what it reserved for graphs.
-    pub fn hold_for_graph(&self, bytes: u64, mut make: impl FnMut() -> Status) -> Status {
-        let Some((device, _)) = self.current_known() else {
+    /// Makes by `make` a memory node of a graph, whose memory lies at `place`, or, where that is not
+    /// said, on the current context's GPU. Its bytes count there until the driver says what it
+    /// reserved for graphs.
+    pub fn hold_for_graph(
+        &self,
+        place: Option<Location>,
+        bytes: u64,
+        mut make: impl FnMut() -> Status,
+    ) -> Status {
+        let current = self.current_known().map(|(device, _)| device);
+        let device = match place {
+            Some(place) if place.kind == Location::DEVICE => self.device(place.id),
+            Some(place) if place.is_host() => None,
+            // What is not said, or some part of a GPU, which only the driver can tell.
+            _ => current,
+        };
+        let Some(device) = device else {
             return make();
         };
         // Not under pressure: nothing waits for a stream while one captures.
@@ -133,6 +146,8 @@ impl Device {
 mod tests {
     use super::*;
     use crate::agent::tests::{CHUNK, bench};
+    use crate::cuda::{MemoryPool, Stream};
+    use crate::driver::fake::FakeDriver;
 
     #[test]
     fn memory_of_a_graph_counts_as_often_as_the_driver_reserves_it() {
@@ -141,7 +156,7 @@ mod tests {
         bench.launch(|| ());
         let (agent, device) = (bench.agent, &bench.agent.devices[0]);
         let (before, _) = bench.usage();
-        let made = agent.hold_for_graph(CHUNK, || Status::SUCCESS);
+        let made = agent.hold_for_graph(None, CHUNK, || Status::SUCCESS);
         assert_eq!(made, Status::SUCCESS);
         assert_eq!(bench.usage().0, before + CHUNK, "before it is launched");
         // What is asked between the node's birth and its launch, and after each trim.
@@ -149,6 +164,65 @@ mod tests {
             bench.driver.set_graph_memory(reserved);
             agent.recount_graphs(device);
             assert_eq!(bench.usage().0, before + reserved, "{reserved}");
+        }
+    }
+
+    #[test]
+    fn memory_of_a_graph_counts_on_the_gpu_where_it_lies() {
+        let bench = bench("graph-place", |terms| terms.idle_us = 60_000_000);
+        bench.alloc(10);
+        bench.launch(|| ());
+        let (agent, device) = (bench.agent, &bench.agent.devices[0]);
+        let (before, _) = bench.usage();
+        let host = |kind| Some(Location { kind, id: 0 });
+        let part = Some(Location { kind: 99, id: 1 });
+        // Only GPU 0 is managed.
+        for (current, place, counts) in [
+            (0, host(Location::HOST), false),
+            (0, host(Location::HOST_NUMA), false),
+            (0, host(Location::HOST_NUMA_CURRENT), false),
+            (0, Some(Location::device(1)), false),
+            (1, None, false),
+            (1, Some(Location::device(0)), true),
+            (0, Some(Location::device(0)), true),
+            (0, part, true),
+            (0, None, true),
+        ] {
+            // As if there never was a node.
+            *lock(&device.outside.graphs) = None;
+            bench.driver.set_current_device(current);
+            let made = agent.hold_for_graph(place, CHUNK, || Status::SUCCESS);
+            assert_eq!(made, Status::SUCCESS);
+            let bytes = if counts { CHUNK } else { 0 };
+            let (now, _) = bench.usage();
+            assert_eq!(now, before + bytes, "{place:?} from GPU {current}");
+            // What launched memory takes is counted where there was a node.
+            for reserved in [2 * bytes, 0] {
+                bench.driver.set_graph_memory(reserved);
+                agent.recount_graphs(device);
+                assert_eq!(
+                    bench.usage().0,
+                    before + reserved,
+                    "{place:?} from GPU {current}"
+                );
+            }
+        }
+    }
+
+    #[test]
+    fn what_a_pool_gives_lies_on_its_gpu() {
+        let bench = bench("graph-pool", |_| ());
+        bench.alloc(10);
+        let agent = bench.agent;
+        let [made, unknown] = [MemoryPool(0xb1), MemoryPool(0xb2)];
+        agent.pool_made(made, 0, false, 0);
+        bench.driver.set_current_device(1);
+        for (pool, gpu) in [
+            (Some(FakeDriver::POOL), Some(0)),
+            (Some(made), Some(0)),
+            (Some(unknown), None),
+        ] {
+            assert_eq!(agent.ordered_gpu(Stream::LEGACY, pool), gpu, "{pool:?}");
         }
     }
 }

@@ -23,6 +23,20 @@ pub(super) const PROBES: &[Probe] = &[
         "cuGraphAddNode_v2 of one that allocates",
         WHY,
     ),
+    Probe::counted(
+        "node",
+        "memory_other",
+        "cuGraphAddNode of one that allocates on a GPU that is not current",
+        WHY,
+    )
+    .on_two_gpus(),
+    Probe::counted(
+        "node",
+        "memory_other_former",
+        "cuGraphAddMemAllocNode on a GPU that is not current",
+        WHY,
+    )
+    .on_two_gpus(),
     Probe::gated(
         "node",
         "any",

@@ -130,6 +130,11 @@ impl FakeDriver {
         lock(&self.state).graph_memory = bytes;
     }
 
+    /// The current context is one of another GPU.
+    pub(crate) fn set_current_device(&self, ordinal: i32) {
+        lock(&self.state).current_device = ordinal;
+    }
+
     /// Whether a handle has so many bytes of physical memory.
     pub(crate) fn is_live(&self, handle: u64, bytes: u64) -> bool {
         let state = lock(&self.state);
@@ -293,7 +298,7 @@ impl Driver for FakeDriver {
         Ok(())
     }
     fn current_device(&self) -> Result<i32> {
-        Ok(0)
+        Ok(lock(&self.state).current_device)
     }
     fn synchronize(&self) -> Result<()> {
         self.may_refuse("synchronize")?;

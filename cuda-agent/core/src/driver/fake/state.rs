@@ -32,6 +32,8 @@ pub(super) struct State {
     pub(super) capturing: BTreeSet<Stream>,
     pub(super) graphs: BTreeMap<Graph, Vec<Node>>,
     pub(super) graph_memory: u64,
+    /// The GPU of the current context.
+    pub(super) current_device: i32,
     pub(super) refuse_pins: bool,
     /// Bytes copied out and in.
     pub(super) copied: (u64, u64),
