@@ -9,7 +9,7 @@ pub struct End2D {
     pub x: usize,
     /// Its first row.
     pub y: usize,
-    /// CUmemorytype.
+    /// The kind of memory, a CUmemorytype.
     pub kind: u32,
     /// Of memory of the host.
     pub host: usize,
@@ -25,13 +25,13 @@ pub struct End2D {
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct Memcpy2D {
-    /// Where from.
+    /// The source.
     pub src: End2D,
-    /// Where to.
+    /// The destination.
     pub dst: End2D,
     /// Bytes of a row.
     pub width: usize,
-    /// Rows.
+    /// The number of rows.
     pub height: usize,
 }
 
@@ -48,7 +48,7 @@ pub struct End3D {
     pub z: usize,
     /// Of a mipmapped array.
     pub level: usize,
-    /// CUmemorytype.
+    /// The kind of memory, a CUmemorytype.
     pub kind: u32,
     /// Of memory of the host.
     pub host: usize,
@@ -68,13 +68,13 @@ pub struct End3D {
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct Memcpy3D {
-    /// Where from.
+    /// The source.
     pub src: End3D,
-    /// Where to.
+    /// The destination.
     pub dst: End3D,
     /// Bytes of a row.
     pub width: usize,
-    /// Rows.
+    /// The number of rows.
     pub height: usize,
     /// Slices.
     pub depth: usize,

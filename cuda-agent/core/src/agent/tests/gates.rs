@@ -16,8 +16,8 @@ static TAKEN: Mutex<u64> = Mutex::new(0);
 pub(super) struct Gates(u64);
 
 impl Gates {
-    /// Starts an agent with one GPU, whose gate is no other bench's unless all are taken, beside its
-    /// daemon.
+    /// Starts a daemon and an agent with one GPU. No other bench has its gate, unless all gates are
+    /// taken.
     pub(super) fn start(
         driver: &'static dyn Driver,
         config: Config,
