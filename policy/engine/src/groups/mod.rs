@@ -1,0 +1,1 @@
+//! The processes of one task on one GPU as one.

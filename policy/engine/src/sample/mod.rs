@@ -1,0 +1,1 @@
+//! What the witnesses of GPU memory show.

@@ -1,0 +1,1 @@
+//! Which GPU, or which MIG instance of one.
