@@ -8,15 +8,15 @@ use crate::units::{Bytes, Nanos};
 pub(super) const IMPOSSIBLE: Bytes = Bytes(1 << 50);
 
 /// Counts the jobs of one task as its agent does: the n-th request has number n, from 1, wrapping.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct JobSeq(pub u32);
 
 /// Counts the swap operations of one task on one GPU, from 1, wrapping.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct SwapSeq(pub u32);
 
 /// Counts an agent's requests for more budget, from 1, wrapping.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct WantSeq(pub u32);
 
 /// Where the bytes of a task are, as its agent reports them.

@@ -1,0 +1,263 @@
+//! What the administrator's file makes of the daemon and of each GPU.
+
+use alloc::format;
+use alloc::string::String;
+use alloc::vec::Vec;
+
+use rtswap_policy::admission::Test;
+use rtswap_policy::assign::Objective;
+use rtswap_policy::cost::{DirectionCost, SwapCost};
+use rtswap_policy::scheduler::{self, Overrun, Sharing};
+use rtswap_policy::units::{Bytes, Nanos, Ppm};
+
+use crate::Uuid;
+
+/// GPUs at most: the blocks of a control page.
+pub const MAX_GPUS: usize = 8;
+
+/// What cuMemCreate allocates at the least.
+const GRANULARITY: u64 = 2 << 20;
+
+/// The part of a GPU's memory that a driver may not hand out.
+const RESERVE_PART: u64 = 64;
+
+/// The part of a GPU's memory that is left to best-effort: about one context.
+const BEST_EFFORT_PART: u64 = 32;
+
+/// All of it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Config {
+    /// What a reload may change.
+    pub settings: Settings,
+    /// The same for the schedulers of all GPUs.
+    pub scheduler: SchedulerConfig,
+    /// At most [`MAX_GPUS`]; none where GPUs are learned from NVML or from agents.
+    pub gpus: Vec<GpuConfig>,
+    /// The daemon's own user: its tasks go by their plain names in a scheduler.
+    pub own_user: u32,
+}
+
+/// What a reload may change.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Settings {
+    /// How long a registration waits for a process.
+    pub claim_timeout: Nanos,
+    /// How long the memory of a dead process stays counted where NVML cannot tell.
+    pub release_grace: Nanos,
+    /// How often NVML is read.
+    pub nvml_period: Nanos,
+    /// What follows from a violation.
+    pub on_violation: OnViolation,
+    /// Tasks that one user may have at a time, best-effort ones included.
+    pub max_tasks_per_user: usize,
+}
+
+/// What follows where a task holds more than it reports or may hold, or does not swap when asked to. It
+/// is logged and announced in any case.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum OnViolation {
+    /// Nothing more.
+    Warn,
+    /// The task is best-effort from then on.
+    Demote,
+    /// The process gets SIGKILL.
+    Kill,
+}
+
+/// The same for the schedulers of all GPUs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SchedulerConfig {
+    /// As [`scheduler::Config::sharing`].
+    pub sharing: Sharing,
+    /// As [`scheduler::Config::overrun`].
+    pub overrun: Overrun,
+    /// As [`scheduler::Config::objective`].
+    pub objective: Objective,
+    /// As [`scheduler::Config::test`].
+    pub test: Test,
+    /// As [`scheduler::Config::best_effort_quantum`].
+    pub best_effort_quantum: Nanos,
+    /// As [`scheduler::Config::drain`]; by the GPU's swap cost where it is none.
+    pub drain: Option<Nanos>,
+    /// As [`scheduler::Config::dispatch_latency`].
+    pub dispatch_latency: Nanos,
+}
+
+impl Default for SchedulerConfig {
+    fn default() -> Self {
+        Self {
+            sharing: Sharing::Exclusive,
+            overrun: Overrun::Continue,
+            objective: Objective::Time,
+            test: Test::Demand,
+            best_effort_quantum: Nanos(100_000_000),
+            drain: None,
+            dispatch_latency: Nanos(200_000),
+        }
+    }
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self {
+            claim_timeout: Nanos(30_000_000_000),
+            release_grace: Nanos(250_000_000),
+            nvml_period: Nanos(500_000_000),
+            on_violation: OnViolation::Warn,
+            max_tasks_per_user: 512,
+        }
+    }
+}
+
+/// One GPU as the administrator describes it, completed by what the driver shows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct GpuConfig {
+    /// The GPU, or the MIG instance.
+    pub uuid: Uuid,
+    /// All memory that rtswap may use, in bytes; none while it is not known.
+    pub memory: Option<Bytes>,
+    /// The bytes of it that are never handed out.
+    pub reserve: Option<Bytes>,
+    /// The bytes of it that the plan leaves to best-effort.
+    pub best_effort_reserve: Option<Bytes>,
+    /// δ, in bytes.
+    pub chunk: Bytes,
+    /// ρ of the test `pipelined`.
+    pub duplex: Ppm,
+    /// The measured cost of swapping.
+    pub swap_cost: SwapCost,
+}
+
+impl GpuConfig {
+    /// A GPU that no file describes, with built-in values: the paper's fit (Fig. 4) to an RTX 3090 on
+    /// PCIe 3.0. Its memory is yet to be learned.
+    pub const fn learned(uuid: Uuid) -> Self {
+        const fn cost(per_chunk: u64, bytes_per_second: u64) -> DirectionCost {
+            DirectionCost {
+                base: Nanos(0),
+                per_chunk: Nanos(per_chunk),
+                bytes_per_second,
+            }
+        }
+        Self {
+            uuid,
+            memory: None,
+            reserve: None,
+            best_effort_reserve: None,
+            chunk: Bytes(16 << 20),
+            duplex: Ppm::ONE,
+            swap_cost: SwapCost {
+                // 12.08 and 11.18 GiB/s.
+                out: cost(73_600, 12_970_801_233),
+                in_: cost(79_500, 12_004_433_592),
+            },
+        }
+    }
+
+    /// All memory that rtswap may use, in bytes; zero while it is not known.
+    pub fn memory(&self) -> Bytes {
+        self.memory.unwrap_or(Bytes::ZERO)
+    }
+
+    /// The bytes of it that are never handed out.
+    pub fn reserve(&self) -> Bytes {
+        let part = Bytes(self.memory().0 / RESERVE_PART);
+        self.reserve.unwrap_or(part)
+    }
+
+    /// mᴰ where no process without an agent holds anything: memory less reserve, in bytes.
+    pub fn capacity(&self) -> Bytes {
+        self.memory().saturating_sub(self.reserve())
+    }
+
+    /// Takes `total` bytes, of which the driver keeps `reserved`, for what no file says. A file may
+    /// say less memory than there is, not more.
+    #[must_use]
+    pub fn completed(self, total: Bytes, reserved: Bytes) -> Self {
+        let memory = self.memory.map_or(total, |memory| memory.min(total));
+        let headroom = Bytes(memory.0 / RESERVE_PART);
+        Self {
+            memory: Some(memory),
+            reserve: Some(self.reserve.unwrap_or(reserved + headroom)),
+            ..self
+        }
+    }
+
+    /// The text of what is wrong with it; none where it can be managed.
+    pub fn complaint(&self) -> Option<String> {
+        let chunk = self.chunk.0;
+        if chunk == 0 || !chunk.is_multiple_of(GRANULARITY) {
+            return Some(format!(
+                "chunk is {chunk} bytes; it must be a multiple of 2MiB, the least that CUDA maps"
+            ));
+        }
+        if self.memory.is_some() && self.capacity().0 < chunk {
+            return Some(format!(
+                "memory less reserve is {}, which is less than one chunk of {}",
+                self.capacity(),
+                self.chunk
+            ));
+        }
+        None
+    }
+
+    /// One chunk and one base in the slower direction: the shortest drain bound that can be kept.
+    pub fn least_drain(&self) -> Nanos {
+        let SwapCost { out, in_ } = &self.swap_cost;
+        out.bound(self.chunk, self.chunk).max(in_.bound(self.chunk, self.chunk))
+    }
+
+    /// The configuration of its scheduler.
+    pub fn scheduler(&self, shared: &SchedulerConfig) -> scheduler::Config {
+        // Beside the least that can be kept, time for the kernels in flight.
+        const KERNELS: Nanos = Nanos(5_000_000);
+        let part = Bytes(self.memory().0 / BEST_EFFORT_PART);
+        scheduler::Config {
+            capacity: self.capacity(),
+            chunk: self.chunk,
+            swap_cost: self.swap_cost,
+            best_effort_reserve: self.best_effort_reserve.unwrap_or(part),
+            drain: shared.drain.unwrap_or(self.least_drain() + KERNELS),
+            sharing: shared.sharing,
+            dispatch_latency: shared.dispatch_latency,
+            overrun: shared.overrun,
+            best_effort_quantum: shared.best_effort_quantum,
+            objective: shared.objective,
+            test: shared.test,
+            duplex: self.duplex,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_learned_gpu_is_sound() {
+        let gpu = GpuConfig::learned(Uuid::of([1; 16]));
+        assert_eq!(gpu.complaint(), None);
+        let gpu = gpu.completed(Bytes(24 << 30), Bytes::ZERO);
+        assert_eq!(gpu.complaint(), None);
+        let config = gpu.scheduler(&SchedulerConfig::default());
+        assert_eq!(config.capacity, Bytes((24 << 30) - (384 << 20)));
+        assert!(config.drain >= config.swap_cost.out.bound(config.chunk, config.chunk));
+    }
+
+    #[test]
+    fn a_file_goes_before_the_driver_but_makes_no_memory() {
+        let uuid = Uuid::of([1; 16]);
+        let (total, reserved) = (Bytes(24 << 30), Bytes(300 << 20));
+        let learned = GpuConfig::learned(uuid).completed(total, reserved);
+        assert_eq!(learned.capacity(), Bytes((24 << 30) - (684 << 20)));
+        let described = |memory, reserve| GpuConfig {
+            memory: Some(Bytes(memory)),
+            reserve,
+            ..GpuConfig::learned(uuid)
+        };
+        let less = described(16 << 30, Some(Bytes(1 << 30))).completed(total, reserved);
+        assert_eq!(less.capacity(), Bytes(15 << 30));
+        let more = described(48 << 30, None).completed(total, reserved);
+        assert_eq!(more.capacity(), learned.capacity());
+    }
+}

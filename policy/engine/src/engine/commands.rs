@@ -1,0 +1,192 @@
+//! What a scheduler commands: for a task's processes to share out, or for people to see.
+
+use alloc::format;
+use alloc::string::String;
+
+use rtswap_policy::scheduler::{
+    Command, JobAccount, JobEnd, Overrun, ViolationKind,
+};
+use rtswap_policy::task::TaskId;
+use rtswap_policy::units::{Bytes, Nanos};
+
+use super::Engine;
+use crate::groups::{Order, ProcessId};
+use crate::ids::ConnectionId;
+use crate::output::{Level, LogLine, News, Output};
+use crate::sessions::SessionId;
+
+impl Engine {
+    /// Carries a command out. Returns the task whose processes have to do with it.
+    pub(super) fn carry_out(&mut self, gpu: usize, command: Command) -> Option<TaskId> {
+        let task = match &command {
+            Command::Account(account) => {
+                self.job_ended(gpu, account);
+                return None;
+            }
+            Command::Violation { task, kind, detail } => {
+                self.task_violated(gpu, *task, *kind, detail.clone());
+                *task
+            }
+            Command::Grant { task, .. }
+            | Command::Revoke { task, .. }
+            | Command::Swap { task, .. }
+            | Command::Abort { task, .. }
+            | Command::SetBudget { task, .. }
+            | Command::SetVolume { task, .. } => *task,
+        };
+        let now = self.now;
+        self.tasks.group(task)?.obey(now, &command);
+        Some(task)
+    }
+
+    fn job_ended(&mut self, gpu: usize, account: &JobAccount) {
+        let Some(registration) = self.tasks.get(account.task).map(|task| task.registration) else {
+            return;
+        };
+        self.journal_release();
+        let late = account.lateness();
+        if late > Nanos::ZERO && account.end == JobEnd::Completed {
+            let cause = self.cause(gpu, account);
+            let name = self.registration_name(registration);
+            let text = format!("deadline missed by {late} in job {}: {cause}", account.job.0);
+            let line = LogLine::new(Level::Warn, text).task(name).gpu(gpu);
+            self.log(line);
+            self.announce(News::DeadlineMissed {
+                task: registration,
+                job: account.job.0.into(),
+                lateness_us: late.0.div_ceil(1000),
+                cause,
+            });
+        }
+        if let Some(entry) = self.registry.get_mut(registration) {
+            entry.statistics.account(account);
+        }
+    }
+
+    /// Where the time of a job went, the waiting first, and why memory was short.
+    fn cause(&self, gpu: usize, account: &JobAccount) -> String {
+        let squeezed = self.gpus[gpu].squeezed.as_ref();
+        let short = squeezed
+            .filter(|(at, _)| *at >= account.eligible)
+            .map(|(_, why)| format!("; {why}"));
+        let blocker = account.blocked_by.and_then(|task| self.name_of(task));
+        let behind = blocker.map(|name| format!(" behind {name}"));
+        format!(
+            "queue {}{}, swap-out {}, swap-in {}, execution {}{}",
+            account.queue,
+            behind.unwrap_or_default(),
+            account.swap_out,
+            account.swap_in,
+            account.execution,
+            short.unwrap_or_default()
+        )
+    }
+
+    fn task_violated(&mut self, gpu: usize, id: TaskId, kind: ViolationKind, detail: String) {
+        let Some(task) = self.tasks.get(id) else {
+            return;
+        };
+        let registration = task.registration;
+        match kind {
+            ViolationKind::SwapOverdue => {
+                let culprits = task.group.moving();
+                self.punish(registration, word(kind), detail, &culprits);
+            }
+            ViolationKind::OverBudget => {
+                let culprits = task.group.beyond_budget();
+                self.punish(registration, word(kind), detail, &culprits);
+            }
+            ViolationKind::Emergency => {
+                if let Some(why) = self.shortage(gpu) {
+                    self.gpus[gpu].squeezed = Some((self.now, why));
+                }
+                self.violated(registration, word(kind), detail);
+            }
+            ViolationKind::Overrun => {
+                if self.gpus[gpu].config.overrun == Overrun::Demote {
+                    self.record_demotion(registration);
+                }
+                self.violated(registration, word(kind), detail);
+            }
+            ViolationKind::Undrainable | ViolationKind::Backing => {
+                self.violated(registration, word(kind), detail);
+            }
+        }
+    }
+
+    /// Gives an order to one process. A budget is a question, and answered at once where there is nobody
+    /// to be asked.
+    pub(super) fn order(
+        &mut self,
+        gpu: usize,
+        task: TaskId,
+        process: ProcessId,
+        order: Order,
+    ) -> Option<Output> {
+        let registration = self.tasks.get(task)?.registration;
+        let id = SessionId {
+            registration,
+            process,
+        };
+        let session = self.sessions.get_mut(id);
+        let session = session.filter(|it| it.is_connected && gpu < it.devices.len());
+        let Some(session) = session else {
+            if matches!(order, Order::SetBudget { .. })
+                && let Some(group) = self.tasks.group(task)
+            {
+                let budget = group.budget_of(process);
+                group.confirm_budget(process, budget);
+            }
+            return None;
+        };
+        let reader = &mut session.devices[gpu].reader;
+        match order {
+            Order::Grant { job } => reader.record_grant(job),
+            Order::Swap { op, direction, .. } => reader.record_swap(op, direction),
+            Order::SetBudget { .. }
+            | Order::Revoke { .. }
+            | Order::Abort { .. }
+            | Order::SetCredit { .. }
+            | Order::SetBackingStore { .. } => {}
+        }
+        Some(Output::Order {
+            connection: session.connection,
+            gpu,
+            order,
+        })
+    }
+
+    /// The page of a session holds this budget now.
+    pub(super) fn budget_held(&mut self, connection: ConnectionId, gpu: usize, bytes: Bytes) {
+        let Some(id) = self.sessions.of_connection(connection) else {
+            return;
+        };
+        let Some(session) = self.sessions.get_mut(id) else {
+            return;
+        };
+        let device = &mut session.devices[gpu];
+        device.held = bytes;
+        let (task, doubted) = (device.task, device.reader.is_doubted());
+        let pid = session.peer.pid;
+        self.gpus[gpu].account.record_grant(pid, bytes);
+        if let Some(group) = task.and_then(|task| self.tasks.group(task)) {
+            group.confirm_budget(id.process, bytes);
+        }
+        if doubted {
+            // The usage may be right by this budget.
+            self.look_again(id, gpu);
+        }
+    }
+}
+
+/// The kind of a violation as D-Bus has it.
+fn word(kind: ViolationKind) -> &'static str {
+    match kind {
+        ViolationKind::Overrun => "overrun",
+        ViolationKind::SwapOverdue => "swap-overdue",
+        ViolationKind::OverBudget => "over-budget",
+        ViolationKind::Undrainable => "undrainable",
+        ViolationKind::Emergency => "emergency",
+        ViolationKind::Backing => "backing",
+    }
+}

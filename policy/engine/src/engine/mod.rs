@@ -1,0 +1,288 @@
+//! The decisions. `mod` is the engine's edge and what the rooms beside it share, `work` the loop
+//! between schedulers and process groups, one list of work per GPU, `commands` and `reports` its two
+//! directions; `hello`, `ends`, `calls`, `reload` and `start` turn what happens to sessions and
+//! registrations into that work; `gpus`, `memory` and `probed` what witnesses show; `enforce`
+//! answers violations; `journal` keeps what the next daemon needs.
+
+mod calls;
+mod commands;
+mod ends;
+mod enforce;
+mod gpus;
+mod hello;
+mod journal;
+mod memory;
+mod probed;
+mod reload;
+mod reports;
+mod start;
+mod tasks;
+mod work;
+
+pub(crate) use gpus::Gpu;
+pub(crate) use memory::Nvml;
+pub(crate) use probed::Probes;
+pub(crate) use start::Recovery;
+pub(crate) use tasks::{Task, Tasks};
+
+use alloc::boxed::Box;
+use alloc::collections::VecDeque;
+use alloc::vec::Vec;
+
+use rtswap_policy::scheduler::Event;
+use rtswap_policy::units::Time;
+
+use crate::config::Config;
+use crate::groups::Order;
+use crate::ids::ConnectionId;
+use crate::input::{Answer, Input};
+use crate::output::{Level, LogLine, News, Output};
+use crate::quota::Quota;
+use crate::registry::Registry;
+use crate::sessions::Sessions;
+use crate::timers::{Timer, Timers};
+use hello::Arrival;
+use journal::Journal;
+use work::{Chore, Work};
+
+/// All that the daemon decides.
+///
+/// [`Self::handle`] only stores; [`Self::poll_output`] works. Nothing is handed in until that returns
+/// none, except the answer to an output that is a question.
+#[derive(Debug)]
+pub struct Engine {
+    pub(crate) config: Config,
+    pub(crate) now: Time,
+    pub(crate) gpus: Vec<Gpu>,
+    pub(crate) tasks: Tasks,
+    pub(crate) registry: Registry,
+    pub(crate) sessions: Sessions,
+    pub(crate) recovery: Recovery,
+    pub(crate) nvml: Nvml,
+    pub(crate) probes: Probes,
+    pub(crate) timers: Timers,
+    pub(crate) journal: Journal,
+    desk: Desk,
+}
+
+/// What is under way between two calls of the engine.
+#[derive(Debug, Default)]
+struct Desk {
+    input: Option<Input>,
+    outputs: VecDeque<Output>,
+    /// The output that was given last and waits for its answer.
+    question: Option<Question>,
+    /// The Hello whose Welcome is under way.
+    arrival: Option<Arrival>,
+    /// What follows once no GPU has work.
+    chores: VecDeque<Chore>,
+    /// Lines about agents that talk nonsense.
+    complaints: Quota,
+    /// People may see something else than they did.
+    is_changed: bool,
+}
+
+/// The question that an output was.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Question {
+    /// `Order::SetBudget`.
+    Held(ConnectionId, usize),
+    /// [`Output::Welcome`].
+    Sent,
+    /// [`Output::Record`].
+    Kept,
+}
+
+impl Question {
+    fn of(output: &Output) -> Option<Self> {
+        match output {
+            Output::Order {
+                connection,
+                gpu,
+                order: Order::SetBudget { .. },
+            } => Some(Self::Held(*connection, *gpu)),
+            Output::Welcome(_) => Some(Self::Sent),
+            Output::Record(_) => Some(Self::Kept),
+            _ => None,
+        }
+    }
+}
+
+impl Engine {
+    /// An engine that knows nothing yet. Its first input is [`Input::Start`].
+    pub fn new(config: Config) -> Self {
+        let most = config.settings.max_tasks_per_user;
+        Self {
+            config,
+            now: Time::ZERO,
+            gpus: Vec::new(),
+            tasks: Tasks::default(),
+            registry: Registry::new(0, most),
+            sessions: Sessions::default(),
+            recovery: Recovery::default(),
+            nvml: Nvml::default(),
+            probes: Probes::default(),
+            timers: Timers::default(),
+            journal: Journal::default(),
+            desk: Desk::default(),
+        }
+    }
+
+    /// Takes in what happened at `now`. Time never goes back: an earlier `now` counts as the latest.
+    ///
+    /// # Panics
+    ///
+    /// If outputs are left, or if a question is open and `input` is no answer to it: either is a
+    /// defect of the shell.
+    pub fn handle(&mut self, now: Time, input: Input) {
+        self.now = self.now.max(now);
+        match (input, self.desk.question.take()) {
+            (Input::Answer(answer), Some(question)) => self.answered(question, answer),
+            (input, None) => {
+                assert!(
+                    self.desk.input.is_none(),
+                    "an input is handed in before the outputs of the last one are taken"
+                );
+                self.desk.input = Some(input);
+            }
+            (_, Some(question)) => panic!("not answered: {question:?}"),
+        }
+    }
+
+    /// The next output, to be carried out before this is called again; none when nothing follows any
+    /// more.
+    ///
+    /// # Panics
+    ///
+    /// If the output before was a question that is not answered.
+    pub fn poll_output(&mut self) -> Option<Output> {
+        assert!(
+            self.desk.question.is_none(),
+            "a question is not answered: {:?}",
+            self.desk.question
+        );
+        let output = self.next_output()?;
+        self.desk.question = Question::of(&output);
+        Some(output)
+    }
+
+    fn next_output(&mut self) -> Option<Output> {
+        loop {
+            if let Some(output) = self.desk.outputs.pop_front() {
+                return Some(output);
+            }
+            if let Some(gpu) = self.busy_gpu() {
+                if let Some(order) = self.work_on(gpu) {
+                    return Some(order);
+                }
+            } else if let Some(chore) = self.desk.chores.pop_front() {
+                self.do_chore(chore);
+            } else if let Some(input) = self.desk.input.take() {
+                self.take_input(input);
+            } else if !self.emit_record() {
+                return None;
+            }
+        }
+    }
+
+    /// When [`Input::Timer`] is wanted next.
+    pub fn poll_timeout(&self) -> Option<Time> {
+        self.timers.next()
+    }
+
+    /// Whether people may see something else than when this was asked last.
+    pub fn take_changed(&mut self) -> bool {
+        core::mem::take(&mut self.desk.is_changed)
+    }
+
+    fn take_input(&mut self, input: Input) {
+        match input {
+            Input::Start(start) => self.start(*start),
+            Input::Hello(hello) => self.greet(hello),
+            Input::Block {
+                connection,
+                gpu,
+                block,
+                rang,
+            } => self.take_block(connection, gpu, block, rang),
+            Input::Disconnected(connection) => self.disconnected(connection),
+            Input::ProcessEnded(connection) => self.connection_died(connection),
+            Input::LeaseEnded(registration) => self.end_registration(registration),
+            Input::Call(id, call) => self.call(id, *call),
+            Input::Nvml(sample) => self.take_sample(sample),
+            Input::Probes(sample) => self.take_probed(sample),
+            Input::Timer => self.take_timers(),
+            // Nothing was asked.
+            Input::Answer(_) => {}
+        }
+    }
+
+    fn answered(&mut self, question: Question, answer: Answer) {
+        match (question, answer) {
+            (Question::Held(connection, gpu), Answer::Held(bytes)) => {
+                self.budget_held(connection, gpu, bytes);
+            }
+            (Question::Sent, Answer::Sent(sent)) => self.welcomed(sent),
+            (Question::Kept, Answer::Kept(kept)) => self.record_kept(kept),
+            (question, answer) => panic!("{answer:?} does not answer {question:?}"),
+        }
+    }
+
+    fn take_timers(&mut self) {
+        while let Some(timer) = self.timers.pop(self.now) {
+            match timer {
+                Timer::Scheduler(gpu) => self.tell(gpu, Event::Timer),
+                Timer::Group(gpu, task) => self.queue(gpu, Work::Tick(task)),
+                Timer::Doubt(session, gpu) => self.look_again(session, gpu),
+                Timer::Claim(registration) => self.claim_expired(registration),
+                Timer::Grace => self.graces_over(),
+                Timer::Recovery => self.recovery_over(),
+                Timer::NvmlLate => self.nvml_hangs(),
+                Timer::Checkpoint => self.checkpoint(),
+            }
+        }
+    }
+
+    /// Hands an event of the daemon's own to a scheduler. Its commands are carried out when their turn
+    /// comes.
+    pub(crate) fn tell(&mut self, gpu: usize, event: Event) {
+        self.desk.is_changed = true;
+        if let Err(error) = self.gpus[gpu].tell(self.now, event) {
+            self.log_own_refusal(gpu, &error);
+        }
+        self.set_scheduler_timer(gpu);
+    }
+
+    /// Gives an output, after those that were given before.
+    pub(crate) fn emit(&mut self, output: Output) {
+        self.desk.outputs.push_back(output);
+    }
+
+    /// Writes a line into the log.
+    pub(crate) fn log(&mut self, line: LogLine) {
+        self.emit(Output::Log(Box::new(line)));
+    }
+
+    /// Writes a line about a stranger into the log, unless strangers have had their share.
+    pub(crate) fn complain(&mut self, line: LogLine) -> bool {
+        let Some(permit) = self.desk.complaints.take(self.now) else {
+            return false;
+        };
+        if permit.unsaid > 0 {
+            let text = alloc::format!("{} more of the same", permit.unsaid);
+            self.log(LogLine::new(Level::Warn, text));
+        }
+        self.log(line);
+        true
+    }
+
+    /// Tells all that listen.
+    pub(crate) fn announce(&mut self, news: News) {
+        self.emit(Output::Announce(Box::new(news)));
+    }
+
+    /// People may see something else.
+    pub(crate) fn note_change(&mut self) {
+        self.desk.is_changed = true;
+    }
+}

@@ -1,0 +1,251 @@
+//! What agents report, and what is made of reports that cannot be true.
+
+use alloc::format;
+use alloc::string::ToString;
+use alloc::vec::Vec;
+
+use rtswap_policy::scheduler::{EventError, OpenJob, SwapOutcome};
+use rtswap_policy::task::TaskId;
+
+use super::Engine;
+use super::work::{Chore, Work};
+use crate::groups::Report;
+use crate::ids::{ConnectionId, RegistrationId};
+use crate::input::Block;
+use crate::output::{Level, LogLine, News, Output};
+use crate::sessions::SessionId;
+use crate::timers::Timer;
+
+impl Engine {
+    /// The agent's fields of a block have changed.
+    pub(super) fn take_block(
+        &mut self,
+        connection: ConnectionId,
+        gpu: usize,
+        block: Block,
+        rang: bool,
+    ) {
+        let Some(id) = self.sessions.of_connection(connection) else {
+            return;
+        };
+        let session = self.sessions.get_mut(id).filter(|it| it.is_connected);
+        let Some(device) = session.and_then(|it| it.devices.get_mut(gpu)) else {
+            return;
+        };
+        device.block = block;
+        if rang {
+            device.reader.record_ring();
+        }
+        if device.task.is_none() {
+            let untouched = Block {
+                kept: block.kept,
+                ..Block::default()
+            };
+            if block == untouched {
+                return;
+            }
+            let Some(task) = self.ensure_task(id.registration, gpu) else {
+                return;
+            };
+            if let Some(session) = self.sessions.get_mut(id) {
+                session.devices[gpu].task = Some(task);
+            }
+            self.queue(gpu, Work::Attach(id));
+        }
+        self.look_again(id, gpu);
+    }
+
+    /// Reads the last block of a session once more: what was held back or doubted may be due.
+    pub(super) fn look_again(&mut self, id: SessionId, gpu: usize) {
+        let holds_back = self.recovery.is_holding();
+        let Some(session) = self.sessions.get_mut(id).filter(|it| it.is_connected) else {
+            return;
+        };
+        let Some(device) = session.devices.get_mut(gpu) else {
+            return;
+        };
+        if device.task.is_none() {
+            return;
+        }
+        let (pid, resident) = (session.peer.pid, device.block.usage.resident);
+        let queue = self.gpus[gpu].work.reports();
+        let copied = device.reader.read(&device.block, holds_back, |report| {
+            queue.push_back(Work::Report(id, report));
+        });
+        self.gpus[gpu].account.record_report(pid, resident);
+        if let Some(copied) = copied
+            && let Some(entry) = self.registry.get_mut(id.registration)
+        {
+            entry.statistics.copied(copied.direction, copied.bytes, copied.took);
+        }
+    }
+
+    /// Passes a report on to the group of its process. None where it comes too late, or is not believed
+    /// yet.
+    pub(super) fn hear(
+        &mut self,
+        gpu: usize,
+        id: SessionId,
+        report: &Report,
+    ) -> Option<(TaskId, Result<(), EventError>)> {
+        let now = self.now;
+        // What came before may have ended the session.
+        let session = self.sessions.get_mut(id).filter(|it| it.is_connected)?;
+        let device = &mut session.devices[gpu];
+        let task = device.task?;
+        match report {
+            Report::Usage(usage) => {
+                // A taking that a lowering overtook shows for a moment before it is undone, and a
+                // report may be older than the last lowering.
+                if usage.resident > device.held {
+                    let lie_at = device.reader.doubt(now);
+                    if now < lie_at {
+                        self.timers.set(Timer::Doubt(id, gpu), Some(lie_at));
+                        return None;
+                    }
+                }
+            }
+            Report::SwapEnded { outcome, .. } if *outcome == SwapOutcome::OutOfMemory => {
+                // Somebody has taken memory that is not known of yet.
+                self.hurry_nvml(true);
+            }
+            _ => {}
+        }
+        let heard = self.tasks.group(task)?.report(now, id.process, *report);
+        Some((task, heard))
+    }
+
+    /// Judges a report by how the group and the scheduler have taken it.
+    pub(super) fn judge(
+        &mut self,
+        gpu: usize,
+        id: SessionId,
+        report: &Report,
+        result: Result<(), EventError>,
+    ) {
+        let now = self.now;
+        let Some(session) = self.sessions.get_mut(id).filter(|it| it.is_connected) else {
+            return;
+        };
+        let pid = session.peer.pid;
+        let reader = &mut session.devices[gpu].reader;
+        let is_usage = matches!(report, Report::Usage(_));
+        let Err(error) = result else {
+            if is_usage {
+                reader.believe();
+                self.timers.set(Timer::Doubt(id, gpu), None);
+            }
+            return;
+        };
+        if is_usage {
+            // Its fields are not written at once: only what lasts is a lie.
+            let lie_at = reader.doubt(now);
+            if now < lie_at {
+                self.timers.set(Timer::Doubt(id, gpu), Some(lie_at));
+                return;
+            }
+        }
+        reader.believe();
+        self.timers.set(Timer::Doubt(id, gpu), None);
+        self.count_violation(id.registration);
+        let name = self.registration_name(id.registration);
+        let line = LogLine::new(Level::Warn, format!("senseless report: {error}"));
+        let line = line.task(name).pid(pid).gpu(gpu);
+        if self.complain(line) {
+            self.announce(News::Violation {
+                task: id.registration,
+                kind: "senseless-report",
+                detail: error.to_string(),
+            });
+        }
+        let is_turn = matches!(
+            report,
+            Report::JobRequested { .. } | Report::JobCompleted { .. } | Report::SwapEnded { .. }
+        );
+        if is_turn {
+            // Both ends count differently now, and a job or an operation may never end. Its Hello
+            // sets that right.
+            self.chore(Chore::Reject(id));
+        }
+    }
+
+    /// Makes a process one of its task on a GPU, with what its Hello said of it.
+    pub(super) fn attach(
+        &mut self,
+        gpu: usize,
+        id: SessionId,
+    ) -> Option<(TaskId, Result<(), EventError>)> {
+        let now = self.now;
+        let device = &self.sessions.get(id)?.devices[gpu];
+        let task = device.task?;
+        let (usage, backing) = (device.reader.usage(), device.reader.backing());
+        let open = device.reader.running().map(|(job, kind)| OpenJob {
+            job,
+            running: true,
+            kind,
+        });
+        let group = self.tasks.group(task)?;
+        let joined = group.attach(now, id.process, usage, backing, open);
+        // Also where it is refused: it may have had a session that ends with that.
+        Some((task, joined))
+    }
+
+    /// What a process brings cannot be true: it is as if it had never come.
+    pub(super) fn refuse_attach(&mut self, gpu: usize, id: SessionId, error: &EventError) {
+        let name = self.registration_name(id.registration);
+        let line = LogLine::new(Level::Warn, format!("senseless Hello: {error}"));
+        let line = line.task(name).gpu(gpu);
+        self.complain(line);
+        let device = self.sessions.get_mut(id).map(|it| &mut it.devices[gpu]);
+        let task = device.and_then(|device| device.task.take());
+        if let Some(group) = task.and_then(|task| self.tasks.group(task)) {
+            group.refuse(id.process);
+        }
+        self.chore(Chore::Reject(id));
+    }
+
+    /// Ends the connection of a session. Its memory stays counted while its process lives.
+    pub(super) fn close_session(&mut self, id: SessionId) {
+        let session = self.sessions.get(id).filter(|it| it.is_connected);
+        if let Some(session) = session {
+            let connection = session.connection;
+            self.emit(Output::Close(connection));
+            self.lose_session(id);
+        }
+    }
+
+    /// As [`Self::close_session`], of all sessions of a registration.
+    pub(super) fn close_all(&mut self, registration: RegistrationId) {
+        self.count_violation(registration);
+        let all: Vec<_> = self.sessions.of(registration).map(|(id, _)| id).collect();
+        for id in all {
+            self.close_session(id);
+        }
+    }
+
+    /// The connection of a session is gone. A forked child may have closed it: the process may live on,
+    /// and its memory with it.
+    pub(super) fn lose_session(&mut self, id: SessionId) {
+        let session = self.sessions.get_mut(id).filter(|it| it.is_connected);
+        let Some(session) = session else {
+            return;
+        };
+        session.is_connected = false;
+        let line = LogLine::new(Level::Info, "the agent's connection ended");
+        let line = line.pid(session.peer.pid);
+        let devices = session.devices.iter().enumerate();
+        let tasks = devices.filter_map(|(gpu, device)| Some((gpu, device.task?)));
+        let tasks: Vec<_> = tasks.collect();
+        self.log(line);
+        for (gpu, task) in tasks {
+            self.queue(gpu, Work::Lose(id, task));
+        }
+    }
+
+    /// Counts a broken promise of a task.
+    pub(super) fn count_violation(&mut self, registration: RegistrationId) {
+        if let Some(entry) = self.registry.get_mut(registration) {
+            entry.statistics.violations += 1;
+        }
+    }
+}

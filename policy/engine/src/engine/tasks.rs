@@ -1,0 +1,143 @@
+//! The tasks that schedulers know, each with its processes on one GPU.
+
+use alloc::borrow::ToOwned;
+use alloc::collections::BTreeMap;
+use alloc::format;
+use alloc::string::{String, ToString};
+
+use rtswap_policy::task::{Class, MemoryProfile, TaskId, TaskSpec};
+
+use super::Engine;
+use crate::groups::ProcessGroup;
+use crate::ids::RegistrationId;
+
+/// A task in one GPU's scheduler. A registration has one for each GPU that it uses: a realtime task on
+/// its own GPU from its registration, any other from the first sign of life there.
+#[derive(Debug)]
+pub(crate) struct Task {
+    pub(crate) registration: RegistrationId,
+    /// The index of its GPU.
+    pub(crate) gpu: usize,
+    /// The scheduler has been told that the registration ended.
+    pub(crate) has_ended: bool,
+    /// Its processes.
+    pub(crate) group: ProcessGroup,
+}
+
+/// All of them, by number and by registration and GPU.
+#[derive(Debug, Default)]
+pub(crate) struct Tasks {
+    all: BTreeMap<TaskId, Task>,
+    by_registration: BTreeMap<(RegistrationId, usize), TaskId>,
+    last: u32,
+}
+
+impl Tasks {
+    /// One by its number.
+    pub(crate) fn get(&self, id: TaskId) -> Option<&Task> {
+        self.all.get(&id)
+    }
+
+    /// One by its number.
+    pub(crate) fn get_mut(&mut self, id: TaskId) -> Option<&mut Task> {
+        self.all.get_mut(&id)
+    }
+
+    /// The processes of a task.
+    pub(crate) fn group(&mut self, id: TaskId) -> Option<&mut ProcessGroup> {
+        Some(&mut self.all.get_mut(&id)?.group)
+    }
+
+    /// The task of a registration on a GPU.
+    pub(crate) fn on(&self, registration: RegistrationId, gpu: usize) -> Option<TaskId> {
+        self.by_registration.get(&(registration, gpu)).copied()
+    }
+
+    /// All tasks of a registration, by the index of their GPU.
+    pub(crate) fn of(
+        &self,
+        registration: RegistrationId,
+    ) -> impl Iterator<Item = (usize, TaskId)> + Clone + '_ {
+        let all = (registration, 0)..=(registration, usize::MAX);
+        let tasks = self.by_registration.range(all);
+        tasks.map(|(&(_, gpu), &task)| (gpu, task))
+    }
+
+    /// Drops one.
+    pub(crate) fn remove(&mut self, id: TaskId) -> Option<Task> {
+        let task = self.all.remove(&id)?;
+        self.by_registration.remove(&(task.registration, task.gpu));
+        Some(task)
+    }
+
+    fn insert(&mut self, id: TaskId, task: Task) {
+        self.by_registration.insert((task.registration, task.gpu), id);
+        self.all.insert(id, task);
+    }
+}
+
+impl Engine {
+    /// The task of a registration on a GPU; a best-effort one is made where there is none yet.
+    pub(crate) fn ensure_task(&mut self, id: RegistrationId, gpu: usize) -> Option<TaskId> {
+        match self.tasks.on(id, gpu) {
+            Some(task) => Some(task),
+            None => self.add_task(id, gpu, Class::BestEffort).ok(),
+        }
+    }
+
+    /// Registers a task with a GPU's scheduler, or says why it cannot be.
+    pub(crate) fn add_task(
+        &mut self,
+        id: RegistrationId,
+        gpu: usize,
+        class: Class,
+    ) -> Result<TaskId, String> {
+        let entry = self.registry.get(id).ok_or("its registration has ended")?;
+        let spec = TaskSpec {
+            name: self.scheduler_name(entry.uid, &entry.task.name),
+            class,
+            memory: match class {
+                Class::Realtime(_) => entry.task.memory,
+                // It takes what it is given.
+                Class::BestEffort => MemoryProfile::default(),
+            },
+        };
+        self.tasks.last += 1;
+        let task = TaskId(self.tasks.last);
+        let at = &mut self.gpus[gpu];
+        let verdict = at.register(self.now, task, spec);
+        let chunk = at.config.chunk;
+        self.set_scheduler_timer(gpu);
+        self.note_change();
+        verdict.map_err(|refusal| refusal.to_string())?;
+        let realtime = matches!(class, Class::Realtime(_));
+        let entry = Task {
+            registration: id,
+            gpu,
+            has_ended: false,
+            group: ProcessGroup::new(task, chunk, realtime),
+        };
+        self.tasks.insert(task, entry);
+        Ok(task)
+    }
+
+    /// A scheduler knows the tasks of all users: those of others than the daemon's own are told apart
+    /// by their user.
+    fn scheduler_name(&self, uid: u32, name: &str) -> String {
+        if uid == self.config.own_user {
+            name.to_owned()
+        } else {
+            format!("{name}@{uid}")
+        }
+    }
+
+    /// The name of a task's registration.
+    pub(crate) fn name_of(&self, task: TaskId) -> Option<&str> {
+        self.registration_name(self.tasks.get(task)?.registration)
+    }
+
+    /// The name of a registration.
+    pub(crate) fn registration_name(&self, id: RegistrationId) -> Option<&str> {
+        Some(self.registry.get(id)?.task.name.as_str())
+    }
+}

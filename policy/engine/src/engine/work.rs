@@ -1,0 +1,276 @@
+//! The loop between schedulers and process groups: one list of work per GPU, so that the tasks of one
+//! never meet the scheduler of another. A refusal is noted and answered once the GPU is quiet; nothing
+//! is called again from within.
+
+use alloc::boxed::Box;
+use alloc::collections::VecDeque;
+use alloc::vec::Vec;
+
+use rtswap_policy::scheduler::{Event, EventError};
+use rtswap_policy::task::TaskId;
+
+use super::Engine;
+use super::enforce::Enforcement;
+use crate::groups::{Effect, ProcessGroup, Report};
+use crate::ids::RegistrationId;
+use crate::input::{Hello, Peer};
+use crate::output::{Level, LogLine, Output};
+use crate::sessions::SessionId;
+use crate::timers::Timer;
+
+/// One thing that happened to a process group.
+#[derive(Debug)]
+pub(super) enum Work {
+    /// A session joins its task, with what its Hello said.
+    Attach(SessionId),
+    /// A process reports.
+    Report(SessionId, Report),
+    /// An agent is silent.
+    Lose(SessionId, TaskId),
+    /// A process is gone. `peer` is what it was; `died` is false where it executed another program, which
+    /// keeps its number.
+    Leave {
+        session: SessionId,
+        task: TaskId,
+        peer: Box<Peer>,
+        died: bool,
+    },
+    /// The group's own time has come.
+    Tick(TaskId),
+}
+
+/// What follows once no GPU has work.
+#[derive(Debug)]
+pub(super) enum Chore {
+    /// A process of the registration has gone, perhaps its last.
+    ProcessGone(RegistrationId),
+    /// A Hello waits until what its process was before is gone.
+    Greet(Box<Hello>),
+    /// A session said what cannot be.
+    Reject(SessionId),
+    /// A task's sessions answered what cannot be.
+    RejectAll(RegistrationId),
+    /// What follows from a violation.
+    Enforce(Enforcement),
+}
+
+/// The work on one GPU.
+#[derive(Debug, Default)]
+pub(crate) struct WorkList {
+    queue: VecDeque<Work>,
+    /// What is being worked on, and how the scheduler took what follows from it.
+    current: Option<(Work, Result<(), EventError>)>,
+    /// The task whose effects come next.
+    draining: Option<TaskId>,
+    /// Tasks that may have more to conclude, the next one last.
+    dirty: Vec<TaskId>,
+    /// The scheduler may have commands.
+    has_commands: bool,
+}
+
+impl WorkList {
+    fn is_empty(&self) -> bool {
+        let Self {
+            queue,
+            current,
+            draining,
+            dirty,
+            has_commands,
+        } = self;
+        let quiet = current.is_none() && draining.is_none() && dirty.is_empty() && !has_commands;
+        quiet && queue.is_empty()
+    }
+
+    /// The scheduler was told something.
+    pub(super) fn expect_commands(&mut self) {
+        self.has_commands = true;
+    }
+
+    /// The end of the list, for what processes report.
+    pub(super) fn reports(&mut self) -> &mut VecDeque<Work> {
+        &mut self.queue
+    }
+
+    fn drain(&mut self, task: TaskId) {
+        self.draining = Some(task);
+        if !self.dirty.contains(&task) {
+            self.dirty.push(task);
+        }
+    }
+}
+
+impl Engine {
+    /// Adds to the work on a GPU.
+    pub(super) fn queue(&mut self, gpu: usize, work: Work) {
+        self.gpus[gpu].work.queue.push_back(work);
+    }
+
+    /// Adds to what is done once no GPU has work.
+    pub(super) fn chore(&mut self, chore: Chore) {
+        self.desk.chores.push_back(chore);
+    }
+
+    /// The index of a GPU that has work.
+    pub(super) fn busy_gpu(&self) -> Option<usize> {
+        self.gpus.iter().position(|gpu| !gpu.work.is_empty())
+    }
+
+    /// Does the next step of a GPU's work. Returns an order to an agent, if that is the step.
+    pub(super) fn work_on(&mut self, gpu: usize) -> Option<Output> {
+        let work = &mut self.gpus[gpu].work;
+        if let Some(task) = work.draining {
+            match self.tasks.group(task).and_then(ProcessGroup::poll) {
+                Some(Effect::Tell(event)) => self.tell_of_group(gpu, task, event),
+                Some(Effect::Order(process, order)) => {
+                    return self.order(gpu, task, process, order);
+                }
+                None => {
+                    work.draining = None;
+                    self.set_group_timer(gpu, task);
+                }
+            }
+        } else if work.has_commands {
+            match self.gpus[gpu].scheduler.poll_command() {
+                Some(command) => {
+                    if let Some(task) = self.carry_out(gpu, command) {
+                        self.gpus[gpu].work.drain(task);
+                    }
+                }
+                None => self.gpus[gpu].work.has_commands = false,
+            }
+        } else if let Some(&task) = work.dirty.last() {
+            if self.tasks.group(task).is_some_and(ProcessGroup::step) {
+                work.draining = Some(task);
+            } else {
+                work.dirty.pop();
+                self.set_group_timer(gpu, task);
+            }
+        } else if let Some((work, result)) = work.current.take() {
+            self.conclude(gpu, work, result);
+        } else if let Some(work) = work.queue.pop_front() {
+            self.begin(gpu, work);
+        }
+        None
+    }
+
+    /// What a group says to its scheduler.
+    fn tell_of_group(&mut self, gpu: usize, task: TaskId, event: Event) {
+        let answers = matches!(event, Event::BudgetSet { .. });
+        self.note_change();
+        let result = self.gpus[gpu].tell(self.now, event);
+        self.set_scheduler_timer(gpu);
+        let Err(error) = result else {
+            return;
+        };
+        let Some(registration) = self.tasks.get(task).map(|task| task.registration) else {
+            return;
+        };
+        if answers {
+            // The scheduler would wait for another answer for ever.
+            let line = LogLine::new(Level::Warn, alloc::format!("senseless answer: {error}"));
+            let name = self.registration_name(registration);
+            let line = line.task(name).gpu(gpu);
+            self.complain(line);
+            self.chore(Chore::RejectAll(registration));
+            return;
+        }
+        match &mut self.gpus[gpu].work.current {
+            Some((work, heard)) if work.is_of(registration) => {
+                if heard.is_ok() {
+                    *heard = Err(error);
+                }
+            }
+            _ => self.log_own_refusal(gpu, &error),
+        }
+    }
+
+    fn begin(&mut self, gpu: usize, work: Work) {
+        let now = self.now;
+        let begun = match &work {
+            Work::Attach(session) => self.attach(gpu, *session),
+            Work::Report(session, report) => self.hear(gpu, *session, report),
+            Work::Lose(session, task) => self.tasks.group(*task).map(|group| {
+                group.lose(now, session.process);
+                (*task, Ok(()))
+            }),
+            Work::Leave { session, task, .. } => self.tasks.group(*task).map(|group| {
+                group.leave(now, session.process);
+                (*task, Ok(()))
+            }),
+            Work::Tick(task) => self.tasks.group(*task).map(|group| {
+                group.tick(now);
+                (*task, Ok(()))
+            }),
+        };
+        if let Some((task, result)) = begun {
+            let list = &mut self.gpus[gpu].work;
+            list.current = Some((work, result));
+            list.drain(task);
+        }
+    }
+
+    /// The GPU is quiet again after `work`.
+    fn conclude(&mut self, gpu: usize, work: Work, result: Result<(), EventError>) {
+        match work {
+            Work::Attach(session) => {
+                if let Err(error) = result {
+                    self.refuse_attach(gpu, session, &error);
+                }
+            }
+            Work::Report(session, report) => self.judge(gpu, session, &report, result),
+            Work::Lose(..) | Work::Tick(_) => {
+                if let Err(error) = result {
+                    self.log_own_refusal(gpu, &error);
+                }
+            }
+            Work::Leave {
+                task, peer, died, ..
+            } => {
+                if let Err(error) = result {
+                    self.log_own_refusal(gpu, &error);
+                }
+                self.track_dead_process(gpu, task, &peer, died);
+            }
+        }
+    }
+
+    pub(super) fn do_chore(&mut self, chore: Chore) {
+        match chore {
+            Chore::ProcessGone(registration) => self.process_gone(registration),
+            Chore::Greet(hello) => self.admit(hello),
+            Chore::Reject(session) => self.close_session(session),
+            Chore::RejectAll(registration) => self.close_all(registration),
+            Chore::Enforce(enforcement) => self.enforce(enforcement),
+        }
+    }
+
+    /// The scheduler refuses what only the daemon itself can have caused.
+    pub(super) fn log_own_refusal(&mut self, gpu: usize, error: &EventError) {
+        let text = alloc::format!("the scheduler refuses the daemon's own event: {error}");
+        self.log(LogLine::new(Level::Error, text).gpu(gpu));
+    }
+
+    /// The scheduler of a GPU may want to be called at another time than before.
+    pub(super) fn set_scheduler_timer(&mut self, gpu: usize) {
+        let at = self.gpus[gpu].scheduler.poll_timeout();
+        self.timers.set(Timer::Scheduler(gpu), at);
+    }
+
+    fn set_group_timer(&mut self, gpu: usize, task: TaskId) {
+        let at = self.tasks.group(task).and_then(|group| group.poll_timeout());
+        self.timers.set(Timer::Group(gpu, task), at);
+    }
+}
+
+impl Work {
+    /// Whether it comes from a process of that registration.
+    fn is_of(&self, registration: RegistrationId) -> bool {
+        match self {
+            Self::Attach(session)
+            | Self::Report(session, _)
+            | Self::Lose(session, _)
+            | Self::Leave { session, .. } => session.registration == registration,
+            Self::Tick(_) => false,
+        }
+    }
+}

@@ -1,0 +1,28 @@
+//! Why a call is refused.
+
+use alloc::string::String;
+
+use crate::ids::RegistrationId;
+
+/// Why a call is refused, with what to do. The kinds are D-Bus's (`org.rtswap.Error`).
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum CallError {
+    /// An argument cannot be right.
+    #[error("{0}")]
+    InvalidArgument(String),
+    /// The caller may not.
+    #[error("{0}")]
+    AccessDenied(String),
+    /// No such registration.
+    #[error("{0} is not there")]
+    NoSuchTask(RegistrationId),
+    /// No such GPU.
+    #[error("{0}")]
+    NoSuchGpu(String),
+    /// The admission test says no.
+    #[error("{0}")]
+    NotSchedulable(String),
+    /// Not now.
+    #[error("{0}")]
+    Busy(String),
+}

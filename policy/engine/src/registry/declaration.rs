@@ -1,0 +1,244 @@
+//! What a task declares, from D-Bus or from a file, and whether it can be.
+
+use alloc::borrow::ToOwned;
+use alloc::format;
+use alloc::string::String;
+use alloc::vec::Vec;
+
+use rtswap_policy::task::{Class, MemoryProfile, Timing};
+use rtswap_policy::units::{Bytes, Nanos};
+
+/// The longest name of a task, in bytes.
+pub const MAX_NAME: usize = 63;
+
+/// Whether `name` can name a task.
+pub fn is_name(name: &str) -> bool {
+    let allowed = |byte: u8| byte.is_ascii_alphanumeric() || b"._-".contains(&byte);
+    (1..=MAX_NAME).contains(&name.len()) && name.bytes().all(allowed)
+}
+
+/// As the user gave it: anything may be missing.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct TaskOptions {
+    /// The task's name.
+    pub name: String,
+    /// `realtime` or `best-effort`.
+    pub class: Option<String>,
+    /// T.
+    pub period: Option<Nanos>,
+    /// D.
+    pub deadline: Option<Nanos>,
+    /// C.
+    pub wcet: Option<Nanos>,
+    /// m.
+    pub footprint: Option<Bytes>,
+    /// mˢ.
+    pub swappable: Option<Bytes>,
+    /// Index or UUID of a GPU.
+    pub gpu: Option<String>,
+}
+
+/// What a task declares, checked: 0 < C ≤ D ≤ T and mˢ ≤ m.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TaskDeclaration {
+    /// The task's name.
+    pub name: String,
+    /// Its class, with timing if it is realtime.
+    pub class: Class,
+    /// Its memory; zeros where nothing was said.
+    pub memory: MemoryProfile,
+    /// Index or UUID of a GPU, not looked up yet.
+    pub gpu: Option<String>,
+}
+
+impl TaskOptions {
+    /// A best-effort task that declares nothing but a name.
+    pub fn best_effort(name: String) -> Self {
+        Self {
+            name,
+            ..Self::default()
+        }
+    }
+
+    /// Takes it, or says in words what is wrong with it.
+    pub fn check(self) -> Result<TaskDeclaration, String> {
+        if !is_name(&self.name) {
+            return Err(format!(
+                "{:?} cannot name a task: a name has 1 to {} of A-Z a-z 0-9 . _ -",
+                self.name,
+                MAX_NAME
+            ));
+        }
+        let class = match self.class.as_deref() {
+            Some("realtime") => self.realtime()?,
+            None if self.period.is_some() => self.realtime()?,
+            Some("best-effort") | None => self.best_effort_class()?,
+            Some(other) => {
+                return Err(format!(
+                    "class {other:?} is not known: say realtime or best-effort"
+                ));
+            }
+        };
+        let memory = MemoryProfile {
+            footprint: self.footprint.or(self.swappable).unwrap_or_default(),
+            swappable: self.swappable.unwrap_or_default(),
+        };
+        if memory.swappable > memory.footprint {
+            return Err(format!(
+                "swappable is {}, which is more than the footprint of {}; it is the part of the \
+                 footprint that may be swapped",
+                memory.swappable, memory.footprint
+            ));
+        }
+        Ok(TaskDeclaration {
+            name: self.name,
+            class,
+            memory,
+            gpu: self.gpu,
+        })
+    }
+
+    fn realtime(&self) -> Result<Class, String> {
+        let missing: Vec<_> = [
+            ("period", self.period.is_none()),
+            ("wcet", self.wcet.is_none()),
+            ("footprint", self.footprint.is_none()),
+            ("swappable", self.swappable.is_none()),
+        ]
+        .iter()
+        .filter_map(|(name, missing)| missing.then_some(*name))
+        .collect();
+        let (Some(period), Some(wcet), []) = (self.period, self.wcet, &missing[..]) else {
+            return Err(format!(
+                "a realtime task declares period, wcet, footprint and swappable (0 if nothing may \
+                 leave the GPU); missing: {}. Run it once as best-effort: `rtswapctl tasks` shows \
+                 what it holds",
+                missing.join(", ")
+            ));
+        };
+        let deadline = self.deadline.unwrap_or(period);
+        if !(Nanos::ZERO < wcet && wcet <= deadline && deadline <= period) {
+            return Err(format!(
+                "0 < wcet ≤ deadline ≤ period must hold, but wcet is {wcet}, deadline {deadline}, \
+                 period {period}"
+            ));
+        }
+        Ok(Class::Realtime(Timing {
+            period,
+            deadline,
+            wcet,
+        }))
+    }
+
+    fn best_effort_class(&self) -> Result<Class, String> {
+        let timed: Vec<_> = [
+            ("period", self.period),
+            ("deadline", self.deadline),
+            ("wcet", self.wcet),
+        ]
+        .iter()
+        .filter_map(|(name, value)| value.map(|_| *name))
+        .collect();
+        if timed.is_empty() {
+            return Ok(Class::BestEffort);
+        }
+        Err(format!(
+            "a best-effort task has no {}: leave that out, or give a period and say class realtime",
+            timed.join(", no ")
+        ))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn yolo() -> TaskOptions {
+        TaskOptions {
+            name: "yolo".into(),
+            period: Some(Nanos(33_000_000)),
+            wcet: Some(Nanos(8_000_000)),
+            footprint: Some(Bytes(6 << 30)),
+            swappable: Some(Bytes(5 << 30)),
+            ..TaskOptions::default()
+        }
+    }
+
+    #[test]
+    fn a_period_makes_it_realtime_and_is_the_deadline() {
+        let checked = yolo().check().unwrap();
+        let Class::Realtime(timing) = checked.class else {
+            panic!("{checked:?}");
+        };
+        assert_eq!(timing.deadline, Nanos(33_000_000));
+    }
+
+    #[test]
+    fn nothing_said_is_best_effort() {
+        let checked = TaskOptions::best_effort("x".into()).check().unwrap();
+        assert_eq!(checked.class, Class::BestEffort);
+        assert_eq!(checked.memory, MemoryProfile::default());
+    }
+
+    #[test]
+    fn what_is_missing_is_named_all_at_once() {
+        let little = TaskOptions {
+            name: "yolo".into(),
+            class: Some("realtime".into()),
+            period: Some(Nanos(1)),
+            ..TaskOptions::default()
+        };
+        assert_eq!(
+            little.check().unwrap_err(),
+            "a realtime task declares period, wcet, footprint and swappable (0 if nothing may \
+             leave the GPU); missing: wcet, footprint, swappable. Run it once as best-effort: `rtswapctl \
+             tasks` shows what it holds"
+        );
+    }
+
+    #[test]
+    fn impossible_declarations_are_refused_with_their_numbers() {
+        let late = TaskOptions {
+            deadline: Some(Nanos(40_000_000)),
+            ..yolo()
+        };
+        assert_eq!(
+            late.check().unwrap_err(),
+            "0 < wcet ≤ deadline ≤ period must hold, but wcet is 8.000 ms, deadline 40.000 ms, \
+             period 33.000 ms"
+        );
+        let fat = TaskOptions {
+            swappable: Some(Bytes(7 << 30)),
+            ..yolo()
+        };
+        assert!(
+            fat.check()
+                .unwrap_err()
+                .contains("more than the footprint of 6.00 GiB")
+        );
+        let both = TaskOptions {
+            class: Some("best-effort".into()),
+            ..yolo()
+        };
+        assert_eq!(
+            both.check().unwrap_err(),
+            "a best-effort task has no period, no wcet: leave that out, or give a period and say \
+             class realtime"
+        );
+        let odd = TaskOptions {
+            class: Some("hard".into()),
+            ..yolo()
+        };
+        assert!(
+            odd.check()
+                .unwrap_err()
+                .starts_with("class \"hard\" is not known")
+        );
+        let path = TaskOptions::best_effort("../x".into());
+        assert!(
+            path.check()
+                .unwrap_err()
+                .starts_with("\"../x\" cannot name a task")
+        );
+    }
+}

@@ -1,0 +1,143 @@
+//! The registrations by number and by (user, name).
+
+use alloc::borrow::ToOwned;
+use alloc::collections::BTreeMap;
+use alloc::format;
+use alloc::string::String;
+
+use super::{Origin, Registration, TaskDeclaration};
+use crate::error::CallError;
+use crate::ids::RegistrationId;
+
+/// Registrations at a time.
+pub const MAX_TASKS: usize = 4096;
+
+/// All of them.
+#[derive(Debug)]
+pub struct Registry {
+    by_id: BTreeMap<RegistrationId, Registration>,
+    by_name: BTreeMap<(u32, String), RegistrationId>,
+    next: u64,
+    max_per_user: usize,
+}
+
+impl Registry {
+    /// None yet; numbers start at `next`.
+    pub fn new(next: u64, max_per_user: usize) -> Self {
+        Self {
+            by_id: BTreeMap::new(),
+            by_name: BTreeMap::new(),
+            next: next.max(1),
+            max_per_user,
+        }
+    }
+
+    /// Lets each user have so many from now on. Who has more keeps them.
+    pub fn set_max_per_user(&mut self, most: usize) {
+        self.max_per_user = most;
+    }
+
+    /// The number that the next registration gets.
+    pub fn next(&self) -> u64 {
+        self.next
+    }
+
+    /// Whether `uid` may add a task of this name.
+    pub fn admits(&self, uid: u32, name: &str) -> Result<(), CallError> {
+        if let Some(id) = self.find(uid, name) {
+            return Err(CallError::Busy(format!(
+                "user {uid} has a task named {name} already ({id}); end it with Unregister or take \
+                 another name"
+            )));
+        }
+        if self.by_id.len() >= MAX_TASKS {
+            return Err(CallError::Busy(format!(
+                "{MAX_TASKS} tasks are registered, which is the most; end some"
+            )));
+        }
+        let own = self.by_name.range((uid, String::new())..);
+        if own.take_while(|((user, _), _)| *user == uid).count() >= self.max_per_user {
+            return Err(CallError::Busy(format!(
+                "user {uid} has {} tasks, which is the most; end some, or raise \
+                 daemon.max_tasks_per_user",
+                self.max_per_user
+            )));
+        }
+        Ok(())
+    }
+
+    /// Adds one under a fresh number, after [`Self::admits`].
+    pub fn add(&mut self, uid: u32, task: TaskDeclaration, origin: Origin) -> &mut Registration {
+        let id = RegistrationId(self.next);
+        self.insert(Registration::new(id, uid, task, origin))
+    }
+
+    /// Puts one back that a state file kept.
+    pub fn insert(&mut self, registration: Registration) -> &mut Registration {
+        let id = registration.id;
+        self.next = self.next.max(id.0.saturating_add(1));
+        let name = (registration.uid, registration.task.name.clone());
+        self.by_name.insert(name, id);
+        self.by_id.entry(id).insert_entry(registration).into_mut()
+    }
+
+    /// Ends one.
+    pub fn remove(&mut self, id: RegistrationId) -> Option<Registration> {
+        let registration = self.by_id.remove(&id)?;
+        self.by_name
+            .remove(&(registration.uid, registration.task.name.clone()));
+        Some(registration)
+    }
+
+    /// One by its number.
+    pub fn get(&self, id: RegistrationId) -> Option<&Registration> {
+        self.by_id.get(&id)
+    }
+
+    /// One by its number.
+    pub fn get_mut(&mut self, id: RegistrationId) -> Option<&mut Registration> {
+        self.by_id.get_mut(&id)
+    }
+
+    /// One by its user and name.
+    pub fn find(&self, uid: u32, name: &str) -> Option<RegistrationId> {
+        self.by_name.get(&(uid, name.to_owned())).copied()
+    }
+
+    /// All, by number.
+    pub fn iter(&self) -> impl Iterator<Item = &Registration> {
+        self.by_id.values()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::registry::TaskOptions;
+
+    fn checked(name: &str) -> TaskDeclaration {
+        TaskOptions::best_effort(name.into()).check().unwrap()
+    }
+
+    #[test]
+    fn a_name_is_one_users_own() {
+        let mut registry = Registry::new(7, 2);
+        let id = registry.add(5, checked("a"), Origin::Call).id;
+        assert_eq!(id, RegistrationId(7));
+        assert_eq!(
+            registry.admits(5, "a").unwrap_err().to_string(),
+            "user 5 has a task named a already (/org/rtswap/task/7); end it with Unregister or \
+             take another name"
+        );
+        assert!(registry.admits(6, "a").is_ok());
+        registry.add(5, checked("b"), Origin::Call);
+        assert_eq!(
+            registry.admits(5, "c").unwrap_err().to_string(),
+            "user 5 has 2 tasks, which is the most; end some, or raise daemon.max_tasks_per_user"
+        );
+        registry.remove(id);
+        assert!(registry.admits(5, "a").is_ok());
+        let id = registry.add(5, checked("a"), Origin::Call).id;
+        assert_eq!(id, RegistrationId(9), "numbers are not reused");
+    }
+}

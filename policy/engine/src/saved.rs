@@ -1,0 +1,127 @@
+//! What one daemon leaves for the next: the state as a whole, and the records of what changed since.
+
+use alloc::string::String;
+use alloc::vec::Vec;
+
+use rtswap_policy::units::Time;
+
+use crate::Uuid;
+use crate::ids::{Cookie, RegistrationId};
+use crate::input::Claimant;
+use crate::registry::TaskDeclaration;
+
+/// The state as a whole.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Saved {
+    /// The number of the next registration.
+    pub next: u64,
+    /// All registrations, those of `tasks.d` too: their agents know the number.
+    pub registrations: Vec<SavedRegistration>,
+    /// All sessions.
+    pub sessions: Vec<SavedSession>,
+    /// When the next job of each task may be eligible.
+    pub next_releases: Vec<NextRelease>,
+}
+
+/// One registration.
+#[derive(Clone, Debug, PartialEq)]
+pub struct SavedRegistration {
+    /// Its number.
+    pub id: RegistrationId,
+    /// Its user.
+    pub uid: u32,
+    /// What it declared, without the GPU that it asked for.
+    pub task: TaskDeclaration,
+    /// Whether it broke a promise and is best-effort for that.
+    pub demoted: bool,
+    /// The GPU of a realtime task.
+    pub gpu: Option<Uuid>,
+    /// What ends it.
+    pub origin: SavedOrigin,
+    /// The only process that may claim it.
+    pub claimant: Option<Claimant>,
+}
+
+/// What ends a registration. The pipe of a lease ends with the daemon: it goes on as a call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SavedOrigin {
+    /// `Register` or `RegisterWithLease`.
+    Call,
+    /// `tasks.d`: the file decides, only the number counts.
+    File,
+    /// A process's own.
+    Session,
+}
+
+/// One session.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SavedSession {
+    /// Its registration.
+    pub registration: RegistrationId,
+    /// Its secret.
+    pub cookie: Cookie,
+    /// Its process.
+    pub pid: u32,
+    /// When that started, in clock ticks since boot.
+    pub start_ticks: u64,
+}
+
+/// The earliest eligible time of a task's next job.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NextRelease {
+    /// Its GPU.
+    pub gpu: Uuid,
+    /// Its name in that GPU's scheduler.
+    pub task: String,
+    /// By the monotonic clock of this boot.
+    pub at: Time,
+}
+
+/// What changed since the last record or checkpoint. Applied in the order of the fields.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Record {
+    /// The number of the next registration.
+    pub next: u64,
+    /// Registrations that are new or changed.
+    pub registrations: Vec<SavedRegistration>,
+    /// Registrations that ended.
+    pub ended: Vec<RegistrationId>,
+    /// Sessions that began.
+    pub sessions: Vec<SavedSession>,
+    /// Sessions that ended, by their secrets.
+    pub left: Vec<Cookie>,
+}
+
+impl Record {
+    /// Whether nothing changed.
+    pub fn is_empty(&self) -> bool {
+        let Self {
+            next: _,
+            registrations,
+            ended,
+            sessions,
+            left,
+        } = self;
+        registrations.is_empty() && ended.is_empty() && sessions.is_empty() && left.is_empty()
+    }
+}
+
+impl Saved {
+    /// Takes one record in.
+    pub fn apply(&mut self, record: Record) {
+        self.next = self.next.max(record.next);
+        for entry in record.registrations {
+            match self.registrations.iter_mut().find(|it| it.id == entry.id) {
+                Some(same) => *same = entry,
+                None => self.registrations.push(entry),
+            }
+        }
+        self.registrations.retain(|it| !record.ended.contains(&it.id));
+        for session in record.sessions {
+            let same = |it: &SavedSession| it.cookie == session.cookie;
+            self.sessions.retain(|it| !same(it));
+            self.sessions.push(session);
+        }
+        self.sessions.retain(|it| !record.left.contains(&it.cookie));
+    }
+}

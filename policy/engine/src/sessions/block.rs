@@ -1,0 +1,361 @@
+//! What is new in a GPU's block of a control page. A block is a stranger's: only what differs from
+//! the last look becomes a report.
+
+use rtswap_policy::scheduler::{Direction, JobKind, JobSeq, SwapSeq, Usage, WantSeq};
+use rtswap_policy::units::{Bytes, Nanos, Time};
+
+use crate::groups::Report;
+use crate::input::{Block, DeviceState, SwapReport};
+
+/// How long a usage may contradict what is known: a page's fields are not written at once.
+const DOUBT: Nanos = Nanos(1_000_000_000);
+
+/// How far one GPU's block has been read.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct BlockReader {
+    jobs: JobReader,
+    want: WantSeq,
+    usage: Usage,
+    /// What an agent that outlived its daemon has yet to restore into its new page.
+    awaited: Option<Usage>,
+    /// The number of the last request for a backing store that the agent followed.
+    backing_seq: u32,
+    backing: Bytes,
+    op: Option<Operation>,
+    /// Since when the usage contradicts what is known.
+    doubted: Option<Time>,
+}
+
+/// How far the jobs have been read.
+#[derive(Clone, Debug, Default)]
+struct JobReader {
+    /// The last job that was asked for.
+    requested: JobSeq,
+    /// That job, while it is not completed.
+    open: Option<(JobSeq, JobKind)>,
+    /// The open job has not been reported.
+    is_unreported: bool,
+    /// The open job was granted.
+    is_granted: bool,
+}
+
+/// The swap operation that the agent was told last.
+#[derive(Clone, Copy, Debug)]
+struct Operation {
+    seq: SwapSeq,
+    direction: Direction,
+    /// As reported last, in bytes.
+    swapped: Bytes,
+}
+
+/// A copy that ended, for the statistics.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Copied {
+    pub(crate) direction: Direction,
+    pub(crate) bytes: Bytes,
+    pub(crate) took: Nanos,
+}
+
+impl BlockReader {
+    /// Begins where a Hello says the agent stands. `kind` is taken for a job that is open: Hello
+    /// does not tell.
+    pub(crate) fn resume(state: &DeviceState, kind: JobKind) -> Self {
+        let requested = JobSeq(state.requested);
+        let open = (state.requested != state.completed && state.requested != 0)
+            .then_some((requested, kind));
+        let is_granted = open.is_some() && state.granted == state.requested;
+        Self {
+            jobs: JobReader {
+                requested,
+                open,
+                is_unreported: open.is_some() && !is_granted,
+                is_granted,
+            },
+            usage: state.usage,
+            awaited: (state.usage != Usage::default()).then_some(state.usage),
+            backing: state.backing,
+            ..Self::default()
+        }
+    }
+
+    /// The open job that runs.
+    pub(crate) fn running(&self) -> Option<(JobSeq, JobKind)> {
+        self.jobs.open.filter(|_| self.jobs.is_granted)
+    }
+
+    /// Where the bytes were at the last look.
+    pub(crate) fn usage(&self) -> Usage {
+        self.usage
+    }
+
+    /// The pinned backing store at the last look, in bytes.
+    pub(crate) fn backing(&self) -> Bytes {
+        self.backing
+    }
+
+    /// Whether the last usage contradicts what is known, and is not believed.
+    pub(crate) fn is_doubted(&self) -> bool {
+        self.doubted.is_some()
+    }
+
+    /// The agent was told that the job may run.
+    pub(crate) fn record_grant(&mut self, job: JobSeq) {
+        self.jobs.is_granted = self.jobs.open.is_some_and(|(open, _)| open == job);
+    }
+
+    /// The agent was told to begin a swap operation.
+    pub(crate) fn record_swap(&mut self, seq: SwapSeq, direction: Direction) {
+        let swapped = self.usage.swapped;
+        self.op = Some(Operation {
+            seq,
+            direction,
+            swapped,
+        });
+    }
+
+    /// The agent rang: what it restores into a new page is written.
+    pub(crate) fn record_ring(&mut self) {
+        self.awaited = None;
+    }
+
+    /// The usage contradicts what is known. Returns when it is a lie rather than a moment between two
+    /// writes.
+    pub(crate) fn doubt(&mut self, now: Time) -> Time {
+        *self.doubted.get_or_insert(now) + DOUBT
+    }
+
+    /// The usage agrees with what is known.
+    pub(crate) fn believe(&mut self) {
+        self.doubted = None;
+    }
+
+    /// Passes what is new in the block on to `report`, and returns what was copied by an operation that
+    /// ended. While `holds_back`, the daemon waits for others to come back: requests stay unread until
+    /// the next look.
+    pub(crate) fn read(
+        &mut self,
+        block: &Block,
+        holds_back: bool,
+        mut report: impl FnMut(Report),
+    ) -> Option<Copied> {
+        // The end of a job first: it comes before all that is asked now.
+        let jobs = block.jobs;
+        if let Some((job, _)) = self.jobs.open
+            && jobs.is_some_and(|jobs| jobs.completed == job)
+            && !self.jobs.is_unreported
+        {
+            self.jobs.open = None;
+            self.jobs.is_granted = false;
+            report(Report::JobCompleted { job });
+        }
+        let copied = self.read_swap(block, &mut report);
+        self.read_memory(block, &mut report);
+        if holds_back {
+            return copied;
+        }
+        if let Some((want, bytes)) = block.want
+            && want != self.want
+        {
+            self.want = want;
+            report(Report::BudgetRequested { want, bytes });
+        }
+        if let Some(jobs) = jobs
+            && jobs.requested != self.jobs.requested
+        {
+            self.jobs = JobReader {
+                requested: jobs.requested,
+                open: Some((jobs.requested, jobs.kind)),
+                is_unreported: true,
+                is_granted: false,
+            };
+        }
+        if let Some((job, kind)) = self.jobs.open.filter(|_| self.jobs.is_unreported) {
+            self.jobs.is_unreported = false;
+            report(Report::JobRequested { job, kind });
+        }
+        copied
+    }
+
+    fn read_swap(&mut self, block: &Block, report: &mut impl FnMut(Report)) -> Option<Copied> {
+        let op = self.op.as_mut()?;
+        let (seq, direction) = (op.seq, op.direction);
+        let swapped = block.usage.swapped;
+        let Some(end) = block.swap.filter(|end| end.op == seq) else {
+            if swapped != op.swapped {
+                op.swapped = swapped;
+                report(Report::SwapProgress { op: seq, swapped });
+            }
+            return None;
+        };
+        self.op = None;
+        let SwapReport {
+            outcome,
+            took,
+            moved: bytes,
+            ..
+        } = end;
+        report(Report::SwapEnded {
+            op: seq,
+            swapped,
+            took,
+            outcome,
+        });
+        Some(Copied {
+            direction,
+            bytes,
+            took,
+        })
+    }
+
+    fn read_memory(&mut self, block: &Block, report: &mut impl FnMut(Report)) {
+        let usage = block.usage;
+        if self.awaited == Some(usage) {
+            self.awaited = None;
+        }
+        let (seq, backing) = block.backing;
+        if seq != self.backing_seq {
+            self.backing_seq = seq;
+            self.backing = backing;
+            report(Report::Backing(backing));
+        }
+        if self.awaited.is_some() || self.op.is_some() {
+            return;
+        }
+        if usage != self.usage || self.doubted.is_some() {
+            self.doubted = self.doubted.filter(|_| usage == self.usage);
+            self.usage = usage;
+            report(Report::Usage(usage));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use alloc::vec::Vec;
+
+    use rtswap_policy::scheduler::SwapOutcome;
+
+    use super::*;
+    use crate::input::Jobs;
+
+    fn read(reader: &mut BlockReader, block: &Block) -> Vec<Report> {
+        let mut reports = Vec::new();
+        reader.read(block, false, |report| reports.push(report));
+        reports
+    }
+
+    fn usage(resident: u64, swapped: u64, arena: u64) -> Usage {
+        Usage {
+            resident: Bytes(resident),
+            swapped: Bytes(swapped),
+            arena: Bytes(arena),
+        }
+    }
+
+    fn jobs(requested: u32, kind: JobKind, completed: u32) -> Option<Jobs> {
+        Some(Jobs {
+            requested: JobSeq(requested),
+            kind,
+            completed: JobSeq(completed),
+        })
+    }
+
+    #[test]
+    fn each_thing_is_reported_once() {
+        let (mut block, mut reader) = (Block::default(), BlockReader::default());
+        assert_eq!(read(&mut reader, &block), []);
+        block.want = Some((WantSeq(1), Bytes(64)));
+        let asked = Report::BudgetRequested {
+            want: WantSeq(1),
+            bytes: Bytes(64),
+        };
+        assert_eq!(read(&mut reader, &block), [asked]);
+        assert_eq!(read(&mut reader, &block), []);
+        block.jobs = jobs(1, JobKind::Declared, 0);
+        let (job, kind) = (JobSeq(1), JobKind::Declared);
+        let asked = Report::JobRequested { job, kind };
+        assert_eq!(read(&mut reader, &block), [asked]);
+        reader.record_grant(job);
+        assert_eq!(reader.running(), Some((job, kind)));
+        block.jobs = jobs(2, JobKind::Implicit, 1);
+        let (next, kind) = (JobSeq(2), JobKind::Implicit);
+        let both = [
+            Report::JobCompleted { job },
+            Report::JobRequested { job: next, kind },
+        ];
+        assert_eq!(read(&mut reader, &block), both, "the end comes first");
+    }
+
+    #[test]
+    fn a_swap_is_followed_to_its_end_and_then_counted() {
+        let (mut block, mut reader) = (Block::default(), BlockReader::default());
+        block.usage = usage(100, 0, 100);
+        assert_eq!(read(&mut reader, &block), [Report::Usage(block.usage)]);
+        let op = SwapSeq(1);
+        reader.record_swap(op, Direction::Out);
+        block.usage = usage(50, 50, 100);
+        let swapped = Bytes(50);
+        let progress = Report::SwapProgress { op, swapped };
+        assert_eq!(read(&mut reader, &block), [progress]);
+        let (outcome, took) = (SwapOutcome::Aborted, Nanos(7));
+        block.swap = Some(SwapReport {
+            op,
+            outcome,
+            took,
+            moved: swapped,
+        });
+        let mut reports = Vec::new();
+        let copied = reader.read(&block, false, |report| reports.push(report));
+        let ended = Report::SwapEnded {
+            op,
+            swapped,
+            took,
+            outcome,
+        };
+        assert_eq!(reports, [ended, Report::Usage(block.usage)]);
+        let direction = Direction::Out;
+        let expected = Copied {
+            direction,
+            bytes: swapped,
+            took,
+        };
+        assert_eq!(copied, Some(expected));
+    }
+
+    #[test]
+    fn a_process_that_comes_back_is_read_once_its_page_is_restored() {
+        let state = DeviceState {
+            usage: usage(10, 20, 30),
+            backing: Bytes(20),
+            requested: 4,
+            granted: 3,
+            completed: 3,
+            ..DeviceState::default()
+        };
+        let mut block = Block::default();
+        let mut reader = BlockReader::resume(&state, JobKind::Declared);
+        assert_eq!(reader.running(), None);
+        let mut reports = Vec::new();
+        reader.read(&block, true, |report| reports.push(report));
+        assert_eq!(reports, [], "zeros in a page that is not restored");
+        block.usage = state.usage;
+        block.jobs = jobs(4, JobKind::Declared, 3);
+        reader.read(&block, true, |report| reports.push(report));
+        assert_eq!(reports, [], "its request waits for the end of the hold");
+        let (job, kind) = (JobSeq(4), JobKind::Declared);
+        let asked = Report::JobRequested { job, kind };
+        assert_eq!(read(&mut reader, &block), [asked]);
+    }
+
+    #[test]
+    fn a_running_job_is_resumed_as_running() {
+        let state = DeviceState {
+            requested: 4,
+            granted: 4,
+            completed: 3,
+            ..DeviceState::default()
+        };
+        let reader = BlockReader::resume(&state, JobKind::Implicit);
+        assert_eq!(reader.running(), Some((JobSeq(4), JobKind::Implicit)));
+    }
+}

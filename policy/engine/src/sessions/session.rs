@@ -1,0 +1,128 @@
+//! One agent with its process, and all of them.
+
+use alloc::collections::{BTreeMap, BTreeSet};
+use alloc::vec::Vec;
+
+use rtswap_policy::task::TaskId;
+use rtswap_policy::units::Bytes;
+
+use super::BlockReader;
+use crate::groups::ProcessId;
+use crate::ids::{ConnectionId, Cookie, RegistrationId};
+use crate::input::{Block, Peer};
+
+/// Names a session: that of one process of a registration.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct SessionId {
+    pub(crate) registration: RegistrationId,
+    pub(crate) process: ProcessId,
+}
+
+/// What one session is on one GPU.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Device {
+    /// Its task; none before the agent did anything on this GPU.
+    pub(crate) task: Option<TaskId>,
+    /// How far its block has been read.
+    pub(crate) reader: BlockReader,
+    /// The block as it was read last.
+    pub(crate) block: Block,
+    /// The budget that its page holds, in bytes.
+    pub(crate) held: Bytes,
+}
+
+/// One agent.
+#[derive(Clone, Debug)]
+pub(crate) struct Session {
+    pub(crate) peer: Peer,
+    pub(crate) cookie: Cookie,
+    /// The connection that it has, or had last.
+    pub(crate) connection: ConnectionId,
+    /// Whether the agent can be talked to.
+    pub(crate) is_connected: bool,
+    /// By the GPUs' indices; GPUs that are learned later are not in its page.
+    pub(crate) devices: Vec<Device>,
+}
+
+impl Session {
+    /// The bytes that the agent says its process holds on a GPU.
+    pub(crate) fn reported(&self, gpu: usize) -> Bytes {
+        self.devices.get(gpu).map_or(Bytes::ZERO, |device| {
+            if self.is_connected {
+                device.block.usage.resident
+            } else {
+                device.reader.usage().resident
+            }
+        })
+    }
+}
+
+/// All sessions, by registration and process, by connection and by pid.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Sessions {
+    all: BTreeMap<SessionId, Session>,
+    by_connection: BTreeMap<ConnectionId, SessionId>,
+    by_pid: BTreeSet<(u32, SessionId)>,
+}
+
+impl Sessions {
+    /// Takes one in, in the place of the one of the same name.
+    pub(crate) fn insert(&mut self, id: SessionId, session: Session) {
+        self.remove(id);
+        self.by_connection.insert(session.connection, id);
+        self.by_pid.insert((session.peer.pid, id));
+        self.all.insert(id, session);
+    }
+
+    /// Drops one.
+    pub(crate) fn remove(&mut self, id: SessionId) -> Option<Session> {
+        let session = self.all.remove(&id)?;
+        self.by_connection.remove(&session.connection);
+        self.by_pid.remove(&(session.peer.pid, id));
+        Some(session)
+    }
+
+    /// One by its name.
+    pub(crate) fn get(&self, id: SessionId) -> Option<&Session> {
+        self.all.get(&id)
+    }
+
+    /// One by its name.
+    pub(crate) fn get_mut(&mut self, id: SessionId) -> Option<&mut Session> {
+        self.all.get_mut(&id)
+    }
+
+    /// The session that has, or had last, this connection.
+    pub(crate) fn of_connection(&self, connection: ConnectionId) -> Option<SessionId> {
+        self.by_connection.get(&connection).copied()
+    }
+
+    /// The sessions of a registration, the oldest process first.
+    pub(crate) fn of(
+        &self,
+        registration: RegistrationId,
+    ) -> impl Iterator<Item = (SessionId, &Session)> {
+        let at = |process| SessionId {
+            registration,
+            process,
+        };
+        let all = at(ProcessId(0))..=at(ProcessId(u64::MAX));
+        self.all.range(all).map(|(id, session)| (*id, session))
+    }
+
+    /// The sessions of a process: it may have several, of several tasks.
+    pub(crate) fn of_pid(&self, pid: u32) -> impl Iterator<Item = (SessionId, &Session)> {
+        let id = |registration, process| SessionId {
+            registration: RegistrationId(registration),
+            process: ProcessId(process),
+        };
+        let all = (pid, id(0, 0))..=(pid, id(u64::MAX, u64::MAX));
+        let ids = self.by_pid.range(all);
+        ids.filter_map(|(_, id)| Some((*id, self.all.get(id)?)))
+    }
+
+    /// All, by registration and process.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (SessionId, &Session)> {
+        self.all.iter().map(|(id, session)| (*id, session))
+    }
+}
