@@ -1,11 +1,13 @@
 //! From the request of a job to its grant, with the daemon's decision in it, beside a bare
-//! ping-pong over two named pipes in the same run.
+//! ping-pong over two named pipes in the same run, and beside many idle sessions.
 
+use std::path::Path;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
 use rtswap_e2e::{Machine, MachineOptions, Program, compile};
 
+use crate::crowd::Crowd;
 use crate::report::{Bound, Report};
 use crate::stage::source;
 
@@ -67,23 +69,19 @@ const ASKERS: [Asker; 4] = [
     },
 ];
 
-/// Asks and pings.
+/// Sessions that do nothing, beside which a job is asked for.
+const IDLE: usize = 1000;
+
+/// Asks and pings, first with the GPU to itself, then beside idle sessions.
 pub(crate) fn measure(report: &mut Report) -> Result<()> {
-    let machine = Machine::new(MachineOptions::default())?;
+    let machine = Machine::new(MachineOptions {
+        daemon_toml: format!("[daemon]\nmax_tasks_per_user = {}", IDLE + 8),
+        ..MachineOptions::default()
+    })?;
     let program = compile(&source("grant"), &machine.path(""), &machine.driver_dir())?;
     let _daemon = machine.daemon()?;
     for asker in ASKERS {
-        let mut command = machine.run(asker.registration, &program);
-        command.args([asker.rounds.to_string(), asker.pause_us.to_string()]);
-        let answer = Program::start(command)?.finish(ROUNDS_BOUND)?.json()?;
-        let times = |key: &str| -> Result<Vec<u64>> {
-            let list = answer[key].as_array().context("no times")?;
-            list.iter()
-                .map(|ns| ns.as_u64().context("no time"))
-                .collect()
-        };
-        let grant = median(times("grant_ns")?);
-        let ping = median(times("ping_ns")?);
+        let (grant, ping) = ask(&machine, &program, &asker)?;
         let (class, pause) = (asker.class, asker.pause_us);
         let name = |what: &str| format!("{what}, {class}, {pause} µs apart");
         report.measured(&name("request to grant"), grant / 1e3, "µs");
@@ -101,7 +99,41 @@ pub(crate) fn measure(report: &mut Report) -> Result<()> {
         PAPER,
         "times",
     );
+    beside_idle(report, &machine, &program)
+}
+
+/// What idle sessions add to a grant. Alone and beside them it is measured one after the other, so
+/// that the machine is in the same state.
+fn beside_idle(report: &mut Report, machine: &Machine, program: &Path) -> Result<()> {
+    let asker = &ASKERS[1];
+    let (alone, _) = ask(machine, program, asker)?;
+    let mut idle = Crowd::new(machine, "idle")?;
+    let mut command = machine.command(std::env::current_exe()?);
+    command.args(["--stay", &IDLE.to_string()]);
+    idle.add(command, IDLE)?;
+    idle.wait(ROUNDS_BOUND)?;
+    let (beside, _) = ask(machine, program, asker)?;
+    idle.leave(ROUNDS_BOUND)?;
+    let name = format!("request to grant beside {IDLE} idle sessions");
+    report.measured(&name, beside / 1e3, "µs");
+    report
+        .measured(&format!("{name}, over alone"), beside / alone, "times")
+        .bound(Bound::most(1.3, 0.1));
     Ok(())
+}
+
+/// The medians of a request's way to its grant and of a ping's there and back, in ns.
+fn ask(machine: &Machine, program: &Path, asker: &Asker) -> Result<(f64, f64)> {
+    let mut command = machine.run(asker.registration, program);
+    command.args([asker.rounds.to_string(), asker.pause_us.to_string()]);
+    let answer = Program::start(command)?.finish(ROUNDS_BOUND)?.json()?;
+    let times = |key: &str| -> Result<Vec<u64>> {
+        let list = answer[key].as_array().context("no times")?;
+        list.iter()
+            .map(|ns| ns.as_u64().context("no time"))
+            .collect()
+    };
+    Ok((median(times("grant_ns")?), median(times("ping_ns")?)))
 }
 
 /// The middle one of many.
