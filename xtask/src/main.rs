@@ -1,4 +1,4 @@
-//! Developer commands of rtswap: `cargo xtask demo | eval | bench | soundness | milp | test | doors | driver | clients |
+//! Developer commands of rtswap: `cargo xtask demo | eval | bench | soundness | milp | pure | test | doors | driver | clients |
 //! python | wheel | ebpf | deb | gpu-bundle | gpu-kit | system-test | ci`.
 //!
 //! It only starts programs and reads texts; what the commands do lives in the crates and tests.
@@ -17,6 +17,8 @@ mod eval;
 mod gpu_bundle;
 mod house;
 mod process;
+mod pure;
+mod rooms;
 mod system;
 mod test;
 mod theory;
@@ -72,6 +74,8 @@ enum Command {
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         options: Vec<String>,
     },
+    /// Link the pure crates without the standard library, which proves that they need none.
+    Pure,
     /// Run every test: units, properties, loom models, end to end.
     Test,
     /// Try every way into the driver under the agent, on the simulated GPU.
@@ -127,6 +131,7 @@ fn main() -> ExitCode {
         Command::Soundness { .. } => "soundness",
         Command::Milp { .. } => "milp",
         Command::Bench { .. } => "bench",
+        Command::Pure => "pure",
         Command::Test => "test",
         Command::Doors { .. } => "doors",
         Command::Driver { .. } => "driver",
@@ -157,6 +162,7 @@ fn run(command: Command) -> Result<()> {
         Command::Soundness { options } => theory::soundness(&workspace, &options),
         Command::Milp { options } => theory::milp(&workspace, &options),
         Command::Bench { options } => bench::show(&workspace, &options),
+        Command::Pure => pure::check(&workspace),
         Command::Test => test::all(&workspace),
         Command::Doors { options } => doors::show(&workspace, &options),
         Command::Driver { options } => driver::show(&workspace, &options),

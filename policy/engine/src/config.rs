@@ -204,7 +204,8 @@ impl GpuConfig {
     /// One chunk and one base in the slower direction: the shortest drain bound that can be kept.
     pub fn least_drain(&self) -> Nanos {
         let SwapCost { out, in_ } = &self.swap_cost;
-        out.bound(self.chunk, self.chunk).max(in_.bound(self.chunk, self.chunk))
+        out.bound(self.chunk, self.chunk)
+            .max(in_.bound(self.chunk, self.chunk))
     }
 
     /// The configuration of its scheduler.

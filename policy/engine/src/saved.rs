@@ -116,7 +116,8 @@ impl Saved {
                 None => self.registrations.push(entry),
             }
         }
-        self.registrations.retain(|it| !record.ended.contains(&it.id));
+        self.registrations
+            .retain(|it| !record.ended.contains(&it.id));
         for session in record.sessions {
             let same = |it: &SavedSession| it.cookie == session.cookie;
             self.sessions.retain(|it| !same(it));

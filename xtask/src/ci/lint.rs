@@ -5,7 +5,7 @@ use anyhow::{Result, ensure};
 use crate::process::Run;
 use crate::tools::Subcommand;
 use crate::workspace::Workspace;
-use crate::{directions, house};
+use crate::{directions, house, rooms};
 
 const CARGO_DENY: Subcommand = Subcommand {
     name: "cargo-deny",
@@ -29,6 +29,10 @@ pub(crate) fn house(workspace: &Workspace) -> Result<()> {
     none(
         "crates that must be pure",
         &house::impure(workspace.root())?,
+    )?;
+    none(
+        "names that a room may not use",
+        &rooms::trespasses(workspace.root())?,
     )
 }
 

@@ -19,8 +19,8 @@ use anyhow::{Context, Result, bail, ensure};
 
 use crate::workspace::Workspace;
 use crate::{
-    bench, clients, deb, dist, doors, driver, ebpf, eval, gpu_bundle, system, test, theory, tools,
-    wheel,
+    bench, clients, deb, dist, doors, driver, ebpf, eval, gpu_bundle, pure, system, test, theory,
+    tools, wheel,
 };
 
 use environment::CleanEnvironment;
@@ -58,6 +58,7 @@ const STAGES: &[&[Lane]] = &[
             Step::new("clippy", lint::clippy),
             Step::new("rustdoc", lint::rustdoc),
             Step::new("build", build),
+            Step::new("purity", pure::check),
         ]),
         lane(&[
             Step::new("tools", tools),

@@ -3,9 +3,7 @@
 use alloc::format;
 use alloc::string::String;
 
-use rtswap_policy::scheduler::{
-    Command, JobAccount, JobEnd, Overrun, ViolationKind,
-};
+use rtswap_policy::scheduler::{Command, JobAccount, JobEnd, Overrun, ViolationKind};
 use rtswap_policy::task::TaskId;
 use rtswap_policy::units::{Bytes, Nanos};
 
@@ -48,7 +46,10 @@ impl Engine {
         if late > Nanos::ZERO && account.end == JobEnd::Completed {
             let cause = self.cause(gpu, account);
             let name = self.registration_name(registration);
-            let text = format!("deadline missed by {late} in job {}: {cause}", account.job.0);
+            let text = format!(
+                "deadline missed by {late} in job {}: {cause}",
+                account.job.0
+            );
             let line = LogLine::new(Level::Warn, text).task(name).gpu(gpu);
             self.log(line);
             self.announce(News::DeadlineMissed {

@@ -76,7 +76,9 @@ impl Engine {
         if let Some(copied) = copied
             && let Some(entry) = self.registry.get_mut(id.registration)
         {
-            entry.statistics.copied(copied.direction, copied.bytes, copied.took);
+            entry
+                .statistics
+                .copied(copied.direction, copied.bytes, copied.took);
         }
     }
 

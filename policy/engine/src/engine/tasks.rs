@@ -71,7 +71,8 @@ impl Tasks {
     }
 
     fn insert(&mut self, id: TaskId, task: Task) {
-        self.by_registration.insert((task.registration, task.gpu), id);
+        self.by_registration
+            .insert((task.registration, task.gpu), id);
         self.all.insert(id, task);
     }
 }

@@ -257,7 +257,10 @@ impl Engine {
     }
 
     fn set_group_timer(&mut self, gpu: usize, task: TaskId) {
-        let at = self.tasks.group(task).and_then(|group| group.poll_timeout());
+        let at = self
+            .tasks
+            .group(task)
+            .and_then(|group| group.poll_timeout());
         self.timers.set(Timer::Group(gpu, task), at);
     }
 }

@@ -65,8 +65,7 @@ impl TaskOptions {
         if !is_name(&self.name) {
             return Err(format!(
                 "{:?} cannot name a task: a name has 1 to {} of A-Z a-z 0-9 . _ -",
-                self.name,
-                MAX_NAME
+                self.name, MAX_NAME
             ));
         }
         let class = match self.class.as_deref() {
