@@ -5,8 +5,10 @@ use cargo_metadata::Metadata;
 /// A package and the packages of this workspace that it may depend on.
 type Row = (&'static str, &'static [&'static str]);
 
-const ALLOWED: [Row; 16] = [
+const ALLOWED: [Row; 18] = [
     ("rtswap-policy", &[]),
+    ("rtswap-engine", &["rtswap-policy"]),
+    ("rtswap-taskset", &["rtswap-policy"]),
     ("rtswap-simulator", &["rtswap-policy"]),
     ("rtswap-wire", &[]),
     ("rtswap-dbus", &[]),
@@ -17,6 +19,8 @@ const ALLOWED: [Row; 16] = [
         "rtswapd",
         &[
             "rtswap-policy",
+            "rtswap-engine",
+            "rtswap-taskset",
             "rtswap-wire",
             "rtswap-dbus",
             "rtswap-probe-abi",
@@ -24,7 +28,12 @@ const ALLOWED: [Row; 16] = [
     ),
     (
         "rtswapctl",
-        &["rtswap-policy", "rtswap-simulator", "rtswap-dbus"],
+        &[
+            "rtswap-policy",
+            "rtswap-taskset",
+            "rtswap-simulator",
+            "rtswap-dbus",
+        ],
     ),
     ("simgpu-core", &[]),
     ("simgpu-cuda", &["simgpu-core"]),
@@ -110,6 +119,10 @@ mod tests {
     fn forbidden_arrows_are_found() {
         for (from, to) in [
             ("rtswap-policy", "rtswap-wire"),
+            ("rtswap-policy", "rtswap-taskset"),
+            ("rtswap-engine", "rtswap-wire"),
+            ("rtswap-engine", "rtswap-taskset"),
+            ("rtswap-taskset", "rtswap-simulator"),
             ("rtswap-wire", "rtswap-dbus"),
             ("rtswap-agent-core", "rtswap-policy"),
             ("simgpu-core", "rtswap-wire"),
@@ -128,6 +141,7 @@ mod tests {
     fn metadata_is_read_with_every_kind_of_dependency() {
         let arrows = arrows(&Workspace::read().unwrap().metadata);
         assert!(arrows.contains(&arrow("rtswapd", "rtswap-policy")));
+        assert!(arrows.contains(&arrow("rtswap-engine", "rtswap-policy")));
         assert!(arrows.contains(&arrow("rtswap-cuda", "rtswap-agent-core")));
         assert!(!arrows.iter().any(|arrow| arrow.from == "rtswap-e2e"));
         assert!(!arrows.iter().any(|arrow| arrow.to == "clap"));
