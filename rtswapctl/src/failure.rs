@@ -6,8 +6,8 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use rtswap_dbus::connect::ConnectError;
-use rtswap_policy::taskset::TaskSetError;
 use rtswap_simulator::SimError;
+use rtswap_taskset::TaskSetError;
 
 /// Why a command did not do what was asked.
 #[derive(Debug, thiserror::Error)]

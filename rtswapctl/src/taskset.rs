@@ -4,7 +4,7 @@ use std::fs::File;
 use std::io::{self, Read};
 use std::path::Path;
 
-use rtswap_policy::taskset::{Format, TaskSet, parse};
+use rtswap_taskset::{Format, TaskSet, parse};
 
 use crate::failure::Failure;
 

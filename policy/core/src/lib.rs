@@ -13,5 +13,4 @@ pub mod cost;
 mod fraction;
 pub mod scheduler;
 pub mod task;
-pub mod taskset;
 pub mod units;

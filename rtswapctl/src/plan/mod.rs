@@ -6,7 +6,7 @@ mod answer;
 mod text;
 
 use rtswap_policy::assign::{Assignment, Infeasible};
-use rtswap_policy::taskset::TaskSet;
+use rtswap_taskset::TaskSet;
 
 use crate::cli::{self, PlanOptions, TaskSetOptions};
 use crate::failure::Failure;

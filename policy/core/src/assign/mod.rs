@@ -2,7 +2,6 @@
 //! solver. `theorem1` and `spans` search over the volumes that `problem` allows for a fixed δ, the
 //! second for the other two tests; `price` is what volumes cost, `cover` the cheapest in a box.
 
-mod advice;
 mod cover;
 mod infeasible;
 mod price;
@@ -12,7 +11,6 @@ mod spans;
 mod tests;
 mod theorem1;
 
-pub use advice::{Advice, advise};
 pub use infeasible::Infeasible;
 
 use alloc::boxed::Box;

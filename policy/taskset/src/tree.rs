@@ -1,7 +1,6 @@
 //! What a text says, of whichever format, each part with the byte at which it starts.
 
-use alloc::borrow::Cow;
-use alloc::vec::Vec;
+use std::borrow::Cow;
 
 /// A value.
 #[derive(Debug)]

@@ -1,7 +1,5 @@
 //! The word that was perhaps meant. Our own few lines: strsim needs std.
 
-use alloc::vec::Vec;
-
 /// The known word with the fewest edits from `word`, if they are few for its length; what only
 /// lacks its end, as `wcet` for `wcet_ms`, counts as one edit.
 pub(super) fn nearest(word: &str, known: &[&'static str]) -> Option<&'static str> {
@@ -22,7 +20,7 @@ fn edits(one: &str, other: &str) -> usize {
     let other: Vec<char> = other.chars().flat_map(char::to_lowercase).collect();
     let mut row: Vec<usize> = (0..=other.len()).collect();
     for (line, here) in one.chars().flat_map(char::to_lowercase).enumerate() {
-        let mut diagonal = core::mem::replace(&mut row[0], line + 1);
+        let mut diagonal = std::mem::replace(&mut row[0], line + 1);
         for (column, there) in other.iter().enumerate() {
             let replaced = diagonal + usize::from(here != *there);
             diagonal = row[column + 1];

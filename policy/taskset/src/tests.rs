@@ -1,9 +1,5 @@
 //! A good set in both formats, each way to be wrong with its message, and that no text panics.
 
-use alloc::format;
-use alloc::string::{String, ToString};
-use alloc::vec::Vec;
-
 use proptest::prelude::*;
 
 use super::*;
@@ -461,7 +457,7 @@ proptest! {
 
 fn sound(set: &TaskSet) -> bool {
     let chunk = set.gpu.chunk.unwrap_or(GRANULARITY);
-    let names: alloc::collections::BTreeSet<_> = set.tasks.iter().map(|task| &task.name).collect();
+    let names: std::collections::BTreeSet<_> = set.tasks.iter().map(|task| &task.name).collect();
     (1..=MAX_TASKS).contains(&set.tasks.len())
         && names.len() == set.tasks.len()
         && (GRANULARITY..=set.gpu.capacity).contains(&chunk)

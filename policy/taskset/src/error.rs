@@ -1,9 +1,8 @@
 //! Where a task set is wrong, what is wrong with it, and what to write instead.
 
-use alloc::string::String;
-use core::fmt::{self, Write};
+use std::fmt::{self, Write};
 
-use crate::units::{Bytes, Nanos};
+use rtswap_policy::units::{Bytes, Nanos};
 
 use super::span::Unit;
 use super::{GRANULARITY, MAX_NAME, MAX_PERIOD, MAX_TASKS};
@@ -331,14 +330,14 @@ pub(super) fn line(text: &str, at: usize) -> usize {
 
 fn suggestion(meant: Option<&'static str>, known: &str) -> String {
     match meant {
-        Some(meant) => alloc::format!("did you mean {meant}?"),
-        None => alloc::format!("known here: {known}"),
+        Some(meant) => format!("did you mean {meant}?"),
+        None => format!("known here: {known}"),
     }
 }
 
 fn unit_suggestion(instead: Option<&str>) -> String {
     match instead {
-        Some(instead) => alloc::format!("did you mean {instead:?}?"),
+        Some(instead) => format!("did you mean {instead:?}?"),
         None => "write B, KiB, MiB, GiB or TiB".into(),
     }
 }

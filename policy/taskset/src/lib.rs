@@ -3,8 +3,10 @@
 //!
 //! `from_toml` and `from_json` make a `tree` of what is written, with places. `table` and `field`
 //! read keys and values from it, `number`, `size` and `span` exactly from their decimal text;
-//! `shape` knows the keys and the rules. docs/planning.md has the format.
+//! `shape` knows the keys and the rules; `advice` finds what would make a set fit that has no plan.
+//! docs/planning.md has the format.
 
+mod advice;
 mod error;
 mod field;
 mod from_json;
@@ -19,19 +21,15 @@ mod table;
 mod tests;
 mod tree;
 
-pub use crate::scheduler::MAX_TASKS;
+pub use advice::{Advice, advise};
 pub use error::{Fault, TaskSetError};
+pub use rtswap_policy::scheduler::MAX_TASKS;
 
-use alloc::string::String;
-use alloc::vec::Vec;
-
-use crate::admission::{Platform, Test};
-use crate::assign::{
-    Advice, Assignment, Demand, Infeasible, Objective, advise, assign, assign_any_chunk,
-};
-use crate::cost::SwapCost;
-use crate::task::{Class, MemoryProfile, TaskSpec, Timing};
-use crate::units::{Bytes, Nanos, Ppm};
+use rtswap_policy::admission::{Platform, Test};
+use rtswap_policy::assign::{Assignment, Demand, Infeasible, Objective, assign, assign_any_chunk};
+use rtswap_policy::cost::SwapCost;
+use rtswap_policy::task::{Class, MemoryProfile, TaskSpec, Timing};
+use rtswap_policy::units::{Bytes, Nanos, Ppm};
 
 /// What a file is written in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -101,7 +99,7 @@ pub fn parse(text: &str, format: Format) -> Result<TaskSet, TaskSetError> {
 }
 
 impl TaskSet {
-    /// The demands for [`crate::assign`], in the order of the tasks.
+    /// The demands for [`rtswap_policy::assign`], in the order of the tasks.
     pub fn demands(&self) -> Vec<Demand> {
         let demand = |task: &RealtimeTask| Demand {
             timing: task.timing,

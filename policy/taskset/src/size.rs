@@ -1,11 +1,9 @@
 //! Sizes with a unit.
 
-use alloc::format;
-
 use super::error::Fault;
 use super::number::{Decimal, Round};
 use super::span;
-use crate::units::Bytes;
+use rtswap_policy::units::Bytes;
 
 /// Those that are suggested come first.
 const UNITS: [(&str, u64); 10] = [

@@ -2,15 +2,11 @@
 //! all. Each is found by bisection with the test itself, in thousandths, and in figures that are
 //! short enough to be written whole: what is written is what was tried.
 
-use alloc::format;
-use alloc::string::String;
-use alloc::vec::Vec;
-use core::cmp::Reverse;
+use std::cmp::Reverse;
 
-use super::Demand;
-use super::problem::last;
-use crate::task::Timing;
-use crate::units::{Bytes, Nanos};
+use rtswap_policy::assign::Demand;
+use rtswap_policy::task::Timing;
+use rtswap_policy::units::{Bytes, Nanos};
 
 /// Tasks looked at: of a large set not every one.
 const MOST_TASKS: usize = 8;
@@ -82,7 +78,7 @@ fn best(
     for place in places {
         // Only what is less than the best so far is of use.
         let most = best.map_or(most, |(_, amount)| {
-            last(most, |thousandths| of(place, thousandths) < amount)
+            least(most, |thousandths| of(place, thousandths) >= amount).map_or(most, |n| n - 1)
         });
         if let Some(thousandths) = least(most, |n| fits(place, of(place, n))) {
             best = Some((place, of(place, thousandths)));
@@ -244,12 +240,12 @@ fn millis(span: Nanos) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::admission::{Platform, Test};
-    use crate::assign::{Objective, assign};
-    use crate::cost::{DirectionCost, SwapCost};
-    use crate::task::MemoryProfile;
-    use crate::units::Ppm;
     use proptest::prelude::*;
+    use rtswap_policy::admission::{Platform, Test};
+    use rtswap_policy::assign::{Objective, assign};
+    use rtswap_policy::cost::{DirectionCost, SwapCost};
+    use rtswap_policy::task::MemoryProfile;
+    use rtswap_policy::units::Ppm;
 
     fn platform() -> Platform {
         let cost = DirectionCost {

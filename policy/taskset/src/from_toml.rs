@@ -1,8 +1,6 @@
 //! TOML to a tree.
 
-use alloc::borrow::{Cow, ToOwned};
-use alloc::format;
-use alloc::vec::Vec;
+use std::borrow::Cow;
 
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};

@@ -1,12 +1,9 @@
 //! Times: numbers in the unit that the key names.
 
-use alloc::format;
-use alloc::string::String;
-
 use super::error::Fault;
 use super::number::{Decimal, Round};
 use super::size;
-use crate::units::Nanos;
+use rtswap_policy::units::Nanos;
 
 /// The unit that a key names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,9 +1,5 @@
 //! Tables: which keys they may have, and what is missing.
 
-use alloc::format;
-use alloc::string::String;
-use alloc::vec::Vec;
-
 use super::Format;
 use super::error::{Fault, Wrong, line};
 use super::field::Field;

@@ -1,9 +1,6 @@
 //! The keys of a task set, and the rules that its values obey.
 
-use alloc::collections::BTreeMap;
-use alloc::format;
-use alloc::string::String;
-use alloc::vec::Vec;
+use std::collections::BTreeMap;
 
 use super::error::{Fault, Wrong, line, unseen};
 use super::field::Field;
@@ -12,9 +9,9 @@ use super::span::Unit;
 use super::table::{Key, Source, Table};
 use super::tree::Node;
 use super::{Format, GRANULARITY, Gpu, MAX_NAME, MAX_PERIOD, MAX_TASKS, RealtimeTask, TaskSet};
-use crate::cost::{DirectionCost, SwapCost};
-use crate::task::{MemoryProfile, Timing};
-use crate::units::{Nanos, Ppm};
+use rtswap_policy::cost::{DirectionCost, SwapCost};
+use rtswap_policy::task::{MemoryProfile, Timing};
+use rtswap_policy::units::{Nanos, Ppm};
 
 const VERSION: u64 = 1;
 

@@ -1,15 +1,12 @@
 //! Values behind a key, read as what belongs there.
 
-use alloc::format;
-use alloc::string::String;
-
 use super::error::{Fault, Wrong};
 use super::number::{Decimal, Round};
 use super::size;
 use super::span::Unit;
 use super::table::{Key, Sort, Source, Table};
 use super::tree::{Node, Value};
-use crate::units::{Bytes, Nanos, Ppm};
+use rtswap_policy::units::{Bytes, Nanos, Ppm};
 
 /// A value behind a key of a table.
 #[derive(Clone, Copy, Debug)]

@@ -1,11 +1,8 @@
 //! JSON to a tree. `serde_json` has no places, but a `RawValue` borrows from the text: its address
 //! tells where it stands.
 
-use alloc::borrow::{Cow, ToOwned};
-use alloc::format;
-use alloc::string::String;
-use alloc::vec::Vec;
-use core::fmt;
+use std::borrow::Cow;
+use std::fmt;
 
 use serde_core::de::{Deserialize, Deserializer, MapAccess, Visitor};
 use serde_json::value::RawValue;
