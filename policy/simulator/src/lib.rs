@@ -11,11 +11,9 @@
 extern crate alloc;
 
 mod agent;
-pub mod baselines;
 mod clock;
 mod error;
 pub mod export;
-pub mod figures;
 pub mod record;
 pub mod report;
 mod rng;

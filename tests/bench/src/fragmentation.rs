@@ -6,9 +6,9 @@ use std::os::fd::OwnedFd;
 
 use anyhow::{Result, ensure};
 use rtswap_e2e::{Program, Puppet};
+use rtswap_eval::figures::fragmentation::Catalogue;
+use rtswap_eval::figures::workload::{Model, Reading, Resolution};
 use rtswap_policy::units::Bytes;
-use rtswap_simulator::figures::fragmentation::Catalogue;
-use rtswap_simulator::figures::workload::{Model, Reading, Resolution};
 
 use crate::calls::Stub;
 use crate::draw::Draw;

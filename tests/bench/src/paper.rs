@@ -3,9 +3,9 @@
 
 use anyhow::{Context, Result};
 use rtswap_e2e::{Program, Puppet, compile};
+use rtswap_eval::figures::fragmentation::Catalogue;
+use rtswap_eval::figures::workload::{Model, Reading, Resolution};
 use rtswap_policy::units::Bytes;
-use rtswap_simulator::figures::fragmentation::Catalogue;
-use rtswap_simulator::figures::workload::{Model, Reading, Resolution};
 use rtswap_wire::page::Direction;
 
 use crate::draw::Draw;

@@ -1,120 +1,101 @@
-//! Fig. 7(b).
+//! Fig. 7(b): sets of five tasks on a GPU that has less and less memory.
 
-use anyhow::Result;
-use plotters::chart::SeriesLabelPosition;
-use rtswap_policy::admission::Test;
-use rtswap_simulator::figures::approach::{Approach, Assumptions, Judge};
-use rtswap_simulator::figures::capacity::{Curve, MOST, curves};
-use rtswap_simulator::figures::published;
-use rtswap_simulator::figures::sensitivity::cases;
-use rtswap_simulator::figures::tasks::draw;
+use rtswap_policy::units::Bytes;
 
-use super::{SEEDS, SETS, approaches};
-use crate::chart::{Lines, Series};
-use crate::report::{Cell, Report, Table, row};
+use super::approach::{Approach, Judge};
+use super::generate::Growing;
 
-/// In percent: the figure's curve is computed in steps of one; the paper does not say its own.
-const STEPS: [u64; 3] = [1, 5, 10];
+/// "each with 5 tasks".
+const TASKS: usize = 5;
+/// "from 0% to 70%".
+pub const MOST: u64 = 70;
 
-pub(super) fn report(test: Test) -> Result<Report> {
-    let mut report = Report::new("fig7b", "task sets of five admitted, by GPU memory");
-    report.test = Some(test.name());
-    report.seeds = SEEDS.to_vec();
-    let figure = |assumptions, seed, step| -> Vec<Curve> {
-        curves(
-            &Judge::new(test, assumptions, seed),
-            &draw(seed, SETS),
-            step,
-        )
-    };
-    let curves = figure(Assumptions::default(), SEEDS[0], STEPS[0]);
-    let what = "mean reduction that RT-Swap sustains";
-    report.compare(what, "%", published::SUSTAINED, curves[0].sustained);
-    let what = "mean reduction that the others sustain";
-    report.compare(what, "%", published::SUSTAINED_OTHERS, others(&curves));
-    let mut table = Table::new(
-        format!("sets admitted of {SETS}, seed {}", SEEDS[0]),
-        &approaches("less by %"),
-    );
-    let coarse = STEPS[1] as usize;
-    for reduction in (0..=MOST as usize).step_by(coarse) {
-        let mut cells = row![reduction];
-        cells.extend(
-            curves
-                .iter()
-                .map(|curve| Cell::from(curve.admitted[reduction])),
-        );
-        table.rows.push(cells);
-    }
-    report.tables.push(table);
-    let title = "mean reduction sustained in %, over the sets that RT-Swap admits at 0 %";
-    let mut columns = approaches("as");
-    columns.push("others");
-    let mut table = Table::new(title, &columns);
-    let mut push = |name: String, curves: &[Curve]| {
-        let mut cells = row![name];
-        cells.extend(
-            curves
-                .iter()
-                .map(|curve| Cell::from(curve.sustained_of_all)),
-        );
-        cells.extend(row![others(curves)]);
-        table.rows.push(cells);
-    };
-    for seed in SEEDS {
-        push(
-            format!("seed {seed}"),
-            &figure(Assumptions::default(), seed, STEPS[0]),
-        );
-    }
-    for step in STEPS {
-        let curves = figure(Assumptions::default(), SEEDS[0], step);
-        push(format!("in steps of {step} %"), &curves);
-    }
-    for case in &cases()[1..] {
-        push(
-            case.name.into(),
-            &figure(case.assumptions, SEEDS[0], STEPS[0]),
-        );
-    }
-    report.tables.push(table);
-    report.note(
-        "a set counts with the last reduction at which it is still admitted; the others' mean is \
-         over MIN, MO-VMM, Pageable and Base, with zero for a set that one of them does not admit \
-         at all",
-    );
-    report.svg = Lines {
-        title: "Task sets of five admitted (modelled)",
-        x: "GPU memory less by %",
-        y: "% of sets",
-        series: curves
-            .iter()
-            .map(|curve| Series {
-                name: curve.approach.name().into(),
-                values: curve
-                    .admitted
-                    .iter()
-                    .enumerate()
-                    .map(|(reduction, &sets)| {
-                        (reduction as f64, 100.0 * f64::from(sets) / f64::from(SETS))
-                    })
-                    .step_by(2)
-                    .collect(),
-            })
-            .collect(),
-        published: Vec::new(),
-        label: |percent| format!("{percent:.0}"),
-        legend: SeriesLabelPosition::UpperRight,
-    }
-    .svg()?;
-    Ok(report)
+/// What one approach makes of the sets.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Curve {
+    /// Who.
+    pub approach: Approach,
+    /// How many sets are admitted at each reduction, from 0 % on in steps of `step`.
+    pub admitted: Vec<u32>,
+    /// Of the sets that it admits at 0 %, the mean of the last reduction in percent at which they
+    /// are; none if it admits none.
+    pub sustained: Option<f64>,
+    /// The same over all sets that RT-Swap admits at 0 %; those that this approach does not admit
+    /// count as zero.
+    pub sustained_of_all: Option<f64>,
 }
 
-/// The mean over all but RT-Swap.
-fn others(curves: &[Curve]) -> Option<f64> {
-    let each = curves
-        .iter()
-        .filter(|curve| curve.approach != Approach::RtSwap);
-    let reached: Option<Vec<f64>> = each.map(|curve| curve.sustained_of_all).collect();
-    reached.map(|reached| reached.iter().sum::<f64>() / reached.len() as f64)
+/// All curves, in the order of [`Approach::ALL`]; `step` in percent.
+pub fn curves(judge: &Judge, sets: &[Growing], step: u64) -> Vec<Curve> {
+    let full = judge.reading().capacity;
+    let reductions: Vec<u64> = (0..=MOST).step_by(step as usize).collect();
+    let mut reached: Vec<Vec<Option<u64>>> = Vec::new();
+    let mut curves = Vec::new();
+    for approach in Approach::ALL {
+        let mut admitted = vec![0; reductions.len()];
+        let last = sets.iter().map(|set| {
+            let mut last = None;
+            for (count, &reduction) in admitted.iter_mut().zip(&reductions) {
+                let capacity = Bytes(full.0 / 100 * (100 - reduction));
+                // Less memory never helps, so the first refusal is the end.
+                if !judge.admits(approach, set.of(TASKS), capacity) {
+                    break;
+                }
+                *count += 1;
+                last = Some(reduction);
+            }
+            last
+        });
+        reached.push(last.collect());
+        let own = reached.last().into_iter().flatten().copied();
+        let reference = reached[0].iter().zip(reached.last().into_iter().flatten());
+        curves.push(Curve {
+            approach,
+            admitted,
+            sustained: mean(own.flatten()),
+            sustained_of_all: mean(
+                reference
+                    .filter(|(best, _)| best.is_some())
+                    .map(|(_, last)| last.unwrap_or(0)),
+            ),
+        });
+    }
+    curves
+}
+
+fn mean(values: impl Iterator<Item = u64>) -> Option<f64> {
+    let (count, sum) = values.fold((0_u64, 0), |(count, sum), value| (count + 1, sum + value));
+    (count > 0).then(|| sum as f64 / count as f64)
+}
+
+#[cfg(test)]
+mod tests {
+    use rtswap_policy::admission::Test;
+
+    use super::*;
+    use crate::figures::approach::Assumptions;
+    use crate::figures::tasks::{draw, row};
+
+    #[test]
+    fn curves_begin_where_the_row_of_five_tasks_is_and_only_fall() {
+        let judge = Judge::new(Test::Theorem1, Assumptions::default(), 1);
+        let sets = draw(11, 12);
+        let row = row(&judge, &sets, TASKS);
+        let curves = curves(&judge, &sets, 10);
+        for (curve, admitted) in curves.iter().zip(row.admitted) {
+            assert_eq!(curve.admitted.len(), 8);
+            assert_eq!(curve.admitted[0], admitted);
+            assert!(curve.admitted.is_sorted_by(|a, b| a >= b));
+            // Every set that is still admitted at a reduction adds ten percent to the sum.
+            let sum: u32 = curve.admitted[1..].iter().sum();
+            let mean = (admitted > 0).then(|| f64::from(10 * sum) / f64::from(admitted));
+            assert_eq!(curve.sustained, mean);
+        }
+    }
+
+    #[test]
+    fn the_mean_of_nothing_is_nothing() {
+        assert_eq!(mean(std::iter::empty()), None);
+        assert_eq!(mean([1, 2].into_iter()), Some(1.5));
+    }
 }

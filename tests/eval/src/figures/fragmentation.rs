@@ -1,92 +1,116 @@
-//! Table II.
+//! Table II: what an allocation per memory object wastes.
 
-use anyhow::Result;
-use rtswap_simulator::figures::fragmentation::table;
-use rtswap_simulator::figures::published;
-use rtswap_simulator::figures::workload::Reading;
+use rtswap_policy::units::Bytes;
 
-use super::{SEEDS, gibibytes};
-use crate::chart::Bars;
-use crate::report::{Cell, Report, Table, row};
+use super::workload::{Model, Reading, Resolution};
+use crate::baselines::link::SMALLEST_CHUNK;
+use crate::baselines::objects::Objects;
+use rtswap_simulator::Rng;
 
-pub(super) fn report() -> Result<Report> {
-    let mut report = Report::new("table2", "what an allocation per memory object wastes");
-    report.seeds = SEEDS.to_vec();
-    let columns = table(&Reading::default(), SEEDS[0]);
-    for (column, number) in columns.iter().zip(published::PER_OBJECT_GB) {
-        let what = format!("{} 416, an allocation per object", column.model.name());
-        report.compare(what, "GB", number, gibibytes(column.per_object));
+/// What Table II counts in one model at a resolution of 416: objects below and above 2 MB.
+const fn counted(model: Model) -> (usize, usize) {
+    match model {
+        Model::ResNet => (1_009, 312),
+        Model::YoloV3 => (372, 282),
+        Model::DenseNet => (1_689, 129),
+        Model::ResNext => (962, 359),
     }
-    for (column, number) in columns.iter().zip(published::PACKED_WASTE_GB) {
-        let what = format!("{} 416, wasted by packing into 2 MB", column.model.name());
-        report.compare(
-            what,
-            "GB",
-            number,
-            gibibytes(column.packed - column.payload),
-        );
+}
+
+/// The lists of all models in all resolutions.
+#[derive(Clone, Debug)]
+pub struct Catalogue(Vec<[Objects; 3]>);
+
+impl Catalogue {
+    /// Draws the list of each model at 416, and scales it to the swappable memory of the other
+    /// resolutions.
+    pub fn draw(reading: &Reading, seed: u64) -> Self {
+        let mut rng = Rng::new(seed);
+        let lists = Model::ALL.iter().map(|&model| {
+            let total = |resolution| reading.memory(model, resolution).swappable;
+            let (small, large) = counted(model);
+            let drawn = Objects::draw(&mut rng, small, large, total(Resolution::Middle));
+            Resolution::ALL.map(|resolution| match resolution {
+                Resolution::Middle => drawn.clone(),
+                other => drawn.scaled(total(other)),
+            })
+        });
+        Self(lists.collect())
     }
-    let heads = [
-        "model",
-        "< 2 MB",
-        "> 2 MB",
-        "asked GB",
-        "per object GB",
-        "packed GB",
-        "packed 64 MB",
-    ];
-    for seed in SEEDS {
-        let mut shown = Table::new(format!("seed {seed}"), &heads);
-        for column in table(&Reading::default(), seed) {
-            let (small, large) = column.counted;
-            let mut cells = row![column.model.name(), small, large];
-            for bytes in [
-                column.payload,
-                column.per_object,
-                column.packed,
-                column.packed_64,
-            ] {
-                cells.push(Cell::Number(gibibytes(bytes), 3));
-            }
-            shown.rows.push(cells);
+
+    /// One list.
+    pub fn objects(&self, model: Model, resolution: Resolution) -> &Objects {
+        &self.0[model as usize][resolution as usize]
+    }
+}
+
+/// One column of Table II.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Column {
+    /// The model, at 416.
+    pub model: Model,
+    /// Objects below and above 2 MiB.
+    pub counted: (usize, usize),
+    /// What was asked for.
+    pub payload: Bytes,
+    /// With an allocation per object.
+    pub per_object: Bytes,
+    /// Packed into chunks of 2 MiB.
+    pub packed: Bytes,
+    /// Packed into chunks of 64 MiB.
+    pub packed_64: Bytes,
+}
+
+/// Table II.
+pub fn table(reading: &Reading, seed: u64) -> Vec<Column> {
+    let catalogue = Catalogue::draw(reading, seed);
+    let column = |&model: &Model| {
+        let objects = catalogue.objects(model, Resolution::Middle);
+        let large = objects.large();
+        Column {
+            model,
+            counted: (objects.count() - large, large),
+            payload: objects.payload(),
+            per_object: objects.per_object(),
+            packed: objects.packed(SMALLEST_CHUNK),
+            packed_64: objects.packed(Bytes(64 << 20)),
         }
-        report.tables.push(shown);
-    }
-    report.note(
-        "the counts and the sums are the paper's; the sizes are drawn, evenly over powers of two \
-         from 4 KiB, because no sizes are published",
-    );
-    report.note(
-        "the published waste of packing is rounded to 1 MB, so a ratio to it says little; packing \
-         wastes less than one chunk and the alignment of each object to 512 B",
-    );
-    let series = |name: &str, of: fn(&rtswap_simulator::figures::fragmentation::Column) -> f64| {
-        (name.to_string(), columns.iter().map(of).collect())
     };
-    report.svg = Bars {
-        title: "Memory of one model at 416 (modelled)",
-        y: "GB",
-        groups: columns
-            .iter()
-            .map(|column| column.model.name().into())
-            .collect(),
-        series: vec![
-            series("asked for", |column| gibibytes(column.payload)),
-            series("an allocation per object", |column| {
-                gibibytes(column.per_object)
-            }),
-            series("packed into chunks of 2 MB", |column| {
-                gibibytes(column.packed)
-            }),
-            (
-                "an allocation per object, published".into(),
-                published::PER_OBJECT_GB
-                    .iter()
-                    .map(|number| number.value)
-                    .collect(),
-            ),
-        ],
+    [
+        Model::ResNet,
+        Model::DenseNet,
+        Model::ResNext,
+        Model::YoloV3,
+    ]
+    .iter()
+    .map(column)
+    .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_table_has_the_published_counts_and_about_its_waste() {
+        let published = [3.5, 4.0, 4.2, 3.5];
+        for (column, published) in table(&Reading::default(), 1).iter().zip(published) {
+            let (small, large) = counted(column.model);
+            // A large object may come out at 2 MiB exactly, and then counts as small.
+            assert!(column.counted.1 <= large && column.counted.1 + 3 >= large);
+            assert_eq!(column.counted.0 + column.counted.1, small + large);
+            let taken = column.per_object.0 as f64 / f64::from(1 << 30);
+            assert!((taken / published - 1.0).abs() < 0.1, "{taken} {published}");
+            assert!(column.packed - column.payload <= Bytes(4 << 20));
+        }
     }
-    .svg()?;
-    Ok(report)
+
+    #[test]
+    fn a_larger_input_never_takes_less() {
+        let catalogue = Catalogue::draw(&Reading::default(), 1);
+        for model in Model::ALL {
+            let taken = Resolution::ALL.map(|r| catalogue.objects(model, r).per_object());
+            assert!(taken.is_sorted(), "{taken:?}");
+        }
+    }
 }

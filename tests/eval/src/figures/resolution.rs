@@ -1,92 +1,68 @@
-//! Fig. 7(c).
+//! Fig. 7(c): sets of ten tasks of which more and more are in high resolution.
 
-use anyhow::Result;
-use plotters::chart::SeriesLabelPosition;
-use rtswap_policy::admission::Test;
-use rtswap_simulator::figures::approach::{Approach, Assumptions, Judge};
-use rtswap_simulator::figures::generate::CONVERTED_TASKS;
-use rtswap_simulator::figures::published;
-use rtswap_simulator::figures::resolution::{Curve, curves, draw};
-use rtswap_simulator::figures::sensitivity::cases;
+use super::approach::{Approach, Judge};
+use super::generate::{CONVERTED_TASKS, converted};
+use super::workload::Work;
+use rtswap_simulator::Rng;
 
-use super::{SEEDS, SETS, approaches};
-use crate::chart::{Lines, Series};
-use crate::report::{Cell, Report, Table, row};
-
-pub(super) fn report(test: Test) -> Result<Report> {
-    let mut report = Report::new("fig7c", "task sets of ten admitted, by their resolution");
-    report.test = Some(test.name());
-    report.seeds = SEEDS.to_vec();
-    let figure = |assumptions, seed| -> Vec<Curve> {
-        curves(&Judge::new(test, assumptions, seed), &draw(seed, SETS))
-    };
-    let curves = figure(Assumptions::default(), SEEDS[0]);
-    let what = "mean share of tasks in high resolution, RT-Swap";
-    report.compare(what, "%", published::ENABLED, curves[0].enabled);
-    let what = "mean share of tasks in high resolution, the others";
-    report.compare(what, "%", published::ENABLED_OTHERS, others(&curves));
-    let mut table = Table::new(
-        format!("sets admitted of {SETS}, seed {}", SEEDS[0]),
-        &approaches("high of 10"),
-    );
-    for high in 0..=CONVERTED_TASKS {
-        let mut cells = row![high];
-        cells.extend(curves.iter().map(|curve| Cell::from(curve.admitted[high])));
-        table.rows.push(cells);
-    }
-    report.tables.push(table);
-    let mut columns = approaches("as");
-    columns.push("others");
-    let mut table = Table::new("mean share of tasks in high resolution, in %", &columns);
-    let mut push = |name: String, curves: &[Curve]| {
-        let mut cells = row![name];
-        cells.extend(curves.iter().map(|curve| Cell::from(curve.enabled)));
-        cells.extend(row![others(curves)]);
-        table.rows.push(cells);
-    };
-    for seed in SEEDS {
-        push(
-            format!("seed {seed}"),
-            &figure(Assumptions::default(), seed),
-        );
-    }
-    for case in &cases()[1..] {
-        push(case.name.into(), &figure(case.assumptions, SEEDS[0]));
-    }
-    report.tables.push(table);
-    report.note(
-        "of each series of sets the last counts with which all before it are admitted too; the \
-         others' mean is over MIN, MO-VMM, Pageable and Base",
-    );
-    report.svg = Lines {
-        title: "Task sets of ten admitted (modelled)",
-        x: "tasks in high resolution",
-        y: "% of sets",
-        series: curves
-            .iter()
-            .map(|curve| Series {
-                name: curve.approach.name().into(),
-                values: curve
-                    .admitted
-                    .iter()
-                    .enumerate()
-                    .map(|(high, &sets)| (high as f64, 100.0 * f64::from(sets) / f64::from(SETS)))
-                    .collect(),
-            })
-            .collect(),
-        published: Vec::new(),
-        label: |tasks| format!("{tasks:.0}"),
-        legend: SeriesLabelPosition::UpperRight,
-    }
-    .svg()?;
-    Ok(report)
+/// What one approach makes of the sets.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Curve {
+    /// Who.
+    pub approach: Approach,
+    /// How many sets are admitted with 0, 1 … 10 tasks in high resolution.
+    pub admitted: Vec<u32>,
+    /// The mean, over all sets, of the share of tasks that can be in high resolution, in percent.
+    pub enabled: f64,
 }
 
-/// The mean over all but RT-Swap.
-fn others(curves: &[Curve]) -> f64 {
-    let each = curves
-        .iter()
-        .filter(|curve| curve.approach != Approach::RtSwap);
-    let sum: f64 = each.map(|curve| curve.enabled).sum();
-    sum / (curves.len() - 1) as f64
+/// The sets of the figure: each a series of eleven.
+pub fn draw(seed: u64, sets: u32) -> Vec<Vec<Vec<Work>>> {
+    let mut rng = Rng::new(seed);
+    (0..sets).map(|_| converted(&mut rng)).collect()
+}
+
+/// All curves, in the order of [`Approach::ALL`].
+pub fn curves(judge: &Judge, series: &[Vec<Vec<Work>>]) -> Vec<Curve> {
+    let capacity = judge.reading().capacity;
+    let curve = |approach| {
+        let mut admitted = vec![0; CONVERTED_TASKS + 1];
+        let mut enabled = 0_u32;
+        for sets in series {
+            // The most that is admitted with all before it.
+            let passing = sets
+                .iter()
+                .take_while(|set| judge.admits(approach, set, capacity));
+            let count = passing.count();
+            admitted[..count].iter_mut().for_each(|sets| *sets += 1);
+            enabled += count.saturating_sub(1) as u32;
+        }
+        let most = (CONVERTED_TASKS * series.len()).max(1);
+        Curve {
+            approach,
+            admitted,
+            enabled: 100.0 * f64::from(enabled) / most as f64,
+        }
+    };
+    Approach::ALL.into_iter().map(curve).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use rtswap_policy::admission::Test;
+
+    use super::*;
+    use crate::figures::approach::Assumptions;
+
+    #[test]
+    fn what_is_enabled_is_what_the_curve_holds() {
+        let judge = Judge::new(Test::Theorem1, Assumptions::default(), 1);
+        for curve in curves(&judge, &draw(11, 10)) {
+            assert_eq!(curve.admitted.len(), 11);
+            assert!(curve.admitted.is_sorted_by(|a, b| a >= b));
+            // Each set of n > 0 tasks in high resolution adds one task of the hundred.
+            let sum: u32 = curve.admitted[1..].iter().sum();
+            assert!((curve.enabled - f64::from(sum)).abs() < 1e-9);
+        }
+    }
 }

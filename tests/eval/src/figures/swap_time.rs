@@ -1,112 +1,119 @@
-//! Fig. 4.
+//! Fig. 4: how long swapping 300 MB takes.
 
-use anyhow::Result;
-use plotters::chart::SeriesLabelPosition;
-use rtswap_simulator::figures::published;
-use rtswap_simulator::figures::swap_time::{by_chunk, by_object};
-use rtswap_simulator::figures::workload::Reading;
+use rtswap_policy::cost::DirectionCost;
+use rtswap_policy::units::{Bytes, Nanos};
 
-use super::{SEEDS, mebibytes, millis};
-use crate::chart::{Lines, Series};
-use crate::report::{Report, Table, row};
+use super::fragmentation::Catalogue;
+use super::workload::{Model, Reading, Resolution};
+use crate::baselines::link::{PAGEABLE, PINNED, SMALLEST_CHUNK};
 
-pub(super) fn report() -> Result<Report> {
-    let mut report = Report::new("fig4", "how long swapping 300 MB takes");
-    report.seeds = vec![SEEDS[0]];
-    let rows = by_chunk();
-    let at = |chunk: u64| rows.iter().find(|row| row.chunk.0 == chunk << 20);
-    for (chunk, number) in published::OUT_BY_CHUNK {
-        let ours = at(chunk).map(|row| millis(row.pinned.out));
-        report.compare(format!("RT-Swap out, chunk {chunk} MB"), "ms", number, ours);
-    }
-    let row_64 = at(64);
-    for (what, number, ours) in [
-        (
-            "RT-Swap in, chunk 64 MB",
-            published::IN_64,
-            row_64.map(|r| r.pinned.in_),
-        ),
-        (
-            "Pageable out, chunk 64 MB",
-            published::PAGEABLE_OUT_64,
-            row_64.map(|r| r.pageable.out),
-        ),
-        (
-            "Pageable in, chunk 64 MB",
-            published::PAGEABLE_IN_64,
-            row_64.map(|r| r.pageable.in_),
-        ),
-    ] {
-        report.compare(what, "ms", number, ours.map(millis));
-    }
-    let mut table = Table::new(
-        "by chunk size, in ms",
-        &[
-            "chunk MiB",
-            "RT-Swap out",
-            "RT-Swap in",
-            "Pageable out",
-            "Pageable in",
-        ],
-    );
-    for r in &rows {
-        table.rows.push(row![
-            r.chunk.0 >> 20,
-            millis(r.pinned.out),
-            millis(r.pinned.in_),
-            millis(r.pageable.out),
-            millis(r.pageable.in_),
-        ]);
-    }
-    report.tables.push(table);
-    let mut table = Table::new(
-        "MO-VMM, by model at 416, in ms: the largest objects first, and objects of the mean size",
-        &["model", "largest", "out", "in", "mean", "out", "in"],
-    );
-    for r in by_object(&Reading::default(), SEEDS[0]) {
-        let ((largest, first), (mean, second)) = (r.largest, r.mean);
-        let mut cells = row![
-            r.model.name(),
-            largest,
-            millis(first.out),
-            millis(first.in_)
-        ];
-        cells.extend(row![mean, millis(second.out), millis(second.in_)]);
-        table.rows.push(cells);
-    }
-    report.tables.push(table);
-    report.note(
-        "the model's two numbers for the way out are fitted to three published times, so only one \
-         of these is a prediction; the way in and Pageable have one published time each and fit it \
-         by construction",
-    );
-    report.note("the bar of Pinned in Fig. 4(a) has no number in the text and is left out");
-    report.note("no time of MO-VMM is published");
-    let line =
-        |name: &str, time: fn(&rtswap_simulator::figures::swap_time::ChunkRow) -> f64| Series {
-            name: name.into(),
-            values: rows
-                .iter()
-                .map(|row| (mebibytes(row.chunk).log2(), time(row)))
-                .collect(),
-        };
-    let marks =
-        published::OUT_BY_CHUNK.map(|(chunk, number)| ((chunk as f64).log2(), number.value));
-    let lines = Lines {
-        title: "Swapping 300 MB: modelled, and published",
-        x: "chunk size in MiB",
-        y: "ms",
-        series: vec![
-            line("RT-Swap out", |row| millis(row.pinned.out)),
-            line("RT-Swap in", |row| millis(row.pinned.in_)),
-        ],
-        published: marks
-            .into_iter()
-            .chain([(6.0, published::IN_64.value)])
-            .collect(),
-        label: |power| format!("{:.0}", power.exp2()),
-        legend: SeriesLabelPosition::LowerLeft,
+const MIB: u64 = 1 << 20;
+/// What is swapped.
+pub const VOLUME: Bytes = Bytes(300 * MIB);
+
+/// Out and in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Times {
+    /// To the host.
+    pub out: Nanos,
+    /// Back.
+    pub in_: Nanos,
+}
+
+/// Uniform chunks of one size.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ChunkRow {
+    /// δ.
+    pub chunk: Bytes,
+    /// RT-Swap: pinned memory that is kept.
+    pub pinned: Times,
+    /// Pageable memory.
+    pub pageable: Times,
+}
+
+/// Memory objects of one model at 416, each with an allocation of its own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ObjectRow {
+    /// Whose.
+    pub model: Model,
+    /// Of the largest objects, how many take 300 MiB together, and how long they take.
+    pub largest: (usize, Times),
+    /// Of the mean object so many, and how long they take.
+    pub mean: (usize, Times),
+}
+
+/// δ = 2 MiB·2ᵏ up to 256 MiB.
+pub fn by_chunk() -> Vec<ChunkRow> {
+    (1..=8)
+        .map(|power| {
+            let chunk = Bytes(MIB << power);
+            let times = |cost: rtswap_policy::cost::SwapCost| Times {
+                out: cost.out.bound(VOLUME, chunk),
+                in_: cost.in_.bound(VOLUME, chunk),
+            };
+            ChunkRow {
+                chunk,
+                pinned: times(PINNED),
+                pageable: times(PAGEABLE),
+            }
+        })
+        .collect()
+}
+
+/// MO-VMM.
+pub fn by_object(reading: &Reading, seed: u64) -> Vec<ObjectRow> {
+    let catalogue = Catalogue::draw(reading, seed);
+    let row = |&model: &Model| {
+        let objects = catalogue.objects(model, Resolution::Middle);
+        let (count, taken) = objects.largest(VOLUME);
+        let all = objects.per_object().0;
+        let mean = (objects.count() as u64 * VOLUME.0).div_ceil(all) as usize;
+        ObjectRow {
+            model,
+            largest: (count, times(count, taken)),
+            mean: (mean, times(mean, VOLUME)),
+        }
     };
-    report.svg = lines.svg()?;
-    Ok(report)
+    Model::ALL.iter().map(row).collect()
+}
+
+/// `count` allocations that are `bytes` together.
+fn times(count: usize, bytes: Bytes) -> Times {
+    debug_assert!(bytes >= SMALLEST_CHUNK);
+    let one = |cost: DirectionCost| {
+        let more = cost.per_chunk.0 * (count as u64).saturating_sub(1);
+        cost.chunk_time(bytes) + Nanos(more)
+    };
+    Times {
+        out: one(PINNED.out),
+        in_: one(PINNED.in_),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sixty_four_mib_is_about_the_best_chunk_and_the_ends_are_worse() {
+        let rows = by_chunk();
+        assert_eq!(rows.len(), 8);
+        let out: Vec<_> = rows.iter().map(|row| row.pinned.out).collect();
+        let best = out.iter().min().unwrap();
+        assert!(out[0] > *best && out[7] > *best);
+        assert!(rows.iter().all(|row| row.pageable.out > row.pinned.out));
+        assert!(rows.iter().all(|row| row.pageable.in_ > row.pinned.in_));
+    }
+
+    #[test]
+    fn objects_cost_by_number_and_by_size() {
+        let one = times(1, Bytes(64 * MIB));
+        assert_eq!(one.out, PINNED.out.chunk_time(Bytes(64 * MIB)));
+        let four = times(4, Bytes(64 * MIB));
+        assert_eq!(four.out, one.out + Nanos(3 * 73_600));
+        assert_eq!(four.in_, one.in_ + Nanos(3 * 79_500));
+        for row in by_object(&Reading::default(), 1) {
+            assert!(row.largest.0 < row.mean.0);
+        }
+    }
 }

@@ -1,183 +1,54 @@
-//! Fig. 7(a), and how many of its sets each admission test admits.
+//! Fig. 7(a): how many sets of 4 to 13 tasks each approach admits.
 
-use anyhow::Result;
-use plotters::chart::SeriesLabelPosition;
-use rtswap_policy::admission::Test;
-use rtswap_simulator::figures::admitted::{COLUMNS, count};
-use rtswap_simulator::figures::approach::{Approach, Assumptions, Judge};
-use rtswap_simulator::figures::generate::Growing;
-use rtswap_simulator::figures::published;
-use rtswap_simulator::figures::sensitivity::cases;
-use rtswap_simulator::figures::tasks::{Row, draw, row as admitted, totals};
-use rtswap_simulator::figures::workload::Reading;
+use super::approach::{Approach, Judge};
+use super::generate::Growing;
+use super::workload::Work;
+use rtswap_simulator::Rng;
 
-use super::{SEEDS, SETS, approaches};
-use crate::chart::{Lines, Series};
-use crate::report::{Cell, Report, Table, row};
-
-pub(super) fn report(test: Test) -> Result<Report> {
-    let mut report = Report::new("fig7a", "task sets admitted, by the number of tasks");
-    report.test = Some(test.name());
-    report.seeds = SEEDS.to_vec();
-    let rows = figure(test, Assumptions::default(), SEEDS[0]);
-    let all = totals(&rows);
-    for ((number, approach), ratio) in published::RATIOS
-        .into_iter()
-        .zip(&Approach::ALL[1..])
-        .zip(ratios(all))
-    {
-        let what = format!("sets of RT-Swap over those of {}", approach.name());
-        report.compare(what, "", number, ratio);
-    }
-    for (tasks, number) in published::OVERFLOW_GB {
-        let ours = rows
-            .iter()
-            .find(|row| row.tasks == tasks)
-            .map(|row| row.overflow);
-        report.compare(format!("mean overflow, {tasks} tasks"), "GB", number, ours);
-    }
-    let mut columns = approaches("tasks");
-    columns.push("overflow GB");
-    let mut table = Table::new(
-        format!("sets admitted of {SETS}, seed {}", SEEDS[0]),
-        &columns,
-    );
-    for r in &rows {
-        let mut cells = row![r.tasks];
-        cells.extend(r.admitted.map(Cell::from));
-        cells.extend(row![r.overflow]);
-        table.rows.push(cells);
-    }
-    let mut cells = row!["all"];
-    cells.extend(all.map(Cell::from));
-    cells.extend(row![None::<f64>]);
-    table.rows.push(cells);
-    report.tables.push(table);
-    report.tables.push(by_seed(test));
-    report.tables.push(by_test());
-    report.tables.push(sensitivity(test));
-    report.note(
-        "the ratios hang on the swap-in cost per chunk, which is not published, on how MO-VMM is \
-         modelled and on what paging costs Base; see the last table",
-    );
-    report.note(
-        "sets of 4 tasks with 23 to 24 GB can only be two YOLOv3 608 and two ResNext 608, or one \
-         and three; any task more exceeds 24 GB, as the paper's footnote says",
-    );
-    report.svg = Lines {
-        title: "Task sets admitted (modelled)",
-        x: "tasks",
-        y: "% of sets",
-        series: Approach::ALL
-            .iter()
-            .enumerate()
-            .map(|(place, approach)| Series {
-                name: approach.name().into(),
-                values: rows
-                    .iter()
-                    .map(|r| {
-                        (
-                            r.tasks as f64,
-                            100.0 * f64::from(r.admitted[place]) / f64::from(SETS),
-                        )
-                    })
-                    .collect(),
-            })
-            .collect(),
-        published: Vec::new(),
-        label: |tasks| format!("{tasks:.0}"),
-        legend: SeriesLabelPosition::UpperRight,
-    }
-    .svg()?;
-    Ok(report)
+/// The sets of one number of tasks.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Row {
+    /// Tasks in each set.
+    pub tasks: usize,
+    /// The mean of Σm − mᴰ in "GB", zero where it would be negative.
+    pub overflow: f64,
+    /// How many sets each approach admits, in the order of [`Approach::ALL`].
+    pub admitted: [u32; 5],
 }
 
-fn figure(test: Test, assumptions: Assumptions, seed: u64) -> Vec<Row> {
-    let judge = Judge::new(test, assumptions, seed);
-    let sets = draw(seed, SETS);
-    Growing::sizes()
-        .map(|tasks| admitted(&judge, &sets, tasks))
-        .collect()
+/// The sets that a figure draws, from one seed.
+pub fn draw(seed: u64, sets: u32) -> Vec<Growing> {
+    let mut rng = Rng::new(seed);
+    (0..sets).map(|_| Growing::draw(&mut rng)).collect()
 }
 
-/// RT-Swap over each of the others.
-fn ratios(totals: [u32; 5]) -> [Option<f64>; 4] {
-    let [best, others @ ..] = totals;
-    others.map(|other| (other > 0).then(|| f64::from(best) / f64::from(other)))
-}
-
-fn ratio_columns(first: &'static str) -> [&'static str; 6] {
-    [
-        first,
-        "RT-Swap",
-        "over MIN",
-        "over MO-VMM",
-        "over Pageable",
-        "over Base",
-    ]
-}
-
-fn by_seed(test: Test) -> Table {
-    let mut table = Table::new(
-        "by seed: sets admitted of 1000, and ratios",
-        &ratio_columns("seed"),
-    );
-    for seed in SEEDS {
-        let all = totals(&figure(test, Assumptions::default(), seed));
-        let mut cells = row![seed, all[0]];
-        cells.extend(ratios(all).map(Cell::from));
-        table.rows.push(cells);
-    }
-    table
-}
-
-fn sensitivity(test: Test) -> Table {
-    let title = format!("if one thing is assumed otherwise, seed {}", SEEDS[0]);
-    let mut table = Table::new(title, &ratio_columns("assumption"));
-    for case in cases() {
-        let all = totals(&figure(test, case.assumptions, SEEDS[0]));
-        let mut cells = row![case.name, all[0]];
-        cells.extend(ratios(all).map(Cell::from));
-        table.rows.push(cells);
-    }
-    table
-}
-
-/// All tests on the same sets, whatever test the rest is under.
-fn by_test() -> Table {
-    let mut columns = vec!["seed".to_string()];
-    for (place, column) in COLUMNS.iter().enumerate() {
-        let name = match column.test {
-            Test::Pipelined => format!("pipelined {:.1}", f64::from(column.duplex.0) / 1e6),
-            other => other.name().into(),
-        };
-        columns.push(name);
-        if place > 0 {
-            columns.push("ratio".into());
+/// One row: `tasks` of each of `sets`.
+pub fn row(judge: &Judge, sets: &[Growing], tasks: usize) -> Row {
+    let capacity = judge.reading().capacity;
+    let mut admitted = [0; 5];
+    let mut overflow = 0.0;
+    for set in sets {
+        let set = set.of(tasks);
+        let footprint = judge.reading().tenths(set.iter().map(Work::tenths).sum());
+        overflow += footprint.saturating_sub(capacity).0 as f64;
+        for (count, approach) in admitted.iter_mut().zip(Approach::ALL) {
+            *count += u32::from(judge.admits(approach, set, capacity));
         }
     }
-    let columns: Vec<&str> = columns.iter().map(String::as_str).collect();
-    let mut table = Table::new(
-        "RT-Swap by admission test: sets admitted of 1000 a seed, and over theorem1",
-        &columns,
-    );
-    let mut push = |name: String, counts: [u32; COLUMNS.len()]| {
-        let mut cells = row![name, counts[0]];
-        for &more in &counts[1..] {
-            let ratio = f64::from(more) / f64::from(counts[0]);
-            cells.extend(row![more, Cell::Number(ratio, 3)]);
-        }
-        table.rows.push(cells);
-    };
-    let mut all = [0; COLUMNS.len()];
-    for seed in SEEDS {
-        let sets = draw(seed, SETS);
-        let counts = COLUMNS.map(|column| count(column, &Reading::default(), &sets));
-        for (sum, count) in all.iter_mut().zip(counts) {
-            *sum += count;
-        }
-        push(seed.to_string(), counts);
+    Row {
+        tasks,
+        overflow: overflow / judge.reading().gigabyte.0 as f64 / sets.len().max(1) as f64,
+        admitted,
     }
-    push("all".into(), all);
-    table
+}
+
+/// Sets admitted over all rows, in the order of [`Approach::ALL`].
+pub fn totals(rows: &[Row]) -> [u32; 5] {
+    let mut totals = [0; 5];
+    for row in rows {
+        for (total, count) in totals.iter_mut().zip(row.admitted) {
+            *total += count;
+        }
+    }
+    totals
 }

@@ -4,12 +4,10 @@
 //! how much they are together. A list with these counts and that sum is drawn; what it wastes
 //! follows, and can be held against the table.
 
-use alloc::vec::Vec;
-
 use rtswap_policy::units::Bytes;
 
 use super::link::SMALLEST_CHUNK;
-use crate::rng::Rng;
+use rtswap_simulator::Rng;
 
 /// Memory objects of one model in one resolution, the largest first.
 #[derive(Clone, Debug, PartialEq, Eq)]

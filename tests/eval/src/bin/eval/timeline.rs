@@ -3,7 +3,7 @@
 use anyhow::Result;
 use plotters::element::{PathElement, Rectangle, Text};
 use plotters::prelude::*;
-use rtswap_simulator::figures::schedules::{Kind, Panel};
+use rtswap_eval::figures::schedules::{Kind, Panel};
 
 use crate::chart::{drawn, failed};
 use crate::palette::colour;

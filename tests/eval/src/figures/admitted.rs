@@ -1,7 +1,5 @@
 //! How many of the sets of Fig. 7(a) each admission test admits.
 
-use alloc::vec::Vec;
-
 use rtswap_policy::admission::{Platform, Test};
 use rtswap_policy::assign::{Assignment, Demand, Infeasible, Objective, assign_any_chunk};
 use rtswap_policy::units::{Nanos, Ppm};

@@ -1,17 +1,15 @@
 //! The task sets of the paper's Fig. 7, as Section VII-B describes them.
 
-use alloc::vec::Vec;
-
 use rtswap_policy::units::Nanos;
 
 use super::workload::{Model, Resolution, Work};
-use crate::rng::Rng;
+use rtswap_simulator::Rng;
 
 /// T in milliseconds, the ends included.
 const PERIODS: (u64, u64) = (3_000, 5_000);
 /// "100 DNN task sets … each with 4 tasks and a total footprint of 23-24GB", in tenths.
 const FIRST_TASKS: usize = 4;
-const FIRST_FOOTPRINT: core::ops::RangeInclusive<u64> = 230..=240;
+const FIRST_FOOTPRINT: std::ops::RangeInclusive<u64> = 230..=240;
 /// The largest sets of Fig. 7(a).
 pub const MOST_TASKS: usize = 13;
 /// The tasks of each set of Fig. 7(c).
@@ -42,7 +40,7 @@ impl Growing {
     }
 
     /// The numbers of tasks that there are sets of.
-    pub fn sizes() -> core::ops::RangeInclusive<usize> {
+    pub fn sizes() -> std::ops::RangeInclusive<usize> {
         FIRST_TASKS..=MOST_TASKS
     }
 }
@@ -57,7 +55,7 @@ pub fn converted(rng: &mut Rng) -> Vec<Vec<Work>> {
         })
         .collect();
     let mut low: Vec<usize> = (0..CONVERTED_TASKS).collect();
-    let mut sets = alloc::vec![set.clone()];
+    let mut sets = vec![set.clone()];
     while !low.is_empty() {
         let place = low.swap_remove(below(rng, low.len()));
         set[place].resolution = Resolution::High;

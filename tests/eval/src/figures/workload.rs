@@ -1,7 +1,5 @@
 //! The paper's Table III: four models in three resolutions.
 
-use alloc::string::String;
-
 use rtswap_policy::assign::Demand;
 use rtswap_policy::task::{MemoryProfile, Timing};
 use rtswap_policy::units::{Bytes, Nanos};
@@ -164,7 +162,7 @@ impl Work {
 
     /// Model and resolution.
     pub fn name(&self) -> String {
-        alloc::format!("{} {}", self.model.name(), self.resolution.pixels())
+        format!("{} {}", self.model.name(), self.resolution.pixels())
     }
 }
 

@@ -4,8 +4,6 @@
 //! its task in the same order, a page that is not there comes in and pushes the least recently
 //! used one out, and both copies are waited for. What cannot be swapped stays.
 
-use alloc::vec::Vec;
-
 use rtswap_policy::assign::Demand;
 use rtswap_policy::cost::SwapCost;
 use rtswap_policy::units::{Bytes, Nanos, Time};

@@ -1,6 +1,6 @@
 //! The tables and figures of the RT-Swap paper's evaluation: ours beside the published numbers.
 //!
-//! The figures are functions of rtswap-simulator. Here they are printed, and written as JSON and
+//! The figures are functions of this package's library. Here they are printed, and written as JSON and
 //! SVG. Seeds are fixed: the same command writes the same bytes.
 
 mod chart;

@@ -1,7 +1,5 @@
 //! The five approaches of the paper's Fig. 7, all under the same admission test.
 
-use alloc::vec::Vec;
-
 use rtswap_policy::admission::{Candidate, Platform, Test};
 use rtswap_policy::assign::{Demand, Objective, assign, assign_any_chunk};
 use rtswap_policy::cost::SwapCost;
@@ -207,7 +205,7 @@ impl Judge {
             return false;
         }
         // Jobs of each task, and what they moved.
-        let mut seen = alloc::vec![(0_u64, Bytes::ZERO); demands.len()];
+        let mut seen = vec![(0_u64, Bytes::ZERO); demands.len()];
         while paging.now() < PLAYED
             && let Some(job) = paging.step()
         {

@@ -1,6 +1,6 @@
 //! What every figure comes down to: published numbers beside ours, tables, remarks, a picture.
 
-use rtswap_simulator::figures::published::Published;
+use rtswap_eval::figures::published::Published;
 use serde::Serialize;
 use serde::ser::Serializer;
 

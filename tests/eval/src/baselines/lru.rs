@@ -1,7 +1,5 @@
 //! Pages under least-recently-used replacement, each touch in constant time.
 
-use alloc::vec::Vec;
-
 /// No page.
 const NONE: u32 = u32::MAX;
 
@@ -41,7 +39,7 @@ impl Lru {
             resident: false,
         };
         Self {
-            pages: alloc::vec![absent; pages as usize],
+            pages: vec![absent; pages as usize],
             free: frames,
             oldest: NONE,
             newest: NONE,
