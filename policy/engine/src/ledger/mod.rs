@@ -1,1 +1,29 @@
-//! The account of GPU memory per process.
+//! The account of GPU memory per process, kept from three witnesses that do not know of each other:
+//! the driver (NVML), eBPF probes on its library, and the agents. `account` compares them on one
+//! GPU. It is built of `nvml` (what NVML shows), `probed` (what the probes count), `witness` (a
+//! managed process and what its agent reports) and `residue` (memory of no process); `capacity` turns
+//! what is left into mᴰ. `dead` and `grace` decide when the memory of dead processes is free again.
+//! Pure: samples, claims and time are arguments. Imports run one way, down to `terms`, `claim` and
+//! `finding`.
+
+mod account;
+mod capacity;
+mod claim;
+mod dead;
+mod finding;
+mod grace;
+mod nvml;
+mod probed;
+mod residue;
+mod terms;
+#[cfg(test)]
+mod tests;
+mod witness;
+
+pub use account::Account;
+pub use claim::Claim;
+pub use dead::{Dead, Departed, Look, take_departed};
+pub use finding::{Disagreement, Finding};
+pub use grace::Graces;
+pub use probed::{Baseline, ProbeEntry, Probed};
+pub use terms::Terms;

@@ -1,0 +1,313 @@
+//! The probes beside NVML and what agents report.
+
+use alloc::collections::BTreeSet;
+use std::vec::Vec;
+
+use rtswap_policy::units::Bytes;
+
+use super::{MIB, account, at, claim, process, sample};
+use crate::ledger::{Account, Baseline, Claim, Disagreement, Finding, Probed};
+
+fn counted(mib: u64) -> Probed {
+    Probed {
+        bytes: Bytes(mib * MIB),
+        managed: Bytes::ZERO,
+        first_seen: at(1),
+        early: false,
+        exact: true,
+    }
+}
+
+fn early(mib: u64) -> Probed {
+    Probed {
+        early: true,
+        ..counted(mib)
+    }
+}
+
+fn probe(
+    account: &mut Account,
+    ms: u64,
+    counted: &[(u32, Probed)],
+    claims: &[(u32, Claim)],
+) -> Vec<Finding> {
+    let counted = counted.iter().copied().collect();
+    let claims = claims.iter().copied().collect();
+    account.reconcile_probes(at(ms), &counted, &claims, &BTreeSet::new())
+}
+
+fn look(
+    account: &mut Account,
+    ms: u64,
+    shown: &[(u32, u64)],
+    claims: &[(u32, Claim)],
+) -> Vec<Finding> {
+    let shown: Vec<_> = shown.iter().map(|&(pid, mib)| process(pid, mib)).collect();
+    let claims = claims.iter().copied().collect();
+    account.reconcile(at(ms), sample(64, &shown), &claims, &BTreeSet::new())
+}
+
+#[test]
+fn a_liar_is_named_before_nvml_looks_and_gains_nothing() {
+    let mut account = account();
+    let honest = [(5, claim(40, 40))];
+    look(&mut account, 0, &[(5, 40)], &honest);
+    assert_eq!(probe(&mut account, 10, &[(5, counted(38))], &honest), []);
+    // It says half of what it has, and its budget is lowered to what it says. What it said since the
+    // last sample excuses one sample.
+    let lying = [(5, claim(20, 20))];
+    assert_eq!(probe(&mut account, 100, &[(5, counted(38))], &lying), []);
+    assert_eq!(probe(&mut account, 200, &[(5, counted(38))], &lying), []);
+    assert_eq!(account.disagreement(5), None, "it may have been slow");
+    let findings = probe(&mut account, 500, &[(5, counted(38))], &lying);
+    let named = Finding::Counted {
+        pid: 5,
+        disagreement: Some(Disagreement::Underreport),
+        counted: Bytes(38 * MIB),
+        agent: Bytes(20 * MIB),
+    };
+    assert_eq!(findings, [named]);
+    // From the next look on its old budget excuses it no more.
+    look(&mut account, 1000, &[(5, 40)], &lying);
+    probe(&mut account, 1010, &[(5, counted(38))], &lying);
+    assert_eq!(account.others(), Bytes(18 * MIB), "by the probes");
+    for ms in [1100, 1200] {
+        look(&mut account, ms, &[(5, 40)], &lying);
+    }
+    probe(&mut account, 1210, &[(5, counted(38))], &lying);
+    assert_eq!(account.others(), Bytes(20 * MIB), "by NVML, once");
+    assert_eq!(account.update_capacity(at(1210)), Some(Bytes(36 * MIB)));
+    // It mends its ways.
+    probe(&mut account, 1300, &[(5, counted(38))], &honest);
+    let findings = probe(&mut account, 1600, &[(5, counted(38))], &honest);
+    assert!(matches!(
+        findings.as_slice(),
+        [Finding::Counted {
+            disagreement: None,
+            ..
+        }]
+    ));
+    assert_eq!(account.disagreement(5), None);
+}
+
+#[test]
+fn what_an_agent_holds_beyond_its_budget_is_others_before_nvml_looks() {
+    let mut account = account();
+    let claims = [(5, claim(10, 10))];
+    look(&mut account, 0, &[(5, 10)], &claims);
+    probe(&mut account, 10, &[(5, counted(10))], &claims);
+    assert_eq!(account.others(), Bytes::ZERO);
+    probe(&mut account, 20, &[(5, counted(26))], &claims);
+    assert_eq!(account.others(), Bytes(16 * MIB));
+    assert_eq!(account.update_capacity(at(20)), Some(Bytes(40 * MIB)));
+}
+
+#[test]
+fn a_chunk_in_flight_and_a_context_are_no_lie() {
+    let mut account = account();
+    for ms in (0..5000).step_by(100) {
+        let claims = [(5, claim(10, 12))];
+        assert_eq!(probe(&mut account, ms, &[(5, counted(12))], &claims), []);
+    }
+    // An agent that counts its context says more than the probes see.
+    for ms in (5000..10_000).step_by(100) {
+        let claims = [(5, claim(20, 20))];
+        assert_eq!(probe(&mut account, ms, &[(5, counted(12))], &claims), []);
+    }
+}
+
+/// The disagreement that is named for process 5 after five seconds. Its agent says that it holds 10 MiB;
+/// `nvml` is what NVML shows, in MiB.
+fn named(nvml: u64, probed: Option<Probed>) -> Option<&'static str> {
+    let mut account = account();
+    // Its budget is larger than what it holds.
+    let claims = [(5, claim(10, 15))];
+    // NVML speaks of this PID namespace.
+    look(&mut account, 0, &[(5, 10)], &claims);
+    let probed: Vec<_> = probed.into_iter().map(|probed| (5, probed)).collect();
+    for ms in (0..5000).step_by(100) {
+        probe(&mut account, ms, &probed, &claims);
+        let shown = [(5, nvml)];
+        look(
+            &mut account,
+            ms + 50,
+            &shown[..usize::from(nvml > 0)],
+            &claims,
+        );
+    }
+    let named = account.disagreement(5).map(Disagreement::name);
+    if nvml > 15 {
+        let shown = Bytes((nvml - 10) * MIB);
+        assert_eq!(
+            account.others(),
+            shown,
+            "it counts, beside all that is budgeted"
+        );
+    }
+    named
+}
+
+#[test]
+fn variables_of_modules_are_no_lie_where_the_probes_saw_all() {
+    let unaccounted = Some("unaccounted");
+    assert_eq!(named(40, Some(counted(8))), unaccounted);
+    assert_eq!(
+        named(40, Some(counted(0))),
+        unaccounted,
+        "it has nothing but modules"
+    );
+    let before = Some(early(8));
+    assert_eq!(named(40, before), unaccounted, "there before the probes");
+    let underreport = Some("underreport");
+    assert_eq!(named(40, None), underreport, "nobody knows what it is");
+    let doubtful = Probed {
+        exact: false,
+        ..counted(8)
+    };
+    assert_eq!(named(40, Some(doubtful)), underreport);
+    let managed = Probed {
+        managed: Bytes(30 * MIB),
+        ..counted(8)
+    };
+    assert_eq!(named(40, Some(managed)), underreport, "it asked for more");
+    assert_eq!(named(40, Some(counted(38))), underreport);
+}
+
+#[test]
+fn a_process_that_the_probes_have_not_read_yet_is_waited_for() {
+    for (are_on, named_at) in [(false, 200), (true, 2000)] {
+        let mut account = account();
+        account.set_probes(are_on);
+        let claims = [(5, claim(10, 10))];
+        look(&mut account, 0, &[(5, 40)], &claims);
+        let findings = look(&mut account, named_at - 10, &[(5, 40)], &claims);
+        assert_eq!(findings, []);
+        let findings = look(&mut account, named_at, &[(5, 40)], &claims);
+        assert!(matches!(findings[..], [Finding::Named { .. }]));
+    }
+    let mut account = account();
+    account.set_probes(true);
+    let claims = [(5, claim(10, 10))];
+    for ms in (0..1800).step_by(100) {
+        assert_eq!(look(&mut account, ms, &[(5, 40)], &claims), []);
+    }
+    probe(&mut account, 1800, &[(5, counted(0))], &claims);
+    let mut named = Vec::new();
+    for ms in (1900..5000).step_by(100) {
+        named.extend(look(&mut account, ms, &[(5, 40)], &claims));
+    }
+    let unaccounted = Finding::Named {
+        pid: 5,
+        disagreement: Some(Disagreement::Unaccounted),
+        nvml: Bytes(40 * MIB),
+        agent: Bytes(10 * MIB),
+    };
+    assert_eq!(named, [unaccounted], "and no lie");
+}
+
+#[test]
+fn what_the_driver_has_moved_away_is_no_lie() {
+    assert_eq!(named(0, Some(counted(10))), None, "a checkpoint");
+    assert_eq!(named(1, Some(counted(9))), None);
+    let unknown = Some("baseline-unknown");
+    assert_eq!(named(0, Some(early(10))), unknown, "but not that it lies");
+    assert_eq!(named(0, None), Some("overreport"));
+    assert_eq!(named(0, Some(counted(3))), Some("overreport"));
+}
+
+#[test]
+fn what_the_driver_has_moved_away_from_a_stranger_is_nobodys() {
+    let mut account = account();
+    probe(&mut account, 0, &[(9, counted(20))], &[]);
+    look(&mut account, 10, &[(9, 23)], &[]);
+    assert_eq!(account.others(), Bytes(23 * MIB));
+    // A checkpoint. One look may be older than what was counted.
+    look(&mut account, 510, &[(9, 1)], &[]);
+    assert_eq!(account.others(), Bytes(20 * MIB));
+    look(&mut account, 1010, &[(9, 1)], &[]);
+    assert_eq!(account.others(), Bytes(MIB));
+    // The memory comes back to the GPU.
+    look(&mut account, 1510, &[(9, 23)], &[]);
+    probe(&mut account, 1520, &[(9, counted(30))], &[]);
+    assert_eq!(account.others(), Bytes(30 * MIB));
+    look(&mut account, 2010, &[(9, 33)], &[]);
+    look(&mut account, 2510, &[(9, 33)], &[]);
+    probe(&mut account, 2520, &[(9, counted(32))], &[]);
+    assert_eq!(account.others(), Bytes(35 * MIB), "with its context");
+}
+
+#[test]
+fn strangers_that_grow_take_from_the_capacity_between_two_looks() {
+    let mut account = account();
+    probe(&mut account, 0, &[(9, counted(10))], &[]);
+    look(&mut account, 10, &[(9, 13)], &[]);
+    assert_eq!(account.others(), Bytes(13 * MIB));
+    // 3 MiB are its context.
+    probe(&mut account, 20, &[(9, counted(20))], &[]);
+    assert_eq!(account.others(), Bytes(23 * MIB));
+    // NVML has some of it already: nothing is counted twice.
+    look(&mut account, 30, &[(9, 23)], &[]);
+    assert_eq!(account.others(), Bytes(23 * MIB));
+    // What is freed is free when the driver says so.
+    probe(&mut account, 40, &[(9, counted(5))], &[]);
+    assert_eq!(account.others(), Bytes(23 * MIB));
+}
+
+#[test]
+fn who_pretends_takes_nothing() {
+    let mut account = account();
+    look(&mut account, 0, &[(8, 4)], &[]);
+    probe(&mut account, 10, &[(9, counted(50))], &[]);
+    assert_eq!(account.others(), Bytes(4 * MIB), "NVML has not shown it");
+    assert!(account.awaits_nvml(at(10)));
+    assert!(!account.awaits_nvml(at(5000)), "and will not");
+    // One that is there cannot take more than there is.
+    probe(&mut account, 20, &[(8, counted(5000))], &[]);
+    assert_eq!(account.others(), Bytes(64 * MIB));
+}
+
+#[test]
+fn where_nvml_is_silent_the_probes_alone_tell() {
+    let mut account = account();
+    probe(
+        &mut account,
+        0,
+        &[(9, counted(10)), (5, counted(6))],
+        &[(5, claim(8, 8))],
+    );
+    assert_eq!(account.others(), Bytes(10 * MIB));
+    assert_eq!(account.update_capacity(at(0)), Some(Bytes(46 * MIB)));
+    assert!(!account.awaits_nvml(at(0)));
+}
+
+#[test]
+fn the_time_before_the_probes_is_unknown_until_nvml_seeds_it() {
+    let mut account = account();
+    let says = |account: &Account| {
+        let entry = account.probed(9).unwrap();
+        let named = account.disagreement(9).map(Disagreement::name);
+        (entry.baseline(), entry.confidence(), named)
+    };
+    probe(&mut account, 0, &[(9, early(2))], &[]);
+    let (unknown, untracked) = (Some("baseline-unknown"), Some("untracked"));
+    assert_eq!(says(&account), (Baseline::Unknown, "at-least", unknown));
+    look(&mut account, 10, &[(9, 12)], &[]);
+    assert_eq!(says(&account), (Baseline::Nvml, "estimated", untracked));
+    probe(&mut account, 20, &[(9, early(4))], &[]);
+    assert_eq!(account.others(), Bytes(14 * MIB), "10 from before, and 4");
+    // Another process of the same number begins anew.
+    let other = Probed {
+        first_seen: at(30),
+        ..counted(1)
+    };
+    probe(&mut account, 40, &[(9, other)], &[]);
+    assert_eq!(says(&account), (Baseline::Start, "exact", untracked));
+    let doubtful = Probed {
+        exact: false,
+        ..other
+    };
+    probe(&mut account, 50, &[(9, doubtful)], &[]);
+    assert_eq!(says(&account), (Baseline::Start, "at-least", untracked));
+    probe(&mut account, 60, &[], &[]);
+    assert!(account.probed(9).is_none());
+}

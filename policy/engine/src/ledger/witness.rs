@@ -1,0 +1,328 @@
+//! One managed process: the values that its agent reports and its scheduler counts between two
+//! samples, and where they differ from what NVML shows and the probes count.
+
+use rtswap_policy::units::{Bytes, Nanos, Time};
+
+use super::claim::Claim;
+use super::finding::{Disagreement, Finding};
+use super::probed::ProbeEntry;
+
+/// How long an agent must report more than there is, or the truth again, before that is confirmed:
+/// it takes from its budget before it creates gibibytes chunk by chunk. A shortfall has no such
+/// excuse.
+pub(super) const LASTING: Nanos = Nanos(2_000_000_000);
+
+/// How long an agent must report a shortfall before that is confirmed: it may write its page only
+/// after the probes were read.
+const SHORTFALL: Nanos = Nanos(200_000_000);
+
+/// What the probes tell of one process on one GPU.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Counted<'a> {
+    /// Whether the probes count at all.
+    pub(super) are_on: bool,
+    /// The entry of the process; none where the probes have not read it yet.
+    pub(super) entry: Option<&'a ProbeEntry>,
+}
+
+/// The least and the greatest value of something since the last sample. A sample is not of one
+/// instant, so it may have met any of them.
+#[derive(Clone, Copy, Debug, Default)]
+struct Range {
+    low: Bytes,
+    high: Bytes,
+}
+
+impl Range {
+    fn at(bytes: Bytes) -> Self {
+        Self {
+            low: bytes,
+            high: bytes,
+        }
+    }
+
+    fn widen(&mut self, bytes: Bytes) {
+        self.low = self.low.min(bytes);
+        self.high = self.high.max(bytes);
+    }
+}
+
+/// What one other witness, NVML or the probes, shows of an agent's report.
+#[derive(Debug, Default)]
+struct Verdict {
+    /// What the samples show, and since when without a change.
+    suspected: Option<(Time, Option<Disagreement>)>,
+    /// What lasted long enough.
+    confirmed: Option<Disagreement>,
+}
+
+impl Verdict {
+    /// Takes what a sample shows; returns how long samples have shown it.
+    fn observe(&mut self, now: Time, shown: Option<Disagreement>) -> Nanos {
+        let same = self.suspected.filter(|(_, before)| *before == shown);
+        let (since, _) = *self.suspected.insert(same.unwrap_or((now, shown)));
+        now - since
+    }
+}
+
+/// What is kept of a managed process from one sample to the next.
+#[derive(Debug, Default)]
+pub(super) struct Witness {
+    /// What the agent reported since the last sample of NVML.
+    agent: Range,
+    /// What the scheduler counted since the last sample of NVML.
+    held: Range,
+    /// What the agent reported since the last sample of the probes.
+    heard: Range,
+    by_nvml: Verdict,
+    by_probes: Verdict,
+    /// NVML shows more than the agent reports by now, which is neither confirmed nor refuted yet.
+    doubted: bool,
+    /// What the last sample of NVML shows beyond what is accounted for.
+    excess: Bytes,
+    /// The part of `excess` that counts as others' memory, because it lasts.
+    counted_excess: Bytes,
+}
+
+impl Witness {
+    /// Begins with the present claim.
+    pub(super) fn new(claim: &Claim) -> Self {
+        let mut witness = Self::default();
+        witness.settle(claim);
+        witness.settle_counted(claim);
+        witness
+    }
+
+    /// The confirmed disagreement; that with the probes first, because they see it first.
+    pub(super) fn disagreement(&self) -> Option<Disagreement> {
+        self.by_probes.confirmed.or(self.by_nvml.confirmed)
+    }
+
+    /// Whether another sample of NVML should tell soon.
+    pub(super) fn is_doubted(&self) -> bool {
+        self.doubted
+    }
+
+    /// The bytes that were there throughout, by agent and scheduler alike.
+    pub(super) fn least(&self) -> Bytes {
+        self.agent.low.min(self.held.low)
+    }
+
+    /// Records a report of the agent.
+    pub(super) fn record_report(&mut self, bytes: Bytes) {
+        self.agent.widen(bytes);
+        self.heard.widen(bytes);
+    }
+
+    /// Records what the scheduler counts for the process.
+    pub(super) fn record_grant(&mut self, bytes: Bytes) {
+        self.held.widen(bytes);
+    }
+
+    /// Records a claim that may have been true at the sample.
+    pub(super) fn widen(&mut self, claim: &Claim) {
+        self.record_grant(claim.held);
+        self.record_report(claim.agent.unwrap_or_default());
+    }
+
+    /// Forgets values older than a sample of NVML that has been compared.
+    pub(super) fn settle(&mut self, claim: &Claim) {
+        self.held = Range::at(claim.held);
+        self.agent = Range::at(claim.agent.unwrap_or_default());
+    }
+
+    /// Forgets reports older than a sample of the probes that has been compared.
+    pub(super) fn settle_counted(&mut self, claim: &Claim) {
+        self.heard = Range::at(claim.agent.unwrap_or_default());
+    }
+
+    /// The bytes that count elsewhere already: what the scheduler counts. Where the agent reports less
+    /// than there is, only its report: otherwise the process could fill the budget that it seems not
+    /// to use, on top of the memory that it does not report.
+    fn accounted(&self) -> Bytes {
+        if self.disagreement().is_some_and(Disagreement::is_shortfall) {
+            self.held.high.min(self.agent.high)
+        } else {
+            self.held.high
+        }
+    }
+
+    /// What the probes count beyond what is accounted for and what NVML's last sample has added to
+    /// it; zero within `tolerance`.
+    pub(super) fn excess_counted(&self, counted: Bytes, tolerance: Bytes) -> Bytes {
+        let excess = counted.saturating_sub(self.accounted());
+        if excess > tolerance {
+            excess.saturating_sub(self.counted_excess)
+        } else {
+            Bytes::ZERO
+        }
+    }
+
+    /// Compares the agent's report with what the probes count.
+    pub(super) fn compare_counted(
+        &mut self,
+        now: Time,
+        pid: u32,
+        counted: Bytes,
+        agent: Bytes,
+        tolerance: Bytes,
+    ) -> Option<Finding> {
+        let high = self.heard.high;
+        let shown = (counted > high + tolerance).then_some(if high == Bytes::ZERO {
+            Disagreement::Untracked
+        } else {
+            Disagreement::Underreport
+        });
+        let before = self.disagreement();
+        if self.by_probes.observe(now, shown) >= SHORTFALL {
+            self.by_probes.confirmed = shown;
+        }
+        let disagreement = self.disagreement();
+        (disagreement != before).then_some(Finding::Counted {
+            pid,
+            disagreement,
+            counted,
+            agent,
+        })
+    }
+
+    /// Takes what NVML shows beyond what is accounted for; returns the part that counts as others'
+    /// memory: what two samples show, and of an agent with a confirmed shortfall what one shows.
+    pub(super) fn record_excess(&mut self, nvml: Bytes, tolerance: Bytes) -> Bytes {
+        let excess = nvml.saturating_sub(self.accounted());
+        let before = core::mem::replace(&mut self.excess, excess);
+        let lasting = if self.disagreement().is_some_and(Disagreement::is_shortfall) {
+            excess
+        } else {
+            excess.min(before)
+        };
+        self.counted_excess = if lasting > tolerance {
+            lasting
+        } else {
+            Bytes::ZERO
+        };
+        self.counted_excess
+    }
+
+    /// Compares the agent's report with what NVML shows. What NVML shows beyond the report is no
+    /// proof of a lie where the probes bear the agent out, or were attached too late to tell.
+    pub(super) fn compare(
+        &mut self,
+        now: Time,
+        pid: u32,
+        nvml: Bytes,
+        probes: Counted<'_>,
+        agent: Bytes,
+        floor: Bytes,
+    ) -> Option<Finding> {
+        let shown = self.shown(nvml, probes.entry, floor);
+        let lasted = self.by_nvml.observe(now, shown);
+        // The probes read a process that allocates nothing late, and may bear its agent out yet.
+        let awaits_probes = probes.are_on && probes.entry.and_then(ProbeEntry::all_given).is_none();
+        let lasting = if shown.is_some_and(Disagreement::is_shortfall) && !awaits_probes {
+            SHORTFALL
+        } else {
+            LASTING
+        };
+        let lasts = lasted >= lasting;
+        let confirmed = self.by_nvml.confirmed;
+        let is_short = confirmed.is_some_and(Disagreement::is_shortfall);
+        let tolerance = self.tolerance(nvml, floor);
+        self.doubted = nvml > agent + tolerance && !is_short && !lasts;
+        let before = self.disagreement();
+        if lasts {
+            self.by_nvml.confirmed = shown;
+        }
+        let disagreement = self.disagreement();
+        (disagreement != before).then_some(Finding::Named {
+            pid,
+            disagreement,
+            nvml,
+            agent,
+        })
+    }
+
+    /// What a sample of NVML shows of the agent's reports since the sample before.
+    fn shown(&self, nvml: Bytes, entry: Option<&ProbeEntry>, floor: Bytes) -> Option<Disagreement> {
+        let Range { low, high } = self.agent;
+        let tolerance = self.tolerance(nvml, floor);
+        if nvml > high + tolerance {
+            let is_unproven = match entry.and_then(ProbeEntry::all_given) {
+                Some(given) => given <= high + floor,
+                None => entry.is_some_and(|entry| entry.now.early),
+            };
+            return Some(if is_unproven {
+                Disagreement::Unaccounted
+            } else if high == Bytes::ZERO {
+                Disagreement::Untracked
+            } else {
+                Disagreement::Underreport
+            });
+        }
+        let is_counted = |entry: &ProbeEntry| {
+            // The driver has moved the memory away: the probes count what the agent reports.
+            entry.now.exact && low <= entry.now.bytes + tolerance
+        };
+        let is_over = low > nvml + tolerance && !entry.is_some_and(is_counted);
+        is_over.then_some(Disagreement::Overreport)
+    }
+
+    /// The difference from NVML that is no contradiction: `floor`, or a 64th of the larger value.
+    fn tolerance(&self, nvml: Bytes, floor: Bytes) -> Bytes {
+        floor.max(Bytes(nvml.max(self.agent.high).0 / 64))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MIB: u64 = 1 << 20;
+
+    /// Compares process 5, for which the scheduler counts `held` MiB, with one sample of NVML. Returns
+    /// whether the disagreement changed, and the MiB that count beside those held.
+    fn look(witness: &mut Witness, ms: u64, [nvml, agent, held]: [u64; 3]) -> (bool, u64) {
+        let (now, bytes) = (Time(ms * 1_000_000), |mib| Bytes(mib * MIB));
+        let claim = Claim {
+            agent: Some(bytes(agent)),
+            held: bytes(held),
+        };
+        witness.widen(&claim);
+        let tolerance = bytes(2);
+        let (nvml, agent) = (bytes(nvml), bytes(agent));
+        let found = witness.compare(now, 5, nvml, Counted::default(), agent, tolerance);
+        let excess = witness.record_excess(nvml, tolerance);
+        witness.settle(&claim);
+        (found.is_some(), excess.0 / MIB)
+    }
+
+    #[test]
+    fn an_agent_that_reports_half_is_found_within_a_second() {
+        let mut witness = Witness::default();
+        assert_eq!(look(&mut witness, 0, [40, 40, 40]), (false, 0));
+        assert!(!witness.is_doubted());
+        // The lie begins right after that sample. The report before it excuses one more sample, and
+        // the doubt makes NVML look again soon.
+        assert_eq!(look(&mut witness, 500, [40, 20, 40]), (false, 0));
+        assert!(witness.is_doubted());
+        assert_eq!(look(&mut witness, 520, [40, 20, 40]), (false, 0));
+        assert_eq!(look(&mut witness, 700, [40, 20, 40]), (false, 0));
+        assert!(witness.is_doubted());
+        // The budget that it seems not to use could go to others, or be filled up by the process.
+        assert_eq!(look(&mut witness, 720, [40, 20, 40]), (true, 20));
+        assert!(!witness.is_doubted());
+        assert_eq!(look(&mut witness, 1220, [60, 40, 40]), (false, 20));
+    }
+
+    #[test]
+    fn a_chunk_in_flight_is_no_lie() {
+        let mut witness = Witness::default();
+        for ms in (0..10_000).step_by(20) {
+            // The agent counts a chunk before it creates it, and until it has released it.
+            let agent = 20 + 2 * (ms / 20 % 2);
+            let seen = look(&mut witness, ms, [20, agent, 24]);
+            assert_eq!(seen, (false, 0));
+            assert!(!witness.is_doubted());
+        }
+    }
+}
