@@ -38,7 +38,7 @@ pub struct Account {
 struct Sums {
     /// The bytes beyond what is accounted for.
     excess: Bytes,
-    /// The bytes of living processes that NVML does not show, but never shows any.
+    /// The bytes of living processes that NVML does not show, as it has never shown a managed one.
     invisible: Bytes,
     /// The bytes that count as held by dead processes that NVML shows no more.
     dying: Bytes,
@@ -161,6 +161,7 @@ impl Account {
         claims: &BTreeMap<u32, Claim>,
         awaited: &BTreeSet<u32>,
     ) -> Vec<Finding> {
+        debug_assert!(sample.processes.is_sorted_by(|a, b| a.pid < b.pid));
         let tolerance = self.terms.tolerance();
         let mut findings = Vec::new();
         findings.extend(self.nvml.note_shared(&sample));

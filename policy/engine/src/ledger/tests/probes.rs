@@ -48,13 +48,13 @@ fn look(
 }
 
 #[test]
-fn a_liar_is_named_before_nvml_looks_and_gains_nothing() {
+fn a_shortfall_is_found_before_nvml_looks_and_gains_nothing() {
     let mut account = account();
     let honest = [(5, claim(40, 40))];
     look(&mut account, 0, &[(5, 40)], &honest);
     assert_eq!(probe(&mut account, 10, &[(5, counted(38))], &honest), []);
-    // It says half of what it has, and its budget is lowered to what it says. What it said since the
-    // last sample excuses one sample.
+    // The agent reports half of what there is, and its budget is lowered to its report. The report
+    // before excuses one sample.
     let lying = [(5, claim(20, 20))];
     assert_eq!(probe(&mut account, 100, &[(5, counted(38))], &lying), []);
     assert_eq!(probe(&mut account, 200, &[(5, counted(38))], &lying), []);
@@ -67,7 +67,7 @@ fn a_liar_is_named_before_nvml_looks_and_gains_nothing() {
         agent: Bytes(20 * MIB),
     };
     assert_eq!(findings, [named]);
-    // From the next look on its old budget excuses it no more.
+    // From the next sample of NVML on the old budget is no excuse any more.
     look(&mut account, 1000, &[(5, 40)], &lying);
     probe(&mut account, 1010, &[(5, counted(38))], &lying);
     assert_eq!(account.others(), Bytes(18 * MIB), "by the probes");
@@ -77,7 +77,7 @@ fn a_liar_is_named_before_nvml_looks_and_gains_nothing() {
     probe(&mut account, 1210, &[(5, counted(38))], &lying);
     assert_eq!(account.others(), Bytes(20 * MIB), "by NVML, once");
     assert_eq!(account.update_capacity(at(1210)), Some(Bytes(36 * MIB)));
-    // It mends its ways.
+    // The agent reports the truth again.
     probe(&mut account, 1300, &[(5, counted(38))], &honest);
     let findings = probe(&mut account, 1600, &[(5, counted(38))], &honest);
     assert!(matches!(
@@ -91,7 +91,7 @@ fn a_liar_is_named_before_nvml_looks_and_gains_nothing() {
 }
 
 #[test]
-fn what_an_agent_holds_beyond_its_budget_is_others_before_nvml_looks() {
+fn memory_beyond_a_budget_is_others_before_nvml_looks() {
     let mut account = account();
     let claims = [(5, claim(10, 10))];
     look(&mut account, 0, &[(5, 10)], &claims);
@@ -116,13 +116,13 @@ fn a_chunk_in_flight_and_a_context_are_no_lie() {
     }
 }
 
-/// The disagreement that is named for process 5 after five seconds. Its agent says that it holds 10 MiB;
-/// `nvml` is what NVML shows, in MiB.
+/// The disagreement about process 5 after five seconds, in which its agent reports 10 MiB and NVML
+/// shows `nvml` MiB.
 fn named(nvml: u64, probed: Option<Probed>) -> Option<&'static str> {
     let mut account = account();
-    // Its budget is larger than what it holds.
+    // The budget is larger than the report.
     let claims = [(5, claim(10, 15))];
-    // NVML speaks of this PID namespace.
+    // NVML numbers processes by this PID namespace.
     look(&mut account, 0, &[(5, 10)], &claims);
     let probed: Vec<_> = probed.into_iter().map(|probed| (5, probed)).collect();
     for ms in (0..5000).step_by(100) {
@@ -141,14 +141,14 @@ fn named(nvml: u64, probed: Option<Probed>) -> Option<&'static str> {
         assert_eq!(
             account.others(),
             shown,
-            "it counts, beside all that is budgeted"
+            "it counts, beside the whole budget"
         );
     }
     named
 }
 
 #[test]
-fn variables_of_modules_are_no_lie_where_the_probes_saw_all() {
+fn variables_of_modules_are_no_lie_where_the_probes_saw_every_call() {
     let unaccounted = Some("unaccounted");
     assert_eq!(named(40, Some(counted(8))), unaccounted);
     assert_eq!(
@@ -159,7 +159,7 @@ fn variables_of_modules_are_no_lie_where_the_probes_saw_all() {
     let before = Some(early(8));
     assert_eq!(named(40, before), unaccounted, "there before the probes");
     let underreport = Some("underreport");
-    assert_eq!(named(40, None), underreport, "nobody knows what it is");
+    assert_eq!(named(40, None), underreport, "no probe has seen it");
     let doubtful = Probed {
         exact: false,
         ..counted(8)
@@ -174,7 +174,7 @@ fn variables_of_modules_are_no_lie_where_the_probes_saw_all() {
 }
 
 #[test]
-fn a_process_that_the_probes_have_not_read_yet_is_waited_for() {
+fn nvml_waits_for_probes_that_have_not_read_a_process_yet() {
     for (are_on, named_at) in [(false, 200), (true, 2000)] {
         let mut account = account();
         account.set_probes(are_on);
@@ -206,7 +206,7 @@ fn a_process_that_the_probes_have_not_read_yet_is_waited_for() {
 }
 
 #[test]
-fn what_the_driver_has_moved_away_is_no_lie() {
+fn memory_that_the_driver_moved_away_is_no_lie() {
     assert_eq!(named(0, Some(counted(10))), None, "a checkpoint");
     assert_eq!(named(1, Some(counted(9))), None);
     let unknown = Some("baseline-unknown");
@@ -216,12 +216,12 @@ fn what_the_driver_has_moved_away_is_no_lie() {
 }
 
 #[test]
-fn what_the_driver_has_moved_away_from_a_stranger_is_nobodys() {
+fn memory_that_the_driver_moved_away_from_an_unmanaged_process_is_free() {
     let mut account = account();
     probe(&mut account, 0, &[(9, counted(20))], &[]);
     look(&mut account, 10, &[(9, 23)], &[]);
     assert_eq!(account.others(), Bytes(23 * MIB));
-    // A checkpoint. One look may be older than what was counted.
+    // A checkpoint. One sample may be older than the counters.
     look(&mut account, 510, &[(9, 1)], &[]);
     assert_eq!(account.others(), Bytes(20 * MIB));
     look(&mut account, 1010, &[(9, 1)], &[]);
@@ -237,31 +237,31 @@ fn what_the_driver_has_moved_away_from_a_stranger_is_nobodys() {
 }
 
 #[test]
-fn strangers_that_grow_take_from_the_capacity_between_two_looks() {
+fn unmanaged_growth_counts_between_two_samples_of_nvml() {
     let mut account = account();
     probe(&mut account, 0, &[(9, counted(10))], &[]);
     look(&mut account, 10, &[(9, 13)], &[]);
     assert_eq!(account.others(), Bytes(13 * MIB));
-    // 3 MiB are its context.
+    // 3 MiB are the context.
     probe(&mut account, 20, &[(9, counted(20))], &[]);
     assert_eq!(account.others(), Bytes(23 * MIB));
-    // NVML has some of it already: nothing is counted twice.
+    // NVML shows it too by now: nothing is counted twice.
     look(&mut account, 30, &[(9, 23)], &[]);
     assert_eq!(account.others(), Bytes(23 * MIB));
-    // What is freed is free when the driver says so.
+    // Freed memory counts until NVML shows that it is free.
     probe(&mut account, 40, &[(9, counted(5))], &[]);
     assert_eq!(account.others(), Bytes(23 * MIB));
 }
 
 #[test]
-fn who_pretends_takes_nothing() {
+fn memory_that_only_the_probes_see_takes_nothing() {
     let mut account = account();
     look(&mut account, 0, &[(8, 4)], &[]);
     probe(&mut account, 10, &[(9, counted(50))], &[]);
     assert_eq!(account.others(), Bytes(4 * MIB), "NVML has not shown it");
     assert!(account.awaits_nvml(at(10)));
     assert!(!account.awaits_nvml(at(5000)), "and will not");
-    // One that is there cannot take more than there is.
+    // A process that NVML shows cannot take more than is free.
     probe(&mut account, 20, &[(8, counted(5000))], &[]);
     assert_eq!(account.others(), Bytes(64 * MIB));
 }
@@ -281,33 +281,33 @@ fn where_nvml_is_silent_the_probes_alone_tell() {
 }
 
 #[test]
-fn the_time_before_the_probes_is_unknown_until_nvml_seeds_it() {
+fn the_baseline_is_unknown_until_nvml_shows_the_process() {
     let mut account = account();
-    let says = |account: &Account| {
+    let describe = |account: &Account| {
         let entry = account.probed(9).unwrap();
         let named = account.disagreement(9).map(Disagreement::name);
         (entry.baseline(), entry.confidence(), named)
     };
     probe(&mut account, 0, &[(9, early(2))], &[]);
     let (unknown, untracked) = (Some("baseline-unknown"), Some("untracked"));
-    assert_eq!(says(&account), (Baseline::Unknown, "at-least", unknown));
+    assert_eq!(describe(&account), (Baseline::Unknown, "at-least", unknown));
     look(&mut account, 10, &[(9, 12)], &[]);
-    assert_eq!(says(&account), (Baseline::Nvml, "estimated", untracked));
+    assert_eq!(describe(&account), (Baseline::Nvml, "estimated", untracked));
     probe(&mut account, 20, &[(9, early(4))], &[]);
     assert_eq!(account.others(), Bytes(14 * MIB), "10 from before, and 4");
-    // Another process of the same number begins anew.
+    // A new process with the same pid begins anew.
     let other = Probed {
         first_seen: at(30),
         ..counted(1)
     };
     probe(&mut account, 40, &[(9, other)], &[]);
-    assert_eq!(says(&account), (Baseline::Start, "exact", untracked));
+    assert_eq!(describe(&account), (Baseline::Start, "exact", untracked));
     let doubtful = Probed {
         exact: false,
         ..other
     };
     probe(&mut account, 50, &[(9, doubtful)], &[]);
-    assert_eq!(says(&account), (Baseline::Start, "at-least", untracked));
+    assert_eq!(describe(&account), (Baseline::Start, "at-least", untracked));
     probe(&mut account, 60, &[], &[]);
     assert!(account.probed(9).is_none());
 }
