@@ -166,7 +166,9 @@ impl Account {
         let mut findings = Vec::new();
         findings.extend(self.nvml.note_shared(&sample));
         let shows = |pid: &u32| sample.process(*pid).is_some();
-        self.nvml.is_trusted |= claims.keys().any(shows);
+        if claims.keys().any(shows) {
+            self.nvml.trust();
+        }
         let sums = self.compare_managed(now, &sample, claims, &mut findings);
         if sums.invisible > tolerance && !self.nvml.is_shared {
             findings.extend(self.nvml.note_blind());

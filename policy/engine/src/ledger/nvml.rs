@@ -23,7 +23,7 @@ pub(super) struct Nvml {
     missing_since: Option<Time>,
     /// Whether NVML has ever shown a managed process: it numbers processes as the daemon does.
     pub(super) is_trusted: bool,
-    /// Samples that did not show a managed process that must be there.
+    /// Samples that did not show a managed process that must be there; zero once one was shown.
     blind: u32,
     /// Whether the last sample shows a multi-process server.
     pub(super) is_shared: bool,
@@ -41,6 +41,13 @@ impl Nvml {
         let began = is_shared && !self.is_shared;
         self.is_shared = is_shared;
         began.then_some(Finding::Shared)
+    }
+
+    /// Records that a sample shows a managed process. Samples before may have been read before their
+    /// processes took memory.
+    pub(super) fn trust(&mut self) {
+        self.is_trusted = true;
+        self.blind = 0;
     }
 
     /// Records that a sample did not show a managed process that must be there.

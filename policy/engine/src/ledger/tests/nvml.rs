@@ -249,6 +249,22 @@ fn under_another_pid_namespace_nothing_is_counted_twice() {
 }
 
 #[test]
+fn a_sample_older_than_a_process_does_not_hide_unmanaged_ones_for_ever() {
+    let mut account = Observed::new();
+    let claims = [(5, claim(20, 20))];
+    // NVML was read before process 5 took its memory.
+    account.look(&[process(8, 9)], &claims);
+    assert_eq!(account.unmanaged().count(), 0, "nobody can tell yet");
+    let met = Finding::Unmanaged {
+        pid: 8,
+        nvml: Bytes(9 * MIB),
+    };
+    let findings = account.look(&[process(5, 20), process(8, 9)], &claims);
+    assert_eq!(findings, [met]);
+    assert_eq!(account.disagreement(8), Some(Disagreement::Untracked));
+}
+
+#[test]
 fn under_mps_only_the_sum_is_believed() {
     let mut account = Observed::new();
     let mut server = process(9, 30);
