@@ -8,11 +8,11 @@ use rtswap_policy::units::{Bytes, Time};
 use super::capacity::Capacity;
 use super::claim::Claim;
 use super::finding::{Disagreement, Finding};
+use super::managed::{ManagedProcess, ProbeView};
 use super::nvml::Nvml;
 use super::probed::{Baseline, ProbeEntry, Probed, Probes};
 use super::residue::{Residue, unattributed};
 use super::terms::Terms;
-use super::witness::{Counted, Witness};
 use crate::sample::{GpuSample, ProcessSample};
 
 /// One GPU's account. Pids are those of the daemon's PID namespace.
@@ -23,7 +23,7 @@ pub struct Account {
     nvml: Nvml,
     probes: Probes,
     /// The processes that the last sample's claims name, by pid.
-    managed: BTreeMap<u32, Witness>,
+    managed: BTreeMap<u32, ManagedProcess>,
     /// The unmanaged processes of the last sample that a finding has named.
     reported: BTreeSet<u32>,
     residue: Residue,
@@ -38,7 +38,7 @@ pub struct Account {
 struct Sums {
     /// The bytes beyond what is accounted for.
     excess: Bytes,
-    /// The bytes of living processes that NVML does not show, as it has never shown a managed one.
+    /// The bytes of living processes that NVML does not show, while it has never shown a managed one.
     invisible: Bytes,
     /// The bytes that count as held by dead processes that NVML shows no more.
     dying: Bytes,
@@ -93,7 +93,10 @@ impl Account {
 
     /// How the witnesses of a process differ; none where they agree.
     pub fn disagreement(&self, pid: u32) -> Option<Disagreement> {
-        let confirmed = self.managed.get(&pid).and_then(Witness::disagreement);
+        let confirmed = self
+            .managed
+            .get(&pid)
+            .and_then(ManagedProcess::disagreement);
         let is_unknown = |entry: &ProbeEntry| entry.baseline() == Baseline::Unknown;
         confirmed
             .or_else(|| {
@@ -110,7 +113,7 @@ impl Account {
     /// Whether NVML should look again soon: it shows more of a process than the agent reports, but
     /// not yet for long enough.
     pub fn is_doubted(&self) -> bool {
-        self.managed.values().any(Witness::is_doubted)
+        self.managed.values().any(ManagedProcess::is_doubted)
     }
 
     /// The bytes of no process in `sample` beyond those before the first death; zero where they may
@@ -122,16 +125,16 @@ impl Account {
     /// Records that the agent of a process reports `bytes`. O(log n) in the number of managed
     /// processes, without an allocation; a process without a claim is left out.
     pub fn record_report(&mut self, pid: u32, bytes: Bytes) {
-        if let Some(witness) = self.managed.get_mut(&pid) {
-            witness.record_report(bytes);
+        if let Some(process) = self.managed.get_mut(&pid) {
+            process.record_report(bytes);
         }
     }
 
     /// Records that a process may hold up to `bytes` from now on. Costs what
     /// [`Self::record_report`] does.
     pub fn record_grant(&mut self, pid: u32, bytes: Bytes) {
-        if let Some(witness) = self.managed.get_mut(&pid) {
-            witness.record_grant(bytes);
+        if let Some(process) = self.managed.get_mut(&pid) {
+            process.record_grant(bytes);
         }
     }
 
@@ -209,16 +212,16 @@ impl Account {
         self.track(claims);
         let mut findings = Vec::new();
         let tolerance = self.terms.chunk;
-        for ((&pid, witness), claim) in self.managed.iter_mut().zip(claims.values()) {
+        for ((&pid, process), claim) in self.managed.iter_mut().zip(claims.values()) {
             let Some(entry) = self.probes.get(pid) else {
                 continue;
             };
-            witness.widen(claim);
+            process.widen(claim);
             if let Some(agent) = claim.agent {
                 let bytes = entry.now.bytes;
-                findings.extend(witness.compare_counted(now, pid, bytes, agent, tolerance));
+                findings.extend(process.compare_counted(now, pid, bytes, agent, tolerance));
             }
-            witness.settle_counted(claim);
+            process.settle_counted(claim);
         }
         self.grown = self.growth(claims, awaited);
         findings
@@ -267,7 +270,7 @@ impl Account {
         self.managed.retain(|pid, _| claims.contains_key(pid));
         for (&pid, claim) in claims {
             let entry = self.managed.entry(pid);
-            entry.or_insert_with(|| Witness::new(claim));
+            entry.or_insert_with(|| ManagedProcess::new(claim));
         }
     }
 
@@ -282,31 +285,31 @@ impl Account {
         self.track(claims);
         let tolerance = self.terms.tolerance();
         let mut sums = Sums::default();
-        for ((&pid, witness), claim) in self.managed.iter_mut().zip(claims.values()) {
-            witness.widen(claim);
+        for ((&pid, process), claim) in self.managed.iter_mut().zip(claims.values()) {
+            process.widen(claim);
             let nvml = match sample.process(pid) {
-                Some(process) => process.bytes,
+                Some(shown) => shown.bytes,
                 None if claim.agent.is_none() => {
                     sums.dying += claim.held;
                     None
                 }
                 None if self.nvml.is_trusted => Some(Bytes::ZERO),
                 None => {
-                    sums.invisible += witness.least();
+                    sums.invisible += process.least();
                     None
                 }
             };
             if let Some(nvml) = nvml.filter(|_| !self.nvml.is_shared) {
                 if let Some(agent) = claim.agent {
-                    let probes = Counted {
+                    let probes = ProbeView {
                         are_on: self.probes.are_on,
                         entry: self.probes.get(pid),
                     };
-                    findings.extend(witness.compare(now, pid, nvml, probes, agent, tolerance));
+                    findings.extend(process.compare(now, pid, nvml, probes, agent, tolerance));
                 }
-                sums.excess += witness.record_excess(nvml, tolerance);
+                sums.excess += process.record_excess(nvml, tolerance);
             }
-            witness.settle(claim);
+            process.settle(claim);
         }
         sums
     }
@@ -314,9 +317,9 @@ impl Account {
     /// What no task holds by now beyond what NVML showed last.
     fn growth(&self, claims: &BTreeMap<u32, Claim>, awaited: &BTreeSet<u32>) -> Bytes {
         let is_other = is_other(claims, awaited);
-        let excess = self.managed.iter().filter_map(|(&pid, witness)| {
+        let excess = self.managed.iter().filter_map(|(&pid, process)| {
             let counted = self.probes.get(pid)?.now.bytes;
-            Some(witness.excess_counted(counted, self.terms.chunk))
+            Some(process.excess_counted(counted, self.terms.chunk))
         });
         let excess: Bytes = excess.sum();
         let Some(last) = self.last() else {

@@ -1,7 +1,7 @@
 //! The account of GPU memory per process, kept from three witnesses that do not know of each other:
 //! the driver (NVML), eBPF probes on its library, and the agents. `account` compares them on one
-//! GPU. It is built of `nvml` (what NVML shows), `probed` (what the probes count), `witness` (a
-//! managed process and what its agent reports) and `residue` (memory of no process); `capacity` turns
+//! GPU. It is built of `nvml` (what NVML shows), `probed` (what the probes count), `managed` (a
+//! process and what its agent reports) and `residue` (memory of no process); `capacity` turns
 //! what is left into mᴰ. `dead` and `grace` decide when the memory of dead processes is free again.
 //! Pure: samples, claims and time are arguments. Imports run one way, down to `terms`, `claim` and
 //! `finding`.
@@ -12,13 +12,13 @@ mod claim;
 mod dead;
 mod finding;
 mod grace;
+mod managed;
 mod nvml;
 mod probed;
 mod residue;
 mod terms;
 #[cfg(test)]
 mod tests;
-mod witness;
 
 pub use account::Account;
 pub use claim::Claim;

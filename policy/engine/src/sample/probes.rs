@@ -5,7 +5,7 @@ use alloc::vec::Vec;
 
 use rtswap_policy::units::{Bytes, Time};
 
-use super::Identity;
+use super::gpu::Identity;
 use crate::uuid::Uuid;
 
 /// What the probes count of all processes at one instant.

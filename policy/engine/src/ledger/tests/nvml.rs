@@ -8,8 +8,8 @@ use std::vec::Vec;
 use rtswap_policy::units::{Bytes, Time};
 
 use super::{MIB, account, claim, process, sample};
+use crate::ledger::managed::LASTING;
 use crate::ledger::nvml::SILENCE;
-use crate::ledger::witness::LASTING;
 use crate::ledger::{Account, Claim, Disagreement, Finding, residue};
 use crate::sample::{GpuSample, ProcessSample};
 

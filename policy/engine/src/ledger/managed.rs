@@ -18,7 +18,7 @@ const SHORTFALL: Nanos = Nanos(200_000_000);
 
 /// What the probes tell of one process on one GPU.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Counted<'a> {
+pub(super) struct ProbeView<'a> {
     /// Whether the probes count at all.
     pub(super) are_on: bool,
     /// The entry of the process; none where the probes have not read it yet.
@@ -67,13 +67,13 @@ impl Verdict {
 
 /// What is kept of a managed process from one sample to the next.
 #[derive(Debug, Default)]
-pub(super) struct Witness {
+pub(super) struct ManagedProcess {
     /// What the agent reported since the last sample of NVML.
-    agent: Range,
+    reported: Range,
     /// What the scheduler counted since the last sample of NVML.
     held: Range,
     /// What the agent reported since the last sample of the probes.
-    heard: Range,
+    reported_since_probes: Range,
     by_nvml: Verdict,
     by_probes: Verdict,
     /// NVML shows more than the agent reports by now, which is neither confirmed nor refuted yet.
@@ -81,16 +81,16 @@ pub(super) struct Witness {
     /// What the last sample of NVML shows beyond what is accounted for.
     excess: Bytes,
     /// The part of `excess` that counts as others' memory, because it lasts.
-    counted_excess: Bytes,
+    lasting_excess: Bytes,
 }
 
-impl Witness {
+impl ManagedProcess {
     /// Begins with the present claim.
     pub(super) fn new(claim: &Claim) -> Self {
-        let mut witness = Self::default();
-        witness.settle(claim);
-        witness.settle_counted(claim);
-        witness
+        let mut process = Self::default();
+        process.settle(claim);
+        process.settle_counted(claim);
+        process
     }
 
     /// The confirmed disagreement; that with the probes first, because they see it first.
@@ -105,13 +105,13 @@ impl Witness {
 
     /// The bytes that were there throughout, by agent and scheduler alike.
     pub(super) fn least(&self) -> Bytes {
-        self.agent.low.min(self.held.low)
+        self.reported.low.min(self.held.low)
     }
 
     /// Records a report of the agent.
     pub(super) fn record_report(&mut self, bytes: Bytes) {
-        self.agent.widen(bytes);
-        self.heard.widen(bytes);
+        self.reported.widen(bytes);
+        self.reported_since_probes.widen(bytes);
     }
 
     /// Records what the scheduler counts for the process.
@@ -128,12 +128,12 @@ impl Witness {
     /// Forgets values older than a sample of NVML that has been compared.
     pub(super) fn settle(&mut self, claim: &Claim) {
         self.held = Range::at(claim.held);
-        self.agent = Range::at(claim.agent.unwrap_or_default());
+        self.reported = Range::at(claim.agent.unwrap_or_default());
     }
 
     /// Forgets reports older than a sample of the probes that has been compared.
     pub(super) fn settle_counted(&mut self, claim: &Claim) {
-        self.heard = Range::at(claim.agent.unwrap_or_default());
+        self.reported_since_probes = Range::at(claim.agent.unwrap_or_default());
     }
 
     /// The bytes that count elsewhere already: what the scheduler counts. Where the agent reports less
@@ -141,7 +141,7 @@ impl Witness {
     /// to use, on top of the memory that it does not report.
     fn accounted(&self) -> Bytes {
         if self.disagreement().is_some_and(Disagreement::is_shortfall) {
-            self.held.high.min(self.agent.high)
+            self.held.high.min(self.reported.high)
         } else {
             self.held.high
         }
@@ -152,7 +152,7 @@ impl Witness {
     pub(super) fn excess_counted(&self, counted: Bytes, tolerance: Bytes) -> Bytes {
         let excess = counted.saturating_sub(self.accounted());
         if excess > tolerance {
-            excess.saturating_sub(self.counted_excess)
+            excess.saturating_sub(self.lasting_excess)
         } else {
             Bytes::ZERO
         }
@@ -167,7 +167,7 @@ impl Witness {
         agent: Bytes,
         tolerance: Bytes,
     ) -> Option<Finding> {
-        let high = self.heard.high;
+        let high = self.reported_since_probes.high;
         let shown = (counted > high + tolerance).then_some(if high == Bytes::ZERO {
             Disagreement::Untracked
         } else {
@@ -196,12 +196,12 @@ impl Witness {
         } else {
             excess.min(before)
         };
-        self.counted_excess = if lasting > tolerance {
+        self.lasting_excess = if lasting > tolerance {
             lasting
         } else {
             Bytes::ZERO
         };
-        self.counted_excess
+        self.lasting_excess
     }
 
     /// Compares the agent's report with what NVML shows. What NVML shows beyond the report is no
@@ -211,7 +211,7 @@ impl Witness {
         now: Time,
         pid: u32,
         nvml: Bytes,
-        probes: Counted<'_>,
+        probes: ProbeView<'_>,
         agent: Bytes,
         floor: Bytes,
     ) -> Option<Finding> {
@@ -244,7 +244,7 @@ impl Witness {
 
     /// What a sample of NVML shows of the agent's reports since the sample before.
     fn shown(&self, nvml: Bytes, entry: Option<&ProbeEntry>, floor: Bytes) -> Option<Disagreement> {
-        let Range { low, high } = self.agent;
+        let Range { low, high } = self.reported;
         let tolerance = self.tolerance(nvml, floor);
         if nvml > high + tolerance {
             let is_unproven = match entry.and_then(ProbeEntry::all_given) {
@@ -269,7 +269,7 @@ impl Witness {
 
     /// The difference from NVML that is no contradiction: `floor`, or a 64th of the larger value.
     fn tolerance(&self, nvml: Bytes, floor: Bytes) -> Bytes {
-        floor.max(Bytes(nvml.max(self.agent.high).0 / 64))
+        floor.max(Bytes(nvml.max(self.reported.high).0 / 64))
     }
 }
 
@@ -281,48 +281,48 @@ mod tests {
 
     /// Compares process 5, for which the scheduler counts `held` MiB, with one sample of NVML. Returns
     /// whether the disagreement changed, and the MiB that count beside those held.
-    fn look(witness: &mut Witness, ms: u64, [nvml, agent, held]: [u64; 3]) -> (bool, u64) {
+    fn look(process: &mut ManagedProcess, ms: u64, [nvml, agent, held]: [u64; 3]) -> (bool, u64) {
         let (now, bytes) = (Time(ms * 1_000_000), |mib| Bytes(mib * MIB));
         let claim = Claim {
             agent: Some(bytes(agent)),
             held: bytes(held),
         };
-        witness.widen(&claim);
+        process.widen(&claim);
         let tolerance = bytes(2);
         let (nvml, agent) = (bytes(nvml), bytes(agent));
-        let found = witness.compare(now, 5, nvml, Counted::default(), agent, tolerance);
-        let excess = witness.record_excess(nvml, tolerance);
-        witness.settle(&claim);
+        let found = process.compare(now, 5, nvml, ProbeView::default(), agent, tolerance);
+        let excess = process.record_excess(nvml, tolerance);
+        process.settle(&claim);
         (found.is_some(), excess.0 / MIB)
     }
 
     #[test]
     fn an_agent_that_reports_half_is_found_within_a_second() {
-        let mut witness = Witness::default();
-        assert_eq!(look(&mut witness, 0, [40, 40, 40]), (false, 0));
-        assert!(!witness.is_doubted());
+        let mut process = ManagedProcess::default();
+        assert_eq!(look(&mut process, 0, [40, 40, 40]), (false, 0));
+        assert!(!process.is_doubted());
         // The lie begins right after that sample. The report before it excuses one more sample, and
         // the doubt makes NVML look again soon.
-        assert_eq!(look(&mut witness, 500, [40, 20, 40]), (false, 0));
-        assert!(witness.is_doubted());
-        assert_eq!(look(&mut witness, 520, [40, 20, 40]), (false, 0));
-        assert_eq!(look(&mut witness, 700, [40, 20, 40]), (false, 0));
-        assert!(witness.is_doubted());
+        assert_eq!(look(&mut process, 500, [40, 20, 40]), (false, 0));
+        assert!(process.is_doubted());
+        assert_eq!(look(&mut process, 520, [40, 20, 40]), (false, 0));
+        assert_eq!(look(&mut process, 700, [40, 20, 40]), (false, 0));
+        assert!(process.is_doubted());
         // The budget that it seems not to use could go to others, or be filled up by the process.
-        assert_eq!(look(&mut witness, 720, [40, 20, 40]), (true, 20));
-        assert!(!witness.is_doubted());
-        assert_eq!(look(&mut witness, 1220, [60, 40, 40]), (false, 20));
+        assert_eq!(look(&mut process, 720, [40, 20, 40]), (true, 20));
+        assert!(!process.is_doubted());
+        assert_eq!(look(&mut process, 1220, [60, 40, 40]), (false, 20));
     }
 
     #[test]
     fn a_chunk_in_flight_is_no_lie() {
-        let mut witness = Witness::default();
+        let mut process = ManagedProcess::default();
         for ms in (0..10_000).step_by(20) {
             // The agent counts a chunk before it creates it, and until it has released it.
             let agent = 20 + 2 * (ms / 20 % 2);
-            let seen = look(&mut witness, ms, [20, agent, 24]);
+            let seen = look(&mut process, ms, [20, agent, 24]);
             assert_eq!(seen, (false, 0));
-            assert!(!witness.is_doubted());
+            assert!(!process.is_doubted());
         }
     }
 }
