@@ -1,1 +1,241 @@
-//! The processes of one task on one GPU as one.
+//! The processes of one task on one GPU as one [`ProcessGroup`]: what the processes report becomes
+//! what the task tells the scheduler, and the scheduler's commands become orders to processes.
+//!
+//! `boundary` is what crosses to processes, `process` what is known of one of them, `scratch` reused
+//! memory. `life` follows how they come and go; `job`, `swap` and `credit`, `share` and `request`
+//! (budget) and `store` divide what the task has; `usage` tells the scheduler where its bytes are.
+
+mod boundary;
+mod credit;
+mod job;
+mod life;
+mod process;
+mod request;
+mod scratch;
+mod share;
+mod store;
+mod swap;
+#[cfg(test)]
+mod tests;
+mod usage;
+
+use alloc::collections::VecDeque;
+use alloc::vec::Vec;
+use core::mem;
+
+use rtswap_policy::scheduler::{Command, Event, EventError, ViolationKind};
+use rtswap_policy::task::TaskId;
+use rtswap_policy::units::{Bytes, Time};
+
+pub use boundary::{Effect, Order, Report};
+use job::Jobs;
+use process::{Presence, Process};
+use scratch::Scratch;
+use share::TaskBudget;
+use store::TaskStore;
+use swap::TaskSwap;
+use usage::ToldUsage;
+
+/// The most processes of one task.
+pub const MAX_PROCESSES: usize = 64;
+
+/// Names a process of a task: the number of its first connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ProcessId(pub u64);
+
+/// Whether the scheduler knows a session of the task.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Session {
+    Absent,
+    Attached,
+    Lost,
+}
+
+/// What remains to be done.
+#[derive(Debug, Default)]
+struct Agenda {
+    /// The time of the latest call that had one.
+    now: Time,
+    /// Something has changed since [`ProcessGroup::step`] last looked.
+    dirty: bool,
+    effects: VecDeque<Effect>,
+}
+
+/// The processes of one task on one GPU. A single process's reports and orders pass unchanged.
+///
+/// After each call, carry out what [`Self::poll`] returns until it is empty; once the scheduler has
+/// no command left either, call [`Self::step`], and start over while it returns true.
+#[derive(Debug)]
+pub struct ProcessGroup {
+    task: TaskId,
+    /// δ, the size of a swap chunk.
+    chunk: Bytes,
+    /// The task has a deadline: each process runs once in a job of the task.
+    realtime: bool,
+    session: Session,
+    /// In order of arrival.
+    processes: Vec<Process>,
+    jobs: Jobs,
+    /// The task's swap operation under way.
+    swap: Option<TaskSwap>,
+    budget: TaskBudget,
+    store: TaskStore,
+    told: ToldUsage,
+    agenda: Agenda,
+    scratch: Scratch,
+}
+
+impl ProcessGroup {
+    /// A group without processes, for `task` on a GPU with swap chunks of `chunk` bytes.
+    pub fn new(task: TaskId, chunk: Bytes, realtime: bool) -> Self {
+        Self {
+            task,
+            chunk,
+            realtime,
+            session: Session::Absent,
+            processes: Vec::new(),
+            jobs: Jobs::default(),
+            swap: None,
+            budget: TaskBudget::default(),
+            store: TaskStore::default(),
+            told: ToldUsage::default(),
+            agenda: Agenda::default(),
+            scratch: Scratch::default(),
+        }
+    }
+
+    /// The next effect, to be carried out before the one after it; none when all are taken.
+    pub fn poll(&mut self) -> Option<Effect> {
+        self.agenda.effects.pop_front()
+    }
+
+    /// Draws the next conclusion from what has changed, as effects to poll; false if there is none.
+    ///
+    /// The order matters: the scheduler learns where memory is before it learns of free GPUs and
+    /// requests. Its reaction to one conclusion decides about the next.
+    pub fn step(&mut self) -> bool {
+        const ATTACHED: &[fn(&mut ProcessGroup)] = &[
+            ProcessGroup::admit_waiting,
+            ProcessGroup::tell_usage,
+            ProcessGroup::settle_store,
+            ProcessGroup::end_job,
+            ProcessGroup::end_swap,
+            ProcessGroup::take_back,
+            ProcessGroup::request_budget,
+            ProcessGroup::request_job,
+        ];
+        const DETACHED: &[fn(&mut ProcessGroup)] = &[ProcessGroup::take_back];
+        while mem::take(&mut self.agenda.dirty) {
+            let steps = match self.session {
+                Session::Attached => ATTACHED,
+                Session::Absent | Session::Lost => DETACHED,
+            };
+            for step in steps {
+                step(self);
+                if !self.agenda.effects.is_empty() {
+                    self.agenda.dirty = true;
+                    return true;
+                }
+            }
+        }
+        false
+    }
+
+    /// Takes in what a process reports.
+    ///
+    /// # Errors
+    ///
+    /// What cannot be true of the process is refused, and changes nothing.
+    pub fn report(&mut self, now: Time, id: ProcessId, report: Report) -> Result<(), EventError> {
+        let at = self.find(id).ok_or(EventError::NotAttached(self.task))?;
+        match report {
+            Report::JobRequested { job, kind } => self.record_job(now, at, job, kind)?,
+            Report::JobCompleted { job } => self.record_completion(at, job)?,
+            Report::SwapProgress { op, swapped } => self.record_progress(at, op, swapped)?,
+            Report::SwapEnded {
+                op,
+                swapped,
+                took,
+                outcome,
+            } => self.record_swap_end(at, op, swapped, took, outcome)?,
+            Report::BudgetRequested { want, bytes } => self.record_request(at, want, bytes),
+            Report::Usage(usage) => self.record_usage(at, usage)?,
+            Report::Backing(bytes) => self.record_backing(at, bytes)?,
+        }
+        self.mark_dirty(now);
+        Ok(())
+    }
+
+    /// Carries out a command of the scheduler for this task. Commands that no process obeys change
+    /// nothing.
+    pub fn obey(&mut self, now: Time, command: &Command) {
+        match *command {
+            Command::Grant { job, .. } => self.record_grant(job),
+            Command::Revoke { job, .. } => self.revoke_job(job),
+            Command::Swap {
+                op,
+                direction,
+                target,
+                ..
+            } => self.start_swap(op, direction, target),
+            Command::Abort { op, .. } => self.abort_swap(op),
+            Command::SetBudget { bytes, answers, .. } => self.set_budget(now, bytes, answers),
+            Command::SetVolume { bytes, .. } => self.set_backing_store(bytes),
+            _ => {
+                if let Command::Violation { kind, .. } = *command {
+                    self.record_violation(kind);
+                }
+            }
+        }
+        self.mark_dirty(now);
+    }
+
+    fn record_violation(&mut self, kind: ViolationKind) {
+        match kind {
+            ViolationKind::Overrun | ViolationKind::Undrainable => self.mark_stuck(),
+            ViolationKind::SwapOverdue => self.set_aside_overdue(),
+            ViolationKind::OverBudget | ViolationKind::Emergency | ViolationKind::Backing => {}
+        }
+    }
+
+    /// Acts on what time alone has changed.
+    pub fn tick(&mut self, now: Time) {
+        self.admit_overdue(now);
+        self.mark_dirty(now);
+    }
+
+    /// When [`Self::tick`] is wanted next, possibly in the past; none if never. An earlier tick does
+    /// no harm.
+    pub fn poll_timeout(&self) -> Option<Time> {
+        let timeouts = [self.job_timeout(), self.request_timeout()];
+        timeouts.into_iter().flatten().min()
+    }
+
+    /// Whether the task has no process, not even a missing one.
+    pub fn is_empty(&self) -> bool {
+        self.processes.is_empty()
+    }
+
+    fn find(&self, id: ProcessId) -> Option<usize> {
+        self.processes.iter().position(|process| process.id == id)
+    }
+
+    /// The processes that take orders.
+    fn present(&self) -> impl Iterator<Item = &Process> {
+        self.processes.iter().filter(|process| process.is_present())
+    }
+
+    fn tell(&mut self, event: Event) {
+        self.agenda.effects.push_back(Effect::Tell(event));
+    }
+
+    fn order(&mut self, at: usize, order: Order) {
+        let id = self.processes[at].id;
+        self.agenda.effects.push_back(Effect::Order(id, order));
+    }
+
+    fn mark_dirty(&mut self, now: Time) {
+        self.agenda.now = now;
+        self.agenda.dirty = true;
+    }
+}

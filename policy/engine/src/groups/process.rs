@@ -1,0 +1,189 @@
+//! What is known of one process.
+
+use rtswap_policy::scheduler::{
+    Direction, JobKind, JobSeq, SwapOutcome, SwapSeq, Usage, WantSeq,
+};
+use rtswap_policy::units::{Bytes, Nanos, Time};
+
+use super::ProcessId;
+
+/// How far a process counts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Presence {
+    /// It takes orders.
+    Present,
+    /// It lives but its agent is silent: its budget stays counted and untouched.
+    Missing,
+    /// Its agent is back, with memory that is taken in at the next quiet instant.
+    Returning,
+}
+
+/// Its job within a job of the task.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct ProcessJob {
+    /// By its own count.
+    pub(super) seq: JobSeq,
+    pub(super) kind: JobKind,
+    /// When it was requested or, once granted, when it was granted.
+    pub(super) since: Time,
+    pub(super) granted: bool,
+    pub(super) revoked: bool,
+}
+
+/// Its part in a swap operation of the task.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct SwapPart {
+    pub(super) seq: SwapSeq,
+    /// The bytes in its backing store at the start, and those to reach.
+    pub(super) from: Bytes,
+    pub(super) target: Bytes,
+    /// The credit that it was told last; none before the order to swap.
+    pub(super) credit: Option<Bytes>,
+    /// How it ended, and what it took.
+    pub(super) ended: Option<(SwapOutcome, Nanos)>,
+}
+
+impl SwapPart {
+    pub(super) fn is_inward(&self) -> bool {
+        self.target < self.from
+    }
+}
+
+/// Its request for more budget.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct BudgetRequest {
+    pub(super) seq: WantSeq,
+    /// Resident and swapped bytes together, so that swapping does not change it.
+    pub(super) total: Bytes,
+}
+
+/// Its backing store.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct ProcessStore {
+    /// The bytes pinned.
+    pub(super) pinned: Bytes,
+    /// The bytes that it was told to pin and has not answered.
+    pub(super) asked: Option<Bytes>,
+    /// The most that it could pin, known once it has pinned less than asked.
+    pub(super) most: Option<Bytes>,
+}
+
+#[derive(Debug)]
+pub(super) struct Process {
+    pub(super) id: ProcessId,
+    pub(super) presence: Presence,
+    pub(super) usage: Usage,
+    /// The last confirmed budget; while not present, what is counted for the process.
+    pub(super) budget: Bytes,
+    /// It has not been told a budget since its agent (re)appeared.
+    pub(super) unbudgeted: bool,
+    pub(super) store: ProcessStore,
+    pub(super) job: Option<ProcessJob>,
+    /// It has run in the task's current job.
+    pub(super) served: bool,
+    pub(super) part: Option<SwapPart>,
+    pub(super) request: Option<BudgetRequest>,
+}
+
+impl Process {
+    /// A missing process of which nothing is known.
+    pub(super) fn new(id: ProcessId) -> Self {
+        Self {
+            id,
+            presence: Presence::Missing,
+            usage: Usage::default(),
+            budget: Bytes::ZERO,
+            unbudgeted: false,
+            store: ProcessStore::default(),
+            job: None,
+            served: false,
+            part: None,
+            request: None,
+        }
+    }
+
+    pub(super) fn is_present(&self) -> bool {
+        self.presence == Presence::Present
+    }
+
+    /// What the scheduler counts of the process: for one that is not present, its whole budget.
+    ///
+    /// None of that can be moved now, for no backing store is counted with it. It counts as arena all
+    /// the same, because the process may soon be back or gone: it is not memory that never leaves.
+    /// What lies in its backing store concerns nobody.
+    pub(super) fn counted(&self) -> Usage {
+        match self.presence {
+            Presence::Present => self.usage,
+            Presence::Missing | Presence::Returning => Usage {
+                resident: self.budget,
+                swapped: Bytes::ZERO,
+                arena: self.budget,
+            },
+        }
+    }
+
+    /// The resident and swapped bytes together.
+    pub(super) fn total(&self) -> Bytes {
+        self.usage.resident + self.usage.swapped
+    }
+
+    /// The most it holds or may take.
+    pub(super) fn held(&self) -> Bytes {
+        self.budget.max(self.counted().resident)
+    }
+
+    /// Whether its job is on the GPU.
+    pub(super) fn runs(&self) -> bool {
+        self.job.is_some_and(|job| job.granted)
+    }
+
+    /// Whether it waits to run.
+    pub(super) fn waits(&self) -> bool {
+        self.job.is_some_and(|job| !job.granted)
+    }
+
+    /// Whether it moves memory now.
+    pub(super) fn moves(&self) -> bool {
+        self.part.is_some_and(|part| part.ended.is_none())
+    }
+
+    /// The most bytes in its backing store that its usage or its swap operation explains.
+    pub(super) fn most_swapped(&self) -> Bytes {
+        let part = self.part;
+        let moving = part.map_or(Bytes::ZERO, |part| part.from.max(part.target));
+        self.usage.swapped.max(moving)
+    }
+
+    /// What it can move, in whole swap chunks of `chunk` bytes.
+    pub(super) fn movable(&self, direction: Direction, chunk: Bytes) -> Bytes {
+        let swapped = self.usage.swapped;
+        match direction {
+            Direction::In => swapped,
+            Direction::Out => {
+                let arena = self.usage.arena.saturating_sub(swapped);
+                let room = self.store.pinned.saturating_sub(swapped);
+                arena
+                    .min(self.usage.resident)
+                    .min(room)
+                    .round_down(chunk)
+            }
+        }
+    }
+
+    /// Takes in that `swapped` bytes are in the backing store. The rest of the usage is inferred
+    /// until the next report.
+    pub(super) fn record_swapped(&mut self, swapped: Bytes) {
+        let usage = &mut self.usage;
+        let left = swapped.saturating_sub(usage.swapped);
+        let came = if self.part.is_some_and(|part| part.is_inward()) {
+            usage.swapped.saturating_sub(swapped)
+        } else {
+            // What disappears from the store during a swap-out was freed; nothing came in.
+            Bytes::ZERO
+        };
+        let resident = (usage.resident + came).saturating_sub(left);
+        usage.resident = resident.min(self.budget);
+        usage.swapped = swapped;
+        usage.arena = usage.arena.max(swapped).min(usage.resident + swapped);
+    }
+}

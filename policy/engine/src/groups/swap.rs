@@ -1,0 +1,253 @@
+//! One swap operation of the task as operations of as few processes as can do it. All have the same
+//! number; the task's is over when the last of them is.
+
+use core::cmp::Reverse;
+
+use rtswap_policy::scheduler::{Direction, Event, EventError, SwapOutcome, SwapSeq};
+use rtswap_policy::units::{Bytes, Nanos};
+
+use super::process::{Presence, Process, SwapPart};
+use super::{Order, ProcessGroup, ProcessId};
+use alloc::vec::Vec;
+
+/// The operation of the task.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct TaskSwap {
+    pub(super) seq: SwapSeq,
+    pub(super) direction: Direction,
+    /// The processes have been told.
+    pub(super) begun: bool,
+}
+
+impl ProcessGroup {
+    /// Divides an operation among the processes.
+    pub(super) fn start_swap(&mut self, seq: SwapSeq, direction: Direction, target: Bytes) {
+        self.swap = Some(TaskSwap {
+            seq,
+            direction,
+            begun: false,
+        });
+        let mut rest = Bytes(self.swapped().0.abs_diff(target.0));
+        let Self {
+            processes, scratch, ..
+        } = self;
+        let (alone, chunk) = (processes.len() == 1, self.chunk);
+        let order = &mut scratch.order;
+        order.clear();
+        order.extend((0..processes.len()).filter(|at| processes[*at].is_present()));
+        // Those that can move most come first, so that the fewest are disturbed.
+        order.sort_unstable_by_key(|at| (Reverse(processes[*at].movable(direction, chunk)), *at));
+        for &at in &*order {
+            let process = &mut processes[at];
+            // A process that is alone itself reports what it cannot do.
+            let moves = if alone {
+                rest
+            } else {
+                process.movable(direction, chunk).min(rest)
+            };
+            if moves == Bytes::ZERO && !alone {
+                continue;
+            }
+            rest = rest.saturating_sub(moves);
+            let from = process.usage.swapped;
+            process.part = Some(SwapPart {
+                seq,
+                from,
+                target: match direction {
+                    Direction::Out => from + moves,
+                    Direction::In => from.saturating_sub(moves),
+                },
+                credit: None,
+                ended: None,
+            });
+        }
+        match direction {
+            Direction::Out => self.order_swaps(),
+            // Each of them needs the budget for what it brings in.
+            Direction::In => self.divide_budget(),
+        }
+    }
+
+    /// Orders the parts of the operation, once the budgets for them are in place.
+    pub(super) fn order_swaps(&mut self) {
+        let Some(swap) = self.swap.as_mut().filter(|swap| !swap.begun) else {
+            return;
+        };
+        swap.begun = true;
+        let TaskSwap {
+            seq: op, direction, ..
+        } = *swap;
+        for at in 0..self.processes.len() {
+            let process = &self.processes[at];
+            let part = process.part.filter(|part| part.seq == op);
+            let Some(part) = part.filter(|_| process.is_present()) else {
+                continue;
+            };
+            let target = part.target;
+            let credit = match direction {
+                Direction::Out => target,
+                Direction::In => self.credit(at, process.budget),
+            };
+            self.processes[at].part = Some(SwapPart {
+                credit: Some(credit),
+                ..part
+            });
+            let order = Order::Swap {
+                op,
+                direction,
+                target,
+                credit,
+            };
+            self.order(at, order);
+        }
+    }
+
+    pub(super) fn abort_swap(&mut self, op: SwapSeq) {
+        for at in 0..self.processes.len() {
+            let process = &self.processes[at];
+            let ours = process.part.is_some_and(|part| part.seq == op);
+            if ours && process.moves() && process.is_present() {
+                self.order(at, Order::Abort { op });
+            }
+        }
+    }
+
+    pub(super) fn record_progress(
+        &mut self,
+        at: usize,
+        op: SwapSeq,
+        swapped: Bytes,
+    ) -> Result<(), EventError> {
+        self.check_part(at, op, swapped)?;
+        let process = &mut self.processes[at];
+        process.record_swapped(swapped);
+        if process.is_present() && self.swap.is_some_and(|swap| swap.seq == op) {
+            let (task, swapped) = (self.task, self.swapped());
+            self.tell(Event::SwapProgress { task, op, swapped });
+        }
+        Ok(())
+    }
+
+    pub(super) fn record_swap_end(
+        &mut self,
+        at: usize,
+        op: SwapSeq,
+        swapped: Bytes,
+        took: Nanos,
+        outcome: SwapOutcome,
+    ) -> Result<(), EventError> {
+        self.check_part(at, op, swapped)?;
+        let process = &mut self.processes[at];
+        process.record_swapped(swapped);
+        if let Some(part) = &mut process.part {
+            part.ended = Some((outcome, took));
+        }
+        if process.presence == Presence::Missing {
+            // It was set aside, and is back.
+            process.part = None;
+            process.presence = Presence::Returning;
+        }
+        Ok(())
+    }
+
+    /// Checks that a process takes part in operation `op`, and can have come to `swapped` bytes.
+    fn check_part(&self, at: usize, op: SwapSeq, swapped: Bytes) -> Result<(), EventError> {
+        let task = self.task;
+        let process = &self.processes[at];
+        let under_way = |part: &SwapPart| part.seq == op && part.ended.is_none();
+        let part = process.part.filter(under_way);
+        let part = part.ok_or(EventError::NoOperation { task, op })?;
+        let left = swapped.saturating_sub(process.usage.swapped);
+        let what = if swapped > part.from.max(part.target) {
+            "swapped, which its operation cannot have reached"
+        } else if swapped.round_down(self.chunk) != swapped {
+            "swapped, not a multiple of the chunk size"
+        } else if left > process.budget {
+            "swapped, more than it may hold"
+        } else {
+            return Ok(());
+        };
+        let bytes = swapped;
+        Err(EventError::Impossible { task, what, bytes })
+    }
+
+    /// Ends the operation of the task once no present process moves any more.
+    pub(super) fn end_swap(&mut self) {
+        let Some(swap) = self.swap.filter(|swap| swap.begun) else {
+            return;
+        };
+        if self.present().any(Process::moves) {
+            return;
+        }
+        self.swap = None;
+        // The outcome if all that took part are gone.
+        let mut end = None;
+        for process in &mut self.processes {
+            let ours = |part: &mut SwapPart| part.seq == swap.seq && part.ended.is_some();
+            let part = process.part.take_if(ours);
+            if let Some((outcome, took)) = part.and_then(|part| part.ended) {
+                let (worst, longest) = end.unwrap_or((outcome, took));
+                let worst = if badness(outcome) > badness(worst) {
+                    outcome
+                } else {
+                    worst
+                };
+                end = Some((worst, longest.max(took)));
+            }
+        }
+        let (outcome, took) = end.unwrap_or((SwapOutcome::Aborted, Nanos::ZERO));
+        let (task, op, swapped) = (self.task, swap.seq, self.swapped());
+        self.tell(Event::SwapEnded {
+            task,
+            op,
+            swapped,
+            took,
+            outcome,
+        });
+    }
+
+    /// Sets processes aside that do not end their part in time: what they may hold stays counted and
+    /// cannot be moved. They are told to abort, in case they only wait for something, and so return
+    /// the sooner. If none would remain, all are waited for.
+    pub(super) fn set_aside_overdue(&mut self) {
+        if self.processes.len() == 1 {
+            return;
+        }
+        let others = self.present().any(|process| !process.moves());
+        for at in 0..self.processes.len() {
+            let process = &self.processes[at];
+            let Some(part) = process.part.filter(|_| process.is_present()) else {
+                continue;
+            };
+            if part.ended.is_none() {
+                self.order(at, Order::Abort { op: part.seq });
+                if others {
+                    self.processes[at].presence = Presence::Missing;
+                    self.told.stale = true;
+                }
+            }
+        }
+    }
+
+    /// The present processes that have not ended their part in a swap operation.
+    pub fn moving(&self) -> Vec<ProcessId> {
+        let moving = self.present().filter(|process| process.moves());
+        moving.map(|process| process.id).collect()
+    }
+
+    /// The bytes in the backing stores of present processes.
+    fn swapped(&self) -> Bytes {
+        self.present().map(|process| process.usage.swapped).sum()
+    }
+}
+
+/// Ranks outcomes: the worst of any part is that of the operation.
+fn badness(outcome: SwapOutcome) -> u8 {
+    match outcome {
+        SwapOutcome::Done => 0,
+        SwapOutcome::Aborted => 1,
+        SwapOutcome::OutOfMemory => 2,
+        SwapOutcome::Failed => 3,
+        SwapOutcome::Undrainable => 4,
+    }
+}

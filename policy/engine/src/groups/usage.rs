@@ -1,0 +1,80 @@
+//! Tells the scheduler where the bytes of the task are.
+
+use rtswap_policy::scheduler::{Event, EventError, Usage};
+use rtswap_policy::units::Bytes;
+
+use super::process::Process;
+use super::request::TaskRequest;
+use super::ProcessGroup;
+
+/// What the scheduler knows of the task's usage.
+#[derive(Debug, Default)]
+pub(super) struct ToldUsage {
+    pub(super) usage: Usage,
+    /// The usage may have changed since.
+    pub(super) stale: bool,
+}
+
+impl ProcessGroup {
+    pub(super) fn record_usage(&mut self, at: usize, usage: Usage) -> Result<(), EventError> {
+        let process = &mut self.processes[at];
+        let (most, pinned) = (process.most_swapped(), process.store.pinned);
+        usage.check(self.task, most, pinned, self.chunk)?;
+        process.usage = usage;
+        self.told.stale |= process.is_present();
+        let id = process.id;
+        if matches!(self.budget.request, Some(TaskRequest::Fresh { asker, .. }) if asker == id) {
+            self.budget.request = None;
+        }
+        Ok(())
+    }
+
+    /// Tells the scheduler of the usage, unless memory moves: until the end of a swap operation it
+    /// needs only what the task may hold.
+    pub(super) fn tell_usage(&mut self) {
+        if self.swap.is_some() {
+            return;
+        }
+        if self.overstates_store() {
+            self.tell_regrouped(Bytes::ZERO);
+        } else if self.told.stale {
+            let (task, usage) = (self.task, self.usage());
+            self.told = ToldUsage {
+                usage,
+                stale: false,
+            };
+            self.tell(Event::Usage { task, usage });
+        }
+    }
+
+    /// Tells the scheduler of usage and backing store at once, because either alone would let it draw
+    /// a wrong conclusion. `dying` bytes of the budget belong to a process that is gone.
+    pub(super) fn tell_regrouped(&mut self, dying: Bytes) {
+        let (task, usage, backing) = (self.task, self.usage(), self.backing());
+        self.record_told(usage, backing);
+        self.tell(Event::Regrouped {
+            task,
+            dying,
+            usage,
+            backing,
+        });
+    }
+
+    pub(super) fn record_told(&mut self, usage: Usage, backing: Bytes) {
+        self.told = ToldUsage {
+            usage,
+            stale: false,
+        };
+        self.store.told = backing;
+    }
+
+    /// Where the bytes of the task are.
+    pub(super) fn usage(&self) -> Usage {
+        let each = self.processes.iter().map(Process::counted);
+        each.fold(Usage::default(), |sum, counted| Usage {
+            resident: sum.resident + counted.resident,
+            swapped: sum.swapped + counted.swapped,
+            arena: sum.arena + counted.arena,
+        })
+    }
+}
