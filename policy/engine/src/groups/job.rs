@@ -115,7 +115,11 @@ impl ProcessGroup {
 
     /// Grants the processes that may run in the task's job.
     pub(super) fn admit_waiting(&mut self) {
-        if !self.jobs.open.is_some_and(|job| job.granted && !job.revoked) {
+        if !self
+            .jobs
+            .open
+            .is_some_and(|job| job.granted && !job.revoked)
+        {
             return;
         }
         for at in 0..self.processes.len() {

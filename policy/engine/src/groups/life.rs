@@ -1,18 +1,25 @@
-//! How processes come, are lost, come back and go.
+//! How processes arrive, fall silent, return and leave.
 
 use rtswap_policy::scheduler::{Event, EventError, OpenJob, Usage};
 use rtswap_policy::units::{Bytes, Time};
 
 use super::job::TaskJob;
-use super::member::{Job, Member, State};
-use super::{MemberId, Members, Session};
+use super::process::{Presence, Process, ProcessJob, ProcessStore};
+use super::{ProcessGroup, ProcessId, Session};
 
-impl Members {
-    /// A process says Hello: it is new, or back with what it holds.
+impl ProcessGroup {
+    /// Takes in a process that says Hello: it is new, or returns with what it holds.
+    ///
+    /// `usage` and `backing` are its bytes and its pinned backing store, `open` a job that it has
+    /// open, by its own count.
+    ///
+    /// # Errors
+    ///
+    /// [`EventError::Impossible`] says what contradicts itself; the process then counts as missing.
     pub fn attach(
         &mut self,
         now: Time,
-        id: MemberId,
+        id: ProcessId,
         usage: Usage,
         backing: Bytes,
         open: Option<OpenJob>,
@@ -21,191 +28,176 @@ impl Members {
         if self.find(id).is_some() {
             self.lose(now, id);
         } else {
-            self.all.push(Member::new(id));
+            self.processes.push(Process::new(id));
         }
-        let Some(at) = self.find(id) else {
-            return Err(EventError::NotAttached(task));
-        };
-        let plausible = usage.check(task, usage.swapped, backing, self.chunk);
+        let at = self.find(id).ok_or(EventError::NotAttached(task))?;
+        usage.check(task, usage.swapped, backing, self.chunk)?;
         let runs = open.is_some_and(|open| open.running);
-        let wrong = plausible.err().or_else(|| {
-            (runs && usage.swapped > Bytes::ZERO).then_some(EventError::Impossible {
+        if runs && usage.swapped > Bytes::ZERO {
+            return Err(EventError::Impossible {
                 task,
                 what: "swapped out while its job runs",
                 bytes: usage.swapped,
-            })
-        });
-        if let Some(wrong) = wrong {
-            return Err(wrong);
+            });
         }
-        let member = &mut self.all[at];
-        *member = Member {
-            state: State::Returning,
+        self.processes[at] = Process {
+            presence: Presence::Returning,
             usage,
-            budget: member.budget,
-            new_page: true,
-            backing,
-            job: open.map(|open| Job {
+            budget: self.processes[at].budget,
+            unbudgeted: true,
+            store: ProcessStore {
+                pinned: backing,
+                ..ProcessStore::default()
+            },
+            job: open.map(|open| ProcessJob {
                 seq: open.job,
                 kind: open.kind,
                 since: now,
                 granted: open.running,
                 revoked: false,
             }),
-            ..Member::new(id)
+            ..Process::new(id)
         };
-        self.stir(now);
+        self.mark_dirty(now);
         Ok(())
     }
 
-    /// Takes in who is back, as soon as nothing is disturbed by it. Who brings nothing is simply
-    /// there; with what others bring the task begins anew.
+    /// Makes returning processes present as soon as that disturbs nothing. For one that brings memory
+    /// or a running job the task attaches anew.
     pub(super) fn take_back(&mut self) {
         if self.swap.is_some() {
             return;
         }
-        for at in 0..self.all.len() {
-            let member = &self.all[at];
-            if member.state != State::Returning {
+        for at in 0..self.processes.len() {
+            let process = &self.processes[at];
+            if process.presence != Presence::Returning {
                 continue;
             }
-            let (usage, runs) = (member.usage, member.runs());
+            let (usage, runs) = (process.usage, process.runs());
+            let brings = usage != Usage::default() || process.budget > Bytes::ZERO;
             let first = self.session != Session::Attached;
-            let job_runs = self.job.is_some_and(|job| job.granted);
-            let out = self
-                .present()
-                .any(|other| other.usage.swapped > Bytes::ZERO);
-            let brings = usage != Usage::default() || member.budget > Bytes::ZERO;
-            if runs && !job_runs && out && !first {
-                // It goes on beside the task until it has followed.
+            let job_runs = self.jobs.open.is_some_and(|job| job.granted);
+            let is_out = |process: &Process| process.usage.swapped > Bytes::ZERO;
+            if runs && !job_runs && !first && self.present().any(is_out) {
+                // It runs on beside the task until it has followed.
                 self.revoke(at);
                 continue;
             }
             if usage.swapped > Bytes::ZERO && job_runs && !first {
-                // A best-effort job may last as long as nobody else waits.
+                // A best-effort job lasts for as long as nobody else waits.
                 if !self.realtime {
                     self.revoke_all();
                 }
                 continue;
             }
-            let member = &mut self.all[at];
-            member.state = State::Present;
-            member.served = runs;
-            if member.new_page {
+            let process = &mut self.processes[at];
+            process.presence = Presence::Present;
+            process.served = runs;
+            if process.unbudgeted {
                 // Nothing but what it holds already.
-                member.budget = usage.resident;
+                process.budget = usage.resident;
             }
             if first || brings || (runs && !job_runs) {
-                return self.begin_anew();
+                return self.attach_task();
             }
+            // A job may wait for it to be present.
+            self.agenda.dirty = true;
         }
     }
 
-    /// Tells the scheduler all that is known, as of a task that has just come.
-    fn begin_anew(&mut self) {
+    /// Tells the scheduler all that is known, as of a task that has just arrived.
+    fn attach_task(&mut self) {
         self.session = Session::Attached;
         self.swap = None;
-        self.question = None;
-        self.volume = None;
-        for member in &mut self.all {
-            member.backing_asked = None;
+        self.budget.request = None;
+        self.store.asked = None;
+        for process in &mut self.processes {
+            process.store.asked = None;
         }
-        let runs = self.present().find(|member| member.runs());
-        let running = runs.and_then(|member| member.job);
-        let open = match (running, self.job) {
-            (Some(_), Some(job)) => Some((job, true)),
-            (Some(job), None) => {
-                let seq = self.number(job.seq);
-                Some((TaskJob::new(seq, job.kind, true), true))
-            }
-            (None, Some(job)) => Some((job, false)),
+        let running = self.present().find(|process| process.runs());
+        let running = running.and_then(|process| process.job);
+        let open = match (running, self.jobs.open) {
+            (Some(_), Some(job)) => Some((job.seq, job.kind, true)),
+            (Some(job), None) => Some((self.jobs.number(job.seq), job.kind, true)),
+            (None, Some(job)) => Some((job.seq, job.kind, false)),
             (None, None) => None,
         };
-        self.job = open.map(|(job, granted)| TaskJob::new(job.seq, job.kind, granted));
-        let (usage, backing) = (self.usage(), self.backing());
-        self.told = usage;
-        self.usage_changed = false;
-        self.told_backing = backing;
-        let task = self.task;
+        self.jobs.open = open.map(|(job, kind, running)| TaskJob::new(job, kind, running));
+        let (task, usage, backing) = (self.task, self.usage(), self.backing());
+        self.record_told(usage, backing);
         self.tell(Event::Attach {
             task,
             usage,
             backing,
-            open: open.map(|(job, running)| OpenJob {
-                job: job.seq,
-                running,
-                kind: job.kind,
-            }),
+            open: open.map(|(job, kind, running)| OpenJob { job, running, kind }),
         });
     }
 
-    /// The agent of a process is silent. What it may hold stays counted.
-    pub fn lose(&mut self, now: Time, id: MemberId) {
+    /// Counts a process whose agent is silent as missing: what it may hold stays counted.
+    pub fn lose(&mut self, now: Time, id: ProcessId) {
         let Some(at) = self.find(id) else {
             return;
         };
-        let member = &mut self.all[at];
-        let budget = member.budget.max(member.usage.resident);
-        *member = Member {
-            budget,
-            ..Member::new(id)
+        let process = &mut self.processes[at];
+        *process = Process {
+            budget: process.budget.max(process.usage.resident),
+            ..Process::new(id)
         };
-        self.go_on_without(now);
+        self.note_missing(now);
     }
 
-    /// A process is gone. What it might hold is dying from now on: the scheduler counts it.
-    pub fn leave(&mut self, now: Time, id: MemberId) {
+    /// Removes a process that is gone. What it may have held is dying from now on, and counted by
+    /// the scheduler.
+    pub fn leave(&mut self, now: Time, id: ProcessId) {
         let Some(at) = self.find(id) else {
             return;
         };
-        let member = self.all.remove(at);
-        let dying = match member.state {
-            State::Present => member.budget.max(member.usage.resident),
-            State::Away | State::Returning => member.budget,
-        };
-        if self.all.is_empty() {
+        let dying = self.processes.remove(at).held();
+        if self.processes.is_empty() {
             if self.session != Session::Absent {
                 let task = self.task;
                 self.tell(Event::Detach { task });
             }
-            self.forget_business(Session::Absent);
+            self.end_session(Session::Absent);
             return;
         }
-        // To a task that is not talked to any more the scheduler sends nothing in answer.
-        self.go_on_without(now);
+        // The scheduler answers nothing to a task that is lost.
+        self.note_missing(now);
         if self.session != Session::Absent {
-            self.budget = self.budget.saturating_sub(dying);
-            self.tell_changes(dying);
+            self.budget.bytes = self.budget.bytes.saturating_sub(dying);
+            self.tell_regrouped(dying);
         }
     }
 
-    /// The scheduler has not taken in what the process brings: it is as if it had never come.
-    pub fn refuse(&mut self, id: MemberId) {
-        self.all.retain(|member| member.id != id);
-        if self.all.is_empty() {
-            self.forget_business(Session::Absent);
+    /// Removes a process that the scheduler has not accepted, as if it had never arrived.
+    pub fn refuse(&mut self, id: ProcessId) {
+        self.processes.retain(|process| process.id != id);
+        if self.processes.is_empty() {
+            self.end_session(Session::Absent);
         }
+        self.agenda.dirty = true;
     }
 
-    fn go_on_without(&mut self, now: Time) {
-        self.usage_changed = true;
-        self.ask_anew();
+    /// Goes on with one present process less.
+    fn note_missing(&mut self, now: Time) {
+        self.told.stale = true;
+        self.renew_request();
         if self.session == Session::Attached && self.present().next().is_none() {
             let task = self.task;
             self.tell(Event::Lost { task });
-            self.forget_business(Session::Lost);
+            self.end_session(Session::Lost);
         }
-        self.stir(now);
+        self.mark_dirty(now);
     }
 
-    /// The scheduler has ended all that needs an agent.
-    fn forget_business(&mut self, session: Session) {
+    /// Forgets all that needs an agent, as the scheduler does.
+    fn end_session(&mut self, session: Session) {
         self.session = session;
-        self.job = None;
+        self.jobs.open = None;
         self.swap = None;
-        self.balance = None;
-        self.question = None;
-        self.volume = None;
-        self.usage_changed = false;
+        self.budget.round = None;
+        self.budget.request = None;
+        self.store.asked = None;
+        self.told.stale = false;
     }
 }

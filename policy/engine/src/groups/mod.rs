@@ -29,7 +29,7 @@ use rtswap_policy::units::{Bytes, Time};
 
 pub use boundary::{Effect, Order, Report};
 use job::Jobs;
-use process::{Presence, Process};
+use process::Process;
 use scratch::Scratch;
 use share::TaskBudget;
 use store::TaskStore;

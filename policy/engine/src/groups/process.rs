@@ -1,8 +1,6 @@
 //! What is known of one process.
 
-use rtswap_policy::scheduler::{
-    Direction, JobKind, JobSeq, SwapOutcome, SwapSeq, Usage, WantSeq,
-};
+use rtswap_policy::scheduler::{Direction, JobKind, JobSeq, SwapOutcome, SwapSeq, Usage, WantSeq};
 use rtswap_policy::units::{Bytes, Nanos, Time};
 
 use super::ProcessId;
@@ -162,10 +160,7 @@ impl Process {
             Direction::Out => {
                 let arena = self.usage.arena.saturating_sub(swapped);
                 let room = self.store.pinned.saturating_sub(swapped);
-                arena
-                    .min(self.usage.resident)
-                    .min(room)
-                    .round_down(chunk)
+                arena.min(self.usage.resident).min(room).round_down(chunk)
             }
         }
     }

@@ -1,189 +1,182 @@
 //! The task's backing store as those of its processes.
 //!
-//! A store that one process has is of no use to another, so the task's is not simply their sum: of
-//! it the scheduler believes that all can be filled, as far as there is arena to fill it with. That
-//! is so of the sum while every process can put its whole arena into its own; if one cannot, only
-//! what each has both arena and store for counts.
+//! One process's store is of no use to another, so the task's is not always their sum: the scheduler
+//! believes that all of it can be filled, as far as there is arena. That holds for the sum while each
+//! process's whole arena fits into its own store; otherwise only bytes for which a process has both
+//! arena and store count.
 
-use std::cmp::Reverse;
+use core::cmp::Reverse;
 
-use rtswap_policy::scheduler::{Command, Event, EventError};
+use rtswap_policy::scheduler::{Event, EventError};
 use rtswap_policy::units::Bytes;
 
-use super::Members;
-use super::member::{Member, State};
+use super::process::{Presence, Process, ProcessStore};
+use super::{Order, ProcessGroup};
 
-impl Members {
-    pub(super) fn set_volume(&mut self, bytes: Bytes) {
-        self.volume = Some(bytes);
-        let shrinks = bytes < self.told_backing;
-        let fair = self.stores_beside(bytes);
-        for (at, fair) in fair.into_iter().enumerate() {
-            let member = &self.all[at];
-            let asks = if shrinks {
-                fair != member.backing
+/// The backing store of the task as the scheduler sees it.
+#[derive(Debug, Default)]
+pub(super) struct TaskStore {
+    /// What the scheduler asks for and has no answer to.
+    pub(super) asked: Option<Bytes>,
+    /// What it was told last.
+    pub(super) told: Bytes,
+}
+
+impl ProcessGroup {
+    pub(super) fn set_backing_store(&mut self, bytes: Bytes) {
+        self.store.asked = Some(bytes);
+        let shrinks = bytes < self.store.told;
+        self.compute_stores(bytes);
+        for at in 0..self.processes.len() {
+            let share = self.scratch.shares[at];
+            let process = &self.processes[at];
+            let changes = if shrinks {
+                share != process.store.pinned
             } else {
-                member.can_pin(fair)
+                process.can_pin(share)
             };
-            if asks && member.state == State::Present {
-                self.ask_store(at, fair);
+            if changes && process.is_present() {
+                self.order_store(at, share);
             }
         }
     }
 
-    fn ask_store(&mut self, at: usize, bytes: Bytes) {
-        self.all[at].backing_asked = Some(bytes);
+    fn order_store(&mut self, at: usize, bytes: Bytes) {
+        self.processes[at].store.asked = Some(bytes);
+        self.order(at, Order::SetBackingStore { bytes });
+    }
+
+    /// Divides `bytes` of backing store into the scratch memory, less what is meant for processes
+    /// that are not present: to those that have arena for it, first where it is pinned already. What
+    /// is left is divided in proportion, for what they will yet allocate.
+    fn compute_stores(&mut self, bytes: Bytes) {
+        let chunk = self.chunk;
+        let rest = bytes.saturating_sub(self.missing_budget().round_down(chunk));
+        let Self {
+            processes, scratch, ..
+        } = self;
+        let shares = processes.iter().map(|_| Bytes::ZERO);
+        let present = (0..processes.len()).filter(|at| processes[*at].is_present());
+        scratch.begin(rest, shares, present);
+        let arena = |at: usize| processes[at].usage.arena;
+        scratch
+            .order
+            .sort_unstable_by_key(|at| (Reverse(arena(*at)), *at));
+        scratch.raise_each(|at| arena(at).min(processes[at].store.pinned).round_up(chunk));
+        scratch.raise_each(|at| {
+            let most = processes[at].store.most.unwrap_or(Bytes::MAX);
+            arena(at).min(most).round_up(chunk)
+        });
+        let total: Bytes = scratch.order.iter().map(|at| arena(*at)).sum();
+        let left = scratch.rest;
+        for turn in 0..scratch.order.len() {
+            let at = scratch.order[turn];
+            let part = u128::from(left.0) * u128::from(arena(at).0);
+            let part = part.checked_div(u128::from(total.0)).unwrap_or_default();
+            let part = Bytes(u64::try_from(part).unwrap_or(u64::MAX));
+            scratch.raise(at, (scratch.shares[at] + part).round_up(chunk));
+        }
+        if let Some(&first) = scratch.order.first() {
+            scratch.raise(first, (scratch.shares[first] + rest).round_up(chunk));
+        }
+    }
+
+    pub(super) fn record_backing(&mut self, at: usize, bytes: Bytes) -> Result<(), EventError> {
         let task = self.task;
-        self.order(at, Command::SetVolume { task, bytes });
-    }
-
-    /// As [`Self::stores`], less what is meant for those that are silent.
-    fn stores_beside(&self, bytes: Bytes) -> Vec<Bytes> {
-        let silent = self.apart().round_down(self.chunk);
-        self.stores(bytes.saturating_sub(silent))
-    }
-
-    /// How `bytes` of backing store are best shared out: to those that have arena for it, of them
-    /// first to those that have a store already; what is left in proportion, for what they will yet
-    /// allocate.
-    fn stores(&self, bytes: Bytes) -> Vec<Bytes> {
-        let members = &self.all;
-        let mut fair = vec![Bytes::ZERO; members.len()];
-        let here = |at: &usize| members[*at].state == State::Present;
-        let mut order: Vec<_> = (0..members.len()).filter(here).collect();
-        order.sort_by_key(|at| (Reverse(members[*at].usage.arena), *at));
-        let mut rest = bytes;
-        let mut fill = |fair: &mut Vec<Bytes>, at: usize, up_to: Bytes| {
-            let more = up_to
-                .round_up(self.chunk)
-                .saturating_sub(fair[at])
-                .min(rest);
-            fair[at] += more;
-            rest = rest.saturating_sub(more);
-            rest
-        };
-        for &at in &order {
-            fill(
-                &mut fair,
-                at,
-                members[at].usage.arena.min(members[at].backing),
-            );
-        }
-        let mut left = bytes;
-        for &at in &order {
-            let most = members[at].backing_most.unwrap_or(Bytes::MAX);
-            left = fill(&mut fair, at, members[at].usage.arena.min(most));
-        }
-        let arena: Bytes = order.iter().map(|at| members[*at].usage.arena).sum();
-        for &at in &order {
-            let part = u128::from(left.0) * u128::from(members[at].usage.arena.0);
-            let part = part.checked_div(u128::from(arena.0)).unwrap_or_default();
-            let had = fair[at];
-            fill(
-                &mut fair,
-                at,
-                had + Bytes(u64::try_from(part).unwrap_or(u64::MAX)),
-            );
-        }
-        if let Some(&first) = order.first() {
-            let had = fair[first];
-            fill(&mut fair, first, Bytes(had.0.saturating_add(bytes.0)));
-        }
-        fair
-    }
-
-    pub(super) fn backed(&mut self, at: usize, bytes: Bytes) -> Result<(), EventError> {
-        let task = self.task;
-        let member = &mut self.all[at];
-        let moving = member
-            .part
-            .map_or(Bytes::ZERO, |part| part.from.max(part.target));
-        if bytes < member.usage.swapped.max(moving) {
+        let process = &mut self.processes[at];
+        if bytes < process.most_swapped() {
             let what = "of backing store, less than is in use";
             return Err(EventError::Impossible { task, what, bytes });
         }
-        member.backing = bytes;
-        if let Some(asked) = member.backing_asked.take()
-            && bytes < asked
-        {
-            member.backing_most = Some(bytes);
-        } else if member.backing_most.is_some_and(|most| bytes > most) {
-            member.backing_most = None;
+        let store = &mut process.store;
+        store.pinned = bytes;
+        if store.asked.take().is_some_and(|asked| bytes < asked) {
+            store.most = Some(bytes);
+        } else {
+            store.most.take_if(|most| bytes > *most);
         }
         Ok(())
     }
 
-    /// Answers the scheduler when all processes have: those that can pin more are asked for what
-    /// others could not, or for what has become arena meanwhile. Unasked, says what has changed.
-    pub(super) fn settle_volume(&mut self) {
-        let outstanding = |member: &Member| member.backing_asked.is_some();
-        if self.swap.is_some() || self.present().any(outstanding) {
+    /// Answers the scheduler once all processes have answered. Those that can pin more are asked
+    /// for what others could not pin, and for what has become arena meanwhile. Without a question
+    /// from the scheduler, tells of a change.
+    pub(super) fn settle_store(&mut self) {
+        if self.swap.is_some() || self.awaits_store() {
             return;
         }
-        let bytes = self.backing();
-        if let Some(asked) = self.volume {
+        let (task, bytes) = (self.task, self.backing());
+        if let Some(asked) = self.store.asked {
             if bytes < asked {
-                let fair = self.stores_beside(asked);
-                for (at, fair) in fair.into_iter().enumerate() {
-                    let member = &self.all[at];
-                    if member.state == State::Present && member.can_pin(fair) {
-                        self.ask_store(at, fair);
-                    }
-                }
-                if self.present().any(outstanding) {
+                self.ask_others(asked);
+                if self.awaits_store() {
                     return;
                 }
-                if self.apart() > Bytes::ZERO {
-                    // Who is silent has not refused.
-                    if bytes > self.told_backing {
-                        self.tell_changes(Bytes::ZERO);
+                if self.missing_budget() > Bytes::ZERO {
+                    // Missing processes have not refused.
+                    if bytes > self.store.told {
+                        self.tell_regrouped(Bytes::ZERO);
                     }
                     return;
                 }
             }
-            self.volume = None;
-        } else if bytes == self.told_backing {
+            self.store.asked = None;
+        } else if bytes == self.store.told {
             return;
         }
-        self.told_backing = bytes;
-        let task = self.task;
+        self.store.told = bytes;
         self.tell(Event::Backing { task, bytes });
     }
 
+    /// Whether a present process has an order to pin to answer.
+    fn awaits_store(&self) -> bool {
+        self.present().any(|process| process.store.asked.is_some())
+    }
+
+    fn ask_others(&mut self, bytes: Bytes) {
+        self.compute_stores(bytes);
+        for at in 0..self.processes.len() {
+            let share = self.scratch.shares[at];
+            let process = &self.processes[at];
+            if process.is_present() && process.can_pin(share) {
+                self.order_store(at, share);
+            }
+        }
+    }
+
     /// Whether the scheduler believes in a larger backing store than there is.
-    pub(super) fn is_overstated(&self) -> bool {
-        let believed = self
-            .volume
-            .map_or(self.told_backing, |asked| asked.min(self.told_backing));
-        self.backing() < believed
+    pub(super) fn overstates_store(&self) -> bool {
+        let TaskStore { asked, told } = self.store;
+        self.backing() < asked.map_or(told, |asked| asked.min(told))
     }
 
     /// The backing store of the task.
     pub(super) fn backing(&self) -> Bytes {
-        if self.all.iter().any(Member::lacks_store) {
-            return self.storable();
-        }
-        self.present().map(|it| it.backing).sum()
-    }
-
-    /// What can be out at once.
-    pub(super) fn storable(&self) -> Bytes {
-        let each = self.present();
-        each.map(|it| it.backing.min(it.usage.arena)).sum()
+        let partial = self.processes.iter().any(Process::exceeds_store);
+        let each = self.present().map(|process| {
+            let pinned = process.store.pinned;
+            if partial {
+                pinned.min(process.usage.arena)
+            } else {
+                pinned
+            }
+        });
+        each.sum()
     }
 }
 
-impl Member {
+impl Process {
     /// Whether some of its arena cannot leave.
-    fn lacks_store(&self) -> bool {
-        match self.state {
-            State::Present => self.backing < self.usage.arena,
-            State::Away | State::Returning => self.budget > Bytes::ZERO,
+    fn exceeds_store(&self) -> bool {
+        match self.presence {
+            Presence::Present => self.store.pinned < self.usage.arena,
+            Presence::Missing | Presence::Returning => self.budget > Bytes::ZERO,
         }
     }
 
-    /// Whether asking it for a store of `bytes` may get a larger one.
+    /// Whether an order to pin `bytes` may yield a larger store.
     fn can_pin(&self, bytes: Bytes) -> bool {
-        bytes > self.backing && self.backing_most.is_none_or(|most| most > self.backing)
+        let ProcessStore { pinned, most, .. } = self.store;
+        bytes > pinned && most.is_none_or(|most| most > pinned)
     }
 }

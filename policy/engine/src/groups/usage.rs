@@ -3,9 +3,9 @@
 use rtswap_policy::scheduler::{Event, EventError, Usage};
 use rtswap_policy::units::Bytes;
 
+use super::ProcessGroup;
 use super::process::Process;
 use super::request::TaskRequest;
-use super::ProcessGroup;
 
 /// What the scheduler knows of the task's usage.
 #[derive(Debug, Default)]

@@ -1,67 +1,94 @@
-//! A scheduler, the members of some tasks, and agents of whom everything is known.
+//! A scheduler, the groups of some tasks, and processes of which everything is known.
 
-use std::collections::BTreeMap;
+use alloc::collections::BTreeMap;
+use alloc::format;
+use alloc::vec::Vec;
 
 use rtswap_policy::admission::Test;
 use rtswap_policy::assign::Objective;
 use rtswap_policy::cost::{DirectionCost, SwapCost};
 use rtswap_policy::scheduler::{
     Answer, Command, Config, Direction, Event, JobKind, JobSeq, OpenJob, Overrun, Scheduler,
-    Sharing, SwapOutcome, SwapSeq, Usage, ViolationKind, WantSeq,
+    Sharing, SwapOutcome, SwapSeq, TaskStatus, Usage, ViolationKind, WantSeq,
 };
 use rtswap_policy::task::{Class, MemoryProfile, TaskId, TaskSpec, Timing};
 use rtswap_policy::units::{Bytes, Nanos, Ppm, Time};
 
-use crate::members::{Effect, MemberId, Members};
+use crate::groups::{Effect, Order, ProcessGroup, ProcessId, Report};
 
 pub(super) const CHUNK: u64 = 10;
 pub(super) const MS: u64 = 1_000_000;
-pub(super) const CAPACITY: u64 = 24 * CHUNK;
+
+/// A process of a task.
+pub(super) type At = (TaskId, ProcessId);
 
 /// One process, as it is.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Agent {
     pub(super) usage: Usage,
-    pub(super) budget: u64,
-    pub(super) backing: u64,
-    pub(super) store_asked: Option<u64>,
-    pub(super) jobs: u32,
-    /// Open, and whether it was granted.
+    budget: u64,
+    backing: u64,
+    store_asked: Option<u64>,
+    jobs: u32,
+    /// The open job, and whether it was granted.
     pub(super) job: Option<(JobSeq, bool)>,
-    pub(super) revoked: bool,
-    /// Grants in the task's job.
-    pub(super) grants: u32,
-    pub(super) wants: u32,
+    /// Grants within the task's job.
+    grants: u32,
+    wants: u32,
     pub(super) want: Option<(WantSeq, u64)>,
-    pub(super) refused: u32,
-    pub(super) op: Option<(SwapSeq, Direction, u64)>,
-    /// How low an operation inward may bring what is swapped for now.
-    pub(super) credit: u64,
-    pub(super) aborted: bool,
+    pub(super) op: Option<Operation>,
     pub(super) lost: bool,
     /// It has allocated or freed since its last report.
-    pub(super) unreported: bool,
+    unreported: bool,
 }
 
-/// One task.
-pub(super) struct Team {
-    pub(super) members: Members,
-    pub(super) realtime: bool,
-    pub(super) agents: BTreeMap<MemberId, Agent>,
-    /// It was said that its job should be over.
-    pub(super) stuck: bool,
-    /// What its dead might hold, until released.
-    pub(super) left: u64,
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Operation {
+    seq: SwapSeq,
+    direction: Direction,
+    target: u64,
+    credit: u64,
+    aborted: bool,
+}
+
+impl Agent {
+    pub(super) fn runs(&self) -> bool {
+        self.job.is_some_and(|(_, granted)| granted)
+    }
+}
+
+pub(super) struct Task {
+    pub(super) group: ProcessGroup,
+    realtime: bool,
+    /// The scheduler has reported that its job should be over.
+    stuck: bool,
+    /// What its dead processes might hold, until released.
+    left: u64,
     /// An operation has ended or an agent was lost, and the scheduler has not heard of the usage
     /// since.
-    pub(super) unsure: bool,
+    unsure: bool,
+}
+
+/// How time passes for the groups.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Clock {
+    /// In leaps; a group that is due is ticked after each.
+    Leaps,
+    /// Millisecond by millisecond; a group is ticked when it is due.
+    OnTime,
+    /// Millisecond by millisecond; each group is ticked every time.
+    Eager,
 }
 
 pub(super) struct World {
     pub(super) scheduler: Scheduler,
-    pub(super) now: u64,
-    pub(super) teams: BTreeMap<TaskId, Team>,
-    next: u64,
+    pub(super) tasks: BTreeMap<TaskId, Task>,
+    pub(super) agents: BTreeMap<At, Agent>,
+    /// All effects, with their times.
+    pub(super) log: Vec<(u64, Effect)>,
+    clock: Clock,
+    now: u64,
+    processes: u64,
 }
 
 fn config(test: Test) -> Config {
@@ -71,7 +98,7 @@ fn config(test: Test) -> Config {
         bytes_per_second: u64::MAX,
     };
     Config {
-        capacity: Bytes(CAPACITY),
+        capacity: Bytes(24 * CHUNK),
         chunk: Bytes(CHUNK),
         swap_cost: SwapCost {
             out: direction,
@@ -91,72 +118,90 @@ fn config(test: Test) -> Config {
 
 impl World {
     /// Two best-effort tasks and a realtime one, without a process, admitted by `test`.
-    pub(super) fn new(test: Test) -> Self {
+    pub(super) fn new(test: Test, clock: Clock) -> Self {
         let mut world = Self {
             scheduler: Scheduler::new(config(test)),
+            tasks: BTreeMap::new(),
+            agents: BTreeMap::new(),
+            log: Vec::new(),
+            clock,
             now: 0,
-            teams: BTreeMap::new(),
-            next: 0,
+            processes: 0,
         };
         for number in 0..3 {
-            let (task, realtime) = (TaskId(number), number == 2);
-            let class = if realtime {
-                Class::Realtime(Timing {
-                    period: Nanos(100 * MS),
-                    deadline: Nanos(100 * MS),
-                    wcet: Nanos(20 * MS),
-                })
-            } else {
-                Class::BestEffort
-            };
-            let memory = MemoryProfile {
-                footprint: Bytes(if realtime { 12 * CHUNK } else { 0 }),
-                swappable: Bytes(if realtime { 10 * CHUNK } else { 0 }),
-            };
-            let team = Team {
-                members: Members::new(task, Bytes(CHUNK), realtime),
-                realtime,
-                agents: BTreeMap::new(),
-                stuck: false,
-                left: 0,
-                unsure: false,
-            };
-            world.teams.insert(task, team);
-            let name = format!("task {number}");
-            let spec = TaskSpec {
-                name,
-                class,
-                memory,
-            };
-            world.tell(Event::Register { task, spec });
+            world.register(TaskId(number), number == 2);
         }
         world
     }
 
-    fn team(&mut self, task: TaskId) -> &mut Team {
-        self.teams.get_mut(&task).unwrap()
+    fn register(&mut self, task: TaskId, realtime: bool) {
+        let timing = Timing {
+            period: Nanos(100 * MS),
+            deadline: Nanos(100 * MS),
+            wcet: Nanos(20 * MS),
+        };
+        let chunks = |count| Bytes(if realtime { count * CHUNK } else { 0 });
+        let spec = TaskSpec {
+            name: format!("{task:?}"),
+            class: if realtime {
+                Class::Realtime(timing)
+            } else {
+                Class::BestEffort
+            },
+            memory: MemoryProfile {
+                footprint: chunks(12),
+                swappable: chunks(10),
+            },
+        };
+        let new = Task {
+            group: ProcessGroup::new(task, Bytes(CHUNK), realtime),
+            realtime,
+            stuck: false,
+            left: 0,
+            unsure: false,
+        };
+        self.tasks.insert(task, new);
+        self.tell(Event::Register { task, spec });
     }
 
-    pub(super) fn agent(&mut self, task: TaskId, id: MemberId) -> &mut Agent {
-        self.team(task).agents.get_mut(&id).unwrap()
+    fn task(&mut self, task: TaskId) -> &mut Task {
+        self.tasks.get_mut(&task).expect("registered")
+    }
+
+    pub(super) fn status(&self, task: TaskId) -> TaskStatus {
+        self.scheduler.state().task(task).expect("registered")
+    }
+
+    pub(super) fn agent(&mut self, at: At) -> &mut Agent {
+        self.agents.get_mut(&at).expect("alive")
+    }
+
+    pub(super) fn ids_of(&self, task: TaskId) -> Vec<At> {
+        let ids = self.agents.keys().copied();
+        ids.filter(|(of, _)| *of == task).collect()
+    }
+
+    pub(super) fn agents_of(&self, task: TaskId) -> impl Iterator<Item = &Agent> {
+        let agents = self.agents.iter();
+        agents.filter_map(move |(at, agent)| (at.0 == task).then_some(agent))
     }
 
     fn tell(&mut self, event: Event) {
         let said = format!("{event:?}");
         let told = self.scheduler.handle(Time(self.now), event);
-        assert_eq!(told, Ok(()), "{said} was refused");
+        assert_eq!(told, Ok(()), "{said}: {:#?}", self.agents);
         self.carry_on();
     }
 
-    /// As the shell does it: what the scheduler wants first, then what members conclude.
+    /// As the engine does it: first what the scheduler wants, then what groups conclude.
     fn carry_on(&mut self) {
         loop {
             if let Some(command) = self.scheduler.poll_command() {
                 self.obey(&command);
                 continue;
             }
-            let step = |(task, team): (&TaskId, &mut Team)| team.members.step().then_some(*task);
-            let Some(task) = self.teams.iter_mut().find_map(step) else {
+            let step = |(task, it): (&TaskId, &mut Task)| it.group.step().then_some(*task);
+            let Some(task) = self.tasks.iter_mut().find_map(step) else {
                 return;
             };
             self.drain(task);
@@ -164,409 +209,380 @@ impl World {
     }
 
     fn obey(&mut self, command: &Command) {
-        let task = match command {
-            Command::Grant { task, .. }
-            | Command::Revoke { task, .. }
-            | Command::Swap { task, .. }
-            | Command::Abort { task, .. }
-            | Command::SetBudget { task, .. }
-            | Command::SetVolume { task, .. }
-            | Command::Violation { task, .. } => *task,
-            Command::Refused { reason, .. } => panic!("{reason}"),
-            Command::Admitted { .. } | Command::Account(_) => return,
+        let (Command::Grant { task, .. }
+        | Command::Revoke { task, .. }
+        | Command::Swap { task, .. }
+        | Command::Abort { task, .. }
+        | Command::SetBudget { task, .. }
+        | Command::SetVolume { task, .. }
+        | Command::Violation { task, .. }) = *command
+        else {
+            return;
         };
-        self.note(task, command);
-        let (now, most) = (Time(self.now), self.can_leave(task));
-        let untold = self.team(task).members.usage_changed;
-        self.team(task).members.obey(now, command);
-        let moves = self.drain(task);
-        if let Command::Swap {
-            target, direction, ..
-        } = *command
-        {
-            let status = self.scheduler.state().task(task).expect("registered");
-            let asked = status.usage.swapped.0.abs_diff(target.0);
-            let agents = &self.teams[&task].agents;
-            let unsure = self.teams[&task].unsure;
-            let unsure = unsure || untold || agents.values().any(|agent| agent.unreported);
-            assert!(unsure || moves == asked, "{moves} of {asked}: {agents:#?}");
-            let outward = direction == Direction::Out;
-            assert!(
-                unsure || !outward || asked <= most,
-                "{asked} of {most}: {agents:#?}"
-            );
-        }
-    }
-
-    /// Takes the effects of a task's members. How much is to be moved.
-    fn drain(&mut self, task: TaskId) -> u64 {
-        let mut moves = 0;
-        while let Some(effect) = self.team(task).members.poll() {
-            moves += self.moves(task, &effect);
-            self.take(task, effect);
-        }
-        moves
-    }
-
-    fn note(&mut self, task: TaskId, command: &Command) {
-        let team = self.team(task);
+        let (now, can_leave) = (Time(self.now), self.can_leave(task));
+        let it = self.task(task);
         match command {
-            Command::Grant { .. } => team.stuck = false,
+            Command::Grant { .. } => it.stuck = false,
             Command::Violation { kind, detail, .. } => match kind {
                 ViolationKind::OverBudget => panic!("{detail}"),
-                ViolationKind::Overrun | ViolationKind::Undrainable => team.stuck = true,
+                ViolationKind::Overrun | ViolationKind::Undrainable => it.stuck = true,
                 _ => {}
             },
             _ => {}
         }
+        let unsure = it.unsure || it.group.told.stale;
+        it.group.obey(now, command);
+        let moves = self.drain(task);
+        let (target, outward) = match *command {
+            Command::Swap {
+                target, direction, ..
+            } => (target, direction == Direction::Out),
+            _ => return,
+        };
+        if unsure || self.agents_of(task).any(|agent| agent.unreported) {
+            return;
+        }
+        let asked = self.status(task).usage.swapped.0.abs_diff(target.0);
+        assert_eq!(moves, asked, "targets add up: {:#?}", self.agents);
+        assert!(!outward || asked <= can_leave, "{:#?}", self.agents);
     }
 
     /// What can leave of a task.
     fn can_leave(&self, task: TaskId) -> u64 {
-        let agents = self.teams[&task].agents.values();
-        let talked = agents.filter(|agent| !agent.lost && agent.op.is_none());
-        let each = talked.map(|agent| {
-            let most = agent.usage.arena.0.min(agent.backing);
-            most - agent.usage.swapped.0
-        });
+        let agents = self.agents_of(task);
+        let idle = agents.filter(|agent| !agent.lost && agent.op.is_none());
+        let each = idle.map(|it| it.usage.arena.0.min(it.backing) - it.usage.swapped.0);
         each.sum()
     }
 
-    /// What an agent is asked to move.
-    fn moves(&self, task: TaskId, effect: &Effect) -> u64 {
-        match effect {
-            Effect::Do(id, Command::Swap { target, .. }) => {
-                let swapped = self.teams[&task].agents[id].usage.swapped;
-                swapped.0.abs_diff(target.0)
-            }
-            _ => 0,
-        }
-    }
-
-    /// What the members say and want, as the shell does it.
-    pub(super) fn settle(&mut self, task: TaskId) {
-        self.drain(task);
-        self.carry_on();
-        self.check();
-    }
-
-    fn take(&mut self, task: TaskId, effect: Effect) {
-        match effect {
-            Effect::Tell(event) => {
-                let team = self.team(task);
-                team.unsure |= matches!(event, Event::SwapEnded { .. });
-                // What goes on under `Attach` goes on as best-effort.
-                if matches!(
-                    event,
-                    Event::JobCompleted { .. } | Event::Lost { .. } | Event::Attach { .. }
-                ) {
-                    team.agents.values_mut().for_each(|agent| agent.grants = 0);
+    /// Takes the effects of a group; how many bytes they order to be moved.
+    fn drain(&mut self, task: TaskId) -> u64 {
+        let mut moves = 0;
+        while let Some(effect) = self.task(task).group.poll() {
+            self.log.push((self.now, effect.clone()));
+            match effect {
+                Effect::Tell(event) => self.hand_in(task, event),
+                Effect::Order(id, order) => {
+                    if let Order::Swap { target, .. } = order {
+                        let swapped = self.agent((task, id)).usage.swapped;
+                        moves += swapped.0.abs_diff(target.0);
+                    }
+                    self.follow((task, id), order);
                 }
-                team.unsure &= !matches!(
-                    event,
-                    Event::Usage { .. } | Event::Regrouped { .. } | Event::Attach { .. }
-                );
-                let said = format!("{event:?}");
-                let told = self.scheduler.handle(Time(self.now), event);
-                let agents = &self.teams[&task].agents;
-                assert_eq!(told, Ok(()), "{said} was refused: {agents:#?}");
             }
-            Effect::Do(id, command) => self.follow(task, id, &command),
         }
+        moves
     }
 
-    fn follow(&mut self, task: TaskId, id: MemberId, command: &Command) {
-        let team = self.team(task);
-        let (realtime, stuck) = (team.realtime, team.stuck);
-        let credit = |budget| team.members.credit(id, budget).0;
-        let agent = team.agents.get_mut(&id).expect("who is told is there");
-        assert!(!agent.lost, "{command:?} for one that is lost");
-        match *command {
-            Command::Grant { job, .. } => {
+    fn hand_in(&mut self, task: TaskId, event: Event) {
+        match event {
+            Event::SwapEnded { .. } => self.task(task).unsure = true,
+            Event::Usage { .. } | Event::Regrouped { .. } => self.task(task).unsure = false,
+            // What goes on under `Attach` goes on as best-effort.
+            Event::JobCompleted { .. } | Event::Lost { .. } | Event::Attach { .. } => {
+                for at in self.ids_of(task) {
+                    self.agent(at).grants = 0;
+                }
+                self.task(task).unsure &= !matches!(event, Event::Attach { .. });
+            }
+            _ => {}
+        }
+        let said = format!("{event:?}");
+        let told = self.scheduler.handle(Time(self.now), event);
+        assert_eq!(told, Ok(()), "{said}: {:#?}", self.agents);
+    }
+
+    fn follow(&mut self, at: At, order: Order) {
+        let Task {
+            realtime, stuck, ..
+        } = *self.task(at.0);
+        let agent = self.agent(at);
+        assert!(!agent.lost, "{order:?} for one that is lost");
+        match order {
+            Order::Grant { job } => {
                 assert_eq!(agent.job, Some((job, false)));
                 assert_eq!(agent.usage.swapped, Bytes::ZERO, "runs while it is out");
                 agent.job = Some((job, true));
-                agent.revoked = false;
                 agent.grants += 1;
                 assert!(!realtime || stuck || agent.grants == 1, "twice in one job");
             }
-            Command::Revoke { job, .. } => {
-                assert_eq!(agent.job, Some((job, true)));
-                agent.revoked = true;
-            }
-            Command::Swap {
-                op,
+            Order::Revoke { job } => assert_eq!(agent.job, Some((job, true))),
+            Order::Swap {
+                op: seq,
                 direction,
-                target,
-                ..
+                target: Bytes(target),
+                credit: Bytes(credit),
             } => {
                 assert!(agent.op.is_none(), "two operations at once");
-                assert!(
-                    !agent.job.is_some_and(|(_, granted)| granted),
-                    "moves while it runs"
-                );
-                agent.op = Some((op, direction, target.0));
-                agent.credit = credit(Bytes(agent.budget));
-                agent.aborted = false;
+                assert!(!agent.runs(), "moves while it runs");
+                assert!(credit >= target, "{order:?}");
+                let aborted = false;
+                agent.op = Some(Operation {
+                    seq,
+                    direction,
+                    target,
+                    credit,
+                    aborted,
+                });
             }
-            Command::Abort { op, .. } => {
-                agent.aborted |= agent.op.is_some_and(|(seq, ..)| seq == op);
+            Order::SetCredit { op, credit } => {
+                let it = agent.op.as_mut().expect("moves");
+                assert_eq!((it.seq, it.direction), (op, Direction::In));
+                assert!((it.target..it.credit).contains(&credit.0), "{order:?}");
+                it.credit = credit.0;
             }
-            Command::SetBudget { bytes, answers, .. } => {
+            Order::Abort { op } => {
+                if let Some(it) = agent.op.as_mut().filter(|it| it.seq == op) {
+                    it.aborted = true;
+                }
+            }
+            Order::SetBudget { bytes, answers } => {
                 let holds = agent.usage.resident.0.min(agent.budget).max(bytes.0);
                 agent.budget = holds;
-                agent.credit = agent.credit.min(credit(Bytes(holds)));
                 if let Some(Answer { want, granted }) = answers {
-                    let (seq, wanted) = agent.want.take().expect("a question");
+                    let (seq, wanted) = agent.want.take().expect("a request");
                     assert_eq!(seq, want);
-                    if !granted {
-                        agent.refused += 1;
-                    } else if wanted <= holds {
+                    if granted && wanted <= holds {
                         // It allocates what it asked for at once.
                         let more = wanted.saturating_sub(agent.usage.resident.0);
-                        agent.usage.resident += Bytes(more);
-                        agent.usage.arena += Bytes(more);
-                        agent.unreported = true;
+                        agent.allocate(more);
                     }
                 }
-                self.team(task).members.holds(id, Bytes(holds));
+                self.task(at.0).group.confirm_budget(at.1, Bytes(holds));
             }
-            Command::SetVolume { bytes, .. } => agent.store_asked = Some(bytes.0),
-            ref other => panic!("{other:?} is for no agent"),
+            Order::SetBackingStore { bytes } => agent.store_asked = Some(bytes.0),
         }
     }
 
     /// What holds after every step.
-    fn check(&self) {
-        for (task, team) in &self.teams {
-            let budgets: u64 = team.agents.values().map(|agent| agent.budget).sum();
-            let status = self.scheduler.state().task(*task).expect("registered");
-            let most = status.budget + status.dying;
-            let all = Bytes(budgets + team.left);
-            assert!(all <= most, "{all} of {most}: {:#?}", team.agents);
+    fn settle(&mut self, task: TaskId) {
+        self.drain(task);
+        self.carry_on();
+        for (&task, it) in &self.tasks {
+            let budgets: u64 = self.agents_of(task).map(|agent| agent.budget).sum();
+            let status = self.status(task);
+            let (all, most) = (budgets + it.left, status.budget + status.dying);
+            assert!(all <= most.0, "{all} of {most}: {:#?}", self.agents);
         }
     }
 
-    pub(super) fn hear(&mut self, task: TaskId, id: MemberId, event: &Event) {
+    fn report(&mut self, at: At, report: Report) {
         let now = Time(self.now);
-        let said = format!("{event:?}");
-        let heard = self.team(task).members.hear(now, id, event);
-        assert_eq!(heard, Ok(()), "{said}: {:#?}", self.teams[&task].agents);
-        self.settle(task);
+        let heard = self.task(at.0).group.report(now, at.1, report);
+        assert_eq!(heard, Ok(()), "{report:?}: {:#?}", self.agents);
+        self.settle(at.0);
     }
 
     pub(super) fn join(&mut self, task: TaskId) {
-        self.next += 1;
-        let id = MemberId(self.next);
-        self.team(task).agents.insert(id, Agent::default());
-        self.hello(task, id);
+        self.processes += 1;
+        let at = (task, ProcessId(self.processes));
+        self.agents.insert(at, Agent::default());
+        self.hello(at);
     }
 
     /// Says Hello with what it holds, into a new page.
-    pub(super) fn hello(&mut self, task: TaskId, id: MemberId) {
+    pub(super) fn hello(&mut self, at: At) {
         let now = Time(self.now);
-        let agent = self.agent(task, id);
+        let agent = self.agent(at);
         agent.lost = false;
         agent.budget = 0;
-        agent.op = None;
-        agent.want = None;
-        agent.store_asked = None;
-        agent.revoked = false;
-        let (usage, backing) = (agent.usage, Bytes(agent.backing));
-        let open = agent.job.filter(|(_, granted)| *granted);
-        let waiting = agent.job.filter(|(_, granted)| !*granted);
-        let open = open.map(|(job, _)| OpenJob {
-            job,
-            running: true,
-            kind: JobKind::Declared,
-        });
-        let attached = self
-            .team(task)
-            .members
-            .attach(now, id, usage, backing, open);
+        (agent.op, agent.want, agent.store_asked) = (None, None, None);
+        let (usage, backing, job) = (agent.usage, Bytes(agent.backing), agent.job);
+        let kind = JobKind::Declared;
+        let open = job.filter(|(_, granted)| *granted);
+        let open = open.map(|(job, running)| OpenJob { job, running, kind });
+        let group = &mut self.task(at.0).group;
+        let attached = group.attach(now, at.1, usage, backing, open);
         assert_eq!(attached, Ok(()));
-        self.settle(task);
-        if let Some((job, _)) = waiting {
-            let kind = JobKind::Declared;
-            self.hear(task, id, &Event::JobRequested { task, job, kind });
+        self.settle(at.0);
+        if let Some((job, false)) = job {
+            self.report(at, Report::JobRequested { job, kind });
         }
     }
 
-    pub(super) fn lose(&mut self, task: TaskId, id: MemberId) {
+    pub(super) fn lose(&mut self, at: At) {
         let now = Time(self.now);
-        self.agent(task, id).lost = true;
-        let team = self.team(task);
-        team.unsure = true;
-        team.members.lose(now, id);
-        self.settle(task);
+        self.agent(at).lost = true;
+        let it = self.task(at.0);
+        it.unsure = true;
+        it.group.lose(now, at.1);
+        self.settle(at.0);
     }
 
-    pub(super) fn die(&mut self, task: TaskId, id: MemberId) {
+    pub(super) fn die(&mut self, at: At) {
         let now = Time(self.now);
-        let team = self.team(task);
-        let dead = team.agents.remove(&id);
-        team.left += dead.map_or(0, |agent| agent.budget);
-        team.members.leave(now, id);
-        self.settle(task);
+        let dead = self.agents.remove(&at).expect("alive");
+        let it = self.task(at.0);
+        it.left += dead.budget;
+        it.group.leave(now, at.1);
+        self.settle(at.0);
     }
 
-    /// The driver has let go of what the dead have left.
+    /// The driver has let go of what dead processes have left.
     pub(super) fn release(&mut self, task: TaskId) {
-        let status = self.scheduler.state().task(task).expect("registered");
-        if status.dying > Bytes::ZERO {
+        if self.status(task).dying > Bytes::ZERO {
             self.tell(Event::Released { task });
         }
-        self.team(task).left = 0;
+        self.task(task).left = 0;
     }
 
-    pub(super) fn ask(&mut self, task: TaskId, id: MemberId) {
-        let agent = self.agent(task, id);
+    pub(super) fn ask(&mut self, at: At) {
+        let agent = self.agent(at);
         if agent.job.is_some() || agent.lost {
             return;
         }
         agent.jobs += 1;
-        let job = JobSeq(agent.jobs);
+        let (job, kind) = (JobSeq(agent.jobs), JobKind::Declared);
         agent.job = Some((job, false));
-        let kind = JobKind::Declared;
-        self.hear(task, id, &Event::JobRequested { task, job, kind });
+        self.report(at, Report::JobRequested { job, kind });
     }
 
-    pub(super) fn complete(&mut self, task: TaskId, id: MemberId) {
-        let agent = self.agent(task, id);
+    pub(super) fn complete(&mut self, at: At) {
+        let agent = self.agent(at);
         if let Some((job, true)) = agent.job
             && !agent.lost
         {
             agent.job = None;
-            self.hear(task, id, &Event::JobCompleted { task, job });
+            self.report(at, Report::JobCompleted { job });
         }
     }
 
-    /// Allocates `chunks`, of swappable memory or not, within the budget or by asking.
-    pub(super) fn allocate(&mut self, task: TaskId, id: MemberId, chunks: u64) {
-        let agent = self.agent(task, id);
+    /// Allocates `chunks` of swappable memory, within the budget or by asking.
+    pub(super) fn allocate(&mut self, at: At, chunks: u64) {
+        let agent = self.agent(at);
         if agent.lost || agent.want.is_some() {
             return;
         }
         let wanted = agent.usage.resident.0 + chunks * CHUNK;
         if wanted <= agent.budget {
-            agent.usage.resident = Bytes(wanted);
-            agent.usage.arena += Bytes(chunks * CHUNK);
-            agent.unreported = true;
-            return self.report(task, id);
+            agent.allocate(chunks * CHUNK);
+            return self.tell_usage(at);
         }
         agent.wants += 1;
-        let want = WantSeq(agent.wants);
+        let (want, bytes) = (WantSeq(agent.wants), Bytes(wanted));
         agent.want = Some((want, wanted));
-        let bytes = Bytes(wanted);
-        self.hear(task, id, &Event::Want { task, want, bytes });
+        self.report(at, Report::BudgetRequested { want, bytes });
     }
 
-    pub(super) fn free(&mut self, task: TaskId, id: MemberId, chunks: u64) {
-        let agent = self.agent(task, id);
-        let resident = agent.usage.arena.saturating_sub(agent.usage.swapped);
-        let bytes = Bytes(chunks * CHUNK)
-            .min(resident)
-            .min(agent.usage.resident);
-        agent.usage.resident = agent.usage.resident.saturating_sub(bytes);
-        agent.usage.arena = agent.usage.arena.saturating_sub(bytes);
+    pub(super) fn free(&mut self, at: At, chunks: u64) {
+        let agent = self.agent(at);
+        let usage = &mut agent.usage;
+        let resident = usage.arena.saturating_sub(usage.swapped);
+        let bytes = Bytes(chunks * CHUNK).min(resident).min(usage.resident);
+        usage.resident -= bytes;
+        usage.arena -= bytes;
         agent.unreported = true;
-        self.report(task, id);
+        self.tell_usage(at);
     }
 
     /// What a look at its page shows: nothing of its usage while it moves.
-    pub(super) fn report(&mut self, task: TaskId, id: MemberId) {
-        let agent = self.agent(task, id);
+    pub(super) fn tell_usage(&mut self, at: At) {
+        let agent = self.agent(at);
         if !agent.lost && agent.op.is_none() {
             agent.unreported = false;
             let usage = agent.usage;
-            self.hear(task, id, &Event::Usage { task, usage });
+            self.report(at, Report::Usage(usage));
         }
     }
 
-    /// Moves one chunk, or says that it is done.
-    pub(super) fn swap_step(&mut self, task: TaskId, id: MemberId) {
-        let agent = self.agent(task, id);
-        let Some((op, direction, target)) = agent.op.filter(|_| !agent.lost) else {
+    /// Moves one chunk, or ends the operation.
+    pub(super) fn swap_step(&mut self, at: At) {
+        let agent = self.agent(at);
+        let Some(it) = agent.op.filter(|_| !agent.lost) else {
             return;
         };
-        let swapped = agent.usage.swapped.0;
-        let outcome = if agent.aborted {
-            Some(SwapOutcome::Aborted)
-        } else {
-            match direction {
-                Direction::Out if swapped >= target => Some(SwapOutcome::Done),
-                Direction::In if swapped <= target => Some(SwapOutcome::Done),
-                Direction::Out => {
-                    let resident = agent.usage.arena.0 - swapped;
-                    let can = swapped + CHUNK <= agent.backing && resident >= CHUNK;
-                    (!can).then_some(SwapOutcome::Failed)
-                }
-                Direction::In if swapped - CHUNK < agent.credit => return,
-                Direction::In => {
-                    let can = agent.usage.resident.0 + CHUNK <= agent.budget;
-                    (!can).then_some(SwapOutcome::OutOfMemory)
-                }
+        let (usage, op) = (&mut agent.usage, it.seq);
+        let swapped = usage.swapped.0;
+        let outcome = match it.direction {
+            _ if it.aborted => Some(SwapOutcome::Aborted),
+            Direction::Out if swapped >= it.target => Some(SwapOutcome::Done),
+            Direction::In if swapped <= it.target => Some(SwapOutcome::Done),
+            Direction::Out => {
+                let resident = usage.arena.0 - swapped;
+                let can = swapped + CHUNK <= agent.backing && resident >= CHUNK;
+                (!can).then_some(SwapOutcome::Failed)
+            }
+            Direction::In if swapped - CHUNK < it.credit => return,
+            Direction::In => {
+                let can = usage.resident.0 + CHUNK <= agent.budget;
+                (!can).then_some(SwapOutcome::OutOfMemory)
             }
         };
-        let usage = &mut agent.usage;
-        match (outcome, direction) {
-            (Some(_), _) => agent.op = None,
-            (None, Direction::Out) => {
-                usage.resident = Bytes(usage.resident.0 - CHUNK);
-                usage.swapped += Bytes(CHUNK);
-            }
-            (None, Direction::In) => {
-                usage.resident += Bytes(CHUNK);
-                usage.swapped = Bytes(usage.swapped.0 - CHUNK);
-            }
-        }
-        let swapped = agent.usage.swapped;
-        let event = match outcome {
-            Some(outcome) => Event::SwapEnded {
-                task,
+        if let Some(outcome) = outcome {
+            agent.op = None;
+            let end = Report::SwapEnded {
                 op,
-                swapped,
+                swapped: Bytes(swapped),
                 took: Nanos(MS),
                 outcome,
-            },
-            None => Event::SwapProgress { task, op, swapped },
-        };
-        self.hear(task, id, &event);
-        if outcome.is_some() {
-            self.report(task, id);
+            };
+            self.report(at, end);
+            return self.tell_usage(at);
         }
+        let chunk = Bytes(CHUNK);
+        match it.direction {
+            Direction::Out => {
+                (usage.resident, usage.swapped) = (usage.resident - chunk, usage.swapped + chunk)
+            }
+            Direction::In => {
+                (usage.resident, usage.swapped) = (usage.resident + chunk, usage.swapped - chunk)
+            }
+        }
+        let swapped = usage.swapped;
+        self.report(at, Report::SwapProgress { op, swapped });
     }
 
     /// Pins what was asked for, at most `most`.
-    pub(super) fn pin(&mut self, task: TaskId, id: MemberId, most: u64) {
-        let agent = self.agent(task, id);
+    pub(super) fn pin(&mut self, at: At, most: u64) {
+        let agent = self.agent(at);
         if let Some(asked) = agent.store_asked.take_if(|_| !agent.lost) {
-            let bytes = Bytes(agent.backing.max(asked.min(most)));
-            agent.backing = bytes.0;
-            self.hear(task, id, &Event::Backing { task, bytes });
+            agent.backing = agent.backing.max(asked.min(most));
+            let backing = Report::Backing(Bytes(agent.backing));
+            self.report(at, backing);
         }
     }
 
     /// The capacity is so many chunks now.
-    pub(super) fn capacity(&mut self, chunks: u64) {
+    pub(super) fn set_capacity(&mut self, chunks: u64) {
         let bytes = Bytes(chunks * CHUNK);
         self.tell(Event::Capacity { bytes });
     }
 
     pub(super) fn pass(&mut self, ms: u64) {
+        match self.clock {
+            Clock::Leaps => self.leap(ms),
+            Clock::OnTime | Clock::Eager => (0..ms).for_each(|_| self.leap(1)),
+        }
+    }
+
+    fn leap(&mut self, ms: u64) {
         self.now += ms * MS;
+        let now = Time(self.now);
         while let Some(due) = self.scheduler.poll_timeout()
-            && due.0 <= self.now
+            && due <= now
         {
             self.tell(Event::Timer);
             if self.scheduler.poll_timeout() == Some(due) {
                 break;
             }
         }
-        for task in self.teams.keys().copied().collect::<Vec<_>>() {
-            let now = Time(self.now);
-            self.team(task).members.tick(now);
-            self.settle(task);
+        for number in 0..3 {
+            let eager = self.clock == Clock::Eager;
+            let group = &mut self.task(TaskId(number)).group;
+            if eager || group.poll_timeout().is_some_and(|due| due <= now) {
+                group.tick(now);
+                self.settle(TaskId(number));
+            }
+            let due = self.task(TaskId(number)).group.poll_timeout();
+            assert!(due.is_none_or(|due| due > now), "due again at once");
         }
+    }
+}
+
+impl Agent {
+    fn allocate(&mut self, bytes: u64) {
+        self.usage.resident += Bytes(bytes);
+        self.usage.arena += Bytes(bytes);
+        self.unreported = true;
     }
 }

@@ -1,0 +1,134 @@
+//! Requests for more budget: the scheduler hears one of the task at a time.
+
+use rtswap_policy::scheduler::{Answer, Event, WantSeq};
+use rtswap_policy::units::{Bytes, Nanos, Time};
+
+use super::process::{BudgetRequest, Process};
+use super::{ProcessGroup, ProcessId, Session};
+
+/// How long budget that was granted for an allocation is left to the process, as in the scheduler:
+/// otherwise two loading processes would take it from each other forever.
+const FRESH: Nanos = Nanos(20_000_000);
+
+/// The task's request.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum TaskRequest {
+    /// The scheduler has it, for `asker`; for nobody any more once that process is gone.
+    Pending { seq: u32, asker: Option<ProcessId> },
+    /// It was granted, and `asker` has not used the budget; others wait until then.
+    Fresh { asker: ProcessId, until: Time },
+}
+
+impl TaskRequest {
+    fn asker(self) -> Option<ProcessId> {
+        match self {
+            Self::Pending { asker, .. } => asker,
+            Self::Fresh { asker, .. } => Some(asker),
+        }
+    }
+}
+
+impl ProcessGroup {
+    /// Takes in a process's request, which replaces its previous one.
+    pub(super) fn record_request(&mut self, at: usize, seq: WantSeq, bytes: Bytes) {
+        let process = &mut self.processes[at];
+        let total = bytes + process.usage.swapped;
+        process.request = Some(BudgetRequest { seq, total });
+        let id = process.id;
+        let ours = |request: &mut TaskRequest| request.asker() == Some(id);
+        self.budget.request.take_if(ours);
+    }
+
+    /// Passes the first process's request on to the scheduler, unless one is pending or fresh.
+    pub(super) fn request_budget(&mut self) {
+        let first = self.processes.iter().position(Process::requests);
+        let abandoned = match self.budget.request {
+            Some(TaskRequest::Pending { asker: None, .. }) => return,
+            Some(TaskRequest::Pending {
+                asker: Some(asker), ..
+            }) => {
+                let asker = self.find(asker);
+                if asker.is_some_and(|at| self.processes[at].requests()) {
+                    return;
+                }
+                true
+            }
+            Some(TaskRequest::Fresh { until, .. }) if self.agenda.now < until => return,
+            Some(TaskRequest::Fresh { .. }) | None => false,
+        };
+        self.budget.request = None;
+        match first {
+            Some(at) => {
+                let id = self.processes[at].id;
+                let bytes = self.budget_for(at);
+                self.send_request(Some(id), bytes);
+            }
+            // A request for nothing replaces that of the process that is gone.
+            None if abandoned => self.send_request(None, Bytes::ZERO),
+            None => {}
+        }
+    }
+
+    /// When [`Self::request_budget`] may pass on a request that waits for a fresh one.
+    pub(super) fn request_timeout(&self) -> Option<Time> {
+        let Some(TaskRequest::Fresh { until, .. }) = self.budget.request else {
+            return None;
+        };
+        let waits = self.processes.iter().any(Process::requests);
+        (waits && self.session == Session::Attached).then_some(until)
+    }
+
+    /// Lets a pending request be sent anew, because it was reckoned with what other processes had.
+    pub(super) fn renew_request(&mut self) {
+        if let Some(TaskRequest::Pending {
+            asker: Some(asker), ..
+        }) = self.budget.request
+            && self.present().any(|process| process.id == asker)
+        {
+            self.budget.request = None;
+        }
+    }
+
+    fn send_request(&mut self, asker: Option<ProcessId>, bytes: Bytes) {
+        let seq = self.budget.last_request.wrapping_add(1).max(1);
+        self.budget.last_request = seq;
+        self.budget.request = Some(TaskRequest::Pending { seq, asker });
+        let (task, want) = (self.task, WantSeq(seq));
+        self.tell(Event::Want { task, want, bytes });
+    }
+
+    /// The budget of the task with which the request of the process at `at` is met.
+    fn budget_for(&self, at: usize) -> Bytes {
+        let others = self.processes.iter().enumerate();
+        let others = others.filter(|(other, _)| *other != at);
+        let others: Bytes = others.map(|(_, other)| other.counted().resident).sum();
+        self.processes[at].budget_wanted() + others
+    }
+
+    /// The scheduler's answer as one to the process that asked, if it still waits.
+    pub(super) fn pass_answer(&mut self, now: Time, answer: Answer) -> Option<(ProcessId, Answer)> {
+        let Some(TaskRequest::Pending { seq, asker }) = self.budget.request else {
+            return None;
+        };
+        if seq != answer.want.0 {
+            return None;
+        }
+        self.budget.request = None;
+        let asker = asker?;
+        let process = &self.processes[self.find(asker)?];
+        let request = process.request.filter(|_| process.is_present())?;
+        if answer.granted {
+            let until = now + FRESH;
+            self.budget.request = Some(TaskRequest::Fresh { asker, until });
+        }
+        let want = request.seq;
+        Some((asker, Answer { want, ..answer }))
+    }
+}
+
+impl Process {
+    /// Whether it waits for more budget.
+    fn requests(&self) -> bool {
+        self.is_present() && self.request.is_some()
+    }
+}

@@ -1,0 +1,279 @@
+//! Single conversations of a group, played by hand.
+
+use alloc::vec;
+use alloc::vec::Vec;
+
+use rtswap_policy::scheduler::{
+    Answer, Command, Direction, Event, JobKind, JobSeq, SwapSeq, Usage, ViolationKind, WantSeq,
+};
+use rtswap_policy::task::TaskId;
+use rtswap_policy::units::{Bytes, Time};
+
+use super::world::{CHUNK, MS};
+use crate::groups::{Effect, Order, ProcessGroup, ProcessId, Report};
+
+const TASK: TaskId = TaskId(7);
+const A: ProcessId = ProcessId(1);
+const B: ProcessId = ProcessId(2);
+
+struct Scene {
+    group: ProcessGroup,
+    /// In milliseconds.
+    now: u64,
+}
+
+impl Scene {
+    /// A realtime group with these processes, each with so many bytes in its backing store.
+    fn new(processes: &[(ProcessId, u64)]) -> Self {
+        let group = ProcessGroup::new(TASK, Bytes(CHUNK), true);
+        let mut scene = Self { group, now: 0 };
+        for &(id, swapped) in processes {
+            let bytes = Bytes(swapped);
+            let usage = Usage {
+                resident: Bytes::ZERO,
+                swapped: bytes,
+                arena: bytes,
+            };
+            let attached = scene.group.attach(Time(0), id, usage, bytes, None);
+            assert_eq!(attached, Ok(()));
+            scene.effects();
+        }
+        scene
+    }
+
+    fn time(&self) -> Time {
+        Time(self.now * MS)
+    }
+
+    /// All that follows; budgets are confirmed as ordered.
+    fn effects(&mut self) -> Vec<Effect> {
+        let mut effects = Vec::new();
+        loop {
+            while let Some(effect) = self.group.poll() {
+                if let Effect::Order(id, Order::SetBudget { bytes, .. }) = effect {
+                    self.group.confirm_budget(id, bytes);
+                }
+                effects.push(effect);
+            }
+            if !self.group.step() {
+                return effects;
+            }
+        }
+    }
+
+    fn obey(&mut self, command: &Command) -> Vec<Effect> {
+        self.group.obey(self.time(), command);
+        self.effects()
+    }
+
+    fn report(&mut self, id: ProcessId, report: Report) -> Vec<Effect> {
+        let heard = self.group.report(self.time(), id, report);
+        assert_eq!(heard, Ok(()));
+        self.effects()
+    }
+
+    /// Ticks at that time, in milliseconds.
+    fn tick(&mut self, now: u64) -> Vec<Effect> {
+        self.now = now;
+        self.group.tick(self.time());
+        self.effects()
+    }
+
+    /// When the group is due, in milliseconds.
+    fn due(&self) -> Option<u64> {
+        self.group.poll_timeout().map(|due| due.0 / MS)
+    }
+
+    fn budget(&mut self, bytes: u64) -> Vec<Effect> {
+        self.answer(bytes, None)
+    }
+
+    fn answer(&mut self, bytes: u64, answers: Option<Answer>) -> Vec<Effect> {
+        let (task, bytes) = (TASK, Bytes(bytes));
+        self.obey(&Command::SetBudget {
+            task,
+            bytes,
+            answers,
+        })
+    }
+
+    fn swap_in(&mut self, target: u64) -> Vec<Effect> {
+        self.obey(&Command::Swap {
+            task: TASK,
+            op: SwapSeq(1),
+            direction: Direction::In,
+            target: Bytes(target),
+        })
+    }
+
+    fn job(&mut self, id: ProcessId, job: u32) -> Vec<Effect> {
+        let (job, kind) = (JobSeq(job), JobKind::Declared);
+        self.report(id, Report::JobRequested { job, kind })
+    }
+
+    fn request(&mut self, id: ProcessId, bytes: u64) -> Vec<Effect> {
+        let (want, bytes) = (WantSeq(1), Bytes(bytes));
+        self.report(id, Report::BudgetRequested { want, bytes })
+    }
+}
+
+fn budget(id: ProcessId, bytes: u64) -> Effect {
+    let (bytes, answers) = (Bytes(bytes), None);
+    Effect::Order(id, Order::SetBudget { bytes, answers })
+}
+
+fn budget_set(bytes: u64) -> Effect {
+    let (task, bytes) = (TASK, Bytes(bytes));
+    Effect::Tell(Event::BudgetSet { task, bytes })
+}
+
+fn swap(id: ProcessId, target: u64, credit: u64) -> Effect {
+    let order = Order::Swap {
+        op: SwapSeq(1),
+        direction: Direction::In,
+        target: Bytes(target),
+        credit: Bytes(credit),
+    };
+    Effect::Order(id, order)
+}
+
+fn credit(id: ProcessId, credit: u64) -> Effect {
+    let (op, credit) = (SwapSeq(1), Bytes(credit));
+    Effect::Order(id, Order::SetCredit { op, credit })
+}
+
+fn wants(bytes: u64, want: u32) -> Effect {
+    let (task, want, bytes) = (TASK, WantSeq(want), Bytes(bytes));
+    Effect::Tell(Event::Want { task, want, bytes })
+}
+
+#[test]
+fn credit_falls_with_each_budget_and_never_rises() {
+    let mut scene = Scene::new(&[(A, 60)]);
+    assert_eq!(scene.budget(20), [budget(A, 20), budget_set(20)]);
+    assert_eq!(scene.swap_in(0), [swap(A, 0, 40)]);
+    let lowered = [budget(A, 30), credit(A, 30), budget_set(30)];
+    assert_eq!(scene.budget(30), lowered);
+    assert_eq!(scene.budget(30), [budget_set(30)]);
+    assert_eq!(scene.budget(20), [budget(A, 20), budget_set(20)]);
+    assert_eq!(scene.budget(30), [budget(A, 30), budget_set(30)]);
+    // With budget for all there is, it may go on to its target whatever it holds.
+    let last = [budget(A, 70), credit(A, 0), budget_set(70)];
+    assert_eq!(scene.budget(70), last);
+}
+
+#[test]
+fn credit_comes_before_what_was_to_follow() {
+    let mut scene = Scene::new(&[(A, 40), (B, 40)]);
+    scene.budget(0);
+    let begun = scene.swap_in(0);
+    assert_eq!(begun, [swap(A, 0, 40), swap(B, 0, 40)]);
+    let lowered = [
+        budget(A, 40),
+        credit(A, 0),
+        budget(B, 20),
+        credit(B, 20),
+        budget_set(60),
+    ];
+    assert_eq!(scene.budget(60), lowered);
+}
+
+#[test]
+fn swap_out_has_its_target_as_credit() {
+    let mut scene = Scene::new(&[(A, 40)]);
+    scene.budget(30);
+    let usage = Usage {
+        resident: Bytes(30),
+        swapped: Bytes(10),
+        arena: Bytes(40),
+    };
+    scene.report(A, Report::Usage(usage));
+    let (op, direction, target) = (SwapSeq(1), Direction::Out, Bytes(30));
+    let command = Command::Swap {
+        task: TASK,
+        op,
+        direction,
+        target,
+    };
+    let order = Order::Swap {
+        op,
+        direction,
+        target,
+        credit: target,
+    };
+    assert_eq!(scene.obey(&command), [Effect::Order(A, order)]);
+    // What leaves needs no credit, whatever the budget.
+    assert_eq!(scene.budget(50), [budget(A, 50), budget_set(50)]);
+}
+
+#[test]
+fn a_stuck_job_is_due_when_patience_ends() {
+    let mut scene = Scene::new(&[(A, 0), (B, 0)]);
+    let (task, job) = (TASK, JobSeq(1));
+    let grant = |id, job| Effect::Order(id, Order::Grant { job: JobSeq(job) });
+    let revoke = |id, job| Effect::Order(id, Order::Revoke { job: JobSeq(job) });
+    scene.job(A, 1);
+    scene.job(B, 1);
+    let both = scene.obey(&Command::Grant { task, job });
+    assert_eq!(both, [grant(A, 1), grant(B, 1)]);
+    scene.report(A, Report::JobCompleted { job });
+    scene.now = 10;
+    assert_eq!(scene.job(A, 2), [], "a realtime process runs once");
+    assert_eq!(scene.due(), None);
+    scene.obey(&Command::Violation {
+        task,
+        kind: ViolationKind::Overrun,
+        detail: "past its WCET".into(),
+    });
+    assert_eq!(scene.due(), Some(110));
+    assert_eq!(scene.tick(109), []);
+    assert_eq!(scene.tick(110), [grant(A, 2)]);
+    assert_eq!(scene.due(), None);
+    scene.report(A, Report::JobCompleted { job: JobSeq(2) });
+    scene.job(A, 3);
+    let command = Command::Revoke { task, job };
+    assert_eq!(scene.obey(&command), [revoke(B, 1)]);
+    assert_eq!(scene.due(), Some(210));
+    assert_eq!(scene.tick(210), [grant(A, 3)]);
+    assert_eq!(scene.due(), Some(310), "runs as long as it has waited");
+    assert_eq!(scene.tick(310), [revoke(A, 3)]);
+    assert_eq!(scene.due(), None);
+}
+
+#[test]
+fn a_request_is_due_when_fresh_budget_is_not() {
+    let mut scene = Scene::new(&[(A, 0), (B, 0)]);
+    assert_eq!(scene.request(A, 20), [wants(20, 1)]);
+    scene.now = 5;
+    let granted = Answer {
+        want: WantSeq(1),
+        granted: true,
+    };
+    scene.answer(20, Some(granted));
+    assert_eq!(scene.due(), None, "nobody waits");
+    assert_eq!(scene.request(B, 10), []);
+    assert_eq!(scene.due(), Some(25));
+    assert_eq!(scene.tick(24), []);
+    assert_eq!(scene.tick(25), [wants(10, 2)]);
+    assert_eq!(scene.due(), None);
+}
+
+#[test]
+fn a_process_that_brings_only_a_request_is_admitted_at_once() {
+    let mut scene = Scene::new(&[(A, 0)]);
+    let (task, job) = (TASK, JobSeq(1));
+    scene.job(A, 1);
+    scene.obey(&Command::Grant { task, job });
+    let open = rtswap_policy::scheduler::OpenJob {
+        job,
+        running: false,
+        kind: JobKind::Declared,
+    };
+    let none = Usage::default();
+    let attached = scene
+        .group
+        .attach(scene.time(), B, none, Bytes::ZERO, Some(open));
+    assert_eq!(attached, Ok(()));
+    let admitted = vec![Effect::Order(B, Order::Grant { job })];
+    assert_eq!(scene.effects(), admitted);
+}
