@@ -78,9 +78,12 @@ impl ProcessGroup {
         let Self {
             processes, scratch, ..
         } = self;
-        let shares = processes.iter().map(|process| match process.is_present() {
-            true => Bytes::ZERO,
-            false => process.budget,
+        let shares = processes.iter().map(|process| {
+            if process.is_present() {
+                Bytes::ZERO
+            } else {
+                process.budget
+            }
         });
         let present = (0..processes.len()).filter(|at| processes[*at].is_present());
         scratch.begin(rest, shares, present);

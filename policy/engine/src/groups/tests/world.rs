@@ -519,15 +519,12 @@ impl World {
             self.report(at, end);
             return self.tell_usage(at);
         }
-        let chunk = Bytes(CHUNK);
-        match it.direction {
-            Direction::Out => {
-                (usage.resident, usage.swapped) = (usage.resident - chunk, usage.swapped + chunk)
-            }
-            Direction::In => {
-                (usage.resident, usage.swapped) = (usage.resident + chunk, usage.swapped - chunk)
-            }
-        }
+        let (from, to) = match it.direction {
+            Direction::Out => (&mut usage.resident, &mut usage.swapped),
+            Direction::In => (&mut usage.swapped, &mut usage.resident),
+        };
+        *from -= Bytes(CHUNK);
+        *to += Bytes(CHUNK);
         let swapped = usage.swapped;
         self.report(at, Report::SwapProgress { op, swapped });
     }
