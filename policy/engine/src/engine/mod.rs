@@ -229,9 +229,15 @@ impl Engine {
     }
 
     fn take_timers(&mut self) {
+        // Told, a scheduler names a later time.
+        for _ in 0..self.gpus.len() {
+            let Some(gpu) = self.timers.pop_scheduler(self.now) else {
+                break;
+            };
+            self.tell(gpu, Event::Timer);
+        }
         while let Some(timer) = self.timers.pop(self.now) {
             match timer {
-                Timer::Scheduler(gpu) => self.tell(gpu, Event::Timer),
                 Timer::Group(gpu, task) => self.queue(gpu, Work::Tick(task)),
                 Timer::Doubt(session, gpu) => self.look_again(session, gpu),
                 Timer::Claim(registration) => self.claim_expired(registration),

@@ -253,7 +253,7 @@ impl Engine {
     /// The scheduler of a GPU may want to be called at another time than before.
     pub(super) fn set_scheduler_timer(&mut self, gpu: usize) {
         let at = self.gpus[gpu].scheduler.poll_timeout();
-        self.timers.set(Timer::Scheduler(gpu), at);
+        self.timers.set_scheduler(gpu, at);
     }
 
     fn set_group_timer(&mut self, gpu: usize, task: TaskId) {
