@@ -24,6 +24,15 @@ impl Claim {
     }
 }
 
+/// `bytes`, or zero where a difference of so much may be noise.
+pub(super) fn beyond_noise(bytes: Bytes, tolerance: Bytes) -> Bytes {
+    if bytes > tolerance {
+        bytes
+    } else {
+        Bytes::ZERO
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -3,7 +3,7 @@
 
 use rtswap_policy::units::{Bytes, Nanos, Time};
 
-use super::claim::Claim;
+use super::claim::{Claim, beyond_noise};
 use super::finding::{Disagreement, Finding};
 use super::probed::ProbeEntry;
 
@@ -151,11 +151,7 @@ impl ManagedProcess {
     /// it; zero within `tolerance`.
     pub(super) fn excess_counted(&self, counted: Bytes, tolerance: Bytes) -> Bytes {
         let excess = counted.saturating_sub(self.accounted());
-        if excess > tolerance {
-            excess.saturating_sub(self.lasting_excess)
-        } else {
-            Bytes::ZERO
-        }
+        beyond_noise(excess, tolerance).saturating_sub(self.lasting_excess)
     }
 
     /// Compares the agent's report with what the probes count.
@@ -196,11 +192,7 @@ impl ManagedProcess {
         } else {
             excess.min(before)
         };
-        self.lasting_excess = if lasting > tolerance {
-            lasting
-        } else {
-            Bytes::ZERO
-        };
+        self.lasting_excess = beyond_noise(lasting, tolerance);
         self.lasting_excess
     }
 

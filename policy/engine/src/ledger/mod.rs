@@ -3,7 +3,7 @@
 //! GPU. It is built of `nvml` (what NVML shows), `probed` (what the probes count), `managed` (a
 //! process and what its agent reports) and `residue` (memory of no process); `capacity` turns
 //! what is left into mᴰ. `dead` and `grace` decide when the memory of dead processes is free again.
-//! Pure: samples, claims and time are arguments. Imports run one way, down to `terms`, `claim` and
+//! Pure: samples, claims and time are arguments. Imports run one way, down to `claim` and
 //! `finding`.
 
 mod account;
@@ -16,14 +16,12 @@ mod managed;
 mod nvml;
 mod probed;
 mod residue;
-mod terms;
 #[cfg(test)]
 mod tests;
 
-pub use account::Account;
+pub use account::{Account, Terms};
 pub use claim::Claim;
 pub use dead::{Dead, Departed, Look, take_departed};
 pub use finding::{Disagreement, Finding};
 pub use grace::Graces;
 pub use probed::{Baseline, ProbeEntry, Probed};
-pub use terms::Terms;

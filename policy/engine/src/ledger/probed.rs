@@ -28,6 +28,7 @@ use alloc::collections::BTreeMap;
 
 use rtswap_policy::units::{Bytes, Nanos, Time};
 
+use super::claim::beyond_noise;
 use crate::sample::GpuSample;
 
 /// How long NVML may take to show a process that the probes have seen.
@@ -123,12 +124,7 @@ impl ProbeEntry {
     /// moved away where that is more than `tolerance`.
     fn expected(&self, tolerance: Bytes) -> Bytes {
         let overhead = self.overhead.map(|(last, before)| last.min(before));
-        let moved = self.moved.0.min(self.moved.1);
-        let moved = if moved > tolerance {
-            moved
-        } else {
-            Bytes::ZERO
-        };
+        let moved = beyond_noise(self.moved.0.min(self.moved.1), tolerance);
         (self.now.bytes + overhead.unwrap_or_default()).saturating_sub(moved)
     }
 

@@ -4,6 +4,7 @@ use alloc::collections::VecDeque;
 
 use rtswap_policy::units::Bytes;
 
+use super::claim::beyond_noise;
 use crate::sample::GpuSample;
 
 /// How many samples in a row must show memory of no process before it counts: NVML reads used bytes
@@ -31,17 +32,16 @@ impl Residue {
         if !is_dying {
             self.before_deaths = least;
         }
-        if self.recent.len() == SAMPLES && least > tolerance {
-            least
-        } else {
-            Bytes::ZERO
+        if self.recent.len() < SAMPLES {
+            return Bytes::ZERO;
         }
+        beyond_noise(least, tolerance)
     }
 
     /// The bytes of no process beyond those before the first death; zero within `tolerance`.
     pub(super) fn excess(&self, sample: &GpuSample, tolerance: Bytes) -> Bytes {
         let more = unattributed(sample).saturating_sub(self.before_deaths);
-        if more > tolerance { more } else { Bytes::ZERO }
+        beyond_noise(more, tolerance)
     }
 }
 
