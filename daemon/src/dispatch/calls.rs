@@ -78,17 +78,9 @@ impl Dispatcher {
         let Some(class) = self.registry.get(id).map(Registration::scheduled_class) else {
             return Ok(());
         };
-        let Some(task) = self.add_task(id, gpu, class, now) else {
-            return Ok(());
-        };
-        match self.verdicts.remove(&task) {
-            Some(Ok(_)) => Ok(()),
-            Some(Err(reason)) => {
-                self.places.remove(&task);
-                self.tasks.remove(&(id, gpu));
-                Err(reason)
-            }
-            None => Err("the scheduler gave no verdict".into()),
+        match self.add_task(id, gpu, class, now) {
+            Some(Err(refusal)) => Err(refusal.to_string()),
+            Some(Ok(_)) | None => Ok(()),
         }
     }
 

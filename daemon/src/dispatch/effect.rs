@@ -12,21 +12,15 @@ use crate::sys::page::wake;
 
 impl Dispatcher {
     /// Does what a scheduler wants. What its task's processes are to do is for them to share out.
-    pub(super) fn carry_out(&mut self, now: Time, command: Command) -> Option<TaskId> {
-        match command {
-            Command::Admitted { task, volume } => {
-                self.verdicts.insert(task, Ok(volume));
-            }
-            Command::Refused { task, reason } => {
-                self.verdicts.insert(task, Err(reason));
-            }
+    pub(super) fn carry_out(&mut self, now: Time, command: &Command) -> Option<TaskId> {
+        match *command {
             Command::Grant { task, .. }
             | Command::Revoke { task, .. }
             | Command::Swap { task, .. }
             | Command::Abort { task, .. }
             | Command::SetBudget { task, .. }
             | Command::SetVolume { task, .. } => {
-                self.members(task)?.obey(now, &command);
+                self.members(task)?.obey(now, command);
                 return Some(task);
             }
             Command::Account(account) => {
@@ -98,7 +92,7 @@ impl Dispatcher {
                         self.violated(registration, word(kind), detail);
                     }
                 }
-                self.members(task)?.obey(now, &command);
+                self.members(task)?.obey(now, command);
                 return Some(task);
             }
         }
@@ -185,10 +179,7 @@ impl Dispatcher {
                 session.ring(gpu, Direction::In, now);
             }
             // These are for no agent.
-            Command::Admitted { .. }
-            | Command::Refused { .. }
-            | Command::Account(_)
-            | Command::Violation { .. } => {}
+            Command::Account(_) | Command::Violation { .. } => {}
         }
         None
     }

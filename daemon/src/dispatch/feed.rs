@@ -1,6 +1,6 @@
 //! Events into a scheduler, its commands into effects, until both are quiet.
 
-use rtswap_policy::scheduler::{Command, Event, EventError, SwapOutcome};
+use rtswap_policy::scheduler::{Command, Event, EventError, Refusal, SwapOutcome};
 use rtswap_policy::task::{Class, TaskId, TaskSpec};
 use rtswap_policy::units::Time;
 
@@ -45,7 +45,7 @@ impl Dispatcher {
         loop {
             let task = if let Some(command) = self.gpus[gpu].scheduler.poll_command() {
                 tracing::trace!(gpu, ?command);
-                let Some(task) = self.carry_out(now, command) else {
+                let Some(task) = self.carry_out(now, &command) else {
                     continue;
                 };
                 if !self.restless.contains(&task) {
@@ -136,19 +136,19 @@ impl Dispatcher {
         if let Some(task) = self.task_on(registration, gpu) {
             return Some(task);
         }
-        let task = self.add_task(registration, gpu, Class::BestEffort, now)?;
-        self.verdicts.remove(&task);
-        Some(task)
+        self.add_task(registration, gpu, Class::BestEffort, now)?
+            .inspect_err(|refusal| tracing::error!(gpu, %refusal, "a best-effort task is refused"))
+            .ok()
     }
 
-    /// Registers a task with a GPU's scheduler. Its verdict is in `verdicts` afterwards.
+    /// Registers a task with a GPU's scheduler. None if there is no such registration.
     pub(super) fn add_task(
         &mut self,
         registration: RegistrationId,
         gpu: usize,
         class: Class,
         now: Time,
-    ) -> Option<TaskId> {
+    ) -> Option<Result<TaskId, Refusal>> {
         let entry = self.registry.get(registration)?;
         let task = TaskId(self.next_task);
         self.next_task += 1;
@@ -171,8 +171,16 @@ impl Dispatcher {
         };
         self.places.insert(task, place);
         self.tasks.insert((registration, gpu), task);
-        self.feed_own(gpu, now, Event::Register { task, spec });
-        Some(task)
+        tracing::trace!(gpu, ?task, ?spec);
+        self.unpublished = true;
+        let verdict = self.gpus[gpu].scheduler.register(now, task, spec);
+        if verdict.is_err() {
+            self.places.remove(&task);
+            self.tasks.remove(&(registration, gpu));
+        }
+        // What others say in turn does not change the verdict.
+        let _ = self.carry_on(gpu, None, now);
+        Some(verdict.map(|_| task))
     }
 
     /// Schedulers remember by name across users.

@@ -35,7 +35,7 @@ use std::sync::{Arc, mpsc};
 
 use rtswap_policy::scheduler::Event;
 use rtswap_policy::task::TaskId;
-use rtswap_policy::units::{Bytes, Time};
+use rtswap_policy::units::Time;
 use tokio::sync::{broadcast, watch};
 
 use crate::agent::listener::Listener;
@@ -88,8 +88,6 @@ struct Dispatcher {
     /// Whose processes may have more to say.
     restless: Vec<TaskId>,
     statistics: BTreeMap<RegistrationId, Statistics>,
-    /// What a scheduler said of a `Register` just now.
-    verdicts: BTreeMap<TaskId, Result<Bytes, String>>,
     /// When the memory of a dead process counts as gone, where NVML does not tell.
     graces: Graces,
     nvml: Nvml,

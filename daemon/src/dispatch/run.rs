@@ -187,7 +187,6 @@ impl Dispatcher {
             next_task: 1,
             restless: Vec::new(),
             statistics: BTreeMap::new(),
-            verdicts: BTreeMap::new(),
             graces: Graces::default(),
             nvml,
             probes: Probes::default(),

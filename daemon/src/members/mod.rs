@@ -188,7 +188,7 @@ impl Members {
                 ViolationKind::SwapOverdue => self.give_up_silent(),
                 ViolationKind::OverBudget | ViolationKind::Emergency | ViolationKind::Backing => {}
             },
-            Command::Admitted { .. } | Command::Refused { .. } | Command::Account(_) => {}
+            Command::Account(_) => {}
         }
         self.stir(now);
     }

@@ -4,7 +4,7 @@
 use rtswap_policy::admission::{Candidate, Platform, Test};
 use rtswap_policy::assign::Objective;
 use rtswap_policy::cost::{DirectionCost, SwapCost};
-use rtswap_policy::scheduler::{Command, Config, Event, Overrun, Scheduler, Sharing};
+use rtswap_policy::scheduler::{Config, Overrun, Refusal, Scheduler, Sharing};
 use rtswap_policy::task::{Class, MemoryProfile, TaskId, TaskSpec, Timing};
 use rtswap_policy::units::{Bytes, Nanos, Ppm, Time};
 use rtswap_simulator::{Arrivals, Scenario, SimTask, run};
@@ -96,13 +96,9 @@ fn a_drain_counts_at_the_longest_period_too() {
         memory: MemoryProfile::default(),
     };
     let task = TaskId(1);
-    scheduler
-        .handle(Time(0), Event::Register { task, spec })
-        .unwrap();
-    assert!(matches!(
-        scheduler.poll_command(),
-        Some(Command::Refused { .. })
-    ));
+    let refusal = scheduler.register(Time(0), task, spec).unwrap_err();
+    assert!(matches!(refusal, Refusal::NotSchedulable { .. }));
+    assert_eq!(scheduler.poll_command(), None);
 }
 
 /// Two tasks with x = 2, and a best-effort program of one chunk that runs when the first asks: it

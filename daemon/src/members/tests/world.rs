@@ -128,7 +128,11 @@ impl World {
                 class,
                 memory,
             };
-            world.tell(Event::Register { task, spec });
+            world
+                .scheduler
+                .register(Time(world.now), task, spec)
+                .unwrap();
+            world.carry_on();
         }
         world
     }
@@ -172,8 +176,7 @@ impl World {
             | Command::SetBudget { task, .. }
             | Command::SetVolume { task, .. }
             | Command::Violation { task, .. } => *task,
-            Command::Refused { reason, .. } => panic!("{reason}"),
-            Command::Admitted { .. } | Command::Account(_) => return,
+            Command::Account(_) => return,
         };
         self.note(task, command);
         let (now, most) = (Time(self.now), self.can_leave(task));

@@ -27,20 +27,6 @@ pub struct Answer {
 /// One effect that the shell carries out, in the order given.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Command {
-    /// The registration stands, with this swap volume under the plan (zero for best-effort).
-    Admitted {
-        /// Which.
-        task: TaskId,
-        /// x.
-        volume: Bytes,
-    },
-    /// The registration does not stand.
-    Refused {
-        /// Which.
-        task: TaskId,
-        /// Why, in words and numbers.
-        reason: String,
-    },
     /// The job may run.
     Grant {
         /// Whose.

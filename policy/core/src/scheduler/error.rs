@@ -1,8 +1,10 @@
-//! Events that cannot be.
+//! Events that cannot be, and registrations that cannot stand.
+
+use alloc::string::String;
 
 use crate::scheduler::event::{JobSeq, SwapSeq, WantSeq};
 use crate::task::TaskId;
-use crate::units::Bytes;
+use crate::units::{Bytes, Nanos};
 
 /// An event that cannot have happened, from a confused or hostile sender. It changed nothing.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -10,9 +12,6 @@ pub enum EventError {
     /// No such task.
     #[error("task {} is not known: register it first", .0.0)]
     UnknownTask(TaskId),
-    /// The id is in use.
-    #[error("task {} is known already: take a fresh id", .0.0)]
-    KnownTask(TaskId),
     /// The task's registration has ended.
     #[error("task {} is not registered any more", .0.0)]
     NotRegistered(TaskId),
@@ -81,5 +80,54 @@ pub enum EventError {
         what: &'static str,
         /// The size.
         bytes: Bytes,
+    },
+}
+
+/// A registration that does not stand, with the reason in words and numbers. It changed nothing.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Refusal {
+    /// The id is in use.
+    #[error("task {} is known already: take a fresh id", .0.0)]
+    KnownTask(TaskId),
+    /// The GPU has as many tasks as it can have.
+    #[error("{tasks} tasks are known on this GPU, and it can have no more: unregister one first")]
+    Full {
+        /// How many it has.
+        tasks: usize,
+    },
+    /// More is declared swappable than there is.
+    #[error("{name}: swappable {swappable} is more than the footprint {footprint}")]
+    Swappable {
+        /// The task's name.
+        name: String,
+        /// mˢ as declared.
+        swappable: Bytes,
+        /// m as declared.
+        footprint: Bytes,
+    },
+    /// The declared times contradict each other.
+    #[error("{name}: 0 < WCET ≤ deadline ≤ period does not hold: {wcet}, {deadline}, {period}")]
+    Timing {
+        /// The task's name.
+        name: String,
+        /// C as declared.
+        wcet: Nanos,
+        /// D as declared.
+        deadline: Nanos,
+        /// T as declared.
+        period: Nanos,
+    },
+    /// With this task no swap volumes satisfy memory and admission test.
+    #[error(
+        "not schedulable on this GPU ({capacity} for realtime, {reserve} reserved for \
+         best-effort): {reason}"
+    )]
+    NotSchedulable {
+        /// mᴰ less the reserve.
+        capacity: Bytes,
+        /// What the plan leaves to best-effort memory that cannot be swapped.
+        reserve: Bytes,
+        /// What binds, in words and numbers.
+        reason: String,
     },
 }

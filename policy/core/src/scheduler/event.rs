@@ -1,7 +1,7 @@
 //! What the scheduler is told.
 
 use crate::scheduler::EventError;
-use crate::task::{TaskId, TaskSpec};
+use crate::task::TaskId;
 use crate::units::{Bytes, Nanos};
 
 /// No GPU has so much; larger sizes are lies, and would overflow sums.
@@ -100,16 +100,10 @@ pub struct OpenJob {
     pub kind: JobKind,
 }
 
-/// One thing that happened. Every event carries all it needs; the time comes beside it.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// One thing that happened, other than a registration (`Scheduler::register`). Every event carries
+/// all it needs; the time comes beside it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Event {
-    /// Asks for admission. Answered at once by `Admitted` or `Refused`.
-    Register {
-        /// A fresh id.
-        task: TaskId,
-        /// What it declares.
-        spec: TaskSpec,
-    },
     /// The registration ends. Its memory stays counted until `Detach`.
     Unregister {
         /// Which.

@@ -1,5 +1,5 @@
-//! EDF with bounded swap volumes, sans IO: `handle(now, event)`, then `poll_command()` until
-//! empty, then `poll_timeout()`.
+//! EDF with bounded swap volumes, sans IO: `register(now, …)` or `handle(now, event)`, then
+//! `poll_command()` until empty, then `poll_timeout()`.
 //!
 //! `record`, `tasks` and `state` are what is known, `books`, `order` and `holders` what is kept of it
 //! so that a decision looks at no other task. `registry` and `plan` know who is there and under
@@ -37,7 +37,7 @@ mod wants;
 
 pub use command::{Answer, Command, Direction, JobAccount, JobEnd, ViolationKind};
 pub use config::{Config, Overrun, Sharing};
-pub use error::EventError;
+pub use error::{EventError, Refusal};
 pub use event::{Event, JobKind, JobSeq, OpenJob, SwapOutcome, SwapSeq, Usage, WantSeq};
 pub use invariants::InvariantError;
 pub use record::{Counts, Phase, Session};
@@ -48,10 +48,10 @@ use alloc::collections::VecDeque;
 use alloc::string::String;
 
 use crate::scheduler::record::Task;
-use crate::task::TaskId;
-use crate::units::Time;
+use crate::task::{TaskId, TaskSpec};
+use crate::units::{Bytes, Time};
 
-/// How many events the message of a violated invariant tells.
+/// How many inputs the message of a violated invariant tells.
 #[cfg(debug_assertions)]
 const RECENT: usize = 32;
 
@@ -63,7 +63,16 @@ pub struct Scheduler {
     commands: VecDeque<Command>,
     /// What came last, for the message of a violated invariant.
     #[cfg(debug_assertions)]
-    recent: VecDeque<(Time, Event)>,
+    recent: VecDeque<(Time, Input)>,
+}
+
+/// What was handed in.
+#[cfg(debug_assertions)]
+#[derive(Clone, Debug)]
+#[expect(dead_code, reason = "read in its Debug form alone")]
+enum Input {
+    Register(TaskId, TaskSpec),
+    Event(Event),
 }
 
 impl Scheduler {
@@ -78,6 +87,19 @@ impl Scheduler {
         }
     }
 
+    /// Asks at `now` for the admission of a task under a fresh id. Returns its swap volume x under
+    /// the plan, zero for best-effort. What follows for other tasks is commanded as after
+    /// [`Self::handle`]; a refusal changes nothing and commands nothing.
+    ///
+    /// # Panics
+    ///
+    /// In debug builds, if an invariant is violated.
+    pub fn register(&mut self, now: Time, task: TaskId, spec: TaskSpec) -> Result<Bytes, Refusal> {
+        #[cfg(debug_assertions)]
+        self.note(now, Input::Register(task, spec.clone()));
+        self.take_in(now, |scheduler| scheduler.admit(task, spec))
+    }
+
     /// Takes in one event that happened at `now` and decides what follows from it. Time never
     /// goes back: an earlier `now` counts as the latest seen. An event that cannot have happened
     /// changes nothing.
@@ -87,22 +109,34 @@ impl Scheduler {
     /// In debug builds, if an invariant is violated.
     pub fn handle(&mut self, now: Time, event: Event) -> Result<(), EventError> {
         #[cfg(debug_assertions)]
-        {
-            self.recent.truncate(RECENT - 1);
-            self.recent.push_front((now, event.clone()));
-        }
+        self.note(now, Input::Event(event));
+        self.take_in(now, |scheduler| scheduler.apply(event))
+    }
+
+    #[cfg(debug_assertions)]
+    fn note(&mut self, now: Time, input: Input) {
+        self.recent.truncate(RECENT - 1);
+        self.recent.push_front((now, input));
+    }
+
+    /// Applies one input at `now` and, unless it is refused, does what follows from it.
+    fn take_in<T, E>(
+        &mut self,
+        now: Time,
+        apply: impl FnOnce(&mut Self) -> Result<T, E>,
+    ) -> Result<T, E> {
         let before = self.state.now;
         self.state.now = before.max(now);
-        let result = self.apply(event);
+        let result = apply(self);
         match result {
-            Ok(()) => self.advance(),
+            Ok(_) => self.advance(),
             Err(_) => self.state.now = before,
         }
         self.state.settle();
         #[cfg(debug_assertions)]
         if let Err(violated) = self.state.check_invariants() {
             panic!(
-                "{violated}\nlatest events first: {:#?}\nstate: {:#?}",
+                "{violated}\nlatest inputs first: {:#?}\nstate: {:#?}",
                 self.recent, self.state
             );
         }
@@ -133,7 +167,6 @@ impl Scheduler {
 
     fn apply(&mut self, event: Event) -> Result<(), EventError> {
         match event {
-            Event::Register { task, spec } => self.register(task, spec),
             Event::Unregister { task } => self.unregister(task),
             Event::Demote { task } => self.demote(task),
             Event::Attach {

@@ -3,11 +3,10 @@
 //! each task under either plan and of those that have left, else at the first quiet instant.
 
 use alloc::format;
-use alloc::string::String;
 use alloc::vec::Vec;
 
 use super::record::{Cause, Phase, Task};
-use super::{Direction, Scheduler, ViolationKind};
+use super::{Direction, Refusal, Scheduler, ViolationKind};
 use crate::admission::Candidate;
 use crate::assign::{Demand, assign};
 use crate::scheduler::job::Place;
@@ -26,7 +25,7 @@ impl Scheduler {
     }
 
     /// The best volumes for all members, or why there are none.
-    pub(super) fn solve(&self) -> Result<Vec<(TaskId, Bytes)>, String> {
+    pub(super) fn solve(&self) -> Result<Vec<(TaskId, Bytes)>, Refusal> {
         let members = self.members();
         let demands: Vec<_> = members
             .iter()
@@ -64,11 +63,11 @@ impl Scheduler {
         })
         .map_err(|reason| {
             let name = |place: usize| self.task(members[place].0).spec.name.as_str();
-            format!(
-                "not schedulable on this GPU ({capacity} for realtime, {reserve} reserved for \
-                     best-effort): {}",
-                reason.describe(&demands, name)
-            )
+            Refusal::NotSchedulable {
+                capacity,
+                reserve,
+                reason: reason.describe(&demands, name),
+            }
         })
     }
 

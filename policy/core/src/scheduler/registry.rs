@@ -1,32 +1,24 @@
 //! Who is there: registrations, sessions, and what they leave behind.
 
-use alloc::format;
-use alloc::string::String;
-
 use super::books::Share;
 use super::record::{Op, Phase, Session, Task};
 use super::region::ASIDE;
-use super::{Command, Direction, EventError, JobEnd, OpenJob, Scheduler, Usage};
+use super::{Command, Direction, EventError, JobEnd, OpenJob, Refusal, Scheduler, Usage};
 use crate::scheduler::job::{Job, Place};
-use crate::task::{Class, TaskId, TaskSpec};
+use crate::task::{Class, MemoryProfile, TaskId, TaskSpec};
 use crate::units::{Bytes, Nanos, Time};
 
 /// The most tasks that one GPU can have, those included of which only memory is left.
 pub const MAX_TASKS: usize = 4_096;
 
 impl Scheduler {
-    pub(super) fn register(&mut self, id: TaskId, spec: TaskSpec) -> Result<(), EventError> {
-        if self.state.tasks.contains(id) {
-            return Err(EventError::KnownTask(id));
-        }
-        if let Err(reason) = self.room().and_then(|()| sound(&spec)) {
-            self.emit(Command::Refused { task: id, reason });
-            return Ok(());
-        }
+    /// Takes in a task that is admitted, and returns x under the plan.
+    pub(super) fn admit(&mut self, id: TaskId, spec: TaskSpec) -> Result<Bytes, Refusal> {
+        self.room(id)?;
+        sound(&spec)?;
         let realtime = matches!(spec.class, Class::Realtime(_));
         let mut task = Task::new(spec, self.config.chunk);
         let now = self.state.now;
-        self.state.remembered.retain(|_, at| *at > now);
         if let Some(at) = self.state.remembered.get(&task.spec.name) {
             task.next_release = *at;
         }
@@ -39,26 +31,26 @@ impl Scheduler {
         if realtime {
             match self.solve() {
                 Ok(volumes) => self.intend(&volumes),
-                Err(reason) => {
+                Err(refusal) => {
                     self.state.forget(id);
-                    self.emit(Command::Refused { task: id, reason });
-                    return Ok(());
+                    return Err(refusal);
                 }
             }
         }
-        let volume = self.task(id).next.unwrap_or(Bytes::ZERO);
-        self.emit(Command::Admitted { task: id, volume });
-        Ok(())
+        self.state.remembered.retain(|_, at| *at > now);
+        Ok(self.task(id).next.unwrap_or(Bytes::ZERO))
     }
 
-    fn room(&self) -> Result<(), String> {
+    /// Whether there is room for another task, of this id.
+    fn room(&self, id: TaskId) -> Result<(), Refusal> {
         let tasks = self.state.tasks.len();
-        if tasks < MAX_TASKS {
-            return Ok(());
+        if self.state.tasks.contains(id) {
+            Err(Refusal::KnownTask(id))
+        } else if tasks >= MAX_TASKS {
+            Err(Refusal::Full { tasks })
+        } else {
+            Ok(())
         }
-        Err(format!(
-            "{tasks} tasks are known on this GPU, and it can have no more: unregister one first"
-        ))
     }
 
     pub(super) fn unregister(&mut self, id: TaskId) -> Result<(), EventError> {
@@ -294,21 +286,27 @@ impl Scheduler {
 }
 
 /// Whether what a task declares can be.
-fn sound(spec: &TaskSpec) -> Result<(), String> {
-    let memory = spec.memory;
-    if memory.swappable > memory.footprint {
-        return Err(format!(
-            "{}: swappable {} is more than the footprint {}",
-            spec.name, memory.swappable, memory.footprint
-        ));
+fn sound(spec: &TaskSpec) -> Result<(), Refusal> {
+    let MemoryProfile {
+        footprint,
+        swappable,
+    } = spec.memory;
+    if swappable > footprint {
+        return Err(Refusal::Swappable {
+            name: spec.name.clone(),
+            swappable,
+            footprint,
+        });
     }
     if let Class::Realtime(t) = spec.class
         && !(Nanos::ZERO < t.wcet && t.wcet <= t.deadline && t.deadline <= t.period)
     {
-        return Err(format!(
-            "{}: 0 < WCET ≤ deadline ≤ period does not hold: {}, {}, {}",
-            spec.name, t.wcet, t.deadline, t.period
-        ));
+        return Err(Refusal::Timing {
+            name: spec.name.clone(),
+            wcet: t.wcet,
+            deadline: t.deadline,
+            period: t.period,
+        });
     }
     Ok(())
 }

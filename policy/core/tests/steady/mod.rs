@@ -133,8 +133,8 @@ impl Steady {
                 swappable: self.size(id),
             },
         };
-        let task = TaskId(id);
-        self.tell(Event::Register { task, spec });
+        self.scheduler.register(self.now, TaskId(id), spec).unwrap();
+        self.obey_all();
     }
 
     /// As after a restart of the daemon: what may be out is out, all of best-effort.
@@ -162,6 +162,10 @@ impl Steady {
     /// Tells the scheduler and obeys.
     pub(crate) fn tell(&mut self, event: Event) {
         self.scheduler.handle(self.now, event).unwrap();
+        self.obey_all();
+    }
+
+    fn obey_all(&mut self) {
         while let Some(command) = self.scheduler.poll_command() {
             self.obey(command);
         }
@@ -272,8 +276,8 @@ impl Steady {
                 self.scheduler.handle(self.now, event).unwrap();
             }
             // Whoever runs ends soon.
-            Command::Revoke { .. } | Command::Account(_) | Command::Admitted { .. } => {}
-            other => panic!("not in steady state: {other:?}"),
+            Command::Revoke { .. } | Command::Account(_) => {}
+            Command::Violation { detail, .. } => panic!("not in steady state: {detail}"),
         }
     }
 }

@@ -5,20 +5,12 @@ use rtswap_policy::units::Nanos;
 
 use super::{Happening, World};
 use crate::error::SimError;
-use crate::record::{Change, Observer, Violation};
+use crate::record::{Observer, Violation};
 
 impl<O: Observer> World<'_, O> {
     pub(super) fn obey(&mut self, command: Command) -> Result<(), SimError> {
         let now = self.clock.now;
         match command {
-            Command::Admitted { task, volume } => {
-                self.report.task(task).volume = volume;
-                self.changed(Change::Admitted(task));
-            }
-            Command::Refused { task, reason } => {
-                self.report.task(task).refused = Some(reason);
-                self.changed(Change::Refused(task));
-            }
             Command::Grant { task, job } => self.start_job(task, job)?,
             Command::Revoke { task, job } => {
                 let (least, most) = (self.scenario.shortest_drain, self.scenario.config.drain);

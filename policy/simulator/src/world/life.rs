@@ -102,8 +102,7 @@ impl<O: Observer> World<'_, O> {
     pub(super) fn load(&mut self, id: TaskId) -> Result<(), SimError> {
         let spec = self.sim(id).spec.clone();
         let footprint = spec.memory.footprint;
-        self.tell(Event::Register { task: id, spec })?;
-        if self.report.task(id).refused.is_some() {
+        if !self.register(id, spec)? {
             return Ok(());
         }
         self.agent(id).stage = Stage::Loading;

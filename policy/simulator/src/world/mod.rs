@@ -10,10 +10,11 @@ mod life;
 mod swaps;
 
 use alloc::collections::VecDeque;
+use alloc::string::ToString;
 use alloc::vec::Vec;
 
 use rtswap_policy::scheduler::{Direction, Event, JobSeq, Scheduler, SwapSeq};
-use rtswap_policy::task::{Class, TaskId};
+use rtswap_policy::task::{Class, TaskId, TaskSpec};
 use rtswap_policy::units::{Bytes, Nanos, Time};
 
 use crate::agent::{Agent, Stage};
@@ -268,16 +269,44 @@ impl<'a, O: Observer> World<'a, O> {
         Ok(())
     }
 
-    /// Tells the scheduler, carries out what it commands, and tells what follows from that.
+    /// Asks for the admission of a task. False if it is refused.
+    fn register(&mut self, task: TaskId, spec: TaskSpec) -> Result<bool, SimError> {
+        self.at_once()?;
+        let verdict = self.scheduler.register(self.clock.now, task, spec);
+        let admitted = verdict.is_ok();
+        match verdict {
+            Ok(volume) => {
+                self.report.task(task).volume = volume;
+                self.changed(Change::Admitted(task));
+            }
+            Err(refusal) => {
+                self.report.task(task).refused = Some(refusal.to_string());
+                self.changed(Change::Refused(task));
+            }
+        }
+        self.follow()?;
+        Ok(admitted)
+    }
+
+    /// Tells the scheduler, and does what follows from that.
     fn tell(&mut self, event: Event) -> Result<(), SimError> {
+        self.hand_in(event)?;
+        self.follow()
+    }
+
+    fn hand_in(&mut self, event: Event) -> Result<(), SimError> {
+        self.at_once()?;
         let at = self.clock.now;
-        let mut next = Some(event);
-        while let Some(event) = next {
-            self.at_once()?;
-            self.scheduler
-                .handle(at, event)
-                .map_err(|error| SimError::Refused { at, error })?;
+        self.scheduler
+            .handle(at, event)
+            .map_err(|error| SimError::Refused { at, error })
+    }
+
+    /// Carries out what the scheduler commands after an input, and tells it the answers.
+    fn follow(&mut self) -> Result<(), SimError> {
+        loop {
             if self.scenario.checks == Checks::Every {
+                let at = self.clock.now;
                 let state = self.scheduler.state();
                 state
                     .check_invariants()
@@ -286,9 +315,11 @@ impl<'a, O: Observer> World<'a, O> {
             while let Some(command) = self.scheduler.poll_command() {
                 self.obey(command)?;
             }
-            next = self.answers.pop_front();
+            let Some(answer) = self.answers.pop_front() else {
+                return Ok(());
+            };
+            self.hand_in(answer)?;
         }
-        Ok(())
     }
 
     fn loaded(&self, id: TaskId) -> bool {

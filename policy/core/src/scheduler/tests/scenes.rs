@@ -1,5 +1,7 @@
 //! Scenes of realtime tasks, and of what goes wrong with them.
 
+use alloc::string::ToString;
+
 use super::super::*;
 use super::shell::*;
 use crate::task::TaskId;
@@ -117,11 +119,7 @@ fn registering_again_keeps_the_next_release() {
     let mut shell = Shell::new(config(100));
     let mut spec = realtime(1_000, 10, 40, 40);
     spec.name = "again".into();
-    let register = |task, spec: &crate::task::TaskSpec| Event::Register {
-        task: TaskId(task),
-        spec: spec.clone(),
-    };
-    shell.tell(register(1, &spec));
+    shell.register_as(1, spec.clone());
     shell.attach(1);
     shell.request(1);
     shell.complete(1);
@@ -131,7 +129,7 @@ fn registering_again_keeps_the_next_release() {
     shell.tell(Event::Released { task: TaskId(1) });
     assert!(shell.scheduler.state().task(TaskId(1)).is_none());
     shell.at(10);
-    shell.tell(register(2, &spec));
+    shell.register_as(2, spec);
     shell.attach(2);
     shell.request(2);
     assert_eq!(shell.status(2).job.unwrap().eligible, Time(1_000 * MS));
@@ -323,6 +321,27 @@ fn a_newcomer_waits_for_every_backing_store() {
     assert_eq!(shell.status(2).phase, Phase::BestEffort);
     assert_eq!(shell.status(1).volume, Some(Bytes(0)));
     assert_eq!(shell.status(1).phase, Phase::Ready);
+}
+
+#[test]
+fn a_registration_is_answered_with_x_or_a_refusal() {
+    let mut scheduler = Scheduler::new(config(100));
+    let mut register = |id, spec| scheduler.register(Time(MS), TaskId(id), spec);
+    assert_eq!(register(1, best_effort()), Ok(Bytes(0)));
+    assert_eq!(register(2, realtime(1_000, 10, 60, 40)), Ok(Bytes(0)));
+    // Of two that need 60 of 100 each, 20 must leave.
+    assert_eq!(register(3, realtime(1_000, 10, 60, 40)), Ok(Bytes(20)));
+    let known = register(3, best_effort()).unwrap_err();
+    assert_eq!(known, Refusal::KnownTask(TaskId(3)));
+    let unsound = register(4, realtime(1_000, 10, 40, 60)).unwrap_err();
+    assert_eq!(
+        unsound.to_string(),
+        "realtime: swappable 60 B is more than the footprint 40 B"
+    );
+    let too_large = register(4, realtime(1_000, 10, 101, 40)).unwrap_err();
+    let begin = "not schedulable on this GPU (100 B for realtime, 0 B reserved for best-effort): ";
+    assert!(too_large.to_string().starts_with(begin), "{too_large}");
+    assert_eq!(scheduler.poll_command(), None);
 }
 
 #[test]

@@ -119,13 +119,13 @@ impl Shell {
             let Some(command) = self.scheduler.poll_command() else {
                 return;
             };
-            self.obey(command);
+            self.obey(&command);
         }
         panic!("never comes to rest: {:#?}", self.scheduler.state());
     }
 
-    fn obey(&mut self, command: Command) {
-        match command {
+    fn obey(&mut self, command: &Command) {
+        match *command {
             Command::SetBudget {
                 task,
                 bytes,
@@ -177,8 +177,6 @@ impl Shell {
             }
             Command::Account(account) => self.accounts.push(account),
             Command::Violation { task, kind, .. } => self.violations.push((task.0, kind)),
-            Command::Refused { reason, .. } => self.refusals.push(reason),
-            Command::Admitted { .. } => {}
         }
     }
 
@@ -202,8 +200,16 @@ impl Shell {
 
     pub(super) fn register(&mut self, id: u32, mut spec: TaskSpec) {
         spec.name += &id.to_string();
-        let task = TaskId(id);
-        self.tell(Event::Register { task, spec });
+        self.register_as(id, spec);
+    }
+
+    /// As `register`, under the spec's own name.
+    pub(super) fn register_as(&mut self, id: u32, spec: TaskSpec) {
+        let verdict = self.scheduler.register(Time(self.now), TaskId(id), spec);
+        if let Err(refusal) = verdict {
+            self.refusals.push(refusal.to_string());
+        }
+        self.settle();
     }
 
     /// A process of the task appears, with its context of no size.

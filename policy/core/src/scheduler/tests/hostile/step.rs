@@ -70,7 +70,7 @@ impl World {
                     _ => realtime(400, 20, 50, 10 * u64::from(number)),
                 };
                 spec.name = (id % 3).to_string();
-                self.tell(Event::Register { task, spec });
+                self.register(task, spec);
             }
             2 if number == 0 => {
                 self.tell(Event::Demote { task });

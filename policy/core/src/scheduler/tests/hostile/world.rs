@@ -7,7 +7,7 @@ use alloc::vec::Vec;
 
 use super::super::super::*;
 use super::super::shell::{CHUNK, MS, best_effort, realtime};
-use crate::task::TaskId;
+use crate::task::{TaskId, TaskSpec};
 use crate::units::{Bytes, Nanos, Time};
 
 /// What a true agent and a true shell know.
@@ -48,6 +48,18 @@ impl World {
         told
     }
 
+    /// Whether it was admitted.
+    pub(super) fn register(&mut self, task: TaskId, spec: TaskSpec) -> bool {
+        let said = format!("{spec:?}");
+        let admitted = self.hand_in(&said, |scheduler, now| {
+            scheduler.register(now, task, spec).is_ok()
+        });
+        if self.prompt {
+            self.settle();
+        }
+        admitted
+    }
+
     /// Confirms budgets until there is nothing to confirm.
     pub(super) fn settle(&mut self) {
         for _ in 0..1_000 {
@@ -65,16 +77,20 @@ impl World {
 
     pub(super) fn handle(&mut self, event: Event) -> bool {
         let said = format!("{event:?}");
+        self.hand_in(&said, |scheduler, now| scheduler.handle(now, event).is_ok())
+    }
+
+    fn hand_in(&mut self, said: &str, input: impl FnOnce(&mut Scheduler, Time) -> bool) -> bool {
         let before = self.scheduler.clone();
-        let told = self.scheduler.handle(Time(self.now), event);
-        if told.is_err() {
+        let taken = input(&mut self.scheduler, Time(self.now));
+        if !taken {
             let state = |scheduler: &Scheduler| format!("{:?}", scheduler.state());
             let (before, after) = (state(&before), state(&self.scheduler));
             assert_eq!(before, after, "{said} was refused and changed something");
         }
         for _ in 0..1_000 {
             let Some(command) = self.scheduler.poll_command() else {
-                return told.is_ok();
+                return taken;
             };
             self.note(&command);
         }
@@ -129,10 +145,7 @@ impl World {
                 let spans = account.queue + account.swap_out + account.swap_in + account.execution;
                 assert_eq!(spans, account.ended - account.eligible, "{account:?}");
             }
-            Command::Admitted { .. }
-            | Command::Refused { .. }
-            | Command::Revoke { .. }
-            | Command::Violation { .. } => {}
+            Command::Revoke { .. } | Command::Violation { .. } => {}
         }
     }
 
@@ -284,7 +297,7 @@ impl World {
             let task = TaskId(id);
             spec.name = (id % 3).to_string();
             let bytes = spec.memory.footprint.max(Bytes(30));
-            self.tell(Event::Register { task, spec });
+            assert!(self.register(task, spec));
             self.tell(Event::Attach {
                 task,
                 usage: Usage::default(),
