@@ -25,7 +25,7 @@ pub struct Statistics {
 }
 
 /// What was copied in one direction, by the agent's measure.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Moved {
     pub bytes: Bytes,
     pub time: Nanos,

@@ -1,0 +1,137 @@
+//! The registrations as people see them.
+
+use alloc::string::String;
+use alloc::vec::Vec;
+
+use rtswap_policy::task::{MemoryProfile, Timing};
+use rtswap_policy::units::{Bytes, Nanos};
+
+use crate::Uuid;
+use crate::ids::RegistrationId;
+use crate::registry::Moved;
+
+/// One registration with what its processes do on all GPUs.
+#[derive(Clone, Debug, PartialEq)]
+pub struct TaskStatus {
+    /// The number in its D-Bus path.
+    pub registration: RegistrationId,
+    /// The name, unique for the user.
+    pub name: String,
+    /// The user whose processes may claim it.
+    pub uid: u32,
+    /// The class by which it is scheduled now.
+    pub class: TreatedAs,
+    /// What it does now.
+    pub phase: Phase,
+    /// The GPU with the lowest index that a scheduler knows it on, else the GPU of its registration;
+    /// none while it has neither.
+    pub gpu: Option<Uuid>,
+    /// The pids of its processes, the oldest process first.
+    pub processes: Vec<u32>,
+    /// T, D and C as declared; none for a best-effort task. A demoted task keeps them.
+    pub timing: Option<Timing>,
+    /// m and mˢ as declared.
+    pub declared: MemoryProfile,
+    /// Its memory, summed over all GPUs.
+    pub memory: MemoryStatus,
+    /// What its jobs and swaps came to.
+    pub statistics: StatisticsStatus,
+    /// The reason why its open job or its request for memory cannot be served at present, in words;
+    /// none while nothing is in its way but the jobs before it.
+    pub waits: Option<String>,
+}
+
+/// The class by which a task is scheduled.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TreatedAs {
+    /// With its deadlines.
+    Realtime,
+    /// With what is left: as declared, or because it broke a promise.
+    BestEffort,
+}
+
+impl TreatedAs {
+    /// The name in status and D-Bus.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Realtime => "realtime",
+            Self::BestEffort => "best-effort",
+        }
+    }
+}
+
+/// What a task does. Of several GPUs the most telling phase counts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Phase {
+    /// It has no process.
+    Unclaimed,
+    /// It has processes, but none of their agents can be talked to.
+    Lost,
+    /// A job runs.
+    Running,
+    /// Its memory comes back to the GPU.
+    SwappingIn,
+    /// Its memory leaves the GPU.
+    SwappingOut,
+    /// A job waits.
+    Waiting,
+    /// It is realtime and has not declared a job yet.
+    Loading,
+    /// It has no open job.
+    Idle,
+}
+
+impl Phase {
+    /// The name in status and D-Bus.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Unclaimed => "unclaimed",
+            Self::Lost => "lost",
+            Self::Running => "running",
+            Self::SwappingIn => "swapping-in",
+            Self::SwappingOut => "swapping-out",
+            Self::Waiting => "waiting",
+            Self::Loading => "loading",
+            Self::Idle => "idle",
+        }
+    }
+}
+
+/// The memory of a task, in bytes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct MemoryStatus {
+    /// x, the bytes that the plan lets leave the GPU; zero for a best-effort task.
+    pub swap_volume: Bytes,
+    /// The bytes on the GPU.
+    pub resident: Bytes,
+    /// The bytes in the backing store.
+    pub swapped: Bytes,
+    /// The bytes that it may hold on the GPU.
+    pub budget: Bytes,
+    /// The bytes that are pinned for its backing store.
+    pub backing: Bytes,
+}
+
+/// What the jobs and swaps of a task came to, since its registration or the daemon's start. A job's
+/// response time counts from its eligible instant.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct StatisticsStatus {
+    /// The number of jobs that ran to completion.
+    pub jobs: u64,
+    /// The number of them that ended late.
+    pub misses: u64,
+    /// By how much a job was late at most.
+    pub worst_lateness: Nanos,
+    /// The median response time of the last 4,096 jobs.
+    pub median_response: Nanos,
+    /// The 99th percentile of the same response times.
+    pub p99_response: Nanos,
+    /// The longest response time of all jobs.
+    pub worst_response: Nanos,
+    /// What was copied to the backing store, by the agent's measure.
+    pub swapped_out: Moved,
+    /// What was copied back, likewise.
+    pub swapped_in: Moved,
+    /// The number of broken promises and senseless reports.
+    pub violations: u64,
+}
