@@ -1,13 +1,16 @@
 //! The GPUs as people see them.
 
-use alloc::string::String;
+use alloc::borrow::ToOwned;
+use alloc::string::{String, ToString};
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 
 use rtswap_policy::units::{Bytes, Nanos};
 
 use crate::Uuid;
+use crate::engine::{Engine, Gpu};
 use crate::ids::RegistrationId;
+use crate::sessions::Sessions;
 
 /// One GPU with its plan in effect.
 #[derive(Clone, Debug, PartialEq)]
@@ -48,4 +51,66 @@ pub struct DeviceStatus {
     pub utilization: Option<u32>,
     /// Whether NVML speaks for this GPU.
     pub has_nvml: bool,
+}
+
+/// The note of a GPU whose processes NVML cannot tell apart.
+const MPS: &str = "a multi-process server (MPS) runs: NVML cannot tell what each of its clients holds, so \
+                   that agents are believed and only the sum of all others is known";
+
+impl Engine {
+    /// One GPU.
+    pub(super) fn gpu_status(&mut self, index: usize) -> GpuStatus {
+        let gpu = &mut self.gpus[index];
+        let analysis = gpu.analysis();
+        // An empty sum of floats is −0.
+        let (utilization, blocking) = (analysis.utilization + 0.0, analysis.blocking.total);
+        let gpu = &self.gpus[index];
+        let state = gpu.scheduler.state().gpu();
+        let running = state.running.first().and_then(|task| self.tasks.get(*task));
+        GpuStatus {
+            uuid: gpu.uuid,
+            device: device(gpu, index, &self.sessions),
+            capacity: state.capacity,
+            used: state.used,
+            chunk: gpu.config.chunk,
+            running: running.map(|task| task.registration),
+            utilization,
+            blocking,
+            notes: notes(gpu),
+        }
+    }
+}
+
+/// What the driver tells of the GPU with that index.
+fn device(gpu: &Gpu, index: usize, sessions: &Sessions) -> DeviceStatus {
+    let unmanaged = gpu.account.others();
+    match gpu.account.last() {
+        Some(last) => DeviceStatus {
+            name: Arc::clone(&last.name),
+            total: last.total,
+            used: last.used,
+            unmanaged,
+            utilization: last.utilization,
+            has_nvml: true,
+        },
+        None => DeviceStatus {
+            name: Arc::default(),
+            total: gpu.account.memory(),
+            used: sessions
+                .iter()
+                .map(|(_, session)| session.reported(index))
+                .sum(),
+            unmanaged,
+            utilization: None,
+            has_nvml: false,
+        },
+    }
+}
+
+/// What limits rtswap on a GPU.
+fn notes(gpu: &Gpu) -> Vec<String> {
+    let caveat = gpu.account.last().and_then(|last| last.caveat);
+    let shared = gpu.account.is_shared().then(|| MPS.to_owned());
+    let caveat = caveat.map(|caveat| caveat.to_string());
+    caveat.into_iter().chain(shared).collect()
 }

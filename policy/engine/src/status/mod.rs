@@ -15,6 +15,7 @@ pub use plan::{GpuPlan, TaskPlan};
 pub use processes::{ProbedStatus, ProcessStatus};
 pub use tasks::{MemoryStatus, Phase, StatisticsStatus, TaskStatus, TreatedAs};
 
+use crate::engine::Engine;
 use crate::sample::ProbeState;
 
 /// All that people may see at one instant.
@@ -31,4 +32,34 @@ pub struct Status {
     pub probes: ProbeState,
     /// The GPUs that no task can run on: for each a sentence with the reason and what to do.
     pub left_alone: Vec<String>,
+}
+
+impl Engine {
+    /// What people may see now. O(n log n) in the number of tasks and processes; the analysis of a
+    /// plan is computed only where the plan is another than at the last call.
+    pub fn status(&mut self) -> Status {
+        let tasks = self.registry.iter();
+        Status {
+            tasks: tasks.map(|entry| self.task_status(entry)).collect(),
+            processes: self.process_statuses(),
+            probes: self.probes.state().clone(),
+            left_alone: self
+                .nvml
+                .left_alone
+                .iter()
+                .map(|it| it.why.clone())
+                .collect(),
+            gpus: (0..self.gpus.len())
+                .map(|gpu| self.gpu_status(gpu))
+                .collect(),
+        }
+    }
+
+    /// What the admission test says of each GPU now, by index. Costs what [`Self::status`] does.
+    pub fn plan(&mut self) -> Vec<GpuPlan> {
+        let tasks = &self.tasks;
+        let registration = |task| tasks.get(task).map(|task| task.registration);
+        let gpus = self.gpus.iter_mut();
+        gpus.map(|gpu| plan::of_gpu(gpu, registration)).collect()
+    }
 }

@@ -4,10 +4,11 @@ use alloc::string::String;
 use alloc::vec::Vec;
 
 use rtswap_policy::admission::Test;
-use rtswap_policy::task::Timing;
+use rtswap_policy::task::{Class, TaskId, Timing};
 use rtswap_policy::units::{Bytes, Nanos};
 
 use crate::Uuid;
+use crate::engine::Gpu;
 use crate::ids::RegistrationId;
 
 /// The plan of one GPU: that in effect, or the one that waits to take its place.
@@ -66,4 +67,46 @@ pub struct TaskPlan {
     pub utilization: f64,
     /// Whether x is in effect, or waits for backing stores or a quiet instant.
     pub in_effect: bool,
+}
+
+/// The plan of one GPU. `registration` finds that of a task.
+pub(super) fn of_gpu(
+    gpu: &mut Gpu,
+    registration: impl Fn(TaskId) -> Option<RegistrationId>,
+) -> GpuPlan {
+    let (planned, analysis) = gpu.intended();
+    let loads = planned.iter().zip(&analysis.tasks);
+    let tasks = loads.filter_map(|(task, load)| {
+        let Class::Realtime(timing) = task.class else {
+            return None;
+        };
+        let volume = task.next_volume.or(task.volume);
+        Some(TaskPlan {
+            registration: registration(task.task)?,
+            name: task.name.clone(),
+            timing,
+            volume: volume.unwrap_or_default(),
+            swap_out: load.swap_out,
+            swap_in: load.swap_in,
+            utilization: load.utilization,
+            in_effect: volume == task.volume,
+        })
+    });
+    let tasks = tasks.collect();
+    let blocking = analysis.blocking;
+    GpuPlan {
+        uuid: gpu.uuid,
+        capacity: gpu.scheduler.state().gpu().capacity,
+        best_effort_reserve: gpu.config.best_effort_reserve,
+        chunk: gpu.config.chunk,
+        test: analysis.test,
+        schedulable: analysis.schedulable,
+        blocking: blocking.total,
+        blocking_term: blocking.describe(|place| planned[place].name.as_str()),
+        // An empty sum of floats is −0.
+        utilization: analysis.utilization + 0.0,
+        bound: analysis.bound,
+        slack: analysis.slack,
+        tasks,
+    }
 }

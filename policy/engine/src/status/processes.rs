@@ -1,13 +1,19 @@
 //! The processes of which any witness tells.
 
+use alloc::collections::BTreeSet;
 use alloc::string::String;
 use alloc::sync::Arc;
+use alloc::vec::Vec;
 
+use rtswap_policy::task::TaskId;
 use rtswap_policy::units::{Bytes, Time};
 
+use crate::engine::{Engine, Gpu, gpu_of};
 use crate::ids::RegistrationId;
 use crate::input::Kept;
-use crate::ledger::Disagreement;
+use crate::ledger::{Dead, Disagreement, ProbeEntry};
+use crate::sample::{Held, Identity, ProbeSample, ProbedProcess, ProcessSample};
+use crate::sessions::{Session, SessionId, Sessions};
 
 /// One process on one GPU, with what each witness tells of it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -54,4 +60,209 @@ pub struct ProbedStatus {
     pub baseline: &'static str,
     /// How far the counters can be trusted: `exact`, `estimated` or `at-least`.
     pub confidence: &'static str,
+}
+
+impl Engine {
+    /// All processes of which any witness tells, by ascending pid, then by GPU.
+    pub(super) fn process_statuses(&self) -> Vec<ProcessStatus> {
+        let witnesses = Witnesses {
+            gpus: &self.gpus,
+            sessions: &self.sessions,
+            probed: self.probes.last(),
+        };
+        witnesses.processes(|task| Some(self.tasks.get(task)?.registration))
+    }
+}
+
+/// All that tells of processes.
+#[derive(Clone, Copy)]
+struct Witnesses<'a> {
+    gpus: &'a [Gpu],
+    sessions: &'a Sessions,
+    probed: &'a ProbeSample,
+}
+
+impl<'a> Witnesses<'a> {
+    /// Merges what the witnesses tell: an agent goes before NVML, NVML before the probes.
+    /// `registration` finds that of a task.
+    fn processes(
+        self,
+        registration: impl Fn(TaskId) -> Option<RegistrationId>,
+    ) -> Vec<ProcessStatus> {
+        let mut rows = Vec::new();
+        for (id, session) in self.sessions.iter() {
+            self.add_session(id, session, &mut rows);
+        }
+        for (index, gpu) in self.gpus.iter().enumerate() {
+            let mut dead_pids = BTreeSet::new();
+            for dead in &gpu.dead {
+                if !self.is_managed(dead.pid) && dead_pids.insert(dead.pid) {
+                    rows.push(of_dead(index, gpu, dead, registration(dead.task)));
+                }
+            }
+            let shown = gpu.account.last().map(|last| last.processes.as_slice());
+            for process in shown.unwrap_or_default() {
+                if !self.is_managed(process.pid) && !dead_pids.contains(&process.pid) {
+                    rows.push(of_unmanaged(index, gpu, process));
+                }
+            }
+        }
+        self.add_probed(&mut rows);
+        rows.sort_by_key(|row| (row.pid, row.gpu));
+        rows
+    }
+
+    fn is_managed(&self, pid: u32) -> bool {
+        self.sessions.of_pid(pid).next().is_some()
+    }
+
+    /// Adds the process of a session: once for each GPU that it uses or that NVML shows it on, else
+    /// without a GPU.
+    fn add_session(&self, id: SessionId, session: &Session, rows: &mut Vec<ProcessStatus>) {
+        let before = rows.len();
+        for (index, gpu) in self.gpus.iter().enumerate() {
+            let pid = session.peer.pid;
+            let device = session.devices.get(index);
+            let shown = shown(gpu, pid);
+            if shown.is_none() && device.is_none_or(|device| device.task.is_none()) {
+                continue;
+            }
+            let reachable = device.filter(|_| session.is_connected);
+            rows.push(ProcessStatus {
+                gpu: Some(index),
+                origin: shown.and_then(|process| origin(process.identity.as_ref())),
+                nvml: shown.and_then(|process| process.bytes),
+                agent: Some(session.reported(index)),
+                kept: reachable.map_or(Kept::default(), |device| device.block.kept),
+                disagreement: gpu.account.disagreement(pid),
+                ..of_session(id, session)
+            });
+        }
+        if rows.len() == before {
+            rows.push(of_session(id, session));
+        }
+    }
+
+    /// Adds what the probes count, and the processes that only the probes know.
+    fn add_probed(&self, rows: &mut Vec<ProcessStatus>) {
+        let processes = &self.probed.processes;
+        for row in rows.iter_mut() {
+            if row.origin.is_none() {
+                let at = processes.binary_search_by_key(&row.pid, |process| process.pid);
+                row.origin = at
+                    .ok()
+                    .and_then(|at| origin(processes[at].identity.as_ref()));
+            }
+            let entry = row
+                .gpu
+                .and_then(|gpu| self.gpus[gpu].account.probed(row.pid));
+            row.probed = entry.map(ProbedStatus::from);
+        }
+        let mut known: BTreeSet<_> = rows.iter().map(|row| (row.pid, row.gpu)).collect();
+        for process in processes {
+            for held in &process.held {
+                let gpu = gpu_of(self.gpus, process.pid, held);
+                if known.insert((process.pid, gpu)) {
+                    rows.push(self.of_probed(process, held, gpu));
+                }
+            }
+        }
+    }
+
+    /// A process that only the probes know.
+    fn of_probed(
+        &self,
+        process: &'a ProbedProcess,
+        held: &Held,
+        gpu: Option<usize>,
+    ) -> ProcessStatus {
+        let account = gpu.map(|gpu| &self.gpus[gpu].account);
+        let entry = account.and_then(|account| account.probed(process.pid));
+        let unknown = if process.early { "unknown" } else { "start" };
+        let is_certain = process.exact && !process.early;
+        ProcessStatus {
+            gpu,
+            probed: Some(ProbedStatus {
+                bytes: held.bytes,
+                managed: held.managed,
+                first_seen: process.first_seen,
+                baseline: entry.map_or(unknown, |entry| entry.baseline().name()),
+                confidence: if is_certain { "exact" } else { "at-least" },
+            }),
+            disagreement: account.and_then(|account| account.disagreement(process.pid)),
+            ..of_identity(process.pid, process.identity.as_ref())
+        }
+    }
+}
+
+impl From<&ProbeEntry> for ProbedStatus {
+    fn from(entry: &ProbeEntry) -> Self {
+        Self {
+            bytes: entry.now.bytes,
+            managed: entry.now.managed,
+            first_seen: entry.now.first_seen,
+            baseline: entry.baseline().name(),
+            confidence: entry.confidence(),
+        }
+    }
+}
+
+fn shown(gpu: &Gpu, pid: u32) -> Option<&ProcessSample> {
+    gpu.account.last()?.process(pid)
+}
+
+fn origin(identity: Option<&Identity>) -> Option<Arc<str>> {
+    identity?.origin.clone()
+}
+
+/// A process with a session, on no GPU.
+fn of_session(id: SessionId, session: &Session) -> ProcessStatus {
+    ProcessStatus {
+        uid: Some(session.peer.uid),
+        comm: session.peer.comm.clone(),
+        task: Some(id.registration),
+        managed: true,
+        attached: session.is_connected,
+        ..of_identity(session.peer.pid, None)
+    }
+}
+
+/// A dead process whose memory the driver may still hold.
+fn of_dead(index: usize, gpu: &Gpu, dead: &Dead, task: Option<RegistrationId>) -> ProcessStatus {
+    ProcessStatus {
+        gpu: Some(index),
+        nvml: shown(gpu, dead.pid).and_then(|process| process.bytes),
+        task,
+        managed: true,
+        ..of_identity(dead.pid, Some(&dead.identity))
+    }
+}
+
+/// A process without an agent that NVML shows.
+fn of_unmanaged(index: usize, gpu: &Gpu, process: &ProcessSample) -> ProcessStatus {
+    ProcessStatus {
+        gpu: Some(index),
+        nvml: process.bytes,
+        disagreement: gpu.account.disagreement(process.pid),
+        ..of_identity(process.pid, process.identity.as_ref())
+    }
+}
+
+/// A process of which only its identity is known.
+fn of_identity(pid: u32, identity: Option<&Identity>) -> ProcessStatus {
+    ProcessStatus {
+        pid,
+        uid: identity.map(|identity| identity.uid),
+        comm: identity.map_or_else(String::new, |identity| identity.comm.clone()),
+        gpu: None,
+        origin: origin(identity),
+        nvml: None,
+        probed: None,
+        agent: None,
+        kept: Kept::default(),
+        task: None,
+        managed: false,
+        attached: false,
+        disagreement: None,
+    }
 }

@@ -3,12 +3,15 @@
 use alloc::string::String;
 use alloc::vec::Vec;
 
-use rtswap_policy::task::{MemoryProfile, Timing};
+use rtswap_policy::scheduler::{self, Direction};
+use rtswap_policy::task::{Class, MemoryProfile, Timing};
 use rtswap_policy::units::{Bytes, Nanos};
 
 use crate::Uuid;
+use crate::engine::Engine;
 use crate::ids::RegistrationId;
-use crate::registry::Moved;
+use crate::registry::{Moved, Registration, Statistics};
+use crate::sessions::Session;
 
 /// One registration with what its processes do on all GPUs.
 #[derive(Clone, Debug, PartialEq)]
@@ -60,8 +63,8 @@ impl TreatedAs {
     }
 }
 
-/// What a task does. Of several GPUs the most telling phase counts.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// What a task does, the most telling phase first: of several GPUs the least phase counts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Phase {
     /// It has no process.
     Unclaimed,
@@ -93,6 +96,19 @@ impl Phase {
             Self::Waiting => "waiting",
             Self::Loading => "loading",
             Self::Idle => "idle",
+        }
+    }
+
+    /// What a task with an attached agent does on one GPU.
+    fn on(task: &scheduler::TaskStatus) -> Self {
+        let direction = task.op.map(|(_, direction, _)| direction);
+        match (&task.job, direction) {
+            (Some(job), _) if job.granted.is_some() => Self::Running,
+            (_, Some(Direction::In)) => Self::SwappingIn,
+            (_, Some(Direction::Out)) => Self::SwappingOut,
+            (Some(_), None) => Self::Waiting,
+            (None, None) if task.phase == scheduler::Phase::Loading => Self::Loading,
+            (None, None) => Self::Idle,
         }
     }
 }
@@ -134,4 +150,98 @@ pub struct StatisticsStatus {
     pub swapped_in: Moved,
     /// The number of broken promises and senseless reports.
     pub violations: u64,
+}
+
+impl MemoryStatus {
+    fn add(&mut self, task: &scheduler::TaskStatus) {
+        self.swap_volume += task.volume.or(task.next_volume).unwrap_or_default();
+        self.resident += task.usage.resident;
+        self.swapped += task.usage.swapped;
+        self.budget += task.budget;
+        self.backing += task.backing;
+    }
+}
+
+impl From<&Statistics> for StatisticsStatus {
+    fn from(sums: &Statistics) -> Self {
+        let (median_response, p99_response) = sums.percentiles();
+        Self {
+            jobs: sums.jobs,
+            misses: sums.misses,
+            worst_lateness: sums.worst_lateness,
+            median_response,
+            p99_response,
+            worst_response: sums.worst_response,
+            swapped_out: sums.out,
+            swapped_in: sums.in_,
+            violations: sums.violations,
+        }
+    }
+}
+
+impl Engine {
+    /// One registration.
+    pub(super) fn task_status(&self, entry: &Registration) -> TaskStatus {
+        let on = self.tasks.of(entry.id);
+        let first = on.clone().next();
+        let states = on
+            .clone()
+            .filter_map(|(gpu, task)| self.gpus[gpu].scheduler.state().task(task));
+        let sessions = self.sessions.of(entry.id).map(|(_, session)| session);
+        let status = describe(entry, states, sessions);
+        TaskStatus {
+            gpu: first.map(|(gpu, _)| self.gpus[gpu].uuid).or(status.gpu),
+            waits: on
+                .clone()
+                .find_map(|(gpu, task)| self.gpus[gpu].starved(task)),
+            ..status
+        }
+    }
+}
+
+/// A registration with what each GPU's scheduler knows of it, and its sessions, the oldest first.
+fn describe<'a>(
+    entry: &Registration,
+    states: impl Iterator<Item = scheduler::TaskStatus>,
+    sessions: impl Iterator<Item = &'a Session>,
+) -> TaskStatus {
+    let (mut processes, mut is_connected) = (Vec::new(), false);
+    for session in sessions {
+        processes.push(session.peer.pid);
+        is_connected |= session.is_connected;
+    }
+    let (mut memory, mut phase) = (MemoryStatus::default(), Phase::Idle);
+    let mut is_demoted = entry.demoted;
+    for task in states {
+        memory.add(&task);
+        phase = phase.min(Phase::on(&task));
+        is_demoted |=
+            matches!(task.class, Class::Realtime(_)) && task.phase == scheduler::Phase::BestEffort;
+    }
+    let timing = match entry.task.class {
+        Class::Realtime(timing) => Some(timing),
+        Class::BestEffort => None,
+    };
+    TaskStatus {
+        registration: entry.id,
+        name: entry.task.name.clone(),
+        uid: entry.uid,
+        class: if timing.is_some() && !is_demoted {
+            TreatedAs::Realtime
+        } else {
+            TreatedAs::BestEffort
+        },
+        phase: match (processes.is_empty(), is_connected) {
+            (true, _) => Phase::Unclaimed,
+            (false, false) => Phase::Lost,
+            (false, true) => phase,
+        },
+        gpu: entry.gpu,
+        processes,
+        timing,
+        declared: entry.task.memory,
+        memory,
+        statistics: StatisticsStatus::from(&entry.statistics),
+        waits: None,
+    }
 }
