@@ -1,0 +1,40 @@
+//! Which tasks wait outside the plan, and what the plan keeps on the GPU, for status.
+
+use super::record::Phase;
+use super::state::State;
+use crate::task::TaskId;
+use crate::units::Bytes;
+
+impl State {
+    /// mᴰ, in bytes.
+    pub fn capacity(&self) -> Bytes {
+        self.capacity
+    }
+
+    /// Best-effort and loading tasks with a job or a request for memory that is not granted, by id.
+    pub fn waiting(&self) -> impl Iterator<Item = TaskId> + '_ {
+        let ids = self.tasks.ids();
+        ids.filter(|id| self.awaited_bytes(*id).is_some())
+    }
+
+    /// The bytes that a task of [`Self::waiting`] must have on the GPU at once; none for any other.
+    pub fn awaited_bytes(&self, id: TaskId) -> Option<Bytes> {
+        let task = self.tasks.get(id)?;
+        let waits_to_run = task.job.as_ref().is_some_and(|job| job.granted.is_none());
+        if task.phase == Phase::Ready || !(waits_to_run || task.want.is_some()) {
+            return None;
+        }
+        let wanted = task.want.map_or(Bytes::ZERO, |want| want.total);
+        Some(task.holds().max(wanted))
+    }
+
+    /// The tasks under the plan in effect by id, each with its name and the bytes that it may keep on
+    /// the GPU whatever others need: all but its swap volume.
+    pub fn planned_residents(&self) -> impl Iterator<Item = (TaskId, &str, Bytes)> {
+        self.tasks.iter().filter_map(|(id, task)| {
+            let bytes = task.footprint.max(task.holds());
+            let bytes = bytes.saturating_sub(task.plan?);
+            Some((id, task.spec.name.as_str(), bytes))
+        })
+    }
+}

@@ -1,0 +1,99 @@
+//! One GPU with its scheduler and the account of its memory.
+
+use alloc::collections::BTreeSet;
+use alloc::string::String;
+use alloc::vec::Vec;
+
+use rtswap_policy::admission::Analysis;
+use rtswap_policy::scheduler::{
+    Config as SchedulerConfig, Event, EventError, Refusal, Scheduler, TaskStatus,
+};
+use rtswap_policy::task::{TaskId, TaskSpec};
+use rtswap_policy::units::{Bytes, Time};
+
+use super::plan::{self, Verdict};
+use crate::Uuid;
+use crate::config::{Config, GpuConfig};
+use crate::engine::work::WorkList;
+use crate::ledger::{Account, Dead, Terms};
+
+/// One GPU.
+#[derive(Debug)]
+pub(crate) struct Gpu {
+    pub(crate) uuid: Uuid,
+    pub(crate) scheduler: Scheduler,
+    pub(crate) config: SchedulerConfig,
+    pub(crate) account: Account,
+    /// Dead processes whose memory the driver may still hold.
+    pub(crate) dead: Vec<Dead>,
+    /// When memory that the plan promises last was not there because of others, and whose it was.
+    pub(crate) squeezed: Option<(Time, String)>,
+    /// What happens to its process groups.
+    pub(in crate::engine) work: WorkList,
+    /// Tasks that the log says are starved.
+    pub(in crate::engine) starving: BTreeSet<TaskId>,
+    /// The verdict on the plan in effect.
+    in_effect: Verdict,
+    /// The verdict on the plan to come.
+    to_come: Verdict,
+}
+
+impl Gpu {
+    /// A GPU without tasks.
+    pub(in crate::engine) fn new(gpu: &GpuConfig, config: &Config) -> Self {
+        let config = gpu.scheduler(&config.scheduler);
+        let terms = Terms {
+            memory: gpu.memory(),
+            reserve: gpu.reserve(),
+            chunk: config.chunk,
+        };
+        Self {
+            uuid: gpu.uuid,
+            scheduler: Scheduler::new(config),
+            config,
+            account: Account::new(terms),
+            dead: Vec::new(),
+            squeezed: None,
+            work: WorkList::default(),
+            starving: BTreeSet::new(),
+            in_effect: Verdict::default(),
+            to_come: Verdict::default(),
+        }
+    }
+
+    /// Hands an event to its scheduler.
+    pub(in crate::engine) fn tell(&mut self, now: Time, event: Event) -> Result<(), EventError> {
+        self.work.expect_commands();
+        self.scheduler.handle(now, event)
+    }
+
+    /// Registers a task with its scheduler.
+    pub(in crate::engine) fn register(
+        &mut self,
+        now: Time,
+        task: TaskId,
+        spec: TaskSpec,
+    ) -> Result<Bytes, Refusal> {
+        self.work.expect_commands();
+        self.scheduler.register(now, task, spec)
+    }
+
+    /// What the admission test says of the plan in effect. Computed once per plan.
+    pub(crate) fn analysis(&mut self) -> &Analysis {
+        let candidates = plan::in_effect(self.scheduler.state());
+        self.in_effect.of(&self.config, candidates)
+    }
+
+    /// The realtime tasks of the plan to come, and what the admission test says of them. Computed once
+    /// per plan.
+    pub(crate) fn intended(&mut self) -> (Vec<TaskStatus>, Analysis) {
+        let (tasks, candidates) = plan::to_come(self.scheduler.state());
+        (tasks, self.to_come.of(&self.config, candidates).clone())
+    }
+
+    /// Why a task that is not under the plan may wait for ever, as in "the plan of a, b leaves 1.20
+    /// GiB, and it needs 2.00 GiB"; none where it does not wait or the plan leaves enough.
+    pub(crate) fn starved(&self, task: TaskId) -> Option<String> {
+        plan::starved(self.scheduler.state(), task)
+    }
+}

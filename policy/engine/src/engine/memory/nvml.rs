@@ -1,0 +1,123 @@
+//! The samples of NVML, and what holds while none comes.
+
+use alloc::collections::BTreeMap;
+use alloc::format;
+use alloc::vec::Vec;
+
+use rtswap_policy::units::{Nanos, Time};
+
+use crate::engine::{Engine, Gpu};
+use crate::ledger::Graces;
+use crate::output::{Level, LogLine, Output};
+use crate::sample::{LeftAlone, Sample};
+use crate::timers::Timer;
+
+/// How long the driver may take for one sample.
+const SAMPLE_BOUND: Nanos = Nanos(10_000_000_000);
+
+/// What is known of NVML itself.
+#[derive(Debug, Default)]
+pub(crate) struct Nvml {
+    /// When the last sample came, whatever it showed.
+    sampled: Time,
+    /// The driver does not answer.
+    hangs: bool,
+    /// NVML has shown at least one GPU.
+    pub(in crate::engine) speaks: bool,
+    /// The GPUs that are no place for tasks, by the last sample.
+    pub(in crate::engine) left_alone: Vec<LeftAlone>,
+    /// NVML is to be read often.
+    is_hurried: bool,
+    /// When the memory of dead processes is taken for free where NVML does not tell.
+    pub(super) graces: Graces,
+}
+
+impl Engine {
+    /// Takes one sample of all GPUs.
+    pub(in crate::engine) fn take_sample(&mut self, sample: Sample) {
+        let now = self.now;
+        self.expect_sample();
+        if core::mem::take(&mut self.nvml.hangs) {
+            self.log(LogLine::new(Level::Warn, "the driver answers again"));
+        }
+        // Where there is no NVML, nothing changes.
+        if !sample.gpus.is_empty() || self.gpus.iter().any(|gpu| gpu.account.last().is_some()) {
+            self.note_change();
+        }
+        self.leave_alone(sample.left_alone);
+        let shown = sample.gpus.into_iter();
+        let mut shown: BTreeMap<_, _> = shown.map(|gpu| (gpu.uuid, gpu)).collect();
+        for gpu in 0..self.gpus.len() {
+            if let Some(shown) = shown.remove(&self.gpus[gpu].uuid) {
+                self.release_dead(gpu, sample.began, Some(&shown));
+                self.reconcile(gpu, shown);
+            } else if self.gpus[gpu].account.note_missing(now) {
+                self.release_dead(gpu, sample.began, None);
+            }
+            self.report_starved(gpu);
+        }
+        for shown in shown.into_values() {
+            self.add_late(shown);
+        }
+        let waits = |gpu: &Gpu| {
+            let account = &gpu.account;
+            let awaits = account.is_rising() || account.is_doubted() || account.awaits_nvml(now);
+            awaits || !gpu.dead.is_empty()
+        };
+        self.hurry_nvml(self.gpus.iter().any(waits));
+    }
+
+    /// A sample has come, or the first is to come: the next one is expected by when it is late.
+    pub(in crate::engine) fn expect_sample(&mut self) {
+        self.nvml.sampled = self.now;
+        self.set_nvml_timer();
+    }
+
+    /// The period of NVML may be another one than before.
+    pub(in crate::engine) fn set_nvml_timer(&mut self) {
+        let late = self.nvml.sampled + self.config.settings.nvml_period + SAMPLE_BOUND;
+        let late = (!self.nvml.hangs).then_some(late);
+        self.timers.set(Timer::NvmlLate, late);
+    }
+
+    /// Goes on without NVML: the driver does not answer.
+    pub(in crate::engine) fn nvml_hangs(&mut self) {
+        self.nvml.hangs = true;
+        let text = "the driver does not answer NVML: memory is known from agents only until it does; \
+                    dmesg says more";
+        self.log(LogLine::new(Level::Error, text));
+        for gpu in 0..self.gpus.len() {
+            self.gpus[gpu].account.fall_silent();
+            self.begin_graces(gpu);
+        }
+        self.note_change();
+    }
+
+    /// Has NVML read often, or as ever.
+    pub(in crate::engine) fn hurry_nvml(&mut self, hurry: bool) {
+        if core::mem::replace(&mut self.nvml.is_hurried, hurry) != hurry {
+            self.emit(Output::HurryNvml(hurry));
+        }
+    }
+
+    /// Writes into the log which tasks the plan leaves too little, once each time that begins.
+    fn report_starved(&mut self, index: usize) {
+        let gpu = &mut self.gpus[index];
+        let mut before = core::mem::take(&mut gpu.starving);
+        let mut news = Vec::new();
+        for task in gpu.scheduler.state().waiting() {
+            let Some(why) = gpu.starved(task) else {
+                continue;
+            };
+            gpu.starving.insert(task);
+            if !before.remove(&task) {
+                news.push((task, why));
+            }
+        }
+        for (task, why) in news {
+            let line = LogLine::new(Level::Warn, format!("waits: {why}"));
+            let line = line.task(self.name_of(task)).gpu(index);
+            self.log(line);
+        }
+    }
+}
