@@ -1,1 +1,113 @@
-//! To be written.
+//! Violations: said, counted and announced; then what the configuration's `on_violation` says follows
+//! from some of them, once the schedulers have drawn their own conclusions.
+
+use alloc::format;
+use alloc::string::String;
+use alloc::vec::Vec;
+
+use rtswap_policy::scheduler::Event;
+use rtswap_policy::task::Class;
+use rtswap_policy::units::Bytes;
+
+use super::Engine;
+use super::work::Chore;
+use crate::config::OnViolation;
+use crate::groups::ProcessId;
+use crate::ids::RegistrationId;
+use crate::ledger::Disagreement;
+use crate::output::{Level, LogLine, News, Output};
+use crate::registry::Registration;
+use crate::sessions::SessionId;
+
+/// What is yet to follow from a violation that has been said.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Enforcement {
+    /// All tasks of the registration become best-effort.
+    Demote(RegistrationId),
+    /// The process of the session gets SIGKILL.
+    Kill(SessionId),
+}
+
+impl Engine {
+    /// Reports that a task broke a promise.
+    pub(super) fn violated(&mut self, id: RegistrationId, kind: &'static str, detail: String) {
+        let line = LogLine::new(Level::Warn, format!("violation: {kind}: {detail}"));
+        let line = line.task(self.registration_name(id));
+        self.log(line);
+        self.count_violation(id);
+        self.announce(News::Violation {
+            task: id,
+            kind,
+            detail,
+        });
+    }
+
+    /// As [`Self::violated`], where the configuration says what follows. `culprits` are the processes
+    /// that broke the promise.
+    pub(super) fn punish(
+        &mut self,
+        id: RegistrationId,
+        kind: &'static str,
+        mut detail: String,
+        culprits: &[ProcessId],
+    ) {
+        match self.config.settings.on_violation {
+            OnViolation::Warn => {}
+            OnViolation::Demote => {
+                let is_realtime =
+                    |entry: &Registration| matches!(entry.scheduled_class(), Class::Realtime(_));
+                if self.registry.get(id).is_some_and(is_realtime) {
+                    detail.push_str("; its task is best-effort from now on");
+                    self.chore(Chore::Enforce(Enforcement::Demote(id)));
+                }
+            }
+            OnViolation::Kill => {
+                for &process in culprits {
+                    let culprit = SessionId {
+                        registration: id,
+                        process,
+                    };
+                    let Some(session) = self.sessions.get(culprit) else {
+                        continue;
+                    };
+                    detail = format!("{detail}; process {} is killed", session.peer.pid);
+                    self.chore(Chore::Enforce(Enforcement::Kill(culprit)));
+                }
+            }
+        }
+        self.violated(id, kind, detail);
+    }
+
+    /// A process holds more than its agent says.
+    pub(super) fn holds_more(
+        &mut self,
+        pid: u32,
+        named: Disagreement,
+        (holds, by, says): (Bytes, &str, Bytes),
+    ) {
+        let Some((id, _)) = self.sessions.of_pid(pid).next() else {
+            return;
+        };
+        let detail = format!("process {pid} holds {holds} by {by}, and its agent says {says}");
+        self.punish(id.registration, named.name(), detail, &[id.process]);
+    }
+
+    /// Does what follows from a violation.
+    pub(super) fn enforce(&mut self, enforcement: Enforcement) {
+        match enforcement {
+            Enforcement::Demote(id) => {
+                self.record_demotion(id);
+                let tasks: Vec<_> = self.tasks.of(id).collect();
+                for (gpu, task) in tasks {
+                    self.tell(gpu, Event::Demote { task });
+                }
+            }
+            Enforcement::Kill(id) => {
+                if let Some(session) = self.sessions.get(id) {
+                    let connection = session.connection;
+                    self.emit(Output::Kill(connection));
+                }
+            }
+        }
+    }
+}

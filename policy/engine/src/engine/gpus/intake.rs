@@ -1,0 +1,207 @@
+//! How GPUs become known: from the configuration, from NVML at the start or later, from agents. Then
+//! the registrations that waited for them are placed.
+
+use alloc::format;
+use alloc::string::String;
+use alloc::vec::Vec;
+
+use rtswap_policy::task::Class;
+use rtswap_policy::units::Bytes;
+
+use super::Gpu;
+use crate::Uuid;
+use crate::config::{GpuConfig, MAX_GPUS};
+use crate::engine::Engine;
+use crate::output::{Level, LogLine};
+use crate::registry::{Origin, Registration};
+use crate::sample::{GpuSample, LeftAlone, Sample};
+
+impl Engine {
+    /// Takes in the GPUs of the configuration, or all that NVML shows where it has none.
+    pub(in crate::engine) fn add_first_gpus(&mut self, first: Sample) {
+        self.expect_sample();
+        self.leave_alone(first.left_alone);
+        let mut shown = first.gpus;
+        self.nvml.speaks |= !shown.is_empty();
+        let mut gpus = self.config.gpus.clone();
+        if gpus.is_empty() {
+            gpus.extend(shown.iter().map(|gpu| GpuConfig::learned(gpu.uuid)));
+            gpus.truncate(MAX_GPUS);
+        }
+        for gpu in gpus {
+            let uuid = gpu.uuid;
+            match shown.iter().position(|shown| shown.uuid == uuid) {
+                Some(at) => {
+                    let shown = shown.swap_remove(at);
+                    if gpu.memory() > shown.total {
+                        let text = format!(
+                            "{uuid} has {} of memory, less than the {} that its file says: that \
+                             counts",
+                            shown.total,
+                            gpu.memory()
+                        );
+                        self.log(LogLine::new(Level::Warn, text));
+                    }
+                    let gpu = gpu.completed(shown.total, shown.reserved);
+                    self.add_gpu(&gpu, Some(shown));
+                }
+                None if self.is_left_alone(uuid) => {}
+                None if gpu.memory() > Bytes::ZERO => self.add_gpu(&gpu, None),
+                None => {
+                    let text = format!(
+                        "the memory of {uuid} is not known: no file says it and NVML does not show \
+                         the GPU; it waits for an agent that sees it"
+                    );
+                    self.log(LogLine::new(Level::Warn, text));
+                }
+            }
+        }
+        self.place_registered();
+    }
+
+    /// Takes in a GPU that an agent sees, with all its memory in bytes. NVML and files go before: a
+    /// stranger introduces only what both leave open.
+    pub(in crate::engine) fn learn_gpu(&mut self, uuid: Uuid, memory: Bytes) {
+        let is_known = self.gpus.iter().any(|gpu| gpu.uuid == uuid);
+        if is_known || self.is_left_alone(uuid) || self.gpus.len() == MAX_GPUS {
+            return;
+        }
+        let gpu = match self.described(uuid) {
+            Some(gpu) => gpu,
+            None if self.config.gpus.is_empty() && !self.nvml.speaks => GpuConfig::learned(uuid),
+            None => return,
+        };
+        self.add_gpu(&gpu.completed(memory, Bytes::ZERO), None);
+        self.place_registered();
+    }
+
+    /// Takes in a GPU that NVML did not show at the start: its driver was loaded since.
+    pub(in crate::engine) fn add_late(&mut self, shown: GpuSample) {
+        self.nvml.speaks = true;
+        let gpu = match self.described(shown.uuid) {
+            Some(gpu) => gpu,
+            None if self.config.gpus.is_empty() => GpuConfig::learned(shown.uuid),
+            None => return,
+        };
+        let gpu = gpu.completed(shown.total, shown.reserved);
+        if self.gpus.len() < MAX_GPUS && gpu.complaint().is_none() {
+            self.add_gpu(&gpu, Some(shown));
+            self.place_registered();
+        }
+    }
+
+    /// Takes a GPU in, with what NVML shows of it now and what is remembered of it.
+    pub(in crate::engine) fn add_gpu(&mut self, gpu: &GpuConfig, shown: Option<GpuSample>) {
+        let uuid = gpu.uuid;
+        if let Some(complaint) = gpu.complaint() {
+            let text = format!("{uuid} cannot be managed: {complaint}");
+            self.log(LogLine::new(Level::Error, text));
+            return;
+        }
+        let index = self.gpus.len();
+        self.gpus.push(Gpu::new(gpu, &self.config));
+        self.note_change();
+        for (task, at) in self.recovery.take_next_releases(uuid) {
+            self.gpus[index].scheduler.remember(task, at);
+        }
+        let name = shown.as_ref().map(|shown| format!(" ({})", shown.name));
+        let text = format!(
+            "GPU {index} is {uuid}{}: {} to hand out, in chunks of {}",
+            name.unwrap_or_default(),
+            gpu.capacity(),
+            gpu.chunk
+        );
+        self.log(LogLine::new(Level::Info, text).gpu(index));
+        if let Some(shown) = shown {
+            self.reconcile(index, shown);
+        }
+    }
+
+    /// Says which GPUs are no place for tasks, and why, where that is news.
+    pub(in crate::engine) fn leave_alone(&mut self, left_alone: Vec<LeftAlone>) {
+        self.nvml.speaks |= !left_alone.is_empty();
+        if left_alone == self.nvml.left_alone {
+            return;
+        }
+        let before = core::mem::replace(&mut self.nvml.left_alone, left_alone);
+        let news = self.nvml.left_alone.iter();
+        let news = news.filter(|gpu| !before.contains(gpu));
+        let news: Vec<_> = news
+            .map(|gpu| format!("a GPU is left alone: {}", gpu.why))
+            .collect();
+        for text in news {
+            self.log(LogLine::new(Level::Warn, text));
+        }
+        self.note_change();
+    }
+
+    /// A sentence for each GPU that is left alone.
+    pub(crate) fn left_alone(&self) -> Vec<String> {
+        let gpus = self.nvml.left_alone.iter();
+        gpus.map(|gpu| gpu.why.clone()).collect()
+    }
+
+    /// Places what was registered for GPUs that are known now.
+    pub(in crate::engine) fn place_registered(&mut self) {
+        let unplaced = self.registry.iter().filter(|entry| is_unplaced(entry));
+        let unplaced: Vec<_> = unplaced
+            .map(|entry| (entry.id, self.find_gpu(entry.task.gpu.as_deref())))
+            .collect();
+        for (id, found) in unplaced {
+            match found {
+                Ok(gpu) => {
+                    let uuid = self.gpus[gpu].uuid;
+                    if let Some(entry) = self.registry.get_mut(id) {
+                        entry.gpu = Some(uuid);
+                    }
+                }
+                Err(error) => {
+                    let text = format!("waits for its GPU: {error}");
+                    let line = LogLine::new(Level::Warn, text);
+                    let line = line.task(self.registration_name(id));
+                    self.log(line);
+                }
+            }
+        }
+        self.place_all();
+    }
+
+    /// Registers with their schedulers the realtime tasks that are not there yet.
+    pub(in crate::engine) fn place_all(&mut self) {
+        let realtime = self.registry.iter().filter(|entry| entry.is_realtime());
+        let waiting = realtime.filter_map(|entry| {
+            let mut gpus = self.gpus.iter();
+            let gpu = gpus.position(|gpu| Some(gpu.uuid) == entry.gpu)?;
+            let waits = self.tasks.on(entry.id, gpu).is_none();
+            waits.then_some((entry.id, gpu))
+        });
+        let waiting: Vec<_> = waiting.collect();
+        for (id, gpu) in waiting {
+            if let Err(reason) = self.place(id, gpu) {
+                let line = LogLine::new(Level::Error, format!("refused: {reason}"));
+                let line = line.task(self.registration_name(id));
+                self.log(line);
+                // A process may run under it: it goes on as best-effort.
+                if let Some(entry) = self.registry.get_mut(id) {
+                    entry.task.class = Class::BestEffort;
+                }
+            }
+        }
+    }
+
+    fn is_left_alone(&self, uuid: Uuid) -> bool {
+        self.nvml.left_alone.iter().any(|gpu| gpu.uuid == uuid)
+    }
+
+    /// What a file says of a GPU.
+    fn described(&self, uuid: Uuid) -> Option<GpuConfig> {
+        let mut gpus = self.config.gpus.iter();
+        gpus.find(|gpu| gpu.uuid == uuid).copied()
+    }
+}
+
+/// Whether a registration waits for its GPU to become known. Calls are refused until it is; only a
+/// file may name one before.
+fn is_unplaced(entry: &Registration) -> bool {
+    entry.origin == Origin::File && entry.gpu.is_none()
+}

@@ -1,0 +1,86 @@
+//! What follows from the plan of a GPU, for status and log: the verdict of the admission test, and
+//! which of the tasks outside the plan it leaves too little.
+
+use alloc::format;
+use alloc::string::String;
+use alloc::vec::Vec;
+use core::cmp::Reverse;
+
+use rtswap_policy::admission::{Analysis, Candidate};
+use rtswap_policy::scheduler::{Config, State, TaskStatus};
+use rtswap_policy::task::{Class, TaskId};
+use rtswap_policy::units::Bytes;
+
+/// How many tasks of a plan are named.
+const NAMED: usize = 3;
+
+/// The verdict of the admission test on one list of candidates, kept until the list is another one:
+/// the test looks at many deadlines, and status is published up to 20 times a second.
+#[derive(Debug, Default)]
+pub(super) struct Verdict {
+    candidates: Vec<Candidate>,
+    analysis: Option<Analysis>,
+}
+
+impl Verdict {
+    /// The verdict on `candidates` under the configured test.
+    pub(super) fn of(&mut self, config: &Config, candidates: Vec<Candidate>) -> &Analysis {
+        if self.candidates != candidates {
+            self.candidates = candidates;
+            self.analysis = None;
+        }
+        let Self {
+            candidates,
+            analysis,
+        } = self;
+        analysis.get_or_insert_with(|| config.test.analyse(&config.platform(), candidates))
+    }
+}
+
+/// The candidates of the plan in effect.
+pub(super) fn in_effect(state: &State) -> Vec<Candidate> {
+    let tasks = state.tasks();
+    let candidates = tasks.filter_map(|task| candidate(&task, task.volume));
+    candidates.collect()
+}
+
+/// The realtime tasks of the plan to come, and the same as candidates.
+pub(super) fn to_come(state: &State) -> (Vec<TaskStatus>, Vec<Candidate>) {
+    let tasks = state.tasks().filter_map(|task| {
+        let candidate = candidate(&task, task.next_volume.or(task.volume))?;
+        Some((task, candidate))
+    });
+    tasks.unzip()
+}
+
+fn candidate(task: &TaskStatus, volume: Option<Bytes>) -> Option<Candidate> {
+    match (task.class, volume) {
+        (Class::Realtime(timing), Some(volume)) => Some(Candidate { timing, volume }),
+        _ => None,
+    }
+}
+
+/// As [`Gpu::starved`](super::Gpu::starved).
+pub(super) fn starved(state: &State, id: TaskId) -> Option<String> {
+    let need = state.awaited_bytes(id)?;
+    let others = || {
+        let planned = state.planned_residents();
+        planned.filter_map(|(other, name, bytes)| (other != id).then_some((name, bytes)))
+    };
+    let planned: Bytes = others().map(|(_, bytes)| bytes).sum();
+    let left = state.capacity().saturating_sub(planned);
+    if planned == Bytes::ZERO || need <= left {
+        return None;
+    }
+    let mut others: Vec<_> = others().collect();
+    others.sort_by_key(|(_, bytes)| Reverse(*bytes));
+    let names: Vec<_> = others.iter().take(NAMED).map(|(name, _)| *name).collect();
+    let names = names.join(", ");
+    let more = match others.len().saturating_sub(NAMED) {
+        0 => String::new(),
+        more => format!(" and {more} more"),
+    };
+    Some(format!(
+        "the plan of {names}{more} leaves {left}, and it needs {need}"
+    ))
+}

@@ -1,0 +1,180 @@
+//! What witnesses show → the ledger → capacities, and what is said of it.
+
+use alloc::collections::btree_map::Entry;
+use alloc::collections::{BTreeMap, BTreeSet};
+use alloc::format;
+use alloc::string::String;
+use alloc::vec::Vec;
+
+use rtswap_policy::scheduler::Event;
+use rtswap_policy::units::Bytes;
+
+use crate::engine::{Engine, Task};
+use crate::ledger::{Claim, Disagreement, Finding};
+use crate::output::{Level, LogLine};
+use crate::sample::GpuSample;
+
+impl Engine {
+    /// Compares a sample with what is claimed on a GPU, and tells the scheduler of the capacity that
+    /// follows.
+    pub(in crate::engine) fn reconcile(&mut self, gpu: usize, shown: GpuSample) {
+        let awaited = self.recovery.pids();
+        let claims = self.claims(gpu);
+        let account = &mut self.gpus[gpu].account;
+        let findings = account.reconcile(self.now, shown, &claims, &awaited);
+        self.lay_out(gpu, findings);
+    }
+
+    /// Says what was found, and tells the scheduler of the capacity that follows.
+    pub(in crate::engine) fn lay_out(&mut self, gpu: usize, findings: Vec<Finding>) {
+        for finding in findings {
+            self.found(gpu, finding);
+        }
+        let account = &mut self.gpus[gpu].account;
+        if let Some(bytes) = account.update_capacity(self.now) {
+            let others = account.others();
+            let text = format!("capacity changed to {bytes}, of others are {others}");
+            self.log(LogLine::new(Level::Info, text).gpu(gpu));
+            self.tell(gpu, Event::Capacity { bytes });
+        }
+    }
+
+    /// Why memory is short on a GPU: what others hold there, and the process that holds most of it;
+    /// none where that is nothing.
+    pub(in crate::engine) fn shortage(&self, gpu: usize) -> Option<String> {
+        let account = &self.gpus[gpu].account;
+        let others = account.others();
+        if others == Bytes::ZERO {
+            return None;
+        }
+        let most = account.unmanaged().max_by_key(|process| process.bytes);
+        let most = most.map(|process| {
+            let identity = process.identity.as_ref();
+            let comm = identity.map_or("unknown", |identity| &identity.comm);
+            format!(", most of it process {} ({comm})", process.pid)
+        });
+        let most = most.unwrap_or_default();
+        Some(format!(
+            "memory was short because others hold {others}{most}"
+        ))
+    }
+
+    /// What is known of each managed process on a GPU, by pid. To the driver one pid is one process:
+    /// one with several sessions, or a dead one and its successor.
+    pub(in crate::engine) fn claims(&self, index: usize) -> BTreeMap<u32, Claim> {
+        let gpu = &self.gpus[index];
+        let mut counted = BTreeSet::new();
+        let dead = gpu.dead.iter().map(|dead| {
+            // What several dead processes of one task left is counted once.
+            let is_first = counted.insert(dead.task);
+            let held = if is_first {
+                self.dying(index, dead.task)
+            } else {
+                Bytes::ZERO
+            };
+            (dead.pid, Claim { agent: None, held })
+        });
+        let living = self.sessions.iter().map(|(id, session)| {
+            let task = session.devices.get(index).and_then(|device| device.task);
+            let task = task.and_then(|task| self.tasks.get(task));
+            let held = |task: &Task| task.group.held_by(id.process);
+            let claim = Claim {
+                agent: Some(session.reported(index)),
+                held: task.map_or(Bytes::ZERO, held),
+            };
+            (session.peer.pid, claim)
+        });
+        let mut claims: BTreeMap<u32, Claim> = BTreeMap::new();
+        for (pid, claim) in dead.chain(living) {
+            match claims.entry(pid) {
+                Entry::Vacant(free) => {
+                    free.insert(claim);
+                }
+                Entry::Occupied(mut same) => same.get_mut().add(claim),
+            }
+        }
+        claims
+    }
+
+    /// Writes a finding into the log. A process that holds more than its agent says broke a promise.
+    fn found(&mut self, gpu: usize, finding: Finding) {
+        let (level, text, pid) = describe(finding);
+        let mut line = LogLine::new(level, text).gpu(gpu);
+        line.pid = pid;
+        self.log(line);
+        let (pid, disagreement, found) = match finding {
+            Finding::Named {
+                pid,
+                disagreement,
+                nvml,
+                agent,
+            } => (pid, disagreement, (nvml, "NVML", agent)),
+            Finding::Counted {
+                pid,
+                disagreement,
+                counted,
+                agent,
+            } => (pid, disagreement, (counted, "the probes", agent)),
+            Finding::Unmanaged { .. } | Finding::Blind | Finding::Shared => return,
+        };
+        if let Some(named @ (Disagreement::Underreport | Disagreement::Untracked)) = disagreement {
+            self.holds_more(pid, named, found);
+        }
+    }
+}
+
+fn describe(finding: Finding) -> (Level, String, Option<u32>) {
+    match finding {
+        Finding::Named {
+            pid,
+            disagreement,
+            nvml,
+            agent,
+        } => {
+            let (level, text) = compare(disagreement, "NVML", nvml, agent);
+            (level, text, Some(pid))
+        }
+        Finding::Counted {
+            pid,
+            disagreement,
+            counted,
+            agent,
+        } => {
+            let (level, text) = compare(disagreement, "the probes", counted, agent);
+            (level, text, Some(pid))
+        }
+        Finding::Unmanaged { pid, nvml } => {
+            let text = format!(
+                "untracked: a process without an agent holds {nvml}, and takes from the capacity"
+            );
+            (Level::Info, text, Some(pid))
+        }
+        Finding::Blind => {
+            let text = "NVML does not show the processes of this PID namespace: what each holds is \
+                        known from its agent alone; run rtswapd in the host's PID namespace to have \
+                        it checked";
+            (Level::Warn, text.into(), None)
+        }
+        Finding::Shared => {
+            let text = "a multi-process server (MPS) runs: what single processes hold cannot be \
+                        checked";
+            (Level::Warn, text.into(), None)
+        }
+    }
+}
+
+fn compare(
+    disagreement: Option<Disagreement>,
+    witness: &str,
+    shown: Bytes,
+    agent: Bytes,
+) -> (Level, String) {
+    let bytes = format!("{shown} by {witness}, {agent} by its agent");
+    match disagreement {
+        Some(name) => (
+            Level::Warn,
+            format!("{name}: the witnesses differ: {bytes}"),
+        ),
+        None => (Level::Info, format!("the witnesses agree again: {bytes}")),
+    }
+}

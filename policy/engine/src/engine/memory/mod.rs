@@ -1,0 +1,8 @@
+//! GPU memory as NVML shows it: `nvml` follows its samples, `account` compares them with what is
+//! claimed and tells the schedulers of the capacity that follows, `dead` ends what is dying.
+
+mod account;
+mod dead;
+mod nvml;
+
+pub(crate) use nvml::Nvml;
