@@ -5,7 +5,6 @@ use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
 
-use rtswap_policy::task::Class;
 use rtswap_policy::units::Bytes;
 
 use super::Gpu;
@@ -13,7 +12,6 @@ use crate::Uuid;
 use crate::config::{GpuConfig, MAX_GPUS};
 use crate::engine::Engine;
 use crate::output::{Level, LogLine};
-use crate::registry::{Origin, Registration};
 use crate::sample::{GpuSample, LeftAlone, Sample};
 
 impl Engine {
@@ -101,8 +99,9 @@ impl Engine {
         let index = self.gpus.len();
         self.gpus.push(Gpu::new(gpu, &self.config));
         self.note_change();
-        for (task, at) in self.recovery.take_next_releases(uuid) {
-            self.gpus[index].scheduler.remember(task, at);
+        for release in self.recovery.take_releases(uuid) {
+            let scheduler = &mut self.gpus[index].scheduler;
+            scheduler.remember(release.task, release.at);
         }
         let name = shown.as_ref().map(|shown| format!(" ({})", shown.name));
         let text = format!(
@@ -141,54 +140,6 @@ impl Engine {
         gpus.map(|gpu| gpu.why.clone()).collect()
     }
 
-    /// Places what was registered for GPUs that are known now.
-    pub(in crate::engine) fn place_registered(&mut self) {
-        let unplaced = self.registry.iter().filter(|entry| is_unplaced(entry));
-        let unplaced: Vec<_> = unplaced
-            .map(|entry| (entry.id, self.find_gpu(entry.task.gpu.as_deref())))
-            .collect();
-        for (id, found) in unplaced {
-            match found {
-                Ok(gpu) => {
-                    let uuid = self.gpus[gpu].uuid;
-                    if let Some(entry) = self.registry.get_mut(id) {
-                        entry.gpu = Some(uuid);
-                    }
-                }
-                Err(error) => {
-                    let text = format!("waits for its GPU: {error}");
-                    let line = LogLine::new(Level::Warn, text);
-                    let line = line.task(self.registration_name(id));
-                    self.log(line);
-                }
-            }
-        }
-        self.place_all();
-    }
-
-    /// Registers with their schedulers the realtime tasks that are not there yet.
-    pub(in crate::engine) fn place_all(&mut self) {
-        let realtime = self.registry.iter().filter(|entry| entry.is_realtime());
-        let waiting = realtime.filter_map(|entry| {
-            let mut gpus = self.gpus.iter();
-            let gpu = gpus.position(|gpu| Some(gpu.uuid) == entry.gpu)?;
-            let waits = self.tasks.on(entry.id, gpu).is_none();
-            waits.then_some((entry.id, gpu))
-        });
-        let waiting: Vec<_> = waiting.collect();
-        for (id, gpu) in waiting {
-            if let Err(reason) = self.place(id, gpu) {
-                let line = LogLine::new(Level::Error, format!("refused: {reason}"));
-                let line = line.task(self.registration_name(id));
-                self.log(line);
-                // A process may run under it: it goes on as best-effort.
-                if let Some(entry) = self.registry.get_mut(id) {
-                    entry.task.class = Class::BestEffort;
-                }
-            }
-        }
-    }
-
     fn is_left_alone(&self, uuid: Uuid) -> bool {
         self.nvml.left_alone.iter().any(|gpu| gpu.uuid == uuid)
     }
@@ -198,10 +149,4 @@ impl Engine {
         let mut gpus = self.config.gpus.iter();
         gpus.find(|gpu| gpu.uuid == uuid).copied()
     }
-}
-
-/// Whether a registration waits for its GPU to become known. Calls are refused until it is; only a
-/// file may name one before.
-fn is_unplaced(entry: &Registration) -> bool {
-    entry.origin == Origin::File && entry.gpu.is_none()
 }
