@@ -1,1 +1,149 @@
-//! To be written.
+//! Calls of users and of the administrator.
+
+use alloc::format;
+use alloc::string::String;
+use alloc::vec::Vec;
+
+use rtswap_policy::task::Class;
+
+use super::{Engine, Gpu};
+use crate::Uuid;
+use crate::error::CallError;
+use crate::ids::{CallId, RegistrationId};
+use crate::input::{Call, Caller, Claimant};
+use crate::output::{Level, LogLine, Output, Reply};
+use crate::registry::{Origin, TaskOptions};
+
+impl Engine {
+    /// Does what a call asks for. It is answered once its effect is kept.
+    pub(super) fn call(&mut self, id: CallId, call: Call) {
+        let result = match call {
+            Call::Register {
+                caller,
+                options,
+                claimant,
+                lease,
+            } => {
+                let origin = if lease { Origin::Lease } else { Origin::Call };
+                let registered = self.register(caller, options, claimant, origin);
+                registered.map(Reply::Registered)
+            }
+            Call::Unregister {
+                caller,
+                registration,
+            } => self.unregister(caller, registration).map(|()| Reply::Done),
+            Call::Reload { config, tasks } => {
+                self.reload(&config, tasks).map(|()| Reply::Done)
+            }
+        };
+        self.emit_record();
+        self.emit(Output::Answer(id, result));
+    }
+
+    fn register(
+        &mut self,
+        caller: Caller,
+        options: TaskOptions,
+        claimant: Option<Claimant>,
+        origin: Origin,
+    ) -> Result<RegistrationId, CallError> {
+        let task = options.check().map_err(CallError::InvalidArgument)?;
+        let realtime = matches!(task.class, Class::Realtime(_));
+        if realtime && !caller.privileged {
+            return Err(CallError::AccessDenied(format!(
+                "user {} may not register realtime tasks: root may, here or by a file in tasks.d; \
+                 as best-effort (no period) it needs no permission",
+                caller.uid
+            )));
+        }
+        self.registry.admits(caller.uid, &task.name)?;
+        let gpu = match (&task.gpu, realtime) {
+            (None, false) => None,
+            (wanted, _) => Some(self.find_gpu(wanted.as_deref())?),
+        };
+        let uuid = gpu.map(|gpu| self.gpus[gpu].uuid);
+        let entry = self.registry.add(caller.uid, task, origin);
+        entry.gpu = uuid;
+        entry.claimant = claimant;
+        let id = entry.id;
+        if realtime && let Some(gpu) = gpu {
+            self.place(id, gpu).map_err(|reason| {
+                self.registry.remove(id);
+                CallError::NotSchedulable(reason)
+            })?;
+        }
+        if origin == Origin::Call {
+            let until = self.now + self.config.settings.claim_timeout;
+            self.set_claim_until(id, Some(until));
+        }
+        self.journal.note_registration(id);
+        self.note_change();
+        let class = if realtime { "realtime" } else { "best-effort" };
+        let text = format!("registered as {class} by user {}", caller.uid);
+        let line = LogLine::new(Level::Info, text).task(self.registration_name(id));
+        self.log(line);
+        Ok(id)
+    }
+
+    /// Registers the task of a registration with a GPU's scheduler, or says why it cannot be.
+    pub(super) fn place(&mut self, id: RegistrationId, gpu: usize) -> Result<(), String> {
+        let Some(entry) = self.registry.get(id) else {
+            return Ok(());
+        };
+        self.add_task(id, gpu, entry.scheduled_class()).map(|_| ())
+    }
+
+    fn unregister(&mut self, caller: Caller, id: RegistrationId) -> Result<(), CallError> {
+        let entry = self.registry.get(id).ok_or(CallError::NoSuchTask(id))?;
+        if entry.uid != caller.uid && !caller.privileged {
+            return Err(CallError::AccessDenied(format!(
+                "{id} belongs to user {}; only that user or root may end it",
+                entry.uid
+            )));
+        }
+        match entry.origin {
+            Origin::File => Err(CallError::InvalidArgument(format!(
+                "{id} comes from a file in tasks.d; remove that and reload rtswapd"
+            ))),
+            Origin::Session => Err(CallError::InvalidArgument(format!(
+                "{id} is a process's own and ends with it"
+            ))),
+            Origin::Call | Origin::Lease => {
+                self.end_registration(id);
+                Ok(())
+            }
+        }
+    }
+
+    /// The index of the GPU of that index or UUID; of the only one where none is named.
+    pub(super) fn find_gpu(&self, wanted: Option<&str>) -> Result<usize, CallError> {
+        let list = || {
+            let gpus = self.gpus.iter().enumerate();
+            let gpus: Vec<_> = gpus.map(|(at, gpu)| format!("{at} = {}", gpu.uuid)).collect();
+            gpus.join(", ")
+        };
+        if self.gpus.is_empty() {
+            return Err(CallError::NoSuchGpu(
+                "no GPU is known yet: describe it as [[gpu]] in rtswapd.toml, or start any program \
+                 under rtswap once, whose agent tells of it"
+                    .into(),
+            ));
+        }
+        let Some(wanted) = wanted else {
+            return match self.gpus.len() {
+                1 => Ok(0),
+                count => Err(CallError::InvalidArgument(format!(
+                    "there are {count} GPUs; say on which one the task lives, by index or UUID: {}",
+                    list()
+                ))),
+            };
+        };
+        let by_index = wanted.parse().ok().filter(|at| *at < self.gpus.len());
+        let named = |gpu: &Gpu| wanted.parse::<Uuid>() == Ok(gpu.uuid);
+        by_index
+            .or_else(|| self.gpus.iter().position(named))
+            .ok_or_else(|| {
+                CallError::NoSuchGpu(format!("no GPU {wanted:?}; there are: {}", list()))
+            })
+    }
+}

@@ -1,1 +1,147 @@
-//! To be written.
+//! Ends: of connections, of processes, of registrations.
+
+use alloc::boxed::Box;
+use alloc::vec::Vec;
+use core::mem;
+
+use rtswap_policy::scheduler::Event;
+use rtswap_policy::task::{Class, TaskId};
+use rtswap_policy::units::Time;
+
+use super::Engine;
+use super::work::{Chore, Work};
+use crate::ids::{ConnectionId, RegistrationId};
+use crate::output::{Level, LogLine, Output};
+use crate::registry::Origin;
+use crate::sessions::SessionId;
+use crate::timers::Timer;
+
+impl Engine {
+    /// A connection ended. Its process may live on.
+    pub(super) fn disconnected(&mut self, connection: ConnectionId) {
+        if let Some(id) = self.sessions.of_connection(connection) {
+            self.lose_session(id);
+            self.note_change();
+        }
+    }
+
+    /// The process of a connection, or an awaited one, ended.
+    pub(super) fn connection_died(&mut self, connection: ConnectionId) {
+        match self.sessions.of_connection(connection) {
+            Some(id) => self.process_ended(id, true),
+            None => self.awaited_ended(connection),
+        }
+    }
+
+    /// The process of a session is gone; `died` is false where it executed another program, which keeps
+    /// its number.
+    pub(super) fn process_ended(&mut self, id: SessionId, died: bool) {
+        let Some(session) = self.sessions.remove(id) else {
+            return;
+        };
+        let text = if died {
+            "the process ended"
+        } else {
+            "the process executed another program"
+        };
+        let name = self.registration_name(id.registration);
+        let line = LogLine::new(Level::Info, text).task(name);
+        self.log(line.pid(session.peer.pid));
+        self.journal.note_session_left(session.cookie);
+        self.emit(Output::Forget(session.connection));
+        for (gpu, device) in session.devices.iter().enumerate() {
+            self.timers.set(Timer::Doubt(id, gpu), None);
+            if let Some(task) = device.task {
+                let peer = Box::new(session.peer.clone());
+                let session = id;
+                self.queue(gpu, Work::Leave { session, task, peer, died });
+            }
+        }
+        self.chore(Chore::ProcessGone(id.registration));
+        self.note_change();
+    }
+
+    /// A process of the daemon before is gone without having come back.
+    pub(super) fn awaited_ended(&mut self, connection: ConnectionId) {
+        if let Some(session) = self.stop_awaiting(connection) {
+            self.journal.note_session_left(session.cookie);
+            self.emit(Output::Forget(connection));
+            self.chore(Chore::ProcessGone(session.registration));
+        }
+    }
+
+    /// A process of a registration is gone. Without any, the registration waits for another or ends, as
+    /// its origin has it.
+    pub(super) fn process_gone(&mut self, id: RegistrationId) {
+        if self.has_process(id) {
+            return;
+        }
+        match self.registry.get(id).map(|entry| entry.origin) {
+            Some(Origin::Session) => self.end_registration(id),
+            Some(Origin::Call) => {
+                let until = self.now + self.config.settings.claim_timeout;
+                self.set_claim_until(id, Some(until));
+            }
+            Some(Origin::Lease | Origin::File) | None => {}
+        }
+    }
+
+    /// Whether a process lives under a registration, with a session or awaited.
+    fn has_process(&self, id: RegistrationId) -> bool {
+        self.sessions.of(id).next().is_some() || self.recovery.awaits(id)
+    }
+
+    /// Sets when a registration ends unless a process claims it before; none for never.
+    pub(super) fn set_claim_until(&mut self, id: RegistrationId, until: Option<Time>) {
+        if let Some(entry) = self.registry.get_mut(id) {
+            entry.claim_until = until;
+            self.timers.set(Timer::Claim(id), until);
+        }
+    }
+
+    /// No process claimed a registration in time.
+    pub(super) fn claim_expired(&mut self, id: RegistrationId) {
+        let name = self.registration_name(id);
+        let line = LogLine::new(Level::Info, "no process claimed it in time").task(name);
+        self.log(line);
+        self.end_registration(id);
+    }
+
+    /// Ends a registration. A process under it goes on as best-effort, and keeps the name until it ends.
+    pub(super) fn end_registration(&mut self, id: RegistrationId) {
+        if self.registry.get(id).is_none() {
+            return;
+        }
+        self.journal.note_registration(id);
+        self.note_change();
+        self.set_claim_until(id, None);
+        let attached = self.sessions.of(id).next().is_some();
+        let tasks: Vec<_> = self.tasks.of(id).collect();
+        for (gpu, task) in tasks {
+            self.end_task(gpu, task);
+            if !attached {
+                self.tasks.remove(task);
+                self.timers.set(Timer::Group(gpu, task), None);
+            }
+        }
+        // An awaited process lives too, and knows the number.
+        if self.has_process(id) {
+            if let Some(entry) = self.registry.get_mut(id) {
+                entry.origin = Origin::Session;
+                entry.task.class = Class::BestEffort;
+            }
+        } else if let Some(entry) = self.registry.remove(id) {
+            let name = Some(entry.task.name.as_str());
+            self.log(LogLine::new(Level::Info, "the registration ended").task(name));
+        }
+    }
+
+    /// Tells a scheduler that the registration of a task ended.
+    fn end_task(&mut self, gpu: usize, id: TaskId) {
+        if let Some(task) = self.tasks.get_mut(id)
+            && !mem::replace(&mut task.has_ended, true)
+        {
+            self.tell(gpu, Event::Unregister { task: id });
+        }
+    }
+}

@@ -1,1 +1,166 @@
-//! To be written.
+//! What the next daemon needs: a record of each change, and from time to time a checkpoint of the
+//! whole state, which alone has the eligible times.
+
+use alloc::boxed::Box;
+use alloc::collections::BTreeSet;
+use alloc::vec::Vec;
+use core::mem;
+
+use rtswap_policy::units::{Nanos, Time};
+
+use super::Engine;
+use crate::ids::{Cookie, RegistrationId};
+use crate::output::{Level, LogLine, Output};
+use crate::registry::Registration;
+use crate::saved::{NextRelease, Record, Saved, SavedSession};
+use crate::sessions::{Session, SessionId};
+use crate::timers::Timer;
+
+/// The longest time that a checkpoint may lack the eligible time of a job.
+const CHECKPOINT_DELAY: Nanos = Nanos(250_000_000);
+
+/// The records after which a checkpoint follows, so that the journal stays short.
+const RECORDS: u32 = 256;
+
+/// What has changed since the last record.
+#[derive(Debug, Default)]
+pub(crate) struct Journal {
+    /// Registrations that began, changed or ended.
+    registrations: BTreeSet<RegistrationId>,
+    /// Sessions that began.
+    sessions: Vec<SavedSession>,
+    /// Sessions that ended, by their secrets.
+    left: Vec<Cookie>,
+    /// The records since the last checkpoint.
+    records: u32,
+    /// [`Timer::Checkpoint`] runs.
+    awaits_checkpoint: bool,
+}
+
+impl Journal {
+    /// Notes that a registration began, changed or ended. The record has its state of the time when it
+    /// is written, so this may come before the change.
+    pub(super) fn note_registration(&mut self, id: RegistrationId) {
+        self.registrations.insert(id);
+    }
+
+    /// Notes that a session begins.
+    pub(super) fn note_session(&mut self, session: SavedSession) {
+        self.left.retain(|cookie| *cookie != session.cookie);
+        self.sessions.push(session);
+    }
+
+    /// Notes that the session of that secret ended.
+    pub(super) fn note_session_left(&mut self, cookie: Cookie) {
+        self.sessions.retain(|session| session.cookie != cookie);
+        self.left.push(cookie);
+    }
+
+    fn is_empty(&self) -> bool {
+        self.registrations.is_empty() && self.sessions.is_empty() && self.left.is_empty()
+    }
+}
+
+impl Engine {
+    /// A task broke a promise and is best-effort from now on, for the next daemon too.
+    pub(super) fn record_demotion(&mut self, id: RegistrationId) {
+        if let Some(entry) = self.registry.get_mut(id)
+            && !mem::replace(&mut entry.demoted, true)
+        {
+            self.journal.note_registration(id);
+        }
+    }
+
+    /// A job ended, so the eligible time of its task may have changed.
+    pub(super) fn journal_release(&mut self) {
+        if !self.journal.awaits_checkpoint {
+            self.set_checkpoint(self.now + CHECKPOINT_DELAY);
+        }
+    }
+
+    /// Gives a record of all changes since the last one; false where nothing changed.
+    pub(super) fn emit_record(&mut self) -> bool {
+        if self.journal.is_empty() {
+            return false;
+        }
+        let journal = &mut self.journal;
+        let mut record = Record {
+            next: self.registry.next(),
+            sessions: mem::take(&mut journal.sessions),
+            left: mem::take(&mut journal.left),
+            ..Record::default()
+        };
+        for id in mem::take(&mut journal.registrations) {
+            match self.registry.get(id) {
+                Some(entry) => record.registrations.push(entry.saved()),
+                None => record.ended.push(id),
+            }
+        }
+        journal.records += 1;
+        if journal.records >= RECORDS {
+            // Not at once: a session that is under way is in no checkpoint before its Welcome.
+            self.set_checkpoint(self.now);
+        }
+        self.emit(Output::Record(Box::new(record)));
+        true
+    }
+
+    /// The last record was kept, or could not be.
+    pub(super) fn record_kept(&mut self, kept: bool) {
+        if kept {
+            return;
+        }
+        let text = "the state cannot be kept: a restarted rtswapd would not know its tasks";
+        self.log(LogLine::new(Level::Error, text));
+        // What the record lacks is in the next checkpoint.
+        self.journal_release();
+    }
+
+    /// Has the whole state written anew.
+    pub(super) fn checkpoint(&mut self) {
+        self.journal.awaits_checkpoint = false;
+        self.journal.records = 0;
+        self.emit(Output::Checkpoint);
+    }
+
+    fn set_checkpoint(&mut self, at: Time) {
+        self.journal.awaits_checkpoint = true;
+        self.timers.set(Timer::Checkpoint, Some(at));
+    }
+
+    /// What the next daemon needs of the state as it is now.
+    pub fn saved(&self) -> Saved {
+        let sessions = self.sessions.iter();
+        let sessions = sessions.map(|(id, session)| saved_session(id, session));
+        let awaited = self.recovery.sessions().cloned();
+        Saved {
+            next: self.registry.next(),
+            registrations: self.registry.iter().map(Registration::saved).collect(),
+            sessions: sessions.chain(awaited).collect(),
+            next_releases: self.next_releases().collect(),
+        }
+    }
+
+    fn next_releases(&self) -> impl Iterator<Item = NextRelease> + '_ {
+        let known = self.gpus.iter().flat_map(|gpu| {
+            let tasks = gpu.scheduler.state().tasks();
+            let later = tasks.filter(|task| task.next_release > Time::ZERO);
+            later.map(|task| NextRelease {
+                gpu: gpu.uuid,
+                task: task.name,
+                at: task.next_release,
+            })
+        });
+        known.chain(self.recovery.next_releases().iter().cloned())
+    }
+}
+
+/// What the next daemon needs of a session.
+pub(super) fn saved_session(id: SessionId, session: &Session) -> SavedSession {
+    SavedSession {
+        registration: id.registration,
+        cookie: session.cookie,
+        pid: session.peer.pid,
+        start_ticks: session.peer.start_ticks,
+    }
+}

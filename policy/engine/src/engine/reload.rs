@@ -1,1 +1,183 @@
-//! To be written.
+//! The administrator's files again, under running tasks.
+//!
+//! An error in any of them is found before anything changes. Then the registrations of tasks.d become
+//! what their files say; one that cannot be had stays as it was, and the answer says so.
+
+use alloc::collections::BTreeSet;
+use alloc::format;
+use alloc::string::{String, ToString};
+use alloc::vec::Vec;
+
+use rtswap_policy::task::Class;
+
+use super::Engine;
+use crate::config::Config;
+use crate::error::CallError;
+use crate::ids::RegistrationId;
+use crate::input::TaskFile;
+use crate::output::{Level, LogLine};
+use crate::registry::{Origin, Registration, TaskDeclaration};
+
+impl Engine {
+    /// Takes the files in.
+    pub(super) fn reload(
+        &mut self,
+        config: &Config,
+        tasks: Vec<TaskFile>,
+    ) -> Result<(), CallError> {
+        if config.gpus != self.config.gpus || config.scheduler != self.config.scheduler {
+            return Err(CallError::InvalidArgument(
+                "[[gpu]] and [scheduler] are read at the start only, and have changed: nothing is \
+                 reloaded; restart rtswapd, which running tasks outlive"
+                    .into(),
+            ));
+        }
+        let wanted = check(tasks).map_err(CallError::InvalidArgument)?;
+        self.registry.set_max_per_user(config.settings.max_tasks_per_user);
+        self.config.settings = config.settings;
+        self.set_nvml_timer();
+        self.note_change();
+        self.end_removed(&wanted);
+        let mut refused = Vec::new();
+        for (uid, task) in wanted {
+            let name = task.name.clone();
+            if let Err(error) = self.take_file(uid, task) {
+                refused.push(format!("{name}: {error}"));
+            }
+        }
+        if refused.is_empty() {
+            self.log(LogLine::new(Level::Info, "the files are reloaded"));
+            return Ok(());
+        }
+        Err(CallError::NotSchedulable(format!(
+            "all else is in effect, but these stay as they were: {}",
+            refused.join("; ")
+        )))
+    }
+
+    /// Ends the registrations of files that are there no more.
+    fn end_removed(&mut self, wanted: &[(u32, TaskDeclaration)]) {
+        let named: BTreeSet<_> = wanted.iter().map(|(uid, task)| (*uid, &*task.name)).collect();
+        let files = self.registry.iter().filter(|entry| entry.origin == Origin::File);
+        let gone = files.filter(|entry| !named.contains(&(entry.uid, &*entry.task.name)));
+        let gone: Vec<_> = gone.map(|entry| entry.id).collect();
+        for id in gone {
+            let line = LogLine::new(Level::Info, "its file is gone");
+            let line = line.task(self.registration_name(id));
+            self.log(line);
+            self.end_registration(id);
+        }
+    }
+
+    /// Makes one registration what its file says.
+    fn take_file(&mut self, uid: u32, task: TaskDeclaration) -> Result<(), CallError> {
+        let Some(before) = self.registry.find(uid, &task.name) else {
+            self.registry.admits(uid, &task.name)?;
+            let id = self.registry.add(uid, task, Origin::File).id;
+            return self.place_file(id);
+        };
+        let entry = self.registry.get(before);
+        let Some(entry) = entry.filter(|entry| entry.origin == Origin::File) else {
+            return self.registry.admits(uid, &task.name);
+        };
+        if self.says(entry, &task) {
+            return Ok(());
+        }
+        let session = self.sessions.of(before).next();
+        let process = session.map(|(_, session)| session.peer.pid);
+        if let Some(pid) = process.or_else(|| self.recovery.process(before)) {
+            return Err(CallError::Busy(format!(
+                "it runs as process {pid}; reload again when that has ended"
+            )));
+        }
+        let wanted = entry.gpu.map(|uuid| uuid.to_string());
+        let old = Registration {
+            demoted: entry.demoted,
+            ..Registration::new(
+                before,
+                uid,
+                TaskDeclaration {
+                    gpu: wanted.or_else(|| entry.task.gpu.clone()),
+                    ..entry.task.clone()
+                },
+                Origin::File,
+            )
+        };
+        self.end_registration(before);
+        let new = Registration::new(before, uid, task, Origin::File);
+        self.registry.insert(new);
+        let Err(refused) = self.place_file(before) else {
+            return Ok(());
+        };
+        // There may be less capacity than when it was admitted.
+        self.registry.insert(old);
+        self.place_file(before).map_err(|error| {
+            CallError::NotSchedulable(format!(
+                "{refused}; what it was before cannot be had any more either, so it is ended: {error}"
+            ))
+        })?;
+        Err(refused)
+    }
+
+    /// Whether an entry is what its file says. One that was refused at the start is not.
+    fn says(&self, entry: &Registration, task: &TaskDeclaration) -> bool {
+        let there = match task.class {
+            Class::BestEffort => true,
+            Class::Realtime(_) => self.find_gpu(task.gpu.as_deref()).map_or_else(
+                |_| entry.gpu.is_none() && entry.task.gpu == task.gpu,
+                |gpu| Some(self.gpus[gpu].uuid) == entry.gpu,
+            ),
+        };
+        entry.task.class == task.class && entry.task.memory == task.memory && there
+    }
+
+    /// Finds the GPU of a file's new registration, and drops the registration where it cannot be had.
+    fn place_file(&mut self, id: RegistrationId) -> Result<(), CallError> {
+        let placed = self.try_place_file(id);
+        if placed.is_err() {
+            self.registry.remove(id);
+        }
+        self.journal.note_registration(id);
+        placed
+    }
+
+    fn try_place_file(&mut self, id: RegistrationId) -> Result<(), CallError> {
+        let Some(entry) = self.registry.get(id) else {
+            return Ok(());
+        };
+        let realtime = entry.is_realtime();
+        let gpu = match self.find_gpu(entry.task.gpu.as_deref()) {
+            Ok(gpu) => gpu,
+            // Until an agent tells of one.
+            Err(_) if self.gpus.is_empty() || !realtime => return Ok(()),
+            Err(error) => return Err(error),
+        };
+        let uuid = self.gpus[gpu].uuid;
+        if let Some(entry) = self.registry.get_mut(id) {
+            entry.gpu = Some(uuid);
+        }
+        if realtime {
+            self.place(id, gpu).map_err(CallError::NotSchedulable)?;
+        }
+        Ok(())
+    }
+}
+
+/// Every declaration checked, and no name there twice.
+fn check(tasks: Vec<TaskFile>) -> Result<Vec<(u32, TaskDeclaration)>, String> {
+    let mut checked: Vec<(u32, TaskDeclaration)> = Vec::new();
+    for TaskFile { uid, options } in tasks {
+        let name = options.name.clone();
+        let task = options
+            .check()
+            .map_err(|complaint| format!("tasks.d, {name}: {complaint}"))?;
+        if checked
+            .iter()
+            .any(|(other, same)| *other == uid && same.name == name)
+        {
+            return Err(format!("tasks.d: user {uid} has two tasks named {name}"));
+        }
+        checked.push((uid, task));
+    }
+    Ok(checked)
+}

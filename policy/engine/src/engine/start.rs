@@ -1,1 +1,315 @@
-//! To be written.
+//! From one daemon to the next: what is taken over, and which processes are awaited.
+//!
+//! Until every process that had a session with the daemon before is back or dead, or a grace has
+//! passed, blocks are read but requests are not: nothing is granted. Memory and running jobs are taken
+//! over at once. A process that stays silent counts as unmanaged; when it returns later, its cookie is
+//! still known.
+
+use alloc::collections::{BTreeMap, BTreeSet};
+use alloc::format;
+use alloc::vec::Vec;
+use core::mem;
+
+use rtswap_policy::task::Class;
+use rtswap_policy::units::Nanos;
+
+use super::Engine;
+use crate::Uuid;
+use crate::ids::{ConnectionId, Cookie, RegistrationId};
+use crate::input::{Start, TaskFile};
+use crate::output::{Level, LogLine, Output};
+use crate::registry::{Origin, Registration, Registry};
+use crate::saved::{NextRelease, SavedOrigin, SavedRegistration, SavedSession};
+use crate::timers::Timer;
+
+/// How long the other processes wait for a silent one.
+const GRACE: Nanos = Nanos(2_000_000_000);
+
+/// What the daemon before left and nobody has claimed yet.
+#[derive(Debug, Default)]
+pub(crate) struct Recovery {
+    /// The sessions whose processes are to come back, by the number under which the shell watches each.
+    awaited: BTreeMap<ConnectionId, SavedSession>,
+    /// Requests wait for them.
+    is_holding: bool,
+    /// Eligible times on GPUs that are not known yet.
+    next_releases: Vec<NextRelease>,
+}
+
+impl Recovery {
+    /// Whether requests are not read yet.
+    pub(crate) fn is_holding(&self) -> bool {
+        self.is_holding
+    }
+
+    /// The processes that requests wait for.
+    pub(crate) fn pids(&self) -> BTreeSet<u32> {
+        if self.is_holding {
+            self.awaited.values().map(|session| session.pid).collect()
+        } else {
+            BTreeSet::new()
+        }
+    }
+
+    /// All sessions whose processes may still come back.
+    pub(super) fn sessions(&self) -> impl Iterator<Item = &SavedSession> {
+        self.awaited.values()
+    }
+
+    /// The awaited session of that secret and process.
+    pub(super) fn find(
+        &self,
+        registration: RegistrationId,
+        cookie: Cookie,
+        pid: u32,
+    ) -> Option<ConnectionId> {
+        let mut of = self.of(registration);
+        let found = of.find(|(_, session)| (session.cookie, session.pid) == (cookie, pid));
+        found.map(|(connection, _)| connection)
+    }
+
+    /// Whether a session of that secret or that process is awaited.
+    pub(super) fn half_knows(&self, registration: RegistrationId, cookie: Cookie, pid: u32) -> bool {
+        let mut of = self.of(registration);
+        of.any(|(_, session)| session.cookie == cookie || session.pid == pid)
+    }
+
+    /// The awaited sessions of a process.
+    pub(super) fn of_pid(&self, pid: u32) -> impl Iterator<Item = ConnectionId> + '_ {
+        let all = self.awaited.iter();
+        all.filter_map(move |(connection, session)| (session.pid == pid).then_some(*connection))
+    }
+
+    /// An awaited process of a registration.
+    pub(super) fn process(&self, registration: RegistrationId) -> Option<u32> {
+        self.of(registration).next().map(|(_, session)| session.pid)
+    }
+
+    /// Whether a process of a registration is awaited.
+    pub(super) fn awaits(&self, registration: RegistrationId) -> bool {
+        self.of(registration).next().is_some()
+    }
+
+    /// The eligible times on GPUs that are not known yet.
+    pub(super) fn next_releases(&self) -> &[NextRelease] {
+        &self.next_releases
+    }
+
+    /// Takes out the eligible times on a GPU that is known now.
+    pub(super) fn take_releases(&mut self, gpu: Uuid) -> Vec<NextRelease> {
+        let all = mem::take(&mut self.next_releases);
+        let (ours, others) = all.into_iter().partition(|release| release.gpu == gpu);
+        self.next_releases = others;
+        ours
+    }
+
+    fn of(
+        &self,
+        registration: RegistrationId,
+    ) -> impl Iterator<Item = (ConnectionId, &SavedSession)> {
+        let all = self.awaited.iter();
+        let all = all.map(|(connection, session)| (*connection, session));
+        all.filter(move |(_, session)| session.registration == registration)
+    }
+}
+
+impl Engine {
+    /// Takes over from the daemon before, and begins.
+    pub(super) fn start(&mut self, start: Start) {
+        let Start {
+            saved,
+            awaited,
+            tasks,
+            nvml,
+        } = start;
+        self.registry = Registry::new(saved.next, self.config.settings.max_tasks_per_user);
+        self.recovery.next_releases = saved.next_releases;
+        let numbers: BTreeMap<_, _> = saved
+            .registrations
+            .iter()
+            .map(|entry| ((entry.uid, entry.task.name.clone()), entry))
+            .collect();
+        for file in tasks {
+            let before = numbers.get(&(file.uid, file.options.name.clone()));
+            self.add_file(file, before.copied());
+        }
+        for entry in saved.registrations {
+            self.revive(entry);
+        }
+        for (connection, at) in awaited {
+            if let Some(session) = saved.sessions.get(at) {
+                self.await_session(connection, session.clone());
+            }
+        }
+        self.drop_deserted();
+        self.add_first_gpus(nvml);
+        self.note_change();
+        // From here on the records continue this state.
+        self.checkpoint();
+    }
+
+    /// Adds the registration of a file, under its number from before where it has one. Its GPU is looked
+    /// up when GPUs are known.
+    fn add_file(&mut self, file: TaskFile, before: Option<&SavedRegistration>) {
+        let TaskFile { uid, options } = file;
+        let name = options.name.clone();
+        let admitted = self.registry.admits(uid, &name).map_err(|error| format!("{error}"));
+        let task = match options.check().and_then(|task| admitted.map(|()| task)) {
+            Ok(task) => task,
+            Err(complaint) => {
+                let text = format!("refused from tasks.d: {complaint}");
+                return self.log(LogLine::new(Level::Error, text).task(Some(&name)));
+            }
+        };
+        let Some(before) = before else {
+            self.registry.add(uid, task, Origin::File);
+            return;
+        };
+        let entry = Registration::new(before.id, uid, task, Origin::File);
+        let entry = self.registry.insert(entry);
+        // A file that says something else now is a new registration under the old number.
+        entry.demoted = *before
+            == SavedRegistration {
+                gpu: before.gpu,
+                demoted: true,
+                ..entry.saved()
+            };
+    }
+
+    /// Takes over a registration that is no file's.
+    fn revive(&mut self, saved: SavedRegistration) {
+        let origin = match saved.origin {
+            SavedOrigin::Call => Origin::Call,
+            SavedOrigin::Session => Origin::Session,
+            SavedOrigin::File => return,
+        };
+        if self.registry.admits(saved.uid, &saved.task.name).is_err() {
+            return;
+        }
+        let entry = Registration::new(saved.id, saved.uid, saved.task, origin);
+        self.registry.insert(Registration {
+            gpu: saved.gpu,
+            demoted: saved.demoted,
+            claimant: saved.claimant,
+            ..entry
+        });
+        if origin == Origin::Call {
+            let until = self.now + self.config.settings.claim_timeout;
+            self.set_claim_until(saved.id, Some(until));
+        }
+    }
+
+    fn await_session(&mut self, connection: ConnectionId, session: SavedSession) {
+        let id = session.registration;
+        if self.registry.get(id).is_none() {
+            return self.emit(Output::Forget(connection));
+        }
+        self.set_claim_until(id, None);
+        let line = LogLine::new(Level::Info, "its process is awaited from before");
+        let line = line.task(self.registration_name(id)).pid(session.pid);
+        self.log(line);
+        self.recovery.awaited.insert(connection, session);
+        self.recovery.is_holding = true;
+        self.timers.set(Timer::Recovery, Some(self.now + GRACE));
+    }
+
+    /// Drops the registrations of processes' own that are gone.
+    fn drop_deserted(&mut self) {
+        let own = self.registry.iter().filter(|entry| entry.origin == Origin::Session);
+        let deserted = own.filter(|entry| !self.recovery.awaits(entry.id));
+        let deserted: Vec<_> = deserted.map(|entry| entry.id).collect();
+        for id in deserted {
+            self.registry.remove(id);
+        }
+    }
+
+    /// An awaited process is back or gone.
+    pub(super) fn stop_awaiting(&mut self, connection: ConnectionId) -> Option<SavedSession> {
+        let session = self.recovery.awaited.remove(&connection)?;
+        if self.recovery.awaited.is_empty() && self.recovery.is_holding {
+            self.end_recovery();
+        }
+        Some(session)
+    }
+
+    /// The grace is over.
+    pub(super) fn recovery_over(&mut self) {
+        let silent = self.recovery.awaited.len();
+        let text = format!("going on without {silent} processes that did not come back");
+        self.log(LogLine::new(Level::Warn, text));
+        // Their memory is unmanaged now: NVML is asked before much is granted.
+        self.hurry_nvml(true);
+        self.end_recovery();
+    }
+
+    /// Reads the requests that were held back.
+    fn end_recovery(&mut self) {
+        self.recovery.is_holding = false;
+        self.timers.set(Timer::Recovery, None);
+        let sessions = self.sessions.iter();
+        let all: Vec<_> = sessions.map(|(id, session)| (id, session.devices.len())).collect();
+        for (id, gpus) in all {
+            for gpu in 0..gpus {
+                self.look_again(id, gpu);
+            }
+        }
+    }
+
+    /// Registers tasks with the schedulers of the GPUs that are known now.
+    pub(super) fn place_registered(&mut self) {
+        let files = self.registry.iter().filter(|entry| entry.origin == Origin::File);
+        let unplaced = files.filter(|entry| entry.gpu.is_none());
+        let unplaced: Vec<_> = unplaced.map(|entry| entry.id).collect();
+        for id in unplaced {
+            self.find_home(id);
+        }
+        for (id, gpu) in self.unscheduled() {
+            if let Err(reason) = self.place(id, gpu) {
+                self.downgrade(id, &reason);
+            }
+        }
+    }
+
+    /// Looks up the GPU of a file's registration.
+    fn find_home(&mut self, id: RegistrationId) {
+        let Some(entry) = self.registry.get(id) else {
+            return;
+        };
+        match self.find_gpu(entry.task.gpu.as_deref()) {
+            Ok(gpu) => {
+                let uuid = self.gpus[gpu].uuid;
+                if let Some(entry) = self.registry.get_mut(id) {
+                    entry.gpu = Some(uuid);
+                }
+                self.journal.note_registration(id);
+            }
+            Err(error) => {
+                let text = format!("waits for its GPU: {error}");
+                let line = LogLine::new(Level::Warn, text).task(self.registration_name(id));
+                self.log(line);
+            }
+        }
+    }
+
+    /// The realtime registrations that the scheduler of their GPU does not know yet.
+    fn unscheduled(&self) -> Vec<(RegistrationId, usize)> {
+        let realtime = self.registry.iter().filter(|entry| entry.is_realtime());
+        let waiting = realtime.filter_map(|entry| {
+            let home = self.gpus.iter().position(|gpu| Some(gpu.uuid) == entry.gpu)?;
+            self.tasks.on(entry.id, home).is_none().then_some((entry.id, home))
+        });
+        waiting.collect()
+    }
+
+    /// A realtime registration is not schedulable any more. A process may run under it: it goes on as
+    /// best-effort.
+    fn downgrade(&mut self, id: RegistrationId, reason: &str) {
+        let text = format!("refused: {reason}");
+        let line = LogLine::new(Level::Error, text).task(self.registration_name(id));
+        self.log(line);
+        if let Some(entry) = self.registry.get_mut(id) {
+            entry.task.class = Class::BestEffort;
+            self.journal.note_registration(id);
+        }
+    }
+}
