@@ -82,7 +82,7 @@ impl Engine {
 }
 
 /// What the driver tells of the GPU with that index.
-fn device(gpu: &Gpu, index: usize, sessions: &Sessions) -> DeviceStatus {
+pub(super) fn device(gpu: &Gpu, index: usize, sessions: &Sessions) -> DeviceStatus {
     let unmanaged = gpu.account.others();
     match gpu.account.last() {
         Some(last) => DeviceStatus {
@@ -108,7 +108,7 @@ fn device(gpu: &Gpu, index: usize, sessions: &Sessions) -> DeviceStatus {
 }
 
 /// What limits rtswap on a GPU.
-fn notes(gpu: &Gpu) -> Vec<String> {
+pub(super) fn notes(gpu: &Gpu) -> Vec<String> {
     let caveat = gpu.account.last().and_then(|last| last.caveat);
     let shared = gpu.account.is_shared().then(|| MPS.to_owned());
     let caveat = caveat.map(|caveat| caveat.to_string());

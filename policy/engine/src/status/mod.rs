@@ -6,6 +6,8 @@ mod gpus;
 mod plan;
 mod processes;
 mod tasks;
+#[cfg(test)]
+mod tests;
 
 use alloc::string::String;
 use alloc::vec::Vec;

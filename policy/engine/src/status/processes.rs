@@ -76,16 +76,16 @@ impl Engine {
 
 /// All that tells of processes.
 #[derive(Clone, Copy)]
-struct Witnesses<'a> {
-    gpus: &'a [Gpu],
-    sessions: &'a Sessions,
-    probed: &'a ProbeSample,
+pub(super) struct Witnesses<'a> {
+    pub(super) gpus: &'a [Gpu],
+    pub(super) sessions: &'a Sessions,
+    pub(super) probed: &'a ProbeSample,
 }
 
 impl<'a> Witnesses<'a> {
     /// Merges what the witnesses tell: an agent goes before NVML, NVML before the probes.
     /// `registration` finds that of a task.
-    fn processes(
+    pub(super) fn processes(
         self,
         registration: impl Fn(TaskId) -> Option<RegistrationId>,
     ) -> Vec<ProcessStatus> {

@@ -200,7 +200,7 @@ impl Engine {
 }
 
 /// A registration with what each GPU's scheduler knows of it, and its sessions, the oldest first.
-fn describe<'a>(
+pub(super) fn describe<'a>(
     entry: &Registration,
     states: impl Iterator<Item = scheduler::TaskStatus>,
     sessions: impl Iterator<Item = &'a Session>,

@@ -1,0 +1,130 @@
+//! Tests of what people may see, as pure scenes: `tasks`, `gpus`, `processes` and `plan` as the files
+//! above; and the GPUs, samples and sessions that all of them use. Sizes are in MiB.
+
+mod gpus;
+mod plan;
+mod processes;
+mod tasks;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::vec::Vec;
+
+use rtswap_policy::scheduler::Usage;
+use rtswap_policy::task::TaskId;
+use rtswap_policy::units::{Bytes, Time};
+
+use crate::Uuid;
+use crate::config::{Config, GpuConfig, SchedulerConfig, Settings};
+use crate::engine::Gpu;
+use crate::groups::ProcessId;
+use crate::ids::{ConnectionId, Cookie, RegistrationId};
+use crate::input::Peer;
+use crate::ledger::Claim;
+use crate::sample::{GpuSample, Identity, ProcessSample};
+use crate::sessions::{Device, Session, SessionId};
+
+const GIB: u64 = 1024;
+
+fn mib(mib: u64) -> Bytes {
+    Bytes(mib << 20)
+}
+
+fn uuid(number: u8) -> Uuid {
+    Uuid::of([number; 16])
+}
+
+/// GPU `number` with 1 GiB, which NVML has not shown yet.
+fn gpu(number: u8) -> Gpu {
+    let described = GpuConfig::learned(uuid(number)).completed(mib(GIB), Bytes::ZERO);
+    let config = Config {
+        settings: Settings::default(),
+        scheduler: SchedulerConfig::default(),
+        gpus: Vec::new(),
+        own_user: 0,
+    };
+    Gpu::new(&described, &config)
+}
+
+/// Shows GPU `number` to its account with these processes, of which those with a claim have an agent.
+fn show(gpu: &mut Gpu, number: u8, processes: &[ProcessSample], claims: &[(u32, u64)]) {
+    let sample = GpuSample {
+        uuid: uuid(number),
+        name: "GPU".into(),
+        total: mib(GIB),
+        reserved: Bytes::ZERO,
+        used: processes.iter().filter_map(|process| process.bytes).sum(),
+        utilization: Some(7),
+        parent: None,
+        caveat: None,
+        processes: processes.to_vec(),
+    };
+    let claim = |bytes| Claim {
+        agent: Some(mib(bytes)),
+        held: mib(bytes),
+    };
+    let claims: BTreeMap<_, _> = claims
+        .iter()
+        .map(|(pid, mib)| (*pid, claim(*mib)))
+        .collect();
+    gpu.account
+        .reconcile(Time::ZERO, sample, &claims, &BTreeSet::new());
+}
+
+fn identity(comm: &str, origin: Option<&str>) -> Identity {
+    Identity {
+        uid: 1000,
+        comm: comm.into(),
+        origin: origin.map(Into::into),
+        start_ticks: 5,
+    }
+}
+
+/// A process as NVML shows it.
+fn shown(pid: u32, bytes: u64) -> ProcessSample {
+    ProcessSample {
+        pid,
+        bytes: Some(mib(bytes)),
+        identity: Some(identity("shown", Some("nginx.service"))),
+    }
+}
+
+fn session_id(registration: u64, process: u64) -> SessionId {
+    SessionId {
+        registration: RegistrationId(registration),
+        process: ProcessId(process),
+    }
+}
+
+/// A connected session that has `resident[i]` MiB on GPU i, and is on no GPU where that is none.
+fn session(pid: u32, resident: &[Option<u64>]) -> Session {
+    let device = |resident: &Option<u64>| {
+        let mut device = Device::default();
+        device.task = resident.map(|_| TaskId(1));
+        device.block.usage = Usage {
+            resident: mib(resident.unwrap_or_default()),
+            ..Usage::default()
+        };
+        device.block.kept.for_processes = device.block.usage.resident;
+        device
+    };
+    Session {
+        peer: Peer {
+            pid,
+            uid: 1000,
+            comm: "agent".into(),
+            start_ticks: 5,
+        },
+        cookie: Cookie(1),
+        connection: ConnectionId(u64::from(pid)),
+        is_connected: true,
+        devices: resident.iter().map(device).collect(),
+    }
+}
+
+/// One that cannot be talked to.
+fn lost(pid: u32) -> Session {
+    Session {
+        is_connected: false,
+        ..session(pid, &[Some(1)])
+    }
+}
