@@ -45,12 +45,7 @@ impl Engine {
             tasks: tasks.map(|entry| self.task_status(entry)).collect(),
             processes: self.process_statuses(),
             probes: self.probes.state().clone(),
-            left_alone: self
-                .nvml
-                .left_alone
-                .iter()
-                .map(|it| it.why.clone())
-                .collect(),
+            left_alone: self.left_alone(),
             gpus: (0..self.gpus.len())
                 .map(|gpu| self.gpu_status(gpu))
                 .collect(),

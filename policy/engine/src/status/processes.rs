@@ -12,7 +12,7 @@ use crate::engine::{Engine, Gpu, gpu_of};
 use crate::ids::RegistrationId;
 use crate::input::Kept;
 use crate::ledger::{Dead, Disagreement, ProbeEntry};
-use crate::sample::{Held, Identity, ProbeSample, ProbedProcess, ProcessSample};
+use crate::sample::{Held, Identity, ProbedProcess, ProcessSample};
 use crate::sessions::{Session, SessionId, Sessions};
 
 /// One process on one GPU, with what each witness tells of it.
@@ -68,7 +68,7 @@ impl Engine {
         let witnesses = Witnesses {
             gpus: &self.gpus,
             sessions: &self.sessions,
-            probed: self.probes.last(),
+            probed: self.probes.processes(),
         };
         witnesses.processes(|task| Some(self.tasks.get(task)?.registration))
     }
@@ -79,7 +79,7 @@ impl Engine {
 pub(super) struct Witnesses<'a> {
     pub(super) gpus: &'a [Gpu],
     pub(super) sessions: &'a Sessions,
-    pub(super) probed: &'a ProbeSample,
+    pub(super) probed: &'a [ProbedProcess],
 }
 
 impl<'a> Witnesses<'a> {
@@ -145,7 +145,7 @@ impl<'a> Witnesses<'a> {
 
     /// Adds what the probes count, and the processes that only the probes know.
     fn add_probed(&self, rows: &mut Vec<ProcessStatus>) {
-        let processes = &self.probed.processes;
+        let processes = self.probed;
         for row in rows.iter_mut() {
             if row.origin.is_none() {
                 let at = processes.binary_search_by_key(&row.pid, |process| process.pid);

@@ -11,16 +11,12 @@ use crate::engine::Gpu;
 use crate::ids::RegistrationId;
 use crate::input::Kept;
 use crate::ledger::{Dead, Disagreement, Probed};
-use crate::sample::{Held, ProbeSample, ProbedProcess};
+use crate::sample::{Held, ProbedProcess};
 use crate::sessions::Sessions;
 use crate::status::ProcessStatus;
 use crate::status::processes::Witnesses;
 
-fn merged(gpus: &[Gpu], sessions: &Sessions, probed: Vec<ProbedProcess>) -> Vec<ProcessStatus> {
-    let probed = &ProbeSample {
-        processes: probed,
-        ..ProbeSample::default()
-    };
+fn merged(gpus: &[Gpu], sessions: &Sessions, probed: &[ProbedProcess]) -> Vec<ProcessStatus> {
     let witnesses = Witnesses {
         gpus,
         sessions,
@@ -57,7 +53,7 @@ fn a_session_is_shown_on_each_gpu_that_it_uses_or_that_nvml_shows_it_on() {
     show(&mut gpus[2], 3, &[shown(10, 20)], &[(10, 0)]);
     let mut sessions = Sessions::default();
     sessions.insert(session_id(5, 1), session(10, &[Some(290), None]));
-    let rows = merged(&gpus, &sessions, Vec::new());
+    let rows = merged(&gpus, &sessions, &[]);
     let [first, third] = &rows[..] else {
         panic!("not one for each of its GPUs: {rows:?}");
     };
@@ -86,7 +82,7 @@ fn sessions_without_a_gpu_and_lost_ones_are_shown_too() {
     sessions.insert(session_id(6, 1), lost(10));
     // A process may have sessions of several tasks.
     sessions.insert(session_id(7, 1), session(10, &[Some(4)]));
-    let rows = merged(&gpus, &sessions, Vec::new());
+    let rows = merged(&gpus, &sessions, &[]);
     let brief = |row: &ProcessStatus| (row.pid, row.gpu, row.task.unwrap().0, row.attached);
     let expected = [
         (10, Some(0), 6, false),
@@ -106,7 +102,7 @@ fn a_dead_process_is_managed_until_the_driver_forgets_it() {
     gpus[0].dead = vec![dead(30, 8), dead(30, 9), dead(31, 8)];
     let mut sessions = Sessions::default();
     sessions.insert(session_id(5, 1), session(31, &[Some(60)]));
-    let rows = merged(&gpus, &sessions, Vec::new());
+    let rows = merged(&gpus, &sessions, &[]);
     let [gone, alive] = &rows[..] else {
         panic!("not one for each pid: {rows:?}");
     };
@@ -127,7 +123,7 @@ fn a_process_without_an_agent_is_what_nvml_shows_of_it() {
     show(&mut gpus[0], 1, &shows, &[(9, 5)]);
     let mut sessions = Sessions::default();
     sessions.insert(session_id(5, 1), session(9, &[Some(5)]));
-    let rows = merged(&gpus, &sessions, Vec::new());
+    let rows = merged(&gpus, &sessions, &[]);
     assert_eq!(rows.len(), 3, "{rows:?}");
     let (large, gone) = (&rows[1], &rows[2]);
     assert_eq!((large.pid, large.comm.as_str()), (40, "shown"));
@@ -165,7 +161,7 @@ fn the_probes_add_to_what_is_known_and_tell_of_what_is_not() {
     let rows = merged(
         &gpus,
         &sessions,
-        vec![
+        &[
             probed(10, &[(Some(1), 12)]),
             // Two GPUs that nobody knows, and one that is known.
             probed(50, &[(None, 7), (Some(9), 8), (Some(2), 3)]),
