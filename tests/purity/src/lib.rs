@@ -4,6 +4,7 @@
 //! `cargo xtask pure` builds it so.
 #![cfg_attr(not(test), no_std)]
 
+pub use rtswap_engine::Engine;
 pub use rtswap_policy::scheduler::Scheduler;
 pub use rtswap_simulator as simulator;
 

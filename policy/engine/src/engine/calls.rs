@@ -32,9 +32,7 @@ impl Engine {
                 caller,
                 registration,
             } => self.unregister(caller, registration).map(|()| Reply::Done),
-            Call::Reload { config, tasks } => {
-                self.reload(&config, tasks).map(|()| Reply::Done)
-            }
+            Call::Reload { config, tasks } => self.reload(&config, tasks).map(|()| Reply::Done),
         };
         self.emit_record();
         self.emit(Output::Answer(id, result));
@@ -119,7 +117,9 @@ impl Engine {
     pub(super) fn find_gpu(&self, wanted: Option<&str>) -> Result<usize, CallError> {
         let list = || {
             let gpus = self.gpus.iter().enumerate();
-            let gpus: Vec<_> = gpus.map(|(at, gpu)| format!("{at} = {}", gpu.uuid)).collect();
+            let gpus: Vec<_> = gpus
+                .map(|(at, gpu)| format!("{at} = {}", gpu.uuid))
+                .collect();
             gpus.join(", ")
         };
         if self.gpus.is_empty() {

@@ -54,7 +54,15 @@ impl Engine {
             if let Some(task) = device.task {
                 let peer = Box::new(session.peer.clone());
                 let session = id;
-                self.queue(gpu, Work::Leave { session, task, peer, died });
+                self.queue(
+                    gpu,
+                    Work::Leave {
+                        session,
+                        task,
+                        peer,
+                        died,
+                    },
+                );
             }
         }
         self.chore(Chore::ProcessGone(id.registration));

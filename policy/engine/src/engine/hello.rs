@@ -166,7 +166,10 @@ impl Engine {
     fn claim(&mut self, name: &str, peer: &Peer) -> Result<RegistrationId, Refusal> {
         let (uid, pid) = (peer.uid, peer.pid);
         let refused = |text| Err(Refusal(RefusalCode::Claim, text));
-        let entry = self.registry.find(uid, name).and_then(|id| self.registry.get(id));
+        let entry = self
+            .registry
+            .find(uid, name)
+            .and_then(|id| self.registry.get(id));
         let Some(entry) = entry else {
             return refused(format!(
                 "no task named {name} is registered for user {uid}; register it first (rtswapctl \
@@ -174,7 +177,11 @@ impl Engine {
             ));
         };
         let id = entry.id;
-        if self.sessions.of(id).any(|(_, session)| session.peer.pid == pid) {
+        if self
+            .sessions
+            .of(id)
+            .any(|(_, session)| session.peer.pid == pid)
+        {
             return refused(format!(
                 "pid {pid} has a session of task {name} already; end the process or take another \
                  name"
@@ -187,9 +194,7 @@ impl Engine {
                  name"
             ));
         }
-        let is_other = |it: Claimant| {
-            (it.pid, it.start_ticks) != (pid, peer.start_ticks)
-        };
+        let is_other = |it: Claimant| (it.pid, it.start_ticks) != (pid, peer.start_ticks);
         if entry.claimant.is_some_and(is_other) {
             return refused(format!(
                 "task {name} was registered for another process; this is pid {pid}"
@@ -260,7 +265,8 @@ impl Engine {
             attached,
         };
         if seat.former.is_none() {
-            self.journal.note_session(saved_session(id, &arrival.session));
+            self.journal
+                .note_session(saved_session(id, &arrival.session));
         }
         self.desk.arrival = Some(arrival);
         self.emit_record();

@@ -21,7 +21,7 @@ mod work;
 
 pub(crate) use gpus::Gpu;
 pub(crate) use memory::Nvml;
-pub(crate) use probed::Probes;
+pub(crate) use probed::{Probes, gpu_of};
 pub(crate) use start::Recovery;
 pub(crate) use tasks::{Task, Tasks};
 

@@ -33,7 +33,8 @@ impl Engine {
             ));
         }
         let wanted = check(tasks).map_err(CallError::InvalidArgument)?;
-        self.registry.set_max_per_user(config.settings.max_tasks_per_user);
+        self.registry
+            .set_max_per_user(config.settings.max_tasks_per_user);
         self.config.settings = config.settings;
         self.set_nvml_timer();
         self.note_change();
@@ -57,8 +58,14 @@ impl Engine {
 
     /// Ends the registrations of files that are there no more.
     fn end_removed(&mut self, wanted: &[(u32, TaskDeclaration)]) {
-        let named: BTreeSet<_> = wanted.iter().map(|(uid, task)| (*uid, &*task.name)).collect();
-        let files = self.registry.iter().filter(|entry| entry.origin == Origin::File);
+        let named: BTreeSet<_> = wanted
+            .iter()
+            .map(|(uid, task)| (*uid, &*task.name))
+            .collect();
+        let files = self
+            .registry
+            .iter()
+            .filter(|entry| entry.origin == Origin::File);
         let gone = files.filter(|entry| !named.contains(&(entry.uid, &*entry.task.name)));
         let gone: Vec<_> = gone.map(|entry| entry.id).collect();
         for id in gone {

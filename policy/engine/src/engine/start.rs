@@ -69,7 +69,12 @@ impl Recovery {
     }
 
     /// Whether a session of that secret or that process is awaited.
-    pub(super) fn half_knows(&self, registration: RegistrationId, cookie: Cookie, pid: u32) -> bool {
+    pub(super) fn half_knows(
+        &self,
+        registration: RegistrationId,
+        cookie: Cookie,
+        pid: u32,
+    ) -> bool {
         let mut of = self.of(registration);
         of.any(|(_, session)| session.cookie == cookie || session.pid == pid)
     }
@@ -153,7 +158,10 @@ impl Engine {
     fn add_file(&mut self, file: TaskFile, before: Option<&SavedRegistration>) {
         let TaskFile { uid, options } = file;
         let name = options.name.clone();
-        let admitted = self.registry.admits(uid, &name).map_err(|error| format!("{error}"));
+        let admitted = self
+            .registry
+            .admits(uid, &name)
+            .map_err(|error| format!("{error}"));
         let task = match options.check().and_then(|task| admitted.map(|()| task)) {
             Ok(task) => task,
             Err(complaint) => {
@@ -215,7 +223,10 @@ impl Engine {
 
     /// Drops the registrations of processes' own that are gone.
     fn drop_deserted(&mut self) {
-        let own = self.registry.iter().filter(|entry| entry.origin == Origin::Session);
+        let own = self
+            .registry
+            .iter()
+            .filter(|entry| entry.origin == Origin::Session);
         let deserted = own.filter(|entry| !self.recovery.awaits(entry.id));
         let deserted: Vec<_> = deserted.map(|entry| entry.id).collect();
         for id in deserted {
@@ -247,7 +258,9 @@ impl Engine {
         self.recovery.is_holding = false;
         self.timers.set(Timer::Recovery, None);
         let sessions = self.sessions.iter();
-        let all: Vec<_> = sessions.map(|(id, session)| (id, session.devices.len())).collect();
+        let all: Vec<_> = sessions
+            .map(|(id, session)| (id, session.devices.len()))
+            .collect();
         for (id, gpus) in all {
             for gpu in 0..gpus {
                 self.look_again(id, gpu);
@@ -257,7 +270,10 @@ impl Engine {
 
     /// Registers tasks with the schedulers of the GPUs that are known now.
     pub(super) fn place_registered(&mut self) {
-        let files = self.registry.iter().filter(|entry| entry.origin == Origin::File);
+        let files = self
+            .registry
+            .iter()
+            .filter(|entry| entry.origin == Origin::File);
         let unplaced = files.filter(|entry| entry.gpu.is_none());
         let unplaced: Vec<_> = unplaced.map(|entry| entry.id).collect();
         for id in unplaced {
@@ -295,8 +311,14 @@ impl Engine {
     fn unscheduled(&self) -> Vec<(RegistrationId, usize)> {
         let realtime = self.registry.iter().filter(|entry| entry.is_realtime());
         let waiting = realtime.filter_map(|entry| {
-            let home = self.gpus.iter().position(|gpu| Some(gpu.uuid) == entry.gpu)?;
-            self.tasks.on(entry.id, home).is_none().then_some((entry.id, home))
+            let home = self
+                .gpus
+                .iter()
+                .position(|gpu| Some(gpu.uuid) == entry.gpu)?;
+            self.tasks
+                .on(entry.id, home)
+                .is_none()
+                .then_some((entry.id, home))
         });
         waiting.collect()
     }

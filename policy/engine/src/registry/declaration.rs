@@ -1,6 +1,5 @@
 //! What a task declares, from D-Bus or from a file, and whether it can be.
 
-use alloc::borrow::ToOwned;
 use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;

@@ -12,22 +12,31 @@ const WINDOW: usize = 4096;
 /// The sums of one registration.
 #[derive(Clone, Debug, Default)]
 pub struct Statistics {
+    /// Jobs that completed.
     pub jobs: u64,
+    /// The completed jobs that were late.
     pub misses: u64,
+    /// The largest lateness.
     pub worst_lateness: Nanos,
+    /// The longest response time, from the eligible time to the end.
     pub worst_response: Nanos,
+    /// The copies from the GPU.
     pub out: Moved,
+    /// The copies to the GPU.
     pub in_: Moved,
+    /// Broken promises.
     pub violations: u64,
-    /// The last ones, oldest first, and the same by size.
+    /// The last response times, oldest first, and the same by size.
     responses: VecDeque<Nanos>,
     sorted: Vec<Nanos>,
 }
 
-/// What was copied in one direction, by the agent's measure.
+/// The sum of the copies in one direction, by the agent's measure.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Moved {
+    /// The bytes that were copied.
     pub bytes: Bytes,
+    /// The time that it took.
     pub time: Nanos,
 }
 

@@ -112,6 +112,8 @@ impl Registry {
 
 #[cfg(test)]
 mod tests {
+    use alloc::string::ToString;
+
     use super::*;
     use crate::registry::TaskOptions;
 

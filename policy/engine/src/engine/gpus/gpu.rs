@@ -40,7 +40,7 @@ pub(crate) struct Gpu {
 
 impl Gpu {
     /// A GPU without tasks.
-    pub(in crate::engine) fn new(gpu: &GpuConfig, config: &Config) -> Self {
+    pub(crate) fn new(gpu: &GpuConfig, config: &Config) -> Self {
         let config = gpu.scheduler(&config.scheduler);
         let terms = Terms {
             memory: gpu.memory(),

@@ -161,7 +161,8 @@ impl World {
             unsure: false,
         };
         self.tasks.insert(task, new);
-        self.tell(Event::Register { task, spec });
+        let admitted = self.scheduler.register(Time(self.now), task, spec);
+        admitted.expect("there is room for three");
     }
 
     fn task(&mut self, task: TaskId) -> &mut Task {
