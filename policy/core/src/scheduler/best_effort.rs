@@ -12,8 +12,7 @@ impl Scheduler {
     pub(super) fn serve_best_effort(&mut self) {
         self.state.retry = None;
         let wants_wait = self.serve_wants();
-        self.state.settle();
-        if self.state.sharing == Sharing::Shared && !self.state.clears_best_effort() {
+        if self.state.sharing == Sharing::Shared && !self.state.settled().clears_best_effort() {
             let mut place = 0;
             while let Some(&id) = self.state.best_effort.get(place) {
                 if self.wholly_resident(id) {

@@ -1,6 +1,7 @@
 //! Sums and orders over all tasks, kept as tasks change: a decision looks at no task that it does
-//! not concern. `check_invariants` makes them anew and compares.
+//! not concern. They are read through `state::Settled`, which brings them up to date first. `check_invariants` makes them anew and compares.
 
+use alloc::vec::Vec;
 use core::cmp::Reverse;
 
 use super::order::Order;
@@ -67,6 +68,8 @@ pub(crate) struct Books {
     pub(crate) spared: Order<(Time, TaskId)>,
     /// Until when unused budget is not taken for best-effort.
     pub(crate) fresh: Order<(Time, TaskId)>,
+    /// What each task adds, by its place.
+    shares: Vec<Share>,
 }
 
 impl Sums {
@@ -164,6 +167,7 @@ impl Books {
             victims: Order::new(),
             spared: Order::new(),
             fresh: Order::new(),
+            shares: Vec::new(),
         }
     }
 
@@ -171,10 +175,31 @@ impl Books {
         self.victims.reserve(tasks);
         self.spared.reserve(tasks);
         self.fresh.reserve(tasks);
+        self.shares.reserve(tasks.saturating_sub(self.shares.len()));
     }
 
-    /// Replaces the share of `id`. True if volumes have changed.
-    pub(crate) fn replace(&mut self, id: TaskId, old: &Share, new: &Share) -> bool {
+    /// Makes room for a task at `place`, which adds nothing yet.
+    pub(crate) fn insert(&mut self, place: usize) {
+        self.shares.insert(place, Share::default());
+    }
+
+    /// Forgets the task `id` at `place`.
+    pub(crate) fn remove(&mut self, place: usize, id: TaskId) {
+        let volumes = self.replace(place, id, Share::default());
+        self.shares.remove(place);
+        if volumes {
+            self.review_volumes();
+        }
+    }
+
+    /// What the task at `place` adds to the sums.
+    pub(crate) fn share(&self, place: usize) -> &Sums {
+        &self.shares[place].sums
+    }
+
+    /// Replaces the share of `id` at `place`. True if volumes have changed.
+    pub(crate) fn replace(&mut self, place: usize, id: TaskId, new: Share) -> bool {
+        let old = core::mem::replace(&mut self.shares[place], new);
         if old == new {
             return false;
         }
@@ -186,10 +211,11 @@ impl Books {
         old.sums.volumes != new.sums.volumes
     }
 
-    pub(crate) fn review_volumes(&mut self, tasks: &Tasks) {
+    /// Looks for the largest volume of each plan anew.
+    pub(crate) fn review_volumes(&mut self) {
         self.most = [Bytes::ZERO; 2];
-        for task in tasks.values() {
-            for (most, volume) in self.most.iter_mut().zip(task.share.sums.volumes) {
+        for share in &self.shares {
+            for (most, volume) in self.most.iter_mut().zip(share.sums.volumes) {
                 *most = volume.max(*most);
             }
         }
@@ -200,9 +226,9 @@ impl Books {
         let mut sums = Sums::default();
         let mut most = [Bytes::ZERO; 2];
         let (mut victims, mut spared, mut fresh) = (0, 0, 0);
-        for (id, task) in tasks.iter() {
+        for (place, (id, task)) in tasks.iter().enumerate() {
             let share = Share::of(id, task, chunk);
-            if share != task.share {
+            if self.shares.get(place) != Some(&share) {
                 return Some("the share of a task");
             }
             sums.replace(&Sums::default(), &share.sums);
@@ -224,7 +250,13 @@ impl Books {
         if sums != self.sums || most != self.most {
             return Some("a sum over the tasks");
         }
-        let lengths = [self.victims.len(), self.spared.len(), self.fresh.len()];
-        (lengths != [victims, spared, fresh]).then_some("a task in an order where it is not due")
+        let lengths = [
+            self.victims.len(),
+            self.spared.len(),
+            self.fresh.len(),
+            self.shares.len(),
+        ];
+        (lengths != [victims, spared, fresh, tasks.len()])
+            .then_some("a task in an order where it is not due")
     }
 }

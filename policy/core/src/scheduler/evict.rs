@@ -2,54 +2,127 @@
 
 use alloc::format;
 
+use super::books::Victim;
 use super::record::{Cause, Task};
+use super::state::Settled;
 use super::{Direction, Scheduler, Sharing, State, ViolationKind};
 use crate::scheduler::job::{Job, Place};
 use crate::task::TaskId;
 use crate::units::Bytes;
 
-/// A walk over the victims in order.
+/// A walk over the victims in order, whose budgets may change meanwhile.
 struct Victims {
-    place: usize,
-    /// Who is none of them.
-    spared: [Option<TaskId>; 2],
+    last: Option<Victim>,
+    spared: Spared,
 }
 
+/// Tasks that are no victims.
+struct Spared([Option<TaskId>; 2]);
+
 impl Victims {
-    fn next(&mut self, state: &State) -> Option<TaskId> {
+    fn next(&mut self, state: Settled<'_>) -> Option<TaskId> {
         loop {
-            let (_, _, id) = state.books.victims.get(self.place)?;
-            self.place += 1;
-            let spared = self.spared.contains(&Some(id));
-            if !spared && state.tasks[id].spared_until <= state.now {
+            self.last = Some(state.victim_after(self.last)?);
+            let (_, _, id) = self.last?;
+            if !self.spared.contains(&state, id) {
                 return Some(id);
             }
         }
     }
 }
 
+impl Spared {
+    /// Never who is served.
+    fn new(state: &State, cause: Cause, beneficiary: Option<TaskId>) -> Self {
+        // The next best-effort job, once swapped in, keeps its memory until it has run. But if the
+        // asker runs, that job waits for the asker; and if the asker waits behind it and has its
+        // turn, then nothing can be done for that job now.
+        let passes = beneficiary.is_some_and(|id| {
+            let waits = |job: &Job| job.place == Place::BestEffort;
+            let task = &state.tasks[id];
+            task.runs() || task.job.as_ref().is_some_and(waits)
+        });
+        let next = (cause == Cause::BestEffort && !passes)
+            .then(|| state.best_effort.front().copied())
+            .flatten();
+        Self([next, beneficiary])
+    }
+
+    fn contains(&self, state: &State, id: TaskId) -> bool {
+        self.0.contains(&Some(id)) || state.tasks[id].spared_until > state.now
+    }
+}
+
+impl Settled<'_> {
+    /// What is missing for `required` free bytes, with all that is on its way.
+    fn lacking(self, required: Bytes) -> Bytes {
+        let leaving = self.out.map_or(Bytes::ZERO, |id| {
+            let op = self.tasks[id].op.as_ref();
+            op.filter(|op| !op.aborting).map_or(Bytes::ZERO, |op| {
+                op.target.saturating_sub(op.from + op.released)
+            })
+        });
+        (self.held + required).saturating_sub(self.capacity + self.sums().lowering + leaving)
+    }
+
+    /// What is still missing of `lacking` when all that can leave now has left.
+    pub(super) fn missing(
+        self,
+        lacking: Bytes,
+        cause: Cause,
+        beneficiary: Option<TaskId>,
+    ) -> Bytes {
+        let spared = Spared::new(&self, cause, beneficiary);
+        let mut victims = self.victims().filter(|id| !spared.contains(&self, *id));
+        let mut missing = lacking;
+        while missing > Bytes::ZERO
+            && let Some(id) = victims.next()
+        {
+            let unused = self.unused(id, Bytes::MAX, cause);
+            let yields = self.tasks[id].yields(cause, unused, self.chunk);
+            missing = missing.saturating_sub(yields);
+        }
+        missing
+    }
+}
+
+impl State {
+    /// Up to `lacking` bytes of budget that `id` does not use and may lose now.
+    fn unused(&self, id: TaskId, lacking: Bytes, cause: Cause) -> Bytes {
+        let task = &self.tasks[id];
+        if cause == Cause::BestEffort && self.now < task.fresh_until {
+            return Bytes::ZERO;
+        }
+        task.unused(lacking, cause, self.chunk)
+    }
+}
+
 impl Scheduler {
     /// Sees to it that `required` bytes become free. Unused budget goes at once, chunks by one
-    /// swap-out at a time. False if nothing is on its way and nothing can be. Best-effort takes
-    /// all that it lacks or nothing: else two would take from each other for ever what suffices
-    /// neither.
+    /// swap-out at a time: best-effort by the oldest grant, then by latest next release, never who
+    /// runs, is in its region, or is served. False if nothing is on its way and nothing can be.
+    /// Best-effort takes all that it lacks or nothing: else two would take from each other for
+    /// ever what suffices neither.
     pub(super) fn evict(
         &mut self,
         required: Bytes,
         cause: Cause,
         beneficiary: Option<TaskId>,
     ) -> bool {
-        self.state.settle();
-        let mut lacking = self.lacking(required);
-        let mut answers = self.state.sums().unanswered > 0;
+        let state = self.state.settled();
+        let mut lacking = state.lacking(required);
+        let mut answers = state.sums().unanswered > 0;
         let enough = || {
-            lacking <= self.state.sums().yields
-                && self.missing(lacking, cause, beneficiary) == Bytes::ZERO
+            lacking <= state.sums().yields
+                && state.missing(lacking, cause, beneficiary) == Bytes::ZERO
         };
         if cause == Cause::Realtime || enough() {
-            let mut victims = self.victims(cause, beneficiary);
+            let mut victims = Victims {
+                last: None,
+                spared: Spared::new(&state, cause, beneficiary),
+            };
             while lacking > Bytes::ZERO
-                && let Some(id) = victims.next(&self.state)
+                && let Some(id) = victims.next(self.state.settled())
             {
                 let taken = self.reclaim_unused(id, lacking, cause);
                 answers |= taken > Bytes::ZERO;
@@ -74,70 +147,9 @@ impl Scheduler {
             || (cause == Cause::Realtime && self.evict_beyond(lacking, beneficiary))
     }
 
-    /// What is missing for `required` free bytes, with all that is on its way.
-    fn lacking(&self, required: Bytes) -> Bytes {
-        let state = &self.state;
-        let leaving = state.out.map_or(Bytes::ZERO, |id| {
-            let op = self.task(id).op.as_ref();
-            op.filter(|op| !op.aborting).map_or(Bytes::ZERO, |op| {
-                op.target.saturating_sub(op.from + op.released)
-            })
-        });
-        (state.held + required).saturating_sub(state.capacity + state.sums().lowering + leaving)
-    }
-
-    /// Who may be evicted, in order: best-effort by the oldest grant, then by latest next release.
-    /// Never who runs, is in its region, or is served.
-    fn victims(&self, cause: Cause, beneficiary: Option<TaskId>) -> Victims {
-        let state = &self.state;
-        // The next best-effort job, once swapped in, keeps its memory until it has run. But if the
-        // asker runs, that job waits for the asker; and if the asker waits behind it and has its
-        // turn, then nothing can be done for that job now.
-        let passes = beneficiary.is_some_and(|id| {
-            let waits = |job: &Job| job.place == Place::BestEffort;
-            let task = self.task(id);
-            task.runs() || task.job.as_ref().is_some_and(waits)
-        });
-        let spared = (cause == Cause::BestEffort && !passes)
-            .then(|| state.best_effort.front().copied())
-            .flatten();
-        Victims {
-            place: 0,
-            spared: [spared, beneficiary],
-        }
-    }
-
-    /// What is still missing of `lacking` when all that can leave now has left.
-    pub(super) fn missing(
-        &self,
-        lacking: Bytes,
-        cause: Cause,
-        beneficiary: Option<TaskId>,
-    ) -> Bytes {
-        let mut victims = self.victims(cause, beneficiary);
-        let mut missing = lacking;
-        while missing > Bytes::ZERO
-            && let Some(id) = victims.next(&self.state)
-        {
-            let unused = self.unused(id, Bytes::MAX, cause);
-            let yields = self.task(id).yields(cause, unused, self.config.chunk);
-            missing = missing.saturating_sub(yields);
-        }
-        missing
-    }
-
-    /// Up to `lacking` bytes of budget that `id` does not use and may lose now.
-    fn unused(&self, id: TaskId, lacking: Bytes, cause: Cause) -> Bytes {
-        let task = self.task(id);
-        if cause == Cause::BestEffort && self.state.now < task.fresh_until {
-            return Bytes::ZERO;
-        }
-        task.unused(lacking, cause, self.config.chunk)
-    }
-
     /// Takes back up to `lacking` bytes of budget that `id` does not use.
     fn reclaim_unused(&mut self, id: TaskId, lacking: Bytes, cause: Cause) -> Bytes {
-        let taken = self.unused(id, lacking, cause);
+        let taken = self.state.unused(id, lacking, cause);
         if taken > Bytes::ZERO {
             let asked = self.task(id).asked - taken;
             self.set_budget(id, asked, None);
@@ -152,10 +164,10 @@ impl Scheduler {
         if self.state.sharing == Sharing::Shared && self.revoke_best_effort() {
             return true;
         }
-        self.state.settle();
-        let state = &mut self.state;
+        let state = self.state.settled();
         let promised =
             state.planned(None, Bytes::ZERO, false) + state.unmovable(None, Bytes::ZERO, false);
+        let state = &mut self.state;
         if state.held.max(promised) <= state.capacity {
             return false;
         }

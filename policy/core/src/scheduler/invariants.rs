@@ -37,7 +37,7 @@ impl State {
         }
         self.earliest_deadline_first()?;
         self.queues_hold_only_jobs()?;
-        match self.books.disagree(&self.tasks, self.chunk) {
+        match self.books_disagree() {
             Some(what) => violated(1, format!("the books are wrong about {what}")),
             None => Ok(()),
         }

@@ -63,6 +63,8 @@ pub struct Scheduler {
     config: Config,
     state: State,
     commands: VecDeque<Command>,
+    /// When more memory may be had than now, as time alone passes.
+    memory_frees: Option<Time>,
     /// What came last, for the message of a violated invariant.
     #[cfg(debug_assertions)]
     recent: VecDeque<(Time, Input)>,
@@ -84,6 +86,7 @@ impl Scheduler {
             state: State::new(&config),
             config,
             commands: VecDeque::new(),
+            memory_frees: None,
             #[cfg(debug_assertions)]
             recent: VecDeque::with_capacity(RECENT),
         }
@@ -134,7 +137,7 @@ impl Scheduler {
             Ok(_) => self.advance(),
             Err(_) => self.state.now = before,
         }
-        self.state.settle();
+        self.memory_frees = self.state.settled().memory_frees();
         #[cfg(debug_assertions)]
         if let Err(violated) = self.state.check_invariants() {
             panic!(

@@ -32,17 +32,16 @@ impl Scheduler {
     /// Opens the region of the head, if it can be filled without waiting for anybody. True if
     /// something changed.
     pub(super) fn open_pipelined(&mut self, id: TaskId) -> bool {
-        self.state.settle();
-        let state = &self.state;
+        let state = self.state.settled();
         if state.out.is_some() || state.in_.is_some() {
             return false;
         }
-        let task = self.task(id);
+        let task = &state.tasks[id];
         let (required, inward) = (task.short(), task.usage.swapped > Bytes::ZERO);
         let lacking = (state.held + required).saturating_sub(state.capacity);
-        let missing = self.missing(lacking, Cause::Realtime, Some(id));
+        let missing = state.missing(lacking, Cause::Realtime, Some(id));
         if required > Bytes::ZERO && missing > Bytes::ZERO {
-            let answers = self.state.sums().unanswered > 0;
+            let answers = state.sums().unanswered > 0;
             if answers || self.evict_beyond(missing, Some(id)) || !self.nothing_coming() {
                 return false;
             }
@@ -73,8 +72,7 @@ impl Scheduler {
         if self.evict(short, Cause::Realtime, Some(id)) {
             return false;
         }
-        self.state.settle();
-        if !self.state.running.is_empty() || self.state.awaits_release() {
+        if !self.state.running.is_empty() || self.state.settled().awaits_release() {
             return false;
         }
         // Nobody is left who could give it the rest: who else has died or failed took it along.

@@ -116,8 +116,7 @@ impl Scheduler {
         if !self.state.stale && self.state.pending.is_none() {
             return;
         }
-        self.state.settle();
-        if self.state.stale && self.state.quiet() {
+        if self.state.stale && self.state.settled().quiet() {
             self.state.charged = self.in_effect();
             self.state.stale = false;
             self.review_pending();
@@ -125,7 +124,7 @@ impl Scheduler {
         let Some(at_once) = self.state.pending else {
             return;
         };
-        let state = &self.state;
+        let state = self.state.settled();
         let pinned = state.sums().unpinned == 0;
         let room = state.planned(None, Bytes::ZERO, true)
             + state.unmovable(None, Bytes::ZERO, true)
@@ -248,8 +247,7 @@ impl Scheduler {
     /// While a plan waits for tasks that are out by more than it allows, brings them in at
     /// best-effort priority. True if memory moves for that.
     pub(super) fn restore(&mut self) -> bool {
-        self.state.settle();
-        if self.state.pending.is_none() || self.state.sums().beyond == 0 {
+        if self.state.pending.is_none() || self.state.settled().sums().beyond == 0 {
             return false;
         }
         let beyond = self.state.tasks.iter().find_map(|(id, task)| {

@@ -2,7 +2,7 @@
 
 use core::cmp::Reverse;
 
-use super::books::{Share, Victim};
+use super::books::Victim;
 use crate::scheduler::command::Direction;
 use crate::scheduler::event::{JobSeq, SwapSeq, Usage, WantSeq};
 use crate::scheduler::job::{Job, Place};
@@ -150,8 +150,7 @@ pub(crate) struct Task {
     pub(crate) last_granted: Time,
     pub(crate) counts: Counts,
 
-    /// What the books have of it, and whether that may be out of date.
-    pub(crate) share: Share,
+    /// Whether what the books have of it may be out of date.
     pub(crate) touched: bool,
 }
 

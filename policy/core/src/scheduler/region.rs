@@ -113,8 +113,8 @@ impl Scheduler {
 
     /// The job of `id` lacks `required`, and nothing is left that may leave.
     pub(super) fn stall_for_memory(&mut self, id: TaskId, required: Bytes) {
-        self.state.settle();
-        let (dying, free) = (self.state.sums().dying, self.state.free());
+        let state = self.state.settled();
+        let (dying, free) = (state.sums().dying, state.free());
         let detail = format!(
             "lacks {required} with {free} free, {dying} of the dead not released yet, and nothing \
              left that may leave"
@@ -137,8 +137,7 @@ impl Scheduler {
 
     /// Whether no event can be expected that would free memory.
     pub(super) fn nothing_coming(&mut self) -> bool {
-        self.state.settle();
-        let state = &self.state;
+        let state = self.state.settled();
         let moves = state.out.is_some() || state.in_.is_some();
         state.running.is_empty() && !moves && !state.awaits_release()
     }
@@ -179,8 +178,7 @@ impl Scheduler {
                 self.emit(Command::Abort { task: id, op });
             }
         }
-        self.state.settle();
-        if self.state.clears_best_effort() {
+        if self.state.settled().clears_best_effort() {
             self.revoke_best_effort();
         }
     }

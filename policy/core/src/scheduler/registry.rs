@@ -1,6 +1,5 @@
 //! Who is there: registrations, sessions, and what they leave behind.
 
-use super::books::Share;
 use super::record::{Op, Phase, Session, Task};
 use super::region::ASIDE;
 use super::{Command, Direction, EventError, JobEnd, OpenJob, Refusal, Scheduler, Usage};
@@ -343,7 +342,6 @@ impl Task {
             next_release: Time::ZERO,
             last_granted: Time::ZERO,
             counts: super::Counts::default(),
-            share: Share::default(),
             touched: false,
         }
     }

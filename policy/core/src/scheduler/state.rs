@@ -1,11 +1,15 @@
 //! All that the scheduler knows of one GPU. Written by the rooms beside it, read by status,
 //! tests and `check_invariants`.
 
+mod settled;
+
+pub(crate) use settled::Settled;
+
 use alloc::collections::{BTreeMap, VecDeque};
 use alloc::string::String;
 use alloc::vec::Vec;
 
-use super::books::{Books, Share, Sums, Victim};
+use super::books::{Books, Victim};
 use super::holders::Holders;
 use super::order::Order;
 use super::record::{Counts, Phase, Session, Task};
@@ -29,7 +33,8 @@ pub struct State {
     /// What `held` may be: the capacity, or what it was when truth overtook it.
     pub(crate) ceiling: Bytes,
     pub(crate) tasks: Tasks,
-    pub(crate) books: Books,
+    /// Of the tasks as they were when last settled; read through [`Settled`] alone.
+    books: Books,
     /// Room to sort victims in when the plan does not fit any more.
     pub(crate) emergency: Vec<Victim>,
     /// Waiting realtime jobs by absolute deadline: the computation queue.
@@ -225,44 +230,6 @@ impl State {
         !self.queue.is_empty() || self.region.is_some() || self.realtime_runs()
     }
 
-    /// No realtime job eligible, no region open, no swap in flight.
-    pub(crate) fn quiet(&self) -> bool {
-        let moves = self.out.is_some() || self.in_.is_some();
-        !self.realtime_active() && !moves && self.sums().aside == 0
-    }
-
-    /// Whether best-effort has to leave the GPU for realtime jobs. In `Shared` mode not while all
-    /// that ready tasks lack is free: then nothing is evicted, and nobody who could give memory
-    /// needs to drain in the middle of a busy period.
-    pub(crate) fn clears_best_effort(&self) -> bool {
-        self.realtime_active()
-            && (self.sharing == Sharing::Exclusive || self.sums().lacked > self.free())
-    }
-
-    /// Whether what is dying may still be released in time for who waits for memory.
-    pub(crate) fn awaits_release(&self) -> bool {
-        self.now < self.released_by && self.sums().dying > Bytes::ZERO
-    }
-
-    /// The sums over all tasks, which must be up to date.
-    pub(crate) fn sums(&self) -> &Sums {
-        debug_assert!(self.tasks.untouched(), "settle the books first");
-        &self.books.sums
-    }
-
-    /// Brings the books up to date.
-    pub(crate) fn settle(&mut self) {
-        let mut volumes = false;
-        while let Some((id, task)) = self.tasks.next_touched() {
-            let share = Share::of(id, task, self.chunk);
-            let former = core::mem::replace(&mut task.share, share);
-            volumes |= self.books.replace(id, &former, &share);
-        }
-        if volumes {
-            self.books.review_volumes(&self.tasks);
-        }
-    }
-
     /// Takes in a task, with room for all that it will ever queue for.
     pub(crate) fn insert(&mut self, id: TaskId, task: Task) {
         let tasks = self.tasks.len() + 1;
@@ -275,41 +242,15 @@ impl State {
         self.wants.reserve(room(self.wants.len()));
         self.running.reserve(room(self.running.len()));
         self.emergency.reserve(room(self.emergency.len()));
-        self.tasks.insert(id, task);
+        if let Some(place) = self.tasks.insert(id, task) {
+            self.books.insert(place);
+        }
     }
 
     /// Forgets a task that is in no queue.
     pub(crate) fn forget(&mut self, id: TaskId) {
-        if let Some(task) = self.tasks.remove(id)
-            && self.books.replace(id, &task.share, &Share::default())
-        {
-            self.books.review_volumes(&self.tasks);
+        if let Some(place) = self.tasks.remove(id) {
+            self.books.remove(place, id);
         }
-    }
-
-    /// The most that the plan needs at once, `id` counted with a need of at least `need`: the
-    /// left side of (1c).
-    pub(crate) fn planned(&self, id: Option<TaskId>, need: Bytes, next: bool) -> Bytes {
-        let plan = usize::from(next);
-        let (sums, most) = (self.sums(), self.books.most[plan]);
-        let more = id.map_or(Bytes::ZERO, |id| {
-            let task = &self.tasks[id];
-            let planned = if next { task.next } else { task.plan };
-            let more = need.saturating_sub(task.share.sums.needs[plan]);
-            planned.map_or(Bytes::ZERO, |_| more)
-        });
-        (sums.needs[plan] + more).saturating_sub(sums.volumes[plan] - most)
-    }
-
-    /// What of best-effort cannot leave, `id` counted with a budget of `budget`.
-    pub(crate) fn unmovable(&self, id: Option<TaskId>, budget: Bytes, next: bool) -> Bytes {
-        let plan = usize::from(next);
-        let sum = self.sums().unmovable[plan];
-        let Some(task) = id.map(|id| &self.tasks[id]) else {
-            return sum;
-        };
-        let planned = if next { task.next } else { task.plan };
-        let now = planned.map_or(task.unmovable(budget), |_| Bytes::ZERO);
-        sum.saturating_sub(task.share.sums.unmovable[plan]) + now
     }
 }

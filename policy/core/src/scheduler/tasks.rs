@@ -27,20 +27,22 @@ impl Tasks {
         self.touched.reserve(len);
     }
 
-    fn place(&self, id: TaskId) -> Result<usize, usize> {
-        self.ids.binary_search(&id)
+    /// Where a task stands in the order of ids.
+    pub(crate) fn place(&self, id: TaskId) -> Option<usize> {
+        self.ids.binary_search(&id).ok()
     }
 
     pub(crate) fn contains(&self, id: TaskId) -> bool {
-        self.place(id).is_ok()
+        self.place(id).is_some()
     }
 
     pub(crate) fn get(&self, id: TaskId) -> Option<&Task> {
-        Some(&self.records[self.place(id).ok()?])
+        Some(&self.records[self.place(id)?])
     }
 
     pub(crate) fn get_mut(&mut self, id: TaskId) -> Option<&mut Task> {
-        let task = &mut self.records[self.ids.binary_search(&id).ok()?];
+        let place = self.place(id)?;
+        let task = &mut self.records[place];
         if !task.touched {
             task.touched = true;
             self.touched.push(id);
@@ -48,36 +50,33 @@ impl Tasks {
         Some(task)
     }
 
-    /// One that was touched, which is so no more.
-    pub(crate) fn next_touched(&mut self) -> Option<(TaskId, &mut Task)> {
+    /// One that was touched, which is so no more, and its place.
+    pub(crate) fn next_touched(&mut self) -> Option<(usize, TaskId, &Task)> {
         while let Some(id) = self.touched.pop() {
-            if let Ok(place) = self.place(id) {
+            if let Some(place) = self.place(id) {
                 let task = &mut self.records[place];
                 task.touched = false;
-                return Some((id, task));
+                return Some((place, id, task));
             }
         }
         None
     }
 
-    /// Whether nobody was touched.
-    pub(crate) fn untouched(&self) -> bool {
-        self.touched.is_empty()
+    /// Takes in a task whose id is not known, and returns its place.
+    pub(crate) fn insert(&mut self, id: TaskId, task: Task) -> Option<usize> {
+        let place = self.ids.binary_search(&id).err()?;
+        self.ids.insert(place, id);
+        self.records.insert(place, task);
+        self.get_mut(id);
+        Some(place)
     }
 
-    /// Takes in a task whose id is not known.
-    pub(crate) fn insert(&mut self, id: TaskId, task: Task) {
-        if let Err(place) = self.place(id) {
-            self.ids.insert(place, id);
-            self.records.insert(place, task);
-            self.get_mut(id);
-        }
-    }
-
-    pub(crate) fn remove(&mut self, id: TaskId) -> Option<Task> {
-        let place = self.place(id).ok()?;
+    /// Forgets a task, and returns where it stood.
+    pub(crate) fn remove(&mut self, id: TaskId) -> Option<usize> {
+        let place = self.place(id)?;
         self.ids.remove(place);
-        Some(self.records.remove(place))
+        self.records.remove(place);
+        Some(place)
     }
 
     pub(crate) fn ids(&self) -> impl DoubleEndedIterator<Item = TaskId> + ExactSizeIterator + '_ {

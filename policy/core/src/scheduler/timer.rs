@@ -2,6 +2,7 @@
 
 use alloc::format;
 
+use super::state::Settled;
 use super::swap::allowance;
 use super::wants::PATIENCE;
 use super::{Overrun, Scheduler, ViolationKind};
@@ -142,8 +143,6 @@ impl Scheduler {
             .running
             .iter()
             .filter_map(|id| Some(self.wcet_passes(*id)? + Nanos(1)));
-        let waits = state.region.is_some() || !state.queue.is_empty();
-        let release = (waits && state.awaits_release()).then_some(state.released_by);
         let engines = [state.out, state.in_];
         let ops = engines
             .iter()
@@ -153,20 +152,26 @@ impl Scheduler {
             .wants
             .iter()
             .filter_map(|id| Some(self.task(*id).want?.since + PATIENCE));
-        let now = (state.now, TaskId(u32::MAX));
-        let spared = state.books.spared.after(now);
-        let fresh = state.books.fresh.after(now);
-        let fresh = fresh.filter(|_| !state.wants.is_empty());
         released
             .into_iter()
-            .chain([spared, fresh].into_iter().flatten().map(|(at, _)| at))
+            .chain(self.memory_frees)
             .chain(overruns)
-            .chain(release)
             .chain(self.stray_passes().map(|(at, _)| at))
             .chain(ops)
             .chain(patience)
             .chain(self.quantum_passes())
             .chain(state.retry)
             .min()
+    }
+}
+
+impl Settled<'_> {
+    /// When more memory may be had than now, as time alone passes.
+    pub(super) fn memory_frees(self) -> Option<Time> {
+        let waits = self.region.is_some() || !self.queue.is_empty();
+        let release = (waits && self.awaits_release()).then_some(self.released_by);
+        let fresh = self.fresh_passes().filter(|_| !self.wants.is_empty());
+        let times = [self.spared_passes(), fresh, release];
+        times.into_iter().flatten().min()
     }
 }

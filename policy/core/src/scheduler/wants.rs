@@ -1,6 +1,7 @@
 //! Requests for more budget: every one is answered, with the budget unchanged if refused.
 
 use super::record::{Cause, OpenWant};
+use super::state::Settled;
 use super::{EventError, Scheduler, WantSeq, command};
 use crate::task::TaskId;
 use crate::units::{Bytes, Nanos};
@@ -65,7 +66,6 @@ impl Scheduler {
             let Some(want) = self.task(id).want else {
                 continue;
             };
-            self.state.settle();
             let answer = self.answer(id, want, waits);
             match answer {
                 Answer::Yes | Answer::No => {
@@ -102,13 +102,13 @@ impl Scheduler {
         if extra == Bytes::ZERO {
             return Answer::Yes;
         }
-        let state = &self.state;
         // To run it must be wholly in, beside what of others never leaves.
-        let fixed = state.sums().fixed.saturating_sub(task.share.sums.fixed);
+        let state = self.state.settled();
+        let fixed = state.sums().fixed.saturating_sub(state.share(id).fixed);
         if want.total + fixed > state.capacity || want.since + PATIENCE <= state.now {
             return Answer::No;
         }
-        if !self.keeps_promise(id, budget, None) {
+        if !state.keeps_promise(id, budget, None) {
             return self.pin_for(id, want);
         }
         if self.state.realtime_active() {
@@ -129,10 +129,9 @@ impl Scheduler {
         if others_run {
             Answer::Waits
         } else {
-            self.state.settle();
-            let mine = self.task(id).share.sums.leaves;
-            let leaves = self.state.sums().leaves.saturating_sub(mine);
-            if extra <= self.state.free() + leaves {
+            let state = self.state.settled();
+            let leaves = state.sums().leaves.saturating_sub(state.share(id).leaves);
+            if extra <= state.free() + leaves {
                 Answer::Hopes
             } else {
                 self.no_unless_planned(id)
@@ -167,28 +166,6 @@ impl Scheduler {
         }
     }
 
-    /// Whether realtime can have what its plan needs with `id` at a budget of `bytes`, and with a
-    /// backing store of `backing` if that is said.
-    fn keeps_promise(&self, id: TaskId, bytes: Bytes, backing: Option<Bytes>) -> bool {
-        let state = &self.state;
-        let task = self.task(id);
-        let planned = state.planned(Some(id), bytes + task.usage.swapped, false);
-        if planned == Bytes::ZERO {
-            return true;
-        }
-        let now = state.unmovable(Some(id), bytes, false);
-        let fixed = match backing {
-            None => now,
-            Some(backing) => {
-                let mut grown = task.clone();
-                grown.backing = backing;
-                grown.backing_asked = None;
-                now.saturating_sub(task.unmovable(bytes)) + grown.unmovable(bytes)
-            }
-        };
-        planned + fixed <= state.capacity
-    }
-
     /// Grows the backing store if that would make the want harmless: what can leave again takes
     /// nothing from realtime.
     fn pin_for(&mut self, id: TaskId, want: OpenWant) -> Answer {
@@ -201,7 +178,12 @@ impl Scheduler {
         }
         let backing = want.total.round_up(self.config.chunk);
         let budget = want.budget(task.usage.swapped);
-        if want.pinning || !self.keeps_promise(id, budget, Some(backing)) {
+        if want.pinning
+            || !self
+                .state
+                .settled()
+                .keeps_promise(id, budget, Some(backing))
+        {
             return self.no_unless_planned(id);
         }
         if let Some(want) = &mut self.task_mut(id).want {
@@ -209,5 +191,28 @@ impl Scheduler {
         }
         self.ask_volume(id, backing);
         Answer::Pins
+    }
+}
+
+impl Settled<'_> {
+    /// Whether realtime can have what its plan needs with `id` at a budget of `bytes`, and with a
+    /// backing store of `backing` if that is said.
+    fn keeps_promise(self, id: TaskId, bytes: Bytes, backing: Option<Bytes>) -> bool {
+        let task = &self.tasks[id];
+        let planned = self.planned(Some(id), bytes + task.usage.swapped, false);
+        if planned == Bytes::ZERO {
+            return true;
+        }
+        let now = self.unmovable(Some(id), bytes, false);
+        let fixed = match backing {
+            None => now,
+            Some(backing) => {
+                let mut grown = task.clone();
+                grown.backing = backing;
+                grown.backing_asked = None;
+                now.saturating_sub(task.unmovable(bytes)) + grown.unmovable(bytes)
+            }
+        };
+        planned + fixed <= self.capacity
     }
 }
