@@ -30,13 +30,6 @@ impl Probes {
     pub(crate) fn processes(&self) -> &[ProbedProcess] {
         &self.last.processes
     }
-
-    /// The process of that pid.
-    pub(crate) fn find(&self, pid: u32) -> Option<&ProbedProcess> {
-        let processes = self.processes();
-        let at = processes.binary_search_by_key(&pid, |process| process.pid);
-        Some(&processes[at.ok()?])
-    }
 }
 
 impl Engine {
