@@ -4,5 +4,7 @@
 mod account;
 mod dead;
 mod nvml;
+#[cfg(test)]
+mod tests;
 
 pub(crate) use nvml::Nvml;

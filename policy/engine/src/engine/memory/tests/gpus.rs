@@ -1,0 +1,117 @@
+use std::vec;
+
+use rtswap_policy::units::Bytes;
+
+use super::world::{GIB, GPU, MEMORY, World, config, realtime, shown};
+use crate::Uuid;
+use crate::config::{Config, GpuConfig};
+use crate::input::Input;
+use crate::sample::{LeftAlone, Sample};
+
+const OTHER: Uuid = Uuid::of([2; 16]);
+
+/// A configuration that describes no GPU.
+fn undescribed() -> Config {
+    Config {
+        gpus: vec![],
+        ..config()
+    }
+}
+
+#[test]
+fn without_a_file_all_gpus_that_nvml_shows_are_managed() {
+    let mut world = World::new(undescribed(), vec![], vec![shown(GPU, &[])]);
+    assert_eq!(world.engine.gpus.len(), 1);
+    assert_eq!(world.capacity(), 8 * GIB - 128 * (1 << 20));
+    // One whose driver was loaded later.
+    world.wait(500);
+    world.nvml(vec![shown(GPU, &[]), shown(OTHER, &[])]);
+    assert_eq!(world.engine.gpus[1].uuid, OTHER);
+    world.wait(500);
+    world.nvml(vec![shown(GPU, &[]), shown(OTHER, &[])]);
+    assert_eq!(world.engine.gpus.len(), 2);
+}
+
+#[test]
+fn a_file_decides_which_gpus_are_managed() {
+    let mut config = config();
+    config.gpus.push(GpuConfig::learned(OTHER));
+    let third = Uuid::of([3; 16]);
+    let mut world = World::new(config, vec![], vec![shown(GPU, &[]), shown(third, &[])]);
+    assert_eq!(world.engine.gpus.len(), 1);
+    assert_eq!(world.lines("it waits for an agent that sees it").len(), 1);
+    world.nvml(vec![shown(GPU, &[]), shown(third, &[]), shown(OTHER, &[])]);
+    let uuids: std::vec::Vec<_> = world.engine.gpus.iter().map(|gpu| gpu.uuid).collect();
+    assert_eq!(uuids, [GPU, OTHER]);
+}
+
+#[test]
+fn an_agent_introduces_a_gpu_only_where_nvml_and_files_leave_that_open() {
+    let mut world = World::new(undescribed(), vec![], vec![]);
+    world.hello(7, None);
+    assert_eq!(world.engine.gpus.len(), 1);
+    assert_eq!(world.engine.gpus[0].uuid, GPU);
+    let mut world = World::new(undescribed(), vec![], vec![shown(OTHER, &[])]);
+    world.hello(7, None);
+    assert_eq!(world.engine.gpus.len(), 1);
+    assert_eq!(world.engine.gpus[0].uuid, OTHER, "NVML has spoken");
+}
+
+#[test]
+fn a_task_waits_for_its_gpu_to_become_known() {
+    let tasks = vec![realtime("a", 4 * GIB, 2 * GIB)];
+    let mut world = World::new(undescribed(), tasks, vec![]);
+    assert_eq!(
+        world.lines("waits for its GPU: no GPU is known yet").len(),
+        1
+    );
+    world.nvml(vec![shown(GPU, &[])]);
+    assert_eq!(world.task("a").volume, Some(Bytes::ZERO));
+    let id = world.registration("a");
+    assert_eq!(world.engine.registry.get(id).unwrap().gpu, Some(GPU));
+}
+
+#[test]
+fn a_task_that_its_gpu_cannot_have_is_best_effort() {
+    let tasks = vec![realtime("a", 9 * GIB, GIB)];
+    let world = World::new(undescribed(), tasks, vec![shown(GPU, &[])]);
+    let lines = world.lines("refused: not schedulable");
+    assert_eq!(lines.len(), 1);
+    assert_eq!(lines[0].task.as_deref(), Some("a"));
+    let id = world.registration("a");
+    assert!(!world.engine.registry.get(id).unwrap().is_realtime());
+}
+
+#[test]
+fn a_gpu_that_is_left_alone_is_said_once_and_not_learned() {
+    let mut world = World::new(undescribed(), vec![], vec![]);
+    for _ in 0..2 {
+        let began = world.now;
+        world.put(Input::Nvml(Sample {
+            began,
+            gpus: vec![],
+            left_alone: vec![LeftAlone {
+                uuid: GPU,
+                why: "it is split into instances".into(),
+            }],
+        }));
+    }
+    assert_eq!(world.lines("a GPU is left alone: it is split").len(), 1);
+    assert_eq!(world.engine.left_alone(), ["it is split into instances"]);
+    world.hello(7, None);
+    assert_eq!(world.engine.gpus.len(), 0);
+}
+
+#[test]
+fn less_memory_than_a_file_says_counts() {
+    let mut config = config();
+    config.gpus[0].memory = Some(MEMORY + MEMORY);
+    let world = World::new(config, vec![], vec![shown(GPU, &[])]);
+    assert_eq!(
+        world
+            .lines("less than the 16.00 GiB that its file says")
+            .len(),
+        1
+    );
+    assert!(world.capacity() < MEMORY.0);
+}

@@ -1,0 +1,107 @@
+use std::vec;
+
+use rtswap_policy::scheduler::JobKind;
+use rtswap_policy::units::Bytes;
+
+use super::world::{GIB, GPU, World, config, realtime, shown};
+use crate::ids::{CallId, ConnectionId};
+use crate::input::{Call, Caller, Input};
+
+/// Best-effort has 4 GiB, and then a realtime task begins that leaves less: what the plan of 6 GiB
+/// with a swap volume of zero leaves of 8.
+fn squeezed() -> (World, ConnectionId, ConnectionId) {
+    let mut world = World::new(config(), vec![], vec![shown(GPU, &[])]);
+    let program = world.hello(7, None);
+    world.ask_job(program, JobKind::Implicit);
+    world.ask_memory(program, 4 * GIB);
+    world.end_job(program);
+    let caller = Caller {
+        uid: 0,
+        privileged: true,
+    };
+    let call = Call::Register {
+        caller,
+        options: realtime("a", 6 * GIB, 2 * GIB).options,
+        claimant: None,
+        lease: false,
+    };
+    world.put(Input::Call(CallId(1), std::boxed::Box::new(call)));
+    let a = world.hello(8, Some("a"));
+    (world, program, a)
+}
+
+#[test]
+fn a_task_that_the_plan_leaves_too_little_is_told_of_once() {
+    let (mut world, program, a) = squeezed();
+    let id = world.task("program").task;
+    world.ask_job(a, JobKind::Declared);
+    world.ask_memory(a, 6 * GIB);
+    world.end_job(a);
+    let (resident, swapped) = world.memory_of(program);
+    assert_eq!(resident + swapped, 4 * GIB);
+    assert!(swapped > 0, "it made room");
+    world.wait(500);
+    world.nvml(vec![shown(GPU, &[(7, resident), (8, 6 * GIB)])]);
+    assert_eq!(
+        world.engine.gpus[0].starved(id),
+        None,
+        "it asks for nothing"
+    );
+    world.ask_job(program, JobKind::Implicit);
+    assert!(!world.runs(program));
+    let why = "the plan of a leaves 1.88 GiB, and it needs 4.00 GiB";
+    assert_eq!(world.engine.gpus[0].starved(id).as_deref(), Some(why));
+    for _ in 0..3 {
+        world.wait(500);
+        world.nvml(vec![shown(GPU, &[(7, resident), (8, 6 * GIB)])]);
+    }
+    let lines = world.lines("waits: the plan of");
+    assert_eq!(lines.len(), 1, "{lines:?}");
+    assert!(lines[0].text.ends_with(why));
+    assert!(lines[0].task.as_deref().unwrap().starts_with("program"));
+    assert!(!world.runs(program), "and so it is: 1.5 s later it waits");
+    // The plan ends, and with it the wait.
+    world.die(a);
+    world.wait(500);
+    world.nvml(vec![shown(GPU, &[(7, resident)])]);
+    world.wait(500);
+    let registration = world.registration("a");
+    let caller = Caller {
+        uid: 0,
+        privileged: true,
+    };
+    let call = Call::Unregister {
+        caller,
+        registration,
+    };
+    world.put(Input::Call(CallId(2), std::boxed::Box::new(call)));
+    world.wait(500);
+    assert!(world.runs(program));
+    assert_eq!(world.engine.gpus[0].starved(id), None);
+    world.nvml(vec![shown(GPU, &[(7, 4 * GIB)])]);
+    assert!(world.engine.gpus[0].starving.is_empty());
+}
+
+#[test]
+fn a_task_under_the_plan_is_never_starved() {
+    let (mut world, _, a) = squeezed();
+    world.ask_job(a, JobKind::Declared);
+    let id = world.task("a").task;
+    assert_eq!(world.engine.gpus[0].starved(id), None);
+}
+
+#[test]
+fn the_verdict_on_a_plan_is_kept_until_the_plan_changes() {
+    let (mut world, ..) = squeezed();
+    let gpu = &mut world.engine.gpus[0];
+    let (tasks, intended) = gpu.intended();
+    assert_eq!((tasks.len(), intended.tasks.len()), (1, 1));
+    assert_eq!(tasks[0].volume.or(tasks[0].next_volume), Some(Bytes::ZERO));
+    let before = gpu.analysis().clone();
+    assert!(before.schedulable);
+    // Computed anew, it would be that of another test.
+    let test = gpu.config.test;
+    gpu.config.test = rtswap_policy::admission::Test::Theorem1;
+    assert_eq!(gpu.analysis().test, test);
+    assert_eq!(*gpu.analysis(), before);
+}

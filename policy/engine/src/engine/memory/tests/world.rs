@@ -1,0 +1,377 @@
+//! One engine, the agents that it orders about, and NVML as the scene has it.
+
+use std::collections::BTreeMap;
+use std::vec;
+use std::vec::Vec;
+
+use rtswap_policy::scheduler::{Direction, JobKind, JobSeq, SwapOutcome, TaskStatus, WantSeq};
+use rtswap_policy::units::{Bytes, Nanos, Time};
+
+use crate::Uuid;
+use crate::config::{Config, GpuConfig, SchedulerConfig, Settings};
+use crate::engine::Engine;
+use crate::groups::Order;
+use crate::ids::{ConnectionId, Cookie, RegistrationId};
+use crate::input::{
+    Answer, Block, DeviceState, Hello, Input, Jobs, Peer, Start, SwapReport, TaskFile,
+};
+use crate::output::{LogLine, News, Output};
+use crate::registry::TaskOptions;
+use crate::sample::{GpuSample, ProcessSample, Sample};
+use crate::saved::Saved;
+
+pub(super) const GPU: Uuid = Uuid::of([1; 16]);
+pub(super) const MEMORY: Bytes = Bytes(8 << 30);
+pub(super) const GIB: u64 = 1 << 30;
+
+/// A process with an agent that does at once as it is told.
+#[derive(Default)]
+struct Agent {
+    block: Block,
+    budget: Bytes,
+    granted: Option<JobSeq>,
+    has_news: bool,
+}
+
+/// The engine and all around it. Time passes only between calls.
+pub(super) struct World {
+    pub(super) engine: Engine,
+    pub(super) now: Time,
+    agents: BTreeMap<ConnectionId, Agent>,
+    /// What the engine gave since it was last asked, orders apart.
+    outputs: Vec<Output>,
+}
+
+/// A configuration of one GPU of 8 GiB, of which 128 MiB are the driver's.
+pub(super) fn config() -> Config {
+    Config {
+        settings: Settings::default(),
+        scheduler: SchedulerConfig::default(),
+        gpus: vec![GpuConfig::learned(GPU).completed(MEMORY, Bytes::ZERO)],
+        own_user: 0,
+    }
+}
+
+/// What NVML shows of a GPU with these processes on it.
+pub(super) fn shown(uuid: Uuid, processes: &[(u32, u64)]) -> GpuSample {
+    let bytes = processes.iter().map(|(_, bytes)| *bytes).sum();
+    let processes = processes.iter().map(|&(pid, bytes)| ProcessSample {
+        pid,
+        bytes: Some(Bytes(bytes)),
+        identity: None,
+    });
+    GpuSample {
+        uuid,
+        name: "GPU".into(),
+        total: MEMORY,
+        reserved: Bytes::ZERO,
+        used: Bytes(bytes),
+        utilization: None,
+        parent: None,
+        caveat: None,
+        processes: processes.collect(),
+    }
+}
+
+/// A realtime task of that footprint and swappable part.
+pub(super) fn realtime(name: &str, footprint: u64, swappable: u64) -> TaskFile {
+    TaskFile {
+        uid: 0,
+        options: TaskOptions {
+            name: name.into(),
+            period: Some(Nanos(1_000_000_000)),
+            wcet: Some(Nanos(10_000_000)),
+            footprint: Some(Bytes(footprint)),
+            swappable: Some(Bytes(swappable)),
+            ..TaskOptions::default()
+        },
+    }
+}
+
+impl World {
+    /// A daemon that has just started, with what NVML shows first.
+    pub(super) fn new(config: Config, tasks: Vec<TaskFile>, gpus: Vec<GpuSample>) -> Self {
+        let mut world = Self {
+            engine: Engine::new(config),
+            now: Time(1_000_000_000),
+            agents: BTreeMap::new(),
+            outputs: Vec::new(),
+        };
+        let nvml = world.sample_of(gpus);
+        world.put(Input::Start(std::boxed::Box::new(Start {
+            saved: Saved::default(),
+            awaited: vec![],
+            tasks,
+            nvml,
+        })));
+        world
+    }
+
+    /// A process says Hello, and the GPU of the scene is all that it sees.
+    pub(super) fn hello(&mut self, pid: u32, name: Option<&str>) -> ConnectionId {
+        let connection = ConnectionId(pid.into());
+        self.agents.insert(connection, Agent::default());
+        let device = DeviceState {
+            uuid: GPU.bytes(),
+            memory: MEMORY,
+            ..DeviceState::default()
+        };
+        self.put(Input::Hello(std::boxed::Box::new(Hello {
+            connection,
+            peer: Peer {
+                pid,
+                uid: 0,
+                comm: "program".into(),
+                start_ticks: 7,
+            },
+            name: name.map(Into::into),
+            resumes: None,
+            cookie: Cookie(pid.into()),
+            devices: vec![device],
+        })));
+        connection
+    }
+
+    /// A process asks for so many bytes in all, and has them on the GPU when it is granted.
+    pub(super) fn ask_memory(&mut self, agent: ConnectionId, bytes: u64) {
+        let block = &mut self.agents.get_mut(&agent).unwrap().block;
+        let last = block.want.map_or(0, |(want, _)| want.0);
+        block.want = Some((WantSeq(last + 1), Bytes(bytes)));
+        self.ring(agent);
+    }
+
+    /// A process says that it holds less, or more, than it does.
+    pub(super) fn say_resident(&mut self, agent: ConnectionId, bytes: u64) {
+        let usage = &mut self.agents.get_mut(&agent).unwrap().block.usage;
+        usage.resident = Bytes(bytes);
+        usage.arena = usage.resident + usage.swapped;
+        self.ring(agent);
+    }
+
+    /// A process asks to run.
+    pub(super) fn ask_job(&mut self, agent: ConnectionId, kind: JobKind) {
+        let block = &mut self.agents.get_mut(&agent).unwrap().block;
+        let last = block.jobs.unwrap_or(Jobs {
+            requested: JobSeq(0),
+            kind,
+            completed: JobSeq(0),
+        });
+        block.jobs = Some(Jobs {
+            requested: JobSeq(last.requested.0 + 1),
+            kind,
+            ..last
+        });
+        self.ring(agent);
+    }
+
+    /// The last job of a process was granted and is over.
+    pub(super) fn end_job(&mut self, agent: ConnectionId) {
+        let agent_ = self.agents.get_mut(&agent).unwrap();
+        let jobs = agent_.block.jobs.as_mut().unwrap();
+        assert_eq!(agent_.granted, Some(jobs.requested), "it runs");
+        jobs.completed = jobs.requested;
+        self.ring(agent);
+    }
+
+    /// Whether the last job that a process asked for was granted.
+    pub(super) fn runs(&self, agent: ConnectionId) -> bool {
+        let agent = &self.agents[&agent];
+        agent.granted.is_some() && agent.granted == agent.block.jobs.map(|jobs| jobs.requested)
+    }
+
+    /// The bytes that a process has on the GPU, and in its backing store.
+    pub(super) fn memory_of(&self, agent: ConnectionId) -> (u64, u64) {
+        let usage = self.agents[&agent].block.usage;
+        (usage.resident.0, usage.swapped.0)
+    }
+
+    pub(super) fn die(&mut self, agent: ConnectionId) {
+        self.agents.remove(&agent);
+        self.put(Input::ProcessEnded(agent));
+    }
+
+    /// NVML shows this now. Reading began 1 ms ago.
+    pub(super) fn nvml(&mut self, gpus: Vec<GpuSample>) {
+        let sample = self.sample_of(gpus);
+        self.put(Input::Nvml(sample));
+    }
+
+    fn sample_of(&self, gpus: Vec<GpuSample>) -> Sample {
+        Sample {
+            began: Time(self.now.0 - 1_000_000),
+            gpus,
+            left_alone: vec![],
+        }
+    }
+
+    /// Time passes; timers that come due are heard in time.
+    pub(super) fn wait(&mut self, ms: u64) {
+        let end = self.now + Nanos(ms * 1_000_000);
+        while let Some(due) = self.engine.poll_timeout().filter(|due| *due <= end) {
+            self.now = self.now.max(due);
+            self.put(Input::Timer);
+        }
+        self.now = end;
+    }
+
+    /// Hands an input in and does all that follows, the agents' answers included.
+    pub(super) fn put(&mut self, input: Input) {
+        self.hand_in(input);
+        while let Some((&agent, _)) = self.agents.iter().find(|(_, agent)| agent.has_news) {
+            self.ring(agent);
+        }
+    }
+
+    fn ring(&mut self, connection: ConnectionId) {
+        let agent = self.agents.get_mut(&connection).unwrap();
+        agent.has_news = false;
+        let block = agent.block;
+        self.put(Input::Block {
+            connection,
+            gpu: 0,
+            block,
+            rang: true,
+        });
+    }
+
+    fn hand_in(&mut self, input: Input) {
+        self.engine.handle(self.now, input);
+        while let Some(output) = self.engine.poll_output() {
+            match output {
+                Output::Order {
+                    connection, order, ..
+                } => {
+                    let agent = self.agents.get_mut(&connection).expect("it lives");
+                    let held = agent.obey(order);
+                    if let Order::SetBudget { .. } = order {
+                        self.engine
+                            .handle(self.now, Input::Answer(Answer::Held(held)));
+                    }
+                }
+                Output::Welcome(_) => {
+                    self.engine
+                        .handle(self.now, Input::Answer(Answer::Sent(true)));
+                }
+                Output::Record(_) => {
+                    self.engine
+                        .handle(self.now, Input::Answer(Answer::Kept(true)));
+                }
+                output => self.outputs.push(output),
+            }
+        }
+    }
+
+    /// The outputs since this was called last, orders and questions apart.
+    pub(super) fn take_outputs(&mut self) -> Vec<Output> {
+        std::mem::take(&mut self.outputs)
+    }
+
+    /// The lines of the log since outputs were last taken that contain `text`.
+    pub(super) fn lines(&self, text: &str) -> Vec<&LogLine> {
+        let lines = self.outputs.iter().filter_map(|output| match output {
+            Output::Log(line) if line.text.contains(text) => Some(&**line),
+            _ => None,
+        });
+        lines.collect()
+    }
+
+    /// The kinds of the violations since outputs were last taken.
+    pub(super) fn violations(&self) -> Vec<&'static str> {
+        let kinds = self.outputs.iter().filter_map(|output| match output {
+            Output::Announce(news) => match **news {
+                News::Violation { kind, .. } => Some(kind),
+                News::DeadlineMissed { .. } => None,
+            },
+            _ => None,
+        });
+        kinds.collect()
+    }
+
+    /// How often NVML was hurried or let go since outputs were last taken.
+    pub(super) fn hurries(&self) -> Vec<bool> {
+        let hurries = self.outputs.iter().filter_map(|output| match output {
+            Output::HurryNvml(hurry) => Some(*hurry),
+            _ => None,
+        });
+        hurries.collect()
+    }
+
+    /// mᴰ.
+    pub(super) fn capacity(&self) -> u64 {
+        self.engine.gpus[0].scheduler.state().capacity().0
+    }
+
+    /// The task of that name, or the only one of its prefix.
+    pub(super) fn task(&self, name: &str) -> TaskStatus {
+        let mut tasks = self.engine.gpus[0].scheduler.state().tasks();
+        tasks.find(|task| task.name.starts_with(name)).unwrap()
+    }
+
+    /// What is dying on the GPU, in bytes.
+    pub(super) fn dying(&self) -> u64 {
+        let tasks = self.engine.gpus[0].scheduler.state().tasks();
+        tasks.map(|task| task.dying.0).sum()
+    }
+
+    pub(super) fn registration(&self, name: &str) -> RegistrationId {
+        self.engine.registry.find(0, name).unwrap()
+    }
+}
+
+impl Agent {
+    /// Does as it is told; returns the budget that it has then.
+    fn obey(&mut self, order: Order) -> Bytes {
+        let block = &mut self.block;
+        match order {
+            Order::Grant { job } => self.granted = Some(job),
+            Order::Revoke { .. } => {
+                if let Some(jobs) = &mut block.jobs {
+                    jobs.completed = jobs.requested;
+                    self.has_news = true;
+                }
+            }
+            Order::Swap {
+                op,
+                direction,
+                target,
+                credit,
+            } => {
+                let usage = &mut block.usage;
+                let all = usage.resident + usage.swapped;
+                let before = usage.swapped;
+                usage.swapped = match direction {
+                    Direction::Out => target,
+                    Direction::In => credit,
+                };
+                usage.resident = all.saturating_sub(usage.swapped);
+                let moved = before.max(usage.swapped) - before.min(usage.swapped);
+                if usage.swapped == target {
+                    block.swap = Some(SwapReport {
+                        op,
+                        outcome: SwapOutcome::Done,
+                        took: Nanos(1),
+                        moved,
+                    });
+                }
+                self.has_news = true;
+            }
+            Order::SetBudget { bytes, answers } => {
+                self.budget = bytes.max(block.usage.resident);
+                if let Some((_, wanted)) = block
+                    .want
+                    .filter(|(want, _)| answers.is_some_and(|it| it.granted && it.want == *want))
+                {
+                    block.usage.resident = wanted;
+                    block.usage.arena = wanted + block.usage.swapped;
+                    self.has_news = true;
+                }
+            }
+            Order::SetBackingStore { bytes } => {
+                block.backing = (block.backing.0 + 1, bytes);
+                self.has_news = true;
+            }
+            Order::SetCredit { .. } | Order::Abort { .. } => {}
+        }
+        self.budget
+    }
+}
