@@ -1,6 +1,7 @@
-//! Tests of what people may see, as pure scenes: `tasks`, `gpus`, `processes` and `plan` as the files
-//! above; and the GPUs, samples and sessions that all of them use. Sizes are in MiB.
+//! Tests of what people may see, as pure scenes: `tasks`, `gpus`, `processes` and `plan` are those of
+//! the files above, `engine` is the whole; and the GPUs, samples and sessions that all of them use. Sizes are in MiB.
 
+mod engine;
 mod gpus;
 mod plan;
 mod processes;
@@ -33,16 +34,20 @@ fn uuid(number: u8) -> Uuid {
     Uuid::of([number; 16])
 }
 
-/// GPU `number` with 1 GiB, which NVML has not shown yet.
-fn gpu(number: u8) -> Gpu {
-    let described = GpuConfig::learned(uuid(number)).completed(mib(GIB), Bytes::ZERO);
-    let config = Config {
+/// Built-in values, without a GPU.
+fn config() -> Config {
+    Config {
         settings: Settings::default(),
         scheduler: SchedulerConfig::default(),
         gpus: Vec::new(),
         own_user: 0,
-    };
-    Gpu::new(&described, &config)
+    }
+}
+
+/// GPU `number` with 1 GiB, which NVML has not shown yet.
+fn gpu(number: u8) -> Gpu {
+    let described = GpuConfig::learned(uuid(number)).completed(mib(GIB), Bytes::ZERO);
+    Gpu::new(&described, &config())
 }
 
 /// Shows GPU `number` to its account with these processes, of which those with a claim have an agent.
