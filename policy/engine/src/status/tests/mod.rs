@@ -19,7 +19,7 @@ use crate::config::{Config, GpuConfig, SchedulerConfig, Settings};
 use crate::engine::Gpu;
 use crate::groups::ProcessId;
 use crate::ids::{ConnectionId, Cookie, RegistrationId};
-use crate::input::Peer;
+use crate::input::{Block, Kept, Peer};
 use crate::ledger::Claim;
 use crate::sample::{GpuSample, Identity, ProcessSample};
 use crate::sessions::{Device, Session, SessionId};
@@ -103,14 +103,23 @@ fn session_id(registration: u64, process: u64) -> SessionId {
 /// A connected session that has `resident[i]` MiB on GPU i, and is on no GPU where that is none.
 fn session(pid: u32, resident: &[Option<u64>]) -> Session {
     let device = |resident: &Option<u64>| {
-        let mut device = Device::default();
-        device.task = resident.map(|_| TaskId(1));
-        device.block.usage = Usage {
+        let usage = Usage {
             resident: mib(resident.unwrap_or_default()),
             ..Usage::default()
         };
-        device.block.kept.for_processes = device.block.usage.resident;
-        device
+        let kept = Kept {
+            for_processes: usage.resident,
+            ..Kept::default()
+        };
+        Device {
+            task: resident.map(|_| TaskId(1)),
+            block: Block {
+                usage,
+                kept,
+                ..Block::default()
+            },
+            ..Device::default()
+        }
     };
     Session {
         peer: Peer {
