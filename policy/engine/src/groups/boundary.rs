@@ -5,48 +5,33 @@ use rtswap_policy::scheduler::{
 };
 use rtswap_policy::units::{Bytes, Nanos};
 
-use super::ProcessId;
+/// The most processes of one task.
+pub const MAX_PROCESSES: usize = 64;
+
+/// Names a process of a task: the number of its first connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ProcessId(pub u64);
 
 /// What one process reports (process → group).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[expect(missing_docs, reason = "each variant's doc says what its fields are")]
 pub enum Report {
-    /// It asks to run the job with this number, its own count.
-    JobRequested {
-        /// The job's number.
-        job: JobSeq,
-        /// How the job came to be.
-        kind: JobKind,
-    },
-    /// Its granted job has ended, by itself or because it was revoked.
-    JobCompleted {
-        /// The job's number.
-        job: JobSeq,
-    },
-    /// Its swap operation has moved chunks.
-    SwapProgress {
-        /// The operation's number.
-        op: SwapSeq,
-        /// The bytes in its backing store now.
-        swapped: Bytes,
-    },
-    /// Its swap operation has ended.
+    /// It asks to run `job`, which it numbers itself.
+    JobRequested { job: JobSeq, kind: JobKind },
+    /// Its granted `job` has ended, by itself or because it was revoked.
+    JobCompleted { job: JobSeq },
+    /// Its swap operation `op` has moved chunks: `swapped` bytes are in its backing store now.
+    SwapProgress { op: SwapSeq, swapped: Bytes },
+    /// Its swap operation `op` has ended with `outcome`, after `took` by its own clock: `swapped` bytes
+    /// are in its backing store now.
     SwapEnded {
-        /// The operation's number.
         op: SwapSeq,
-        /// The bytes in its backing store now.
         swapped: Bytes,
-        /// From start to end, by its own clock.
         took: Nanos,
-        /// How the operation ended.
         outcome: SwapOutcome,
     },
-    /// It needs more budget; this replaces its previous request.
-    BudgetRequested {
-        /// The request's number.
-        want: WantSeq,
-        /// The budget it needs in total.
-        bytes: Bytes,
-    },
+    /// It needs a budget of `bytes` in all. The request `want` replaces its previous one.
+    BudgetRequested { want: WantSeq, bytes: Bytes },
     /// The bytes it uses, outside a swap operation.
     Usage(Usage),
     /// The bytes pinned as its backing store.
@@ -55,53 +40,33 @@ pub enum Report {
 
 /// What one process is told (group → process).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[expect(missing_docs, reason = "each variant's doc says what its fields are")]
 pub enum Order {
-    /// The job may run.
-    Grant {
-        /// The job's number.
-        job: JobSeq,
-    },
-    /// The job must end at its next launch boundary.
-    Revoke {
-        /// The job's number.
-        job: JobSeq,
-    },
-    /// Start a swap operation.
+    /// `job` may run.
+    Grant { job: JobSeq },
+    /// `job` must end at its next launch boundary.
+    Revoke { job: JobSeq },
+    /// Start swap operation `op`, which is done when `target` bytes are in the backing store. A swap-in
+    /// may bring them down to `credit` for now; of a swap-out that is `target`.
     Swap {
-        /// The operation's number.
         op: SwapSeq,
-        /// Where chunks go.
         direction: Direction,
-        /// The bytes in the backing store when the operation is done.
         target: Bytes,
-        /// How low a swap-in may bring the backing store's bytes for now; `target` for a swap-out.
         credit: Bytes,
     },
-    /// Lets the swap-in under way go on down to `credit`, which is lower than before.
-    SetCredit {
-        /// The operation's number.
-        op: SwapSeq,
-        /// How low it may bring the backing store's bytes for now.
-        credit: Bytes,
-    },
-    /// The swap operation must stop at the next chunk.
-    Abort {
-        /// The operation's number.
-        op: SwapSeq,
-    },
-    /// The budget is `bytes` now. Call [`super::ProcessGroup::confirm_budget`] before the next
-    /// effect: the process may hold more already.
+    /// The swap-in `op`, which is under way, may bring the backing store's bytes down to `credit`, less
+    /// than before.
+    SetCredit { op: SwapSeq, credit: Bytes },
+    /// Swap operation `op` must stop at the next chunk.
+    Abort { op: SwapSeq },
+    /// The process may hold `bytes` now, which `answers` its request. Call
+    /// [`super::ProcessGroup::confirm_budget`] before the next effect: it may hold more already.
     SetBudget {
-        /// The bytes it may hold.
         bytes: Bytes,
-        /// The budget request that this answers.
         answers: Option<Answer>,
     },
-    /// The backing store must have `bytes`; answered by [`Report::Backing`].
-    SetBackingStore {
-        /// The bytes to pin.
-        bytes: Bytes,
-    },
+    /// The backing store must have `bytes`; the process answers by [`Report::Backing`].
+    SetBackingStore { bytes: Bytes },
 }
 
 /// What follows, to be carried out in the order given.

@@ -4,18 +4,13 @@
 //! run with it, later ones are admitted at once. The job ends when no process runs any more. In a
 //! realtime job, which has a WCET, each process runs once; further requests wait for the next job. A
 //! best-effort job ends by being revoked; until then each process may run again and again, because
-//! another one may be waiting on the GPU for just what it produces. A job that does not end, for that
-//! or any other reason, admits the waiting processes after all.
+//! another one may be waiting on the GPU for just what it produces.
 
 use rtswap_policy::scheduler::{Event, EventError, JobKind, JobSeq};
-use rtswap_policy::units::{Nanos, Time};
+use rtswap_policy::units::Time;
 
 use super::process::{Process, ProcessJob};
 use super::{Order, ProcessGroup};
-
-/// How long a process waits before it is admitted to a job that should be over, and how long it then
-/// runs before it is revoked.
-const PATIENCE: Nanos = Nanos(100_000_000);
 
 /// The jobs of the task.
 #[derive(Debug)]
@@ -40,9 +35,9 @@ pub(super) struct TaskJob {
     pub(super) seq: JobSeq,
     pub(super) kind: JobKind,
     pub(super) granted: bool,
-    revoked: bool,
+    pub(super) revoked: bool,
     /// The scheduler has reported that the job should be over.
-    stuck: bool,
+    pub(super) stuck: bool,
 }
 
 impl TaskJob {
@@ -131,7 +126,7 @@ impl ProcessGroup {
         }
     }
 
-    fn grant(&mut self, at: usize) {
+    pub(super) fn grant(&mut self, at: usize) {
         let process = &mut self.processes[at];
         process.served = true;
         let Some(job) = &mut process.job else {
@@ -167,44 +162,6 @@ impl ProcessGroup {
             let job = job.seq;
             self.order(at, Order::Revoke { job });
         }
-    }
-
-    /// Notes that the job should be over and is not.
-    pub(super) fn mark_stuck(&mut self) {
-        if let Some(job) = &mut self.jobs.open {
-            job.stuck = job.granted;
-        }
-    }
-
-    /// Admits waiting processes to a stuck job, because those that run may wait for them. If the job
-    /// was revoked they are revoked in turn.
-    pub(super) fn admit_overdue(&mut self, now: Time) {
-        self.agenda.now = now;
-        for at in 0..self.processes.len() {
-            let due = self.overdue_at(&self.processes[at]);
-            if due.is_none_or(|due| due > now) {
-                continue;
-            }
-            if self.processes[at].waits() {
-                self.grant(at);
-            } else {
-                self.revoke(at);
-            }
-        }
-    }
-
-    /// When [`Self::admit_overdue`] has something to do.
-    pub(super) fn job_timeout(&self) -> Option<Time> {
-        let each = self.processes.iter();
-        each.filter_map(|process| self.overdue_at(process)).min()
-    }
-
-    /// When a process is to be admitted to a stuck job, or then revoked.
-    fn overdue_at(&self, process: &Process) -> Option<Time> {
-        let stuck = self.jobs.open.filter(|job| job.stuck)?;
-        let job = process.job.filter(|_| process.is_present())?;
-        let to_revoke = stuck.revoked && !job.revoked;
-        (!job.granted || to_revoke).then(|| job.since + PATIENCE)
     }
 
     /// Ends the task's job with that of the last process.

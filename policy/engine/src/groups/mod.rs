@@ -1,23 +1,27 @@
 //! The processes of one task on one GPU as one [`ProcessGroup`]: what the processes report becomes
 //! what the task tells the scheduler, and the scheduler's commands become orders to processes.
 //!
-//! `boundary` is what crosses to processes, `process` what is known of one of them, `scratch` reused
-//! memory. `life` follows how they come and go; `job`, `swap` and `credit`, `share` and `request`
-//! (budget) and `store` divide what the task has; `usage` tells the scheduler where its bytes are.
+//! `boundary` is what crosses to processes, `process` what is known of one of them, `view` what the
+//! engine asks, `scratch` reused memory. `life` follows how processes come and go; `job` and `stuck`,
+//! `swap`, `credit` and `progress`, `share` and `request` (budget) and `store` divide what the task
+//! does and has; `usage` tells the scheduler where its bytes are.
 
 mod boundary;
 mod credit;
 mod job;
 mod life;
 mod process;
+mod progress;
 mod request;
 mod scratch;
 mod share;
 mod store;
+mod stuck;
 mod swap;
 #[cfg(test)]
 mod tests;
 mod usage;
+mod view;
 
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
@@ -27,7 +31,7 @@ use rtswap_policy::scheduler::{Command, Event, EventError, ViolationKind};
 use rtswap_policy::task::TaskId;
 use rtswap_policy::units::{Bytes, Time};
 
-pub use boundary::{Effect, Order, Report};
+pub use boundary::{Effect, MAX_PROCESSES, Order, ProcessId, Report};
 use job::Jobs;
 use process::Process;
 use scratch::Scratch;
@@ -35,13 +39,6 @@ use share::TaskBudget;
 use store::TaskStore;
 use swap::TaskSwap;
 use usage::ToldUsage;
-
-/// The most processes of one task.
-pub const MAX_PROCESSES: usize = 64;
-
-/// Names a process of a task: the number of its first connection.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct ProcessId(pub u64);
 
 /// Whether the scheduler knows a session of the task.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -209,11 +206,6 @@ impl ProcessGroup {
     pub fn poll_timeout(&self) -> Option<Time> {
         let timeouts = [self.job_timeout(), self.request_timeout()];
         timeouts.into_iter().flatten().min()
-    }
-
-    /// Whether the task has no process, not even a missing one.
-    pub fn is_empty(&self) -> bool {
-        self.processes.is_empty()
     }
 
     fn find(&self, id: ProcessId) -> Option<usize> {

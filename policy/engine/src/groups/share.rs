@@ -5,7 +5,6 @@
 //! are lowered first, and what that frees counts only once it is confirmed, so that all processes
 //! together never have more than the task.
 
-use alloc::vec::Vec;
 use core::cmp::Reverse;
 use core::mem;
 
@@ -195,26 +194,6 @@ impl ProcessGroup {
     /// The budgets of all processes.
     fn held_budget(&self) -> Bytes {
         self.processes.iter().map(|process| process.budget).sum()
-    }
-
-    /// The bytes a process may hold.
-    pub fn budget_of(&self, id: ProcessId) -> Bytes {
-        let at = self.find(id);
-        at.map_or(Bytes::ZERO, |at| self.processes[at].budget)
-    }
-
-    /// The bytes that the scheduler counts for a process: its budget, or what it reports to hold if
-    /// that is more.
-    pub fn held_by(&self, id: ProcessId) -> Bytes {
-        let at = self.find(id);
-        at.map_or(Bytes::ZERO, |at| self.processes[at].held())
-    }
-
-    /// The present processes that report to hold more than their budget.
-    pub fn beyond_budget(&self) -> Vec<ProcessId> {
-        let beyond = |process: &&Process| process.usage.resident > process.budget;
-        let beyond = self.present().filter(beyond);
-        beyond.map(|process| process.id).collect()
     }
 }
 

@@ -3,12 +3,11 @@
 
 use core::cmp::Reverse;
 
-use rtswap_policy::scheduler::{Direction, Event, EventError, SwapOutcome, SwapSeq};
-use rtswap_policy::units::{Bytes, Nanos};
+use rtswap_policy::scheduler::{Direction, SwapSeq};
+use rtswap_policy::units::Bytes;
 
-use super::process::{Presence, Process, SwapPart};
-use super::{Order, ProcessGroup, ProcessId};
-use alloc::vec::Vec;
+use super::process::{Presence, SwapPart};
+use super::{Order, ProcessGroup};
 
 /// The operation of the task.
 #[derive(Clone, Copy, Debug)]
@@ -112,100 +111,6 @@ impl ProcessGroup {
         }
     }
 
-    pub(super) fn record_progress(
-        &mut self,
-        at: usize,
-        op: SwapSeq,
-        swapped: Bytes,
-    ) -> Result<(), EventError> {
-        self.check_part(at, op, swapped)?;
-        let process = &mut self.processes[at];
-        process.record_swapped(swapped);
-        if process.is_present() && self.swap.is_some_and(|swap| swap.seq == op) {
-            let (task, swapped) = (self.task, self.swapped());
-            self.tell(Event::SwapProgress { task, op, swapped });
-        }
-        Ok(())
-    }
-
-    pub(super) fn record_swap_end(
-        &mut self,
-        at: usize,
-        op: SwapSeq,
-        swapped: Bytes,
-        took: Nanos,
-        outcome: SwapOutcome,
-    ) -> Result<(), EventError> {
-        self.check_part(at, op, swapped)?;
-        let process = &mut self.processes[at];
-        process.record_swapped(swapped);
-        if let Some(part) = &mut process.part {
-            part.ended = Some((outcome, took));
-        }
-        if process.presence == Presence::Missing {
-            // It was set aside, and is back.
-            process.part = None;
-            process.presence = Presence::Returning;
-        }
-        Ok(())
-    }
-
-    /// Checks that a process takes part in operation `op`, and can have come to `swapped` bytes.
-    fn check_part(&self, at: usize, op: SwapSeq, swapped: Bytes) -> Result<(), EventError> {
-        let task = self.task;
-        let process = &self.processes[at];
-        let under_way = |part: &SwapPart| part.seq == op && part.ended.is_none();
-        let part = process.part.filter(under_way);
-        let part = part.ok_or(EventError::NoOperation { task, op })?;
-        let left = swapped.saturating_sub(process.usage.swapped);
-        let what = if swapped > part.from.max(part.target) {
-            "swapped, which its operation cannot have reached"
-        } else if swapped.round_down(self.chunk) != swapped {
-            "swapped, not a multiple of the chunk size"
-        } else if left > process.budget {
-            "swapped, more than it may hold"
-        } else {
-            return Ok(());
-        };
-        let bytes = swapped;
-        Err(EventError::Impossible { task, what, bytes })
-    }
-
-    /// Ends the operation of the task once no present process moves any more.
-    pub(super) fn end_swap(&mut self) {
-        let Some(swap) = self.swap.filter(|swap| swap.begun) else {
-            return;
-        };
-        if self.present().any(Process::moves) {
-            return;
-        }
-        self.swap = None;
-        // The outcome if all that took part are gone.
-        let mut end = None;
-        for process in &mut self.processes {
-            let ours = |part: &mut SwapPart| part.seq == swap.seq && part.ended.is_some();
-            let part = process.part.take_if(ours);
-            if let Some((outcome, took)) = part.and_then(|part| part.ended) {
-                let (worst, longest) = end.unwrap_or((outcome, took));
-                let worst = if badness(outcome) > badness(worst) {
-                    outcome
-                } else {
-                    worst
-                };
-                end = Some((worst, longest.max(took)));
-            }
-        }
-        let (outcome, took) = end.unwrap_or((SwapOutcome::Aborted, Nanos::ZERO));
-        let (task, op, swapped) = (self.task, swap.seq, self.swapped());
-        self.tell(Event::SwapEnded {
-            task,
-            op,
-            swapped,
-            took,
-            outcome,
-        });
-    }
-
     /// Sets processes aside that do not end their part in time: what they may hold stays counted and
     /// cannot be moved. They are told to abort, in case they only wait for something, and so return
     /// the sooner. If none would remain, all are waited for.
@@ -229,25 +134,8 @@ impl ProcessGroup {
         }
     }
 
-    /// The present processes that have not ended their part in a swap operation.
-    pub fn moving(&self) -> Vec<ProcessId> {
-        let moving = self.present().filter(|process| process.moves());
-        moving.map(|process| process.id).collect()
-    }
-
     /// The bytes in the backing stores of present processes.
-    fn swapped(&self) -> Bytes {
+    pub(super) fn swapped(&self) -> Bytes {
         self.present().map(|process| process.usage.swapped).sum()
-    }
-}
-
-/// Ranks outcomes: the worst of any part is that of the operation.
-fn badness(outcome: SwapOutcome) -> u8 {
-    match outcome {
-        SwapOutcome::Done => 0,
-        SwapOutcome::Aborted => 1,
-        SwapOutcome::OutOfMemory => 2,
-        SwapOutcome::Failed => 3,
-        SwapOutcome::Undrainable => 4,
     }
 }

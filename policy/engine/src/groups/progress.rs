@@ -1,0 +1,114 @@
+//! How far a swap operation has come, and how it ends.
+
+use rtswap_policy::scheduler::{Event, EventError, SwapOutcome, SwapSeq};
+use rtswap_policy::units::{Bytes, Nanos};
+
+use super::ProcessGroup;
+use super::process::{Presence, Process, SwapPart};
+
+impl ProcessGroup {
+    pub(super) fn record_progress(
+        &mut self,
+        at: usize,
+        op: SwapSeq,
+        swapped: Bytes,
+    ) -> Result<(), EventError> {
+        self.check_part(at, op, swapped)?;
+        let process = &mut self.processes[at];
+        process.record_swapped(swapped);
+        if process.is_present() && self.swap.is_some_and(|swap| swap.seq == op) {
+            let (task, swapped) = (self.task, self.swapped());
+            self.tell(Event::SwapProgress { task, op, swapped });
+        }
+        Ok(())
+    }
+
+    pub(super) fn record_swap_end(
+        &mut self,
+        at: usize,
+        op: SwapSeq,
+        swapped: Bytes,
+        took: Nanos,
+        outcome: SwapOutcome,
+    ) -> Result<(), EventError> {
+        self.check_part(at, op, swapped)?;
+        let process = &mut self.processes[at];
+        process.record_swapped(swapped);
+        if let Some(part) = &mut process.part {
+            part.ended = Some((outcome, took));
+        }
+        if process.presence == Presence::Missing {
+            // It was set aside, and is back.
+            process.part = None;
+            process.presence = Presence::Returning;
+        }
+        Ok(())
+    }
+
+    /// Checks that a process takes part in operation `op`, and can have come to `swapped` bytes.
+    fn check_part(&self, at: usize, op: SwapSeq, swapped: Bytes) -> Result<(), EventError> {
+        let task = self.task;
+        let process = &self.processes[at];
+        let under_way = |part: &SwapPart| part.seq == op && part.ended.is_none();
+        let part = process.part.filter(under_way);
+        let part = part.ok_or(EventError::NoOperation { task, op })?;
+        let left = swapped.saturating_sub(process.usage.swapped);
+        let what = if swapped > part.from.max(part.target) {
+            "swapped, which its operation cannot have reached"
+        } else if swapped.round_down(self.chunk) != swapped {
+            "swapped, not a multiple of the chunk size"
+        } else if left > process.budget {
+            "swapped, more than it may hold"
+        } else {
+            return Ok(());
+        };
+        let bytes = swapped;
+        Err(EventError::Impossible { task, what, bytes })
+    }
+
+    /// Ends the operation of the task once no present process moves any more.
+    pub(super) fn end_swap(&mut self) {
+        let Some(swap) = self.swap.filter(|swap| swap.begun) else {
+            return;
+        };
+        if self.present().any(Process::moves) {
+            return;
+        }
+        self.swap = None;
+        let mut end = None;
+        for process in &mut self.processes {
+            let ours = |part: &mut SwapPart| part.seq == swap.seq && part.ended.is_some();
+            let part = process.part.take_if(ours);
+            if let Some((outcome, took)) = part.and_then(|part| part.ended) {
+                let (worst, longest) = end.unwrap_or((outcome, took));
+                let worst = if badness(outcome) > badness(worst) {
+                    outcome
+                } else {
+                    worst
+                };
+                end = Some((worst, longest.max(took)));
+            }
+        }
+        // Without an end, all processes that took part are gone.
+        let (outcome, took) = end.unwrap_or((SwapOutcome::Aborted, Nanos::ZERO));
+        let (task, op, swapped) = (self.task, swap.seq, self.swapped());
+        self.tell(Event::SwapEnded {
+            task,
+            op,
+            swapped,
+            took,
+            outcome,
+        });
+    }
+}
+
+/// Ranks outcomes: the worst of any part is that of the operation.
+fn badness(outcome: SwapOutcome) -> u8 {
+    match outcome {
+        SwapOutcome::Done => 0,
+        SwapOutcome::Aborted => 1,
+        SwapOutcome::OutOfMemory => 2,
+        SwapOutcome::Failed => 3,
+        SwapOutcome::Undrainable => 4,
+    }
+}
