@@ -33,7 +33,7 @@ impl Engine {
         let account = &mut self.gpus[gpu].account;
         if let Some(bytes) = account.update_capacity(self.now) {
             let others = account.others();
-            let text = format!("capacity changed to {bytes}, of others are {others}");
+            let text = format!("capacity changed to {bytes}: others hold {others}");
             self.log(LogLine::new(Level::Info, text).gpu(gpu));
             self.tell(gpu, Event::Capacity { bytes });
         }

@@ -36,10 +36,10 @@ impl Engine {
     /// Takes one sample of all GPUs.
     pub(in crate::engine) fn take_sample(&mut self, sample: Sample) {
         let now = self.now;
-        self.expect_sample();
         if core::mem::take(&mut self.nvml.hangs) {
             self.log(LogLine::new(Level::Warn, "the driver answers again"));
         }
+        self.expect_sample();
         // Where there is no NVML, nothing changes.
         if !sample.gpus.is_empty() || self.gpus.iter().any(|gpu| gpu.account.last().is_some()) {
             self.note_change();
@@ -67,20 +67,20 @@ impl Engine {
         self.hurry_nvml(self.gpus.iter().any(waits));
     }
 
-    /// A sample has come, or the first is to come: the next one is expected by when it is late.
+    /// A sample has come, so another one is expected.
     pub(in crate::engine) fn expect_sample(&mut self) {
         self.nvml.sampled = self.now;
         self.set_nvml_timer();
     }
 
-    /// The period of NVML may be another one than before.
+    /// Sets when the next sample counts as late, by the period as it is now.
     pub(in crate::engine) fn set_nvml_timer(&mut self) {
         let late = self.nvml.sampled + self.config.settings.nvml_period + SAMPLE_BOUND;
         let late = (!self.nvml.hangs).then_some(late);
         self.timers.set(Timer::NvmlLate, late);
     }
 
-    /// Goes on without NVML: the driver does not answer.
+    /// The sample is late: goes on without NVML.
     pub(in crate::engine) fn nvml_hangs(&mut self) {
         self.nvml.hangs = true;
         let text = "the driver does not answer NVML: memory is known from agents only until it does; \
