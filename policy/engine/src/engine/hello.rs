@@ -16,7 +16,7 @@ use crate::groups::{MAX_PROCESSES, ProcessId};
 use crate::ids::{ConnectionId, Cookie, RegistrationId};
 use crate::input::{Claimant, DeviceState, Hello, Peer};
 use crate::output::{BlockSetup, Level, LogLine, Output, RefusalCode, Welcome};
-use crate::registry::{Origin, TaskOptions};
+use crate::registry::{Origin, Registration, TaskOptions};
 use crate::sessions::{BlockReader, Device, Session, SessionId};
 
 /// A session that begins once its Welcome is sent.
@@ -225,9 +225,10 @@ impl Engine {
         let entry = self.registry.get(id.registration);
         let home = entry.and_then(|entry| entry.gpu);
         // Hello does not tell the kind of an open job.
-        let kind = match entry.is_some_and(|entry| entry.is_realtime()) {
-            true => JobKind::Declared,
-            false => JobKind::Implicit,
+        let kind = if entry.is_some_and(Registration::is_realtime) {
+            JobKind::Declared
+        } else {
+            JobKind::Implicit
         };
         let mut attached = Vec::new();
         let mut blocks = Vec::with_capacity(self.gpus.len());
