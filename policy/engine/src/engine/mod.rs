@@ -17,6 +17,8 @@ mod reload;
 mod reports;
 mod start;
 mod tasks;
+#[cfg(test)]
+mod tests;
 mod work;
 
 pub(crate) use gpus::Gpu;
