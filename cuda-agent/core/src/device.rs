@@ -23,7 +23,8 @@ use crate::work::{Work, in_context};
 pub(crate) use pause::Paused;
 
 /// A context is charged this part of the GPU's memory, at most [`CONTEXT_MOST`] bytes: drivers do
-/// not tell before it exists, and afterwards other processes blur the difference.
+/// not tell before it exists, and afterwards other processes blur the difference. A context that takes
+/// more lowers the capacity as soon as NVML shows it; until then [`Device::insist`] makes room.
 const CONTEXT_PART: u64 = 64;
 const CONTEXT_MOST: u64 = 512 << 20;
 /// Milliseconds between the tries of [`Device::insist`]: in all longer than what a dead process

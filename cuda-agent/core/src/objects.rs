@@ -2,8 +2,10 @@
 //!
 //! A preloaded library is first in the global scope, but two ways lead around it. RTLD_NEXT means
 //! what comes after the caller, and RTLD_DEEPBIND has a library bound to its own dependencies before
-//! anything global. The first is answered here for the caller; the slots of the second are rebound,
-//! once their library is there.
+//! anything global. The first is answered here for the caller; the slots of the second are rebound at
+//! the first look-up once their library is there. Each thread that looks something up scans what is new
+//! by itself and waits for no other thread: that one may need the loader's lock, which this one may
+//! hold.
 
 use core::ffi::{CStr, c_int, c_void};
 use core::ops::Range;

@@ -33,7 +33,9 @@ pub enum Writes {
     Anything,
 }
 
-/// What instantiated graphs write, where all of their nodes tell.
+/// What instantiated graphs write, where all of their nodes tell: those that were instantiated after the
+/// first hint and have not changed since. A launch of one dirties only what its copy and set nodes
+/// write, a launch of any other graph every hinted chunk.
 #[derive(Debug, Default)]
 pub struct Graphs(Mutex<BTreeMap<GraphExec, Vec<Writes>>>);
 

@@ -4,6 +4,9 @@
 //! drives the scheduler itself through the simulator, `verdict` has the admission tests, `search`
 //! climbs towards late jobs, `refuted` lists the rules that the same search must refute: a search
 //! that cannot find misses there would prove nothing by finding none here.
+//!
+//! Refuted rules exist in `model` only, which agrees with the scheduler job by job under the sound
+//! rules. So the scheduler needs no switch that could ever turn a wrong rule on.
 
 pub mod attack;
 pub mod case;

@@ -71,6 +71,9 @@ pub struct UsageReport {
 
 /// Bytes that never leave the GPU because others use them, by who does. Memory that is held by the chunk
 /// counts with δ for each, a whole allocation with its size.
+///
+/// Both words were reserved, and so zero, in earlier pages: an older agent leaves them zero and an older
+/// daemon does not read them, so they need no feature bit.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct KeptReport {
     /// Other processes were given it.

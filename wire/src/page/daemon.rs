@@ -23,7 +23,8 @@ pub struct SwapRequest {
     pub seq: u32,
     /// Which way.
     pub direction: Direction,
-    /// The bytes that are in the backing store when it is done.
+    /// The bytes that are in the backing store when it is done. A level, not the bytes to move, so that
+    /// a request can be repeated, aborted at any chunk and resumed.
     pub target_bytes: u64,
 }
 
@@ -115,6 +116,9 @@ impl DaemonDevice {
 
     /// Answers the agent's question `want_seq`, after [`Self::set_budget`]. Wake
     /// [`Self::budget_word`] afterwards.
+    ///
+    /// The page names the last refused question, because the budget alone does not tell a refusal from
+    /// a budget that was granted and lowered again before the agent used it.
     pub fn answer_want(&self, want_seq: u32, granted: bool) {
         if !granted {
             self.refused_seq.store(want_seq, Relaxed);

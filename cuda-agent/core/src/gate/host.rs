@@ -12,8 +12,9 @@ static HOST_CALLS: Mutex<HostCalls> = Mutex::new(HostCalls {
     running: BTreeMap::new(),
 });
 
-/// How long a host function may run before it may be waiting for a thread at a closing gate.
-/// Those that wait for nobody take microseconds.
+/// How long a host function may run before threads at a closing gate are let through, because it may be
+/// waiting for one of them. Those that wait for nobody take microseconds. Only running functions count:
+/// the many short ones that are merely queued wait for no thread, and must not keep a gate open.
 const PATIENCE: Duration = Duration::from_millis(2);
 
 struct HostCalls {

@@ -1,6 +1,6 @@
 //! Which chunks need not be copied out, because their slots hold their bytes already: known by what
-//! the program says that its kernels do not write (see `hints`), or by a fingerprint of each,
-//! computed on the GPU when a job's work is done. What is not known is dirty.
+//! the program says that its kernels do not write (see `hints`), or, with `RTSWAP_CLEAN=fingerprint`,
+//! by a fingerprint of each, computed on the GPU when a job's work is done. What is not known is dirty.
 //!
 //! A fingerprint has two sums of 64 bits over the words of a chunk, each word mixed with its place
 //! and a key of this process: two different contents agree in it with a chance of 2⁻¹²⁸.

@@ -10,8 +10,9 @@ pub(super) const LANES: u64 = 2;
 
 impl Memory {
     /// Creates every piece of a chunk and maps it as recorded. Where that fails, nothing stays.
-    /// What is new is as the driver gives it: NVIDIA's clears what goes from one process to another
-    /// when it is freed, and only the driver can do so for a process that is killed. What comes back
+    /// New memory is as the driver gives it. NVIDIA's kernel module scrubs memory when it is freed
+    /// (`bScrubOnFreeEnabled` in open-gpu-kernel-modules), and simgpu does the same. Clearing it here
+    /// would protect nobody: a killed process, or one without an agent, clears nothing. What comes back
     /// is overwritten whole before it is resident.
     pub(super) fn raise(&mut self, id: ChunkId) -> Result<(), Status> {
         let (driver, device) = (self.driver, self.device);

@@ -1,4 +1,6 @@
-//! Memory of the arena whose physical pages somebody else uses: another process, another device.
+//! Memory of the arena whose physical pages somebody else uses: another process, another device. No gate
+//! of ours stops that use (peer access, IPC, dma-buf, multicast), so the memory is resident for good and
+//! no longer counts as arena.
 
 use super::Memory;
 use super::chunk::{ChunkId, KeptFor, Place};

@@ -1,5 +1,6 @@
 //! The bytes of one pool: extents of the arena, tiled by blocks that are live, freed in a stream's
-//! order, or idle. Pure: what marks the end of a stream's work is a type parameter.
+//! order, or idle. A freed block is given again at once on the stream of its free, elsewhere only after
+//! the event of the free. Pure: what marks the end of a stream's work is a type parameter.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -1,5 +1,11 @@
 //! What the page of one GPU asks of the agent: volumes, revocations, swap operations. Page fields
 //! are hostile: each is loaded once and checked.
+//!
+//! The daemon publishes a credit with each swap-in: the number of swapped bytes at which the agent
+//! pauses until its budget grows. A pause at the credit is not a failure. A lack of budget within the
+//! credit is one, because a thread of the program has taken what was meant for the swap-in; the daemon
+//! then tries again without pipelining. While an operation pauses, the swap thread serves its other
+//! GPUs: otherwise two processes on two GPUs could wait for each other.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -1,7 +1,8 @@
 //! The driver's virtual memory calls as the program makes them. Physical memory that may swap gets a
-//! handle of ours and is made of pieces of chunks. Once another process or device is given it, one
-//! allocation of the driver's takes their place, and stays. Everything else (other kinds and places
-//! of memory, what was imported) is the driver's from the beginning, left alone and counted.
+//! handle of ours and is made of pieces of chunks, wherever and however often it is mapped, so that it
+//! swaps and is accounted like the arena. Once another process or device is given it, one allocation of
+//! the driver's takes their place, and stays. Everything else (other kinds and places of memory, what
+//! was imported) is the driver's from the beginning, left alone and counted.
 //!
 //! `request` tells what may swap, `book` knows the handles and mappings, `whole` puts pieces
 //! together, `others` says what must stay; here is what the hooks ask. The book's lock is taken before

@@ -7,7 +7,9 @@ use crate::device::Device;
 use crate::log::say;
 
 /// What is there once a module of the kernel is loaded that pins GPU memory for other devices by its
-/// address alone, as `ibv_reg_mr` and GDRCopy do: no call of the driver tells of it.
+/// address alone, as `ibv_reg_mr` and GDRCopy do: no call of the driver tells of it, so the agent could
+/// not keep the memory in place in time. Without such a module memory for RDMA
+/// (`gpuDirectRDMACapable`) swaps like any other.
 const PINS_BY_ADDRESS: [&str; 4] = [
     "/sys/module/nvidia_peermem",
     "/sys/kernel/mm/memory_peers/nv_mem",
@@ -44,8 +46,8 @@ fn is_registered_silently() -> bool {
 }
 
 impl Agent {
-    /// Asks the driver once whether it has memory of such a kind at all: no fabric, no RDMA are its
-    /// answers, which programs wait for.
+    /// Asks the driver once, by the smallest real request, whether it has memory of such a kind at all.
+    /// Frameworks fall back on its refusal (without a fabric: 800 or 801), so they must get that one.
     pub(super) fn try_request(&self, device: &Device, prop: &AllocationProp) -> Result<()> {
         let kind = (device.ordinal, prop.handle_types, prop.flags);
         if prop.is_private() || self.book().has_kind(&kind) {

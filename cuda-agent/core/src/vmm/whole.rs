@@ -1,6 +1,12 @@
 //! From pieces to one allocation: what another process or device is to be given needs the very
 //! allocation that the program asked for. It is made, filled, and mapped wherever the pieces were,
 //! with this GPU's gate closed meanwhile if they were mapped at all; from then on it stays.
+//!
+//! This waits for the first export, because a handle type only allows one: PyTorch, vLLM and NCCL ask
+//! for exportable memory throughout, whether they export it or not. The exchange needs as much budget
+//! again as the handle has bytes, for a moment; memory that was never mapped needs neither a copy nor
+//! a closed gate. Where the GPU's work does not end within the drain bound nothing has changed, and
+//! the program gets CUDA_ERROR_NOT_PERMITTED, which the driver documents for the call.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};

@@ -1,6 +1,7 @@
 //! Keeps the program from running further ahead of its GPU than a drain may take: every so many
 //! calls on a stream an event is recorded on it, and once the events say that there are more calls
-//! in flight than allowed, the next call waits for the oldest.
+//! in flight than allowed, the next call waits for the oldest. Without such a limit (`max_in_flight`)
+//! no bound on a drain would hold.
 //!
 //! A program may make work that waits for its own next call: a kernel that spins on a flag, a wait
 //! for a value. So a call is held up once and for a bounded time, and not again before the work

@@ -26,7 +26,8 @@ use problem::Problem;
 /// What to minimise.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Objective {
-    /// The time spent swapping: least Σ (Oᴼᵘᵗ(x)+Oᴵⁿ(x))/D.
+    /// The time spent swapping: least Σ (Oᴼᵘᵗ(x)+Oᴵⁿ(x))/D. Swaps are weighed by deadlines, as the
+    /// paper's test weighs them where D < T; with D = T the sum is the swap utilisation.
     #[default]
     Time,
     /// The paper's: least Σx, then the least left side of Eq. (3), then the least δ.

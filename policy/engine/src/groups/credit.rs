@@ -9,6 +9,8 @@ impl ProcessGroup {
     /// How low the process may bring the bytes in its backing store with `budget` bytes.
     ///
     /// That is its target, except in a pipelined region, whose budget grows while other tasks leave.
+    /// There it follows from the bytes that the scheduler believes the process to hold, and is written
+    /// beside each raise of the budget.
     /// It is also the target once the scheduler sees nothing lacking: if the program has taken some of
     /// the budget meanwhile, the operation then fails instead of waiting forever.
     pub(super) fn credit(&self, at: usize, budget: Bytes) -> Bytes {

@@ -1,4 +1,8 @@
 //! How processes arrive, fall silent, return and leave.
+//!
+//! Memory that a dead process leaves is dying, as if its whole task had died: a request for memory waits
+//! for it instead of being refused. A process that returns with memory makes the task attach anew, as
+//! soon as nothing of the task moves or runs.
 
 use rtswap_policy::scheduler::{Event, EventError, OpenJob, Usage};
 use rtswap_policy::units::{Bytes, Time};

@@ -1,5 +1,7 @@
 //! The processes of one task on one GPU as one [`ProcessGroup`]: what the processes report becomes
-//! what the task tells the scheduler, and the scheduler's commands become orders to processes.
+//! what the task tells the scheduler, and the scheduler's commands become orders to processes. So the
+//! scheduler knows one task, whatever the number of its processes. With one process everything passes
+//! unchanged.
 //!
 //! `boundary` is what crosses to processes, `process` what is known of one of them, `view` what the
 //! engine asks, `scratch` reused memory. `life` follows how processes come and go; `job` and `stuck`,

@@ -107,7 +107,7 @@ impl Process {
     /// What the scheduler counts of the process: for one that is not present, its whole budget.
     ///
     /// None of that can be moved now, for no backing store is counted with it. It counts as arena all
-    /// the same, because the process may soon be back or gone: it is not memory that never leaves.
+    /// the same, because silence is mostly the first sign of a death: it is not memory that never leaves.
     /// What lies in its backing store concerns nobody.
     pub(super) fn counted(&self) -> Usage {
         match self.presence {

@@ -99,7 +99,8 @@ impl ProcessGroup {
     }
 
     /// Answers the scheduler once all processes have answered. Those that can pin more are asked
-    /// for what others could not pin, and for what has become arena meanwhile. Without a question
+    /// for what others could not pin, and for what has become arena meanwhile. A question for a larger
+    /// store stays open while a process is missing: its silence is no refusal. Without a question
     /// from the scheduler, tells of a change.
     pub(super) fn settle_store(&mut self) {
         if self.swap.is_some() || self.awaits_store() {

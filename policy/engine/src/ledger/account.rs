@@ -96,7 +96,8 @@ impl Account {
     }
 
     /// The bytes that no task holds: of unmanaged processes, of managed ones beyond what their agents
-    /// count, and of no process.
+    /// count, and of no process. They lower the capacity at once, so no report of an agent can hide
+    /// memory from the others.
     pub fn others(&self) -> Bytes {
         self.others + self.grown
     }

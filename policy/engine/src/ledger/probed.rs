@@ -45,7 +45,8 @@ pub struct Probed {
     pub first_seen: Time,
     /// Whether the process may have called the driver before the probes were attached.
     pub early: bool,
-    /// Whether every call since `first_seen` was followed to its return.
+    /// Whether every call since `first_seen` was followed to its return. If not, status shows `bytes` as
+    /// a lower bound, and it is not believed against NVML.
     pub exact: bool,
 }
 

@@ -33,7 +33,8 @@ pub struct Registration {
     pub task: TaskDeclaration,
     /// The GPU of a realtime task.
     pub gpu: Option<Uuid>,
-    /// Whether it broke a promise and is scheduled as best-effort for that.
+    /// Whether it broke a promise and is scheduled as best-effort for that. The next daemon takes this
+    /// over, so only a new registration ends it.
     pub demoted: bool,
     /// What ends it.
     pub origin: Origin,

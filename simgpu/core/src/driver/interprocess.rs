@@ -1,7 +1,8 @@
 //! Events that other processes can wait for: what they share is a page with two counts.
 //!
 //! The page is an anonymous file of the process that made the event; others open it through /proc as long as that process
-//! lives, and keep it then. Nothing is left behind when all have ended.
+//! lives, and keep it then. Nothing is left behind when all have ended. A record of a process that has died counts as
+//! reached: nobody else would ever mark it.
 
 use std::ffi::c_void;
 use std::fs::File;

@@ -292,7 +292,7 @@ impl Driver {
     }
 
     /// cuDevicePrimaryCtxReset: takes all that is in the context. Who retains it keeps a context that is as good as new, and
-    /// has to release it still.
+    /// has to release it still: "resetting the primary context does not release it" (CUDA driver API).
     pub fn reset_primary(&self, ordinal: i32) -> Result<()> {
         self.gpu(ordinal)?;
         let primary = lock(&self.primaries[ordinal as usize]);

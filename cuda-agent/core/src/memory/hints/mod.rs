@@ -1,6 +1,11 @@
 //! What the program says that its kernels do not write, and which chunks equal their slots since.
 //! A chunk whose objects are all covered equals its slot after each copy, until the host or a copy
 //! engine writes there. Pure, but for its lock: writes are noted while the memory's is held.
+//!
+//! Each hook's row says what its function writes; a function that does not say dirties every hinted
+//! chunk. A hint lasts as long as the object. An allocator of the program's own gives memory to others
+//! without a call of the driver, so a program that hints through one takes the hint back first
+//! (`rtswap_hint_writable`).
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
