@@ -137,7 +137,7 @@ impl ProcessGroup {
         });
     }
 
-    /// Counts a process whose agent is silent as missing: what it may hold stays counted.
+    /// Marks a process as missing, because its agent is silent: what it may hold stays counted.
     pub fn lose(&mut self, now: Time, id: ProcessId) {
         let Some(at) = self.find(id) else {
             return;

@@ -1,9 +1,9 @@
 //! The task's budget divided among its processes.
 //!
-//! Each process gets what it holds on the GPU; then the one whose request is answered what it asked
-//! for, those that swap in what is still to come, all what they had, and the first the rest. Budgets
-//! are lowered first, and what that frees counts only once it is confirmed, so that all processes
-//! together never have more than the task.
+//! Each process gets the bytes that it holds on the GPU; then the process with the granted request
+//! gets those it asked for, swap-ins what is still to come, all processes what they had, and the
+//! first one the rest. Budgets are lowered first, and only what is confirmed is given to others, so
+//! that all processes together never have more than the task.
 
 use core::cmp::Reverse;
 use core::mem;
@@ -70,8 +70,8 @@ impl ProcessGroup {
         self.continue_round();
     }
 
-    /// Computes each process's share into the scratch memory; `asker` is the one whose request is
-    /// granted. Processes that are not present keep their budgets.
+    /// Computes each process's share into the scratch memory; the request of `asker` is granted.
+    /// Processes that are not present keep their budgets.
     fn compute_shares(&mut self, asker: Option<usize>) {
         let rest = self.budget.bytes.saturating_sub(self.missing_budget());
         let Self {
