@@ -16,19 +16,21 @@ const SOURCES: [&str; 6] = ["*.rs", "*.py", "*.c", "*.h", "*.sh", "*.ptx"];
 /// The crates that know no clock, thread, file or socket.
 const PURE: [&str; 4] = ["policy/core", "policy/engine", "policy/simulator", "wire"];
 
-/// A text for each source file that is too long.
-pub(crate) fn long_files(root: &Path) -> Result<Vec<String>> {
-    let listed = [
+/// The files with names like these that are committed or may be, one a line.
+pub(crate) fn listed(root: &Path, names: &[&str]) -> Result<String> {
+    let list = [
         "ls-files",
         "--cached",
         "--others",
         "--exclude-standard",
         "--",
     ];
-    let names = Run::new("git", root)
-        .args(&listed)
-        .args(&SOURCES)
-        .output()?;
+    Run::new("git", root).args(&list).args(names).output()
+}
+
+/// A text for each source file that is too long.
+pub(crate) fn long_files(root: &Path) -> Result<Vec<String>> {
+    let names = listed(root, &SOURCES)?;
     let mut found = Vec::new();
     for name in names.lines() {
         // One that was deleted and not yet committed is still listed.

@@ -1,5 +1,5 @@
 //! Developer commands of rtswap: `cargo xtask demo | eval | bench | soundness | milp | pure | test | doors | driver | clients |
-//! python | wheel | ebpf | deb | gpu-bundle | gpu-kit | system-test | ci`.
+//! python | wheel | ebpf | deb | gpu-bundle | gpu-kit | system-test | english | ci`.
 //!
 //! It only starts programs and reads texts; what the commands do lives in the crates and tests.
 
@@ -13,6 +13,7 @@ mod dist;
 mod doors;
 mod driver;
 mod ebpf;
+mod english;
 mod eval;
 mod gpu_bundle;
 mod house;
@@ -110,6 +111,12 @@ enum Command {
     GpuKit,
     /// Build the packages, install them in a booted Debian and use them there; needs root.
     SystemTest,
+    /// Count what the English of policy/, daemon/ and wire/ must lose; fails where that is too much.
+    English {
+        /// Name each place.
+        #[arg(long)]
+        list: bool,
+    },
     /// Check all that a change must pass, in the environment of a fresh machine.
     Ci {
         /// Only these steps, named as in the table of a whole run.
@@ -143,6 +150,7 @@ fn main() -> ExitCode {
         Command::GpuBundle => "gpu-bundle",
         Command::GpuKit => "gpu-kit",
         Command::SystemTest => "system-test",
+        Command::English { .. } => "english",
         Command::Ci { .. } | Command::CiStep { .. } => "ci",
     };
     match run(command) {
@@ -174,6 +182,7 @@ fn run(command: Command) -> Result<()> {
         Command::GpuBundle => gpu_bundle::build(&workspace),
         Command::GpuKit => gpu_bundle::check_kit(&workspace),
         Command::SystemTest => system::test(&workspace),
+        Command::English { list } => english::check(&workspace, list),
         Command::Ci { steps } => ci::check(&workspace, &steps),
         Command::CiStep { name } => ci::run_step(&workspace, &name),
     }

@@ -5,7 +5,7 @@ use anyhow::{Result, ensure};
 use crate::process::Run;
 use crate::tools::Subcommand;
 use crate::workspace::Workspace;
-use crate::{directions, house, rooms};
+use crate::{directions, english, house, rooms};
 
 const CARGO_DENY: Subcommand = Subcommand {
     name: "cargo-deny",
@@ -33,7 +33,8 @@ pub(crate) fn house(workspace: &Workspace) -> Result<()> {
     none(
         "names that a room may not use",
         &rooms::trespasses(workspace.root())?,
-    )
+    )?;
+    english::check(workspace, false)
 }
 
 fn none(what: &str, found: &[String]) -> Result<()> {
