@@ -5,13 +5,13 @@ use rtswap_policy::units::{Bytes, Nanos, Time};
 
 use super::world::{GIB, GPU, World, config, realtime, shown};
 use crate::config::OnViolation;
-use crate::ids::CallId;
+use crate::ids::{CallId, ConnectionId};
 use crate::input::{Call, Input};
 use crate::output::Output;
 use crate::sample::{Held, ProbeSample, ProbeState, ProbedProcess};
 
 /// A process with 2 GiB, as NVML shows it.
-fn with_process() -> (World, crate::ConnectionId) {
+fn with_process() -> (World, ConnectionId) {
     let mut world = World::new(config(), vec![], vec![shown(GPU, &[])]);
     let agent = world.hello(7, None);
     world.ask_memory(agent, 2 * GIB);
@@ -57,6 +57,21 @@ fn memory_of_the_dead_is_free_after_a_grace_where_there_is_no_nvml() {
 }
 
 #[test]
+fn memory_of_a_program_that_executed_another_is_free_after_a_grace() {
+    let (mut world, agent) = with_process();
+    world.disconnect(agent);
+    assert_eq!(world.dying(), 0, "the process may live on");
+    world.take_outputs();
+    world.hello_on(ConnectionId(70), 7, None);
+    assert_eq!(world.dying(), 2 * GIB);
+    assert!(world.hurries().is_empty(), "NVML shows the pid for ever");
+    world.wait(249);
+    assert_eq!(world.dying(), 2 * GIB);
+    world.wait(1);
+    assert_eq!(world.dying(), 0);
+}
+
+#[test]
 fn the_dead_are_not_waited_for_once_the_driver_hangs() {
     let (mut world, agent) = with_process();
     world.die(agent);
@@ -94,7 +109,7 @@ fn a_process_that_the_driver_does_not_let_go_of_is_named_once() {
 }
 
 /// An agent of a realtime task that reports 1 GiB less than NVML shows, for 3 s.
-fn underreports(on_violation: OnViolation) -> (World, crate::ConnectionId) {
+fn underreports(on_violation: OnViolation) -> (World, ConnectionId) {
     let mut config = config();
     config.settings.on_violation = on_violation;
     let tasks = vec![realtime("a", 4 * GIB, 2 * GIB)];

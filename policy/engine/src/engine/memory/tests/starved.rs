@@ -1,6 +1,6 @@
 use std::vec;
 
-use rtswap_policy::scheduler::JobKind;
+use rtswap_policy::scheduler::{JobKind, Phase};
 use rtswap_policy::units::Bytes;
 
 use super::world::{GIB, GPU, World, config, realtime, shown};
@@ -83,11 +83,21 @@ fn a_task_that_the_plan_leaves_too_little_is_told_of_once() {
 }
 
 #[test]
-fn a_task_under_the_plan_is_never_starved() {
+fn a_loading_task_is_not_starved_by_its_own_plan() {
     let (mut world, _, a) = squeezed();
-    world.ask_job(a, JobKind::Declared);
-    let id = world.task("a").task;
-    assert_eq!(world.engine.gpus[0].starved(id), None);
+    world.ask_memory(a, 6 * GIB);
+    let small = world.hello(9, None);
+    world.ask_memory(small, GIB);
+    world.ask_job(small, JobKind::Implicit);
+    assert!(world.runs(small));
+    world.ask_job(a, JobKind::Implicit);
+    assert!(!world.runs(a), "it waits for the other's job");
+    let task = world.task("a");
+    assert_eq!(
+        (task.phase, task.volume),
+        (Phase::Loading, Some(Bytes::ZERO))
+    );
+    assert_eq!(world.engine.gpus[0].starved(task.task), None);
 }
 
 #[test]

@@ -109,7 +109,16 @@ impl World {
 
     /// A process says Hello, and the GPU of the scene is all that it sees.
     pub(super) fn hello(&mut self, pid: u32, name: Option<&str>) -> ConnectionId {
-        let connection = ConnectionId(pid.into());
+        self.hello_on(ConnectionId(pid.into()), pid, name)
+    }
+
+    /// As [`Self::hello`], on that connection.
+    pub(super) fn hello_on(
+        &mut self,
+        connection: ConnectionId,
+        pid: u32,
+        name: Option<&str>,
+    ) -> ConnectionId {
         self.agents.insert(connection, Agent::default());
         let device = DeviceState {
             uuid: GPU.bytes(),
@@ -126,7 +135,7 @@ impl World {
             },
             name: name.map(Into::into),
             resumes: None,
-            cookie: Cookie(pid.into()),
+            cookie: Cookie(connection.0),
             devices: vec![device],
         })));
         connection
@@ -185,9 +194,16 @@ impl World {
         (usage.resident.0, usage.swapped.0)
     }
 
+    /// A process ends, and the shell sees it.
     pub(super) fn die(&mut self, agent: ConnectionId) {
         self.agents.remove(&agent);
         self.put(Input::ProcessEnded(agent));
+    }
+
+    /// The connection of a process ends, and no more.
+    pub(super) fn disconnect(&mut self, agent: ConnectionId) {
+        self.agents.remove(&agent);
+        self.put(Input::Disconnected(agent));
     }
 
     /// NVML shows this now. Reading began 1 ms ago.
