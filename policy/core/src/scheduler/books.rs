@@ -51,6 +51,8 @@ pub(crate) struct Sums {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Share {
     pub(crate) sums: Sums,
+    /// x in effect and to come; unlike in the sums none is not zero.
+    plans: [Option<Bytes>; 2],
     /// Set if it has anything to give.
     victim: Option<Victim>,
     /// Set once it was spared as a victim, or given fresh budget.
@@ -70,6 +72,9 @@ pub(crate) struct Books {
     pub(crate) fresh: Order<(Time, TaskId)>,
     /// What each task adds, by its place.
     shares: Vec<Share>,
+    /// Counts the changes of plans: of the volumes, and of whether one is to come.
+    revision: u64,
+    pending: bool,
 }
 
 impl Sums {
@@ -141,6 +146,7 @@ impl Share {
         let set = |time: Time| (time > Time::ZERO).then_some(time);
         Self {
             sums,
+            plans,
             victim: (yields > Bytes::ZERO).then(|| task.victim(id)),
             spared: set(task.spared_until).filter(|_| task.session == Session::Attached),
             fresh: set(task.fresh_until),
@@ -168,6 +174,8 @@ impl Books {
             spared: Order::new(),
             fresh: Order::new(),
             shares: Vec::new(),
+            revision: 0,
+            pending: false,
         }
     }
 
@@ -203,12 +211,23 @@ impl Books {
         if old == new {
             return false;
         }
+        self.revision += u64::from(old.plans != new.plans);
         self.sums.replace(&old.sums, &new.sums);
         let with = |time: Option<Time>| time.map(|time| (time, id));
         rearrange(&mut self.victims, old.victim, new.victim);
         rearrange(&mut self.spared, with(old.spared), with(new.spared));
         rearrange(&mut self.fresh, with(old.fresh), with(new.fresh));
         old.sums.volumes != new.sums.volumes
+    }
+
+    /// Notes whether a plan is to come.
+    pub(crate) fn note_pending(&mut self, pending: bool) {
+        self.revision += u64::from(self.pending != pending);
+        self.pending = pending;
+    }
+
+    pub(crate) fn revision(&self) -> u64 {
+        self.revision
     }
 
     /// Looks for the largest volume of each plan anew.

@@ -30,7 +30,15 @@ impl State {
         if volumes {
             self.books.review_volumes();
         }
+        self.books.note_pending(self.pending.is_some());
         Settled(self)
+    }
+
+    /// A number that is another after every input by which the realtime tasks, their timings, their
+    /// volumes in effect or those of a plan to come may have changed. Jobs, swaps and usage do not
+    /// change it.
+    pub fn plan_revision(&self) -> u64 {
+        self.books.revision()
     }
 
     /// What is wrong, if the books are not those of the tasks.

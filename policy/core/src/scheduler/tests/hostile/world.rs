@@ -88,6 +88,17 @@ impl World {
             let (before, after) = (state(&before), state(&self.scheduler));
             assert_eq!(before, after, "{said} was refused and changed something");
         }
+        let plan = |scheduler: &Scheduler| -> Vec<_> {
+            let tasks = scheduler.state().tasks();
+            let planned = tasks.filter(|task| task.volume.or(task.next_volume).is_some());
+            planned
+                .map(|task| (task.task, task.class, task.volume, task.next_volume))
+                .collect()
+        };
+        if before.state().plan_revision() == self.scheduler.state().plan_revision() {
+            let (before, after) = (plan(&before), plan(&self.scheduler));
+            assert_eq!(before, after, "{said} changed the plan");
+        }
         for _ in 0..1_000 {
             let Some(command) = self.scheduler.poll_command() else {
                 return taken;
