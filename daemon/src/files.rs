@@ -4,8 +4,9 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use rtswap_dbus::Error;
+use rtswap_engine::input::TaskFile;
 
-use crate::config::{self, Config, ConfigError, TaskFile};
+use crate::config::{self, Config, ConfigError};
 use crate::dispatch::{Handle, Request};
 
 /// Where they are.

@@ -1,11 +1,11 @@
-//! The rtswap daemon: the shell around `rtswap-policy`, sources in, effects out.
+//! The rtswap daemon: the shell around `rtswap-engine`, sources in, effects out.
 //!
 //! - [`cli`]: what may be typed; [`serve`]: the whole daemon, from its options to its end;
-//! - [`config`], [`registry`], [`files`]: what the administrator and the users say;
-//! - [`dispatch`]: the thread that owns the schedulers and the control pages;
-//! - [`agent`], [`source`]: the agents' side of it; [`bus`]: the D-Bus objects;
+//! - [`config`], [`files`]: what the administrator says; [`state`]: what the daemon before left;
+//! - [`dispatch`]: the thread that owns the engine and the control pages;
+//! - [`agent`]: the agents' side of it; [`source`]: the witnesses of memory; [`bus`]: the D-Bus objects;
 //! - [`origin`]: whose container or unit a process is in;
-//! - `runtime`: the folder of sockets; `quota`: how much strangers may make it log;
+//! - `runtime`: the folder of sockets;
 //! - [`privileges`]: what it gives back of its power; [`log`]: how what it logs gets to stderr;
 //! - `systemd`: what the service manager is told; [`sys`]: the system calls that need `unsafe`.
 
@@ -15,15 +15,12 @@ pub mod cli;
 pub mod config;
 pub mod dispatch;
 pub mod files;
-pub mod ledger;
 pub mod log;
-pub mod members;
 pub mod origin;
 pub mod privileges;
-mod quota;
-pub mod registry;
 mod runtime;
 pub mod serve;
 pub mod source;
+pub mod state;
 pub mod sys;
 mod systemd;

@@ -14,7 +14,6 @@ use crate::bus::{self, Bus, JoinError, Shared};
 use crate::config::Config;
 use crate::dispatch::{self, Parts, Running};
 use crate::files::Files;
-use crate::registry::StateFile;
 use crate::runtime::RuntimeDir;
 use crate::{sys, systemd};
 
@@ -59,7 +58,7 @@ pub fn run(options: &Options) -> anyhow::Result<()> {
         config: said.config,
         tasks: said.tasks,
         listener: agents,
-        state_file: StateFile::new(&options.runtime_dir),
+        runtime_dir: options.runtime_dir.clone(),
     };
     let mut dispatch = dispatch::start(parts).context("cannot start the dispatch thread")?;
     let stopped = runtime.block_on(serve(
@@ -165,7 +164,7 @@ impl End {
 fn announce(config: &Config, options: &Options) {
     let folder = options.runtime_dir.display();
     tracing::info!(version = env!("CARGO_PKG_VERSION"), %folder, "rtswapd serves");
-    if config.gpus.is_empty() {
+    if config.engine.gpus.is_empty() {
         tracing::info!("no GPU is configured: they are learned, with built-in costs");
     }
 }

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
+use rtswap_engine::Quota;
 use rtswap_policy::units::{Nanos, Time};
 use rtswap_wire::hello::{Hello, HelloError, Reply, ReplyCode};
 use rustix::io;
@@ -10,7 +11,6 @@ use rustix::net::sockopt::socket_peercred;
 use rustix::net::{SocketFlags, accept_with};
 use zerocopy::IntoBytes;
 
-use crate::quota::Quota;
 use crate::sys::packet;
 use crate::sys::peer::Peer;
 
@@ -79,7 +79,7 @@ impl Listener {
             }
             Err(io::Errno::AGAIN | io::Errno::CONNABORTED | io::Errno::INTR) => return None,
             Err(error) => {
-                if self.complaints.allows(now) {
+                if self.may_complain(now) {
                     tracing::error!(%error, "cannot take an agent's connection");
                 }
                 return None;
@@ -104,7 +104,7 @@ impl Listener {
     /// No descriptor is left. What waits is taken with the one kept for this and closed: it would
     /// wake the thread again and again otherwise.
     fn turn_away(&mut self, now: Time) {
-        if self.complaints.allows(now) {
+        if self.may_complain(now) {
             tracing::error!("no descriptor is left for an agent's connection: raise LimitNOFILE");
         }
         self.spare = None;
@@ -131,23 +131,37 @@ impl Listener {
             }
             Ok(received) => received,
         };
-        let Some(pending) = self.pending.remove(&connection) else {
+        let Some(mut pending) = self.pending.remove(&connection) else {
             return Spoken::Gone;
         };
         match Hello::parse(&packet[..length]) {
-            Ok(hello) => Spoken::Hello(Box::new(hello), fds.into_iter().next(), pending),
+            Ok(hello) => {
+                pending.peer.learn_start();
+                Spoken::Hello(Box::new(hello), fds.into_iter().next(), pending)
+            }
             Err(error) => {
                 let code = match error {
                     HelloError::Version(_) => ReplyCode::Version,
                     _ => ReplyCode::Malformed,
                 };
-                if self.complaints.allows(now) {
+                if self.may_complain(now) {
                     tracing::warn!(pid = pending.peer.pid, uid = pending.peer.uid, "{error}");
                 }
                 refuse(&pending.socket, code, &error.to_string());
                 Spoken::Gone
             }
         }
+    }
+
+    /// Whether one more line about strangers may be written at `now`. Tells of those that were not.
+    fn may_complain(&mut self, now: Time) -> bool {
+        let Some(permit) = self.complaints.take(now) else {
+            return false;
+        };
+        if permit.unsaid > 0 {
+            tracing::warn!(unsaid = permit.unsaid, "more of the same");
+        }
+        true
     }
 
     /// Closes the connections that stayed silent too long.

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use rtswap_engine::output::News;
 use tokio::sync::broadcast::error::RecvError;
 use tokio::sync::{broadcast, watch};
 use tokio::time::Instant;
@@ -16,7 +17,7 @@ use super::demand::Asked;
 use super::manager::Manager1;
 use super::objects::Objects;
 use super::publish::Published;
-use crate::dispatch::{News, Snapshot};
+use crate::dispatch::Snapshot;
 
 /// Changes of properties are told of at most so often.
 const PACE: Duration = Duration::from_millis(250);

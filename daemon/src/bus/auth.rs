@@ -4,6 +4,7 @@
 //! elsewhere nobody can be asked.
 
 use rtswap_dbus::Error;
+use rtswap_engine::input::Caller;
 use zbus::Connection;
 use zbus::fdo::DBusProxy;
 use zbus::message::{Flags, Header};
@@ -11,7 +12,6 @@ use zbus::names::BusName;
 
 use super::limits::Limits;
 use super::polkit::{self, Action};
-use crate::dispatch::Caller;
 
 /// How callers come in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -6,6 +6,10 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use rtswap_dbus::Error;
+use rtswap_engine::RegistrationId;
+use rtswap_engine::input::{Caller, Claimant};
+use rtswap_engine::registry::TaskOptions;
+use rtswap_engine::sample::ProbeState;
 use rtswap_policy::task::Class;
 use rustix::pipe::{PipeFlags, pipe_with};
 use zbus::message::Header;
@@ -16,9 +20,7 @@ use super::auth::{Door, Visit};
 use super::polkit::Action;
 use super::publish::Published;
 use super::{Shared, options};
-use crate::dispatch::{Caller, Request};
-use crate::registry::{Declaration, RegistrationId};
-use crate::source::probes::ProbeState;
+use crate::dispatch::Request;
 
 /// The root object.
 #[derive(Clone, Debug)]
@@ -63,10 +65,10 @@ impl Manager1 {
         options: HashMap<String, OwnedVariant>,
     ) -> Result<Admitted, Error> {
         let visit = self.visit(connection, header).await?;
-        let (declaration, process) =
-            options::read(name, options).map_err(Error::InvalidArgument)?;
+        let read = options::read(name, options);
+        let (options, claimant) = read.map_err(Error::InvalidArgument)?;
         // Nobody types a password for what cannot be.
-        let checked = declaration.clone().check();
+        let checked = options.clone().check();
         let class = checked.map_err(Error::InvalidArgument)?.class;
         let caller = match class {
             Class::Realtime(_) => {
@@ -77,8 +79,8 @@ impl Manager1 {
         };
         Ok(Admitted {
             caller,
-            declaration,
-            process,
+            options,
+            claimant,
         })
     }
 
@@ -90,8 +92,8 @@ impl Manager1 {
     ) -> Result<OwnedObjectPath, Error> {
         let register = |reply| Request::Register {
             caller: admitted.caller,
-            declaration: admitted.declaration,
-            process: admitted.process,
+            options: admitted.options,
+            claimant: admitted.claimant,
             lease,
             reply,
         };
@@ -105,9 +107,9 @@ impl Manager1 {
 /// What [`Manager1::admit`] has let in.
 struct Admitted {
     caller: Caller,
-    declaration: Declaration,
+    options: TaskOptions,
     /// The only process that may claim it.
-    process: Option<OwnedFd>,
+    claimant: Option<Claimant>,
 }
 
 #[zbus::interface(name = "org.rtswap.Manager1", introspection_docs = false)]
@@ -203,7 +205,7 @@ impl Manager1 {
     /// Silent: a client that wants to know asks.
     #[zbus(property(emits_changed_signal = "false"))]
     fn probes(&self) -> String {
-        match &*self.shared.handle.snapshot().probes {
+        match &self.shared.handle.snapshot().probes {
             ProbeState::Off => "off".into(),
             ProbeState::On { .. } => "on".into(),
             ProbeState::Missing(problem) => format!("missing: {problem}"),
@@ -217,7 +219,7 @@ impl Manager1 {
 
     #[zbus(property(emits_changed_signal = "false"))]
     fn probed_libraries(&self) -> u32 {
-        match *self.shared.handle.snapshot().probes {
+        match self.shared.handle.snapshot().probes {
             ProbeState::On { libraries, .. } => libraries,
             ProbeState::Off | ProbeState::Missing(_) => 0,
         }
@@ -225,7 +227,7 @@ impl Manager1 {
 
     #[zbus(property(emits_changed_signal = "false"))]
     fn probe_records_lost(&self) -> u64 {
-        match *self.shared.handle.snapshot().probes {
+        match self.shared.handle.snapshot().probes {
             ProbeState::On { lost_news, .. } => lost_news,
             ProbeState::Off | ProbeState::Missing(_) => 0,
         }
@@ -273,7 +275,7 @@ impl Manager1 {
                     fields.insert("uid".to_owned(), uid.into());
                 }
                 if let Some(task) = process.task {
-                    let task = zbus::Variant::from(rtswap_dbus::task_path(task));
+                    let task = zbus::Variant::from(rtswap_dbus::task_path(task.0));
                     fields.insert("task".to_owned(), task.try_into()?);
                 }
                 if let Some(gpu) = process.gpu {
@@ -305,15 +307,15 @@ impl Manager1 {
                     fields.insert("agent_bytes".to_owned(), agent.0.into());
                 }
                 for (key, value) in [
-                    ("kept_for_processes_bytes", process.kept.processes_bytes),
-                    ("kept_for_devices_bytes", process.kept.devices_bytes),
+                    ("kept_for_processes_bytes", process.kept.for_processes.0),
+                    ("kept_for_devices_bytes", process.kept.for_devices.0),
                 ] {
                     if value > 0 {
                         fields.insert(key.to_owned(), value.into());
                     }
                 }
                 if let Some(named) = process.disagreement {
-                    let named = zbus::Variant::from(named);
+                    let named = zbus::Variant::from(named.name());
                     fields.insert("disagreement".to_owned(), named.try_into()?);
                 }
                 Ok(fields)

@@ -1,36 +1,36 @@
 //! The options of `Register`, from whatever D-Bus type a caller found convenient.
 
 use std::collections::HashMap;
-use std::os::fd::OwnedFd;
 
+use rtswap_engine::input::Claimant;
+use rtswap_engine::registry::TaskOptions;
 use rtswap_policy::units::{Bytes, Nanos};
 use zbus::{OwnedVariant, Variant};
 
 use crate::config::parse_size;
-use crate::registry::Declaration;
-use crate::sys::peer::pidfd_id;
+use crate::sys::peer::{has_ended, pidfd_id, start_ticks};
 
 /// Reads them all, or says in words which one is wrong.
 pub(super) fn read(
     name: &str,
     options: HashMap<String, OwnedVariant>,
-) -> Result<(Declaration, Option<OwnedFd>), String> {
-    let mut declaration = Declaration {
+) -> Result<(TaskOptions, Option<Claimant>), String> {
+    let mut task = TaskOptions {
         name: name.to_owned(),
-        ..Declaration::default()
+        ..TaskOptions::default()
     };
-    let mut process = None;
+    let mut claimant = None;
     for (key, value) in options {
         let value: &Variant<'_> = &value;
         match key.as_str() {
-            "period_us" => declaration.period = Some(time(&key, value)?),
-            "deadline_us" => declaration.deadline = Some(time(&key, value)?),
-            "wcet_us" => declaration.wcet = Some(time(&key, value)?),
-            "footprint" => declaration.footprint = Some(size(&key, value)?),
-            "swappable" => declaration.swappable = Some(size(&key, value)?),
-            "gpu" => declaration.gpu = Some(text(&key, value)?),
-            "class" => declaration.class = Some(text(&key, value)?),
-            "pidfd" => process = Some(pidfd(value)?),
+            "period_us" => task.period = Some(time(&key, value)?),
+            "deadline_us" => task.deadline = Some(time(&key, value)?),
+            "wcet_us" => task.wcet = Some(time(&key, value)?),
+            "footprint" => task.footprint = Some(size(&key, value)?),
+            "swappable" => task.swappable = Some(size(&key, value)?),
+            "gpu" => task.gpu = Some(text(&key, value)?),
+            "class" => task.class = Some(text(&key, value)?),
+            "pidfd" => claimant = Some(pidfd(value)?),
             _ => {
                 return Err(format!(
                     "option {key:?} is not known; known are period_us, deadline_us, wcet_us, \
@@ -39,7 +39,7 @@ pub(super) fn read(
             }
         }
     }
-    Ok((declaration, process))
+    Ok((task, claimant))
 }
 
 /// Any of D-Bus's integer types; none where it is negative or no integer.
@@ -90,24 +90,29 @@ fn text(key: &str, value: &Variant<'_>) -> Result<String, String> {
     }
 }
 
-fn pidfd(value: &Variant<'_>) -> Result<OwnedFd, String> {
+/// The process of a pidfd, by what tells it from later ones of the same number.
+fn pidfd(value: &Variant<'_>) -> Result<Claimant, String> {
     let wrong = || "pidfd must be a descriptor of a living process (pidfd_open)".to_owned();
     let Variant::Fd(fd) = value else {
         return Err(wrong());
     };
-    pidfd_id(fd).ok_or_else(wrong)?;
-    let fd = std::os::fd::AsFd::as_fd(fd).try_clone_to_owned();
-    fd.map_err(|error| format!("pidfd cannot be kept: {error}"))
+    let pid = pidfd_id(fd).ok_or_else(wrong)?;
+    let start_ticks = start_ticks(pid).ok_or_else(wrong)?;
+    // Of one that lives now, what was read is its own.
+    if has_ended(fd) {
+        return Err(wrong());
+    }
+    Ok(Claimant { pid, start_ticks })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn read_one(key: &str, value: Variant<'_>) -> Result<Declaration, String> {
+    fn read_one(key: &str, value: Variant<'_>) -> Result<TaskOptions, String> {
         let value = OwnedVariant::try_from(value).unwrap();
         let options = HashMap::from([(key.to_owned(), value)]);
-        read("x", options).map(|(declaration, _)| declaration)
+        read("x", options).map(|(task, _)| task)
     }
 
     #[test]

@@ -8,11 +8,10 @@ use rtswap_dbus::{GPU, GpuProperties, TASK, TaskProperties};
 use tokio::sync::Mutex;
 use zbus::fdo::Properties;
 use zbus::names::InterfaceName;
-use zbus::object_server::SignalEmitter;
+use zbus::object_server::{Interface, SignalEmitter};
 use zbus::{Connection, OwnedObjectPath, Variant};
 
 use super::gpu::Gpu1;
-use super::objects::Objects;
 use super::task::Task1;
 use crate::dispatch::{Handle, Snapshot};
 
@@ -38,11 +37,11 @@ impl Published {
         Self { handle, told }
     }
 
-    /// Serves them from now on: what the latest snapshot has, and `objects` at the root.
-    pub(super) async fn begin(
+    /// Serves them from now on: what the latest snapshot has, and `root`, which lists them.
+    pub(super) async fn begin<I: Interface>(
         &self,
         connection: &Connection,
-        objects: Objects,
+        root: I,
     ) -> zbus::Result<()> {
         let mut told = self.told.lock().await;
         let snapshot = self.handle.snapshot();
@@ -50,7 +49,7 @@ impl Published {
         self.serve(connection, told, &snapshot).await?;
         // Last: with it, zbus tells of all that is there.
         let server = connection.object_server();
-        server.at(rtswap_dbus::ROOT_PATH, objects).await?;
+        server.at(rtswap_dbus::ROOT_PATH, root).await?;
         Ok(())
     }
 

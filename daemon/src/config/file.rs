@@ -5,106 +5,106 @@ use std::io::ErrorKind;
 use std::path::Path;
 use std::time::Duration;
 
+use rtswap_engine::Uuid;
+use rtswap_engine::config::{Config as EngineConfig, GpuConfig, MAX_GPUS, OnViolation, Settings};
 use rtswap_policy::units::Nanos;
-use rtswap_wire::MAX_DEVICES;
 use serde::Deserialize;
 use toml::Spanned;
 
+use super::ConfigError;
+use super::gpu::{GpuTable, SchedulerTable, drain_complaint};
 use super::value::{Micros, Millis};
-use super::{ConfigError, GpuConfig, SchedulerConfig, Uuid};
 
 /// All of it, checked.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub struct Config {
-    /// `[daemon]`.
+    /// What is the daemon's own.
     pub daemon: DaemonConfig,
-    /// `[scheduler]`.
-    pub scheduler: SchedulerConfig,
-    /// `[[gpu]]`, at most [`MAX_DEVICES`]; where there is none, GPUs are learned from NVML or from
-    /// agents.
-    pub gpus: Vec<GpuConfig>,
+    /// What the engine decides by.
+    pub engine: EngineConfig,
 }
 
-/// `[daemon]`.
-#[derive(Clone, Copy, Debug, Deserialize)]
-#[serde(deny_unknown_fields, default)]
+/// What the engine does not decide by.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DaemonConfig {
-    claim_timeout_s: u32,
-    orphan_timeout_ms: Millis,
-    idle_gap_us: Micros,
-    drain_bound_ms: Millis,
-    release_grace_ms: Millis,
-    nvml_period_ms: Millis,
-    /// What follows from a violation.
-    pub on_violation: OnViolation,
-    /// Whether eBPF probes count what processes ask the driver for, where the kernel lets them.
-    pub probes: bool,
+    /// How long an agent waits for a lost daemon, in ms.
+    pub orphan_timeout_ms: u32,
+    /// How long streams are idle before an implicit job is complete, in µs.
+    pub idle_gap_us: u32,
+    /// How long an agent may take to drain its gate, in ms.
+    pub drain_bound_ms: u32,
     /// Calls that a process may have in flight on a GPU before the next one waits, so that a drain
     /// stays short; 0 for any number. Drivers themselves hold a launch back at about as many.
     pub max_in_flight: u32,
-    /// Tasks that one user may have at a time, best-effort ones included.
-    pub max_tasks_per_user: usize,
+    /// How often NVML is read; at least a millisecond lies between.
+    pub nvml_period: Duration,
+    /// Whether eBPF probes count what processes ask the driver for, where the kernel lets them.
+    pub probes: bool,
 }
 
-/// What follows where a task holds more than it says or may, or does not swap when asked to. It is
-/// said in any case.
+/// `[daemon]`. What is left out takes the built-in value.
+#[derive(Clone, Copy, Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+struct DaemonTable {
+    claim_timeout_s: Option<u32>,
+    orphan_timeout_ms: Option<Millis>,
+    idle_gap_us: Option<Micros>,
+    drain_bound_ms: Option<Millis>,
+    release_grace_ms: Option<Millis>,
+    nvml_period_ms: Option<Millis>,
+    on_violation: Option<ViolationWord>,
+    probes: Option<bool>,
+    max_in_flight: Option<u32>,
+    max_tasks_per_user: Option<usize>,
+}
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum OnViolation {
-    /// Nothing more.
+enum ViolationWord {
     Warn,
-    /// The task is best-effort from then on.
     Demote,
-    /// The process gets SIGKILL.
     Kill,
 }
 
-impl Default for DaemonConfig {
-    fn default() -> Self {
-        Self {
-            claim_timeout_s: 30,
-            orphan_timeout_ms: Millis::from_nanos(10_000_000_000),
-            idle_gap_us: Micros::from_nanos(2_000_000),
-            drain_bound_ms: Millis::from_nanos(1_000_000_000),
-            release_grace_ms: Millis::from_nanos(250_000_000),
-            nvml_period_ms: Millis::from_nanos(500_000_000),
-            on_violation: OnViolation::Warn,
-            probes: true,
-            max_in_flight: 1024,
-            max_tasks_per_user: 512,
+/// NVML is not read more often.
+const LEAST_PERIOD: Nanos = Nanos(1_000_000);
+
+impl DaemonTable {
+    fn settings(&self) -> Settings {
+        let built_in = Settings::default();
+        let claim = |seconds| Nanos(u64::from(seconds) * 1_000_000_000);
+        let nanos = |said: Option<Millis>, built_in| said.map_or(built_in, |span| span.0);
+        Settings {
+            claim_timeout: self.claim_timeout_s.map_or(built_in.claim_timeout, claim),
+            release_grace: nanos(self.release_grace_ms, built_in.release_grace),
+            nvml_period: nanos(self.nvml_period_ms, built_in.nvml_period).max(LEAST_PERIOD),
+            on_violation: self
+                .on_violation
+                .map_or(built_in.on_violation, |word| match word {
+                    ViolationWord::Warn => OnViolation::Warn,
+                    ViolationWord::Demote => OnViolation::Demote,
+                    ViolationWord::Kill => OnViolation::Kill,
+                }),
+            max_tasks_per_user: self
+                .max_tasks_per_user
+                .unwrap_or(built_in.max_tasks_per_user),
         }
     }
-}
 
-impl DaemonConfig {
-    /// How long a registration waits for a process.
-    pub fn claim_timeout(&self) -> Nanos {
-        Nanos(u64::from(self.claim_timeout_s) * 1_000_000_000)
-    }
-
-    /// How long an agent waits for a lost daemon, in ms.
-    pub fn orphan_timeout_ms(&self) -> u32 {
-        whole(self.orphan_timeout_ms.0.0 / 1_000_000)
-    }
-
-    /// How long streams are idle before an implicit job is complete, in µs.
-    pub fn idle_gap_us(&self) -> u32 {
-        whole(self.idle_gap_us.0.0 / 1_000)
-    }
-
-    /// How long an agent may take to drain its gate, in ms.
-    pub fn drain_bound_ms(&self) -> u32 {
-        whole(self.drain_bound_ms.0.0 / 1_000_000)
-    }
-
-    /// How long the memory of a dead process counts on where NVML cannot tell.
-    pub fn release_grace(&self) -> Nanos {
-        self.release_grace_ms.0
-    }
-
-    /// How often NVML is read; at least a millisecond lies between.
-    pub fn nvml_period(&self) -> Duration {
-        Duration::from_nanos(self.nvml_period_ms.0.0.max(1_000_000))
+    fn own(&self) -> DaemonConfig {
+        let millis = |said: Option<Millis>, built_in: u32| {
+            said.map_or(built_in, |span| whole(span.0.0 / 1_000_000))
+        };
+        DaemonConfig {
+            orphan_timeout_ms: millis(self.orphan_timeout_ms, 10_000),
+            idle_gap_us: self
+                .idle_gap_us
+                .map_or(2_000, |span| whole(span.0.0 / 1_000)),
+            drain_bound_ms: millis(self.drain_bound_ms, 1_000),
+            max_in_flight: self.max_in_flight.unwrap_or(1024),
+            nvml_period: Duration::from_nanos(self.settings().nvml_period.0),
+            probes: self.probes.unwrap_or(true),
+        }
     }
 }
 
@@ -117,10 +117,35 @@ fn whole(value: u64) -> u32 {
 struct File {
     version: Spanned<u64>,
     #[serde(default)]
-    daemon: DaemonConfig,
-    scheduler: Option<Spanned<SchedulerConfig>>,
+    daemon: DaemonTable,
+    scheduler: Option<Spanned<SchedulerTable>>,
     #[serde(default)]
-    gpu: Vec<Spanned<GpuConfig>>,
+    gpu: Vec<Spanned<GpuTable>>,
+}
+
+impl Default for Config {
+    /// What an empty file says.
+    fn default() -> Self {
+        Self::of(
+            &DaemonTable::default(),
+            SchedulerTable::default(),
+            Vec::new(),
+        )
+    }
+}
+
+impl Config {
+    fn of(daemon: &DaemonTable, scheduler: SchedulerTable, gpus: Vec<GpuConfig>) -> Self {
+        Self {
+            daemon: daemon.own(),
+            engine: EngineConfig {
+                settings: daemon.settings(),
+                scheduler: scheduler.config(),
+                gpus,
+                own_user: rustix::process::geteuid().as_raw(),
+            },
+        }
+    }
 }
 
 /// Reads the file `path`, or takes the built-in values where it is not there and not `named` by
@@ -141,34 +166,28 @@ fn parse(path: &Path, text: &str) -> Result<Config, ConfigError> {
         toml::from_str(text).map_err(|error| ConfigError::from_toml(path, text, &error))?;
     check_version(path, text, &file.version)?;
     let mut seen: Vec<Uuid> = Vec::new();
-    for gpu in &file.gpu {
-        let complaint = if seen.len() == MAX_DEVICES {
-            Some(format!("more than {MAX_DEVICES} GPUs"))
-        } else if seen.contains(&gpu.get_ref().uuid) {
-            Some(format!("{} is described twice", gpu.get_ref().uuid))
+    let mut gpus = Vec::new();
+    for table in &file.gpu {
+        let gpu = table.get_ref().config();
+        let complaint = if seen.len() == MAX_GPUS {
+            Some(format!("more than {MAX_GPUS} GPUs"))
+        } else if seen.contains(&gpu.uuid) {
+            Some(format!("{} is described twice", gpu.uuid))
         } else {
-            gpu.get_ref().complaint()
+            table.get_ref().complaint()
         };
         if let Some(complaint) = complaint {
-            return Err(ConfigError::at(path, text, gpu.span().start, complaint));
+            return Err(ConfigError::at(path, text, table.span().start, complaint));
         }
-        seen.push(gpu.get_ref().uuid);
+        seen.push(gpu.uuid);
+        gpus.push(gpu);
     }
-    let scheduler = match file.scheduler {
-        None => SchedulerConfig::default(),
-        Some(said) => {
-            let gpus = file.gpu.iter().map(Spanned::get_ref);
-            if let Some(complaint) = said.get_ref().complaint(gpus) {
-                return Err(ConfigError::at(path, text, said.span().start, complaint));
-            }
-            said.into_inner()
-        }
-    };
-    Ok(Config {
-        daemon: file.daemon,
-        scheduler,
-        gpus: file.gpu.into_iter().map(Spanned::into_inner).collect(),
-    })
+    let said = file.scheduler.as_ref().map_or(0, |said| said.span().start);
+    let scheduler = file.scheduler.map(Spanned::into_inner).unwrap_or_default();
+    if let Some(complaint) = drain_complaint(&scheduler.config(), &gpus) {
+        return Err(ConfigError::at(path, text, said, complaint));
+    }
+    Ok(Config::of(&file.daemon, scheduler, gpus))
 }
 
 /// Every file names the version of its format.
@@ -210,12 +229,12 @@ mod tests {
              per_chunk_us = 100\ngib_per_s = 1\n"
         );
         let config = parse(Path::new("f.toml"), &text).unwrap();
-        assert_eq!(config.daemon.claim_timeout(), Nanos(5_000_000_000));
-        assert_eq!(config.daemon.idle_gap_us(), 1500);
+        assert_eq!(config.engine.settings.claim_timeout, Nanos(5_000_000_000));
+        assert_eq!(config.daemon.idle_gap_us, 1500);
         assert_eq!(config.daemon.max_in_flight, 64);
-        assert_eq!(config.daemon.on_violation, OnViolation::Demote);
-        assert_eq!(config.daemon.orphan_timeout_ms(), 10_000);
-        let gpu = config.gpus[0].scheduler(&config.scheduler);
+        assert_eq!(config.engine.settings.on_violation, OnViolation::Demote);
+        assert_eq!(config.daemon.orphan_timeout_ms, 10_000);
+        let gpu = config.engine.gpus[0].scheduler(&config.engine.scheduler);
         assert_eq!(gpu.capacity, Bytes(24 << 30));
         assert_eq!(gpu.best_effort_reserve, Bytes(1 << 30));
         assert_eq!(gpu.drain, Nanos(72_500_000));
@@ -231,7 +250,7 @@ mod tests {
             let text =
                 format!("version = 1\n[scheduler]\ntest = \"pipelined\"\n[[gpu]]\n{GPU}{said}\n");
             let config = parse(Path::new("f.toml"), &text).unwrap();
-            config.gpus[0].scheduler(&config.scheduler)
+            config.engine.gpus[0].scheduler(&config.engine.scheduler)
         };
         let said = with("duplex = 0.8");
         assert_eq!((said.test, said.duplex), (Test::Pipelined, Ppm(800_000)));
@@ -246,14 +265,12 @@ mod tests {
         let text = block.split("```").next().unwrap();
         let config = parse(Path::new("docs/configuration.md"), text).unwrap();
         let built_in = parse(Path::new("f.toml"), "version = 1\n").unwrap();
-        assert_eq!(
-            format!("{:?}", config.daemon),
-            format!("{:?}", built_in.daemon)
-        );
-        let said = config.gpus[0].scheduler(&config.scheduler);
-        let learned = GpuConfig::learned(config.gpus[0].uuid);
+        assert_eq!(config.daemon, built_in.daemon);
+        assert_eq!(config.engine.settings, built_in.engine.settings);
+        let said = config.engine.gpus[0].scheduler(&config.engine.scheduler);
+        let learned = GpuConfig::learned(config.engine.gpus[0].uuid);
         let learned = learned.completed(Bytes(24 << 30), Bytes::ZERO);
-        let learned = learned.scheduler(&built_in.scheduler);
+        let learned = learned.scheduler(&built_in.engine.scheduler);
         assert_eq!(
             (said.swap_cost, said.chunk, said.duplex),
             (learned.swap_cost, learned.chunk, learned.duplex)
@@ -358,7 +375,7 @@ mod tests {
     #[test]
     fn only_a_file_that_nobody_named_may_be_missing() {
         let path = Path::new("/nonexistent/rtswapd.toml");
-        assert!(load(path, false).unwrap().gpus.is_empty());
+        assert!(load(path, false).unwrap().engine.gpus.is_empty());
         let error = load(path, true).unwrap_err().to_string();
         assert!(
             error.starts_with("cannot read /nonexistent/rtswapd.toml: "),

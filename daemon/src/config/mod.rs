@@ -1,21 +1,18 @@
 //! What the administrator says: the daemon's file, and the registrations in `tasks.d`.
 //!
 //! `value` reads sizes and times, `file` is the shape of rtswapd.toml, `tasks` that of tasks.d,
-//! `uuid` names a GPU, `error` tells where a file is wrong. What is left out takes the value that
-//! [`Config::default`] has.
+//! `gpu` has its tables for schedulers and GPUs, `error` tells where a file is wrong. What is left
+//! out takes the value that [`Config::default`] has.
 
 mod error;
 mod file;
 mod gpu;
 mod tasks;
-mod uuid;
 mod value;
 
 pub use error::ConfigError;
-pub use file::{Config, DaemonConfig, OnViolation, load};
-pub use gpu::{GpuConfig, SchedulerConfig};
-pub use tasks::{TaskFile, load_tasks};
-pub use uuid::{Uuid, UuidError};
+pub use file::{Config, DaemonConfig, load};
+pub use tasks::load_tasks;
 pub use value::parse_size;
 
 /// Where the daemon's file is unless named otherwise.

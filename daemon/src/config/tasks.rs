@@ -5,22 +5,14 @@ use std::io::ErrorKind;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
+use rtswap_engine::input::TaskFile;
+use rtswap_engine::registry::TaskOptions;
 use serde::Deserialize;
 use toml::Spanned;
 
 use super::ConfigError;
 use super::file::check_version;
 use super::value::{Millis, Size};
-use crate::registry::Declaration;
-
-/// A registration out of a file.
-#[derive(Clone, Debug)]
-pub struct TaskFile {
-    /// Who may claim it.
-    pub uid: u32,
-    /// What it declares.
-    pub declaration: Declaration,
-}
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -99,7 +91,7 @@ fn load_one(path: &Path) -> Result<TaskFile, ConfigError> {
     };
     Ok(TaskFile {
         uid,
-        declaration: Declaration {
+        options: TaskOptions {
             name: file.name,
             class: file.class,
             period: file.period_ms.map(|span| span.0),
@@ -177,10 +169,7 @@ mod tests {
         write("notes.txt", "not a task");
         let (tasks, errors) = load_tasks(folder.path());
         assert_eq!((tasks.len(), errors.len()), (1, 4));
-        assert_eq!(
-            (tasks[0].uid, tasks[0].declaration.name.as_str()),
-            (0, "yolo")
-        );
+        assert_eq!((tasks[0].uid, tasks[0].options.name.as_str()), (0, "yolo"));
         let errors: Vec<_> = errors.iter().map(ToString::to_string).collect();
         assert!(
             errors[0].ends_with("b.toml:4:1: unknown key `footprnt`; did you mean `footprint`?"),

@@ -93,13 +93,6 @@ pub(super) type Millis = Span<1_000_000>;
 /// Microseconds.
 pub(super) type Micros = Span<1_000>;
 
-impl<const UNIT: u64> Span<UNIT> {
-    /// Of nanoseconds.
-    pub(super) const fn from_nanos(nanos: u64) -> Self {
-        Self(Nanos(nanos))
-    }
-}
-
 impl<'de, const UNIT: u64> Deserialize<'de> for Span<UNIT> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         struct SpanVisitor<const UNIT: u64>;

@@ -1,56 +1,48 @@
-//! tokio → dispatch: calls, each answered by a oneshot. NVML's and the probes' threads
-//! → dispatch: samples.
-//! Dispatch → tokio: the snapshot, by watch, and news, by broadcast.
+//! How others talk to the dispatch thread.
 
 use std::os::fd::OwnedFd;
 use std::sync::{Arc, mpsc};
 
 use rtswap_dbus::Error;
+use rtswap_engine::RegistrationId;
+use rtswap_engine::input::{Caller, Claimant, TaskFile};
+use rtswap_engine::output::News;
+use rtswap_engine::registry::TaskOptions;
+use rtswap_engine::sample::{ProbeSample, Sample};
+use rustix::event::{EventfdFlags, eventfd};
 use tokio::sync::{broadcast, oneshot, watch};
 
 use super::Snapshot;
-use crate::config::{Config, TaskFile};
-use crate::registry::{Declaration, RegistrationId};
-use crate::source::gpu::Sample;
-use crate::source::probes::ProbeSample;
-
-/// Who calls.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Caller {
-    /// Its user.
-    pub uid: u32,
-    /// Root or the daemon's own user, or allowed by polkit for this call.
-    pub privileged: bool,
-}
+use crate::config::Config;
 
 /// One call.
 #[derive(Debug)]
 pub enum Request {
     /// `Manager1.Register`, and with a lease `Manager1.RegisterWithLease`.
     Register {
-        /// Who calls.
+        /// The user.
         caller: Caller,
-        /// What it declares.
-        declaration: Declaration,
+        /// What the task declares.
+        options: TaskOptions,
         /// The only process that may claim it.
-        process: Option<OwnedFd>,
+        claimant: Option<Claimant>,
         /// The end of a pipe whose other end the caller holds.
         lease: Option<OwnedFd>,
-        /// The registration's number.
+        /// Takes the registration's number.
         reply: oneshot::Sender<Result<RegistrationId, Error>>,
     },
     /// `Manager1.Unregister`.
     Unregister {
-        /// Who calls.
+        /// The user.
         caller: Caller,
-        /// Which.
+        /// The registration to end.
         registration: RegistrationId,
-        /// Done.
+        /// Told once it is done.
         reply: oneshot::Sender<Result<(), Error>>,
     },
     /// `Manager1.Plan`.
     Plan {
-        /// The JSON.
+        /// Takes the JSON.
         reply: oneshot::Sender<Result<String, Error>>,
     },
     /// `Manager1.Reload` and SIGHUP: what the files say now.
@@ -59,74 +51,109 @@ pub enum Request {
         config: Config,
         /// tasks.d.
         tasks: Vec<TaskFile>,
-        /// Done.
+        /// Told once it is done.
         reply: oneshot::Sender<Result<(), Error>>,
     },
     /// Whether the thread lives.
     Ping {
-        /// It does.
+        /// Told that it does.
         reply: oneshot::Sender<Result<(), Error>>,
     },
-    /// What NVML showed; from its own thread.
-    Sample(Sample),
-    /// What the probes count; from their own thread.
-    Probed(ProbeSample),
     /// End the thread.
     Stop,
 }
 
-/// What happened once. Whoever is told of it decides nothing by it.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum News {
-    /// A job ended late.
-    DeadlineMissed {
-        /// Whose.
-        task: RegistrationId,
-        /// Which.
-        job: u64,
-        /// By how much, rounded up.
-        lateness_us: u64,
-        /// Where its time went.
-        cause: String,
-    },
-    /// A promise was broken.
-    Violation {
-        /// Whose.
-        task: RegistrationId,
-        /// What, in one word.
-        kind: &'static str,
-        /// In words and numbers.
-        detail: String,
-    },
+/// What the threads beside the dispatch thread tell it.
+#[derive(Debug)]
+pub(super) enum Told {
+    /// NVML was read.
+    Nvml(Sample),
+    /// The probes were read.
+    Probes(ProbeSample),
+    /// A checkpoint that holds the records up to this number is written.
+    Checkpointed(u64),
 }
 
 /// News that wait for a slow listener; the oldest are lost to it then.
-pub(super) const NEWS: usize = 256;
+const NEWS: usize = 256;
 
 /// How others talk to the dispatch thread.
 #[derive(Clone, Debug)]
 pub struct Handle {
     requests: mpsc::Sender<Request>,
+    told: mpsc::Sender<Told>,
     wake: Arc<OwnedFd>,
     snapshot: watch::Receiver<Arc<Snapshot>>,
     news: broadcast::Sender<News>,
 }
 
-impl Handle {
-    pub(super) fn new(
-        requests: mpsc::Sender<Request>,
-        wake: Arc<OwnedFd>,
-        snapshot: watch::Receiver<Arc<Snapshot>>,
-        news: broadcast::Sender<News>,
-    ) -> Self {
-        Self {
-            requests,
-            wake,
-            snapshot,
-            news,
-        }
+/// The other end of a [`Handle`].
+#[derive(Debug)]
+pub(super) struct Inbox {
+    requests: mpsc::Receiver<Request>,
+    told: mpsc::Receiver<Told>,
+    wake: Arc<OwnedFd>,
+}
+
+/// Where snapshots and news go.
+#[derive(Debug)]
+pub(super) struct Outlet {
+    pub(super) snapshot: watch::Sender<Arc<Snapshot>>,
+    pub(super) news: broadcast::Sender<News>,
+}
+
+/// A handle and its other ends.
+pub(super) fn channel() -> rustix::io::Result<(Handle, Inbox, Outlet)> {
+    let wake = Arc::new(eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?);
+    let (requests, asked) = mpsc::channel();
+    let (told, tidings) = mpsc::channel();
+    let (publish, snapshot) = watch::channel(Arc::new(Snapshot::default()));
+    let (news, _) = broadcast::channel(NEWS);
+    let handle = Handle {
+        requests,
+        told,
+        wake: Arc::clone(&wake),
+        snapshot,
+        news: news.clone(),
+    };
+    let inbox = Inbox {
+        requests: asked,
+        told: tidings,
+        wake,
+    };
+    let outlet = Outlet {
+        snapshot: publish,
+        news,
+    };
+    Ok((handle, inbox, outlet))
+}
+
+impl Inbox {
+    /// Readable while something waits.
+    pub(super) fn fd(&self) -> &OwnedFd {
+        &self.wake
     }
 
+    /// Takes the wake-up back. What is sent from now on wakes again.
+    pub(super) fn clear(&self) {
+        let _ = rustix::io::read(&*self.wake, &mut [0; 8]);
+    }
+
+    /// Takes one call. If there was one, the thread is woken again for the next: agents have their turn
+    /// between two calls, however many wait.
+    pub(super) fn take_call(&self) -> Option<Request> {
+        let request = self.requests.try_recv().ok()?;
+        wake(&self.wake);
+        Some(request)
+    }
+
+    /// Takes one of the other threads' messages.
+    pub(super) fn take_told(&self) -> Option<Told> {
+        self.told.try_recv().ok()
+    }
+}
+
+impl Handle {
     /// Makes a call and waits for its answer. The snapshot shows its effect by then.
     pub async fn call<T>(
         &self,
@@ -135,28 +162,21 @@ impl Handle {
         let gone = || Error::AgentLost("rtswapd is ending: its dispatch thread has stopped".into());
         let (reply, answer) = oneshot::channel();
         self.requests.send(request(reply)).map_err(|_| gone())?;
-        self.wake();
+        wake(&self.wake);
         answer.await.map_err(|_| gone())?
     }
 
-    /// Hands over what NVML showed. False once the thread has ended.
-    pub fn sample(&self, sample: Sample) -> bool {
-        let sent = self.requests.send(Request::Sample(sample)).is_ok();
-        self.wake();
-        sent
-    }
-
-    /// Hands over what the probes count. False once the thread has ended.
-    pub fn probed(&self, sample: ProbeSample) -> bool {
-        let sent = self.requests.send(Request::Probed(sample)).is_ok();
-        self.wake();
+    /// Hands over what another thread has to tell. False once the dispatch thread has ended.
+    pub(super) fn tell(&self, told: Told) -> bool {
+        let sent = self.told.send(told).is_ok();
+        wake(&self.wake);
         sent
     }
 
     /// Ends the thread.
     pub fn stop(&self) {
         if self.requests.send(Request::Stop).is_ok() {
-            self.wake();
+            wake(&self.wake);
         }
     }
 
@@ -174,9 +194,9 @@ impl Handle {
     pub fn news(&self) -> broadcast::Receiver<News> {
         self.news.subscribe()
     }
+}
 
-    fn wake(&self) {
-        // A counter that is full has woken the thread already.
-        let _ = rustix::io::write(&*self.wake, &1_u64.to_ne_bytes());
-    }
+fn wake(eventfd: &OwnedFd) {
+    // A counter that is full has woken the thread already.
+    let _ = rustix::io::write(eventfd, &1_u64.to_ne_bytes());
 }

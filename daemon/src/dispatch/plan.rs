@@ -1,10 +1,7 @@
 //! `Manager1.Plan`: what the admission test says now, as JSON.
 
-use rtswap_policy::task::Class;
+use rtswap_engine::status;
 use serde::Serialize;
-
-use super::Dispatcher;
-use super::gpu::Gpu;
 
 /// The JSON, version 1. Times are ns, sizes bytes; the keys are those of `rtswapctl plan`.
 #[derive(Debug, Serialize)]
@@ -46,59 +43,46 @@ struct TaskPlan {
     in_effect: bool,
 }
 
-impl Dispatcher {
-    /// The plan of every GPU, newcomers included.
-    pub(super) fn plan(&self) -> String {
-        let gpus = self.gpus.iter().enumerate();
-        let plan = Plan {
-            version: 1,
-            gpus: gpus.map(|(index, gpu)| self.plan_of(index, gpu)).collect(),
-        };
-        serde_json::to_string(&plan).expect("plain data with text keys")
-    }
+/// The JSON of the plan of every GPU.
+pub(super) fn json(gpus: Vec<status::GpuPlan>) -> String {
+    let gpus = gpus.into_iter().enumerate();
+    let plan = Plan {
+        version: 1,
+        gpus: gpus.map(|(index, gpu)| of_gpu(index, gpu)).collect(),
+    };
+    serde_json::to_string(&plan).expect("plain data with text keys")
+}
 
-    fn plan_of(&self, index: usize, gpu: &Gpu) -> GpuPlan {
-        let (planned, analysis) = gpu.intended();
-        let names: Vec<_> = planned.iter().map(|task| task.name.as_str()).collect();
-        let tasks = planned
-            .iter()
-            .zip(&analysis.tasks)
-            .filter_map(|(task, load)| {
-                let Class::Realtime(timing) = task.class else {
-                    return None;
-                };
-                let registration = self.places.get(&task.task)?.registration;
-                let volume = task.next_volume.or(task.volume);
-                Some(TaskPlan {
-                    name: task.name.clone(),
-                    path: rtswap_dbus::task_path(registration.0).to_string(),
-                    period_ns: timing.period.0,
-                    deadline_ns: timing.deadline.0,
-                    wcet_ns: timing.wcet.0,
-                    swap_volume_bytes: volume.unwrap_or_default().0,
-                    swap_out_ns: load.swap_out.0,
-                    swap_in_ns: load.swap_in.0,
-                    utilization: load.utilization,
-                    in_effect: volume == task.volume,
-                })
-            });
-        let tasks: Vec<_> = tasks.collect();
-        GpuPlan {
-            index,
-            uuid: gpu.uuid.to_string(),
-            capacity_bytes: gpu.scheduler.state().gpu().capacity.0,
-            best_effort_reserve_bytes: gpu.config.best_effort_reserve.0,
-            chunk_bytes: gpu.config.chunk.0,
-            test: analysis.test.name(),
-            schedulable: analysis.schedulable,
-            total_swap_bytes: tasks.iter().map(|task| task.swap_volume_bytes).sum(),
-            blocking_ns: analysis.blocking.total.0,
-            blocking_term: analysis.blocking.describe(|place| names[place]),
-            // An empty sum of floats is −0.
-            utilization: analysis.utilization + 0.0,
-            bound: analysis.bound,
-            slack: analysis.slack,
-            tasks,
-        }
+fn of_gpu(index: usize, gpu: status::GpuPlan) -> GpuPlan {
+    GpuPlan {
+        index,
+        uuid: gpu.uuid.to_string(),
+        capacity_bytes: gpu.capacity.0,
+        best_effort_reserve_bytes: gpu.best_effort_reserve.0,
+        chunk_bytes: gpu.chunk.0,
+        test: gpu.test.name(),
+        schedulable: gpu.schedulable,
+        total_swap_bytes: gpu.total_swap().0,
+        blocking_ns: gpu.blocking.0,
+        blocking_term: gpu.blocking_term,
+        utilization: gpu.utilization,
+        bound: gpu.bound,
+        slack: gpu.slack,
+        tasks: gpu.tasks.into_iter().map(of_task).collect(),
+    }
+}
+
+fn of_task(task: status::TaskPlan) -> TaskPlan {
+    TaskPlan {
+        name: task.name,
+        path: rtswap_dbus::task_path(task.registration.0).to_string(),
+        period_ns: task.timing.period.0,
+        deadline_ns: task.timing.deadline.0,
+        wcet_ns: task.timing.wcet.0,
+        swap_volume_bytes: task.volume.0,
+        swap_out_ns: task.swap_out.0,
+        swap_in_ns: task.swap_in.0,
+        utilization: task.utilization,
+        in_effect: task.in_effect,
     }
 }

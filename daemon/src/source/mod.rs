@@ -1,7 +1,5 @@
-//! Where events come from: `agents` reads control pages, `gpu` reads the driver's own account,
-//! `probes` counts what processes ask the driver for.
-//! (Calls, deaths and time come straight to `dispatch`.)
+//! The witnesses of GPU memory: `gpu` reads the driver's own account, `probes` counts what processes
+//! ask the driver for. (Control pages, calls, deaths and time come straight to `dispatch`.)
 
-pub mod agents;
 pub mod gpu;
 pub mod probes;

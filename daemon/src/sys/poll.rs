@@ -1,4 +1,4 @@
-//! What the dispatch thread waits on: an epoll set with its timer.
+//! What the dispatch thread waits on: an epoll set with its timer, and with the processes apart.
 
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, OwnedFd};
@@ -24,10 +24,12 @@ pub enum Watch {
     Closed,
 }
 
-/// An epoll set. Descriptors leave it when they are closed.
+/// An epoll set, with one for processes inside. Descriptors leave it when they are closed.
 #[derive(Debug)]
 pub struct Poll {
     epoll: OwnedFd,
+    /// Pidfds alone, so that they can be asked for before all else.
+    processes: OwnedFd,
     timer: OwnedFd,
     armed: Option<Time>,
 }
@@ -35,10 +37,17 @@ pub struct Poll {
 /// The timer's own mark among the tokens.
 pub const TIMER: u64 = u64::MAX;
 
+/// The mark of the processes that have ended: see [`Poll::ended`].
+pub const PROCESSES: u64 = u64::MAX - 1;
+
+/// Descriptors that one call tells of.
+const AT_ONCE: usize = 64;
+
 impl Poll {
     /// An empty set.
     pub fn new() -> io::Result<Self> {
         let epoll = epoll::create(CreateFlags::CLOEXEC)?;
+        let processes = epoll::create(CreateFlags::CLOEXEC)?;
         let timer = timerfd_create(
             TimerfdClockId::Monotonic,
             TimerfdFlags::CLOEXEC | TimerfdFlags::NONBLOCK,
@@ -50,8 +59,15 @@ impl Poll {
             EventData::new_u64(TIMER),
             EventFlags::IN | EventFlags::ET,
         )?;
+        epoll::add(
+            &epoll,
+            &processes,
+            EventData::new_u64(PROCESSES),
+            EventFlags::IN,
+        )?;
         Ok(Self {
             epoll,
+            processes,
             timer,
             armed: None,
         })
@@ -73,12 +89,44 @@ impl Poll {
         let _ = epoll::delete(&self.epoll, source);
     }
 
-    /// Waits until something happens or `until` has come, and puts the tokens in `ready`.
+    /// Watches the process behind `pidfd` under the name `token`.
+    pub fn add_process<F: AsFd>(&self, pidfd: F, token: u64) -> io::Result<()> {
+        epoll::add(
+            &self.processes,
+            pidfd,
+            EventData::new_u64(token),
+            EventFlags::IN,
+        )
+    }
+
+    /// Watches that process no more.
+    pub fn remove_process<F: AsFd>(&self, pidfd: F) {
+        // As above.
+        let _ = epoll::delete(&self.processes, pidfd);
+    }
+
+    /// The tokens of processes that have ended by now, without waiting. Those that are not removed are
+    /// told of again.
+    pub fn ended(&self) -> io::Result<Vec<u64>> {
+        let mut room = [const { MaybeUninit::<Event>::uninit() }; AT_ONCE];
+        let at_once = Timespec::default();
+        match epoll::wait(&self.processes, &mut room, Some(&at_once)) {
+            Ok((events, _)) => Ok(events.iter().map(|event| event.data.u64()).collect()),
+            Err(io::Errno::INTR) => Ok(Vec::new()),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Waits until something happens or `until` has come, and puts the tokens in `ready`. It may also
+    /// end early, as if `until` had come: the timer is set only where it would ring too late, so that
+    /// a time that moves on with each grant costs no system call.
     pub fn wait(&mut self, until: Option<Time>, ready: &mut Vec<u64>) -> io::Result<()> {
-        if until != self.armed {
+        if let Some(until) = until
+            && self.armed.is_none_or(|armed| until < armed)
+        {
             self.arm(until)?;
         }
-        let mut room = [const { MaybeUninit::<Event>::uninit() }; 64];
+        let mut room = [const { MaybeUninit::<Event>::uninit() }; AT_ONCE];
         ready.clear();
         match epoll::wait(&self.epoll, &mut room, None) {
             Ok((events, _)) => ready.extend(events.iter().map(|event| event.data.u64())),
@@ -91,19 +139,14 @@ impl Poll {
         Ok(())
     }
 
-    fn arm(&mut self, until: Option<Time>) -> io::Result<()> {
-        const NEVER: Timespec = Timespec {
-            tv_sec: 0,
-            tv_nsec: 0,
-        };
-        // A zero would disarm.
-        let value = until.map_or(NEVER, |time| timespec(Time(time.0.max(1))));
+    fn arm(&mut self, until: Time) -> io::Result<()> {
         let value = Itimerspec {
-            it_interval: NEVER,
-            it_value: value,
+            it_interval: Timespec::default(),
+            // A zero would disarm.
+            it_value: timespec(Time(until.0.max(1))),
         };
         timerfd_settime(&self.timer, TimerfdTimerFlags::ABSTIME, &value)?;
-        self.armed = until;
+        self.armed = Some(until);
         Ok(())
     }
 }
@@ -137,5 +180,42 @@ mod tests {
         drop(writer);
         poll.wait(Some(now() + millis(5000)), &mut ready).unwrap();
         assert_eq!(ready, [2]);
+    }
+
+    #[test]
+    fn a_timer_that_is_set_early_enough_stays() {
+        let mut poll = Poll::new().unwrap();
+        let mut ready = Vec::new();
+        let (first, later) = (now() + millis(5), now() + millis(600_000));
+        poll.wait(Some(first), &mut ready).unwrap();
+        let first = now() + millis(5);
+        poll.arm(first).unwrap();
+        poll.wait(Some(later), &mut ready).unwrap();
+        assert_eq!(ready, [TIMER], "the earlier time was not given up");
+        assert!(now() >= first);
+        poll.arm(now() + millis(600_000)).unwrap();
+        poll.wait(Some(now() + millis(5)), &mut ready).unwrap();
+        assert_eq!(ready, [TIMER], "but a time before it is set");
+    }
+
+    #[test]
+    fn ended_processes_are_told_of_until_they_are_removed() {
+        let mut child = std::process::Command::new("cat")
+            .stdin(std::process::Stdio::piped())
+            .spawn()
+            .expect("cat is there");
+        let pidfd = crate::sys::peer::open_process(child.id()).unwrap();
+        let mut poll = Poll::new().unwrap();
+        poll.add_process(&pidfd, 7).unwrap();
+        assert_eq!(poll.ended().unwrap(), []);
+        child.kill().unwrap();
+        let mut ready = Vec::new();
+        poll.wait(Some(now() + millis(5000)), &mut ready).unwrap();
+        assert_eq!(ready, [PROCESSES]);
+        assert_eq!(poll.ended().unwrap(), [7]);
+        assert_eq!(poll.ended().unwrap(), [7]);
+        poll.remove_process(&pidfd);
+        assert_eq!(poll.ended().unwrap(), []);
+        child.wait().unwrap();
     }
 }

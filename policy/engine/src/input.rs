@@ -4,7 +4,9 @@ use alloc::boxed::Box;
 use alloc::string::String;
 use alloc::vec::Vec;
 
-use rtswap_policy::scheduler::{JobKind, JobSeq, SwapOutcome, SwapSeq, Usage, WantSeq};
+pub use rtswap_policy::scheduler::{
+    Direction, JobKind, JobSeq, SwapOutcome, SwapSeq, Usage, WantSeq,
+};
 use rtswap_policy::units::{Bytes, Nanos};
 
 use crate::config::Config;

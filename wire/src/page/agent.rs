@@ -82,6 +82,23 @@ pub struct KeptReport {
     pub devices_bytes: u64,
 }
 
+/// All that the daemon acts on, as [`AgentDevice::read`] finds it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct AgentReport {
+    /// As [`AgentDevice::jobs`].
+    pub jobs: Option<JobReport>,
+    /// As [`AgentDevice::wanted`].
+    pub wanted: Option<(u32, u64)>,
+    /// As [`AgentDevice::swap_report`].
+    pub swap: Option<SwapReport>,
+    /// As [`AgentDevice::usage`], read after `swap`: final if that operation has ended.
+    pub usage: UsageReport,
+    /// As [`AgentDevice::backing`].
+    pub backing: (u32, u64),
+    /// As [`AgentDevice::kept`].
+    pub kept: KeptReport,
+}
+
 /// An allocation does not fit the budget: it needs this many bytes of budget in all.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct OutOfBudget(pub u64);
@@ -232,6 +249,24 @@ impl AgentDevice {
 
 /// What the daemon sees.
 impl AgentDevice {
+    /// Reads all that the daemon acts on. The order matters: the end of a job comes before what is
+    /// asked for now, and the usage after the report of the operation that changed it.
+    pub fn read(&self) -> AgentReport {
+        let jobs = self.jobs();
+        let wanted = self.wanted();
+        let swap = self.swap_report();
+        // The report's number was loaded with Acquire: what its writer stored before is seen.
+        let usage = self.usage();
+        AgentReport {
+            jobs,
+            wanted,
+            swap,
+            usage,
+            backing: self.backing(),
+            kept: self.kept(),
+        }
+    }
+
     /// The jobs. Nothing before the first, while it changes, or where the kind makes no sense. A
     /// request is never seen without the completion of the job before it.
     pub fn jobs(&self) -> Option<JobReport> {
@@ -331,6 +366,41 @@ mod tests {
         agent.give_back(60);
         assert_eq!(daemon.set_budget(&agent, 10), 10);
         assert_eq!(agent.usage().peak_bytes, 60);
+    }
+
+    #[test]
+    fn a_report_has_every_field() {
+        let (daemon, agent) = (DaemonDevice::default(), AgentDevice::default());
+        assert_eq!(agent.read(), AgentReport::default());
+        daemon.set_budget(&agent, 100);
+        agent.take(&daemon, 60).unwrap();
+        agent.set_arena(50, 20);
+        agent.want(120);
+        agent.request_job(3, JobKind::Declared);
+        let swap = SwapReport {
+            seq: 4,
+            outcome: SwapOutcome::Done,
+            ns: 5,
+            moved_bytes: 20,
+        };
+        agent.end_swap(swap);
+        agent.confirm_volume(2, 20);
+        let kept = KeptReport {
+            processes_bytes: 1,
+            devices_bytes: 2,
+        };
+        agent.set_kept(kept);
+        let expected = AgentReport {
+            jobs: agent.jobs(),
+            wanted: Some((1, 120)),
+            swap: Some(swap),
+            usage: agent.usage(),
+            backing: (2, 20),
+            kept,
+        };
+        assert_eq!(agent.read(), expected);
+        assert_eq!(expected.jobs.map(|jobs| jobs.requested), Some(3));
+        assert_eq!(expected.usage.swapped_bytes, 20);
     }
 
     #[test]

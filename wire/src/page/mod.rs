@@ -11,7 +11,8 @@ mod agent;
 mod daemon;
 
 pub use agent::{
-    AgentDevice, JobKind, JobReport, KeptReport, OutOfBudget, SwapOutcome, SwapReport, UsageReport,
+    AgentDevice, AgentReport, JobKind, JobReport, KeptReport, OutOfBudget, SwapOutcome, SwapReport,
+    UsageReport,
 };
 pub use daemon::{DaemonDevice, Direction, SwapRequest};
 

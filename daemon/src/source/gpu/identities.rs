@@ -5,7 +5,9 @@ use std::collections::BTreeMap;
 use std::os::fd::OwnedFd;
 use std::time::{Duration, Instant};
 
-use super::Identity;
+use rtswap_engine::sample::Identity;
+
+use super::identify;
 use crate::sys::peer::{has_ended, have_ended, open_process};
 
 /// How long what /proc says is believed of a living process: it may execute another program, or become
@@ -46,7 +48,7 @@ impl Identities {
         }
         let pidfd = open_process(pid);
         let read = Instant::now();
-        let identity = Identity::of(pid)?;
+        let identity = identify(pid)?;
         // Of one that lives now, all that was read since the pidfd was opened is its own.
         if let Some(pidfd) = pidfd.filter(|pidfd| !has_ended(pidfd)) {
             let known = Known {
@@ -75,7 +77,7 @@ mod tests {
         let (own, pid) = (std::process::id(), child.id());
         identities.begin();
         let first = identities.of(pid).expect("it lives");
-        assert_eq!(identities.of(own), Identity::of(own));
+        assert_eq!(identities.of(own), identify(own));
         let read = identities.known[&pid].read;
         identities.begin();
         assert_eq!(identities.of(pid).as_ref(), Some(&first));

@@ -6,8 +6,8 @@ use std::fmt::Write as _;
 use nvml_wrapper::Device;
 use nvml_wrapper::error::NvmlError;
 
-use super::Caveat;
-use crate::config::{Uuid, UuidError};
+use rtswap_engine::sample::Caveat;
+use rtswap_engine::{Uuid, UuidError};
 
 /// The instances of one GPU.
 pub(super) struct Found<'nvml> {

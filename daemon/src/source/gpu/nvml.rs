@@ -13,8 +13,9 @@ use nvml_wrapper::{Device, Nvml};
 use rtswap_policy::units::Bytes;
 
 use super::identities::Identities;
-use super::{Caveat, GpuSample, LeftAlone, ProcessSample, Reader, Sample, mig};
-use crate::config::Uuid;
+use super::{Reader, begin, mig};
+use rtswap_engine::Uuid;
+use rtswap_engine::sample::{Caveat, GpuSample, LeftAlone, ProcessSample, Sample};
 
 /// The name under which drivers install it; without the number it comes with development files only.
 const LIBRARY: &str = "libnvidia-ml.so.1";
@@ -48,7 +49,7 @@ type Of = Option<(u32, Option<Uuid>)>;
 
 impl Reader for Driver {
     fn read(&mut self) -> Sample {
-        let mut sample = Sample::begin();
+        let mut sample = begin();
         if self.nvml.is_none() && self.opened.is_none_or(|at| at.elapsed() >= RETRY) {
             self.open();
         }

@@ -4,7 +4,9 @@ use std::sync::mpsc::{self, RecvTimeoutError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use super::{Reader, Sample};
+use rtswap_engine::sample::Sample;
+
+use super::Reader;
 
 /// The period while somebody waits for memory.
 const HURRIED: Duration = Duration::from_millis(20);
@@ -81,7 +83,7 @@ mod tests {
 
     impl Reader for Nothing {
         fn read(&mut self) -> Sample {
-            Sample::begin()
+            super::super::begin()
         }
     }
 

@@ -10,7 +10,7 @@ use rtswap_probe_abi::records::{Account, Bytes, End, Exit, Lost, News, Object, P
 
 use super::problem::Problem;
 use super::tally::{Books, Name, named};
-use crate::config::Uuid;
+use rtswap_engine::Uuid;
 
 /// News taken from the ring at one go: whoever makes more meanwhile has the counters read whole.
 const AT_ONCE: usize = 1 << 17;

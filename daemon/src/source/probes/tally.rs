@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use rtswap_policy::units::Bytes;
 use rtswap_probe_abi::records::{Account, Bytes as Counted, Kind, NO_DEVICE, Process};
 
-use super::Held;
-use crate::config::Uuid;
+use rtswap_engine::Uuid;
+use rtswap_engine::sample::Held;
 
 /// A process, by its id in the initial PID namespace and when the probes first saw it.
 pub(super) type Name = (u32, u64);

@@ -8,8 +8,9 @@ use std::time::{Duration, Instant};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::pipe::{PipeFlags, pipe_with};
 
+use super::Problem;
 use super::watch::Watch;
-use super::{ProbeSample, ProbeState, Problem};
+use rtswap_engine::sample::{ProbeSample, ProbeState};
 
 /// The least time between two readings: who makes much news does not have it read more often.
 const PACE: Duration = Duration::from_millis(20);

@@ -20,9 +20,9 @@ use super::read::Reader;
 use super::scan::{Scanner, Seen};
 use super::sweep::Sweeper;
 use super::tally::{Name, is_exact};
-use super::{ProbeSample, ProbeState, ProbedProcess};
-use crate::source::gpu::Identity;
+use crate::source::gpu::identify;
 use crate::sys::clock;
+use rtswap_engine::sample::{Identity, ProbeSample, ProbeState, ProbedProcess};
 
 /// Bytes whose coming or going is read at once.
 const WATERMARK: u64 = 64 << 20;
@@ -175,7 +175,7 @@ impl Watch {
             let identity = self.identities.entry(name);
             processes.push(ProbedProcess {
                 pid,
-                identity: identity.or_insert_with(|| Identity::of(pid)).clone(),
+                identity: identity.or_insert_with(|| identify(pid)).clone(),
                 first_seen: Time(process.since),
                 early: self.libraries.is_early(pid) || !self.libraries.knows(pid),
                 exact: is_exact(process),

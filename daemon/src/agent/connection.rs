@@ -1,0 +1,203 @@
+//! What is kept for one connection: descriptors and control page.
+
+use std::os::fd::{AsFd, OwnedFd};
+
+use rtswap_engine::input::Block;
+use rtswap_engine::{ConnectionId, Cookie, RegistrationId};
+use rtswap_wire::doorbell;
+use rtswap_wire::hello::{Reply, ReplyCode};
+use rtswap_wire::page::DeviceBlock;
+use rustix::event::{EventfdFlags, eventfd};
+use rustix::io;
+use rustix::process::{Signal, pidfd_send_signal};
+use rustix::rand::{GetRandomFlags, getrandom};
+use zerocopy::IntoBytes;
+
+use super::bells::Bell;
+use super::reader::Reader;
+use crate::config::DaemonConfig;
+use crate::sys::packet;
+use crate::sys::page::PageMap;
+use crate::sys::signal::{self, BellThread};
+
+/// One connection of an agent, or a process that the daemon before had a session with.
+#[derive(Debug)]
+pub struct Connection {
+    /// Its number.
+    pub(super) id: ConnectionId,
+    process: OwnedFd,
+    /// None for a process of the daemon before.
+    link: Option<Link>,
+}
+
+/// What the two ends share.
+#[derive(Debug)]
+struct Link {
+    /// None once the connection has ended.
+    socket: Option<OwnedFd>,
+    page: PageMap,
+    eventfd: OwnedFd,
+    cookie: Cookie,
+    thread: Option<BellThread>,
+    /// The agent has rung since its Welcome.
+    rang: bool,
+    /// By the GPUs' indices; those learned later are not in the page.
+    devices: Vec<Device>,
+}
+
+#[derive(Debug, Default)]
+struct Device {
+    reader: Reader,
+    bell: Bell,
+}
+
+impl Connection {
+    /// A process that the daemon before had a session with.
+    pub fn awaited(id: ConnectionId, process: OwnedFd) -> Self {
+        Self {
+            id,
+            process,
+            link: None,
+        }
+    }
+
+    /// A connection that gets a Welcome: with a fresh page for `gpus` GPUs.
+    pub fn greeted(
+        id: ConnectionId,
+        process: OwnedFd,
+        socket: OwnedFd,
+        cookie: Cookie,
+        gpus: usize,
+    ) -> io::Result<Self> {
+        let link = Link {
+            socket: Some(socket),
+            page: PageMap::new()?,
+            eventfd: eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?,
+            cookie,
+            thread: None,
+            rang: false,
+            devices: (0..gpus).map(|_| Device::default()).collect(),
+        };
+        Ok(Self {
+            id,
+            process,
+            link: Some(link),
+        })
+    }
+
+    /// Readable once the process has ended.
+    pub fn process(&self) -> &OwnedFd {
+        &self.process
+    }
+
+    /// The agent's own doorbell, to be watched and never read.
+    pub fn eventfd(&self) -> Option<&OwnedFd> {
+        self.link.as_ref().map(|link| &link.eventfd)
+    }
+
+    /// The control page.
+    pub fn page(&self) -> Option<&PageMap> {
+        self.link.as_ref().map(|link| &link.page)
+    }
+
+    /// Whether the agent can be talked to.
+    pub fn is_connected(&self) -> bool {
+        self.link.as_ref().is_some_and(|link| link.socket.is_some())
+    }
+
+    /// Sends page, eventfd and cookie.
+    pub fn welcome(&self, registration: RegistrationId, terms: &DaemonConfig) -> io::Result<()> {
+        let link = self.link.as_ref().ok_or(io::Errno::NOTCONN)?;
+        let socket = link.socket.as_ref().ok_or(io::Errno::NOTCONN)?;
+        let reply = Reply {
+            raw_code: ReplyCode::Welcome as u16,
+            registration: registration.0,
+            cookie: link.cookie.0,
+            orphan_timeout_ms: terms.orphan_timeout_ms,
+            idle_gap_us: terms.idle_gap_us,
+            drain_bound_ms: terms.drain_bound_ms,
+            max_in_flight: terms.max_in_flight,
+            ..Reply::refusal(ReplyCode::Welcome, "")
+        };
+        let fds = [link.page.fd(), link.eventfd.as_fd()];
+        packet::send(socket, reply.as_bytes(), &fds).map(drop)
+    }
+
+    /// Says where doorbells go: a signal before the Welcome would be the program's own.
+    pub fn set_thread(&mut self, thread: Option<BellThread>) {
+        if let Some(link) = &mut self.link {
+            link.thread = thread;
+        }
+    }
+
+    /// Closes the socket. Page and process stay.
+    pub fn close(&mut self) {
+        if let Some(link) = &mut self.link {
+            link.socket = None;
+        }
+    }
+
+    /// The agent rang. True if for the first time since its Welcome.
+    pub fn record_ring(&mut self) -> bool {
+        let link = self.link.as_mut();
+        link.is_some_and(|link| !std::mem::replace(&mut link.rang, true))
+    }
+
+    /// Reads a GPU's block: none where it is what it was, unless `anyway`. Tells also whether the agent
+    /// has rung.
+    pub fn read(&mut self, gpu: usize, anyway: bool) -> Option<(Block, bool)> {
+        let link = self.link.as_mut().filter(|link| link.socket.is_some())?;
+        let reader = &mut link.devices.get_mut(gpu)?.reader;
+        let agent = &link.page.devices()[gpu].agent;
+        let block = if anyway {
+            Some(reader.read_anyway(agent))
+        } else {
+            reader.read(agent)
+        };
+        Some((block?, link.rang))
+    }
+
+    /// The GPUs in its page.
+    pub fn gpus(&self) -> usize {
+        self.link.as_ref().map_or(0, |link| link.devices.len())
+    }
+
+    /// Sends SIGKILL to the process.
+    pub fn kill(&self) -> io::Result<()> {
+        pidfd_send_signal(&self.process, Signal::KILL)
+    }
+
+    /// A GPU's block, and what its doorbell was rung for, while the agent can be talked to.
+    pub(super) fn device(&mut self, gpu: usize) -> Option<(&DeviceBlock, &mut Bell)> {
+        let link = self.link.as_mut().filter(|link| link.socket.is_some())?;
+        let device = link.devices.get_mut(gpu)?;
+        Some((&link.page.devices()[gpu], &mut device.bell))
+    }
+
+    /// Queues `signal` for the agent's swap thread, where that is known.
+    pub(super) fn signal(&self, signal: i32) {
+        let Some(link) = &self.link else {
+            return;
+        };
+        if let Some(thread) = &link.thread
+            && let Err(error) = signal::ring(thread, signal, doorbell::Cookie(link.cookie.0))
+        {
+            // The futex word was rung too, and the agent looks every 100 ms by itself.
+            tracing::debug!(connection = self.id.0, %error, "a doorbell's signal was not sent");
+        }
+    }
+}
+
+/// A cookie that nobody can guess.
+pub fn random_cookie() -> io::Result<Cookie> {
+    let mut bytes = [0; 8];
+    loop {
+        // Eight bytes come whole once the kernel's pool is ready, and this waits for it.
+        getrandom(&mut bytes, GetRandomFlags::empty())?;
+        // Zero means none on the wire.
+        match u64::from_ne_bytes(bytes) {
+            0 => {}
+            number => return Ok(Cookie(number)),
+        }
+    }
+}

@@ -1,0 +1,152 @@
+//! What the thread keeps of agents: their connections, by number, and what is due with them.
+
+use std::collections::BTreeMap;
+use std::ops::Bound;
+use std::os::fd::OwnedFd;
+
+use rtswap_engine::ConnectionId;
+use rtswap_policy::units::{Nanos, Time};
+
+use crate::agent::bells::Bells;
+use crate::agent::connection::Connection;
+use crate::agent::listener::{Listener, Pending};
+
+/// All pages are read at least so often: a doorbell may be lost. With hundreds of processes this is
+/// what an idle daemon does most.
+const SWEEP: Nanos = Nanos(250_000_000);
+
+/// Connections that are swept before others have their turn.
+const SWEPT_AT_ONCE: usize = 64;
+
+/// Everything about agents.
+#[derive(Debug)]
+pub(super) struct Agents {
+    pub(super) listener: Listener,
+    pub(super) connections: BTreeMap<ConnectionId, Connection>,
+    /// The connection whose Hello the engine has, until it is answered.
+    pub(super) greeting: Option<Greeting>,
+    pub(super) bells: Bells,
+    /// In the pages: unlike that of any other run of this boot.
+    pub(super) epoch: u64,
+    sweep: Sweep,
+    next: u64,
+}
+
+/// A connection that has said Hello.
+#[derive(Debug)]
+pub(super) struct Greeting {
+    pub(super) id: ConnectionId,
+    pub(super) pending: Pending,
+    /// A pidfd of its swap thread, where the kernel has such.
+    pub(super) thread: Option<OwnedFd>,
+    /// What the swap thread calls itself.
+    pub(super) tid: u32,
+}
+
+/// How far the safety sweep of all pages is.
+#[derive(Debug, Default)]
+struct Sweep {
+    /// When the next slice is due.
+    due: Time,
+    /// When the sweep began that is under way, and the last connection of its last slice.
+    under_way: Option<(Time, ConnectionId)>,
+}
+
+impl Agents {
+    /// Nobody yet.
+    pub(super) fn new(listener: OwnedFd, now: Time) -> Self {
+        Self {
+            listener: Listener::new(listener),
+            connections: BTreeMap::new(),
+            greeting: None,
+            bells: Bells::default(),
+            epoch: now.0,
+            sweep: Sweep::default(),
+            next: 1,
+        }
+    }
+
+    /// The number that the next connection gets.
+    pub(super) fn next_id(&self) -> ConnectionId {
+        ConnectionId(self.next)
+    }
+
+    /// Takes that number.
+    pub(super) fn take_id(&mut self) -> ConnectionId {
+        let id = self.next_id();
+        self.next += 1;
+        id
+    }
+
+    /// When something is due: a doorbell, a slice of the sweep, the end of a silence.
+    pub(super) fn next_timeout(&self) -> Option<Time> {
+        let sweep = (!self.connections.is_empty()).then_some(self.sweep.due);
+        let all = [sweep, self.bells.next(), self.listener.next_expiry()];
+        all.into_iter().flatten().min()
+    }
+
+    /// Rings those doorbells again that are due and not heard.
+    pub(super) fn ring_again(&mut self, now: Time) {
+        while let Some((at, id, gpu)) = self.bells.pop(now) {
+            if let Some(connection) = self.connections.get_mut(&id) {
+                connection.ring_again(gpu, at, now, &mut self.bells);
+            }
+        }
+    }
+
+    /// The connections of the next slice of the sweep, if that is due. The slices of one sweep follow
+    /// each other at once, with the turns of others between them.
+    pub(super) fn next_slice(&mut self, now: Time) -> Vec<ConnectionId> {
+        if now < self.sweep.due {
+            return Vec::new();
+        }
+        let (began, after) = match self.sweep.under_way {
+            Some((began, last)) => (began, Bound::Excluded(last)),
+            None => (now, Bound::Unbounded),
+        };
+        let rest = self.connections.range((after, Bound::Unbounded));
+        let slice: Vec<_> = rest.take(SWEPT_AT_ONCE).map(|(id, _)| *id).collect();
+        let is_last = slice.len() < SWEPT_AT_ONCE;
+        self.sweep = match slice.last() {
+            Some(last) if !is_last => Sweep {
+                due: now,
+                under_way: Some((began, *last)),
+            },
+            _ => Sweep {
+                due: (began + SWEEP).max(now),
+                under_way: None,
+            },
+        };
+        slice
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sys::peer::open_process;
+
+    #[test]
+    fn a_sweep_goes_through_all_in_slices() {
+        let (socket, _) = rustix::pipe::pipe().unwrap();
+        let mut agents = Agents::new(socket, Time(0));
+        assert_eq!(agents.next_timeout(), None, "nobody is there");
+        for _ in 0..SWEPT_AT_ONCE + 3 {
+            let id = agents.take_id();
+            let process = open_process(std::process::id()).unwrap();
+            agents
+                .connections
+                .insert(id, Connection::awaited(id, process));
+        }
+        let first = agents.next_slice(Time(5));
+        assert_eq!((first.len(), first[0]), (SWEPT_AT_ONCE, ConnectionId(1)));
+        assert_eq!(agents.next_timeout(), Some(Time(5)));
+        let rest = agents.next_slice(Time(7));
+        assert_eq!(rest.len(), 3);
+        assert_eq!(rest[0].0, first[SWEPT_AT_ONCE - 1].0 + 1);
+        assert_eq!(agents.next_slice(Time(8)), []);
+        let again = Time(5) + SWEEP;
+        assert_eq!(agents.next_timeout(), Some(again));
+        assert_eq!(agents.next_slice(again), first);
+    }
+}

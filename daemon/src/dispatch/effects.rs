@@ -1,0 +1,242 @@
+//! The engine's outputs, carried out.
+
+use std::os::fd::OwnedFd;
+
+use rtswap_engine::groups::Order;
+use rtswap_engine::input::{Answer, Input};
+use rtswap_engine::output::{Level, LogLine, Output, RefusalCode, Reply, Welcome};
+use rtswap_engine::{CallError, CallId, ConnectionId};
+use rtswap_policy::units::{Bytes, Time};
+use rtswap_wire::hello::ReplyCode;
+use rustix::io;
+
+use super::Dispatcher;
+use super::calls::{OpenCall, done, registered};
+use super::token::Token;
+use crate::agent::connection::Connection;
+use crate::agent::listener::{Pending, refuse};
+use crate::agent::writer;
+use crate::sys::peer;
+use crate::sys::poll::Watch;
+use crate::sys::signal::BellThread;
+
+impl Dispatcher {
+    /// Carries out all that the engine wants done, in its order. Questions are answered at once.
+    pub(super) fn carry_out(&mut self, now: Time) {
+        while let Some(output) = self.engine.poll_output() {
+            tracing::trace!(?output);
+            if let Some(answer) = self.carry_out_one(output, now) {
+                tracing::trace!(?answer);
+                self.engine.handle(now, Input::Answer(answer));
+            }
+        }
+    }
+
+    /// Carries out one output. Returns the answer, if it is a question.
+    fn carry_out_one(&mut self, output: Output, now: Time) -> Option<Answer> {
+        match output {
+            Output::Order {
+                connection,
+                gpu,
+                order,
+            } => {
+                let held = self.order(connection, gpu, &order, now)?;
+                return Some(Answer::Held(held));
+            }
+            Output::Welcome(welcome) => return Some(Answer::Sent(self.welcome(&welcome))),
+            Output::Record(record) => return Some(Answer::Kept(self.keeper.record(&record))),
+            Output::Refuse {
+                connection,
+                code,
+                text,
+            } => self.refuse(connection, code, &text),
+            Output::Close(connection) => self.close(connection),
+            Output::Forget(connection) => self.forget(connection),
+            Output::Kill(connection) => self.kill(connection),
+            Output::Answer(call, result) => self.answer(call, result, now),
+            Output::Checkpoint => self.keeper.checkpoint(self.engine.saved()),
+            Output::Announce(news) => self.publisher.announce(*news),
+            Output::Log(line) => write(&line),
+            Output::HurryNvml(hurry) => self.nvml.hurry(hurry),
+        }
+        None
+    }
+
+    /// Writes an order. Returns the budget that holds, where it sets one.
+    fn order(&mut self, id: ConnectionId, gpu: usize, order: &Order, now: Time) -> Option<Bytes> {
+        let agents = &mut self.agents;
+        let connection = agents.connections.get_mut(&id);
+        let held = connection.and_then(|it| it.write(gpu, order, now, &mut agents.bells));
+        match order {
+            // Of an agent that is gone, the budget is what was ordered.
+            Order::SetBudget { bytes, .. } => Some(held.unwrap_or(*bytes)),
+            _ => None,
+        }
+    }
+
+    /// Sends a Welcome, and watches the agent from then on. True if it was sent.
+    fn welcome(&mut self, welcome: &Welcome) -> bool {
+        let greeting = self.agents.greeting.take();
+        let Some(greeting) = greeting.filter(|it| it.id == welcome.connection) else {
+            return false;
+        };
+        let Pending { socket, peer, .. } = greeting.pending;
+        let pid = peer.pid;
+        let connection = match self.begin(welcome, peer.pidfd, socket) {
+            Ok(connection) => connection,
+            Err(error) => {
+                tracing::error!(pid, %error, "cannot start a session");
+                return false;
+            }
+        };
+        let connection = self
+            .agents
+            .connections
+            .entry(welcome.connection)
+            .insert_entry(connection);
+        // What takes longer is for afterwards: the program waits for its Welcome.
+        let thread = bell_thread(greeting.thread, pid, greeting.tid);
+        if thread.is_none() {
+            tracing::warn!(
+                pid,
+                "its swap thread is not one of its own: no signals, only the futex"
+            );
+        }
+        connection.into_mut().set_thread(thread);
+        if let Some(former) = welcome.former {
+            self.forget(former);
+        }
+        true
+    }
+
+    fn begin(
+        &self,
+        welcome: &Welcome,
+        process: OwnedFd,
+        socket: OwnedFd,
+    ) -> io::Result<Connection> {
+        let (id, gpus) = (welcome.connection, welcome.blocks.len());
+        let connection = Connection::greeted(id, process, socket, welcome.cookie, gpus)?;
+        if let Some(page) = connection.page() {
+            writer::begin(page, self.agents.epoch, welcome);
+        }
+        self.poll.add_process(connection.process(), id.0)?;
+        if let Some(eventfd) = connection.eventfd() {
+            self.poll
+                .add(eventfd, Token::Bell(id).into(), Watch::Edge)?;
+        }
+        // The cookie before any doorbell: without it, that would be the program's own signal.
+        let sent = connection.welcome(welcome.registration, &self.config);
+        if sent.is_err()
+            && let Some(eventfd) = connection.eventfd()
+        {
+            self.poll.remove(eventfd);
+        }
+        sent.map(|()| connection)
+    }
+
+    fn refuse(&mut self, id: ConnectionId, code: RefusalCode, text: &str) {
+        let code = match code {
+            RefusalCode::Claim => ReplyCode::Claim,
+            RefusalCode::Busy => ReplyCode::Busy,
+        };
+        if let Some(greeting) = self.agents.greeting.take_if(|it| it.id == id) {
+            refuse(&greeting.pending.socket, code, text);
+        }
+    }
+
+    /// Ends a connection; page and process stay.
+    fn close(&mut self, id: ConnectionId) {
+        if let Some(connection) = self.agents.connections.get_mut(&id) {
+            connection.close();
+            // The agent has the eventfd too: closing ours would not be enough.
+            if let Some(eventfd) = connection.eventfd() {
+                self.poll.remove(eventfd);
+            }
+        }
+    }
+
+    fn forget(&mut self, id: ConnectionId) {
+        self.close(id);
+        self.agents.connections.remove(&id);
+    }
+
+    fn kill(&self, id: ConnectionId) {
+        let Some(connection) = self.agents.connections.get(&id) else {
+            return;
+        };
+        match connection.kill() {
+            // It may have ended by itself.
+            Ok(()) | Err(io::Errno::SRCH) => {}
+            Err(error) => tracing::error!(
+                connection = id.0, %error,
+                "a process that on_violation = \"kill\" ends cannot be killed: rtswapd needs CAP_KILL"
+            ),
+        }
+    }
+
+    /// Answers a call, once all can see what it changed.
+    fn answer(&mut self, id: CallId, result: Result<Reply, CallError>, now: Time) {
+        let Some(call) = self.calls.close(id) else {
+            return;
+        };
+        if result.is_ok() || matches!(call, OpenCall::Reload { .. }) {
+            self.publisher.publish(&mut self.engine, now);
+        }
+        // A caller that is gone has no use for the answer; the claim timeout or its lease ends the
+        // registration.
+        match call {
+            OpenCall::Register { lease, reply } => {
+                let result = registered(result);
+                if let (Ok(registration), Some(lease)) = (&result, lease) {
+                    self.calls.keep_lease(id, *registration, lease);
+                }
+                let _ = reply.send(result);
+            }
+            OpenCall::Unregister {
+                registration,
+                reply,
+            } => {
+                if result.is_ok() {
+                    self.calls.drop_lease(registration);
+                }
+                let _ = reply.send(done(result));
+            }
+            OpenCall::Reload { config, reply } => {
+                // A task that is refused keeps nothing else from taking effect.
+                if !matches!(result, Err(CallError::InvalidArgument(_))) {
+                    self.nvml.set_period(config.nvml_period);
+                    self.config = config;
+                }
+                let _ = reply.send(done(result));
+            }
+        }
+    }
+}
+
+/// Where doorbells go. A thread that is not the peer's own is not rung: it would be hit by a signal
+/// that its program does not expect.
+fn bell_thread(thread: Option<OwnedFd>, pid: u32, tid: u32) -> Option<BellThread> {
+    if let Some(thread) = thread {
+        peer::thread_of(&thread, pid)?;
+        return Some(BellThread::Pidfd(thread));
+    }
+    let tid = peer::thread_by_own_id(pid, tid)?;
+    Some(BellThread::Ids { pid, tid })
+}
+
+fn write(line: &LogLine) {
+    let LogLine {
+        level,
+        text,
+        task,
+        pid,
+        gpu,
+    } = line;
+    let task = task.as_deref();
+    match level {
+        Level::Error => tracing::error!(task, pid, gpu, "{text}"),
+        Level::Warn => tracing::warn!(task, pid, gpu, "{text}"),
+        Level::Info => tracing::info!(task, pid, gpu, "{text}"),
+    }
+}

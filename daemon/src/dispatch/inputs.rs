@@ -1,0 +1,292 @@
+//! What comes, as the engine's inputs.
+
+use std::os::fd::OwnedFd;
+
+use rtswap_dbus::Error;
+use rtswap_engine::input::{self, Call, DeviceState, Input, Usage};
+use rtswap_engine::{CallId, ConnectionId, Cookie, RegistrationId};
+use rtswap_policy::units::{Bytes, Time};
+use rtswap_wire::hello::{self, Hello, ReplyCode};
+
+use super::Dispatcher;
+use super::agents::Greeting;
+use super::calls::OpenCall;
+use super::message::{Request, Told};
+use super::plan;
+use super::token::Token;
+use crate::agent::connection::random_cookie;
+use crate::agent::listener::{Pending, Spoken, refuse};
+use crate::sys::poll::Watch;
+
+/// New connections that are taken before others have their turn.
+const ACCEPTED_AT_ONCE: u32 = 4;
+
+impl Dispatcher {
+    /// Hands an input in, and carries out what follows.
+    pub(super) fn handle(&mut self, input: Input, now: Time) {
+        tracing::trace!(at = now.0, ?input);
+        self.engine.handle(now, input);
+        self.carry_out(now);
+    }
+
+    pub(super) fn timer_rang(&mut self, now: Time) {
+        self.handle(Input::Timer, now);
+    }
+
+    /// Hands in all processes that have ended by now.
+    pub(super) fn take_deaths(&mut self, now: Time) -> rustix::io::Result<()> {
+        loop {
+            let ended = self.poll.ended()?;
+            if ended.is_empty() {
+                return Ok(());
+            }
+            for id in ended.into_iter().map(ConnectionId) {
+                if let Some(connection) = self.agents.connections.get(&id) {
+                    self.poll.remove_process(connection.process());
+                    self.handle(Input::ProcessEnded(id), now);
+                }
+            }
+        }
+    }
+
+    pub(super) fn lease_ended(&mut self, call: CallId, now: Time) {
+        if let Some(registration) = self.calls.end_lease(call) {
+            self.handle(Input::LeaseEnded(registration), now);
+        }
+    }
+
+    /// An agent rang.
+    pub(super) fn bell_rang(&mut self, id: ConnectionId, now: Time) {
+        let Some(connection) = self.agents.connections.get_mut(&id) else {
+            return;
+        };
+        let is_first = connection.record_ring();
+        self.read(id, is_first, now);
+    }
+
+    /// Reads a connection's blocks, and hands in those that are not what they were.
+    pub(super) fn read_blocks(&mut self, id: ConnectionId, now: Time) {
+        self.read(id, false, now);
+    }
+
+    fn read(&mut self, id: ConnectionId, anyway: bool, now: Time) {
+        let mut gpu = 0;
+        // The connection may go, by what follows from a block.
+        while let Some(connection) = self.agents.connections.get_mut(&id)
+            && gpu < connection.gpus()
+        {
+            if let Some((block, rang)) = connection.read(gpu, anyway) {
+                let input = Input::Block {
+                    connection: id,
+                    gpu,
+                    block,
+                    rang,
+                };
+                self.handle(input, now);
+            }
+            gpu += 1;
+        }
+    }
+
+    /// What agents wrote until now is among the values that a sample may have met.
+    fn read_all(&mut self, now: Time) {
+        let all: Vec<_> = self.agents.connections.keys().copied().collect();
+        for id in all {
+            self.read_blocks(id, now);
+        }
+    }
+
+    /// Takes some of the connections that wait. The others wake the thread again: a program that
+    /// connects as fast as it can takes its turn like all others.
+    pub(super) fn accept(&mut self, now: Time) {
+        for _ in 0..ACCEPTED_AT_ONCE {
+            let id = self.agents.next_id();
+            let Some(socket) = self.agents.listener.accept(id.0, now) else {
+                return;
+            };
+            let token = Token::Socket(id).into();
+            if let Err(error) = self.poll.add(socket, token, Watch::Readable) {
+                tracing::error!(%error, "cannot watch an agent's connection");
+            }
+            self.agents.take_id();
+        }
+    }
+
+    /// A Hello came on a connection, or its end.
+    pub(super) fn socket_ready(&mut self, id: ConnectionId, now: Time) -> rustix::io::Result<()> {
+        if let Some(connection) = self.agents.connections.get_mut(&id) {
+            // After the Hello an agent says nothing: whatever comes, its end or noise, ends it.
+            if connection.is_connected() {
+                connection.close();
+                if let Some(eventfd) = connection.eventfd() {
+                    self.poll.remove(eventfd);
+                }
+                self.handle(Input::Disconnected(id), now);
+            }
+            return Ok(());
+        }
+        if let Spoken::Hello(hello, thread, pending) = self.agents.listener.hear(id.0, now) {
+            // No process that died before this is to seem alive.
+            self.take_deaths(now)?;
+            self.greet(id, &hello, thread, pending, now);
+        }
+        Ok(())
+    }
+
+    fn greet(
+        &mut self,
+        id: ConnectionId,
+        hello: &Hello,
+        thread: Option<OwnedFd>,
+        pending: Pending,
+        now: Time,
+    ) {
+        let cookie = match random_cookie() {
+            Ok(cookie) => cookie,
+            Err(error) => {
+                let text = format!("no random numbers to be had: {error}");
+                refuse(&pending.socket, ReplyCode::Busy, &text);
+                return;
+            }
+        };
+        let input = hello_of(id, hello, &pending, cookie);
+        self.agents.greeting = Some(Greeting {
+            id,
+            pending,
+            thread,
+            tid: hello.tid,
+        });
+        self.handle(Input::Hello(Box::new(input)), now);
+        self.agents.greeting = None;
+        // It may have written before its eventfd was watched.
+        self.read_blocks(id, now);
+    }
+
+    /// Takes one call, and all that other threads have to tell. False if it is time to stop.
+    pub(super) fn take_messages(&mut self, now: Time) -> bool {
+        self.inbox.clear();
+        if let Some(request) = self.inbox.take_call()
+            && !self.take_call(request, now)
+        {
+            return false;
+        }
+        while let Some(told) = self.inbox.take_told() {
+            match told {
+                Told::Nvml(sample) => {
+                    self.read_all(now);
+                    self.handle(Input::Nvml(sample), now);
+                }
+                Told::Probes(sample) => {
+                    self.read_all(now);
+                    self.handle(Input::Probes(sample), now);
+                }
+                Told::Checkpointed(number) => self.keeper.checkpointed(number),
+            }
+        }
+        true
+    }
+
+    fn take_call(&mut self, request: Request, now: Time) -> bool {
+        let id = self.calls.next_id();
+        let (open, call) = match request {
+            Request::Register {
+                caller,
+                options,
+                claimant,
+                lease,
+                reply,
+            } => {
+                let watch = |lease| self.poll.add(lease, Token::Lease(id).into(), Watch::Closed);
+                if let Some(Err(error)) = lease.as_ref().map(watch) {
+                    let _ = reply.send(Err(Error::Busy(format!("cannot watch a lease: {error}"))));
+                    return true;
+                }
+                let call = Call::Register {
+                    caller,
+                    options,
+                    claimant,
+                    lease: lease.is_some(),
+                };
+                (OpenCall::Register { lease, reply }, call)
+            }
+            Request::Unregister {
+                caller,
+                registration,
+                reply,
+            } => {
+                let open = OpenCall::Unregister {
+                    registration,
+                    reply,
+                };
+                let call = Call::Unregister {
+                    caller,
+                    registration,
+                };
+                (open, call)
+            }
+            Request::Reload {
+                config,
+                tasks,
+                reply,
+            } => {
+                let open = OpenCall::Reload {
+                    config: config.daemon,
+                    reply,
+                };
+                let config = config.engine;
+                (open, Call::Reload { config, tasks })
+            }
+            Request::Plan { reply } => {
+                let _ = reply.send(Ok(plan::json(self.engine.plan())));
+                return true;
+            }
+            Request::Ping { reply } => {
+                let _ = reply.send(Ok(()));
+                return true;
+            }
+            Request::Stop => return false,
+        };
+        self.calls.open(id, open);
+        self.handle(Input::Call(id, Box::new(call)), now);
+        true
+    }
+}
+
+/// What an agent says first, for the engine.
+fn hello_of(id: ConnectionId, hello: &Hello, pending: &Pending, cookie: Cookie) -> input::Hello {
+    let peer = &pending.peer;
+    let former = (RegistrationId(hello.registration), Cookie(hello.cookie));
+    let devices = hello.devices.iter();
+    input::Hello {
+        connection: id,
+        peer: input::Peer {
+            pid: peer.pid,
+            uid: peer.uid,
+            comm: peer.comm.clone(),
+            start_ticks: peer.start_ticks,
+        },
+        name: hello.task_name().map(str::to_owned),
+        resumes: (hello.registration != 0).then_some(former),
+        cookie,
+        devices: devices
+            .filter(|device| device.uuid != [0; 16])
+            .map(state_of)
+            .collect(),
+    }
+}
+
+fn state_of(device: &hello::DeviceState) -> DeviceState {
+    DeviceState {
+        uuid: device.uuid,
+        memory: Bytes(device.memory_bytes),
+        usage: Usage {
+            resident: Bytes(device.resident_bytes),
+            swapped: Bytes(device.swapped_bytes),
+            arena: Bytes(device.arena_bytes),
+        },
+        backing: Bytes(device.backing_bytes),
+        requested: device.requested,
+        granted: device.granted,
+        completed: device.completed,
+    }
+}

@@ -1,0 +1,55 @@
+//! When others see what has changed.
+
+use std::sync::Arc;
+
+use rtswap_engine::Engine;
+use rtswap_engine::output::News;
+use rtswap_policy::units::{Nanos, Time};
+
+use super::message::Outlet;
+use super::snapshot::Snapshot;
+
+/// Snapshots are published at most so often, calls apart.
+const PACE: Nanos = Nanos(50_000_000);
+
+/// Where snapshots and news go.
+#[derive(Debug)]
+pub(super) struct Publisher {
+    outlet: Outlet,
+    /// Something has changed since the last snapshot.
+    is_stale: bool,
+    published_at: Time,
+}
+
+impl Publisher {
+    /// Nothing is published yet.
+    pub(super) fn new(outlet: Outlet) -> Self {
+        Self {
+            outlet,
+            is_stale: true,
+            published_at: Time::ZERO,
+        }
+    }
+
+    /// Asks the engine whether something has changed. Returns when [`Self::publish`] is wanted; none
+    /// while nothing has.
+    pub(super) fn due(&mut self, engine: &mut Engine) -> Option<Time> {
+        self.is_stale |= engine.take_changed();
+        self.is_stale.then(|| self.published_at + PACE)
+    }
+
+    /// Publishes what is known at `now`.
+    pub(super) fn publish(&mut self, engine: &mut Engine, now: Time) {
+        engine.take_changed();
+        self.is_stale = false;
+        self.published_at = now;
+        let snapshot = Snapshot::new(engine.status());
+        self.outlet.snapshot.send_replace(Arc::new(snapshot));
+    }
+
+    /// Tells all that listen.
+    pub(super) fn announce(&self, news: News) {
+        // Nobody may.
+        let _ = self.outlet.news.send(news);
+    }
+}

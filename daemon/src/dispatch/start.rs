@@ -1,0 +1,164 @@
+//! The thread's beginning: with the files, what NVML shows first, and what the daemon before left.
+
+use std::os::fd::OwnedFd;
+use std::path::PathBuf;
+use std::thread;
+
+use rtswap_engine::input::{Input, Start, TaskFile};
+use rtswap_engine::saved::{Saved, SavedSession};
+use rtswap_engine::{ConnectionId, Engine};
+use tokio::sync::oneshot;
+
+use super::agents::Agents;
+use super::calls::Calls;
+use super::message::{self, Told};
+use super::publish::Publisher;
+use super::token::Token;
+use super::{Dispatcher, Handle};
+use crate::agent::connection::Connection;
+use crate::config::Config;
+use crate::source;
+use crate::source::gpu::Reader;
+use crate::state::Keeper;
+use crate::sys::clock::now;
+use crate::sys::peer::{open_process, start_ticks};
+use crate::sys::poll::{Poll, Watch};
+
+/// What the thread is started with.
+#[derive(Debug)]
+pub struct Parts {
+    /// The administrator's file.
+    pub config: Config,
+    /// The administrator's registrations.
+    pub tasks: Vec<TaskFile>,
+    /// The agent socket: it listens and does not block.
+    pub listener: OwnedFd,
+    /// The folder with what the daemon before left.
+    pub runtime_dir: PathBuf,
+}
+
+/// The thread.
+#[derive(Debug)]
+pub struct Running {
+    /// To talk to it.
+    pub handle: Handle,
+    /// Why it ended, once it does. Closed without a word if it panicked.
+    pub ended: oneshot::Receiver<Result<(), rustix::io::Errno>>,
+    thread: thread::JoinHandle<()>,
+}
+
+impl Running {
+    /// Waits for its end, once it was told to stop. False if it panicked.
+    pub fn join(self) -> bool {
+        self.thread.join().is_ok()
+    }
+}
+
+/// Starts the thread, and NVML's where there is one: its first look is before anything is served.
+pub fn start(parts: Parts) -> std::io::Result<Running> {
+    let (handle, inbox, outlet) = message::channel()?;
+    let Config { daemon, engine } = parts.config;
+    let configured = engine.gpus.iter().map(|gpu| gpu.uuid);
+    let mut reader = source::gpu::open(configured.collect());
+    let nvml = reader.read();
+    let dispatch = handle.clone();
+    let deliver = move |sample| dispatch.tell(Told::Nvml(sample));
+    let poller = source::gpu::spawn(reader, daemon.nvml_period, deliver)?;
+    let prober = if daemon.probes {
+        let dispatch = handle.clone();
+        let deliver = move |sample| dispatch.tell(Told::Probes(sample));
+        Some(source::probes::spawn(deliver)?)
+    } else {
+        None
+    };
+    let dispatch = handle.clone();
+    let (keeper, mut saved) = Keeper::open(&parts.runtime_dir, move |number| {
+        // After the thread's end nobody needs to know.
+        let _ = dispatch.tell(Told::Checkpointed(number));
+    })?;
+    let poll = Poll::new()?;
+    let mut agents = Agents::new(parts.listener, now());
+    poll.add(inbox.fd(), Token::Wake.into(), Watch::Readable)?;
+    poll.add(
+        agents.listener.fd(),
+        Token::Listener.into(),
+        Watch::Readable,
+    )?;
+    drop_unclaimable(&mut saved);
+    let awaited = await_processes(&saved, &mut agents, &poll);
+    let mut dispatcher = Dispatcher {
+        engine: Engine::new(engine),
+        poll,
+        inbox,
+        agents,
+        calls: Calls::default(),
+        publisher: Publisher::new(outlet),
+        keeper,
+        config: daemon,
+        nvml: poller,
+        _prober: prober,
+    };
+    let start = Start {
+        saved,
+        awaited,
+        tasks: parts.tasks,
+        nvml,
+    };
+    let begun = now();
+    dispatcher.handle(Input::Start(Box::new(start)), begun);
+    dispatcher.publisher.publish(&mut dispatcher.engine, begun);
+    let (end, ended) = oneshot::channel();
+    let thread = thread::Builder::new()
+        .name("dispatch".into())
+        .spawn(move || {
+            // Whoever waited for it is gone: then nobody needs to know.
+            let _ = end.send(dispatcher.run());
+        })?;
+    Ok(Running {
+        handle,
+        ended,
+        thread,
+    })
+}
+
+/// Drops the registrations for one process only that is gone.
+fn drop_unclaimable(saved: &mut Saved) {
+    saved.registrations.retain(|entry| {
+        let lives = entry
+            .claimant
+            .is_none_or(|it| open_again(it.pid, it.start_ticks).is_some());
+        if !lives {
+            tracing::info!(task = entry.task.name, "its only process is gone");
+        }
+        lives
+    });
+}
+
+/// Watches the processes that live of those that the daemon before had sessions with.
+fn await_processes(saved: &Saved, agents: &mut Agents, poll: &Poll) -> Vec<(ConnectionId, usize)> {
+    let mut awaited = Vec::new();
+    for (at, session) in saved.sessions.iter().enumerate() {
+        let SavedSession {
+            pid, start_ticks, ..
+        } = *session;
+        let Some(process) = open_again(pid, start_ticks) else {
+            continue;
+        };
+        let id = agents.take_id();
+        if let Err(error) = poll.add_process(&process, id.0) {
+            tracing::error!(pid, %error, "cannot watch a process");
+            continue;
+        }
+        let connection = Connection::awaited(id, process);
+        agents.connections.insert(id, connection);
+        awaited.push((id, at));
+    }
+    awaited
+}
+
+/// The process of this number that started then, if it lives.
+fn open_again(pid: u32, ticks: u64) -> Option<OwnedFd> {
+    // The descriptor first: once it is open the number cannot be reused unnoticed.
+    let process = open_process(pid)?;
+    (start_ticks(pid) == Some(ticks)).then_some(process)
+}

@@ -1,0 +1,257 @@
+//! The JSON of the checkpoint and of the journal's lines. Fields are added, never changed: the daemon
+//! before and the next one may be of other versions.
+
+use rtswap_engine::input::Claimant;
+use rtswap_engine::registry::TaskDeclaration;
+use rtswap_engine::saved::{
+    NextRelease, Record, Saved, SavedOrigin, SavedRegistration, SavedSession,
+};
+use rtswap_engine::{Cookie, RegistrationId};
+use rtswap_policy::task::{Class, MemoryProfile, Timing};
+use rtswap_policy::units::{Bytes, Nanos, Time};
+use serde::{Deserialize, Serialize};
+
+/// The version of the checkpoint's format.
+pub(super) const VERSION: u32 = 1;
+
+/// The file `state`.
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) struct Checkpoint {
+    pub(super) version: u32,
+    /// The boot that it is from: times and processes of another one mean nothing.
+    pub(super) boot: String,
+    /// The number of the last record that it holds.
+    #[serde(default)]
+    pub(super) record: u64,
+    next: u64,
+    registrations: Vec<Registration>,
+    sessions: Vec<Session>,
+    /// GPU, name and ns of CLOCK_MONOTONIC.
+    next_releases: Vec<(String, String, u64)>,
+}
+
+/// One line of the journal.
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) struct Line {
+    pub(super) boot: String,
+    /// Counted from 1.
+    pub(super) record: u64,
+    next: u64,
+    registrations: Vec<Registration>,
+    ended: Vec<u64>,
+    sessions: Vec<Session>,
+    left: Vec<u64>,
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+struct Registration {
+    id: u64,
+    uid: u32,
+    name: String,
+    /// T, D, C in ns, if it is realtime.
+    timing: Option<(u64, u64, u64)>,
+    #[serde(default)]
+    demoted: bool,
+    /// m, in bytes.
+    footprint: u64,
+    /// mˢ, in bytes.
+    swappable: u64,
+    gpu: Option<String>,
+    origin: Origin,
+    /// The pid and start of the only process that may claim it.
+    #[serde(default)]
+    process: Option<(u32, u64)>,
+}
+
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+enum Origin {
+    Call,
+    File,
+    Session,
+}
+
+#[derive(Serialize, Deserialize)]
+struct Session {
+    registration: u64,
+    cookie: u64,
+    pid: u32,
+    start_ticks: u64,
+}
+
+impl std::fmt::Debug for Session {
+    /// Without the cookie, which is no text for a log.
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Session({} of {})", self.pid, self.registration)
+    }
+}
+
+impl Checkpoint {
+    /// The state after record number `record`.
+    pub(super) fn new(boot: &str, record: u64, saved: &Saved) -> Self {
+        let releases = saved.next_releases.iter();
+        Self {
+            version: VERSION,
+            boot: boot.to_owned(),
+            record,
+            next: saved.next,
+            registrations: saved.registrations.iter().map(Registration::new).collect(),
+            sessions: saved.sessions.iter().map(Session::new).collect(),
+            next_releases: releases
+                .map(|it| (it.gpu.to_string(), it.task.clone(), it.at.0))
+                .collect(),
+        }
+    }
+
+    pub(super) fn saved(self) -> Saved {
+        let releases = self.next_releases.into_iter();
+        Saved {
+            next: self.next,
+            registrations: registrations(self.registrations),
+            sessions: sessions(self.sessions),
+            next_releases: releases
+                .filter_map(|(gpu, task, at)| {
+                    let (gpu, at) = (gpu.parse().ok()?, Time(at));
+                    Some(NextRelease { gpu, task, at })
+                })
+                .collect(),
+        }
+    }
+}
+
+impl Line {
+    /// The record number `number`.
+    pub(super) fn new(boot: &str, number: u64, record: &Record) -> Self {
+        Self {
+            boot: boot.to_owned(),
+            record: number,
+            next: record.next,
+            registrations: record.registrations.iter().map(Registration::new).collect(),
+            ended: record.ended.iter().map(|id| id.0).collect(),
+            sessions: record.sessions.iter().map(Session::new).collect(),
+            left: record.left.iter().map(|cookie| cookie.0).collect(),
+        }
+    }
+
+    pub(super) fn record(self) -> Record {
+        Record {
+            next: self.next,
+            registrations: registrations(self.registrations),
+            ended: self.ended.into_iter().map(RegistrationId).collect(),
+            sessions: sessions(self.sessions),
+            left: self.left.into_iter().map(Cookie).collect(),
+        }
+    }
+}
+
+fn registrations(all: Vec<Registration>) -> Vec<SavedRegistration> {
+    all.into_iter().map(Registration::saved).collect()
+}
+
+fn sessions(all: Vec<Session>) -> Vec<SavedSession> {
+    all.into_iter().map(Session::saved).collect()
+}
+
+impl Registration {
+    fn new(saved: &SavedRegistration) -> Self {
+        Self {
+            id: saved.id.0,
+            uid: saved.uid,
+            name: saved.task.name.clone(),
+            timing: match saved.task.class {
+                Class::Realtime(it) => Some((it.period.0, it.deadline.0, it.wcet.0)),
+                Class::BestEffort => None,
+            },
+            demoted: saved.demoted,
+            footprint: saved.task.memory.footprint.0,
+            swappable: saved.task.memory.swappable.0,
+            gpu: saved.gpu.map(|uuid| uuid.to_string()),
+            origin: match saved.origin {
+                SavedOrigin::Call => Origin::Call,
+                SavedOrigin::File => Origin::File,
+                SavedOrigin::Session => Origin::Session,
+            },
+            process: saved.claimant.map(|it| (it.pid, it.start_ticks)),
+        }
+    }
+
+    fn saved(self) -> SavedRegistration {
+        let timing = self.timing.map(|(period, deadline, wcet)| Timing {
+            period: Nanos(period),
+            deadline: Nanos(deadline),
+            wcet: Nanos(wcet),
+        });
+        SavedRegistration {
+            id: RegistrationId(self.id),
+            uid: self.uid,
+            task: TaskDeclaration {
+                name: self.name,
+                class: timing.map_or(Class::BestEffort, Class::Realtime),
+                memory: MemoryProfile {
+                    footprint: Bytes(self.footprint),
+                    swappable: Bytes(self.swappable),
+                },
+                gpu: None,
+            },
+            demoted: self.demoted,
+            gpu: self.gpu.and_then(|uuid| uuid.parse().ok()),
+            origin: match self.origin {
+                Origin::Call => SavedOrigin::Call,
+                Origin::File => SavedOrigin::File,
+                Origin::Session => SavedOrigin::Session,
+            },
+            claimant: self
+                .process
+                .map(|(pid, start_ticks)| Claimant { pid, start_ticks }),
+        }
+    }
+}
+
+impl Session {
+    fn new(saved: &SavedSession) -> Self {
+        Self {
+            registration: saved.registration.0,
+            cookie: saved.cookie.0,
+            pid: saved.pid,
+            start_ticks: saved.start_ticks,
+        }
+    }
+
+    fn saved(self) -> SavedSession {
+        SavedSession {
+            registration: RegistrationId(self.registration),
+            cookie: Cookie(self.cookie),
+            pid: self.pid,
+            start_ticks: self.start_ticks,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_state_without_records_is_read() {
+        // As a daemon without a journal wrote it.
+        let text = r#"{"version":1,"boot":"b","next":9,"registrations":[{"id":3,"uid":7,
+            "name":"yolo","timing":[30,20,10],"demoted":true,"footprint":6,"swappable":5,
+            "gpu":"GPU-01234567-89ab-cdef-0123-456789abcdef","origin":"Call","process":[12,34]}],
+            "sessions":[{"registration":3,"cookie":18446744073709551615,"pid":12,"start_ticks":34}],
+            "next_releases":[["GPU-01234567-89ab-cdef-0123-456789abcdef","yolo@7",99]]}"#;
+        let checkpoint: Checkpoint = serde_json::from_str(text).unwrap();
+        assert!(
+            !format!("{checkpoint:?}").contains(&u64::MAX.to_string()),
+            "no cookie in a log"
+        );
+        assert_eq!((checkpoint.version, checkpoint.record), (VERSION, 0));
+        let saved = checkpoint.saved();
+        assert_eq!((saved.next, saved.next_releases[0].at), (9, Time(99)));
+        let entry = &saved.registrations[0];
+        assert!(matches!(entry.task.class, Class::Realtime(it) if it.wcet == Nanos(10)));
+        assert_eq!(entry.claimant.map(|it| it.start_ticks), Some(34));
+        assert_eq!(saved.sessions[0].cookie, Cookie(u64::MAX));
+        let again = Checkpoint::new("b", 4, &saved);
+        assert_eq!(again.record, 4);
+        assert_eq!(again.saved(), saved);
+    }
+}
