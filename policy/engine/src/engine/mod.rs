@@ -21,7 +21,7 @@ mod tasks;
 mod tests;
 mod work;
 
-pub(crate) use gpus::Gpu;
+pub(crate) use gpus::{Gpu, Planned};
 pub(crate) use memory::Nvml;
 pub(crate) use probed::{Probes, gpu_of};
 pub(crate) use start::Recovery;

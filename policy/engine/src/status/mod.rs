@@ -17,7 +17,7 @@ pub use plan::{GpuPlan, TaskPlan};
 pub use processes::{ProbedStatus, ProcessStatus};
 pub use tasks::{MemoryStatus, Phase, StatisticsStatus, TaskStatus, TreatedAs};
 
-use crate::engine::Engine;
+use crate::engine::{Engine, Gpu};
 use crate::sample::ProbeState;
 
 /// All that people may see at one instant.
@@ -40,9 +40,13 @@ impl Engine {
     /// What people may see now. O(n log n) in the number of tasks and processes; the analysis of a
     /// plan is computed only where the plan is another than at the last call.
     pub fn status(&mut self) -> Status {
+        let planned: Vec<_> = self.gpus.iter().map(Gpu::planned).collect();
         let tasks = self.registry.iter();
+        let tasks = tasks
+            .map(|entry| self.task_status(entry, &planned))
+            .collect();
         Status {
-            tasks: tasks.map(|entry| self.task_status(entry)).collect(),
+            tasks,
             processes: self.process_statuses(),
             probes: self.probes.state().clone(),
             left_alone: self.left_alone(),

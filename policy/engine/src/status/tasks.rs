@@ -8,7 +8,7 @@ use rtswap_policy::task::{Class, MemoryProfile, Timing};
 use rtswap_policy::units::{Bytes, Nanos};
 
 use crate::Uuid;
-use crate::engine::Engine;
+use crate::engine::{Engine, Planned};
 use crate::ids::RegistrationId;
 use crate::registry::{Moved, Registration, Statistics};
 use crate::sessions::Session;
@@ -180,8 +180,8 @@ impl From<&Statistics> for StatisticsStatus {
 }
 
 impl Engine {
-    /// One registration.
-    pub(super) fn task_status(&self, entry: &Registration) -> TaskStatus {
+    /// One registration. `planned` is what the plan of each GPU keeps there.
+    pub(super) fn task_status(&self, entry: &Registration, planned: &[Planned<'_>]) -> TaskStatus {
         let on = self.tasks.of(entry.id);
         let first = on.clone().next();
         let states = on
@@ -193,7 +193,7 @@ impl Engine {
             gpu: first.map(|(gpu, _)| self.gpus[gpu].uuid).or(status.gpu),
             waits: on
                 .clone()
-                .find_map(|(gpu, task)| self.gpus[gpu].starved(task)),
+                .find_map(|(gpu, task)| planned[gpu].starved(task)),
             ..status
         }
     }

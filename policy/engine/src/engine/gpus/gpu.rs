@@ -11,7 +11,7 @@ use rtswap_policy::scheduler::{
 use rtswap_policy::task::{TaskId, TaskSpec};
 use rtswap_policy::units::{Bytes, Time};
 
-use super::plan::{self, Verdict};
+use super::plan::{self, Planned, Verdict};
 use crate::Uuid;
 use crate::config::{Config, GpuConfig};
 use crate::engine::work::WorkList;
@@ -91,9 +91,8 @@ impl Gpu {
         (tasks, self.to_come.of(&self.config, candidates).clone())
     }
 
-    /// Why a task that is not under the plan may wait for ever, as in "the plan of a, b leaves 1.20
-    /// GiB, and it needs 2.00 GiB"; none where it does not wait or the plan leaves enough.
-    pub(crate) fn starved(&self, task: TaskId) -> Option<String> {
-        plan::starved(self.scheduler.state(), task)
+    /// The tasks under the plan, for what it leaves to the others. O(n log n) in the number of tasks.
+    pub(crate) fn planned(&self) -> Planned<'_> {
+        Planned::new(self.scheduler.state())
     }
 }

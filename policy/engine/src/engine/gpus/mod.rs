@@ -7,3 +7,4 @@ mod intake;
 mod plan;
 
 pub(crate) use gpu::Gpu;
+pub(crate) use plan::Planned;

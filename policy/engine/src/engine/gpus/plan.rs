@@ -60,27 +60,49 @@ fn candidate(task: &TaskStatus, volume: Option<Bytes>) -> Option<Candidate> {
     }
 }
 
-/// As [`Gpu::starved`](super::Gpu::starved).
-pub(super) fn starved(state: &State, id: TaskId) -> Option<String> {
-    let need = state.awaited_bytes(id)?;
-    let others = || {
-        let planned = state.planned_residents();
-        planned.filter_map(|(other, name, bytes)| (other != id).then_some((name, bytes)))
-    };
-    let planned: Bytes = others().map(|(_, bytes)| bytes).sum();
-    let left = state.capacity().saturating_sub(planned);
-    if planned == Bytes::ZERO || need <= left {
-        return None;
+/// The tasks under a plan with the bytes that each may keep on the GPU, most bytes first: what is asked
+/// of many waiting tasks is computed once.
+#[derive(Debug)]
+pub(crate) struct Planned<'a> {
+    state: &'a State,
+    tasks: Vec<(TaskId, &'a str, Bytes)>,
+    bytes: Bytes,
+}
+
+impl<'a> Planned<'a> {
+    pub(super) fn new(state: &'a State) -> Self {
+        let mut tasks: Vec<_> = state.planned_residents().collect();
+        tasks.sort_by_key(|(_, _, bytes)| Reverse(*bytes));
+        let bytes = tasks.iter().map(|(_, _, bytes)| *bytes).sum();
+        Self {
+            state,
+            tasks,
+            bytes,
+        }
     }
-    let mut others: Vec<_> = others().collect();
-    others.sort_by_key(|(_, bytes)| Reverse(*bytes));
-    let names: Vec<_> = others.iter().take(NAMED).map(|(name, _)| *name).collect();
-    let names = names.join(", ");
-    let more = match others.len().saturating_sub(NAMED) {
-        0 => String::new(),
-        more => format!(" and {more} more"),
-    };
-    Some(format!(
-        "the plan of {names}{more} leaves {left}, and it needs {need}"
-    ))
+
+    /// Why a task that is not under the plan may wait for ever, as in "the plan of a, b leaves 1.20
+    /// GiB, and it needs 2.00 GiB"; none where it does not wait or the plan leaves enough.
+    pub(crate) fn starved(&self, id: TaskId) -> Option<String> {
+        let need = self.state.awaited_bytes(id)?;
+        let capacity = self.state.capacity();
+        if need <= capacity.saturating_sub(self.bytes) {
+            return None;
+        }
+        let others = || self.tasks.iter().filter(|(other, ..)| *other != id);
+        let planned: Bytes = others().map(|(_, _, bytes)| *bytes).sum();
+        let left = capacity.saturating_sub(planned);
+        if planned == Bytes::ZERO || need <= left {
+            return None;
+        }
+        let names: Vec<_> = others().take(NAMED).map(|(_, name, _)| *name).collect();
+        let names = names.join(", ");
+        let more = match others().count().saturating_sub(NAMED) {
+            0 => String::new(),
+            more => format!(" and {more} more"),
+        };
+        Some(format!(
+            "the plan of {names}{more} leaves {left}, and it needs {need}"
+        ))
+    }
 }

@@ -1,6 +1,7 @@
 //! The samples of NVML, and what holds while none comes.
 
 use alloc::collections::BTreeMap;
+use alloc::collections::BTreeSet;
 use alloc::format;
 use alloc::vec::Vec;
 
@@ -104,16 +105,18 @@ impl Engine {
     fn report_starved(&mut self, index: usize) {
         let gpu = &mut self.gpus[index];
         let mut before = core::mem::take(&mut gpu.starving);
-        let mut news = Vec::new();
+        let (mut starving, mut news) = (BTreeSet::new(), Vec::new());
+        let planned = gpu.planned();
         for task in gpu.scheduler.state().waiting() {
-            let Some(why) = gpu.starved(task) else {
+            let Some(why) = planned.starved(task) else {
                 continue;
             };
-            gpu.starving.insert(task);
+            starving.insert(task);
             if !before.remove(&task) {
                 news.push((task, why));
             }
         }
+        gpu.starving = starving;
         for (task, why) in news {
             let line = LogLine::new(Level::Warn, format!("waits: {why}"));
             let line = line.task(self.name_of(task)).gpu(index);

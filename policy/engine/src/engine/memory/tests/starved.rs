@@ -43,14 +43,14 @@ fn a_task_that_the_plan_leaves_too_little_is_told_of_once() {
     world.wait(500);
     world.nvml(vec![shown(GPU, &[(7, resident), (8, 6 * GIB)])]);
     assert_eq!(
-        world.engine.gpus[0].starved(id),
+        world.engine.gpus[0].planned().starved(id),
         None,
         "it asks for nothing"
     );
     world.ask_job(program, JobKind::Implicit);
     assert!(!world.runs(program));
     let why = "the plan of a leaves 1.88 GiB, and it needs 4.00 GiB";
-    assert_eq!(world.engine.gpus[0].starved(id).as_deref(), Some(why));
+    assert_eq!(world.engine.gpus[0].planned().starved(id).as_deref(), Some(why));
     for _ in 0..3 {
         world.wait(500);
         world.nvml(vec![shown(GPU, &[(7, resident), (8, 6 * GIB)])]);
@@ -77,7 +77,7 @@ fn a_task_that_the_plan_leaves_too_little_is_told_of_once() {
     world.put(Input::Call(CallId(2), std::boxed::Box::new(call)));
     world.wait(500);
     assert!(world.runs(program));
-    assert_eq!(world.engine.gpus[0].starved(id), None);
+    assert_eq!(world.engine.gpus[0].planned().starved(id), None);
     world.nvml(vec![shown(GPU, &[(7, 4 * GIB)])]);
     assert!(world.engine.gpus[0].starving.is_empty());
 }
@@ -97,7 +97,7 @@ fn a_loading_task_is_not_starved_by_its_own_plan() {
         (task.phase, task.volume),
         (Phase::Loading, Some(Bytes::ZERO))
     );
-    assert_eq!(world.engine.gpus[0].starved(task.task), None);
+    assert_eq!(world.engine.gpus[0].planned().starved(task.task), None);
 }
 
 #[test]
