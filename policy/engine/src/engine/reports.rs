@@ -50,7 +50,10 @@ impl Engine {
             if let Some(session) = self.sessions.get_mut(id) {
                 session.devices[gpu].task = Some(task);
             }
+            // What the block says of its memory is a report like any other, and waits until it has
+            // joined with what its Hello said.
             self.queue(gpu, Work::Attach(id));
+            return;
         }
         self.look_again(id, gpu);
     }

@@ -212,11 +212,10 @@ impl Engine {
     /// The GPU is quiet again after `work`.
     fn conclude(&mut self, gpu: usize, work: Work, result: Result<(), EventError>) {
         match work {
-            Work::Attach(session) => {
-                if let Err(error) = result {
-                    self.refuse_attach(gpu, session, &error);
-                }
-            }
+            Work::Attach(session) => match result {
+                Ok(()) => self.look_again(session, gpu),
+                Err(error) => self.refuse_attach(gpu, session, &error),
+            },
             Work::Report(session, report) => self.judge(gpu, session, &report, result),
             Work::Lose(..) | Work::Tick(_) => {
                 if let Err(error) = result {
