@@ -169,20 +169,48 @@ fn what_a_smaller_gpu_cannot_promise_goes_on_as_best_effort() {
 }
 
 #[test]
+fn a_promise_that_a_late_gpu_cannot_keep_is_recorded_as_void() {
+    let large = GpuConfig {
+        memory: Some(Bytes(64 * MIB)),
+        ..gpu(GPU)
+    };
+    let first = config(vec![large]);
+    let mut shell = Shell::start(first, Saved::default(), &[], Vec::new());
+    let task = TaskOptions {
+        footprint: Some(Bytes(40 * MIB)),
+        ..realtime("a")
+    };
+    let id = shell.register(task).unwrap();
+    let saved = shell.disk.clone();
+    let mut shell = Shell::start(config(Vec::new()), saved, &[], Vec::new());
+    assert!(shell.engine.registry.get(id).unwrap().is_realtime());
+    let mut introducing = hello(1, 70, Some("a"));
+    introducing.devices.push(DeviceState {
+        uuid: GPU.bytes(),
+        memory: Bytes(32 * MIB),
+        ..DeviceState::default()
+    });
+    shell.greet(introducing).unwrap();
+    assert!(!shell.engine.registry.get(id).unwrap().is_realtime());
+    assert_eq!(shell.disk, shell.engine.saved());
+}
+
+#[test]
 fn eligible_times_outlive_daemons_that_do_not_know_the_gpu() {
-    let release = NextRelease {
-        gpu: GPU,
+    let other = Uuid::of([2; 16]);
+    let releases = [GPU, other].map(|gpu| NextRelease {
+        gpu,
         task: "a".into(),
         at: seconds(5),
-    };
+    });
     let saved = Saved {
-        next_releases: vec![release.clone()],
+        next_releases: releases.to_vec(),
         ..Saved::default()
     };
     let shell = Shell::start(config(Vec::new()), saved, &[], Vec::new());
-    assert_eq!(shell.disk.next_releases, [release.clone()]);
+    assert_eq!(shell.disk.next_releases, releases);
     let config = config(vec![gpu(GPU)]);
     let mut shell = Shell::start(config, shell.disk.clone(), &[], Vec::new());
     shell.register(realtime("a")).unwrap();
-    assert_eq!(shell.engine.saved().next_releases, [release]);
+    assert_eq!(shell.engine.saved().next_releases, releases);
 }
