@@ -108,6 +108,8 @@ enum Step {
     Disconnect(u32),
     Execute(u32),
     Die(u32),
+    /// The daemon is killed, and the next one starts.
+    Restart,
     Wait(u64),
 }
 
@@ -186,6 +188,17 @@ impl World {
                     shell.handle(Input::ProcessEnded(connection));
                 }
             }
+            Step::Restart => {
+                if !shell.is_killed() {
+                    let pids: Vec<_> = self.alive.keys().copied().collect();
+                    *shell = shell.restart_until(shell.outputs_left, &pids);
+                    for (pid, welcome) in &mut self.alive {
+                        if let Some(welcome) = welcome {
+                            welcome.connection = watched(*pid);
+                        }
+                    }
+                }
+            }
             Step::Wait(at) => shell.wait(seconds(at)),
         }
     }
@@ -239,7 +252,7 @@ impl World {
 
 #[test]
 fn a_kill_at_any_output_forgets_no_session() {
-    use Step::{Die, Disconnect, Execute, Register, Unregister, Wait};
+    use Step::{Die, Disconnect, Execute, Register, Restart, Unregister, Wait};
     let script = [
         Register("a"),
         Step::Hello(1, 70, Some("a")),
@@ -250,20 +263,24 @@ fn a_kill_at_any_output_forgets_no_session() {
         Register("b"),
         Wait(1),
         Execute(71),
+        Restart,
         Step::Hello(5, 71, Some("b")),
+        Step::Hello(6, 70, None),
         Die(72),
         Unregister("b"),
         Wait(5),
-        Step::Hello(6, 73, None),
+        Step::Hello(7, 73, None),
+        Restart,
+        Step::Hello(8, 73, None),
         Die(71),
         Register("b"),
         Wait(40),
     ];
     let mut killed_at = 1;
     loop {
-        let mut shell = Shell::new();
+        let config = config(vec![gpu(GPU)]);
+        let mut shell = Shell::start_until(killed_at, config, Saved::default(), &[], Vec::new());
         let mut world = World::default();
-        shell.outputs_left = killed_at;
         for step in script {
             world.step(&mut shell, step);
             if let Wait(40) = step {

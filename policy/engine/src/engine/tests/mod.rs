@@ -152,6 +152,17 @@ impl Shell {
     /// A daemon after the one that left `saved`. The processes of `alive` live, each watched under its
     /// pid plus 1,000.
     fn start(config: Config, saved: Saved, alive: &[u32], tasks: Vec<TaskFile>) -> Self {
+        Self::start_until(usize::MAX, config, saved, alive, tasks)
+    }
+
+    /// As [`Self::start`], with its end foreseen.
+    fn start_until(
+        outputs_left: usize,
+        config: Config,
+        saved: Saved,
+        alive: &[u32],
+        tasks: Vec<TaskFile>,
+    ) -> Self {
         let mut shell = Self {
             engine: Engine::new(config),
             now: Time(1_000_000_000),
@@ -159,7 +170,7 @@ impl Shell {
             outputs: Vec::new(),
             sends: true,
             keeps: true,
-            outputs_left: usize::MAX,
+            outputs_left,
         };
         let sessions = saved.sessions.iter().enumerate();
         let awaited = sessions.filter(|(_, session)| alive.contains(&session.pid));
@@ -181,8 +192,13 @@ impl Shell {
 
     /// The next daemon, after a kill.
     fn restart(&self, alive: &[u32]) -> Self {
+        self.restart_until(usize::MAX, alive)
+    }
+
+    /// As [`Self::restart`], with its end foreseen.
+    fn restart_until(&self, outputs_left: usize, alive: &[u32]) -> Self {
         let config = self.engine.config.clone();
-        Self::start(config, self.disk.clone(), alive, Vec::new())
+        Self::start_until(outputs_left, config, self.disk.clone(), alive, Vec::new())
     }
 
     fn is_killed(&self) -> bool {
