@@ -5,8 +5,8 @@
 //! so that a decision looks at no other task. `registry` and `plan` know who is there and under
 //! which plan, `jobs` and `account` follow a job, `region`, `pipeline` (the test `Pipelined`: here
 //! is its protocol) and `best_effort` serve it, `evict`, `swap`, `budget`, `volume` and `wants`
-//! move memory, `timer` keeps the bounds, `invariants` says what must always hold, `waiting` who waits
-//! beside the plan.
+//! move memory, `timer` keeps the bounds, `invariants` says what must always hold, `waiting` which tasks
+//! wait outside the plan.
 
 mod account;
 mod best_effort;

@@ -6,7 +6,7 @@ use crate::task::TaskId;
 use crate::units::Bytes;
 
 impl State {
-    /// mᴰ, in bytes.
+    /// The capacity mᴰ, in bytes.
     pub fn capacity(&self) -> Bytes {
         self.capacity
     }

@@ -17,7 +17,7 @@ use crate::config::{Config, GpuConfig};
 use crate::engine::work::WorkList;
 use crate::ledger::{Account, Dead, Terms};
 
-/// One GPU.
+/// One GPU with its scheduler, its account and the work of its process groups.
 #[derive(Debug)]
 pub(crate) struct Gpu {
     pub(crate) uuid: Uuid,
@@ -26,7 +26,7 @@ pub(crate) struct Gpu {
     pub(crate) account: Account,
     /// Dead processes whose memory the driver may still hold.
     pub(crate) dead: Vec<Dead>,
-    /// When memory that the plan promises last was not there because of others, and whose it was.
+    /// When memory that the plan promises was last missing because of others, and what they held.
     pub(crate) squeezed: Option<(Time, String)>,
     /// What happens to its process groups.
     pub(in crate::engine) work: WorkList,

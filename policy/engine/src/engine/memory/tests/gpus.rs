@@ -23,7 +23,7 @@ fn without_a_file_all_gpus_that_nvml_shows_are_managed() {
     let mut world = World::new(undescribed(), vec![], vec![shown(GPU, &[])]);
     assert_eq!(world.engine.gpus.len(), 1);
     assert_eq!(world.capacity(), 8 * GIB - 128 * (1 << 20));
-    // One whose driver was loaded later.
+    // Another one, with a driver that was loaded later.
     world.wait(500);
     world.nvml(vec![shown(GPU, &[]), shown(OTHER, &[])]);
     assert_eq!(world.engine.gpus[1].uuid, OTHER);
@@ -84,7 +84,8 @@ fn a_task_that_its_gpu_cannot_have_is_best_effort() {
 
 #[test]
 fn a_gpu_that_is_left_alone_is_said_once_and_not_learned() {
-    let mut world = World::new(undescribed(), vec![], vec![]);
+    let gpus = vec![GpuConfig::learned(GPU)];
+    let mut world = World::new(Config { gpus, ..config() }, vec![], vec![]);
     for _ in 0..2 {
         let began = world.now;
         world.put(Input::Nvml(Sample {

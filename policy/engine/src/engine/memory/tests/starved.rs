@@ -98,6 +98,38 @@ fn a_loading_task_is_not_starved_by_its_own_plan() {
         (Phase::Loading, Some(Bytes::ZERO))
     );
     assert_eq!(world.engine.gpus[0].planned().starved(task.task), None);
+    let fits = world.hello(10, None);
+    world.ask_job(fits, JobKind::Implicit);
+    assert!(!world.runs(fits));
+    let task = world.task("program-10").task;
+    assert_eq!(
+        world.engine.gpus[0].planned().starved(task),
+        None,
+        "the plan leaves enough"
+    );
+}
+
+#[test]
+fn a_ready_task_has_its_promise_and_is_not_starved() {
+    let tasks = vec![realtime("a", 3 * GIB, GIB), realtime("b", 3 * GIB, GIB)];
+    let mut world = World::new(config(), tasks, vec![shown(GPU, &[])]);
+    let [a, b] = [(7, "a"), (8, "b")].map(|(pid, name)| {
+        let agent = world.hello(pid, Some(name));
+        world.ask_memory(agent, 3 * GIB);
+        world.ask_job(agent, JobKind::Declared);
+        world.end_job(agent);
+        world.wait(1000);
+        agent
+    });
+    // A program without an agent takes what was promised: an emergency, told of as such.
+    let all = [(7, 3 * GIB), (8, 3 * GIB), (99, 6 * GIB)];
+    world.nvml(vec![shown(GPU, &all)]);
+    world.ask_job(a, JobKind::Declared);
+    world.ask_job(b, JobKind::Declared);
+    assert!(!world.runs(a) && !world.runs(b));
+    let task = world.task("a");
+    assert_eq!(task.phase, Phase::Ready);
+    assert_eq!(world.engine.gpus[0].planned().starved(task.task), None);
 }
 
 #[test]

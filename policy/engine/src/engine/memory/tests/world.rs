@@ -312,7 +312,7 @@ impl World {
         hurries.collect()
     }
 
-    /// mᴰ.
+    /// The capacity mᴰ of the GPU, in bytes.
     pub(super) fn capacity(&self) -> u64 {
         self.engine.gpus[0].scheduler.state().capacity().0
     }
