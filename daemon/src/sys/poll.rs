@@ -207,7 +207,7 @@ mod tests {
         let pidfd = crate::sys::peer::open_process(child.id()).unwrap();
         let mut poll = Poll::new().unwrap();
         poll.add_process(&pidfd, 7).unwrap();
-        assert_eq!(poll.ended().unwrap(), []);
+        assert_eq!(poll.ended().unwrap(), Vec::<u64>::new());
         child.kill().unwrap();
         let mut ready = Vec::new();
         poll.wait(Some(now() + millis(5000)), &mut ready).unwrap();
@@ -215,7 +215,7 @@ mod tests {
         assert_eq!(poll.ended().unwrap(), [7]);
         assert_eq!(poll.ended().unwrap(), [7]);
         poll.remove_process(&pidfd);
-        assert_eq!(poll.ended().unwrap(), []);
+        assert_eq!(poll.ended().unwrap(), Vec::<u64>::new());
         child.wait().unwrap();
     }
 }
