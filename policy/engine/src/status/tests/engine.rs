@@ -3,7 +3,7 @@
 use std::boxed::Box;
 use std::vec;
 
-use rtswap_policy::scheduler::Usage;
+use rtswap_policy::scheduler::{Usage, WantSeq};
 use rtswap_policy::units::{Bytes, Nanos, Time};
 
 use super::{GIB, config, identity, mib, uuid};
@@ -62,13 +62,13 @@ fn started() -> Engine {
     engine
 }
 
-fn camera() -> Input {
+fn camera(footprint: u64, swappable: u64) -> Input {
     let options = TaskOptions {
         name: "camera".into(),
         period: Some(Nanos(2_000_000_000)),
         wcet: Some(Nanos(100_000_000)),
-        footprint: Some(mib(64)),
-        swappable: Some(mib(64)),
+        footprint: Some(mib(footprint)),
+        swappable: Some(mib(swappable)),
         ..TaskOptions::default()
     };
     let caller = Caller {
@@ -118,7 +118,7 @@ fn an_engine_shows_its_tasks_gpus_and_processes() {
     assert!(gpu.utilization.is_sign_positive(), "no −0");
     assert_eq!((gpu.running, gpu.used), (None, Bytes::ZERO));
 
-    drive(&mut engine, 1, camera());
+    drive(&mut engine, 1, camera(64, 64));
     let task = engine.status().tasks.remove(0);
     assert_eq!(
         (task.name.as_str(), task.phase),
@@ -204,4 +204,30 @@ fn what_only_the_probes_know_is_shown() {
     assert_eq!((row.pid, row.gpu, row.managed), (77, Some(0), false));
     let probed = row.probed.unwrap();
     assert_eq!((probed.bytes, probed.baseline), (mib(3), "start"));
+}
+
+#[test]
+fn a_task_that_the_plan_leaves_too_little_says_so() {
+    let mut engine = started();
+    drive(&mut engine, 1, camera(800, 0));
+    drive(&mut engine, 2, hello(None, 2));
+    let block = Block {
+        want: Some((WantSeq(1), mib(512))),
+        ..Block::default()
+    };
+    let input = Input::Block {
+        connection: ConnectionId(2),
+        gpu: 0,
+        block,
+        rang: true,
+    };
+    drive(&mut engine, 3, input);
+    let tasks = engine.status().tasks;
+    assert_eq!(tasks[0].waits, None, "the plan is its own");
+    let waits = tasks[1].waits.as_deref().unwrap();
+    assert!(
+        waits.starts_with("the plan of camera@1000 leaves "),
+        "{waits}"
+    );
+    assert!(waits.ends_with("needs 512.0 MiB"), "{waits}");
 }
