@@ -1,13 +1,10 @@
 //! Calls of users and of the administrator.
 
 use alloc::format;
-use alloc::string::String;
-use alloc::vec::Vec;
 
 use rtswap_policy::task::Class;
 
-use super::{Engine, Gpu};
-use crate::Uuid;
+use super::Engine;
 use crate::error::CallError;
 use crate::ids::{CallId, RegistrationId};
 use crate::input::{Call, Caller, Claimant};
@@ -83,14 +80,6 @@ impl Engine {
         Ok(id)
     }
 
-    /// Registers the task of a registration with a GPU's scheduler, or says why it cannot be.
-    pub(super) fn place(&mut self, id: RegistrationId, gpu: usize) -> Result<(), String> {
-        let Some(entry) = self.registry.get(id) else {
-            return Ok(());
-        };
-        self.add_task(id, gpu, entry.scheduled_class()).map(|_| ())
-    }
-
     fn unregister(&mut self, caller: Caller, id: RegistrationId) -> Result<(), CallError> {
         let entry = self.registry.get(id).ok_or(CallError::NoSuchTask(id))?;
         if entry.uid != caller.uid && !caller.privileged {
@@ -111,39 +100,5 @@ impl Engine {
                 Ok(())
             }
         }
-    }
-
-    /// The index of the GPU of that index or UUID; of the only one where none is named.
-    pub(super) fn find_gpu(&self, wanted: Option<&str>) -> Result<usize, CallError> {
-        let list = || {
-            let gpus = self.gpus.iter().enumerate();
-            let gpus: Vec<_> = gpus
-                .map(|(at, gpu)| format!("{at} = {}", gpu.uuid))
-                .collect();
-            gpus.join(", ")
-        };
-        if self.gpus.is_empty() {
-            return Err(CallError::NoSuchGpu(
-                "no GPU is known yet: describe it as [[gpu]] in rtswapd.toml, or start any program \
-                 under rtswap once, whose agent tells of it"
-                    .into(),
-            ));
-        }
-        let Some(wanted) = wanted else {
-            return match self.gpus.len() {
-                1 => Ok(0),
-                count => Err(CallError::InvalidArgument(format!(
-                    "there are {count} GPUs; say on which one the task lives, by index or UUID: {}",
-                    list()
-                ))),
-            };
-        };
-        let by_index = wanted.parse().ok().filter(|at| *at < self.gpus.len());
-        let named = |gpu: &Gpu| wanted.parse::<Uuid>() == Ok(gpu.uuid);
-        by_index
-            .or_else(|| self.gpus.iter().position(named))
-            .ok_or_else(|| {
-                CallError::NoSuchGpu(format!("no GPU {wanted:?}; there are: {}", list()))
-            })
     }
 }

@@ -1,34 +1,20 @@
-//! From a Hello to a session.
+//! From a Hello to the place of its session: one from before, a claimed task or a task of its own.
 
 use alloc::boxed::Box;
 use alloc::format;
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 
-use rtswap_policy::scheduler::{JobKind, Usage};
-use rtswap_policy::units::Bytes;
-
 use super::Engine;
-use super::journal::saved_session;
-use super::work::{Chore, Work};
+use super::welcome::Seat;
+use super::work::Chore;
 use crate::Uuid;
 use crate::groups::{MAX_PROCESSES, ProcessId};
-use crate::ids::{ConnectionId, Cookie, RegistrationId};
-use crate::input::{Claimant, DeviceState, Hello, Peer};
-use crate::output::{BlockSetup, Level, LogLine, Output, RefusalCode, Welcome};
-use crate::registry::{Origin, Registration, TaskOptions};
-use crate::sessions::{BlockReader, Device, Session, SessionId};
-
-/// A session that begins once its Welcome is sent.
-#[derive(Debug)]
-pub(super) struct Arrival {
-    id: SessionId,
-    session: Session,
-    /// The lost connection of the same session, or the number of the awaited process.
-    former: Option<ConnectionId>,
-    /// The GPUs on which the process joins its task at once.
-    attached: Vec<usize>,
-}
+use crate::ids::RegistrationId;
+use crate::input::{Claimant, Hello, Peer};
+use crate::output::{Level, LogLine, Output, RefusalCode};
+use crate::registry::{Origin, TaskOptions};
+use crate::sessions::{Session, SessionId};
 
 /// The reason why a Hello is not welcome, for the agent and for people.
 struct Refusal(RefusalCode, String);
@@ -41,14 +27,6 @@ enum Resumption {
     Same(Seat),
     /// It fits in part only.
     Foreign(RegistrationId),
-}
-
-/// The place that a session takes.
-struct Seat {
-    id: SessionId,
-    cookie: Cookie,
-    /// As [`Arrival::former`].
-    former: Option<ConnectionId>,
 }
 
 impl Engine {
@@ -218,127 +196,4 @@ impl Engine {
         self.journal.note_registration(id);
         Ok(id)
     }
-
-    /// Gives the Welcome, after the record of what it begins.
-    fn welcome(&mut self, hello: Hello, seat: &Seat) {
-        let (id, connection) = (seat.id, hello.connection);
-        let entry = self.registry.get(id.registration);
-        let home = entry.and_then(|entry| entry.gpu);
-        // Hello does not tell the kind of an open job.
-        let kind = if entry.is_some_and(Registration::is_realtime) {
-            JobKind::Declared
-        } else {
-            JobKind::Implicit
-        };
-        let mut attached = Vec::new();
-        let mut blocks = Vec::with_capacity(self.gpus.len());
-        let mut devices = Vec::with_capacity(self.gpus.len());
-        for (at, gpu) in self.gpus.iter().enumerate() {
-            let uuid = gpu.uuid;
-            let mut states = hello.devices.iter();
-            let state = states.find(|state| state.uuid == uuid.bytes());
-            let state = state.copied().unwrap_or_default();
-            let has_task = self.tasks.on(id.registration, at).is_some();
-            let mut device = Device::default();
-            if has_task || home == Some(uuid) || is_active(&state) {
-                attached.push(at);
-                device.reader = BlockReader::resume(&state, kind);
-            }
-            blocks.push(BlockSetup {
-                uuid,
-                chunk: gpu.config.chunk,
-                capacity: gpu.config.capacity,
-                granted: device.reader.running().map(|(job, _)| job),
-            });
-            devices.push(device);
-        }
-        let session = Session {
-            peer: hello.peer,
-            cookie: seat.cookie,
-            connection,
-            is_connected: true,
-            devices,
-        };
-        let arrival = Arrival {
-            id,
-            session,
-            former: seat.former,
-            attached,
-        };
-        if seat.former.is_none() {
-            self.journal
-                .note_session(saved_session(id, &arrival.session));
-        }
-        self.desk.arrival = Some(arrival);
-        self.emit_record();
-        self.emit(Output::Welcome(Box::new(Welcome {
-            connection,
-            former: seat.former,
-            registration: id.registration,
-            cookie: seat.cookie,
-            blocks,
-        })));
-    }
-
-    /// The Welcome was sent, or could not be.
-    pub(super) fn welcomed(&mut self, sent: bool) {
-        let Some(arrival) = self.desk.arrival.take() else {
-            return;
-        };
-        self.note_change();
-        if sent {
-            self.begin_session(arrival);
-        } else {
-            self.cancel_session(&arrival);
-        }
-    }
-
-    fn begin_session(&mut self, arrival: Arrival) {
-        let Arrival {
-            id,
-            session,
-            former,
-            attached,
-        } = arrival;
-        let peer = &session.peer;
-        let again = if former.is_some() { " again" } else { "" };
-        let text = format!("a process of user {} has a session{again}", peer.uid);
-        let line = LogLine::new(Level::Info, text).pid(peer.pid);
-        let line = line.task(self.registration_name(id.registration));
-        self.log(line);
-        self.sessions.insert(id, session);
-        for gpu in attached {
-            let task = self.ensure_task(id.registration, gpu);
-            if let Some(session) = self.sessions.get_mut(id) {
-                session.devices[gpu].task = task;
-            }
-            if task.is_some() {
-                self.queue(gpu, Work::Attach(id));
-            }
-        }
-        // Last: what it holds is taken in before requests are.
-        if let Some(former) = former {
-            self.stop_awaiting(former);
-        }
-    }
-
-    /// The process never heard of its session: a new one has not been.
-    fn cancel_session(&mut self, arrival: &Arrival) {
-        let id = arrival.id.registration;
-        let text = "the agent cannot be answered: its connection or a page of memory is lacking";
-        let line = LogLine::new(Level::Error, text).pid(arrival.session.peer.pid);
-        let line = line.task(self.registration_name(id));
-        self.log(line);
-        self.emit(Output::Forget(arrival.session.connection));
-        if arrival.former.is_none() {
-            self.journal.note_session_left(arrival.session.cookie);
-            self.process_gone(id);
-        }
-    }
-}
-
-/// Whether an agent that says this is, or was, active on the GPU.
-fn is_active(state: &DeviceState) -> bool {
-    let held = state.usage != Usage::default() || state.backing > Bytes::ZERO;
-    held || state.requested != 0
 }

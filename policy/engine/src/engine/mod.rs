@@ -1,8 +1,9 @@
 //! The decisions. `mod` is the engine's edge and what the rooms beside it share, `work` the loop
 //! between schedulers and process groups, one list of work per GPU, `commands` and `reports` its two
-//! directions; `hello`, `ends`, `calls`, `reload` and `start` turn what happens to sessions and
-//! registrations into that work; `gpus`, `memory` and `probed` what witnesses show; `enforce`
-//! answers violations; `journal` keeps what the next daemon needs.
+//! directions; `hello`, `welcome`, `ends`, `calls`, `reload` and `start` turn what happens to sessions
+//! and registrations into that work, `places` finds the GPUs of their tasks; `gpus`, `memory` and
+//! `probed` are what witnesses show; `enforce` answers violations; `journal` keeps what the next
+//! daemon needs.
 
 mod calls;
 mod commands;
@@ -12,6 +13,7 @@ mod gpus;
 mod hello;
 mod journal;
 mod memory;
+mod places;
 mod probed;
 mod reload;
 mod reports;
@@ -19,6 +21,7 @@ mod start;
 mod tasks;
 #[cfg(test)]
 mod tests;
+mod welcome;
 mod work;
 
 pub(crate) use gpus::{Gpu, Planned};
@@ -43,8 +46,8 @@ use crate::quota::Quota;
 use crate::registry::Registry;
 use crate::sessions::Sessions;
 use crate::timers::{Timer, Timers};
-use hello::Arrival;
 use journal::Journal;
+use welcome::Arrival;
 use work::{Chore, Work};
 
 /// All that the daemon decides.

@@ -10,7 +10,6 @@ use alloc::format;
 use alloc::vec::Vec;
 use core::mem;
 
-use rtswap_policy::task::Class;
 use rtswap_policy::units::Nanos;
 
 use super::Engine;
@@ -265,73 +264,6 @@ impl Engine {
             for gpu in 0..gpus {
                 self.look_again(id, gpu);
             }
-        }
-    }
-
-    /// Registers tasks with the schedulers of the GPUs that are known now.
-    pub(super) fn place_registered(&mut self) {
-        let files = self
-            .registry
-            .iter()
-            .filter(|entry| entry.origin == Origin::File);
-        let unplaced = files.filter(|entry| entry.gpu.is_none());
-        let unplaced: Vec<_> = unplaced.map(|entry| entry.id).collect();
-        for id in unplaced {
-            self.find_home(id);
-        }
-        for (id, gpu) in self.unscheduled() {
-            if let Err(reason) = self.place(id, gpu) {
-                self.downgrade(id, &reason);
-            }
-        }
-    }
-
-    /// Looks up the GPU of a file's registration.
-    fn find_home(&mut self, id: RegistrationId) {
-        let Some(entry) = self.registry.get(id) else {
-            return;
-        };
-        match self.find_gpu(entry.task.gpu.as_deref()) {
-            Ok(gpu) => {
-                let uuid = self.gpus[gpu].uuid;
-                if let Some(entry) = self.registry.get_mut(id) {
-                    entry.gpu = Some(uuid);
-                }
-                self.journal.note_registration(id);
-            }
-            Err(error) => {
-                let text = format!("waits for its GPU: {error}");
-                let line = LogLine::new(Level::Warn, text).task(self.registration_name(id));
-                self.log(line);
-            }
-        }
-    }
-
-    /// The realtime registrations that the scheduler of their GPU does not know yet.
-    fn unscheduled(&self) -> Vec<(RegistrationId, usize)> {
-        let realtime = self.registry.iter().filter(|entry| entry.is_realtime());
-        let waiting = realtime.filter_map(|entry| {
-            let home = self
-                .gpus
-                .iter()
-                .position(|gpu| Some(gpu.uuid) == entry.gpu)?;
-            self.tasks
-                .on(entry.id, home)
-                .is_none()
-                .then_some((entry.id, home))
-        });
-        waiting.collect()
-    }
-
-    /// A realtime registration is not schedulable any more. A process may run under it: it goes on as
-    /// best-effort.
-    fn downgrade(&mut self, id: RegistrationId, reason: &str) {
-        let text = format!("refused: {reason}");
-        let line = LogLine::new(Level::Error, text).task(self.registration_name(id));
-        self.log(line);
-        if let Some(entry) = self.registry.get_mut(id) {
-            entry.task.class = Class::BestEffort;
-            self.journal.note_registration(id);
         }
     }
 }

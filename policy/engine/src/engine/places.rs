@@ -1,0 +1,126 @@
+//! Where the tasks of registrations live: GPUs are looked up by what users and files say, and tasks
+//! registered with their schedulers.
+
+use alloc::format;
+use alloc::string::String;
+use alloc::vec::Vec;
+
+use rtswap_policy::task::Class;
+
+use super::{Engine, Gpu};
+use crate::Uuid;
+use crate::error::CallError;
+use crate::ids::RegistrationId;
+use crate::output::{Level, LogLine};
+use crate::registry::Origin;
+
+impl Engine {
+    /// Registers the task of a registration with a GPU's scheduler, or says why it cannot be.
+    pub(super) fn place(&mut self, id: RegistrationId, gpu: usize) -> Result<(), String> {
+        let Some(entry) = self.registry.get(id) else {
+            return Ok(());
+        };
+        self.add_task(id, gpu, entry.scheduled_class()).map(|_| ())
+    }
+
+    /// The index of the GPU of that index or UUID; of the only one where none is named.
+    pub(super) fn find_gpu(&self, wanted: Option<&str>) -> Result<usize, CallError> {
+        let list = || {
+            let gpus = self.gpus.iter().enumerate();
+            let gpus: Vec<_> = gpus
+                .map(|(at, gpu)| format!("{at} = {}", gpu.uuid))
+                .collect();
+            gpus.join(", ")
+        };
+        if self.gpus.is_empty() {
+            return Err(CallError::NoSuchGpu(
+                "no GPU is known yet: describe it as [[gpu]] in rtswapd.toml, or start any program \
+                 under rtswap once, whose agent tells of it"
+                    .into(),
+            ));
+        }
+        let Some(wanted) = wanted else {
+            return match self.gpus.len() {
+                1 => Ok(0),
+                count => Err(CallError::InvalidArgument(format!(
+                    "there are {count} GPUs; say on which one the task lives, by index or UUID: {}",
+                    list()
+                ))),
+            };
+        };
+        let by_index = wanted.parse().ok().filter(|at| *at < self.gpus.len());
+        let named = |gpu: &Gpu| wanted.parse::<Uuid>() == Ok(gpu.uuid);
+        by_index
+            .or_else(|| self.gpus.iter().position(named))
+            .ok_or_else(|| {
+                CallError::NoSuchGpu(format!("no GPU {wanted:?}; there are: {}", list()))
+            })
+    }
+
+    /// Registers tasks with the schedulers of the GPUs that are known now.
+    pub(super) fn place_registered(&mut self) {
+        let files = self
+            .registry
+            .iter()
+            .filter(|entry| entry.origin == Origin::File);
+        let unplaced = files.filter(|entry| entry.gpu.is_none());
+        let unplaced: Vec<_> = unplaced.map(|entry| entry.id).collect();
+        for id in unplaced {
+            self.find_home(id);
+        }
+        for (id, gpu) in self.unscheduled() {
+            if let Err(reason) = self.place(id, gpu) {
+                self.downgrade(id, &reason);
+            }
+        }
+    }
+
+    /// Looks up the GPU of a file's registration.
+    fn find_home(&mut self, id: RegistrationId) {
+        let Some(entry) = self.registry.get(id) else {
+            return;
+        };
+        match self.find_gpu(entry.task.gpu.as_deref()) {
+            Ok(gpu) => {
+                let uuid = self.gpus[gpu].uuid;
+                if let Some(entry) = self.registry.get_mut(id) {
+                    entry.gpu = Some(uuid);
+                }
+                self.journal.note_registration(id);
+            }
+            Err(error) => {
+                let text = format!("waits for its GPU: {error}");
+                let line = LogLine::new(Level::Warn, text).task(self.registration_name(id));
+                self.log(line);
+            }
+        }
+    }
+
+    /// The realtime registrations that the scheduler of their GPU does not know yet.
+    fn unscheduled(&self) -> Vec<(RegistrationId, usize)> {
+        let realtime = self.registry.iter().filter(|entry| entry.is_realtime());
+        let waiting = realtime.filter_map(|entry| {
+            let home = self
+                .gpus
+                .iter()
+                .position(|gpu| Some(gpu.uuid) == entry.gpu)?;
+            self.tasks
+                .on(entry.id, home)
+                .is_none()
+                .then_some((entry.id, home))
+        });
+        waiting.collect()
+    }
+
+    /// A realtime registration is not schedulable any more. A process may run under it: it goes on as
+    /// best-effort.
+    fn downgrade(&mut self, id: RegistrationId, reason: &str) {
+        let text = format!("refused: {reason}");
+        let line = LogLine::new(Level::Error, text).task(self.registration_name(id));
+        self.log(line);
+        if let Some(entry) = self.registry.get_mut(id) {
+            entry.task.class = Class::BestEffort;
+            self.journal.note_registration(id);
+        }
+    }
+}
