@@ -78,16 +78,16 @@ pub(super) fn registered(result: Result<Reply, CallError>) -> Result<Registratio
     match result {
         Ok(Reply::Registered(id)) => Ok(id),
         Ok(Reply::Done) => Err(Error::AgentLost("the engine answered another call".into())),
-        Err(error) => Err(error_of(error)),
+        Err(error) => Err(error_of(&error)),
     }
 }
 
 /// An answer for D-Bus.
 pub(super) fn done(result: Result<Reply, CallError>) -> Result<(), Error> {
-    result.map(drop).map_err(error_of)
+    result.map(drop).map_err(|error| error_of(&error))
 }
 
-fn error_of(error: CallError) -> Error {
+fn error_of(error: &CallError) -> Error {
     let text = error.to_string();
     match error {
         CallError::InvalidArgument(_) => Error::InvalidArgument(text),

@@ -8,6 +8,7 @@ use rtswap_engine::saved::{Record, Saved};
 
 use super::checkpoint::{self, Writer};
 use super::journal::Journal;
+use super::shape::Checkpoint;
 
 /// Both files. The dispatch thread's, but for the thread that writes checkpoints.
 #[derive(Debug)]
@@ -33,7 +34,7 @@ impl Keeper {
         let (journal, lines) = Journal::open(&runtime_dir.join("state.journal"), &boot)?;
         let checkpoint = checkpoint::load(&path, &boot);
         let mut last = checkpoint.as_ref().map_or(0, |found| found.record);
-        let mut saved = checkpoint.map(|found| found.saved()).unwrap_or_default();
+        let mut saved = checkpoint.map(Checkpoint::saved).unwrap_or_default();
         for line in lines {
             if line.record > last {
                 last = line.record;
