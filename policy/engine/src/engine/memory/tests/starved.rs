@@ -50,7 +50,10 @@ fn a_task_that_the_plan_leaves_too_little_is_told_of_once() {
     world.ask_job(program, JobKind::Implicit);
     assert!(!world.runs(program));
     let why = "the plan of a leaves 1.88 GiB, and it needs 4.00 GiB";
-    assert_eq!(world.engine.gpus[0].planned().starved(id).as_deref(), Some(why));
+    assert_eq!(
+        world.engine.gpus[0].planned().starved(id).as_deref(),
+        Some(why)
+    );
     for _ in 0..3 {
         world.wait(500);
         world.nvml(vec![shown(GPU, &[(7, resident), (8, 6 * GIB)])]);
