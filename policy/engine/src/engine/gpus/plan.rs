@@ -14,26 +14,23 @@ use rtswap_policy::units::Bytes;
 /// How many tasks of a plan are named.
 const NAMED: usize = 3;
 
-/// The verdict of the admission test on one list of candidates, kept until the list is another one:
-/// the test looks at many deadlines, and status is published up to 20 times a second.
+/// The verdict of the admission test on one plan, kept until the plan changes: the test looks at many
+/// deadlines, and status is published up to 20 times a second.
 #[derive(Debug, Default)]
-pub(super) struct Verdict {
-    candidates: Vec<Candidate>,
-    analysis: Option<Analysis>,
-}
+pub(super) struct Verdict(Option<(u64, Analysis)>);
 
 impl Verdict {
-    /// The verdict on `candidates` under the configured test.
-    pub(super) fn of(&mut self, config: &Config, candidates: Vec<Candidate>) -> &Analysis {
-        if self.candidates != candidates {
-            self.candidates = candidates;
-            self.analysis = None;
-        }
-        let Self {
-            candidates,
-            analysis,
-        } = self;
-        analysis.get_or_insert_with(|| config.test.analyse(&config.platform(), candidates))
+    /// The verdict on the `candidates` of the plan of that revision.
+    pub(super) fn of(
+        &mut self,
+        config: &Config,
+        revision: u64,
+        candidates: impl FnOnce() -> Vec<Candidate>,
+    ) -> &Analysis {
+        self.0.take_if(|(of, _)| *of != revision);
+        let analyse = || config.test.analyse(&config.platform(), &candidates());
+        let (_, analysis) = self.0.get_or_insert_with(|| (revision, analyse()));
+        analysis
     }
 }
 

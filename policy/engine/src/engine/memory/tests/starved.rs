@@ -30,6 +30,20 @@ fn squeezed() -> (World, ConnectionId, ConnectionId) {
     (world, program, a)
 }
 
+/// Root ends a registration.
+fn unregister(world: &mut World, name: &str) {
+    let registration = world.registration(name);
+    let caller = Caller {
+        uid: 0,
+        privileged: true,
+    };
+    let call = Call::Unregister {
+        caller,
+        registration,
+    };
+    world.put(Input::Call(CallId(2), std::boxed::Box::new(call)));
+}
+
 #[test]
 fn a_task_that_the_plan_leaves_too_little_is_told_of_once() {
     let (mut world, program, a) = squeezed();
@@ -68,16 +82,7 @@ fn a_task_that_the_plan_leaves_too_little_is_told_of_once() {
     world.wait(500);
     world.nvml(vec![shown(GPU, &[(7, resident)])]);
     world.wait(500);
-    let registration = world.registration("a");
-    let caller = Caller {
-        uid: 0,
-        privileged: true,
-    };
-    let call = Call::Unregister {
-        caller,
-        registration,
-    };
-    world.put(Input::Call(CallId(2), std::boxed::Box::new(call)));
+    unregister(&mut world, "a");
     world.wait(500);
     assert!(world.runs(program));
     assert_eq!(world.engine.gpus[0].planned().starved(id), None);
@@ -149,4 +154,9 @@ fn the_verdict_on_a_plan_is_kept_until_the_plan_changes() {
     gpu.config.test = rtswap_policy::admission::Test::Theorem1;
     assert_eq!(gpu.analysis().test, test);
     assert_eq!(*gpu.analysis(), before);
+    unregister(&mut world, "a");
+    let gpu = &mut world.engine.gpus[0];
+    assert_eq!(gpu.intended().0, []);
+    assert!(gpu.intended().1.tasks.is_empty());
+    assert!(gpu.analysis().tasks.is_empty());
 }
