@@ -13,14 +13,7 @@ impl Scheduler {
         self.state.retry = None;
         let wants_wait = self.serve_wants();
         if self.state.sharing == Sharing::Shared && !self.state.settled().clears_best_effort() {
-            let mut place = 0;
-            while let Some(&id) = self.state.best_effort.get(place) {
-                if self.wholly_resident(id) {
-                    self.grant(id);
-                } else {
-                    place += 1;
-                }
-            }
+            self.grant_resident(wants_wait);
         }
         if self.state.realtime_active() || wants_wait || self.restore() {
             return;
@@ -30,9 +23,47 @@ impl Scheduler {
             if self.serve_next(id) {
                 return;
             }
+            if self.state.sharing == Sharing::Shared && self.state.running.is_empty() {
+                self.let_pass(id);
+            }
         }
         if !self.state.best_effort.is_empty() {
             self.state.retry = Some(self.state.now + RETRY);
+        }
+    }
+
+    /// In `Shared` mode: lets every job run that is wholly resident. While memory can move, one that
+    /// has run since another began to wait for memory lets that one go first: jobs that take turns
+    /// would keep the memory from it for ever.
+    fn grant_resident(&mut self, wants_wait: bool) {
+        let state = &self.state;
+        let moves = !state.realtime_active();
+        let wants = state.wants.iter().filter(|_| moves && wants_wait);
+        let since = |id: &TaskId| Some(self.task(*id).want?.since);
+        let mut waits_since = wants.filter_map(since).min();
+        let mut place = 0;
+        while let Some(&id) = self.state.best_effort.get(place) {
+            let task = self.task(id);
+            let resident = self.wholly_resident(id);
+            let asks = task.want.is_some();
+            let ran = waits_since.is_some_and(|since| since < task.last_left);
+            if resident && (asks || !ran) {
+                self.grant(id);
+                continue;
+            }
+            let waiting = task.job.as_ref().filter(|job| !job.stalled);
+            if let Some(job) = waiting.filter(|_| moves && !resident) {
+                let since = waits_since.unwrap_or(job.eligible);
+                waits_since = Some(since.min(job.eligible));
+            }
+            place += 1;
+        }
+    }
+
+    /// Nothing can be done for the job of `id` though nobody runs: it holds nobody back.
+    fn let_pass(&mut self, id: TaskId) {
+        if let Some(job) = &mut self.task_mut(id).job {
+            job.stalled = true;
         }
     }
 

@@ -131,6 +131,9 @@ impl Scheduler {
         let wcet = self.task(id).timing().map_or(Nanos::ZERO, |t| t.wcet);
         let task = self.task_mut(id);
         task.counts.add(&account);
+        if job.granted.is_some() {
+            task.last_left = now;
+        }
         let fits = account.execution <= wcet && task.usage.arena <= job.arena;
         if end == JobEnd::Completed && job.kind == JobKind::Implicit && fits {
             task.proved = true;

@@ -148,6 +148,8 @@ pub(crate) struct Task {
     /// Last eligible time + T: the next job is not eligible before it.
     pub(crate) next_release: Time,
     pub(crate) last_granted: Time,
+    /// When a job of it last left the GPU.
+    pub(crate) last_left: Time,
     pub(crate) counts: Counts,
 
     /// Whether what the books have of it may be out of date.

@@ -185,23 +185,26 @@ impl Scheduler {
 
     /// Takes the GPU from every best-effort job. True if one still has to leave.
     pub(super) fn revoke_best_effort(&mut self) -> bool {
-        let now = self.state.now;
         let mut leaving = false;
         for place in 0..self.state.running.len() {
-            let id = self.state.running[place];
-            let Some(job) = &mut self.task_mut(id).job else {
-                continue;
-            };
-            if job.deadline.is_some() {
-                continue;
-            }
-            leaving = true;
-            if job.revoked.is_none() {
-                job.revoked = Some(now);
-                let job = job.seq;
-                self.emit(Command::Revoke { task: id, job });
-            }
+            leaving |= self.revoke(self.state.running[place]);
         }
         leaving
+    }
+
+    /// Takes the GPU from the job of `id`, which runs, if it is best-effort. True if it is and
+    /// still has to leave.
+    pub(super) fn revoke(&mut self, id: TaskId) -> bool {
+        let now = self.state.now;
+        let job = self.task_mut(id).job.as_mut();
+        let Some(job) = job.filter(|job| job.deadline.is_none()) else {
+            return false;
+        };
+        if job.revoked.is_none() {
+            job.revoked = Some(now);
+            let job = job.seq;
+            self.emit(Command::Revoke { task: id, job });
+        }
+        true
     }
 }

@@ -341,6 +341,7 @@ impl Task {
             last_job: None,
             next_release: Time::ZERO,
             last_granted: Time::ZERO,
+            last_left: Time::ZERO,
             counts: super::Counts::default(),
             touched: false,
         }

@@ -30,8 +30,14 @@ impl Scheduler {
                 self.overdue(id);
             }
         }
-        if self.quantum_passes().is_some_and(|at| at <= self.state.now) {
-            self.revoke_best_effort();
+        for place in 0..self.state.running.len() {
+            let id = self.state.running[place];
+            if self
+                .quantum_expires(id)
+                .is_some_and(|at| at <= self.state.now)
+            {
+                self.revoke(id);
+            }
         }
     }
 
@@ -117,23 +123,15 @@ impl Scheduler {
         }
     }
 
-    /// When the best-effort jobs that run must give way to others that wait.
-    fn quantum_passes(&self) -> Option<Time> {
+    /// When the best-effort job of `id`, which runs, must give way to others that wait.
+    fn quantum_expires(&self, id: TaskId) -> Option<Time> {
         let state = &self.state;
-        if state.best_effort.is_empty() && state.wants.is_empty() {
+        if state.best_effort.is_empty() && state.wants.iter().all(|waiting| *waiting == id) {
             return None;
         }
-        let others = |id: &TaskId| state.wants.iter().any(|waiting| waiting != id);
-        state
-            .running
-            .iter()
-            .filter(|id| !state.best_effort.is_empty() || others(id))
-            .filter_map(|id| {
-                let job = self.task(*id).job.as_ref()?;
-                let best_effort = job.deadline.is_none() && job.revoked.is_none();
-                Some(job.granted.filter(|_| best_effort)? + self.config.best_effort_quantum)
-            })
-            .min()
+        let job = self.task(id).job.as_ref()?;
+        let best_effort = job.deadline.is_none() && job.revoked.is_none();
+        Some(job.granted.filter(|_| best_effort)? + self.config.best_effort_quantum)
     }
 
     pub(super) fn next_timeout(&self) -> Option<Time> {
@@ -143,6 +141,10 @@ impl Scheduler {
             .running
             .iter()
             .filter_map(|id| Some(self.wcet_passes(*id)? + Nanos(1)));
+        let quanta = state
+            .running
+            .iter()
+            .filter_map(|id| self.quantum_expires(*id));
         let engines = [state.out, state.in_];
         let ops = engines
             .iter()
@@ -159,7 +161,7 @@ impl Scheduler {
             .chain(self.stray_passes().map(|(at, _)| at))
             .chain(ops)
             .chain(patience)
-            .chain(self.quantum_passes())
+            .chain(quanta)
             .chain(state.retry)
             .min()
     }

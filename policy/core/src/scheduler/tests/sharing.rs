@@ -43,6 +43,80 @@ fn best_effort_gives_way_after_its_quantum() {
     assert!(shell.runs(1) && !shell.runs(2));
 }
 
+fn shared() -> Shell {
+    Shell::new(Config {
+        sharing: Sharing::Shared,
+        ..config(100)
+    })
+}
+
+#[test]
+fn only_a_job_whose_own_quantum_has_expired_is_revoked() {
+    let mut shell = shared();
+    for id in [1, 2, 3] {
+        shell.load(id, best_effort(), 40);
+    }
+    assert_eq!(shell.status(1).usage.swapped, Bytes(20));
+    shell.request(2);
+    shell.at(60);
+    shell.request(3);
+    shell.request(1);
+    assert!(shell.runs(2) && shell.runs(3) && !shell.runs(1));
+    shell.at(100);
+    assert!(shell.agents[&2].revoked && !shell.agents[&3].revoked);
+    shell.complete(2);
+    shell.finish_swaps();
+    assert!(shell.runs(1) && !shell.agents[&3].revoked);
+    shell.request(2);
+    shell.at(159);
+    assert!(!shell.agents[&3].revoked);
+    shell.at(160);
+    assert!(shell.agents[&3].revoked && !shell.agents[&1].revoked);
+}
+
+#[test]
+fn jobs_that_take_turns_do_not_keep_the_memory_from_one_that_waits() {
+    let mut shell = shared();
+    shell.load(1, best_effort(), 80);
+    for id in [2, 3] {
+        shell.load(id, best_effort(), 40);
+    }
+    assert_eq!(shell.status(1).usage.swapped, Bytes(60));
+    shell.request(2);
+    shell.at(60);
+    shell.request(3);
+    shell.request(1);
+    shell.at(100);
+    shell.complete(2);
+    // 1 lacks what 2 and 3 hold together, so 2 may not go on before 1 has run.
+    shell.request(2);
+    assert!(!shell.runs(2));
+    shell.at(160);
+    shell.complete(3);
+    shell.finish_swaps();
+    assert!(shell.runs(1));
+}
+
+#[test]
+fn a_job_for_which_nothing_can_be_done_holds_nobody_back() {
+    let mut shell = shared();
+    shell.load(1, best_effort(), 80);
+    for id in [2, 3] {
+        shell.load(id, best_effort(), 20);
+    }
+    let bytes = Bytes(70);
+    shell.tell(Event::Capacity { bytes });
+    shell.finish_swaps();
+    shell.request(1);
+    shell.at(10);
+    shell.request(2);
+    shell.request(3);
+    shell.at(20);
+    shell.complete(2);
+    shell.request(2);
+    assert!(shell.runs(2) && shell.runs(3), "80 of 70");
+}
+
 #[test]
 fn a_best_effort_swap_is_aborted_and_its_reservation_released() {
     let mut shell = Shell::new(config(100));
