@@ -56,11 +56,12 @@ fn a_swap_request_is_seen_whole_and_its_report_too() {
             };
             block.daemon.request_swap(request, 32);
             block.daemon.ring();
-            if let Some(report) = block.agent.swap_report() {
+            let read = block.agent.read();
+            if let Some(report) = read.swap {
                 assert_eq!(report.seq, 1);
                 assert_eq!(report.outcome, SwapOutcome::Done);
                 assert_eq!((report.ns, report.moved_bytes), (5, 64));
-                assert_eq!(block.agent.usage().swapped_bytes, 64);
+                assert_eq!(read.usage.swapped_bytes, 64);
             }
         },
         |block| {
