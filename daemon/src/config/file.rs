@@ -209,8 +209,7 @@ pub(super) fn check_version(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use rtswap_policy::admission::Test;
-    use rtswap_policy::scheduler::Overrun;
+    use rtswap_engine::config::{Overrun, Test};
     use rtswap_policy::units::{Bytes, Ppm};
 
     const GPU: &str = "uuid = \"GPU-01234567-89ab-cdef-0123-456789abcdef\"\nmemory = \"24GiB\"\n";

@@ -1,11 +1,9 @@
 //! The `[[gpu]]` and `[scheduler]` tables, and what the engine is told of them.
 
 use rtswap_engine::Uuid;
-use rtswap_engine::config::{GpuConfig, SchedulerConfig};
-use rtswap_policy::admission::Test;
-use rtswap_policy::assign::Objective;
-use rtswap_policy::cost::{DirectionCost, SwapCost};
-use rtswap_policy::scheduler::{Overrun, Sharing};
+use rtswap_engine::config::{
+    DirectionCost, GpuConfig, Objective, Overrun, SchedulerConfig, Sharing, SwapCost, Test,
+};
 use rtswap_policy::units::Nanos;
 use serde::Deserialize;
 use serde::de::{Deserializer, Error};

@@ -43,7 +43,7 @@ impl Peer {
         })
     }
 
-    /// Reads when the process started: slow, and so for when nobody waits.
+    /// Reads when the process started: it is not needed before a Hello. Stays 0 of one that is gone.
     pub fn learn_start(&mut self) {
         self.start_ticks = start_ticks(self.pid).unwrap_or_default();
     }

@@ -4,10 +4,11 @@ use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
 
-use rtswap_policy::admission::Test;
-use rtswap_policy::assign::Objective;
-use rtswap_policy::cost::{DirectionCost, SwapCost};
-use rtswap_policy::scheduler::{self, Overrun, Sharing};
+pub use rtswap_policy::admission::Test;
+pub use rtswap_policy::assign::Objective;
+pub use rtswap_policy::cost::{DirectionCost, SwapCost};
+use rtswap_policy::scheduler;
+pub use rtswap_policy::scheduler::{Overrun, Sharing};
 use rtswap_policy::units::{Bytes, Nanos, Ppm};
 
 use crate::Uuid;
