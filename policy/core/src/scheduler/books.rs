@@ -2,18 +2,13 @@
 //! not concern. They are read through `state::Settled`, which brings them up to date first. `check_invariants` makes them anew and compares.
 
 use alloc::vec::Vec;
-use core::cmp::Reverse;
 
 use super::order::Order;
-use super::record::{Cause, Phase, Session, Task};
+use super::record::{Cause, Phase, Session, Task, Victim};
 use super::tasks::Tasks;
 use crate::scheduler::job::Place;
 use crate::task::TaskId;
 use crate::units::{Bytes, Time};
-
-/// Who is evicted first: by latest next release, best-effort never having one and going by the
-/// oldest grant.
-pub(crate) type Victim = (Reverse<Time>, Time, TaskId);
 
 /// Sums over tasks. Pairs are by plan: in effect, and to come.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -2,7 +2,7 @@
 
 use alloc::format;
 
-use super::books::Victim;
+use super::record::Victim;
 use super::record::{Cause, Task};
 use super::state::Settled;
 use super::{Direction, Scheduler, Sharing, State, ViolationKind};

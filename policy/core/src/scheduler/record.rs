@@ -2,12 +2,15 @@
 
 use core::cmp::Reverse;
 
-use super::books::Victim;
 use crate::scheduler::command::Direction;
 use crate::scheduler::event::{JobSeq, SwapSeq, Usage, WantSeq};
 use crate::scheduler::job::{Job, Place};
 use crate::task::{Class, MemoryProfile, TaskId, TaskSpec, Timing};
 use crate::units::{Bytes, Nanos, Time};
+
+/// Who is evicted first: by latest next release, best-effort never having one and going by the
+/// oldest grant.
+pub(crate) type Victim = (Reverse<Time>, Time, TaskId);
 
 /// How a task is treated now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

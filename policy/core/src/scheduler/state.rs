@@ -9,10 +9,10 @@ use alloc::collections::{BTreeMap, VecDeque};
 use alloc::string::String;
 use alloc::vec::Vec;
 
-use super::books::{Books, Victim};
+use super::books::Books;
 use super::holders::Holders;
 use super::order::Order;
-use super::record::{Counts, Phase, Session, Task};
+use super::record::{Counts, Phase, Session, Task, Victim};
 use super::tasks::Tasks;
 use crate::scheduler::command::Direction;
 use crate::scheduler::config::{Config, Sharing};

@@ -15,8 +15,8 @@ use crate::sessions::SessionId;
 
 impl Engine {
     /// Carries a command out. Returns the task whose processes have to do with it.
-    pub(super) fn carry_out(&mut self, gpu: usize, command: Command) -> Option<TaskId> {
-        let task = match &command {
+    pub(super) fn carry_out(&mut self, gpu: usize, command: &Command) -> Option<TaskId> {
+        let task = match command {
             Command::Account(account) => {
                 self.job_ended(gpu, account);
                 return None;
@@ -33,7 +33,7 @@ impl Engine {
             | Command::SetVolume { task, .. } => *task,
         };
         let now = self.now;
-        self.tasks.group(task)?.obey(now, &command);
+        self.tasks.group(task)?.obey(now, command);
         Some(task)
     }
 

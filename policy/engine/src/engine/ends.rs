@@ -9,7 +9,7 @@ use rtswap_policy::task::{Class, TaskId};
 use rtswap_policy::units::Time;
 
 use super::Engine;
-use super::work::{Chore, Work};
+use super::agenda::{Chore, Work};
 use crate::ids::{ConnectionId, RegistrationId};
 use crate::output::{Level, LogLine, Output};
 use crate::registry::Origin;

@@ -10,7 +10,7 @@ use rtswap_policy::task::Class;
 use rtswap_policy::units::Bytes;
 
 use super::Engine;
-use super::work::Chore;
+use super::agenda::{Chore, Enforcement};
 use crate::config::OnViolation;
 use crate::groups::ProcessId;
 use crate::ids::RegistrationId;
@@ -18,15 +18,6 @@ use crate::ledger::Disagreement;
 use crate::output::{Level, LogLine, News, Output};
 use crate::registry::Registration;
 use crate::sessions::SessionId;
-
-/// What is yet to follow from a violation that has been said.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Enforcement {
-    /// All tasks of the registration become best-effort.
-    Demote(RegistrationId),
-    /// The process of the session gets SIGKILL.
-    Kill(SessionId),
-}
 
 impl Engine {
     /// Reports that a task broke a promise.

@@ -6,8 +6,8 @@ use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 
 use super::Engine;
+use super::agenda::Chore;
 use super::welcome::Seat;
-use super::work::Chore;
 use crate::Uuid;
 use crate::groups::{MAX_PROCESSES, ProcessId};
 use crate::ids::RegistrationId;

@@ -1,10 +1,11 @@
-//! The decisions. `mod` is the engine's edge and what the rooms beside it share, `work` the loop
+//! The decisions. `mod` is the edge and what the rooms beside it share, `agenda` what is under way, `work` the loop
 //! between schedulers and process groups, one list of work per GPU, `commands` and `reports` its two
 //! directions; `hello`, `welcome`, `ends`, `calls`, `reload` and `start` turn what happens to sessions
 //! and registrations into that work, `places` finds the GPUs of their tasks; `gpus`, `memory` and
 //! `probed` are what witnesses show; `enforce` answers violations; `journal` keeps what the next
 //! daemon needs.
 
+mod agenda;
 mod calls;
 mod commands;
 mod ends;
@@ -46,9 +47,9 @@ use crate::quota::Quota;
 use crate::registry::Registry;
 use crate::sessions::Sessions;
 use crate::timers::{Timer, Timers};
+use agenda::{Chore, Work};
 use journal::Journal;
 use welcome::Arrival;
-use work::{Chore, Work};
 
 /// All that the daemon decides.
 ///

@@ -8,7 +8,7 @@ use rtswap_policy::scheduler::{EventError, OpenJob, SwapOutcome};
 use rtswap_policy::task::TaskId;
 
 use super::Engine;
-use super::work::{Chore, Work};
+use super::agenda::{Chore, Work};
 use crate::groups::Report;
 use crate::ids::{ConnectionId, RegistrationId};
 use crate::input::Block;
@@ -99,15 +99,13 @@ impl Engine {
         let device = &mut session.devices[gpu];
         let task = device.task?;
         match report {
-            Report::Usage(usage) => {
-                // A taking that a lowering overtook shows for a moment before it is undone, and a
-                // report may be older than the last lowering.
-                if usage.resident > device.held {
-                    let lie_at = device.reader.doubt(now);
-                    if now < lie_at {
-                        self.timers.set(Timer::Doubt(id, gpu), Some(lie_at));
-                        return None;
-                    }
+            // A taking that a lowering overtook shows for a moment before it is undone, and a report may be
+            // older than the last lowering.
+            Report::Usage(usage) if usage.resident > device.held => {
+                let lie_at = device.reader.doubt(now);
+                if now < lie_at {
+                    self.timers.set(Timer::Doubt(id, gpu), Some(lie_at));
+                    return None;
                 }
             }
             Report::SwapEnded { outcome, .. } if *outcome == SwapOutcome::OutOfMemory => {

@@ -8,8 +8,8 @@ use rtswap_policy::scheduler::{JobKind, Usage};
 use rtswap_policy::units::Bytes;
 
 use super::Engine;
+use super::agenda::Work;
 use super::journal::saved_session;
-use super::work::Work;
 use crate::ids::{ConnectionId, Cookie};
 use crate::input::{DeviceState, Hello};
 use crate::output::{BlockSetup, Level, LogLine, Output, Welcome};

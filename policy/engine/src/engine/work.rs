@@ -2,102 +2,14 @@
 //! never meet the scheduler of another. A refusal is noted and answered once the GPU is quiet; nothing
 //! is called again from within.
 
-use alloc::boxed::Box;
-use alloc::collections::VecDeque;
-use alloc::vec::Vec;
-
 use rtswap_policy::scheduler::{Event, EventError};
 use rtswap_policy::task::TaskId;
 
 use super::Engine;
-use super::enforce::Enforcement;
-use crate::groups::{Effect, ProcessGroup, Report};
-use crate::ids::RegistrationId;
-use crate::input::{Hello, Peer};
+use super::agenda::{Chore, Work};
+use crate::groups::{Effect, ProcessGroup};
 use crate::output::{Level, LogLine, Output};
-use crate::sessions::SessionId;
 use crate::timers::Timer;
-
-/// One thing that happened to a process group.
-#[derive(Debug)]
-pub(super) enum Work {
-    /// A session joins its task, with what its Hello said.
-    Attach(SessionId),
-    /// A process reports.
-    Report(SessionId, Report),
-    /// An agent is silent.
-    Lose(SessionId, TaskId),
-    /// A process is gone. `peer` is what it was; `died` is false where it executed another program, which
-    /// keeps its number.
-    Leave {
-        session: SessionId,
-        task: TaskId,
-        peer: Box<Peer>,
-        died: bool,
-    },
-    /// The group's own time has come.
-    Tick(TaskId),
-}
-
-/// What follows once no GPU has work.
-#[derive(Debug)]
-pub(super) enum Chore {
-    /// A process of the registration has gone, perhaps its last.
-    ProcessGone(RegistrationId),
-    /// A Hello waits until what its process was before is gone.
-    Greet(Box<Hello>),
-    /// A session said what cannot be.
-    Reject(SessionId),
-    /// A task's sessions answered what cannot be.
-    RejectAll(RegistrationId),
-    /// What follows from a violation.
-    Enforce(Enforcement),
-}
-
-/// The work on one GPU.
-#[derive(Debug, Default)]
-pub(crate) struct WorkList {
-    queue: VecDeque<Work>,
-    /// What is being worked on, and how the scheduler took what follows from it.
-    current: Option<(Work, Result<(), EventError>)>,
-    /// The task whose effects come next.
-    draining: Option<TaskId>,
-    /// Tasks that may have more to conclude, the next one last.
-    dirty: Vec<TaskId>,
-    /// The scheduler may have commands.
-    has_commands: bool,
-}
-
-impl WorkList {
-    fn is_empty(&self) -> bool {
-        let Self {
-            queue,
-            current,
-            draining,
-            dirty,
-            has_commands,
-        } = self;
-        let quiet = current.is_none() && draining.is_none() && dirty.is_empty() && !has_commands;
-        quiet && queue.is_empty()
-    }
-
-    /// The scheduler was told something.
-    pub(super) fn expect_commands(&mut self) {
-        self.has_commands = true;
-    }
-
-    /// The end of the list, for what processes report.
-    pub(super) fn reports(&mut self) -> &mut VecDeque<Work> {
-        &mut self.queue
-    }
-
-    fn drain(&mut self, task: TaskId) {
-        self.draining = Some(task);
-        if !self.dirty.contains(&task) {
-            self.dirty.push(task);
-        }
-    }
-}
 
 impl Engine {
     /// Adds to the work on a GPU.
@@ -132,7 +44,7 @@ impl Engine {
         } else if work.has_commands {
             match self.gpus[gpu].scheduler.poll_command() {
                 Some(command) => {
-                    if let Some(task) = self.carry_out(gpu, command) {
+                    if let Some(task) = self.carry_out(gpu, &command) {
                         self.gpus[gpu].work.drain(task);
                     }
                 }
@@ -261,18 +173,5 @@ impl Engine {
             .group(task)
             .and_then(|group| group.poll_timeout());
         self.timers.set(Timer::Group(gpu, task), at);
-    }
-}
-
-impl Work {
-    /// Whether it comes from a process of that registration.
-    fn is_of(&self, registration: RegistrationId) -> bool {
-        match self {
-            Self::Attach(session)
-            | Self::Report(session, _)
-            | Self::Lose(session, _)
-            | Self::Leave { session, .. } => session.registration == registration,
-            Self::Tick(_) => false,
-        }
     }
 }

@@ -3,8 +3,9 @@
 use core::ops::Deref;
 
 use super::State;
-use crate::scheduler::books::{Share, Sums, Victim};
+use crate::scheduler::books::{Share, Sums};
 use crate::scheduler::config::Sharing;
+use crate::scheduler::record::Victim;
 use crate::task::TaskId;
 use crate::units::{Bytes, Time};
 

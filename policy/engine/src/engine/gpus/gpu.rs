@@ -14,7 +14,7 @@ use rtswap_policy::units::{Bytes, Time};
 use super::plan::{self, Planned, Verdict};
 use crate::Uuid;
 use crate::config::{Config, GpuConfig};
-use crate::engine::work::WorkList;
+use crate::engine::agenda::WorkList;
 use crate::ledger::{Account, Dead, Terms};
 
 /// One GPU with its scheduler, its account and the work of its process groups.

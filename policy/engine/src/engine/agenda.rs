@@ -1,0 +1,118 @@
+//! What is under way: the work on each GPU, and what follows once no GPU has any.
+
+use alloc::boxed::Box;
+use alloc::collections::VecDeque;
+use alloc::vec::Vec;
+
+use rtswap_policy::scheduler::EventError;
+use rtswap_policy::task::TaskId;
+
+use crate::groups::Report;
+use crate::ids::RegistrationId;
+use crate::input::{Hello, Peer};
+use crate::sessions::SessionId;
+
+/// One thing that happened to a process group.
+#[derive(Debug)]
+pub(super) enum Work {
+    /// A session joins its task, with what its Hello said.
+    Attach(SessionId),
+    /// A process reports.
+    Report(SessionId, Report),
+    /// An agent is silent.
+    Lose(SessionId, TaskId),
+    /// A process is gone. `peer` is what it was; `died` is false where it executed another program, which
+    /// keeps its number.
+    Leave {
+        session: SessionId,
+        task: TaskId,
+        peer: Box<Peer>,
+        died: bool,
+    },
+    /// The group's own time has come.
+    Tick(TaskId),
+}
+
+/// What follows once no GPU has work.
+#[derive(Debug)]
+pub(super) enum Chore {
+    /// A process of the registration has gone, perhaps its last.
+    ProcessGone(RegistrationId),
+    /// A Hello waits until what its process was before is gone.
+    Greet(Box<Hello>),
+    /// A session said what cannot be.
+    Reject(SessionId),
+    /// A task's sessions answered what cannot be.
+    RejectAll(RegistrationId),
+    /// What follows from a violation.
+    Enforce(Enforcement),
+}
+
+/// The work on one GPU.
+#[derive(Debug, Default)]
+pub(crate) struct WorkList {
+    pub(super) queue: VecDeque<Work>,
+    /// What is being worked on, and how the scheduler took what follows from it.
+    pub(super) current: Option<(Work, Result<(), EventError>)>,
+    /// The task whose effects come next.
+    pub(super) draining: Option<TaskId>,
+    /// Tasks that may have more to conclude, the next one last.
+    pub(super) dirty: Vec<TaskId>,
+    /// The scheduler may have commands.
+    pub(super) has_commands: bool,
+}
+
+impl WorkList {
+    /// Whether the GPU is quiet.
+    pub(super) fn is_empty(&self) -> bool {
+        let Self {
+            queue,
+            current,
+            draining,
+            dirty,
+            has_commands,
+        } = self;
+        let quiet = current.is_none() && draining.is_none() && dirty.is_empty() && !has_commands;
+        quiet && queue.is_empty()
+    }
+
+    /// The scheduler was told something.
+    pub(super) fn expect_commands(&mut self) {
+        self.has_commands = true;
+    }
+
+    /// The end of the list, for what processes report.
+    pub(super) fn reports(&mut self) -> &mut VecDeque<Work> {
+        &mut self.queue
+    }
+
+    /// The effects of a group come next.
+    pub(super) fn drain(&mut self, task: TaskId) {
+        self.draining = Some(task);
+        if !self.dirty.contains(&task) {
+            self.dirty.push(task);
+        }
+    }
+}
+
+impl Work {
+    /// Whether it comes from a process of that registration.
+    pub(super) fn is_of(&self, registration: RegistrationId) -> bool {
+        match self {
+            Self::Attach(session)
+            | Self::Report(session, _)
+            | Self::Lose(session, _)
+            | Self::Leave { session, .. } => session.registration == registration,
+            Self::Tick(_) => false,
+        }
+    }
+}
+
+/// What is yet to follow from a violation that has been said.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Enforcement {
+    /// All tasks of the registration become best-effort.
+    Demote(RegistrationId),
+    /// The process of the session gets SIGKILL.
+    Kill(SessionId),
+}
