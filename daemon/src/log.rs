@@ -6,6 +6,8 @@ use std::sync::mpsc::{SyncSender, sync_channel};
 use std::thread;
 use std::time::Duration;
 
+use rtswap_engine::output::{Level, LogLine};
+
 /// Lines that may wait.
 const LINES: usize = 4096;
 
@@ -57,6 +59,24 @@ impl Write for Log {
 
     fn flush(&mut self) -> io::Result<()> {
         Ok(())
+    }
+}
+
+/// Writes a line of the engine's.
+pub(crate) fn write(line: &LogLine) {
+    let LogLine {
+        level,
+        text,
+        task,
+        pid,
+        gpu,
+        kind,
+    } = line;
+    let task = task.as_deref();
+    match level {
+        Level::Error => tracing::error!(task, kind, pid, gpu, "{text}"),
+        Level::Warn => tracing::warn!(task, kind, pid, gpu, "{text}"),
+        Level::Info => tracing::info!(task, kind, pid, gpu, "{text}"),
     }
 }
 

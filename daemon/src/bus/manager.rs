@@ -6,8 +6,9 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use rtswap_dbus::Error;
+use rtswap_engine::Claimant;
 use rtswap_engine::RegistrationId;
-use rtswap_engine::input::{Caller, Claimant};
+use rtswap_engine::input::Caller;
 use rtswap_engine::registry::TaskOptions;
 use rtswap_engine::sample::ProbeState;
 use rtswap_policy::task::Class;

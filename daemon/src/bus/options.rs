@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use rtswap_engine::input::Claimant;
+use rtswap_engine::Claimant;
 use rtswap_engine::registry::TaskOptions;
 use rtswap_policy::units::{Bytes, Nanos};
 use zbus::{OwnedVariant, Variant};

@@ -4,7 +4,7 @@ use std::os::fd::OwnedFd;
 
 use rtswap_engine::groups::Order;
 use rtswap_engine::input::{Answer, Input};
-use rtswap_engine::output::{Level, LogLine, Output, RefusalCode, Reply, Welcome};
+use rtswap_engine::output::{Output, RefusalCode, Reply, Welcome};
 use rtswap_engine::{CallError, CallId, ConnectionId};
 use rtswap_policy::units::{Bytes, Time};
 use rtswap_wire::hello::ReplyCode;
@@ -16,6 +16,7 @@ use super::token::Token;
 use crate::agent::connection::Connection;
 use crate::agent::listener::{Pending, refuse};
 use crate::agent::writer;
+use crate::log;
 use crate::sys::peer;
 use crate::sys::poll::Watch;
 use crate::sys::signal::BellThread;
@@ -56,7 +57,7 @@ impl Dispatcher {
             Output::Answer(call, result) => self.answer(call, result, now),
             Output::Checkpoint => self.keeper.checkpoint(self.engine.saved()),
             Output::Announce(news) => self.publisher.announce(*news),
-            Output::Log(line) => write(&line),
+            Output::Log(line) => log::write(&line),
             Output::HurryNvml(hurry) => self.nvml.hurry(hurry),
         }
         None
@@ -223,20 +224,4 @@ fn bell_thread(thread: Option<OwnedFd>, pid: u32, tid: u32) -> Option<BellThread
     }
     let tid = peer::thread_by_own_id(pid, tid)?;
     Some(BellThread::Ids { pid, tid })
-}
-
-fn write(line: &LogLine) {
-    let LogLine {
-        level,
-        text,
-        task,
-        pid,
-        gpu,
-    } = line;
-    let task = task.as_deref();
-    match level {
-        Level::Error => tracing::error!(task, pid, gpu, "{text}"),
-        Level::Warn => tracing::warn!(task, pid, gpu, "{text}"),
-        Level::Info => tracing::info!(task, pid, gpu, "{text}"),
-    }
 }

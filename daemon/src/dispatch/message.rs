@@ -4,8 +4,9 @@ use std::os::fd::OwnedFd;
 use std::sync::{Arc, mpsc};
 
 use rtswap_dbus::Error;
+use rtswap_engine::Claimant;
 use rtswap_engine::RegistrationId;
-use rtswap_engine::input::{Caller, Claimant, TaskFile};
+use rtswap_engine::input::{Caller, TaskFile};
 use rtswap_engine::output::News;
 use rtswap_engine::registry::TaskOptions;
 use rtswap_engine::sample::{ProbeSample, Sample};

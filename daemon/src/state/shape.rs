@@ -1,7 +1,7 @@
 //! The JSON of the checkpoint and of the journal's lines. Fields are added, never changed: the daemon
 //! before and the next one may be of other versions.
 
-use rtswap_engine::input::Claimant;
+use rtswap_engine::Claimant;
 use rtswap_engine::registry::TaskDeclaration;
 use rtswap_engine::saved::{
     NextRelease, Record, Saved, SavedOrigin, SavedRegistration, SavedSession,

@@ -32,3 +32,12 @@ impl fmt::Debug for Cookie {
         f.write_str("Cookie(..)")
     }
 }
+
+/// The only process that may claim a registration.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Claimant {
+    /// Its id in the daemon's PID namespace.
+    pub pid: u32,
+    /// When it started, in clock ticks since boot.
+    pub start_ticks: u64,
+}

@@ -10,7 +10,7 @@ pub use rtswap_policy::scheduler::{
 use rtswap_policy::units::{Bytes, Nanos};
 
 use crate::config::Config;
-use crate::ids::{CallId, ConnectionId, Cookie, RegistrationId};
+use crate::ids::{CallId, Claimant, ConnectionId, Cookie, RegistrationId};
 use crate::registry::TaskOptions;
 use crate::sample::{ProbeSample, Sample};
 use crate::saved::Saved;
@@ -195,15 +195,6 @@ pub struct Caller {
     pub uid: u32,
     /// Root or the daemon's own user, or allowed by polkit for this call.
     pub privileged: bool,
-}
-
-/// The only process that may claim a registration.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Claimant {
-    /// Its id in the daemon's PID namespace.
-    pub pid: u32,
-    /// As [`Peer::start_ticks`].
-    pub start_ticks: u64,
 }
 
 /// A call that may change something.

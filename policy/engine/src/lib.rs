@@ -32,7 +32,7 @@ mod uuid;
 
 pub use engine::Engine;
 pub use error::CallError;
-pub use ids::{CallId, ConnectionId, Cookie, RegistrationId};
+pub use ids::{CallId, Claimant, ConnectionId, Cookie, RegistrationId};
 pub use input::Input;
 pub use output::Output;
 pub use quota::{Permit, Quota};

@@ -143,6 +143,8 @@ pub struct LogLine {
     pub pid: Option<u32>,
     /// The index of the GPU that it is about.
     pub gpu: Option<usize>,
+    /// The kind of the violation that it is about, in one word.
+    pub kind: Option<&'static str>,
 }
 
 /// The weight of a line.
@@ -165,6 +167,7 @@ impl LogLine {
             task: None,
             pid: None,
             gpu: None,
+            kind: None,
         }
     }
 
@@ -187,5 +190,12 @@ impl LogLine {
     pub fn gpu(self, gpu: usize) -> Self {
         let gpu = Some(gpu);
         Self { gpu, ..self }
+    }
+
+    /// About a violation of that kind.
+    #[must_use]
+    pub fn kind(self, kind: &'static str) -> Self {
+        let kind = Some(kind);
+        Self { kind, ..self }
     }
 }

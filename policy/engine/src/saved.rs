@@ -6,8 +6,7 @@ use alloc::vec::Vec;
 use rtswap_policy::units::Time;
 
 use crate::Uuid;
-use crate::ids::{Cookie, RegistrationId};
-use crate::input::Claimant;
+use crate::ids::{Claimant, Cookie, RegistrationId};
 use crate::registry::TaskDeclaration;
 
 /// The state as a whole.

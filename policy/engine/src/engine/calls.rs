@@ -6,8 +6,8 @@ use rtswap_policy::task::Class;
 
 use super::Engine;
 use crate::error::CallError;
-use crate::ids::{CallId, RegistrationId};
-use crate::input::{Call, Caller, Claimant};
+use crate::ids::{CallId, Claimant, RegistrationId};
+use crate::input::{Call, Caller};
 use crate::output::{Level, LogLine, Output, Reply};
 use crate::registry::{Origin, TaskOptions};
 

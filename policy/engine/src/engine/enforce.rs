@@ -22,7 +22,7 @@ use crate::sessions::SessionId;
 impl Engine {
     /// Reports that a task broke a promise.
     pub(super) fn violated(&mut self, id: RegistrationId, kind: &'static str, detail: String) {
-        let line = LogLine::new(Level::Warn, format!("violation: {detail} ({kind})"));
+        let line = LogLine::new(Level::Warn, format!("violation: {detail}")).kind(kind);
         let line = line.task(self.registration_name(id));
         self.log(line);
         self.count_violation(id);

@@ -5,8 +5,7 @@ use rtswap_policy::units::Time;
 
 use super::{Statistics, TaskDeclaration};
 use crate::Uuid;
-use crate::ids::RegistrationId;
-use crate::input::Claimant;
+use crate::ids::{Claimant, RegistrationId};
 use crate::saved::{SavedOrigin, SavedRegistration};
 
 /// Where a registration comes from, and so what ends it.

@@ -252,12 +252,12 @@ mod tests {
         }
     }
 
-    fn jobs(requested: u32, kind: JobKind, completed: u32) -> Option<Jobs> {
-        Some(Jobs {
+    fn jobs(requested: u32, kind: JobKind, completed: u32) -> Jobs {
+        Jobs {
             requested: JobSeq(requested),
             kind,
             completed: JobSeq(completed),
-        })
+        }
     }
 
     #[test]
@@ -271,13 +271,13 @@ mod tests {
         };
         assert_eq!(read(&mut reader, &block), [asked]);
         assert_eq!(read(&mut reader, &block), []);
-        block.jobs = jobs(1, JobKind::Declared, 0);
+        block.jobs = Some(jobs(1, JobKind::Declared, 0));
         let (job, kind) = (JobSeq(1), JobKind::Declared);
         let asked = Report::JobRequested { job, kind };
         assert_eq!(read(&mut reader, &block), [asked]);
         reader.record_grant(job);
         assert_eq!(reader.running(), Some((job, kind)));
-        block.jobs = jobs(2, JobKind::Implicit, 1);
+        block.jobs = Some(jobs(2, JobKind::Implicit, 1));
         let (next, kind) = (JobSeq(2), JobKind::Implicit);
         let both = [
             Report::JobCompleted { job },
@@ -339,7 +339,7 @@ mod tests {
         reader.read(&block, true, |report| reports.push(report));
         assert_eq!(reports, [], "zeros in a page that is not restored");
         block.usage = state.usage;
-        block.jobs = jobs(4, JobKind::Declared, 3);
+        block.jobs = Some(jobs(4, JobKind::Declared, 3));
         reader.read(&block, true, |report| reports.push(report));
         assert_eq!(reports, [], "its request waits for the end of the hold");
         let (job, kind) = (JobSeq(4), JobKind::Declared);

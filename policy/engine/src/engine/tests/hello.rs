@@ -1,5 +1,5 @@
 use super::*;
-use crate::input::Claimant;
+use crate::ids::Claimant;
 use crate::output::Level;
 
 #[test]
