@@ -1,15 +1,15 @@
 //! The pure crates in a program without an operating system: as a static library with a panic
 //! handler and an allocator of its own. If one of them, or anything that it depends on, linked the
 //! standard library, there would be two panic handlers, and rustc would refuse it (E0152).
-//! `cargo xtask pure` builds it so.
-#![cfg_attr(not(test), no_std)]
+//! `cargo xtask pure` builds it so. In a build of the whole workspace the crates around it have std.
+#![cfg_attr(feature = "bare", no_std)]
 
 pub use rtswap_engine::Engine;
 pub use rtswap_policy::scheduler::Scheduler;
 pub use rtswap_simulator as simulator;
 
 /// What a program without an operating system brings itself.
-#[cfg(not(test))]
+#[cfg(feature = "bare")]
 mod bare {
     use core::alloc::{GlobalAlloc, Layout};
     use core::panic::PanicInfo;
