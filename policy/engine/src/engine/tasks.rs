@@ -80,10 +80,16 @@ impl Tasks {
 impl Engine {
     /// The task of a registration on a GPU; a best-effort one is made where there is none yet.
     pub(crate) fn ensure_task(&mut self, id: RegistrationId, gpu: usize) -> Option<TaskId> {
-        match self.tasks.on(id, gpu) {
-            Some(task) => Some(task),
-            None => self.add_task(id, gpu, Class::BestEffort).ok(),
+        if let Some(task) = self.tasks.on(id, gpu) {
+            let known = self.tasks.get(task);
+            if !known.is_some_and(|task| task.has_ended && task.group.is_empty()) {
+                return Some(task);
+            }
+            // Its registration ended, then its last process left this GPU: the scheduler takes in no
+            // other.
+            self.tasks.remove(task);
         }
+        self.add_task(id, gpu, Class::BestEffort).ok()
     }
 
     /// Registers a task with a GPU's scheduler, or says why it cannot be.
