@@ -1,0 +1,53 @@
+//! Short runs in which the engine once went wrong.
+
+use rtswap_policy::units::Nanos;
+
+use crate::harness::{Bell, MS, Op, Pair, Setting};
+
+/// Takes steps after the beginning of a run, then lets all come to rest.
+fn run(setting: u64, steps: &[Op]) -> Pair {
+    let mut pair = Pair::new(Setting::of(setting));
+    pair.begin();
+    for &op in steps {
+        pair.step(op, Bell::Prompt);
+    }
+    pair.calm_down();
+    pair.check_at_rest();
+    pair
+}
+
+#[test]
+fn a_claim_in_the_first_block_brings_no_budget() {
+    let mut pair = Pair::new(Setting::of(0));
+    pair.begin();
+    let (process, gpu, lie) = (11, 1, 5);
+    pair.step(Op::Lie { process, gpu, lie }, Bell::Prompt);
+    let budget = pair.world.processes[process].devices[gpu].page.budget;
+    assert_eq!(
+        budget.0, 0,
+        "given to a process that was never asked for it"
+    );
+    pair.pass(Nanos(100 * MS), false);
+}
+
+#[test]
+fn a_task_without_a_registration_goes_on_with_its_other_processes() {
+    let gpu = 1;
+    // Both are processes of `batch`; the first one's memory goes, and with it the task on that GPU.
+    let steps = [
+        Op::Request { process: 10, gpu },
+        Op::Allocate {
+            process: 10,
+            gpu,
+            chunks: 2,
+            is_arena: true,
+        },
+        Op::Unregister { task: 5 },
+        Op::Execute { process: 10 },
+        Op::Request { process: 11, gpu },
+    ];
+    let pair = run(0, &steps);
+    let processes = &pair.world.processes;
+    assert_eq!(processes.len(), 12, "one was turned away");
+    assert_eq!(processes[11].devices[gpu].completed, 1);
+}
