@@ -22,7 +22,7 @@ pub struct DirectionCost {
 pub struct SwapCost {
     /// From the GPU to the backing store.
     pub out: DirectionCost,
-    /// Back.
+    /// From the backing store to the GPU.
     pub in_: DirectionCost,
 }
 

@@ -24,9 +24,9 @@ pub struct Ppm(pub u32);
 macro_rules! amount {
     ($name:ident) => {
         impl $name {
-            /// Nothing.
+            /// The amount zero.
             pub const ZERO: Self = Self(0);
-            /// More than anything.
+            /// The largest amount; sums saturate here, so it also stands for "unbounded".
             pub const MAX: Self = Self(u64::MAX);
 
             /// `self - other`, or zero where that would be negative.
@@ -118,9 +118,9 @@ impl Bytes {
 }
 
 impl Time {
-    /// The origin.
+    /// The origin of the caller's monotonic clock.
     pub const ZERO: Self = Self(0);
-    /// Never.
+    /// An instant that is never reached: the deadline of what has none.
     pub const MAX: Self = Self(u64::MAX);
 }
 

@@ -28,9 +28,8 @@ pub struct Blocking {
     pub total: Nanos,
     /// What set it.
     pub term: BlockingTerm,
-    /// The part of it that is (n−1)·base_out: one exhausting eviction of each other task in a
-    /// busy period that no job is charged for. Zero for `Pipelined`, whose jobs are charged for
-    /// every eviction.
+    /// The part of `total` that is (n−1)·base_out: in each busy period, one eviction of every other
+    /// task is charged to no job. Zero for `Pipelined`, which charges each job for every eviction.
     pub bases: Nanos,
 }
 

@@ -20,7 +20,7 @@ use crate::cost::SwapCost;
 use crate::task::Timing;
 use crate::units::{Bytes, Nanos, Ppm};
 
-/// Which test.
+/// An admission test.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Test {
     /// The paper's Theorem 1, Eq. (2) and (3): B/min D + Σ E/D ≤ 1.
@@ -38,9 +38,10 @@ pub enum Test {
 pub struct Platform {
     /// The measured cost of swapping.
     pub cost: SwapCost,
-    /// δ.
+    /// Chunk size δ in bytes.
     pub chunk: Bytes,
-    /// Within this a best-effort job has left the GPU; zero if there is none beside realtime.
+    /// The time within which a revoked best-effort job leaves the GPU; zero if no best-effort job runs
+    /// beside realtime.
     pub drain: Nanos,
     /// ε: from a decision to its effect, added to each C.
     pub dispatch_latency: Nanos,
@@ -61,7 +62,7 @@ pub struct Candidate {
 /// A verdict and how it came about. Ratios are for people; the verdict was reached in integers.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Analysis {
-    /// Which test.
+    /// The test that was applied.
     pub test: Test,
     /// Whether no deadline can be missed.
     pub schedulable: bool,
@@ -73,7 +74,7 @@ pub struct Analysis {
     pub blocking: Blocking,
     /// In the order of the candidates.
     pub tasks: Vec<TaskLoad>,
-    /// ΣU.
+    /// Total utilization ΣU, swapping included: at most 1 in a schedulable set.
     pub utilization: f64,
     /// The left side of the inequality over the right one: for `Theorem1` of Eq. (3), for the
     /// others the largest over all deadlines, or ΣU if that is no less or almost as much.

@@ -9,31 +9,28 @@ use super::{Assignment, Demand};
 use crate::admission::{Analysis, Test};
 use crate::units::Bytes;
 
-/// Why there are none.
+/// Why no swap volumes satisfy memory and test for a chunk size δ. Sizes are in bytes.
 #[derive(Clone, Debug, PartialEq)]
+#[expect(missing_docs, reason = "each variant's doc says what its fields are")]
 pub enum Infeasible {
-    /// One task alone needs more than there is.
+    /// The task at index `task` alone needs more than `capacity`, mᴰ: in whole chunks of size `chunk`
+    /// its footprint is `footprint`.
     TooLarge {
-        /// Its place.
         task: usize,
-        /// ⌈m/δ⌉·δ.
         footprint: Bytes,
-        /// mᴰ.
         capacity: Bytes,
-        /// δ.
         chunk: Bytes,
     },
-    /// However much leaves, one task and what cannot be swapped of the others do not fit.
+    /// One task and the unswappable memory of the others do not fit. `overflow` is Σm − mᴰ,
+    /// `swappable` is the most that can be out while any one task is in, Σmˢ − max mˢ, both in whole
+    /// chunks of size `chunk`.
     NotSwappable {
-        /// Σm − mᴰ, in whole chunks.
         overflow: Bytes,
-        /// The most that can be out while any one task is in: Σmˢ − max mˢ, in whole chunks.
         swappable: Bytes,
-        /// δ.
         chunk: Bytes,
     },
-    /// The memory could be had, the time cannot. The last that was
-    /// tried, with the analysis that it fails.
+    /// The memory suffices, but the admission test fails. Holds the last volumes that were tried, with
+    /// the analysis of the test.
     NotSchedulable(Box<Assignment>),
 }
 

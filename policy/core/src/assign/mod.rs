@@ -46,11 +46,11 @@ pub struct Demand {
 /// Volumes with the test of them.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Assignment {
-    /// δ.
+    /// Chunk size δ in bytes.
     pub chunk: Bytes,
-    /// x, in the order of the demands.
+    /// Swap volumes x in bytes, in the order of the demands.
     pub volumes: Vec<Bytes>,
-    /// The test.
+    /// The admission test of these volumes, with its whole reasoning.
     pub analysis: Analysis,
     /// By what share of itself the objective can exceed the least possible for this δ: zero where
     /// these volumes are proven optimal. Of `Objective::Volume` only Σx is meant.
@@ -177,7 +177,7 @@ pub fn assign_any_chunk(
     best
 }
 
-/// Σ (Oᴼᵘᵗ+Oᴵⁿ)/D.
+/// The share of time spent on swapping: Σ (Oᴼᵘᵗ+Oᴵⁿ)/D.
 fn swap_load(demands: &[Demand], plan: &Assignment) -> f64 {
     demands
         .iter()

@@ -82,8 +82,8 @@ impl Price {
         }
     }
 
-    /// The M in `range` with the least `moving`. It is convex in M: `fill` solves a linear program
-    /// whose right side is linear in M, and whose solutions are whole.
+    /// The M in `range` with the least `moving`. Bisection finds it because `moving` is convex in M:
+    /// `fill` solves a linear program with integral solutions and a right side linear in M.
     pub(super) fn best_most(&self, problem: &Problem<'_>, caps: &[u64], range: (u64, u64)) -> u64 {
         let (mut least, mut most) = range;
         while least < most {

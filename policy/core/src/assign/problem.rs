@@ -13,7 +13,7 @@ pub(super) struct Problem<'a> {
     pub(super) demands: &'a [Demand],
     /// ⌊mˢ/δ⌋ per task.
     pub(super) swappable: Vec<u64>,
-    /// w.
+    /// The overflow w: chunks by which all footprints together exceed the capacity.
     pub(super) overflow: u64,
 }
 

@@ -33,7 +33,7 @@ const MOST_GUESSES: u32 = 32;
 struct Search<'a> {
     problem: &'a Problem<'a>,
     price: &'a Price,
-    /// ΣC/D.
+    /// The share of time spent on execution, ΣC/D.
     running: u128,
     /// What blocks without any swapping, and what is added to every blocking.
     floor: Nanos,
@@ -48,7 +48,7 @@ struct Passing {
     level: Nanos,
 }
 
-/// None do.
+/// The search found no volumes that pass the test.
 struct Failing {
     /// The last that were tried, or none if the memory cannot be had at all.
     tried: Option<Vec<u64>>,

@@ -8,7 +8,7 @@ use crate::units::{Bytes, Nanos};
 pub struct Sample {
     /// Chunks moved, k.
     pub chunks: u64,
-    /// δ.
+    /// Size of each chunk δ, in bytes.
     pub chunk: Bytes,
     /// From request to acknowledgement.
     pub took: Nanos,
@@ -99,8 +99,8 @@ fn squared_error(samples: &[Sample], solution: &Vector) -> f64 {
     samples.iter().map(error).sum()
 }
 
-/// Solves the normal equations for the unknowns whose bits are in `chosen`, the others being zero.
-/// None if the samples do not determine them, or one would be negative.
+/// Solves the normal equations for the unknowns selected by the bits of `chosen`; the others are
+/// zero. None if the samples do not determine the solution, or if an unknown would be negative.
 fn solve(samples: &[Sample], chosen: u32) -> Option<Vector> {
     let is_chosen = |at: usize| chosen >> at & 1 == 1;
     let largest = |at: usize| samples.iter().map(|s| row(s)[at]).fold(0.0, f64::max);

@@ -13,24 +13,24 @@ use crate::units::{Bytes, Time};
 /// Sums over tasks. Pairs are by plan: in effect, and to come.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Sums {
-    /// Lowered and not confirmed.
+    /// Budget that was lowered, but not yet confirmed by the shell.
     pub(crate) lowering: Bytes,
     /// On the GPU and known never to leave.
     pub(crate) fixed: Bytes,
-    /// What the planned need to run.
+    /// What the planned tasks need in order to run.
     pub(crate) needs: [Bytes; 2],
-    /// What of them may be out.
+    /// The part of `needs` that may be swapped out.
     pub(crate) volumes: [Bytes; 2],
     /// What the budgets of ready tasks lack of their needs.
     pub(crate) lacked: Bytes,
-    /// What of the others could not be made to leave.
+    /// The part of the other tasks' memory that could not be made to leave.
     pub(crate) unmovable: [Bytes; 2],
     /// What can be made to leave now, at most.
     pub(crate) yields: Bytes,
     /// What may have to leave to others in time: what is dying, and all that may be swapped out,
     /// once backing stores are pinned and jobs have run.
     pub(crate) leaves: Bytes,
-    /// Left on the GPU by who is gone.
+    /// Bytes left on the GPU by dead processes, which the driver has not released yet.
     pub(crate) dying: Bytes,
     /// Tasks with a `SetBudget` not answered.
     pub(crate) unanswered: u64,
@@ -38,7 +38,7 @@ pub(crate) struct Sums {
     pub(crate) aside: u64,
     /// Tasks without the backing store of the plan to come.
     pub(crate) unpinned: u64,
-    /// Ready tasks that are out by more than it allows.
+    /// Ready tasks that are out by more than the plan to come allows.
     pub(crate) beyond: u64,
 }
 
@@ -113,7 +113,7 @@ impl Share {
         let short = task.short();
         let out = short.max(task.usage.swapped);
         let ready = task.phase == Phase::Ready;
-        // Who gives nothing to realtime gives nothing to best-effort either.
+        // What a task yields to best-effort is a part of what it yields to realtime.
         let yields = if task.evictable() {
             let unused = task.unused(Bytes::MAX, Cause::Realtime, chunk);
             task.yields(Cause::Realtime, unused, chunk)

@@ -11,84 +11,60 @@ use crate::units::{Bytes, Nanos, Time};
 pub enum Direction {
     /// From the GPU to the backing store.
     Out,
-    /// Back.
+    /// From the backing store to the GPU.
     In,
 }
 
-/// What became of a question for more budget.
+/// The scheduler's reply to a request for more budget.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Answer {
-    /// The question.
+    /// The request, by the number that the agent gave it.
     pub want: WantSeq,
-    /// Whether the budget is what was asked for; else it is unchanged.
+    /// Whether the budget was raised to what was requested; otherwise it is unchanged.
     pub granted: bool,
 }
 
-/// One effect that the shell carries out, in the order given.
+/// One effect of a decision. The shell carries commands out in the order in which it polls them.
 #[derive(Clone, Debug, PartialEq)]
+#[expect(missing_docs, reason = "each variant's doc says what its fields are")]
 pub enum Command {
-    /// The job may run.
-    Grant {
-        /// Whose.
-        task: TaskId,
-        /// Which.
-        job: JobSeq,
-    },
-    /// A best-effort job must end at its next launch boundary; its agent asks again.
-    Revoke {
-        /// Whose.
-        task: TaskId,
-        /// Which.
-        job: JobSeq,
-    },
-    /// Start a swap operation. The agent stops when exactly `target` is in the backing store.
+    /// `job` of `task` may run.
+    Grant { task: TaskId, job: JobSeq },
+    /// `job` of `task`, a best-effort job, must end at its next launch boundary. Its agent requests
+    /// a new job for the rest of the work.
+    Revoke { task: TaskId, job: JobSeq },
+    /// The agent of `task` starts swap operation `op`. It is done when exactly `target` bytes of the
+    /// task are in the backing store.
     Swap {
-        /// Whose.
         task: TaskId,
-        /// Its number.
         op: SwapSeq,
-        /// Which way.
         direction: Direction,
-        /// What is in the backing store when it is done.
         target: Bytes,
     },
-    /// Stop that operation at the next chunk.
-    Abort {
-        /// Whose.
-        task: TaskId,
-        /// Which.
-        op: SwapSeq,
-    },
-    /// Set the budget. The shell answers with `Event::BudgetSet`.
+    /// Swap operation `op` of `task` must stop at the next chunk boundary.
+    Abort { task: TaskId, op: SwapSeq },
+    /// `task` may hold `bytes` on the GPU from now on; if `answers` is set, this is the reply to a
+    /// request for more budget. The shell confirms with `Event::BudgetSet`.
     SetBudget {
-        /// Whose.
         task: TaskId,
-        /// The bytes it may hold.
         bytes: Bytes,
-        /// The question that this answers, and how.
         answers: Option<Answer>,
     },
-    /// The backing store must hold this much. The agent answers with `Event::Backing`.
-    SetVolume {
-        /// Whose.
-        task: TaskId,
-        /// x.
-        bytes: Bytes,
-    },
-    /// A job ended: its account.
+    /// The backing store of `task` must have `bytes`: its swap volume x, or for best-effort as much as
+    /// must be able to leave. The agent answers with `Event::Backing`.
+    SetVolume { task: TaskId, bytes: Bytes },
+    /// A job ended: where its time went.
     Account(JobAccount),
-    /// A promise was broken, or a declaration turned out false.
+    /// `task` broke its declaration, or a guarantee that was given to it was broken. `detail` says in
+    /// words and numbers what was observed and what was allowed.
     Violation {
-        /// Whose.
         task: TaskId,
-        /// What.
         kind: ViolationKind,
-        /// In words and numbers.
         detail: String,
     },
 }
 
-/// What can be violated.
+/// Which promise was broken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ViolationKind {
     /// A job ran past its WCET.
@@ -97,7 +73,7 @@ pub enum ViolationKind {
     SwapOverdue,
     /// A task holds more than its budget.
     OverBudget,
-    /// The gate could not be drained.
+    /// The GPU work of a task did not end within the drain bound after its gate was closed.
     Undrainable,
     /// Volume beyond the plan had to leave after unmanaged growth, or memory that the plan
     /// promises was not there.
@@ -117,36 +93,37 @@ pub enum JobEnd {
     TaskGone,
 }
 
-/// Where the time of one job went. Its four spans add up to end − eligible.
+/// Where the time of one job went. `queue`, `swap_out`, `swap_in` and `execution` add up to
+/// `ended` − `eligible`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct JobAccount {
-    /// Whose.
+    /// The task that the job belongs to.
     pub task: TaskId,
-    /// Its number.
+    /// The job's number within its task, as given by the agent.
     pub job: JobSeq,
-    /// How it came to be.
+    /// Whether the program declared the job.
     pub kind: JobKind,
-    /// When it was asked for.
+    /// When the agent requested it.
     pub requested: Time,
     /// max(requested, previous eligible + T): the deadline counts from here.
     pub eligible: Time,
     /// The absolute deadline; none for best-effort.
     pub deadline: Option<Time>,
-    /// When it was granted.
+    /// When it was granted; none if it ended in the queue.
     pub granted: Option<Time>,
     /// When it ended.
     pub ended: Time,
-    /// How.
+    /// Why it ended.
     pub end: JobEnd,
-    /// Waiting for others.
+    /// Time spent waiting for other jobs.
     pub queue: Nanos,
-    /// Waiting for evictions made for it.
+    /// Time spent waiting for evictions that make room for the job.
     pub swap_out: Nanos,
-    /// Waiting for its own swap-in.
+    /// Time spent waiting for the task's own swap-in.
     pub swap_in: Nanos,
-    /// From grant to end.
+    /// Time from the grant to the end.
     pub execution: Nanos,
-    /// Who held the GPU for the longest part of `queue`.
+    /// The task that held the GPU for the longest part of `queue`.
     pub blocked_by: Option<TaskId>,
 }
 

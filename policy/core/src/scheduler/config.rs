@@ -5,7 +5,7 @@ use crate::assign::Objective;
 use crate::cost::SwapCost;
 use crate::units::{Bytes, Nanos, Ppm};
 
-/// Who may hold the GPU together.
+/// Which jobs may hold the GPU at the same time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Sharing {
     /// One job at a time.
@@ -41,12 +41,12 @@ pub struct Config {
     pub swap_cost: SwapCost,
     /// What the plan leaves to best-effort memory that cannot be swapped.
     pub best_effort_reserve: Bytes,
-    /// Within this a best-effort job has left the GPU after `Revoke`, and a best-effort swap
-    /// operation has stopped after `Abort`: at least one chunk and one base of the slower
-    /// direction. Zero means that there is no best-effort, no loading and no change of the set
-    /// beside realtime: the admission tests promise nothing there with it.
+    /// The drain bound: the time within which a best-effort job leaves the GPU after `Revoke` and a
+    /// best-effort swap operation stops after `Abort`. At least the time of one chunk and one base of
+    /// the slower direction. With zero the admission tests promise nothing while a best-effort task
+    /// runs, a task loads or the set of tasks changes.
     pub drain: Nanos,
-    /// Who may hold the GPU together.
+    /// Which jobs may hold the GPU at the same time.
     pub sharing: Sharing,
     /// ε, added to each C.
     pub dispatch_latency: Nanos,

@@ -8,77 +8,48 @@ use crate::units::{Bytes, Nanos};
 
 /// An event that cannot have happened, from a confused or hostile sender. It changed nothing.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[expect(missing_docs, reason = "each variant's doc says what its fields are")]
 pub enum EventError {
-    /// No such task.
+    /// The scheduler of this GPU knows no task with this id.
     #[error("task {} is not known: register it first", .0.0)]
     UnknownTask(TaskId),
     /// The task's registration has ended.
     #[error("task {} is not registered any more", .0.0)]
     NotRegistered(TaskId),
-    /// No session: nothing can come from its agent.
+    /// The task has no session, so no agent can have sent the event.
     #[error("task {} has no session: attach it first", .0.0)]
     NotAttached(TaskId),
-    /// Nothing of it is dying.
+    /// `Event::Released` came for a task that has no dying memory.
     #[error("task {} has no dying memory to release", .0.0)]
     NotDying(TaskId),
-    /// A task has one job at a time.
+    /// `task` requested job `asked` while its job `open` has not ended: a task has one job at a time.
     #[error("task {} asks for job {} while its job {} is open", .task.0, .asked.0, .open.0)]
     JobOpen {
-        /// Whose.
         task: TaskId,
-        /// Open.
         open: JobSeq,
-        /// Asked for.
         asked: JobSeq,
     },
-    /// The number was used by the job before.
+    /// `task` requested `job` with the number of its previous job, which has ended.
     #[error("task {} asks for job {} again: it has ended", .task.0, .job.0)]
-    JobEnded {
-        /// Whose.
-        task: TaskId,
-        /// Which.
-        job: JobSeq,
-    },
-    /// Only a granted job can complete.
+    JobEnded { task: TaskId, job: JobSeq },
+    /// `job` of `task` was reported complete although it does not hold a grant.
     #[error("job {} of task {} completed without a grant", .job.0, .task.0)]
-    JobNotGranted {
-        /// Whose.
-        task: TaskId,
-        /// Which.
-        job: JobSeq,
-    },
-    /// No such swap operation runs.
+    JobNotGranted { task: TaskId, job: JobSeq },
+    /// `task` reported on swap operation `op`, which is not under way.
     #[error("task {} reports on swap operation {}, which is not under way", .task.0, .op.0)]
-    NoOperation {
-        /// Whose.
-        task: TaskId,
-        /// Which.
-        op: SwapSeq,
-    },
-    /// The question is open already.
+    NoOperation { task: TaskId, op: SwapSeq },
+    /// `task` sent budget request `want` a second time while it is still open.
     #[error("task {} asks its want {} twice", .task.0, .want.0)]
-    WantOpen {
-        /// Whose.
-        task: TaskId,
-        /// Which.
-        want: WantSeq,
-    },
-    /// An answer without a question.
+    WantOpen { task: TaskId, want: WantSeq },
+    /// `task` confirmed a budget of `bytes` that no outstanding `SetBudget` set.
     #[error("task {} confirms a budget of {bytes} that fits no question", .task.0)]
-    UnexpectedBudget {
-        /// Whose.
-        task: TaskId,
-        /// What it confirms.
-        bytes: Bytes,
-    },
-    /// A size that contradicts what is known.
+    UnexpectedBudget { task: TaskId, bytes: Bytes },
+    /// `task` reported `bytes`, a size that contradicts what is known; `what` names the quantity and
+    /// the contradiction.
     #[error("task {} reports {bytes} {what}", .task.0)]
     Impossible {
-        /// Whose.
         task: TaskId,
-        /// What is wrong with it.
         what: &'static str,
-        /// The size.
         bytes: Bytes,
     },
 }

@@ -1,42 +1,43 @@
-//! What the scheduler is told.
+//! The events that the scheduler handles, and the values in them.
 
 use crate::scheduler::EventError;
 use crate::task::TaskId;
 use crate::units::{Bytes, Nanos};
 
-/// No GPU has so much; larger sizes are lies, and would overflow sums.
+/// More bytes than any GPU has: larger sizes are rejected, because they would overflow sums.
 pub(super) const IMPOSSIBLE: Bytes = Bytes(1 << 50);
 
-/// Counts the jobs of one task as its agent does: the n-th request has number n, from 1, wrapping.
+/// The number of a job within its task, given by the agent: the n-th request has number n, from 1,
+/// wrapping.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct JobSeq(pub u32);
 
-/// Counts the swap operations of one task on one GPU, from 1, wrapping.
+/// The number of a swap operation of one task on one GPU, given by the scheduler, from 1, wrapping.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct SwapSeq(pub u32);
 
-/// Counts an agent's requests for more budget, from 1, wrapping.
+/// The number of a request for more budget, given by the agent, from 1, wrapping.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct WantSeq(pub u32);
 
 /// Where the bytes of a task are, as its agent reports them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Usage {
-    /// On the GPU now, everything counted: arena chunks, what cannot be swapped, the context.
+    /// Bytes on the GPU now, everything counted: arena chunks, unswappable memory and the context.
     pub resident: Bytes,
-    /// In the backing store now; a multiple of the chunk size.
+    /// Bytes in the backing store now, a multiple of the chunk size.
     pub swapped: Bytes,
-    /// The part of `resident` and `swapped` together that lies in the arena.
+    /// Bytes of `resident` and `swapped` together that lie in the arena.
     pub arena: Bytes,
 }
 
 impl Usage {
-    /// Whether it can be true of `task`: at most `swapped` in a store of `backing` bytes, in whole
-    /// chunks of `chunk` bytes.
+    /// Checks a report of `task` for contradictions: at most `swapped` bytes can be in its backing
+    /// store, which has `backing` bytes, and those are whole chunks of `chunk` bytes.
     ///
     /// # Errors
     ///
-    /// [`EventError::Impossible`] says what cannot be.
+    /// [`EventError::Impossible`] names the size that cannot be true.
     pub fn check(
         &self,
         task: TaskId,
@@ -64,12 +65,12 @@ impl Usage {
     }
 }
 
-/// How a job came to be.
+/// Whether the program declared a job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum JobKind {
-    /// The program said so (`rtswap_job_begin`).
+    /// The program declared it (`rtswap_job_begin`).
     Declared,
-    /// GPU work after idleness.
+    /// The agent inferred it from GPU work after an idle period.
     Implicit,
 }
 
@@ -82,153 +83,101 @@ pub enum SwapOutcome {
     Aborted,
     /// The GPU had no memory for a chunk within the agent's retry bound.
     OutOfMemory,
-    /// The gate could not be drained within its bound: nothing more left, and the task loses
-    /// its realtime class.
+    /// GPU work was still running when the drain bound expired: no further chunk left, and the task
+    /// loses its realtime class.
     Undrainable,
-    /// The driver failed; the agent says how in its log.
+    /// The driver returned an error, which is in the agent's log.
     Failed,
 }
 
 /// A job that an agent had open when it attached again (after a daemon's restart).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct OpenJob {
-    /// Its number.
+    /// The job's number within its task.
     pub job: JobSeq,
-    /// Whether it had been granted: it runs now.
+    /// Whether it had been granted, and so runs now.
     pub running: bool,
-    /// How it came to be.
+    /// Whether the program declared the job.
     pub kind: JobKind,
 }
 
-/// One thing that happened, other than a registration (`Scheduler::register`). Every event carries
-/// all it needs; the time comes beside it.
+/// Something that happened, other than a registration (`Scheduler::register`). The time of the event
+/// is a separate argument of `Scheduler::handle`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[expect(missing_docs, reason = "each variant's doc says what its fields are")]
 pub enum Event {
-    /// The registration ends. Its memory stays counted until `Detach`.
-    Unregister {
-        /// Which.
-        task: TaskId,
-    },
-    /// The task is realtime no more: its shell has found out that what it says cannot be relied on.
-    /// It is best-effort until it is registered again; for one that is already nothing changes.
-    Demote {
-        /// Which.
-        task: TaskId,
-    },
-    /// A process of the task said Hello: its memory and jobs are now known.
+    /// The registration of `task` ends. The task's memory stays counted until `Detach`.
+    Unregister { task: TaskId },
+    /// `task` loses its realtime class, because the shell has found its reports unreliable. It stays
+    /// best-effort until it is registered again. Without effect on a best-effort task.
+    Demote { task: TaskId },
+    /// A process of `task` said Hello and reported `usage`, a backing store of `backing` pinned bytes
+    /// and the job that it has `open`, if any.
     Attach {
-        /// Which.
         task: TaskId,
-        /// Its truth.
         usage: Usage,
-        /// The pinned size of its backing store.
         backing: Bytes,
-        /// A job it had open.
         open: Option<OpenJob>,
     },
-    /// The task's process is gone; what it held on the GPU is dying until `Released`.
-    Detach {
-        /// Which.
-        task: TaskId,
-    },
-    /// What several processes of the task have together is not what was said: one is gone, silent or
-    /// back, or cannot use the store that another one has. No answer to `SetVolume`.
+    /// The process of `task` is gone. The memory that it held on the GPU is dying until `Released`.
+    Detach { task: TaskId },
+    /// The processes of `task` together have other memory than was reported, because one of them is
+    /// gone, silent or back, or cannot use the store that another one has. Processes that are gone held
+    /// at most `dying` bytes on the GPU, which leave the budget and are dying until `Released`; the
+    /// others use `usage`, of which `backing` bytes can be in their backing stores. This does not
+    /// answer `SetVolume`.
     Regrouped {
-        /// Which.
         task: TaskId,
-        /// What those that are gone held or might hold on the GPU: of the budget that much is dying
-        /// until `Released`.
         dying: Bytes,
-        /// What the others have.
         usage: Usage,
-        /// As much of it can be in their backing stores.
         backing: Bytes,
     },
-    /// The GPU shows the memory of a task's dead processes gone.
-    Released {
-        /// Which.
-        task: TaskId,
-    },
-    /// The session ended but the process lives: its memory stays counted, its jobs end with a reason.
-    Lost {
-        /// Which.
-        task: TaskId,
-    },
-    /// A job asks to run.
+    /// The driver has released the memory of the dead processes of `task`.
+    Released { task: TaskId },
+    /// The session of `task` ended but its process lives. Its memory stays counted; its job ends as
+    /// `JobEnd::TaskGone`.
+    Lost { task: TaskId },
+    /// The agent of `task` requests a grant for `job`.
     JobRequested {
-        /// Whose.
         task: TaskId,
-        /// Its number.
         job: JobSeq,
-        /// How it came to be.
         kind: JobKind,
     },
-    /// A granted job ended (of itself, or because it was revoked).
-    JobCompleted {
-        /// Whose.
-        task: TaskId,
-        /// Its number.
-        job: JobSeq,
-    },
-    /// Chunks of a running swap operation moved.
+    /// The granted `job` of `task` ended, by itself or because it was revoked.
+    JobCompleted { task: TaskId, job: JobSeq },
+    /// Swap operation `op` of `task` moved chunks: `swapped` bytes are in the backing store now.
     SwapProgress {
-        /// Whose.
         task: TaskId,
-        /// The operation.
         op: SwapSeq,
-        /// What is in the backing store now.
         swapped: Bytes,
     },
-    /// A swap operation ended.
+    /// Swap operation `op` of `task` ended with `outcome`, after `took` by the agent's clock: `swapped`
+    /// bytes are in the backing store now.
     SwapEnded {
-        /// Whose.
         task: TaskId,
-        /// The operation.
         op: SwapSeq,
-        /// What is in the backing store now.
         swapped: Bytes,
-        /// The agent's own measure of it.
         took: Nanos,
-        /// How.
         outcome: SwapOutcome,
     },
-    /// The agent needs more budget for an allocation. Answered by `SetBudget` with this number,
-    /// with the budget unchanged if refused.
+    /// The agent of `task` needs a budget of `bytes` in all for an allocation. A later request replaces
+    /// an open one. The scheduler answers by a `SetBudget` that names `want`, with the budget unchanged
+    /// if the request is refused.
     Want {
-        /// Whose.
         task: TaskId,
-        /// The question's number.
         want: WantSeq,
-        /// The budget it needs in all.
         bytes: Bytes,
     },
-    /// The agent's usage changed outside a swap operation (allocation, free).
-    Usage {
-        /// Whose.
-        task: TaskId,
-        /// Now.
-        usage: Usage,
-    },
-    /// A `SetBudget` took effect. `bytes` is more than was asked where the agent had taken the
-    /// memory already.
-    BudgetSet {
-        /// Whose.
-        task: TaskId,
-        /// What holds now.
-        bytes: Bytes,
-    },
-    /// The backing store was grown (or could not be): this much is pinned.
-    Backing {
-        /// Whose.
-        task: TaskId,
-        /// Pinned now.
-        bytes: Bytes,
-    },
-    /// mᴰ changed.
-    Capacity {
-        /// Now.
-        bytes: Bytes,
-    },
-    /// The instant asked for by `poll_timeout` has come.
+    /// The usage of `task` changed outside a swap operation (allocation, free).
+    Usage { task: TaskId, usage: Usage },
+    /// A `SetBudget` for `task` took effect: its budget is `bytes` now. That is more than the command
+    /// said if the agent had taken the memory already.
+    BudgetSet { task: TaskId, bytes: Bytes },
+    /// The backing store of `task` has `bytes` of pinned memory, after an attempt to resize it that may
+    /// have failed.
+    Backing { task: TaskId, bytes: Bytes },
+    /// The capacity of the GPU, mᴰ, is `bytes` now.
+    Capacity { bytes: Bytes },
+    /// The instant returned by `poll_timeout` has come.
     Timer,
 }

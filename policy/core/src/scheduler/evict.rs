@@ -10,7 +10,8 @@ use crate::scheduler::job::{Job, Place};
 use crate::task::TaskId;
 use crate::units::Bytes;
 
-/// A walk over the victims in order, whose budgets may change meanwhile.
+/// A walk over the victims in eviction order. It keeps only its position, so that budgets may change
+/// between two steps.
 struct Victims {
     last: Option<Victim>,
     spared: Spared,
@@ -32,7 +33,7 @@ impl Victims {
 }
 
 impl Spared {
-    /// Never who is served.
+    /// The task that the eviction serves is never a victim.
     fn new(state: &State, cause: Cause, beneficiary: Option<TaskId>) -> Self {
         // The next best-effort job, once swapped in, keeps its memory until it has run. But if the
         // asker runs, that job waits for the asker; and if the asker waits behind it and has its
@@ -98,11 +99,13 @@ impl State {
 }
 
 impl Scheduler {
-    /// Sees to it that `required` bytes become free. Unused budget goes at once, chunks by one
-    /// swap-out at a time: best-effort by the oldest grant, then by latest next release, never who
-    /// runs, is in its region, or is served. False if nothing is on its way and nothing can be.
-    /// Best-effort takes all that it lacks or nothing: else two would take from each other for
-    /// ever what suffices neither.
+    /// Starts what makes `required` bytes free: unused budget is taken back at once, chunks leave by one
+    /// swap-out at a time. Victims are best-effort tasks by the oldest grant, then realtime tasks by
+    /// the latest next release; never a task that runs, is in its region, or is served by this eviction.
+    /// Returns false if no memory is on its way and none can be freed.
+    ///
+    /// A best-effort job gets all the memory it is short of, or none; otherwise two waiting jobs would
+    /// evict each other forever.
     pub(super) fn evict(
         &mut self,
         required: Bytes,
@@ -171,7 +174,7 @@ impl Scheduler {
         if state.held.max(promised) <= state.capacity {
             return false;
         }
-        // Also who has given all that the plan allows, and so is no victim otherwise.
+        // Tasks that have given all that the plan allows are victims here, and only here.
         let now = state.now;
         let victims = |(id, task): (TaskId, &Task)| {
             let spared = Some(id) == beneficiary || task.spared_until > now;

@@ -1,11 +1,11 @@
-//! Who has held the GPU, as far as a job can still be told whom it has waited for longest.
+//! Which task has held the GPU, as far back as a waiting job may ask which one it waited for longest.
 
 use alloc::collections::VecDeque;
 
 use crate::task::TaskId;
 use crate::units::{Nanos, Time};
 
-/// Of ever shorter spans in a row, how many are remembered; the oldest is forgotten first.
+/// The most spans that are kept; the oldest is forgotten first.
 const REMEMBERED: usize = 256;
 
 #[derive(Clone, Copy, Debug)]
@@ -22,8 +22,8 @@ impl Held {
     }
 }
 
-/// Spans by their ends, no span before a longer one: whoever waited through a part of the shorter
-/// has waited through more of the longer.
+/// Spans in the order of their ends. A span is dropped when a longer one ends after it: a job that
+/// waited through a part of the shorter span has waited through more of the longer one.
 #[derive(Clone, Debug)]
 pub(crate) struct Holders(VecDeque<Held>);
 
@@ -52,7 +52,7 @@ impl Holders {
         self.0.push_back(held);
     }
 
-    /// Who held it longest after `from`.
+    /// The task that held the GPU longest, without a break, after `from`.
     pub(crate) fn longest(&self, from: Time) -> Option<TaskId> {
         let first = self.0.partition_point(|held| held.until <= from);
         let mut longest: Option<&Held> = None;

@@ -15,7 +15,7 @@ use crate::units::{Bytes, Time};
 pub struct InvariantError {
     /// Of DESIGN.md section 3.
     pub number: u8,
-    /// By whom and how.
+    /// The task and the state that break it, in words and numbers.
     pub detail: String,
 }
 
@@ -75,7 +75,8 @@ impl State {
         }
     }
 
-    /// 2. and 5. Who runs is resident; nobody is out beyond what is allowed.
+    /// Invariants 2 and 5: a running task is wholly resident, and no task is out by more than its plan
+    /// and its backing store allow.
     fn residency(id: TaskId, task: &Task) -> Result<(), InvariantError> {
         let out = task.usage.swapped;
         if task.runs() && (out > Bytes::ZERO || task.op.is_some()) {

@@ -60,7 +60,7 @@ pub(crate) struct Job {
     pub(crate) failures: u32,
     pub(crate) swap_out: Nanos,
     pub(crate) swap_in: Nanos,
-    /// Who held the GPU longest while it waited.
+    /// The task that held the GPU longest while the job waited.
     pub(crate) blocked: Option<TaskId>,
     /// The arena when it was granted.
     pub(crate) arena: Bytes,

@@ -170,7 +170,8 @@ impl Scheduler {
         self.emit(Command::Grant { task: id, job: seq });
     }
 
-    /// Puts a job whose memory cannot be had aside for `span`, so that others may run.
+    /// Takes a job out of its queue for `span`, because its memory is not available, so that other jobs
+    /// may run.
     pub(super) fn put_aside(&mut self, id: TaskId, span: Nanos) {
         self.close_span();
         let until = self.state.now + span;
@@ -194,7 +195,7 @@ impl Scheduler {
         self.state.later.insert((until, id));
     }
 
-    /// Moves jobs whose time has come into their queues.
+    /// Moves jobs from `later` into their queues once they are due there.
     pub(super) fn wake_later(&mut self) {
         while let Some((at, id)) = self.state.later.first() {
             if at > self.state.now {

@@ -2,8 +2,8 @@
 //! `poll_command()` until empty, then `poll_timeout()`.
 //!
 //! `record`, `tasks` and `state` are what is known, `books`, `order` and `holders` what is kept of it
-//! so that a decision looks at no other task. `registry` and `plan` know who is there and under
-//! which plan, `jobs` and `account` follow a job, `region`, `pipeline` (the test `Pipelined`: here
+//! so that a decision looks at no other task. `registry` and `plan` know the tasks and the
+//! swap volumes that hold for them, `jobs` and `account` follow a job, `region`, `pipeline` (the test `Pipelined`: here
 //! is its protocol) and `best_effort` serve it, `evict`, `swap`, `budget`, `volume` and `wants`
 //! move memory, `timer` keeps the bounds, `invariants` says what must always hold, `waiting` which tasks
 //! wait outside the plan.
@@ -259,7 +259,7 @@ impl Scheduler {
         task.ok_or(EventError::UnknownTask(id))
     }
 
-    /// A task whose agent speaks.
+    /// The task `id`, if it has a session: any other cannot have sent an event.
     fn attached(&self, id: TaskId) -> Result<&Task, EventError> {
         let task = self.known(id)?;
         match task.session {

@@ -2,8 +2,8 @@
 //! change hands one by one.
 //!
 //! The region of the head opens when both copy engines are free and every chunk that it lacks can
-//! leave at once: who runs, drains or has an answer outstanding is not counted, and nothing leaves
-//! early. From then on, and with nothing new on the wire:
+//! leave at once: chunks of tasks that run, drain or have not confirmed an order are not counted, and
+//! nothing leaves early. From then on, and with nothing new on the wire:
 //! 1. the region's agent gets `Swap` in down to zero with a budget of what is free. It fills
 //!    chunks while its resident bytes stay within its budget, waits there for the next
 //!    `SetBudget`, and says `SwapEnded` when nothing of it is out any more (or it was aborted, or
@@ -14,8 +14,8 @@
 //!    that, the region's budget is raised by as much: two `SetBudget`s a chunk, and never more
 //!    handed out than there is. Several may be unconfirmed at a time.
 //!
-//! A victim that ends short or goes is followed by another. If nobody is left who could give the
-//! rest, the swap-in is aborted, what it has filled stays, and the job is tried again as without
+//! When a victim goes, or its swap-out ends short, the next victim follows. If no victim is left for
+//! the rest, the swap-in is aborted, what it has filled stays, and the job is tried again as without
 //! pipelining. Best-effort swaps as ever, under any test.
 
 use super::record::Cause;
@@ -75,7 +75,7 @@ impl Scheduler {
         if !self.state.running.is_empty() || self.state.settled().awaits_release() {
             return false;
         }
-        // Nobody is left who could give it the rest: who else has died or failed took it along.
+        // No victim is left for the rest: those that were counted on have died or failed meanwhile.
         if let Some(op) = &mut self.task_mut(id).op {
             op.aborting = true;
             let op = op.seq;

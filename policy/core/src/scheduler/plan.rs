@@ -110,8 +110,8 @@ impl Scheduler {
         self.state.pending = Some(self.config.test.holds(&self.config.platform(), &candidates));
     }
 
-    /// Lets the plan to come take effect if it may, and forgets those who have left once they
-    /// cannot have left anything to be paid for.
+    /// Puts the next plan into effect if that is allowed now. At a quiet instant it also stops charging
+    /// tasks that have left the plan: no job can still be delayed by their swap operations.
     pub(super) fn change_plan(&mut self) {
         if !self.state.stale && self.state.pending.is_none() {
             return;
@@ -172,8 +172,8 @@ impl Scheduler {
         self.state.tasks.iter().filter_map(charge).collect()
     }
 
-    /// Makes a task best-effort. A region or a job that runs goes on as it began; who has left is
-    /// charged until the next quiet instant.
+    /// Makes a task best-effort. Its open region or running job goes on as it began, so the analysis
+    /// charges the task until the next quiet instant.
     pub(super) fn leave_plan(&mut self, id: TaskId) {
         let now = self.state.now;
         let task = self.task_mut(id);

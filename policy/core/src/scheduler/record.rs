@@ -8,8 +8,8 @@ use crate::scheduler::job::{Job, Place};
 use crate::task::{Class, MemoryProfile, TaskId, TaskSpec, Timing};
 use crate::units::{Bytes, Nanos, Time};
 
-/// Who is evicted first: by latest next release, best-effort never having one and going by the
-/// oldest grant.
+/// The position of a task in the eviction order: the task with the latest next release goes first.
+/// Best-effort tasks have none, so they precede all realtime tasks, the oldest grant first.
 pub(crate) type Victim = (Reverse<Time>, Time, TaskId);
 
 /// How a task is treated now.
@@ -18,9 +18,9 @@ pub enum Phase {
     /// Registered as realtime, treated as best-effort until its plan is in effect and its first
     /// realtime job is asked for.
     Loading,
-    /// Realtime.
+    /// Realtime: its jobs have deadlines, and the plan guarantees them.
     Ready,
-    /// Best-effort.
+    /// Best-effort: registered so, or demoted.
     BestEffort,
 }
 
@@ -72,7 +72,7 @@ pub(crate) struct Op {
     pub(crate) released: Bytes,
 }
 
-/// On whose behalf memory moves.
+/// The class of work that memory moves for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Cause {
     /// A realtime job, or a capacity that has dropped: never aborted.
@@ -99,7 +99,7 @@ impl OpenWant {
     }
 }
 
-/// One task.
+/// All that the scheduler knows of one task.
 #[derive(Clone, Debug)]
 pub(crate) struct Task {
     pub(crate) spec: TaskSpec,

@@ -10,8 +10,8 @@ use crate::scheduler::job::Place;
 use crate::task::TaskId;
 use crate::units::{Bytes, Nanos};
 
-/// How long a job whose memory cannot be had lets others pass; and how long it waits before that,
-/// and lets nobody pass, for memory of the dead, which is mostly released at once.
+/// How long a job is put aside if its memory is not available. Before that it stays at the head for as
+/// long, in case memory of dead processes is released: mostly the driver does that at once.
 pub(super) const ASIDE: Nanos = Nanos(5_000_000);
 /// Swap-ins of one job that may fail before it is put aside.
 const FAILURES: u32 = 4;
@@ -142,7 +142,8 @@ impl Scheduler {
         state.running.is_empty() && !moves && !state.awaits_release()
     }
 
-    /// Lets others pass a job whose memory cannot be had; said once.
+    /// Puts aside a job that cannot get its memory, so that others may run. Reports a violation, once a
+    /// job.
     fn stall(&mut self, id: TaskId, detail: String) {
         let before = self.task(id).job.as_ref().is_some_and(|job| job.stalled);
         if !before {

@@ -1,4 +1,4 @@
-//! Who is there: registrations, sessions, and what they leave behind.
+//! Registrations and sessions of tasks, and what they leave behind.
 
 use super::record::{Op, Phase, Session, Task};
 use super::region::ASIDE;

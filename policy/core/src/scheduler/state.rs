@@ -49,7 +49,7 @@ pub struct State {
     pub(crate) region: Option<TaskId>,
     pub(crate) running: Vec<TaskId>,
     pub(crate) holders: Holders,
-    /// Who uses the copy engines.
+    /// The tasks that use the copy engines, one for each direction.
     pub(crate) out: Option<TaskId>,
     pub(crate) in_: Option<TaskId>,
     /// Until then a job waits for what is dying before others may pass it.
@@ -58,8 +58,8 @@ pub struct State {
     pub(crate) span: Option<(TaskId, Span, Time)>,
     /// Try best-effort again then: nothing moved although something waits.
     pub(crate) retry: Option<Time>,
-    /// Whom the timing analysis must count until the next quiet instant: x in effect, the larger
-    /// of two during a change, and tasks that have left.
+    /// The tasks that the timing analysis must count until the next quiet instant, each with its x: the
+    /// larger of two while the plan changes. Tasks that have left are among them.
     pub(crate) charged: BTreeMap<TaskId, (Timing, Bytes)>,
     /// `charged` holds more than the plan in effect.
     pub(crate) stale: bool,
@@ -72,24 +72,24 @@ pub struct State {
 /// A job as status shows it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct JobStatus {
-    /// Its number.
+    /// The job's number within its task.
     pub job: JobSeq,
     /// Its absolute deadline; none for best-effort.
     pub deadline: Option<Time>,
-    /// From when it counts.
+    /// When it became eligible: the deadline counts from here.
     pub eligible: Time,
-    /// When it was granted.
+    /// When it was granted; none while it waits.
     pub granted: Option<Time>,
 }
 
 /// A task as status shows it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct TaskStatus {
-    /// Which.
+    /// The task's id on this GPU.
     pub task: TaskId,
-    /// Its name.
+    /// The task's name as registered.
     pub name: String,
-    /// What it registered as.
+    /// The class that it registered as.
     pub class: Class,
     /// How it is treated now.
     pub phase: Phase,
@@ -97,22 +97,22 @@ pub struct TaskStatus {
     pub session: Session,
     /// Where its bytes are.
     pub usage: Usage,
-    /// What it may hold.
+    /// Bytes that it may hold on the GPU.
     pub budget: Bytes,
-    /// Left on the GPU by a process that is gone.
+    /// Bytes left on the GPU by a process that is gone.
     pub dying: Bytes,
     /// x in effect; none for best-effort.
     pub volume: Option<Bytes>,
     /// x under a plan that waits for backing stores or a quiet instant.
     pub next_volume: Option<Bytes>,
-    /// The pinned backing store.
+    /// Bytes pinned as its backing store.
     pub backing: Bytes,
     /// The next realtime job is not eligible before this; to be kept over a daemon's restart
     /// (`Scheduler::remember`).
     pub next_release: Time,
-    /// Its jobs.
+    /// How many jobs have ended so far, and how.
     pub counts: Counts,
-    /// The open one.
+    /// The open job, if there is one.
     pub job: Option<JobStatus>,
     /// The swap operation under way: direction and what will be in the backing store.
     pub op: Option<(SwapSeq, Direction, Bytes)>,
@@ -121,11 +121,11 @@ pub struct TaskStatus {
 /// A GPU as status shows it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct GpuStatus {
-    /// mᴰ.
+    /// The capacity mᴰ in bytes.
     pub capacity: Bytes,
-    /// Σ budget and what is dying.
+    /// Bytes in use: all budgets and what is dying.
     pub used: Bytes,
-    /// Who runs.
+    /// The tasks that run a job now.
     pub running: Vec<TaskId>,
     /// The region that waits to execute.
     pub region: Option<TaskId>,
@@ -171,7 +171,7 @@ impl State {
         self.tasks.ids().filter_map(|id| self.task(id))
     }
 
-    /// One task.
+    /// The task `id`; none if it is not known.
     pub fn task(&self, id: TaskId) -> Option<TaskStatus> {
         let task = self.tasks.get(id)?;
         Some(TaskStatus {
@@ -198,7 +198,8 @@ impl State {
         })
     }
 
-    /// The task for whose job the swap operation of `id` is done, if one is under way for a job.
+    /// The task that the swap operation of `id` makes room for or brings in, if one is under way for a
+    /// job.
     pub fn beneficiary(&self, id: TaskId) -> Option<TaskId> {
         self.tasks.get(id)?.op.as_ref()?.beneficiary
     }

@@ -17,7 +17,7 @@ pub(super) fn allowance(bound: Nanos) -> Nanos {
     Nanos(bound.0.saturating_mul(OVERDUE_FACTOR)) + OVERDUE_FLOOR
 }
 
-/// How long a task whose operation went wrong is not evicted again.
+/// How long a task is spared as a victim after its swap operation failed.
 const SPARED: Nanos = Nanos(100_000_000);
 
 impl Scheduler {

@@ -1,4 +1,4 @@
-//! The tasks by id, in one piece of memory; who was touched is noted for the books.
+//! The tasks by id, in one piece of memory. Each task that was touched is noted for the books.
 
 use alloc::vec::Vec;
 use core::ops::Index;
@@ -11,7 +11,7 @@ pub(crate) struct Tasks {
     /// Ascending, beside `records`: ids are given in ascending order, so that a new one is the last.
     ids: Vec<TaskId>,
     records: Vec<Task>,
-    /// Who may have changed since the books were brought up to date.
+    /// The tasks that may have changed since the books were brought up to date.
     touched: Vec<TaskId>,
 }
 
@@ -62,7 +62,7 @@ impl Tasks {
         None
     }
 
-    /// Takes in a task whose id is not known, and returns its place.
+    /// Inserts a task and returns its index; none if the id is known already.
     pub(crate) fn insert(&mut self, id: TaskId, task: Task) -> Option<usize> {
         let place = self.ids.binary_search(&id).err()?;
         self.ids.insert(place, id);

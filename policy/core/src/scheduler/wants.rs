@@ -9,8 +9,8 @@ use crate::units::{Bytes, Nanos};
 /// How long a program waits in an allocation at most before it is told that there is no memory.
 pub(super) const PATIENCE: Nanos = Nanos(5_000_000_000);
 
-/// A budget that was just given for an allocation is not taken back for best-effort before the
-/// agent has had this time to use it: else two programs that load take it from each other for ever.
+/// The time that an agent has to use a budget given for an allocation before it may be taken back for
+/// best-effort; otherwise two loading programs would take it from each other forever.
 const FRESH: Nanos = Nanos(20_000_000);
 
 /// What became of a want.
@@ -19,7 +19,7 @@ enum Answer {
     No,
     /// Its backing store is growing first.
     Pins,
-    /// Memory must become free first, and nobody else gets any.
+    /// Memory must become free first, and no other task gets any until then.
     Waits,
     /// Nothing can leave now, but later something can: others go on meanwhile.
     Hopes,
@@ -58,7 +58,7 @@ impl Scheduler {
     /// Answers what can be answered, first come first. True if one waits for memory.
     pub(super) fn serve_wants(&mut self) -> bool {
         let mut waits = false;
-        // Who goes on waiting is put behind, and has its place again when all were asked.
+        // A request that must wait goes to the back. After one round all are in their order again.
         for _ in 0..self.state.wants.len() {
             let Some(id) = self.state.wants.pop_front() else {
                 break;
@@ -114,7 +114,7 @@ impl Scheduler {
         if self.state.realtime_active() {
             return self.answer_beside_realtime(id, extra);
         }
-        // Who runs asks first: the others may wait for just that job.
+        // The running task is answered first, because the others may wait for its job to end.
         if others_wait && !self.task(id).runs() {
             return Answer::Waits;
         }
@@ -157,7 +157,7 @@ impl Scheduler {
         }
     }
 
-    /// Who has no memory now has it under a plan that is about to take effect.
+    /// Refuses, unless a plan that is about to take effect gives the task its memory.
     fn no_unless_planned(&self, id: TaskId) -> Answer {
         if self.task(id).next.is_some() && self.state.pending.is_some() {
             Answer::Hopes
@@ -166,8 +166,8 @@ impl Scheduler {
         }
     }
 
-    /// Grows the backing store if that would make the want harmless: what can leave again takes
-    /// nothing from realtime.
+    /// Grows the backing store if the plan holds once the new memory is swappable: memory that can leave
+    /// again takes nothing from realtime.
     fn pin_for(&mut self, id: TaskId, want: OpenWant) -> Answer {
         let task = self.task(id);
         if task.plan.is_some() {

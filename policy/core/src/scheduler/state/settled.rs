@@ -9,7 +9,7 @@ use crate::scheduler::record::Victim;
 use crate::task::TaskId;
 use crate::units::{Bytes, Time};
 
-/// A state whose books are up to date. It borrows the state, so no task can change meanwhile.
+/// A state with its books up to date. It borrows the state, so that no task can change meanwhile.
 #[derive(Clone, Copy)]
 pub(crate) struct Settled<'a>(&'a State);
 
@@ -102,15 +102,15 @@ impl<'a> Settled<'a> {
         !self.realtime_active() && !moves && self.sums().aside == 0
     }
 
-    /// Whether best-effort has to leave the GPU for realtime jobs. In `Shared` mode not while all
-    /// that ready tasks lack is free: then nothing is evicted, and nobody who could give memory
-    /// needs to drain in the middle of a busy period.
+    /// Whether best-effort has to leave the GPU for realtime jobs. In `Shared` mode it may stay while
+    /// the free memory covers what ready tasks lack: then nothing needs to be evicted, so no victim has
+    /// to drain in the middle of a busy period.
     pub(crate) fn clears_best_effort(self) -> bool {
         self.realtime_active()
             && (self.sharing == Sharing::Exclusive || self.sums().lacked > self.free())
     }
 
-    /// Whether what is dying may still be released in time for who waits for memory.
+    /// Whether dying memory may still be released in time for the job that waits for it.
     pub(crate) fn awaits_release(self) -> bool {
         self.now < self.released_by && self.sums().dying > Bytes::ZERO
     }

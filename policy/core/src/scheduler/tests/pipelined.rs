@@ -47,8 +47,8 @@ fn eviction_and_swap_in_start_together_and_hand_over_each_chunk() {
     assert_eq!(account.task, TaskId(1));
 }
 
-/// Else it would keep what the region opened for, and another would have to give it, who perhaps
-/// drains yet.
+/// A task that became ready would keep the chunks that the region opened for. Another victim would
+/// have to give them, and that one may still be draining.
 #[test]
 fn nobody_becomes_ready_while_a_region_is_filled() {
     let mut shell = Shell::new(Config {

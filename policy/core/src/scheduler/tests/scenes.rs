@@ -79,7 +79,7 @@ fn the_earliest_deadline_goes_first_but_no_region_is_preempted() {
     shell.request(1);
     shell.finish_swaps();
     assert!(shell.runs(1));
-    // Task 2 heads the queue, but who must make room for it runs.
+    // Task 2 heads the queue, but task 1, which must make room for it, runs.
     shell.request(2);
     assert_eq!(shell.op(1), None);
     // Task 3 is due before it, and goes first when the GPU is free.
@@ -300,7 +300,7 @@ fn who_is_demoted_from_outside_is_best_effort_from_then_on() {
     shell.complete(2);
     shell.request(2);
     assert_eq!(shell.status(2).job.unwrap().deadline, None);
-    // Nothing more can be taken from it; and nobody can from who is not there.
+    // A second demotion changes nothing, and that of an unknown task is an error.
     shell.tell(demote(2));
     assert_eq!(shell.status(2).phase, Phase::BestEffort);
     let now = shell.scheduler.state().now;
