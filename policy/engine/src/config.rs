@@ -57,7 +57,7 @@ pub struct Settings {
 /// is logged and announced in any case.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OnViolation {
-    /// Nothing more.
+    /// The violation has no further consequence.
     Warn,
     /// The task is best-effort from then on.
     Demote,
@@ -68,19 +68,20 @@ pub enum OnViolation {
 /// The same for the schedulers of all GPUs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SchedulerConfig {
-    /// As [`scheduler::Config::sharing`].
+    /// Which jobs may hold a GPU at the same time: [`scheduler::Config::sharing`].
     pub sharing: Sharing,
-    /// As [`scheduler::Config::overrun`].
+    /// What happens to a job past its WCET: [`scheduler::Config::overrun`].
     pub overrun: Overrun,
-    /// As [`scheduler::Config::objective`].
+    /// What the plan minimises: [`scheduler::Config::objective`].
     pub objective: Objective,
-    /// As [`scheduler::Config::test`].
+    /// The admission test: [`scheduler::Config::test`].
     pub test: Test,
-    /// As [`scheduler::Config::best_effort_quantum`].
+    /// How long a best-effort job keeps the GPU while another waits:
+    /// [`scheduler::Config::best_effort_quantum`].
     pub best_effort_quantum: Nanos,
-    /// As [`scheduler::Config::drain`]; by the GPU's swap cost where it is none.
+    /// The drain bound, [`scheduler::Config::drain`]; none: derived from the GPU's swap cost.
     pub drain: Option<Nanos>,
-    /// As [`scheduler::Config::dispatch_latency`].
+    /// The latency from a decision to its effect, ε: [`scheduler::Config::dispatch_latency`].
     pub dispatch_latency: Nanos,
 }
 

@@ -22,7 +22,7 @@ pub enum CallError {
     /// The admission test says no.
     #[error("{0}")]
     NotSchedulable(String),
-    /// Not now.
+    /// A limit is reached, or an operation is under way that excludes the call: it may succeed later.
     #[error("{0}")]
     Busy(String),
 }

@@ -1,4 +1,4 @@
-//! What the engine is told: all that happens outside, as values.
+//! Inputs of the engine: all that happens outside, as values.
 
 use alloc::boxed::Box;
 use alloc::string::String;
@@ -15,23 +15,22 @@ use crate::registry::TaskOptions;
 use crate::sample::{ProbeSample, Sample};
 use crate::saved::Saved;
 
-/// One thing that happened outside.
+/// Something that happened outside the engine.
 #[derive(Clone, Debug, PartialEq)]
+#[expect(missing_docs, reason = "each variant's doc says what its fields are")]
 pub enum Input {
-    /// The daemon starts. The first input, and only that.
+    /// The daemon starts. This is the first input, and it comes once.
     Start(Box<Start>),
     /// An agent said Hello.
     Hello(Box<Hello>),
-    /// The agent's fields of one GPU's block are not what they were, or it rang for the first time.
+    /// In the block of GPU `gpu` (an index) on the page of `connection`, a field that the agent writes
+    /// has changed, or the agent rang for the first time. `block` has all its fields, read at once.
+    /// `rang` says whether the agent has rung since its Welcome: only then is a page complete that an
+    /// agent restores after a daemon's restart.
     Block {
-        /// The agent.
         connection: ConnectionId,
-        /// The index of the GPU, which is that of its block.
         gpu: usize,
-        /// All fields, read at once.
         block: Block,
-        /// Whether the agent has rung since its Welcome: then a page that an agent restores after a
-        /// daemon's restart is complete.
         rang: bool,
     },
     /// The connection ended. Its process may live on.
@@ -40,14 +39,14 @@ pub enum Input {
     ProcessEnded(ConnectionId),
     /// The holder of a lease closed it.
     LeaseEnded(RegistrationId),
-    /// A user or the administrator calls. Answered by [`Output::Answer`](crate::Output::Answer).
+    /// A user or the administrator makes a call. The engine answers by [`Output::Answer`](crate::Output::Answer).
     Call(CallId, Box<Call>),
     /// NVML was read. The blocks of all agents were read just before.
     Nvml(Sample),
     /// The probes' counters were read. The blocks of all agents were read just before.
     Probes(ProbeSample),
-    /// The time that [`Engine::poll_timeout`](crate::Engine::poll_timeout) names has come. An early
-    /// one does no harm.
+    /// The time that [`Engine::poll_timeout`](crate::Engine::poll_timeout) returned has come. A timer
+    /// that comes early does no harm.
     Timer,
     /// The answer to a question, by the very next call after it and with the same time.
     Answer(Answer),
@@ -68,21 +67,21 @@ pub enum Answer {
 /// What a daemon knows when it starts.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Start {
-    /// What the daemon before left. Registrations of a process that is gone are missing.
+    /// What the previous daemon saved, without the registrations of processes that are gone.
     pub saved: Saved,
-    /// Of its sessions, those whose processes live: the number under which the shell watches each, and
-    /// the place in `saved.sessions`.
+    /// The saved sessions with a living process: the number under which the shell watches the process,
+    /// and the index in `saved.sessions`.
     pub awaited: Vec<(ConnectionId, usize)>,
     /// The administrator's registrations.
     pub tasks: Vec<TaskFile>,
-    /// The first look of NVML.
+    /// The first sample of NVML.
     pub nvml: Sample,
 }
 
 /// A registration out of a file in `tasks.d`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TaskFile {
-    /// The user whose processes may claim it.
+    /// The user id; processes of this user may claim the registration.
     pub uid: u32,
     /// What the file says.
     pub options: TaskOptions,
@@ -93,7 +92,7 @@ pub struct TaskFile {
 pub struct Peer {
     /// Its id in the daemon's PID namespace.
     pub pid: u32,
-    /// Its user.
+    /// The id of its user.
     pub uid: u32,
     /// Its short name, fit to be a task's.
     pub comm: String,
@@ -101,16 +100,16 @@ pub struct Peer {
     pub start_ticks: u64,
 }
 
-/// The first words of an agent.
+/// The first message of an agent.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Hello {
-    /// Its connection.
+    /// The connection that it came over.
     pub connection: ConnectionId,
-    /// Its process.
+    /// The process that sent it.
     pub peer: Peer,
     /// The task that it claims; a task of its own where it names none.
     pub name: Option<String>,
-    /// The session that it had: registration and cookie.
+    /// The session that it wants to resume: registration and cookie.
     pub resumes: Option<(RegistrationId, Cookie)>,
     /// A fresh random number, for a new session.
     pub cookie: Cookie,
@@ -118,14 +117,14 @@ pub struct Hello {
     pub devices: Vec<DeviceState>,
 }
 
-/// What an agent says of one GPU in its Hello. All numbers are a stranger's.
+/// The state of one GPU in a Hello. The agent wrote all numbers, so they may be false.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct DeviceState {
     /// The GPU; zeros for none.
     pub uuid: [u8; 16],
     /// All its memory, in bytes.
     pub memory: Bytes,
-    /// Where its bytes are.
+    /// Where the bytes of the process are.
     pub usage: Usage,
     /// Its pinned backing store, in bytes.
     pub backing: Bytes,
@@ -137,8 +136,8 @@ pub struct DeviceState {
     pub completed: u32,
 }
 
-/// One GPU's block of a control page: the fields that its agent writes, read at once. All numbers
-/// are a stranger's.
+/// One GPU's block of a control page: the fields that the agent writes, read at once. They may hold
+/// any number.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Block {
     /// Its jobs; none before the first.
@@ -160,7 +159,7 @@ pub struct Block {
 pub struct Jobs {
     /// The last one asked for.
     pub requested: JobSeq,
-    /// How that came to be.
+    /// Whether the program declared that one.
     pub kind: JobKind,
     /// The last one completed.
     pub completed: JobSeq,
@@ -169,11 +168,11 @@ pub struct Jobs {
 /// The end of a swap operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SwapReport {
-    /// The operation.
+    /// The number of the operation.
     pub op: SwapSeq,
     /// How it ended.
     pub outcome: SwapOutcome,
-    /// The agent's own measure of it.
+    /// How long it took by the agent's own clock.
     pub took: Nanos,
     /// The bytes that were copied over the link.
     pub moved: Bytes,
@@ -191,7 +190,7 @@ pub struct Kept {
 /// The user behind a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Caller {
-    /// Its id.
+    /// The user's id.
     pub uid: u32,
     /// Root or the daemon's own user, or allowed by polkit for this call.
     pub privileged: bool,
@@ -199,30 +198,25 @@ pub struct Caller {
 
 /// A call that may change something.
 #[derive(Clone, Debug, PartialEq)]
+#[expect(missing_docs, reason = "each variant's doc says what its fields are")]
 pub enum Call {
-    /// `Manager1.Register` and `Manager1.RegisterWithLease`.
+    /// `Manager1.Register`, or `Manager1.RegisterWithLease` if `lease` is set: then the registration
+    /// ends with the lease, which the shell watches. `caller` registers a task with `options`; only
+    /// `claimant` may claim it, if there is one.
     Register {
-        /// The user.
         caller: Caller,
-        /// What the task declares.
         options: TaskOptions,
-        /// The only process that may claim it.
         claimant: Option<Claimant>,
-        /// Whether it lives as long as a lease, which the shell watches.
         lease: bool,
     },
-    /// `Manager1.Unregister`.
+    /// `Manager1.Unregister`: `caller` ends `registration`.
     Unregister {
-        /// The user.
         caller: Caller,
-        /// The registration to end.
         registration: RegistrationId,
     },
-    /// `Manager1.Reload` and SIGHUP: what the files say now.
+    /// `Manager1.Reload` or SIGHUP: rtswapd.toml now says `config`, and the files of tasks.d `tasks`.
     Reload {
-        /// rtswapd.toml.
         config: Config,
-        /// tasks.d.
         tasks: Vec<TaskFile>,
     },
 }

@@ -1,4 +1,4 @@
-//! What the engine wants done, as values, each to be carried out before the next is taken.
+//! Outputs of the engine, as values. The shell carries out each one before it polls the next.
 
 use alloc::boxed::Box;
 use alloc::string::String;
@@ -13,28 +13,23 @@ use crate::groups::Order;
 use crate::ids::{CallId, ConnectionId, Cookie, RegistrationId};
 use crate::saved::Record;
 
-/// One effect.
+/// One effect that the shell carries out.
 #[derive(Clone, Debug, PartialEq)]
+#[expect(missing_docs, reason = "each variant's doc says what its fields are")]
 pub enum Output {
-    /// Write an order into a GPU's block of an agent's page and ring. `Order::SetBudget` is a
-    /// question: answered by `Answer::Held`.
+    /// Write `order` into the block of GPU `gpu` (an index) on the page of `connection`, and ring.
+    /// `Order::SetBudget` is a question, answered by `Answer::Held`.
     Order {
-        /// The agent.
         connection: ConnectionId,
-        /// The index of the GPU.
         gpu: usize,
-        /// The order.
         order: Order,
     },
     /// Send a Welcome with a fresh page. A question: answered by `Answer::Sent`.
     Welcome(Box<Welcome>),
-    /// Send a refusal and close the connection.
+    /// Send a refusal and close `connection`. `code` is the reason for the agent, `text` for people.
     Refuse {
-        /// The connection.
         connection: ConnectionId,
-        /// The reason for the agent.
         code: RefusalCode,
-        /// The reason for people.
         text: String,
     },
     /// End the connection, but keep page and pidfd: the process may come back.
@@ -54,17 +49,17 @@ pub enum Output {
     Announce(Box<News>),
     /// Write a line into the log.
     Log(Box<LogLine>),
-    /// Read NVML often from now on, or as ever.
+    /// Read NVML often from now on (true), or at the usual interval (false).
     HurryNvml(bool),
 }
 
-/// A Welcome.
+/// The answer to a Hello that was accepted.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Welcome {
     /// The connection that gets it.
     pub connection: ConnectionId,
-    /// The lost connection of the same session, whose page and descriptors are to be dropped once
-    /// this is sent.
+    /// The lost connection of the same session. The shell drops its page and descriptors once the
+    /// Welcome is sent.
     pub former: Option<ConnectionId>,
     /// The registration of the session.
     pub registration: RegistrationId,
@@ -77,13 +72,13 @@ pub struct Welcome {
 /// The first values of a block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BlockSetup {
-    /// The GPU.
+    /// The UUID of the GPU.
     pub uuid: Uuid,
     /// δ, in bytes.
     pub chunk: Bytes,
     /// What rtswap may hand out there, in bytes.
     pub capacity: Bytes,
-    /// The job that was granted by the daemon before and runs.
+    /// The job that the previous daemon granted and that still runs.
     pub granted: Option<JobSeq>,
 }
 
@@ -107,25 +102,21 @@ pub enum Reply {
 
 /// An event for all that listen; nothing is decided by it.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[expect(missing_docs, reason = "each variant's doc says what its fields are")]
 pub enum News {
-    /// A job ended late.
+    /// Job `job` of `task` ended `lateness_us` µs (rounded up) after its deadline. `cause` says where its
+    /// time went.
     DeadlineMissed {
-        /// Its registration.
         task: RegistrationId,
-        /// Its number.
         job: u64,
-        /// By how much it was late, in µs, rounded up.
         lateness_us: u64,
-        /// Where its time went.
         cause: String,
     },
-    /// A promise was broken.
+    /// `task` broke a promise, or one that was given to it was broken. `kind` names the promise in one
+    /// word, `detail` says in words and numbers what was observed.
     Violation {
-        /// The registration of the task that broke it.
         task: RegistrationId,
-        /// The kind, in one word.
         kind: &'static str,
-        /// In words and numbers.
         detail: String,
     },
 }
@@ -133,7 +124,7 @@ pub enum News {
 /// A line for the log.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LogLine {
-    /// Its level.
+    /// How important the line is.
     pub level: Level,
     /// What happened, in words and numbers.
     pub text: String,
@@ -147,7 +138,7 @@ pub struct LogLine {
     pub kind: Option<&'static str>,
 }
 
-/// The weight of a line.
+/// How important a log line is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Level {
     /// Somebody must act.

@@ -16,18 +16,18 @@ pub struct Saved {
     pub next: u64,
     /// All registrations, those of `tasks.d` too: their agents know the number.
     pub registrations: Vec<SavedRegistration>,
-    /// All sessions.
+    /// All sessions with a process that may come back.
     pub sessions: Vec<SavedSession>,
     /// When the next job of each task may be eligible.
     pub next_releases: Vec<NextRelease>,
 }
 
-/// One registration.
+/// What the state file keeps of a registration.
 #[derive(Clone, Debug, PartialEq)]
 pub struct SavedRegistration {
-    /// Its number.
+    /// The number that agents know it by.
     pub id: RegistrationId,
-    /// Its user.
+    /// The id of the user that it belongs to.
     pub uid: u32,
     /// What it declared, without the GPU that it asked for.
     pub task: TaskDeclaration,
@@ -52,23 +52,23 @@ pub enum SavedOrigin {
     Session,
 }
 
-/// One session.
+/// What the state file keeps of a session.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SavedSession {
-    /// Its registration.
+    /// The registration that the session belongs to.
     pub registration: RegistrationId,
-    /// Its secret.
+    /// The secret that proves the right to resume the session.
     pub cookie: Cookie,
-    /// Its process.
+    /// The id of its process in the daemon's PID namespace.
     pub pid: u32,
-    /// When that started, in clock ticks since boot.
+    /// When the process started, in clock ticks since boot.
     pub start_ticks: u64,
 }
 
 /// The earliest eligible time of a task's next job.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NextRelease {
-    /// Its GPU.
+    /// The GPU that the task is on.
     pub gpu: Uuid,
     /// Its name in that GPU's scheduler.
     pub task: String,

@@ -33,7 +33,7 @@ pub(crate) struct Journal {
     left: Vec<Cookie>,
     /// The records since the last checkpoint.
     records: u32,
-    /// [`Timer::Checkpoint`] runs.
+    /// Whether [`Timer::Checkpoint`] is set.
     awaits_checkpoint: bool,
 }
 

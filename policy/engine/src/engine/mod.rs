@@ -78,7 +78,7 @@ struct Desk {
     outputs: VecDeque<Output>,
     /// The output that was given last and waits for its answer.
     question: Option<Question>,
-    /// The Hello whose Welcome is under way.
+    /// The Hello that is being answered: its Welcome is not sent yet.
     arrival: Option<Arrival>,
     /// What follows once no GPU has work.
     chores: VecDeque<Chore>,
@@ -88,14 +88,14 @@ struct Desk {
     is_changed: bool,
 }
 
-/// The question that an output was.
+/// The answer that the engine expects before it gives the next output.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Question {
-    /// `Order::SetBudget`.
+    /// Asked by `Order::SetBudget` to the block of the GPU on the page of the connection.
     Held(ConnectionId, usize),
-    /// [`Output::Welcome`].
+    /// Asked by [`Output::Welcome`].
     Sent,
-    /// [`Output::Record`].
+    /// Asked by [`Output::Record`].
     Kept,
 }
 

@@ -24,12 +24,13 @@ use crate::timers::Timer;
 /// How long the other processes wait for a silent one.
 const GRACE: Nanos = Nanos(2_000_000_000);
 
-/// What the daemon before left and nobody has claimed yet.
+/// Sessions of the previous daemon that no process has resumed yet.
 #[derive(Debug, Default)]
 pub(crate) struct Recovery {
-    /// The sessions whose processes are to come back, by the number under which the shell watches each.
+    /// The sessions with a living process that has not said Hello again, by the number under which the
+    /// shell watches that process.
     awaited: BTreeMap<ConnectionId, SavedSession>,
-    /// Requests wait for them.
+    /// Whether requests of others wait for these sessions.
     is_holding: bool,
     /// Eligible times on GPUs that are not known yet.
     next_releases: Vec<NextRelease>,
@@ -50,7 +51,7 @@ impl Recovery {
         }
     }
 
-    /// All sessions whose processes may still come back.
+    /// All sessions that may still be resumed.
     pub(super) fn sessions(&self) -> impl Iterator<Item = &SavedSession> {
         self.awaited.values()
     }

@@ -20,7 +20,7 @@ pub(crate) struct Task {
     pub(crate) gpu: usize,
     /// The scheduler has been told that the registration ended.
     pub(crate) has_ended: bool,
-    /// Its processes.
+    /// The processes of the task on this GPU.
     pub(crate) group: ProcessGroup,
 }
 
@@ -63,7 +63,7 @@ impl Tasks {
         tasks.map(|(&(_, gpu), &task)| (gpu, task))
     }
 
-    /// Drops one.
+    /// Removes a task and returns it.
     pub(crate) fn remove(&mut self, id: TaskId) -> Option<Task> {
         let task = self.all.remove(&id)?;
         self.by_registration.remove(&(task.registration, task.gpu));

@@ -29,7 +29,7 @@ pub(super) struct Seat {
 pub(super) struct Arrival {
     id: SessionId,
     session: Session,
-    /// As [`Seat::former`].
+    /// The lost connection of the same session, as in [`Seat::former`].
     former: Option<ConnectionId>,
     /// The GPUs on which the process joins its task at once.
     attached: Vec<usize>,

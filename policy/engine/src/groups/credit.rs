@@ -1,4 +1,4 @@
-//! How far a process may swap in before the budget for the rest is there.
+//! Credits: how far a process may swap in before its budget covers the rest.
 
 use rtswap_policy::scheduler::Direction;
 use rtswap_policy::units::Bytes;
@@ -6,13 +6,14 @@ use rtswap_policy::units::Bytes;
 use super::{Effect, Order, ProcessGroup};
 
 impl ProcessGroup {
-    /// How low the process may bring the bytes in its backing store with `budget` bytes.
+    /// The credit of a swap-in with a budget of `budget` bytes: the number of swapped bytes at which the
+    /// process pauses until its budget grows.
     ///
-    /// That is its target, except in a pipelined region, whose budget grows while other tasks leave.
-    /// There it follows from the bytes that the scheduler believes the process to hold, and is written
-    /// beside each raise of the budget.
-    /// It is also the target once the scheduler sees nothing lacking: if the program has taken some of
-    /// the budget meanwhile, the operation then fails instead of waiting forever.
+    /// The credit equals the target, except in a pipelined region: there the budget grows while other
+    /// tasks leave, so the credit follows from the bytes that the scheduler believes the process to
+    /// hold, and is written beside each raise of the budget. Once the budget is complete for the
+    /// scheduler, the credit is the target there too: if the program has allocated from the budget
+    /// meanwhile, the operation then fails instead of waiting forever.
     pub(super) fn credit(&self, at: usize, budget: Bytes) -> Bytes {
         let process = &self.processes[at];
         let swapped = process.usage.swapped;

@@ -1,4 +1,4 @@
-//! Dead processes whose memory the driver may still hold.
+//! Dead processes with memory that the driver may not have released yet.
 //!
 //! It is dying until NVML shows neither the process nor additional memory of no process, because a driver
 //! may forget a process before it has its memory back. After ten seconds such memory counts as others'.

@@ -23,15 +23,15 @@ pub struct TaskOptions {
     pub name: String,
     /// `realtime` or `best-effort`.
     pub class: Option<String>,
-    /// T.
+    /// The period T.
     pub period: Option<Nanos>,
-    /// D.
+    /// The relative deadline D.
     pub deadline: Option<Nanos>,
-    /// C.
+    /// The WCET C: wall time from grant to completion.
     pub wcet: Option<Nanos>,
-    /// m.
+    /// The footprint m: all GPU memory of the task, its context included.
     pub footprint: Option<Bytes>,
-    /// mˢ.
+    /// The swappable part of the footprint, mˢ.
     pub swappable: Option<Bytes>,
     /// Index or UUID of a GPU.
     pub gpu: Option<String>,

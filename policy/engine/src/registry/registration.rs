@@ -1,4 +1,4 @@
-//! One registration.
+//! Registrations: what a task declared, for which user, and how long that lasts.
 
 use rtswap_policy::task::Class;
 use rtswap_policy::units::Time;
@@ -15,18 +15,18 @@ pub enum Origin {
     Call,
     /// `RegisterWithLease`: ends when the lease is closed.
     Lease,
-    /// `tasks.d`: stays.
+    /// A file in `tasks.d`: stays as long as the file.
     File,
     /// A process without a registration: ends with it.
     Session,
 }
 
-/// One registration.
+/// A registered task, with or without processes.
 #[derive(Clone, Debug)]
 pub struct Registration {
-    /// Its number.
+    /// The number that the daemon gave it.
     pub id: RegistrationId,
-    /// The user whose processes may claim it.
+    /// The user id; processes of this user may claim the registration.
     pub uid: u32,
     /// What it declared. Its name is unique for the user.
     pub task: TaskDeclaration,

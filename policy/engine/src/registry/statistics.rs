@@ -24,7 +24,7 @@ pub struct Statistics {
     pub out: Moved,
     /// The copies to the GPU.
     pub in_: Moved,
-    /// Broken promises.
+    /// How many violations were reported.
     pub violations: u64,
     /// The last response times, oldest first, and the same by size.
     responses: VecDeque<Nanos>,

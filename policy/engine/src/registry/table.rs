@@ -32,7 +32,7 @@ impl Registry {
         }
     }
 
-    /// Lets each user have so many from now on. Who has more keeps them.
+    /// Sets the most registrations of each user. A user with more of them keeps them.
     pub fn set_max_per_user(&mut self, most: usize) {
         self.max_per_user = most;
     }
@@ -81,7 +81,7 @@ impl Registry {
         self.by_id.entry(id).insert_entry(registration).into_mut()
     }
 
-    /// Ends one.
+    /// Removes a registration and returns it.
     pub fn remove(&mut self, id: RegistrationId) -> Option<Registration> {
         let registration = self.by_id.remove(&id)?;
         self.by_name

@@ -31,7 +31,7 @@ pub(crate) struct Device {
     pub(crate) held: Bytes,
 }
 
-/// One agent.
+/// A process with an agent, from its first Hello to its death.
 #[derive(Clone, Debug)]
 pub(crate) struct Session {
     pub(crate) peer: Peer,
@@ -74,7 +74,7 @@ impl Sessions {
         self.all.insert(id, session);
     }
 
-    /// Drops one.
+    /// Removes a session and returns it.
     pub(crate) fn remove(&mut self, id: SessionId) -> Option<Session> {
         let session = self.all.remove(&id)?;
         self.by_connection.remove(&session.connection);

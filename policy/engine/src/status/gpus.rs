@@ -53,12 +53,12 @@ pub struct DeviceStatus {
     pub has_nvml: bool,
 }
 
-/// The note of a GPU whose processes NVML cannot tell apart.
+/// The note of a GPU on which NVML cannot tell processes apart.
 const MPS: &str = "a multi-process server (MPS) runs: NVML cannot tell what each of its clients holds, so \
                    that agents are believed and only the sum of all others is known";
 
 impl Engine {
-    /// One GPU.
+    /// The status of the GPU at `index`.
     pub(super) fn gpu_status(&mut self, index: usize) -> GpuStatus {
         let gpu = &mut self.gpus[index];
         let analysis = gpu.analysis();

@@ -227,7 +227,7 @@ fn of_session(id: SessionId, session: &Session) -> ProcessStatus {
     }
 }
 
-/// A dead process whose memory the driver may still hold.
+/// The status of a dead process with memory that the driver may not have released yet.
 fn of_dead(index: usize, gpu: &Gpu, dead: &Dead, task: Option<RegistrationId>) -> ProcessStatus {
     ProcessStatus {
         gpu: Some(index),

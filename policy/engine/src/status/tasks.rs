@@ -20,7 +20,7 @@ pub struct TaskStatus {
     pub registration: RegistrationId,
     /// The name, unique for the user.
     pub name: String,
-    /// The user whose processes may claim it.
+    /// The user id; processes of this user may claim the registration.
     pub uid: u32,
     /// The class by which it is scheduled now.
     pub class: TreatedAs,

@@ -24,7 +24,7 @@ pub(crate) struct Gpu {
     pub(crate) scheduler: Scheduler,
     pub(crate) config: SchedulerConfig,
     pub(crate) account: Account,
-    /// Dead processes whose memory the driver may still hold.
+    /// Dead processes with memory that the driver may not have released yet.
     pub(crate) dead: Vec<Dead>,
     /// When memory that the plan promises was last missing because of others, and what they held.
     pub(crate) squeezed: Option<(Time, String)>,

@@ -18,7 +18,7 @@ const B: ProcessId = ProcessId(2);
 
 struct Scene {
     group: ProcessGroup,
-    /// In milliseconds.
+    /// The time of the scene in milliseconds.
     now: u64,
 }
 
