@@ -40,7 +40,7 @@ pub(crate) struct Moving {
     pub(crate) due: Time,
 }
 
-/// One program.
+/// One program and the agent in it.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Agent {
     pub(crate) stage: Stage,

@@ -8,6 +8,7 @@ use rtswap_policy::units::{Nanos, Time};
 
 /// A scenario that cannot be simulated.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[expect(missing_docs, reason = "each variant's doc says what its fields are")]
 pub enum ScenarioError {
     /// There is nothing to simulate.
     #[error("no task is given: give at least one")]
@@ -24,14 +25,10 @@ pub enum ScenarioError {
     /// ρ is not a share.
     #[error("the duplex rate is {0} ppm: give more than 0 and at most 1000000")]
     Duplex(u32),
-    /// A drain that is longer than its bound.
+    /// `shortest`, from `Scenario::shortest_drain`, is longer than `longest`, the bound
+    /// `Config::drain`.
     #[error("the shortest drain, {shortest}, is longer than the longest, {longest}: swap them")]
-    Drain {
-        /// `Scenario::shortest_drain`.
-        shortest: Nanos,
-        /// `Config::drain`.
-        longest: Nanos,
-    },
+    Drain { shortest: Nanos, longest: Nanos },
     /// Capacity changes go back in time.
     #[error("the capacity changes are not in the order of their instants: sort them")]
     CapacityOrder,
@@ -41,10 +38,10 @@ pub enum ScenarioError {
     /// A best-effort task has no period to come after.
     #[error("{0}: best-effort has no period: let it be greedy, or name its releases")]
     NoPeriod(String),
-    /// Executions that are none.
+    /// The execution times of a task are missing, zero or in the wrong order.
     #[error("{0}: no execution is given, one is zero, or the shortest is above the longest")]
     Execution(String),
-    /// A task that goes before it comes.
+    /// A task departs before it arrives.
     #[error("{0}: it departs before it arrives: let it depart later")]
     GoneBefore(String),
 }
@@ -52,57 +49,32 @@ pub enum ScenarioError {
 /// A run that could not be made. All but the first and the last two would be bugs of scheduler or
 /// simulator.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[expect(missing_docs, reason = "each variant's doc says what its fields are")]
 pub enum SimError {
-    /// There is no such run.
+    /// The scenario contradicts itself, so that there is no such run.
     #[error(transparent)]
     Scenario(#[from] ScenarioError),
-    /// The scheduler refused an event.
+    /// The scheduler refused an event at time `at`, although modelled agents send only valid ones.
     #[error("at {} ns the scheduler refused an event: {error}", .at.0)]
-    Refused {
-        /// When.
-        at: Time,
-        /// Why.
-        error: EventError,
-    },
-    /// An invariant does not hold.
+    Refused { at: Time, error: EventError },
+    /// An invariant of the scheduler did not hold at time `at`.
     #[error("at {} ns: {error}", .at.0)]
-    Invariant {
-        /// When.
-        at: Time,
-        /// Which.
-        error: InvariantError,
-    },
-    /// The scheduler let an agent do what it must not.
+    Invariant { at: Time, error: InvariantError },
+    /// At time `at` the scheduler let the agent of `task` do something unsafe, which `what` names.
     #[error("at {} ns task {} {what}", .at.0, .task.0)]
     Unsafe {
-        /// When.
         at: Time,
-        /// Who.
         task: TaskId,
-        /// What.
         what: &'static str,
     },
-    /// Things happen for ever and time does not pass.
+    /// The run made `events` steps at one instant, `at`: it would never end.
     #[error("at {} ns {events} things happened and time stands still", .at.0)]
-    Standstill {
-        /// When.
-        at: Time,
-        /// How many.
-        events: usize,
-    },
-    /// A task that is there from the beginning was refused the memory that it loads.
+    Standstill { at: Time, events: usize },
+    /// `task`, which is there from the beginning, was refused the memory that it loads.
     #[error("task {} is refused its memory: the others leave it too little", .task.0)]
-    OutOfMemory {
-        /// Who.
-        task: TaskId,
-    },
-    /// A task did not come to the end of its loading, or of its last job, within a minute or twice
-    /// what the periods, the swaps and the executions of the scenario can make it wait.
+    OutOfMemory { task: TaskId },
+    /// `task` did not end its loading, or its last job, within `after`: the larger of a minute and
+    /// twice what the periods, swaps and executions of the scenario can make it wait.
     #[error("task {} is stuck for {after}: the others leave it no memory or no time", .task.0)]
-    Stuck {
-        /// Who.
-        task: TaskId,
-        /// How long it had.
-        after: Nanos,
-    },
+    Stuck { task: TaskId, after: Nanos },
 }

@@ -29,25 +29,26 @@ pub struct Record {
 /// One swap operation that ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SwapRecord {
-    /// Whose memory.
+    /// The task that the moved memory belongs to.
     pub task: TaskId,
-    /// Its number.
+    /// The operation's number within the task.
     pub op: SwapSeq,
-    /// Which way.
+    /// Whether chunks left the GPU or came back.
     pub direction: Direction,
-    /// For whose job; none after a capacity drop, and for a plan.
+    /// The task with the job that the operation served; none for one that a capacity drop or a new
+    /// plan required.
     pub beneficiary: Option<TaskId>,
-    /// From the command to the acknowledgement.
+    /// When the scheduler gave the command.
     pub started: Time,
-    /// The end of it.
+    /// When the agent acknowledged its end.
     pub ended: Time,
-    /// What moved.
+    /// How many bytes it moved.
     pub bytes: Bytes,
     /// How it ended.
     pub outcome: SwapOutcome,
 }
 
-/// A change of who is there or how much memory there is.
+/// A change of the set of tasks or of the capacity.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Change {
     /// This task registered and was admitted.
@@ -65,13 +66,13 @@ pub enum Change {
 /// What the scheduler reported as broken.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Violation {
-    /// When.
+    /// When the scheduler reported it.
     pub at: Time,
-    /// Whose.
+    /// The task that it is about.
     pub task: TaskId,
-    /// What.
+    /// Which promise was broken.
     pub kind: ViolationKind,
-    /// In words and numbers.
+    /// What was observed and what was allowed, in words and numbers.
     pub detail: String,
 }
 
@@ -86,7 +87,7 @@ pub trait Observer {
     fn job(&mut self, _record: &Record) {}
     /// A swap operation ended.
     fn swap(&mut self, _record: &SwapRecord) {}
-    /// Who is there, or how much memory there is, changed.
+    /// The set of tasks or the capacity changed.
     fn change(&mut self, _now: Time, _change: Change) {}
     /// The scheduler reported something as broken.
     fn violation(&mut self, _violation: &Violation) {}
@@ -133,7 +134,7 @@ impl<O: Observer> Observer for Option<O> {
     }
 }
 
-/// Both watch.
+/// Tells both observers, the first one first. The run ends when either has seen enough.
 impl<A: Observer, B: Observer> Observer for (A, B) {
     const WATCHES: bool = A::WATCHES || B::WATCHES;
     fn start(&mut self, now: Time) {

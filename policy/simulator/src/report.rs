@@ -12,7 +12,7 @@ use crate::record::Violation;
 /// What came of one task. What was before the start is not counted.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct TaskReport {
-    /// Its name.
+    /// The task's name in the scenario.
     pub name: String,
     /// Why it was refused, if it was: then there is nothing else.
     pub refused: Option<String>,
@@ -20,8 +20,8 @@ pub struct TaskReport {
     pub out_of_memory: bool,
     /// x as it was admitted with; a later plan may have given it another.
     pub volume: Bytes,
-    /// From when its jobs had deadlines, by the run's own clock; the start at the earliest. None
-    /// for best-effort, and for who was not ready in time.
+    /// When its jobs began to have deadlines, by the run's own clock; the start at the earliest. None
+    /// for a best-effort task, and for one that was not ready before the end.
     pub ready: Option<Time>,
     /// Jobs that completed; of a realtime task, with a deadline.
     pub jobs: u64,
@@ -33,7 +33,7 @@ pub struct TaskReport {
     pub revoked: u64,
     /// The longest time from eligible to completed.
     pub response_max: Nanos,
-    /// Their sum.
+    /// The sum of all response times; divided by `jobs`, their mean.
     pub response_sum: Nanos,
 }
 

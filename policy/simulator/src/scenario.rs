@@ -50,14 +50,10 @@ pub enum Arrivals {
 
 /// How long the executions of a task's jobs take, ε not included.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[expect(missing_docs, reason = "each variant's doc says what its fields are")]
 pub enum Execution {
-    /// Drawn evenly. A `most` above the WCET makes overruns.
-    Between {
-        /// The shortest.
-        least: Nanos,
-        /// The longest.
-        most: Nanos,
-    },
+    /// Drawn evenly between `least` and `most`, both included. A `most` above the WCET makes overruns.
+    Between { least: Nanos, most: Nanos },
     /// The n-th job reported takes the n-th, after the last the first again. Above the WCET it
     /// is an overrun. Loading takes the WCET.
     Each(Vec<Nanos>),

@@ -26,21 +26,21 @@ struct OfTask {
 /// jobs had completed (nearest rank).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Summary {
-    /// Jobs.
+    /// How many jobs completed.
     pub count: u64,
     /// Of them, those after their deadline.
     pub misses: u64,
-    /// The shortest.
+    /// The shortest response time.
     pub min: Nanos,
-    /// The mean, rounded down.
+    /// The mean, rounded down to a nanosecond.
     pub mean: Nanos,
-    /// The median.
+    /// The median: half of the jobs had completed within it.
     pub p50: Nanos,
-    /// Of 95 in 100.
+    /// The 95th percentile.
     pub p95: Nanos,
-    /// Of 99 in 100.
+    /// The 99th percentile.
     pub p99: Nanos,
-    /// The longest.
+    /// The longest response time.
     pub max: Nanos,
 }
 

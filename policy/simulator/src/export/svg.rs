@@ -50,7 +50,7 @@ const COLOURS: [&str; 10] = [
     "#ff725c", "#9498a0",
 ];
 
-/// The picture.
+/// Draws `view` of `timeline` as an SVG document.
 pub fn timeline(timeline: &Timeline, view: &View) -> String {
     let mut picture = Picture {
         timeline,
@@ -279,7 +279,7 @@ impl Picture<'_> {
         Pixels(u64::from(LABELS) * 100 + self.pixels(at - self.from))
     }
 
-    /// In hundredths.
+    /// The width of `span` in hundredths of a pixel.
     fn pixels(&self, span: Nanos) -> u64 {
         let wide = u128::from(span.0) * u128::from(self.width) * 100 / u128::from(self.span.0);
         u64::try_from(wide).unwrap_or(u64::MAX)

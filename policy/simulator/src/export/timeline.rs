@@ -15,7 +15,7 @@ use crate::scenario::Scenario;
 pub struct Timeline {
     /// The tasks' names, in the order of the scenario.
     pub names: Vec<String>,
-    /// Who may hold the GPU together.
+    /// Which jobs may hold the GPU at the same time.
     pub sharing: Sharing,
     /// The start of the run; pictures count from it.
     pub start: Time,
@@ -25,7 +25,7 @@ pub struct Timeline {
     pub jobs: Vec<Record>,
     /// Swap operations, in the order of their ends.
     pub swaps: Vec<SwapRecord>,
-    /// Who came, got ready and went, and mᴰ.
+    /// Arrivals, departures and readiness of tasks, and changes of the capacity.
     pub changes: Vec<(Time, Change)>,
     /// What the scheduler reported as broken.
     pub violations: Vec<Violation>,

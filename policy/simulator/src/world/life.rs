@@ -10,12 +10,12 @@ use crate::error::SimError;
 use crate::record::{Change, Observer};
 use crate::scenario::Arrivals;
 
-/// Programs load with one question for budget.
+/// The number of the one request by which a program gets the budget to load.
 const WANT: WantSeq = WantSeq(1);
 
 impl<O: Observer> World<'_, O> {
-    /// All that is before the start: who is there from the beginning registers and loads, then
-    /// each realtime task runs until it is ready.
+    /// Runs all that comes before the start: the tasks that are there from the beginning register and
+    /// load, then each realtime task runs until it is ready.
     pub(super) fn prepare(&mut self) -> Result<(), SimError> {
         for id in self.ids() {
             if self.sim(id).arrives.is_none() {

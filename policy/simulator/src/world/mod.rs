@@ -102,9 +102,9 @@ enum Happening {
     /// A program starts, or ends.
     Arrives(TaskId),
     Departs(TaskId),
-    /// The GPU shows the memory of who has gone as free.
+    /// The driver releases the memory of a task that has gone.
     Released(TaskId),
-    /// mᴰ changes.
+    /// The capacity mᴰ changes to so many bytes.
     Capacity(Bytes),
     /// A job of this task is asked for.
     Request(TaskId),
@@ -135,7 +135,7 @@ struct World<'a, O> {
     started: bool,
     /// What agents answer to the commands that were just carried out.
     answers: VecDeque<Event>,
-    /// Who moves chunks out and in.
+    /// The tasks that use the copy engines, one for each direction.
     out: Option<TaskId>,
     in_: Option<TaskId>,
     /// The time of one chunk, out and in.
@@ -189,7 +189,7 @@ impl<'a, O: Observer> World<'a, O> {
         (0..self.agents.len()).map(|place| TaskId(place as u32))
     }
 
-    /// Someone whose job has not ended, if there is one.
+    /// A task with a job that has not ended, if there is one.
     fn busy(&self) -> Option<TaskId> {
         if self.open == 0 {
             return None;
