@@ -208,9 +208,9 @@ pub enum Fault {
         ms(*period)
     )]
     DeadlineBeyondPeriod {
-        /// D.
+        /// The declared deadline D.
         deadline: Nanos,
-        /// T.
+        /// The declared period T.
         period: Nanos,
     },
     /// C > D.
@@ -221,9 +221,9 @@ pub enum Fault {
         ms(*deadline)
     )]
     WcetBeyondDeadline {
-        /// C.
+        /// The declared WCET C.
         wcet: Nanos,
-        /// D.
+        /// The deadline D, declared or taken from the period.
         deadline: Nanos,
         /// The key that D comes from.
         key: &'static str,
@@ -235,52 +235,52 @@ pub enum Fault {
         swappable.0, footprint.0, footprint.0
     )]
     SwappableBeyondFootprint {
-        /// mˢ.
+        /// The swappable part of the footprint, mˢ.
         swappable: Bytes,
-        /// m.
+        /// The whole footprint m.
         footprint: Bytes,
     },
-    /// δ that CUDA cannot map.
+    /// A chunk size that CUDA cannot map.
     #[error(
         "{} bytes ({chunk}) is no multiple of {}MiB, the least that CUDA maps; write \"{}MiB\"",
         chunk.0, GRANULARITY.0 >> 20, near_multiple(*chunk)
     )]
     Chunk {
-        /// δ.
+        /// The chunk size δ as written.
         chunk: Bytes,
     },
     /// mᴰ < δ.
     #[error("{memory} does not hold one chunk of {chunk}; write more memory, or a smaller chunk")]
     MemoryBelowChunk {
-        /// mᴰ.
+        /// The memory of the GPU, mᴰ, as written.
         memory: Bytes,
         /// δ, or the least that it can be.
         chunk: Bytes,
     },
-    /// No name.
+    /// The name of a task is empty.
     #[error("the name is empty; write one, for example \"yolo-608\"")]
     EmptyName,
-    /// A name that a terminal would obey, or not show.
+    /// A name with characters that a terminal interprets or does not show.
     #[error("the name {0:?} has a control character or an invisible one; leave it out")]
     ControlCharacter(String),
-    /// A name that no table holds.
+    /// A name too long for the tables that show it.
     #[error("the name has {length} characters; write at most {MAX_NAME}")]
     LongName {
-        /// Its characters.
+        /// How many characters it has.
         length: usize,
     },
     /// A name that another task has.
     #[error("{name:?} is the name of the task on line {first}, too; write another")]
     DuplicateName {
-        /// The name.
+        /// The name that two tasks share.
         name: String,
-        /// Where the other has it.
+        /// The line of its first use, counted from 1.
         first: usize,
     },
-    /// Nothing to plan.
+    /// The set has no task, so there is nothing to plan.
     #[error("no task; write at least one {0}")]
     NoTask(String),
-    /// Too many.
+    /// The set has more than [`MAX_TASKS`] tasks.
     #[error("{tasks} tasks, and at most {MAX_TASKS} fit in a set; leave out {}", tasks - MAX_TASKS)]
     TooManyTasks {
         /// How many there are.

@@ -34,7 +34,7 @@ use rtswap_policy::units::{Bytes, Nanos, Ppm};
 /// What a file is written in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Format {
-    /// TOML 1.1.
+    /// TOML, version 1.1.
     Toml,
     /// JSON (RFC 8259).
     Json,
@@ -55,7 +55,7 @@ pub const GRANULARITY: Bytes = Bytes(2 << 20);
 /// question.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TaskSet {
-    /// The GPU.
+    /// The GPU that the set is for.
     pub gpu: Gpu,
     /// What swapping costs on it.
     pub swap_cost: SwapCost,
@@ -66,13 +66,14 @@ pub struct TaskSet {
 /// The GPU that a set is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Gpu {
-    /// mᴰ.
+    /// The capacity mᴰ in bytes.
     pub capacity: Bytes,
     /// δ; none: the planner chooses.
     pub chunk: Option<Bytes>,
     /// ρ, not zero. Only the test `pipelined` uses it.
     pub duplex: Ppm,
-    /// Within this a best-effort job has left the GPU; zero: there is none beside realtime.
+    /// The time within which a revoked best-effort job leaves the GPU; zero: no best-effort job runs
+    /// beside realtime.
     pub drain: Nanos,
 }
 

@@ -29,7 +29,7 @@ pub(super) struct Source<'t> {
     pub(super) format: Format,
 }
 
-/// A table whose keys are all known and each there once.
+/// A table that was checked: each of its keys is known and occurs once.
 #[derive(Debug)]
 pub(super) struct Table<'a, 't> {
     source: Source<'t>,
@@ -89,7 +89,7 @@ impl<'a, 't> Table<'a, 't> {
         Ok(table)
     }
 
-    /// A table whose keys are yet to be checked.
+    /// Opens a table without a check of its keys.
     pub(super) fn open(
         source: Source<'t>,
         node: &'a Node<'t>,

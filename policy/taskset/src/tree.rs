@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-/// A value.
+/// A value and the byte of the text at which it starts.
 #[derive(Debug)]
 pub(super) struct Node<'t> {
     pub(super) at: usize,
