@@ -52,7 +52,7 @@ pub enum Command {
     },
     /// The backing store of `task` must have `bytes`: its swap volume x, or for best-effort as much as
     /// must be able to leave. The agent answers with `Event::Backing`.
-    SetVolume { task: TaskId, bytes: Bytes },
+    SetBackingStore { task: TaskId, bytes: Bytes },
     /// A job ended: where its time went.
     Account(JobAccount),
     /// `task` broke its declaration, or a guarantee that was given to it was broken. `detail` says in

@@ -125,7 +125,7 @@ pub enum Event {
     /// gone, silent or back, or cannot use the store that another one has. Processes that are gone held
     /// at most `dying` bytes on the GPU, which leave the budget and are dying until `Released`; the
     /// others use `usage`, of which `backing` bytes can be in their backing stores. This does not
-    /// answer `SetVolume`.
+    /// answer `SetBackingStore`.
     Regrouped {
         task: TaskId,
         dying: Bytes,

@@ -233,7 +233,7 @@ impl Scheduler {
         if task.backing_most.is_none() {
             let task = self.task_mut(id);
             task.carried = task.carried.max(swapped + wanted);
-            self.ask_volume(id, swapped + wanted);
+            self.ask_backing_store(id, swapped + wanted);
             return true;
         }
         false

@@ -125,7 +125,7 @@ pub(crate) struct Task {
     pub(crate) dying: Bytes,
     /// The pinned backing store.
     pub(crate) backing: Bytes,
-    /// The `SetVolume` not yet answered.
+    /// The `SetBackingStore` not yet answered.
     pub(crate) backing_asked: Option<Bytes>,
     /// Its agent was asked for a smaller one and kept what it had.
     pub(crate) keeps_backing: bool,

@@ -23,17 +23,17 @@ impl Scheduler {
         {
             wanted = wanted.min(most.max(task.backing));
         }
-        self.ask_volume(id, wanted);
+        self.ask_backing_store(id, wanted);
     }
 
     /// Asks for a backing store of `bytes`, unless it is that or an answer is outstanding.
-    pub(super) fn ask_volume(&mut self, id: TaskId, bytes: Bytes) {
+    pub(super) fn ask_backing_store(&mut self, id: TaskId, bytes: Bytes) {
         let task = self.task_mut(id);
         // A smaller one is not asked for twice of an agent that never unpins.
         let shrinks = bytes < task.backing && !task.keeps_backing;
         if task.backing_asked.is_none() && (bytes > task.backing || shrinks) {
             task.backing_asked = Some(bytes);
-            self.emit(Command::SetVolume { task: id, bytes });
+            self.emit(Command::SetBackingStore { task: id, bytes });
         }
     }
 

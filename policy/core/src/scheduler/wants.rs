@@ -189,7 +189,7 @@ impl Scheduler {
         if let Some(want) = &mut self.task_mut(id).want {
             want.pinning = true;
         }
-        self.ask_volume(id, backing);
+        self.ask_backing_store(id, backing);
         Answer::Pins
     }
 }

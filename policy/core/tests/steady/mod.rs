@@ -271,7 +271,7 @@ impl Steady {
             }
             Command::Abort { task, .. } => self.agents[task.0 as usize].aborted = true,
             Command::Grant { task, job } => self.running.push_back((task, job)),
-            Command::SetVolume { task, bytes } => {
+            Command::SetBackingStore { task, bytes } => {
                 let event = Event::Backing { task, bytes };
                 self.scheduler.handle(self.now, event).unwrap();
             }

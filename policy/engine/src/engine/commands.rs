@@ -30,7 +30,7 @@ impl Engine {
             | Command::Swap { task, .. }
             | Command::Abort { task, .. }
             | Command::SetBudget { task, .. }
-            | Command::SetVolume { task, .. } => *task,
+            | Command::SetBackingStore { task, .. } => *task,
         };
         let now = self.now;
         self.tasks.group(task)?.obey(now, command);

@@ -179,7 +179,7 @@ impl ProcessGroup {
             } => self.start_swap(op, direction, target),
             Command::Abort { op, .. } => self.abort_swap(op),
             Command::SetBudget { bytes, answers, .. } => self.set_budget(now, bytes, answers),
-            Command::SetVolume { bytes, .. } => self.set_backing_store(bytes),
+            Command::SetBackingStore { bytes, .. } => self.set_backing_store(bytes),
             _ => {
                 if let Command::Violation { kind, .. } = *command {
                     self.record_violation(kind);

@@ -38,7 +38,7 @@ impl<O: Observer> World<'_, O> {
                     self.allocates(task, answer.granted);
                 }
             }
-            Command::SetVolume { task, bytes } => {
+            Command::SetBackingStore { task, bytes } => {
                 self.answers.push_back(Event::Backing { task, bytes });
             }
             Command::Account(account) => self.account(account),

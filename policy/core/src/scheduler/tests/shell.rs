@@ -138,7 +138,7 @@ impl Shell {
                 let set = Event::BudgetSet { task, bytes };
                 self.scheduler.handle(Time(self.now), set).unwrap();
             }
-            Command::SetVolume { task, bytes } => {
+            Command::SetBackingStore { task, bytes } => {
                 let agent = self.agents.get_mut(&task.0).unwrap();
                 agent.asked_volumes += 1;
                 assert!(agent.asked_volumes < 100, "asked for ever");

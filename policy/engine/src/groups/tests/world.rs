@@ -215,7 +215,7 @@ impl World {
         | Command::Swap { task, .. }
         | Command::Abort { task, .. }
         | Command::SetBudget { task, .. }
-        | Command::SetVolume { task, .. }
+        | Command::SetBackingStore { task, .. }
         | Command::Violation { task, .. }) = *command
         else {
             return;

@@ -129,7 +129,7 @@ impl World {
                     );
                 }
             }
-            Command::SetVolume { task, bytes } => self.of(task).volumes.push(bytes),
+            Command::SetBackingStore { task, bytes } => self.of(task).volumes.push(bytes),
             Command::Swap {
                 task, op, target, ..
             } => {
