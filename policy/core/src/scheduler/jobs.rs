@@ -24,7 +24,7 @@ impl Scheduler {
         if task.last_job == Some(seq) {
             return Err(EventError::JobEnded { task: id, job: seq });
         }
-        let realtime = self.becomes_ready(id, kind);
+        let realtime = self.try_promote(id, kind);
         let now = self.state.now;
         let task = self.task_mut(id);
         task.last_job = Some(seq);
@@ -43,7 +43,8 @@ impl Scheduler {
         Ok(())
     }
 
-    /// Whether a job asked for now is realtime: its task is ready, or can be from now on.
+    /// Makes a loading task ready if it can be from now on. Returns whether the task is ready, and so
+    /// whether a job requested now is realtime.
     ///
     /// A loading task becomes ready once its plan is in effect and it is out by no more than x,
     /// with its first declared job. If the memory for that is not there the job runs as
@@ -53,7 +54,7 @@ impl Scheduler {
     /// as jobs would charge others for a run that nobody bounded. So it must first show one
     /// implicit job that completed within C without growing the arena: that job behaved as the
     /// declaration says every job does, and the next request is the first realtime job.
-    fn becomes_ready(&mut self, id: TaskId, kind: JobKind) -> bool {
+    fn try_promote(&mut self, id: TaskId, kind: JobKind) -> bool {
         let task = self.task(id);
         if task.phase == Phase::Ready {
             return true;
@@ -97,7 +98,7 @@ impl Scheduler {
         };
         self.end_job(id, end);
         if end == JobEnd::Completed {
-            self.becomes_ready(id, kind);
+            self.try_promote(id, kind);
         }
         Ok(())
     }

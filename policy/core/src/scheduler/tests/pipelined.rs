@@ -50,7 +50,7 @@ fn eviction_and_swap_in_start_together_and_hand_over_each_chunk() {
 /// A task that became ready would keep the chunks that the region opened for. Another victim would
 /// have to give them, and that one may still be draining.
 #[test]
-fn nobody_becomes_ready_while_a_region_is_filled() {
+fn no_task_is_promoted_while_a_region_is_filled() {
     let mut shell = Shell::new(Config {
         test: Test::Pipelined,
         ..config(160)
