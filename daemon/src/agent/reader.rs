@@ -2,7 +2,7 @@
 //! what it says is for the engine to judge.
 
 use rtswap_engine::input::{Block, Jobs, Kept, SwapReport};
-use rtswap_engine::input::{JobKind, JobSeq, SwapOutcome, SwapSeq, Usage, WantSeq};
+use rtswap_engine::input::{BudgetRequestSeq, JobKind, JobSeq, SwapOutcome, SwapSeq, Usage};
 use rtswap_policy::units::{Bytes, Nanos};
 use rtswap_wire::page::{self, AgentDevice, AgentReport};
 
@@ -43,7 +43,7 @@ fn block_of(report: &AgentReport) -> Block {
         }),
         want: report
             .wanted
-            .map(|(seq, bytes)| (WantSeq(seq), Bytes(bytes))),
+            .map(|(seq, bytes)| (BudgetRequestSeq(seq), Bytes(bytes))),
         swap: report.swap.map(|end| SwapReport {
             op: SwapSeq(end.seq),
             outcome: match end.outcome {
@@ -87,7 +87,7 @@ mod tests {
                 kind: JobKind::Declared,
                 completed: JobSeq(0),
             }),
-            want: Some((WantSeq(1), Bytes(64))),
+            want: Some((BudgetRequestSeq(1), Bytes(64))),
             ..Block::default()
         };
         assert_eq!(reader.read(&block.agent), Some(expected));

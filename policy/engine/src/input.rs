@@ -5,7 +5,7 @@ use alloc::string::String;
 use alloc::vec::Vec;
 
 pub use rtswap_policy::scheduler::{
-    Direction, JobKind, JobSeq, SwapOutcome, SwapSeq, Usage, WantSeq,
+    BudgetRequestSeq, Direction, JobKind, JobSeq, SwapOutcome, SwapSeq, Usage,
 };
 use rtswap_policy::units::{Bytes, Nanos};
 
@@ -143,7 +143,7 @@ pub struct Block {
     /// Its jobs; none before the first.
     pub jobs: Option<Jobs>,
     /// Its last request for more budget: number, and the budget in bytes that it needs in all.
-    pub want: Option<(WantSeq, Bytes)>,
+    pub want: Option<(BudgetRequestSeq, Bytes)>,
     /// The last swap operation that ended.
     pub swap: Option<SwapReport>,
     /// Where its bytes are. Read after `swap`, so that it is final if that operation ended.

@@ -2,7 +2,7 @@
 
 use alloc::string::String;
 
-use crate::scheduler::event::{JobKind, JobSeq, SwapSeq, WantSeq};
+use crate::scheduler::event::{BudgetRequestSeq, JobKind, JobSeq, SwapSeq};
 use crate::task::TaskId;
 use crate::units::{Bytes, Nanos, Time};
 
@@ -19,7 +19,7 @@ pub enum Direction {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Answer {
     /// The request, by the number that the agent gave it.
-    pub want: WantSeq,
+    pub want: BudgetRequestSeq,
     /// Whether the budget was raised to what was requested; otherwise it is unchanged.
     pub granted: bool,
 }

@@ -2,7 +2,7 @@
 
 use alloc::string::String;
 
-use crate::scheduler::event::{JobSeq, SwapSeq, WantSeq};
+use crate::scheduler::event::{BudgetRequestSeq, JobSeq, SwapSeq};
 use crate::task::TaskId;
 use crate::units::{Bytes, Nanos};
 
@@ -40,7 +40,10 @@ pub enum EventError {
     NoOperation { task: TaskId, op: SwapSeq },
     /// `task` sent budget request `want` a second time while it is still open.
     #[error("task {} asks its want {} twice", .task.0, .want.0)]
-    WantOpen { task: TaskId, want: WantSeq },
+    BudgetRequestOpen {
+        task: TaskId,
+        want: BudgetRequestSeq,
+    },
     /// `task` confirmed a budget of `bytes` that no outstanding `SetBudget` set.
     #[error("task {} confirms a budget of {bytes} that fits no question", .task.0)]
     UnexpectedBudget { task: TaskId, bytes: Bytes },

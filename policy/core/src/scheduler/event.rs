@@ -18,7 +18,7 @@ pub struct SwapSeq(pub u32);
 
 /// The number of a request for more budget, given by the agent, from 1, wrapping.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct WantSeq(pub u32);
+pub struct BudgetRequestSeq(pub u32);
 
 /// Where the bytes of a task are, as its agent reports them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -163,9 +163,9 @@ pub enum Event {
     /// The agent of `task` needs a budget of `bytes` in all for an allocation. A later request replaces
     /// an open one. The scheduler answers by a `SetBudget` that names `want`, with the budget unchanged
     /// if the request is refused.
-    Want {
+    BudgetRequested {
         task: TaskId,
-        want: WantSeq,
+        want: BudgetRequestSeq,
         bytes: Bytes,
     },
     /// The usage of `task` changed outside a swap operation (allocation, free).

@@ -191,7 +191,7 @@ impl State {
         op.is_some_and(|op| op.pipelined)
     }
 
-    /// 7. The queues name open jobs, wants and operations only.
+    /// Invariant 7: the queues name open jobs, budget requests and operations only.
     fn queues_hold_only_jobs(&self) -> Result<(), InvariantError> {
         let waiting = self.queue.iter().chain(self.later.iter()).map(|(_, id)| id);
         let others = self.best_effort.iter().chain(&self.running);

@@ -40,7 +40,7 @@ mod wants;
 pub use command::{Answer, Command, Direction, JobAccount, JobEnd, ViolationKind};
 pub use config::{Config, Overrun, Sharing};
 pub use error::{EventError, Refusal};
-pub use event::{Event, JobKind, JobSeq, OpenJob, SwapOutcome, SwapSeq, Usage, WantSeq};
+pub use event::{BudgetRequestSeq, Event, JobKind, JobSeq, OpenJob, SwapOutcome, SwapSeq, Usage};
 pub use invariants::InvariantError;
 pub use record::{Counts, Phase, Session};
 pub use registry::MAX_TASKS;
@@ -199,7 +199,9 @@ impl Scheduler {
                 outcome,
                 ..
             } => self.swap_ended(task, op, swapped, outcome),
-            Event::Want { task, want, bytes } => self.want(task, want, bytes),
+            Event::BudgetRequested { task, want, bytes } => {
+                self.record_budget_request(task, want, bytes)
+            }
             Event::Usage { task, usage } => self.usage(task, usage),
             Event::BudgetSet { task, bytes } => self.budget_set(task, bytes),
             Event::Backing { task, bytes } => self.backing(task, bytes),

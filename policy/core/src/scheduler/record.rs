@@ -3,7 +3,7 @@
 use core::cmp::Reverse;
 
 use crate::scheduler::command::Direction;
-use crate::scheduler::event::{JobSeq, SwapSeq, Usage, WantSeq};
+use crate::scheduler::event::{BudgetRequestSeq, JobSeq, SwapSeq, Usage};
 use crate::scheduler::job::{Job, Place};
 use crate::task::{Class, MemoryProfile, TaskId, TaskSpec, Timing};
 use crate::units::{Bytes, Nanos, Time};
@@ -83,17 +83,17 @@ pub(crate) enum Cause {
 
 /// An unanswered request for more budget.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct OpenWant {
-    pub(crate) seq: WantSeq,
-    /// Resident and swapped together: some of it may leave while the want waits.
+pub(crate) struct BudgetRequest {
+    pub(crate) seq: BudgetRequestSeq,
+    /// Bytes resident and swapped together: some may leave the GPU while the request waits.
     pub(crate) total: Bytes,
     pub(crate) since: Time,
-    /// The backing store was asked to grow for it.
+    /// Whether the backing store was asked to grow for it.
     pub(crate) pinning: bool,
 }
 
-impl OpenWant {
-    /// The budget that it takes, with `swapped` in the backing store.
+impl BudgetRequest {
+    /// The budget in bytes that it takes, with `swapped` bytes in the backing store.
     pub(crate) fn budget(&self, swapped: Bytes) -> Bytes {
         self.total.saturating_sub(swapped)
     }
@@ -135,7 +135,7 @@ pub(crate) struct Task {
     pub(crate) last_op: u32,
     /// Not a victim before this, after an operation that went wrong.
     pub(crate) spared_until: Time,
-    pub(crate) want: Option<OpenWant>,
+    pub(crate) want: Option<BudgetRequest>,
     /// Until then, or its agent's next report, its unused budget is not taken for best-effort.
     pub(crate) fresh_until: Time,
 

@@ -43,7 +43,7 @@ pub struct State {
     pub(crate) later: Order<(Time, TaskId)>,
     /// Waiting best-effort jobs, first come first.
     pub(crate) best_effort: VecDeque<TaskId>,
-    /// Tasks with an open want, first come first.
+    /// Tasks with an open budget request, first come first.
     pub(crate) wants: VecDeque<TaskId>,
     /// The region that waits to execute.
     pub(crate) region: Option<TaskId>,

@@ -39,7 +39,7 @@ impl Scheduler {
 
     /// A quarter more than the arena, so that pinning does not happen chunk by chunk; kept while
     /// it is enough and less than four times too large. The arena counts with what the budget
-    /// lets it grow to, and with the want for which the store was grown.
+    /// lets it grow to, and with the budget request for which the store was grown.
     fn arena_step(&self, id: TaskId) -> Bytes {
         let task = self.task(id);
         let usage = task.usage;

@@ -1,8 +1,8 @@
 //! Requests for more budget: every one is answered, with the budget unchanged if refused.
 
-use super::record::{Cause, OpenWant};
+use super::record::{BudgetRequest, Cause};
 use super::state::Settled;
-use super::{EventError, Scheduler, WantSeq, command};
+use super::{BudgetRequestSeq, EventError, Scheduler, command};
 use crate::task::TaskId;
 use crate::units::{Bytes, Nanos};
 
@@ -13,11 +13,11 @@ pub(super) const PATIENCE: Nanos = Nanos(5_000_000_000);
 /// best-effort; otherwise two loading programs would take it from each other forever.
 const FRESH: Nanos = Nanos(20_000_000);
 
-/// What became of a want.
+/// What the scheduler can say to a budget request now.
 enum Answer {
     Yes,
     No,
-    /// Its backing store is growing first.
+    /// The task's backing store must grow first.
     Pins,
     /// Memory must become free first, and no other task gets any until then.
     Waits,
@@ -26,10 +26,10 @@ enum Answer {
 }
 
 impl Scheduler {
-    pub(super) fn want(
+    pub(super) fn record_budget_request(
         &mut self,
         id: TaskId,
-        seq: WantSeq,
+        seq: BudgetRequestSeq,
         bytes: Bytes,
     ) -> Result<(), EventError> {
         let since = self.state.now;
@@ -37,16 +37,16 @@ impl Scheduler {
         let total = bytes + task.usage.swapped;
         match task.want {
             Some(open) if open.seq == seq => {
-                return Err(EventError::WantOpen {
+                return Err(EventError::BudgetRequestOpen {
                     task: id,
                     want: seq,
                 });
             }
-            // An agent has one question: a new one withdraws the old.
+            // An agent has one open request: a new one replaces it.
             Some(_) => {}
             None => self.state.wants.push_back(id),
         }
-        self.task_mut(id).want = Some(OpenWant {
+        self.task_mut(id).want = Some(BudgetRequest {
             seq,
             total,
             since,
@@ -55,7 +55,8 @@ impl Scheduler {
         Ok(())
     }
 
-    /// Answers what can be answered, first come first. True if one waits for memory.
+    /// Answers the requests that can be answered, first come first. Returns whether one waits for memory
+    /// to become free.
     pub(super) fn serve_wants(&mut self) -> bool {
         let mut waits = false;
         // A request that must wait goes to the back. After one round all are in their order again.
@@ -95,14 +96,14 @@ impl Scheduler {
         waits
     }
 
-    fn answer(&mut self, id: TaskId, want: OpenWant, others_wait: bool) -> Answer {
+    fn answer(&mut self, id: TaskId, want: BudgetRequest, others_wait: bool) -> Answer {
         let task = self.task(id);
         let budget = want.budget(task.usage.swapped);
         let extra = budget.saturating_sub(task.asked);
         if extra == Bytes::ZERO {
             return Answer::Yes;
         }
-        // To run it must be wholly in, beside what of others never leaves.
+        // A job runs with all its memory resident, beside the memory of others that never leaves.
         let state = self.state.settled();
         let fixed = state.sums().fixed.saturating_sub(state.share(id).fixed);
         if want.total + fixed > state.capacity || want.since + PATIENCE <= state.now {
@@ -124,7 +125,7 @@ impl Scheduler {
         if self.evict(extra, Cause::BestEffort, Some(id)) {
             return Answer::Waits;
         }
-        // What another best-effort job holds can leave when it has left the GPU.
+        // Memory of another best-effort job can leave once that job has left the GPU.
         let others_run = self.state.running.iter().any(|running| *running != id);
         if others_run {
             Answer::Waits
@@ -139,10 +140,10 @@ impl Scheduler {
         }
     }
 
-    /// While a realtime job waits or runs, what is free is for such jobs: much of it was evicted for
-    /// one that waits, and would have to be evicted for it again. The one that runs is answered at
-    /// once, for the others wait for it: it gets what they do not lack, and nothing is evicted for
-    /// it.
+    /// While a realtime job waits or runs, free memory is for such jobs: much of it was evicted for one
+    /// that waits, and would have to be evicted for it again. A running realtime job is answered at once,
+    /// because the others wait for it to end: it gets free memory that they are not short of, and nothing
+    /// is evicted for it.
     fn answer_beside_realtime(&self, id: TaskId, extra: Bytes) -> Answer {
         let (state, task) = (&self.state, self.task(id));
         if !(task.runs() && task.realtime_job()) {
@@ -168,7 +169,7 @@ impl Scheduler {
 
     /// Grows the backing store if the plan holds once the new memory is swappable: memory that can leave
     /// again takes nothing from realtime.
-    fn pin_for(&mut self, id: TaskId, want: OpenWant) -> Answer {
+    fn pin_for(&mut self, id: TaskId, want: BudgetRequest) -> Answer {
         let task = self.task(id);
         if task.plan.is_some() {
             return Answer::No;

@@ -1,7 +1,7 @@
 //! What crosses between a process and its group, one type for each direction.
 
 use rtswap_policy::scheduler::{
-    Answer, Direction, Event, JobKind, JobSeq, SwapOutcome, SwapSeq, Usage, WantSeq,
+    Answer, BudgetRequestSeq, Direction, Event, JobKind, JobSeq, SwapOutcome, SwapSeq, Usage,
 };
 use rtswap_policy::units::{Bytes, Nanos};
 
@@ -31,7 +31,10 @@ pub enum Report {
         outcome: SwapOutcome,
     },
     /// It needs a budget of `bytes` in all. The request `want` replaces its previous one.
-    BudgetRequested { want: WantSeq, bytes: Bytes },
+    BudgetRequested {
+        want: BudgetRequestSeq,
+        bytes: Bytes,
+    },
     /// The bytes it uses, outside a swap operation.
     Usage(Usage),
     /// The bytes pinned as its backing store.

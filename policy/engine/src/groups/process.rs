@@ -1,6 +1,8 @@
 //! What is known of one process.
 
-use rtswap_policy::scheduler::{Direction, JobKind, JobSeq, SwapOutcome, SwapSeq, Usage, WantSeq};
+use rtswap_policy::scheduler::{
+    BudgetRequestSeq, Direction, JobKind, JobSeq, SwapOutcome, SwapSeq, Usage,
+};
 use rtswap_policy::units::{Bytes, Nanos, Time};
 
 use super::ProcessId;
@@ -50,7 +52,7 @@ impl SwapPart {
 /// Its request for more budget.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct BudgetRequest {
-    pub(super) seq: WantSeq,
+    pub(super) seq: BudgetRequestSeq,
     /// Resident and swapped bytes together, so that swapping does not change it.
     pub(super) total: Bytes,
 }

@@ -1,6 +1,6 @@
 //! Requests for more budget: the scheduler hears one of the task at a time.
 
-use rtswap_policy::scheduler::{Answer, Event, WantSeq};
+use rtswap_policy::scheduler::{Answer, BudgetRequestSeq, Event};
 use rtswap_policy::units::{Bytes, Nanos, Time};
 
 use super::process::{BudgetRequest, Process};
@@ -30,7 +30,7 @@ impl TaskRequest {
 
 impl ProcessGroup {
     /// Takes in a process's request, which replaces its previous one.
-    pub(super) fn record_request(&mut self, at: usize, seq: WantSeq, bytes: Bytes) {
+    pub(super) fn record_request(&mut self, at: usize, seq: BudgetRequestSeq, bytes: Bytes) {
         let process = &mut self.processes[at];
         let total = bytes + process.usage.swapped;
         process.request = Some(BudgetRequest { seq, total });
@@ -93,8 +93,8 @@ impl ProcessGroup {
         let seq = self.budget.last_request.wrapping_add(1).max(1);
         self.budget.last_request = seq;
         self.budget.request = Some(TaskRequest::Pending { seq, asker });
-        let (task, want) = (self.task, WantSeq(seq));
-        self.tell(Event::Want { task, want, bytes });
+        let (task, want) = (self.task, BudgetRequestSeq(seq));
+        self.tell(Event::BudgetRequested { task, want, bytes });
     }
 
     /// The budget of the task with which the request of the process at `at` is met.

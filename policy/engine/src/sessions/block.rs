@@ -1,7 +1,7 @@
 //! What is new in a GPU's block of a control page. A block is a stranger's: only what differs from
 //! the last look becomes a report.
 
-use rtswap_policy::scheduler::{Direction, JobKind, JobSeq, SwapSeq, Usage, WantSeq};
+use rtswap_policy::scheduler::{BudgetRequestSeq, Direction, JobKind, JobSeq, SwapSeq, Usage};
 use rtswap_policy::units::{Bytes, Nanos, Time};
 
 use crate::groups::Report;
@@ -14,7 +14,7 @@ const DOUBT: Nanos = Nanos(1_000_000_000);
 #[derive(Clone, Debug, Default)]
 pub(crate) struct BlockReader {
     jobs: JobReader,
-    want: WantSeq,
+    want: BudgetRequestSeq,
     usage: Usage,
     /// What an agent that outlived its daemon has yet to restore into its new page.
     awaited: Option<Usage>,
@@ -264,9 +264,9 @@ mod tests {
     fn each_thing_is_reported_once() {
         let (mut block, mut reader) = (Block::default(), BlockReader::default());
         assert_eq!(read(&mut reader, &block), []);
-        block.want = Some((WantSeq(1), Bytes(64)));
+        block.want = Some((BudgetRequestSeq(1), Bytes(64)));
         let asked = Report::BudgetRequested {
-            want: WantSeq(1),
+            want: BudgetRequestSeq(1),
             bytes: Bytes(64),
         };
         assert_eq!(read(&mut reader, &block), [asked]);

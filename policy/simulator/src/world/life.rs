@@ -1,6 +1,6 @@
 //! Programs come, load, get ready and go.
 
-use rtswap_policy::scheduler::{Event, Phase, Usage, WantSeq};
+use rtswap_policy::scheduler::{BudgetRequestSeq, Event, Phase, Usage};
 use rtswap_policy::task::{Class, TaskId};
 use rtswap_policy::units::{Bytes, Nanos};
 
@@ -11,7 +11,7 @@ use crate::record::{Change, Observer};
 use crate::scenario::Arrivals;
 
 /// The number of the one request by which a program gets the budget to load.
-const WANT: WantSeq = WantSeq(1);
+const REQUEST: BudgetRequestSeq = BudgetRequestSeq(1);
 
 impl<O: Observer> World<'_, O> {
     /// Runs all that comes before the start: the tasks that are there from the beginning register and
@@ -112,9 +112,9 @@ impl<O: Observer> World<'_, O> {
             backing: Bytes::ZERO,
             open: None,
         })?;
-        self.tell(Event::Want {
+        self.tell(Event::BudgetRequested {
             task: id,
-            want: WANT,
+            want: REQUEST,
             bytes: footprint,
         })
     }

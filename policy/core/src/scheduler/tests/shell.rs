@@ -230,8 +230,8 @@ impl Shell {
     pub(super) fn want(&mut self, id: u32, bytes: u64) {
         let agent = self.agents.get_mut(&id).unwrap();
         agent.wants += 1;
-        let want = WantSeq(agent.wants);
-        self.tell(Event::Want {
+        let want = BudgetRequestSeq(agent.wants);
+        self.tell(Event::BudgetRequested {
             task: TaskId(id),
             want,
             bytes: Bytes(bytes),

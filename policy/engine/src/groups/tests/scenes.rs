@@ -4,7 +4,8 @@ use alloc::vec;
 use alloc::vec::Vec;
 
 use rtswap_policy::scheduler::{
-    Answer, Command, Direction, Event, JobKind, JobSeq, SwapSeq, Usage, ViolationKind, WantSeq,
+    Answer, BudgetRequestSeq, Command, Direction, Event, JobKind, JobSeq, SwapSeq, Usage,
+    ViolationKind,
 };
 use rtswap_policy::task::TaskId;
 use rtswap_policy::units::{Bytes, Time};
@@ -112,7 +113,7 @@ impl Scene {
     }
 
     fn request(&mut self, id: ProcessId, bytes: u64) -> Vec<Effect> {
-        let (want, bytes) = (WantSeq(1), Bytes(bytes));
+        let (want, bytes) = (BudgetRequestSeq(1), Bytes(bytes));
         self.report(id, Report::BudgetRequested { want, bytes })
     }
 }
@@ -143,8 +144,8 @@ fn credit(id: ProcessId, credit: u64) -> Effect {
 }
 
 fn wants(bytes: u64, want: u32) -> Effect {
-    let (task, want, bytes) = (TASK, WantSeq(want), Bytes(bytes));
-    Effect::Tell(Event::Want { task, want, bytes })
+    let (task, want, bytes) = (TASK, BudgetRequestSeq(want), Bytes(bytes));
+    Effect::Tell(Event::BudgetRequested { task, want, bytes })
 }
 
 #[test]
@@ -246,7 +247,7 @@ fn a_request_is_due_when_fresh_budget_is_not() {
     assert_eq!(scene.request(A, 20), [wants(20, 1)]);
     scene.now = 5;
     let granted = Answer {
-        want: WantSeq(1),
+        want: BudgetRequestSeq(1),
         granted: true,
     };
     scene.answer(20, Some(granted));

@@ -8,8 +8,8 @@ use rtswap_policy::admission::Test;
 use rtswap_policy::assign::Objective;
 use rtswap_policy::cost::{DirectionCost, SwapCost};
 use rtswap_policy::scheduler::{
-    Answer, Command, Config, Direction, Event, JobKind, JobSeq, OpenJob, Overrun, Scheduler,
-    Sharing, SwapOutcome, SwapSeq, TaskStatus, Usage, ViolationKind, WantSeq,
+    Answer, BudgetRequestSeq, Command, Config, Direction, Event, JobKind, JobSeq, OpenJob, Overrun,
+    Scheduler, Sharing, SwapOutcome, SwapSeq, TaskStatus, Usage, ViolationKind,
 };
 use rtswap_policy::task::{Class, MemoryProfile, TaskId, TaskSpec, Timing};
 use rtswap_policy::units::{Bytes, Nanos, Ppm, Time};
@@ -35,7 +35,7 @@ pub(super) struct Agent {
     /// Grants within the task's job.
     grants: u32,
     wants: u32,
-    pub(super) want: Option<(WantSeq, u64)>,
+    pub(super) want: Option<(BudgetRequestSeq, u64)>,
     pub(super) op: Option<Operation>,
     pub(super) lost: bool,
     /// It has allocated or freed since its last report.
@@ -460,7 +460,7 @@ impl World {
             return self.tell_usage(at);
         }
         agent.wants += 1;
-        let (want, bytes) = (WantSeq(agent.wants), Bytes(wanted));
+        let (want, bytes) = (BudgetRequestSeq(agent.wants), Bytes(wanted));
         agent.want = Some((want, wanted));
         self.report(at, Report::BudgetRequested { want, bytes });
     }

@@ -3,7 +3,7 @@
 use std::boxed::Box;
 use std::vec;
 
-use rtswap_policy::scheduler::{Usage, WantSeq};
+use rtswap_policy::scheduler::{BudgetRequestSeq, Usage};
 use rtswap_policy::units::{Bytes, Nanos, Time};
 
 use super::{GIB, config, identity, mib, uuid};
@@ -212,7 +212,7 @@ fn a_task_that_the_plan_leaves_too_little_says_so() {
     drive(&mut engine, 1, camera(800, 0));
     drive(&mut engine, 2, hello(None, 2));
     let block = Block {
-        want: Some((WantSeq(1), mib(512))),
+        want: Some((BudgetRequestSeq(1), mib(512))),
         ..Block::default()
     };
     let input = Input::Block {

@@ -242,11 +242,11 @@ impl World {
             }
             19 | 20 => {
                 let entry = self.truth.entry(id).or_default();
-                let want = WantSeq(entry.wants + 1);
+                let want = BudgetRequestSeq(entry.wants + 1);
                 let had = entry.want.replace(want);
                 entry.wants += 1;
                 entry.asked = self.now;
-                if !self.tell(Event::Want { task, want, bytes }) {
+                if !self.tell(Event::BudgetRequested { task, want, bytes }) {
                     self.truth.entry(id).or_default().want = had;
                 }
             }

@@ -26,7 +26,7 @@ pub(super) struct Truth {
     pub(super) job: Option<JobSeq>,
     pub(super) granted: bool,
     pub(super) jobs: u32,
-    pub(super) want: Option<WantSeq>,
+    pub(super) want: Option<BudgetRequestSeq>,
     pub(super) wants: u32,
     pub(super) asked: u64,
 }
@@ -317,10 +317,10 @@ impl World {
             });
             let truth = self.truth.entry(id).or_default();
             truth.attached = true;
-            truth.want = Some(WantSeq(1));
+            truth.want = Some(BudgetRequestSeq(1));
             truth.wants = 1;
-            let want = WantSeq(1);
-            self.tell(Event::Want { task, want, bytes });
+            let want = BudgetRequestSeq(1);
+            self.tell(Event::BudgetRequested { task, want, bytes });
             for _ in 0..9 {
                 self.cooperate(MS);
             }

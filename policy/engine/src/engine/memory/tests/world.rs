@@ -4,7 +4,9 @@ use std::collections::BTreeMap;
 use std::vec;
 use std::vec::Vec;
 
-use rtswap_policy::scheduler::{Direction, JobKind, JobSeq, SwapOutcome, TaskStatus, WantSeq};
+use rtswap_policy::scheduler::{
+    BudgetRequestSeq, Direction, JobKind, JobSeq, SwapOutcome, TaskStatus,
+};
 use rtswap_policy::units::{Bytes, Nanos, Time};
 
 use crate::Uuid;
@@ -145,7 +147,7 @@ impl World {
     pub(super) fn ask_memory(&mut self, agent: ConnectionId, bytes: u64) {
         let block = &mut self.agents.get_mut(&agent).unwrap().block;
         let last = block.want.map_or(0, |(want, _)| want.0);
-        block.want = Some((WantSeq(last + 1), Bytes(bytes)));
+        block.want = Some((BudgetRequestSeq(last + 1), Bytes(bytes)));
         self.ring(agent);
     }
 
