@@ -1,10 +1,10 @@
 //! Doorbells: SIGUSR1 (swap out) and SIGUSR2 (swap in) to the agent's swap thread, queued with the
 //! session's cookie as the signal's value.
 //!
-//! A signal whose value is not the cookie is the program's own. 64 random bits make a program's
-//! own queued value collide with probability 2⁻⁶⁴ a signal, and a collision costs only a wake-up.
+//! A signal with any other value is the program's own. A value that the program queues equals the 64
+//! random bits of the cookie with probability 2⁻⁶⁴, and such a collision costs only a wake-up.
 
-/// The random number that both ends of a session know.
+/// The random number of a session, known to its two ends only.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct Cookie(pub u64);
 

@@ -27,35 +27,35 @@ pub struct DeviceState {
     pub uuid: [u8; 16],
     /// All of the GPU's memory in bytes, as the driver tells.
     pub memory_bytes: u64,
-    /// As [`crate::page::UsageReport::resident_bytes`].
+    /// Bytes on the GPU, as in [`crate::page::UsageReport::resident_bytes`].
     pub resident_bytes: u64,
-    /// As [`crate::page::UsageReport::swapped_bytes`].
+    /// Bytes in the backing store, as in [`crate::page::UsageReport::swapped_bytes`].
     pub swapped_bytes: u64,
-    /// As [`crate::page::UsageReport::arena_bytes`].
+    /// Bytes of both in the arena, as in [`crate::page::UsageReport::arena_bytes`].
     pub arena_bytes: u64,
-    /// What is pinned of its backing store.
+    /// Bytes of host memory pinned as its backing store.
     pub backing_bytes: u64,
-    /// The chunk size that its arena uses; zero before there is one.
+    /// The chunk size δ of its arena in bytes; zero before there is an arena.
     pub chunk_bytes: u64,
-    /// The last job asked for.
+    /// Sequence number of the last job that was requested; zero before the first.
     pub requested: u32,
-    /// The last job granted.
+    /// Sequence number of the last job that was granted; zero before the first.
     pub granted: u32,
-    /// The last job completed.
+    /// Sequence number of the last job that was completed; zero before the first.
     pub completed: u32,
-    /// Zero.
+    /// Padding, always zero: a Hello with another value is refused.
     pub reserved: u32,
 }
 
-/// What an agent says first.
+/// The first message of an agent on its socket.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable)]
 pub struct Hello {
-    /// [`MAGIC`].
+    /// Marks the message as a Hello: [`MAGIC`], else it is refused.
     pub magic: [u8; 4],
     /// The agent's wire version.
     pub version: u16,
-    /// Zero.
+    /// Padding, always zero: a Hello with another value is refused.
     pub reserved: u16,
     /// What the agent can do beyond the version.
     pub features: u64,
@@ -184,7 +184,7 @@ impl ReplyCode {
 #[repr(C)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable)]
 pub struct Reply {
-    /// [`MAGIC`].
+    /// Marks the message as a Reply: always [`MAGIC`].
     pub magic: [u8; 4],
     /// The daemon's wire version.
     pub version: u16,

@@ -7,23 +7,23 @@ use crate::sync::{
     fence,
 };
 
-/// How a job came to be.
+/// What started a job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum JobKind {
-    /// The program said so.
+    /// The program declared it, by `rtswap.h` or a hint.
     Declared = 1,
-    /// GPU work after idleness.
+    /// The program began GPU work after an idle time, and had declared nothing.
     Implicit = 2,
 }
 
 /// The jobs of a task as the daemon reads them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct JobReport {
-    /// The last one asked for.
+    /// Sequence number of the last job that was requested.
     pub requested: u32,
-    /// How it came to be.
+    /// What started that job.
     pub kind: JobKind,
-    /// The last one completed.
+    /// Sequence number of the last job that was completed; 0 before the first.
     pub completed: u32,
 }
 
@@ -45,61 +45,62 @@ pub enum SwapOutcome {
 /// The end of a swap operation as the daemon reads it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SwapReport {
-    /// The operation.
+    /// Sequence number of the operation, as in [`super::SwapRequest::seq`].
     pub seq: u32,
-    /// How it ended.
+    /// How the operation ended.
     pub outcome: SwapOutcome,
-    /// The agent's own measure of it, in ns.
+    /// Duration of the operation by the agent's own clock, in ns.
     pub ns: u64,
-    /// Bytes really copied over the link.
+    /// Bytes that were copied over the link.
     pub moved_bytes: u64,
 }
 
-/// Where the task's bytes are. The fields are read one by one: take them as exact only while no
-/// swap operation runs.
+/// The bytes that the process uses on this GPU, by place. The fields are read one by one: they belong
+/// together only while no swap operation runs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct UsageReport {
-    /// On the GPU, everything counted.
+    /// All bytes on the GPU that the agent counts, in the arena and outside it.
     pub resident_bytes: u64,
-    /// In the backing store.
+    /// Bytes in the backing store.
     pub swapped_bytes: u64,
-    /// Of both, the part in the arena.
+    /// Bytes of the arena's memory objects, resident and swapped together.
     pub arena_bytes: u64,
     /// The most that `resident_bytes` ever was.
     pub peak_bytes: u64,
 }
 
-/// Bytes that never leave the GPU because others use them, by who does. Memory that is held by the chunk
-/// counts with δ for each, a whole allocation with its size.
+/// Bytes that never leave the GPU because other processes or devices use them. Memory that is kept by
+/// the chunk counts with δ for each, a whole allocation with its size.
 ///
 /// Both words were reserved, and so zero, in earlier pages: an older agent leaves them zero and an older
 /// daemon does not read them, so they need no feature bit.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct KeptReport {
-    /// Other processes were given it.
+    /// Bytes that were exported to other processes.
     pub processes_bytes: u64,
-    /// Other devices reach it: GPUs, network cards, switches.
+    /// Bytes that other devices reach: GPUs, network cards, switches.
     pub devices_bytes: u64,
 }
 
-/// All that the daemon acts on, as [`AgentDevice::read`] finds it.
+/// The agent's fields of one block as the daemon acts on them, read by [`AgentDevice::read`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct AgentReport {
-    /// As [`AgentDevice::jobs`].
+    /// Requested and completed jobs, from [`AgentDevice::jobs`]; none before the first request.
     pub jobs: Option<JobReport>,
-    /// As [`AgentDevice::wanted`].
+    /// Number and bytes of the last budget request, from [`AgentDevice::wanted`].
     pub wanted: Option<(u32, u64)>,
-    /// As [`AgentDevice::swap_report`].
+    /// The last swap operation that ended, from [`AgentDevice::swap_report`].
     pub swap: Option<SwapReport>,
-    /// As [`AgentDevice::usage`], read after `swap`: final if that operation has ended.
+    /// Bytes in use, from [`AgentDevice::usage`]. Read after `swap`, so that they are final if that
+    /// operation has ended.
     pub usage: UsageReport,
-    /// As [`AgentDevice::backing`].
+    /// Answered request and pinned bytes of the backing store, from [`AgentDevice::backing`].
     pub backing: (u32, u64),
-    /// As [`AgentDevice::kept`].
+    /// Bytes that never leave the GPU, from [`AgentDevice::kept`].
     pub kept: KeptReport,
 }
 
-/// An allocation does not fit the budget: it needs this many bytes of budget in all.
+/// An allocation does not fit the budget: the process needs a budget of so many bytes in all.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct OutOfBudget(pub u64);
 
@@ -158,7 +159,8 @@ const _: () = {
     assert!(offset_of!(AgentDevice, kept_for_devices) == 168);
 };
 
-/// What the agent does. Its threads agree among themselves who writes.
+/// The agent's writing, and the daemon's reading. The agent's threads make sure that one of them
+/// writes at a time.
 impl AgentDevice {
     /// Asks for the job `seq`; the one before must be completed. Tell the daemon afterwards.
     pub fn request_job(&self, seq: u32, kind: JobKind) {
@@ -220,7 +222,7 @@ impl AgentDevice {
         self.swapped_bytes.store(swapped_bytes, Release);
     }
 
-    /// Publishes what stays on the GPU, and for whom.
+    /// Publishes the bytes that never leave the GPU.
     pub fn set_kept(&self, kept: KeptReport) {
         self.kept_for_processes.store(kept.processes_bytes, Relaxed);
         self.kept_for_devices.store(kept.devices_bytes, Relaxed);
@@ -327,7 +329,7 @@ impl AgentDevice {
         }
     }
 
-    /// What stays on the GPU, and for whom: nothing from agents older than the question.
+    /// The bytes that never leave the GPU. An agent older than these fields reports 0.
     pub fn kept(&self) -> KeptReport {
         KeptReport {
             processes_bytes: self.kept_for_processes.load(Relaxed),

@@ -7,21 +7,21 @@ use crate::sync::{
     fence,
 };
 
-/// Which way a swap operation moves chunks.
+/// The direction in which a swap operation moves chunks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Direction {
     /// From the GPU to the backing store; SIGUSR1.
     Out = 1,
-    /// Back; SIGUSR2.
+    /// From the backing store to the GPU; SIGUSR2.
     In = 2,
 }
 
 /// A swap operation as the daemon asks for it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SwapRequest {
-    /// Its number.
+    /// Sequence number of the operation: 1 for the first, wrapping past 0.
     pub seq: u32,
-    /// Which way.
+    /// The direction of the operation.
     pub direction: Direction,
     /// The bytes that are in the backing store when it is done. A level, not the bytes to move, so that
     /// a request can be repeated, aborted at any chunk and resumed.
@@ -77,7 +77,7 @@ const _: () = {
     assert!(offset_of!(DaemonDevice, credit_bytes) == 152);
 };
 
-/// What the daemon does.
+/// The daemon's writing, and the agent's reading.
 impl DaemonDevice {
     /// Names the GPU of this block: its UUID, the chunk size δ and the memory rtswap may hand out
     /// on it, both in bytes. Before the page is sent.
