@@ -19,7 +19,8 @@ use super::objects::Objects;
 use super::publish::Published;
 use crate::dispatch::Snapshot;
 
-/// Changes of properties are told of at most so often.
+/// Property changes are announced at most this often. Properties that change with each job are not
+/// announced at all. Nothing on D-Bus is fit to schedule by: the control pages are for that.
 const PACE: Duration = Duration::from_millis(250);
 
 /// Why a connection is not attended any more.
@@ -37,7 +38,7 @@ pub(super) struct Attended {
     pub(super) connection: Connection,
     published: Arc<Published>,
     objects: Objects,
-    /// Who asks for objects, while there are none.
+    /// Waits until the client asks for objects; none once they are served.
     asked: Option<Asked>,
     snapshots: watch::Receiver<Arc<Snapshot>>,
     news: broadcast::Receiver<News>,

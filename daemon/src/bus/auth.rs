@@ -1,7 +1,7 @@
-//! Who calls, and what it may do beyond what everybody may.
+//! The caller of a D-Bus method, and its rights beyond those of every user.
 //!
-//! Root and the daemon's own user may do all. On the system bus polkit may allow the others more;
-//! elsewhere nobody can be asked.
+//! Root and the daemon's own user may do all. On the system bus polkit may give the others more
+//! rights; on the control socket and on other buses there is no polkit to ask.
 
 use rtswap_dbus::Error;
 use rtswap_engine::input::Caller;
@@ -13,7 +13,7 @@ use zbus::names::BusName;
 use super::limits::Limits;
 use super::polkit::{self, Action};
 
-/// How callers come in.
+/// The way by which a call came in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Door {
     /// The control socket: one peer, by the kernel's word.
@@ -25,18 +25,19 @@ pub(super) enum Door {
     },
 }
 
-/// One call.
+/// One method call under way, with its caller.
 #[derive(Debug)]
 pub(super) struct Visit<'a> {
     connection: &'a Connection,
     header: &'a Header<'a>,
     door: Door,
-    /// Who makes it.
+    /// The user that makes the call, and whether it may do all.
     pub(super) caller: Caller,
 }
 
 impl<'a> Visit<'a> {
-    /// Finds out who makes the call of this `header`.
+    /// Finds the caller of the message with this `header`, which came in by `door`. Denied where no
+    /// user can be found.
     pub(super) async fn of(
         door: Door,
         connection: &'a Connection,
@@ -66,7 +67,8 @@ impl<'a> Visit<'a> {
         };
         let uid = uid.ok_or_else(|| {
             Error::AccessDenied(
-                "nobody tells who calls; connect by the control socket of rtswapd".into(),
+                "the user of the caller is not known; connect by the control socket of rtswapd"
+                    .into(),
             )
         })?;
         let own = rustix::process::geteuid().as_raw();
@@ -82,8 +84,8 @@ impl<'a> Visit<'a> {
         })
     }
 
-    /// The caller with what polkit allows it for this call. Where polkit does not speak it is
-    /// who it was, and the dispatch thread says no. Waits as long as somebody types a password.
+    /// The caller with the rights that polkit gives it for this call. Without polkit its rights stay
+    /// as they are, and the dispatch thread refuses. Waits for as long as a password is being typed.
     pub(super) async fn asking_for(self, action: Action, limits: &Limits) -> Result<Caller, Error> {
         let Caller { uid, privileged } = self.caller;
         if privileged || self.door != (Door::Bus { polkit: true }) {

@@ -28,7 +28,8 @@ pub async fn serve(listener: UnixListener, shared: Shared) {
                 continue;
             }
         };
-        // Who has too many is hung up on: waiting in line it would keep the others out.
+        // A user with too many connections is hung up on: queued here, its next one would block all
+        // others.
         let uid = stream.peer_cred().map(|peer| peer.uid());
         let Some(slot) = uid.ok().and_then(|uid| shared.limits.connect(uid)) else {
             continue;

@@ -26,9 +26,9 @@ pub enum Bus {
     None,
     /// The system's, where polkit speaks.
     System,
-    /// The user's.
+    /// The user's session bus.
     Session,
-    /// Any other.
+    /// The bus at this D-Bus address.
     Address(Address),
 }
 
@@ -62,38 +62,24 @@ impl fmt::Display for Bus {
 
 /// Why a bus is not joined.
 #[derive(Debug, thiserror::Error)]
+#[expect(missing_docs, reason = "each variant's doc says what its fields are")]
 pub enum JoinError {
-    /// Somebody has the name.
+    /// Another connection owns the name on `bus`: that of process `pid`, if the bus tells.
     #[error(
         "{} is taken on {bus}{}; end who has it, or start rtswapd with --bus none",
         rtswap_dbus::BUS_NAME, owner_text(*pid)
     )]
-    Taken {
-        /// Which bus.
-        bus: Bus,
-        /// Who has it, if the bus tells.
-        pid: Option<u32>,
-    },
-    /// Its policy is against it.
+    Taken { bus: Bus, pid: Option<u32> },
+    /// The policy of `bus` forbids the name; `cause` is the bus's answer.
     #[error(
         "{bus} does not let this user have the name {}: {cause}; its policy is in \
          /usr/share/dbus-1/system.d/org.rtswap.conf",
         rtswap_dbus::BUS_NAME
     )]
-    Forbidden {
-        /// Which bus.
-        bus: Bus,
-        /// What it said.
-        cause: Box<fdo::Error>,
-    },
-    /// It cannot be reached.
+    Forbidden { bus: Bus, cause: Box<fdo::Error> },
+    /// `bus` cannot be reached, because of `cause`.
     #[error("cannot join {bus}: {cause}")]
-    Unreachable {
-        /// Which bus.
-        bus: Bus,
-        /// Why.
-        cause: zbus::Error,
-    },
+    Unreachable { bus: Bus, cause: zbus::Error },
 }
 
 fn owner_text(pid: Option<u32>) -> String {

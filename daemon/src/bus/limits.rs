@@ -22,7 +22,7 @@ const QUESTIONS: u32 = 8;
 /// side has two threads, so one is left to the others.
 const ANSWERS: usize = 1;
 
-/// Users whose shares are remembered; beyond, those that have all of theirs are forgotten.
+/// Users whose shares are remembered; with more, shares of which nothing is taken are forgotten.
 const USERS: usize = 256;
 
 /// What each user has taken. Root is not limited: it must get in to set things right.
@@ -210,7 +210,7 @@ mod tests {
         assert_eq!(
             limits.lock().len(),
             2,
-            "who waits for an answer, and who calls"
+            "a user that waits for an answer, and one that calls"
         );
     }
 }

@@ -1,4 +1,4 @@
-//! `org.rtswap.Manager1`.
+//! The interface `org.rtswap.Manager1`: registering tasks, ending them, the plan, reloading.
 
 use std::collections::HashMap;
 use std::os::fd::OwnedFd;
@@ -32,7 +32,7 @@ pub(super) struct Manager1 {
 }
 
 impl Manager1 {
-    /// Of one connection, whose objects are `published`.
+    /// The interface as one connection sees it; `published` keeps the objects of that connection.
     pub(super) fn new(shared: Shared, published: Arc<Published>, door: Door) -> Self {
         Self {
             shared,

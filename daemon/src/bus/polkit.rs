@@ -1,4 +1,4 @@
-//! One question to polkit, and its end when who asked has gone.
+//! One question to polkit, cancelled when the caller leaves the bus.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -63,13 +63,17 @@ pub(super) enum Denial {
     CallerGone,
 }
 
-/// Asks whether the sender of `header` may. A client that goes away takes its question with it.
+/// Asks polkit whether the sender of `header` may do `action`. The question is cancelled when the
+/// sender leaves the bus.
+///
+/// polkit is asked about the sender's bus name, not its pid: polkit finds the process itself, by pidfd,
+/// without a race.
 pub(super) async fn check(
     connection: &Connection,
     header: &Header<'_>,
     action: Action,
 ) -> Result<(), Denial> {
-    /// polkit knows a question of ours by it.
+    /// Numbers the questions, so that each can be cancelled by its own id.
     static NEXT: AtomicU64 = AtomicU64::new(0);
     let absent = |cause| Denial::Absent {
         action: action.id(),

@@ -31,7 +31,7 @@ struct Told {
 }
 
 impl Published {
-    /// None yet.
+    /// Publishes nothing until [`Self::serve`].
     pub(super) fn new(handle: Handle) -> Self {
         let told = Mutex::new(None);
         Self { handle, told }

@@ -1,6 +1,6 @@
-//! The control socket's bytes. zbus by itself takes whatever comes: messages of 128 MiB, descriptors
-//! by the thousand, calls without end whose answers nobody reads. Here a connection has a few small
-//! calls at a time, and the next is read when one is answered.
+//! The control socket's bytes. zbus by itself accepts messages of 128 MiB, thousands of descriptors,
+//! and any number of calls by a client that reads no answers. Here a connection has a few small calls
+//! under way at a time, and the next is read when one is answered.
 
 use std::io;
 use std::os::fd::{BorrowedFd, OwnedFd};
@@ -43,7 +43,7 @@ impl Transport {
     }
 }
 
-/// Who connected it, by the kernel's word.
+/// The uid and pid of the peer, from SO_PEERCRED.
 fn credentials(stream: &UnixStream) -> io::Result<ConnectionCredentials> {
     let peer = stream.peer_cred()?;
     let credentials = ConnectionCredentials::default().set_unix_user_id(peer.uid());

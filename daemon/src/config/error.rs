@@ -4,35 +4,26 @@ use std::path::{Path, PathBuf};
 
 /// A file that cannot be taken.
 #[derive(Debug, thiserror::Error)]
+#[expect(missing_docs, reason = "each variant's doc says what its fields are")]
 pub enum ConfigError {
-    /// It cannot be read.
+    /// The file at `path` cannot be read, because of `cause`.
     #[error("cannot read {}: {cause}", path.display())]
     Unreadable {
-        /// Which.
         path: PathBuf,
-        /// Why.
         cause: std::io::Error,
     },
-    /// It does not say what it should.
+    /// The file at `path` is not valid at `line` and `column`, both counted from 1, the column in
+    /// characters. `message` says what is wrong and what to do.
     #[error("{}:{line}:{column}: {message}", path.display())]
     Wrong {
-        /// Which.
         path: PathBuf,
-        /// Counted from 1.
         line: usize,
-        /// Counted from 1, in characters.
         column: usize,
-        /// What is wrong, and what to do.
         message: String,
     },
-    /// Others could have written it.
+    /// Another user could have written the file at `path`: `reason` says how, and what to do.
     #[error("{}: refused: {reason}", path.display())]
-    Untrusted {
-        /// Which.
-        path: PathBuf,
-        /// Why.
-        reason: String,
-    },
+    Untrusted { path: PathBuf, reason: String },
 }
 
 impl ConfigError {

@@ -93,7 +93,7 @@ impl SchedulerTable {
 /// What is wrong with the drain bound on `gpus`, in words. Where there are none, GPUs are learned.
 pub(super) fn drain_complaint(config: &SchedulerConfig, gpus: &[GpuConfig]) -> Option<String> {
     let drain = config.drain?;
-    let (least, whose) = gpus
+    let (least, cost_source) = gpus
         .iter()
         .map(|gpu| (gpu.least_drain(), format!("the costs of {}", gpu.uuid)))
         .max()
@@ -105,7 +105,7 @@ pub(super) fn drain_complaint(config: &SchedulerConfig, gpus: &[GpuConfig]) -> O
     let micros = least.0.div_ceil(1_000);
     (drain < least).then(|| {
         format!(
-            "drain_ms is {drain}, but by {whose} a best-effort swap operation stops only after \
+            "drain_ms is {drain}, but by {cost_source} a best-effort swap operation stops only after \
              one base and one chunk, within {least}; write {}.{:03} or more, or leave it out",
             micros / 1_000,
             micros % 1_000

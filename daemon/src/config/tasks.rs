@@ -58,7 +58,7 @@ pub fn load_tasks(folder: &Path) -> (Vec<TaskFile>, Vec<ConfigError>) {
         })
         .collect();
     paths.sort();
-    // Who may write the folder may swap a file after it was looked at.
+    // A user that may write the folder could replace a file after the check of its owner.
     if let Err(error) = trusted(folder) {
         errors.push(error);
         return (tasks, errors);

@@ -87,10 +87,10 @@ impl<'de> Deserialize<'de> for Size {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Span<const UNIT: u64>(pub(super) Nanos);
 
-/// Milliseconds.
+/// A time that the file gives in milliseconds.
 pub(super) type Millis = Span<1_000_000>;
 
-/// Microseconds.
+/// A time that the file gives in microseconds.
 pub(super) type Micros = Span<1_000>;
 
 impl<'de, const UNIT: u64> Deserialize<'de> for Span<UNIT> {
