@@ -11,7 +11,7 @@ use aya_obj::generated::bpf_insn;
 use aya_obj::generated::bpf_prog_type::BPF_PROG_TYPE_KPROBE;
 use rustix::io::Errno;
 
-/// BPF_F_UPROBE_MULTI_RETURN.
+/// The flag BPF_F_UPROBE_MULTI_RETURN of a link: its program runs when functions return.
 const RETURN: u32 = 1;
 
 /// What a link's program runs at.

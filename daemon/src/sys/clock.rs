@@ -3,20 +3,20 @@
 use rtswap_policy::units::{Nanos, Time};
 use rustix::time::{ClockId, Timespec, clock_gettime};
 
-/// Now.
+/// The time now, in ns of CLOCK_MONOTONIC.
 pub fn now() -> Time {
     let now = clock_gettime(ClockId::Monotonic);
     Time(now.tv_sec.cast_unsigned() * NANOS_PER_SECOND + now.tv_nsec.cast_unsigned())
 }
 
-/// Now, as [`super::peer::start_ticks`] counts: in hundredths of a second since boot, suspended or
-/// not.
+/// The time now in hundredths of a second since boot, time in suspend included, as
+/// [`super::peer::start_ticks`] counts.
 pub fn boot_ticks() -> u64 {
     let now = clock_gettime(ClockId::Boottime);
     now.tv_sec.cast_unsigned() * 100 + now.tv_nsec.cast_unsigned() / (NANOS_PER_SECOND / 100)
 }
 
-/// As the kernel takes it.
+/// Converts a time to the kernel's `timespec`.
 pub fn timespec(time: Time) -> Timespec {
     Timespec {
         tv_sec: (time.0 / NANOS_PER_SECOND).cast_signed(),

@@ -1,4 +1,5 @@
-//! Who is at the other end: process, thread and their names, by descriptors that cannot be reused.
+//! The process and thread at the other end of a socket, by descriptors that cannot come to mean another
+//! one, as a pid can.
 
 use std::fs;
 use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd};
@@ -11,20 +12,20 @@ use rustix::process::{Pid, PidfdFlags, pidfd_open};
 /// A process at the other end of a socket.
 #[derive(Debug)]
 pub struct Peer {
-    /// Its user.
+    /// Its effective user id when it connected, as SO_PEERCRED gives it.
     pub uid: u32,
     /// Its id in our PID namespace.
     pub pid: u32,
-    /// Readable when it has ended.
+    /// A pidfd of it, readable once it has ended.
     pub pidfd: OwnedFd,
     /// Its short name, fit to be a task's.
     pub comm: String,
-    /// As [`start_ticks`]; 0 before [`Self::learn_start`].
+    /// Its start in hundredths of a second since boot, as [`start_ticks`] reads it; 0 before [`Self::learn_start`].
     pub start_ticks: u64,
 }
 
 impl Peer {
-    /// Who connected `socket`.
+    /// The process that connected `socket`.
     pub fn of<F: AsFd>(socket: F) -> io::Result<Self> {
         let credentials = socket_peercred(&socket)?;
         let pidfd = match peer_pidfd(&socket) {

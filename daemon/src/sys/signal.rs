@@ -10,13 +10,9 @@ use rustix::io;
 pub enum BellThread {
     /// By a PIDFD_THREAD descriptor (Linux 6.9).
     Pidfd(OwnedFd),
-    /// By its ids in our PID namespace.
-    Ids {
-        /// Its process.
-        pid: u32,
-        /// Itself.
-        tid: u32,
-    },
+    /// By the ids in our PID namespace: `pid` of its process and `tid` of the thread itself.
+    #[expect(missing_docs, reason = "the variant's doc says what its fields are")]
+    Ids { pid: u32, tid: u32 },
 }
 
 /// What the kernel calls `siginfo_t`, with the members of SI_QUEUE.

@@ -1,5 +1,5 @@
-//! Who the processes on the GPUs are, remembered from one look to the next: a pidfd tells that a
-//! process is still the same one, and costs far less than /proc.
+//! The identities of the processes on the GPUs, kept from one NVML sample to the next: a pidfd tells
+//! that a process is still the same one, and costs far less than reading /proc.
 
 use std::collections::BTreeMap;
 use std::os::fd::OwnedFd;
@@ -10,15 +10,15 @@ use rtswap_engine::sample::Identity;
 use super::identify;
 use crate::sys::peer::{has_ended, have_ended, open_process};
 
-/// How long what /proc says is believed of a living process: it may execute another program, or become
-/// another user.
+/// How long an identity read from /proc is used for a living process: the process may execute another
+/// program, or change its user.
 const FRESH: Duration = Duration::from_secs(10);
 
 struct Known {
     pidfd: OwnedFd,
     identity: Identity,
     read: Instant,
-    /// It was asked for in this look.
+    /// The process is in the current sample.
     seen: bool,
 }
 
@@ -28,7 +28,7 @@ pub(super) struct Identities {
 }
 
 impl Identities {
-    /// A look at all GPUs begins: forgets who has ended since the last one, and who was not in it.
+    /// Begins a sample of all GPUs: forgets processes that have ended, or were not in the last sample.
     pub(super) fn begin(&mut self) {
         let ended = have_ended(self.known.values().map(|known| &known.pidfd));
         let mut ended = ended.into_iter();
@@ -38,7 +38,7 @@ impl Identities {
         });
     }
 
-    /// Who process `pid` is; none once it is gone.
+    /// The identity of the process `pid`; none once it is gone.
     pub(super) fn of(&mut self, pid: u32) -> Option<Identity> {
         if let Some(known) = self.known.get_mut(&pid)
             && known.read.elapsed() < FRESH
@@ -49,7 +49,8 @@ impl Identities {
         let pidfd = open_process(pid);
         let read = Instant::now();
         let identity = identify(pid)?;
-        // Of one that lives now, all that was read since the pidfd was opened is its own.
+        // If the pidfd's process still lives, then all that was read since it was opened is that
+        // process's own, and not of a later one with its pid.
         if let Some(pidfd) = pidfd.filter(|pidfd| !has_ended(pidfd)) {
             let known = Known {
                 pidfd,
@@ -70,7 +71,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn who_lives_is_remembered_while_it_is_seen() {
+    fn a_living_process_is_remembered_while_it_is_in_the_samples() {
         let mut identities = Identities::default();
         let child = Command::new("cat").stdin(Stdio::piped()).spawn();
         let mut child = child.expect("cat is there");

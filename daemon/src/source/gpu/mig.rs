@@ -1,5 +1,8 @@
 //! GPUs in MIG mode: CUDA programs see one instance each, which rtswap takes for a GPU where the
 //! administrator names it. NVML's handle of an instance answers for that instance alone.
+//!
+//! Instances are read from NVML only where the configuration names them. A GPU that NVML shows and no
+//! task can use is left alone, and `rtswapctl status` says why.
 
 use std::fmt::Write as _;
 

@@ -20,8 +20,9 @@ use rtswap_engine::sample::{Caveat, GpuSample, LeftAlone, ProcessSample, Sample}
 /// The name under which drivers install it; without the number it comes with development files only.
 const LIBRARY: &str = "libnvidia-ml.so.1";
 
-/// How long until a library that is not there, or does not work, is opened again: a driver may be
-/// loaded, or replaced, under a running daemon.
+/// How long until a library that is missing or does not work is opened again: a driver may be loaded,
+/// or replaced, under a running daemon. It must be opened again after a failure: a loaded library
+/// outlives the driver it came with, and never works again once that driver is gone.
 const RETRY: Duration = Duration::from_secs(5);
 
 /// The driver, by its library where that is there. Of MIG instances it reads those that are
@@ -230,7 +231,7 @@ fn processes(
             UsedGpuMemory::Used(bytes) => Some(bytes),
             UsedGpuMemory::Unavailable => None,
         };
-        // Who computes and draws is in both lists, with all that it holds.
+        // A process that both computes and draws is in both lists, each time with all its bytes.
         let known = found.entry(pid).or_default();
         *known = bytes.max(*known);
     }

@@ -81,8 +81,8 @@ fn start_releasing() -> io::Result<Sender<Links>> {
 }
 
 impl Programs {
-    /// Loads all and watches the ends of processes; no library yet. `watermark` is the number of bytes whose
-    /// coming or going wakes the reader at once.
+    /// Loads all programs, and attaches those that watch for the ends of processes; no library is probed
+    /// yet. A change of `watermark` bytes or more wakes the reader at once.
     pub(super) fn load(watermark: u64) -> Result<Self, Problem> {
         if OBJECT.is_empty() {
             return Err(Problem::Machine);
@@ -197,7 +197,7 @@ impl Programs {
             links.push(Box::new(link));
             Ok(())
         };
-        // The return first: a call whose return is not watched would seem to hang.
+        // The return first: a call counted at its entry alone would seem to hang.
         places.iter().try_for_each(|(&offset, on)| {
             attach(on.exit, offset, &mut links.exits)?;
             attach(on.entry, offset, &mut links.entries)

@@ -1,21 +1,23 @@
-//! Which driver libraries are mapped, and by whom: the text of /proc/PID/maps → inodes, and looks at all
-//! processes → what to attach to and what to let go of.
+//! The driver libraries in use, and the processes that map them: the text of /proc/PID/maps → inodes,
+//! and the mappings of all processes → files to attach to and files to detach from.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-/// A file, by the device and inode of its mapping: a hard link is the same one, a copy another.
+/// A file, by the device and inode of its mapping: a hard link is the same file, a copy is another.
+/// So a copy, a bind mount in a container and a new version under the same path are each found in the
+/// maps of the processes that use them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct FileId {
-    /// Major and minor, as maps has them: on some file systems not what `stat` says.
+    /// Major and minor number, as in maps: on some file systems `stat` gives others.
     pub(super) device: (u32, u32),
-    /// Inode.
+    /// Inode number on that device.
     pub(super) inode: u64,
 }
 
 /// An executable mapping of a file that may be a driver's library.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Mapped {
-    /// Which.
+    /// The file that is mapped.
     pub(super) file: FileId,
     /// The name of its link in /proc/PID/map_files.
     pub(super) range: String,
@@ -66,23 +68,24 @@ fn candidate(line: &str) -> Option<Mapped> {
     })
 }
 
-/// A process, by its number and when it started, in ticks since boot: no other ever has both.
+/// A process, by its pid and start time: no other process of this boot ever has both.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct ProcessId {
-    /// Its number.
+    /// Its pid in our PID namespace.
     pub(super) pid: u32,
-    /// When it started.
+    /// Its start in clock ticks since boot.
     pub(super) start_ticks: u64,
 }
 
-/// Who maps what, as far as was looked. Times are in clock ticks since boot, as processes' starts are.
+/// The drivers that each process maps, as of the last look at it. Times are in clock ticks since boot,
+/// as start times of processes are.
 #[derive(Debug, Default)]
 pub(super) struct Libraries {
-    /// What each process maps.
+    /// The last look at each process.
     maps: BTreeMap<ProcessId, Looked>,
-    /// Processes that had a library before it was attached to: what they held then is not known.
+    /// Processes that mapped a library before the probes were on it: their earlier memory is unknown.
     early: BTreeSet<ProcessId>,
-    /// Attached to, and since when.
+    /// Libraries that the probes are on, and since when.
     attached: BTreeMap<FileId, u64>,
 }
 
@@ -94,19 +97,19 @@ struct Looked {
 }
 
 impl Libraries {
-    /// A look at one process, begun `at`: it maps these drivers.
-    pub(super) fn sees(&mut self, process: ProcessId, at: u64, drivers: BTreeSet<FileId>) {
+    /// Records a look at one process, begun `at`, which found these drivers mapped.
+    pub(super) fn record_look(&mut self, process: ProcessId, at: u64, drivers: BTreeSet<FileId>) {
         if self
             .named(process.pid)
             .is_some_and(|other| other != process)
         {
-            // It has gone, and this one has its number.
+            // The other process has ended, and this one got its pid.
             self.maps.retain(|other, _| other.pid != process.pid);
             self.early.retain(|other| other.pid != process.pid);
         }
         let before = self.maps.get(&process);
-        // Mapped after the probes came: by a process that is younger than that, or that was seen
-        // without it since.
+        // Known to have mapped the file after the probes were on it: the process is younger than that,
+        // or a look since then found it without the file.
         let known = |file: &FileId| {
             self.attached.get(file).is_some_and(|since| {
                 let without = before
@@ -121,8 +124,9 @@ impl Libraries {
         self.maps.insert(process, Looked { at, drivers });
     }
 
-    /// The probes are on `file` since `at`. Whoever maps it by then may have used it before.
-    pub(super) fn attached(&mut self, file: FileId, at: u64) {
+    /// Records that the probes are on `file` since `at`. A process that maps it by then may have used it
+    /// before.
+    pub(super) fn record_attached(&mut self, file: FileId, at: u64) {
         self.attached.insert(file, at);
         let users = self.maps.iter();
         let users = users.filter(|(_, looked)| looked.drivers.contains(&file));
@@ -130,18 +134,18 @@ impl Libraries {
         self.early.extend(early.map(|(process, _)| *process));
     }
 
-    /// The probes are on `file` no more.
-    pub(super) fn detached(&mut self, file: FileId) {
+    /// Records that the probes are no longer on `file`.
+    pub(super) fn record_detached(&mut self, file: FileId) {
         self.attached.remove(&file);
     }
 
-    /// The numbers of all processes. Those that are gone use nothing.
+    /// Keeps the processes with these pids and forgets the others, which have ended.
     pub(super) fn retain(&mut self, living: &BTreeSet<u32>) {
         self.maps.retain(|process, _| living.contains(&process.pid));
         self.early.retain(|process| living.contains(&process.pid));
     }
 
-    /// Attached to and mapped by nobody.
+    /// Libraries that the probes are on and that no process maps.
     pub(super) fn unused(&self) -> Vec<FileId> {
         let maps = self.maps.values();
         let used: BTreeSet<_> = maps.flat_map(|looked| &looked.drivers).collect();
@@ -150,12 +154,12 @@ impl Libraries {
         unused.copied().collect()
     }
 
-    /// Whether the probes are on it.
+    /// Whether the probes are on `file`.
     pub(super) fn is_attached(&self, file: FileId) -> bool {
         self.attached.contains_key(&file)
     }
 
-    /// How many files the probes are on.
+    /// The number of files that the probes are on.
     pub(super) fn count(&self) -> usize {
         self.attached.len()
     }
@@ -171,7 +175,7 @@ impl Libraries {
         process.is_some_and(|process| self.early.contains(&process))
     }
 
-    /// The process of that number, as it was looked at last.
+    /// The process that had the pid at the last look.
     fn named(&self, pid: u32) -> Option<ProcessId> {
         let first = ProcessId {
             pid,
@@ -254,25 +258,25 @@ mod tests {
     #[test]
     fn who_had_a_library_before_the_probes_is_early() {
         let mut libraries = Libraries::default();
-        libraries.sees(process(1, 10), 45, driver(7));
-        libraries.attached(file(7), 50);
+        libraries.record_look(process(1, 10), 45, driver(7));
+        libraries.record_attached(file(7), 50);
         assert!(libraries.is_early(1));
         // Started after the attach: its first look finds it with the library, from its start on.
-        libraries.sees(process(2, 60), 65, driver(7));
+        libraries.record_look(process(2, 60), 65, driver(7));
         assert!(!libraries.is_early(2));
         // Older, and never seen without it since.
-        libraries.sees(process(3, 40), 45, BTreeSet::new());
-        libraries.sees(process(3, 40), 65, driver(7));
+        libraries.record_look(process(3, 40), 45, BTreeSet::new());
+        libraries.record_look(process(3, 40), 65, driver(7));
         assert!(libraries.is_early(3));
         // Older, and seen without it since.
-        libraries.sees(process(4, 40), 60, BTreeSet::new());
-        libraries.sees(process(4, 40), 65, driver(7));
+        libraries.record_look(process(4, 40), 60, BTreeSet::new());
+        libraries.record_look(process(4, 40), 65, driver(7));
         assert!(!libraries.is_early(4));
         // Nobody watched that one yet.
-        libraries.sees(process(4, 40), 70, driver(8));
+        libraries.record_look(process(4, 40), 70, driver(8));
         assert!(libraries.is_early(4));
-        libraries.attached(file(8), 75);
-        libraries.sees(process(4, 40), 80, driver(8));
+        libraries.record_attached(file(8), 75);
+        libraries.record_look(process(4, 40), 80, driver(8));
         assert!(libraries.is_early(4), "once unknown, always");
         assert!(!libraries.is_early(6));
     }
@@ -280,29 +284,29 @@ mod tests {
     #[test]
     fn the_instant_of_the_attach_is_before_it() {
         let mut libraries = Libraries::default();
-        libraries.attached(file(7), 50);
-        libraries.sees(process(1, 50), 60, driver(7));
+        libraries.record_attached(file(7), 50);
+        libraries.record_look(process(1, 50), 60, driver(7));
         assert!(libraries.is_early(1), "a tick is ten milliseconds");
-        libraries.sees(process(2, 40), 50, BTreeSet::new());
-        libraries.sees(process(2, 40), 60, driver(7));
+        libraries.record_look(process(2, 40), 50, BTreeSet::new());
+        libraries.record_look(process(2, 40), 60, driver(7));
         assert!(libraries.is_early(2));
     }
 
     #[test]
     fn a_library_is_let_go_of_with_its_last_user() {
         let mut libraries = Libraries::default();
-        libraries.attached(file(7), 50);
+        libraries.record_attached(file(7), 50);
         assert_eq!(libraries.unused(), [file(7)]);
-        libraries.sees(process(1, 60), 65, driver(7));
-        libraries.sees(process(2, 40), 65, driver(7));
+        libraries.record_look(process(1, 60), 65, driver(7));
+        libraries.record_look(process(2, 40), 65, driver(7));
         assert_eq!(libraries.unused(), []);
         libraries.retain(&BTreeSet::from([2]));
         assert_eq!(libraries.unused(), []);
         assert!(libraries.is_early(2));
-        libraries.sees(process(2, 70), 75, BTreeSet::new());
+        libraries.record_look(process(2, 70), 75, BTreeSet::new());
         assert!(!libraries.is_early(2), "another process has the number now");
         assert_eq!(libraries.unused(), [file(7)]);
-        libraries.detached(file(7));
+        libraries.record_detached(file(7));
         assert_eq!((libraries.unused(), libraries.count()), (vec![], 0));
     }
 }

@@ -1,8 +1,9 @@
 //! The programs by `uprobe_multi` (Linux 6.6): two links for a library, whatever the number of its functions.
 //!
 //! Beside being fewer, such links end by one wait of the kernel each where a perf event ends by one for each
-//! place, and need CAP_BPF and CAP_PERFMON where perf events need CAP_SYS_ADMIN. aya loads programs for perf
-//! events alone, so these are taken from the object here, onto the maps that aya has made.
+//! place, and need CAP_BPF and CAP_PERFMON where perf events need CAP_SYS_ADMIN. The kernel takes 9 s to take
+//! 76 perf uprobes off again. Perf events remain for kernels before 6.6. aya loads programs for perf events
+//! alone, so these are taken from the object here, onto the maps that aya has made.
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::ffi::CString;
@@ -28,7 +29,8 @@ pub struct Multi {
 }
 
 impl Multi {
-    /// Loads all programs of `object`, whose maps `ebpf` has; none where the kernel has no such links.
+    /// Loads all programs of `object` onto the maps that `ebpf` has made; none where the kernel has no
+    /// such links.
     pub fn load(ebpf: &Ebpf, object: &[u8]) -> Result<Option<Self>, Problem> {
         let object = relocated(ebpf, object)?;
         let load = |name: &'static str| {

@@ -10,60 +10,43 @@ use rustix::io::Errno;
 
 /// Why there are no probes.
 #[derive(Debug, thiserror::Error)]
+#[expect(missing_docs, reason = "each variant's doc says what its fields are")]
 pub enum Problem {
     /// There is no object for this kind of machine.
     #[error("there are none for {} yet, only for x86_64", std::env::consts::ARCH)]
     Machine,
-    /// The kernel has no uprobes.
+    /// The kernel has no uprobes, as the missing file `path` shows.
     #[error(
         "this kernel has no uprobes ({} is missing): CONFIG_UPROBE_EVENTS and CONFIG_BPF_EVENTS have to \
          be set", path.display()
     )]
-    Kernel {
-        /// What shows that.
-        path: PathBuf,
-    },
-    /// No tracefs.
+    Kernel { path: PathBuf },
+    /// There is no tracefs to be read, because of `cause`.
     #[error(
         "tracefs is not to be had ({cause}): mount it, `mount -t tracefs none /sys/kernel/tracing`"
     )]
-    Tracefs {
-        /// Why.
-        cause: io::Error,
-    },
-    /// The programs may not be loaded.
+    Tracefs { cause: io::Error },
+    /// The daemon may not load the programs, because of `cause`.
     #[error(
         "eBPF programs may not be loaded ({cause}): rtswapd needs CAP_BPF and CAP_PERFMON (CAP_SYS_ADMIN \
          before Linux 5.8), and kernel lockdown at most `integrity`"
     )]
-    Load {
-        /// Why.
-        cause: String,
-    },
-    /// The kernel does not take them.
+    Load { cause: String },
+    /// The kernel's verifier refuses the programs: `cause` is the first line of its reason.
     #[error(
         "the kernel does not take the eBPF programs: {cause}; Linux 5.15 or later has all they need"
     )]
-    Refused {
-        /// Why.
-        cause: String,
-    },
-    /// The programs may not be attached.
+    Refused { cause: String },
+    /// The daemon may not attach the programs, because of `cause`.
     #[error(
         "eBPF programs may not be attached ({cause}): rtswapd needs CAP_PERFMON for that, and \
          CAP_SYS_ADMIN before Linux 6.6"
     )]
-    Attach {
-        /// Why.
-        cause: String,
-    },
-    /// The object is not what this daemon was built for.
+    Attach { cause: String },
+    /// The object lacks the map or program `what`, which this daemon was built for.
     #[error("the eBPF object lacks {what}: rtswapd was built wrongly")]
-    Object {
-        /// What it lacks.
-        what: &'static str,
-    },
-    /// A thread cannot be started, or a descriptor not be had.
+    Object { what: &'static str },
+    /// A thread cannot be started, or no descriptor is left.
     #[error("no resources for the probes: {0}")]
     System(#[from] io::Error),
 }
@@ -162,6 +145,6 @@ fn chain(error: &dyn std::error::Error) -> String {
         }
         next = error.source();
     }
-    // A verifier's whole log is for those who build the programs.
+    // The verifier's whole log is of use only when the programs are built.
     text.lines().next().unwrap_or_default().to_owned()
 }

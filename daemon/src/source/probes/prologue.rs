@@ -8,7 +8,7 @@
 //! flags: behind it the arguments are in their registers and the return address is on top of the stack, as an
 //! entry and a return probe want them.
 
-/// endbr64.
+/// The instruction `endbr64`, with which a function begins where indirect branches are tracked.
 const ENDBR64: [u8; 4] = [0xf3, 0x0f, 0x1e, 0xfa];
 
 /// How many bytes behind the start of a function its probe belongs. `code` is the whole function; where it is

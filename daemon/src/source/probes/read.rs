@@ -1,4 +1,4 @@
-//! What the programs counted: counters are the truth, the rings say where to look first.
+//! Reads what the programs counted: the counters are the truth, the rings say where to look first.
 
 use std::collections::BTreeSet;
 use std::os::fd::{AsFd as _, BorrowedFd};
@@ -12,7 +12,7 @@ use super::problem::Problem;
 use super::tally::{Books, Name, named};
 use rtswap_engine::Uuid;
 
-/// News taken from the ring at one go: whoever makes more meanwhile has the counters read whole.
+/// News taken from the ring at a time. If there are more, all counters are read instead.
 const AT_ONCE: usize = 1 << 17;
 
 /// The maps that are read.
@@ -23,9 +23,9 @@ pub(super) struct Reader {
     lost: PerCpuArray<MapData, u64>,
     news: RingBuf<MapData>,
     exits: RingBuf<MapData>,
-    /// What they said last.
+    /// The counters as they were read last.
     pub(super) books: Books,
-    /// Processes that ended, whose entries are still to be swept.
+    /// Processes that ended and still have entries in the maps, for the next sweep.
     pub(super) ended: BTreeSet<Name>,
     /// [`Lost::News`] as of the last full reading.
     lost_news: u64,
@@ -90,7 +90,7 @@ impl Reader {
             if exit.end == End::Executed as u32 {
                 came.executed.push(exit.id_here);
             }
-            // Otherwise its other threads may go on: who looks at all processes will know.
+            // Otherwise other threads of the process may go on. The next look at all processes tells.
             if exit.end != End::FirstThread as u32 {
                 self.ended.insert((exit.process, exit.since));
             }
@@ -163,8 +163,8 @@ impl Reader {
         process.is_ok_and(|process| process.since == since)
     }
 
-    /// Has a process counted no more whose end the kernel did not tell.
-    pub(super) fn bury(&mut self, id: u32) {
+    /// Records the end of a process of which the kernel did not tell: it is no longer counted.
+    pub(super) fn record_end(&mut self, id: u32) {
         if let Some(process) = self.books.processes.get(&id) {
             self.ended.insert((id, process.since));
             // Gone already is as good as removed.

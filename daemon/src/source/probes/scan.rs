@@ -1,5 +1,5 @@
-//! Looks at /proc for processes that map a driver: at all of them at the start, then at young ones
-//! often and at old ones in turn, so that a look costs the same however many there are.
+//! Scans /proc for processes that map a driver: all of them at the start, then young ones often and old
+//! ones in turn, so that a scan costs the same however many processes there are.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File};
@@ -10,8 +10,8 @@ use std::time::{Duration, Instant};
 use super::libraries::{Mapped, ProcessId, candidates};
 use crate::sys::{clock, peer};
 
-/// A process is looked at so long after it was first seen, and after that in turn: a program loads
-/// its libraries soon after it was started, or whenever it likes.
+/// A process is looked at after each of these times since it was first seen, and then in turn: most
+/// programs load their libraries soon after the start, some at any later time.
 const YOUNG: [Duration; 6] = [
     Duration::ZERO,
     Duration::from_millis(150),
@@ -24,38 +24,38 @@ const YOUNG: [Duration; 6] = [
 /// Old processes looked at in one go: 25 a second, at about 60 µs each.
 const IN_TURN: usize = 5;
 
-/// The text of one process's mappings that is read: what maps more is looked at in part.
+/// Bytes of one process's maps that are read; of a longer text only the beginning counts.
 const LONGEST: u64 = 4 << 20;
 
-/// A process that is known of.
+/// A living process: first seen at `since`, looked at `looks` times.
 #[derive(Debug)]
 struct Known {
     since: Instant,
     looks: usize,
 }
 
-/// Who there is, and whom to look at next.
+/// The living processes by pid, and the order in which they are looked at.
 #[derive(Debug, Default)]
 pub(super) struct Scanner {
     known: BTreeMap<u32, Known>,
-    /// Whose turn was last.
+    /// Pid of the old process that was looked at last.
     last: u32,
 }
 
 /// What one look found.
 #[derive(Debug)]
 pub(super) struct Seen {
-    /// Who.
+    /// The process that was looked at.
     pub(super) process: ProcessId,
     /// When the look began, in ticks since boot.
     pub(super) at: u64,
-    /// Mappings that may be a driver's.
+    /// Its mappings of files that may be a driver's library.
     pub(super) mapped: Vec<Mapped>,
 }
 
 impl Scanner {
-    /// Looks at those whose time has come; `all` at everybody. Returns what it saw, and the numbers of
-    /// all that there are.
+    /// Looks at the processes that are due, or at `all`. Returns what was found, and the pids of all
+    /// living processes.
     pub(super) fn look(&mut self, all: bool) -> (Vec<Seen>, BTreeSet<u32>) {
         let now = Instant::now();
         let living = numbers();
@@ -85,8 +85,8 @@ impl Scanner {
         (seen.collect(), living)
     }
 
-    /// Looks at one process, whether or not it is its turn.
-    pub(super) fn meet(&mut self, pid: u32) -> Option<Seen> {
+    /// Looks at one process, whether or not it is due.
+    pub(super) fn look_now(&mut self, pid: u32) -> Option<Seen> {
         let seen = look_at(pid)?;
         let known = self.known.entry(pid).or_insert(Known {
             since: Instant::now(),
@@ -96,12 +96,12 @@ impl Scanner {
         Some(seen)
     }
 
-    /// A process has executed another program: it is young again.
-    pub(super) fn renew(&mut self, pid: u32) {
+    /// Makes a process young again: it has executed another program.
+    pub(super) fn mark_young(&mut self, pid: u32) {
         self.known.remove(&pid);
     }
 
-    /// The next of the old ones.
+    /// Pids of the next [`IN_TURN`] old processes, in a circle.
     fn in_turn(&mut self) -> Vec<u32> {
         let after = (Bound::Excluded(self.last), Bound::Unbounded);
         let until = (Bound::Unbounded, Bound::Included(self.last));
@@ -113,7 +113,7 @@ impl Scanner {
     }
 }
 
-/// One process; none where it is gone, or nobody may look.
+/// Reads the maps of one process; none where it is gone, or may not be read.
 fn look_at(pid: u32) -> Option<Seen> {
     let start_ticks = peer::start_ticks(pid)?;
     let at = clock::boot_ticks();
@@ -153,9 +153,9 @@ mod tests {
             looked.extend(seen.iter().map(|seen| seen.process.pid));
         }
         assert!(looked.contains(&this));
-        let process = scanner.meet(this).unwrap().process;
+        let process = scanner.look_now(this).unwrap().process;
         assert_eq!(Some(process.start_ticks), peer::start_ticks(this));
-        assert!(scanner.meet(u32::MAX).is_none());
+        assert!(scanner.look_now(u32::MAX).is_none());
     }
 
     #[test]
@@ -174,7 +174,7 @@ mod tests {
         assert!(!again || start.elapsed() >= YOUNG[1], "too soon");
         std::thread::sleep(YOUNG[1]);
         assert!(is_seen(&scanner.look(false).0), "and again");
-        scanner.renew(pid);
+        scanner.mark_young(pid);
         assert!(is_seen(&scanner.look(false).0), "young again");
         child.kill().unwrap();
         child.wait().unwrap();

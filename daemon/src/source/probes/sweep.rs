@@ -10,7 +10,7 @@ use rtswap_probe_abi::records::{Allocation, Context, Mapping, Object, Physical};
 use super::problem::Problem;
 use super::tally::Name;
 
-/// A map whose entries belong to processes.
+/// A map with one entry, or several, for each process.
 trait Swept: Send {
     /// Removes the entries of all but the `living`. How many.
     fn sweep(&mut self, is_living: &dyn Fn(Name) -> bool) -> usize;
@@ -18,8 +18,8 @@ trait Swept: Send {
 
 impl<V: Pod + Send> Swept for HashMap<MapData, Object, V> {
     fn sweep(&mut self, is_living: &dyn Fn(Name) -> bool) -> usize {
-        // First all keys: who removes while walking walks from the beginning again. Those that cannot
-        // be read now are found by the next sweep.
+        // First all keys: a walk starts again from the beginning when the entry it stands on is removed.
+        // Keys that cannot be read now are found by the next sweep.
         let keys: BTreeSet<_> = self.keys().filter_map(Result::ok).collect();
         let dead = keys
             .iter()

@@ -63,7 +63,7 @@ impl Books {
     }
 }
 
-/// Whose account it is.
+/// The process that the account belongs to.
 pub(super) fn named(account: &Account) -> Name {
     (account.process, account.since)
 }

@@ -12,10 +12,10 @@ use super::Problem;
 use super::watch::Watch;
 use rtswap_engine::sample::{ProbeSample, ProbeState};
 
-/// The least time between two readings: who makes much news does not have it read more often.
+/// The least time between two readings of the rings, however many news arrive.
 const PACE: Duration = Duration::from_millis(20);
 
-/// How long it then waits for news.
+/// The longest wait for news after that.
 const BEAT: Duration = Duration::from_millis(80);
 
 /// How often it looks for drivers.
@@ -52,7 +52,7 @@ fn run(ended: &OwnedFd, mut deliver: impl FnMut(ProbeSample) -> bool) {
              (`probes = false` in [daemon] says that none are wanted)"
         );
         let state = ProbeState::Missing(problem.to_string().into());
-        // Whoever took the samples is gone: then nobody needs to know.
+        // If the receiver of samples is gone, nobody needs to know.
         let _ = deliver(ProbeSample {
             state,
             processes: Vec::new(),

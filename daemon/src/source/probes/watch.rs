@@ -1,4 +1,4 @@
-//! All that the thread keeps: the programs, what they count, who maps what.
+//! The probes at work: the programs, their counters, and the processes that map a driver.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File, OpenOptions};
@@ -24,14 +24,14 @@ use crate::source::gpu::identify;
 use crate::sys::clock;
 use rtswap_engine::sample::{Identity, ProbeSample, ProbeState, ProbedProcess};
 
-/// Bytes whose coming or going is read at once.
+/// A change of a process's memory by so many bytes is read at once.
 const WATERMARK: u64 = 64 << 20;
 
-/// Libraries at a time: each takes some 80 descriptors and as many places in the kernel.
+/// The most libraries probed at a time: each takes some 80 descriptors and as many uprobes.
 const MOST: usize = 128;
 
-/// What is no driver, or cannot be attached to, is looked at again after this: another file may have
-/// its inode by then.
+/// A file that is no driver, or cannot be attached to, is tried again after this time: another file may
+/// have its inode by then.
 const AGAIN: Duration = Duration::from_mins(1);
 
 /// Where distributions and NVIDIA put the driver.
@@ -55,11 +55,11 @@ pub(super) struct Watch {
     logger: Option<EbpfLogger<&'static dyn log::Log>>,
     scanner: Scanner,
     libraries: Libraries,
-    /// The machine's own drivers: attached to before anybody maps them.
+    /// The drivers installed on this machine: attached to before any process maps them.
     standing: BTreeSet<FileId>,
     /// Where the files that the probes are on were found.
     paths: BTreeMap<FileId, PathBuf>,
-    /// Files that the probes are not on, as of then.
+    /// Files that the probes cannot be put on, and when that was found.
     refused: BTreeMap<FileId, Instant>,
     identities: BTreeMap<Name, Option<Identity>>,
     crowded: bool,
@@ -101,7 +101,7 @@ impl Watch {
     pub(super) fn take_news(&mut self) -> Result<bool, Problem> {
         let came = self.reader.take_news()?;
         for pid in came.executed {
-            self.scanner.renew(pid);
+            self.scanner.mark_young(pid);
         }
         if let Some(logger) = &mut self.logger {
             logger.flush();
@@ -119,7 +119,7 @@ impl Watch {
         });
         let gone: Vec<_> = gone.map(|(id, _)| *id).collect();
         for id in gone {
-            self.reader.bury(id);
+            self.reader.record_end(id);
         }
         if !self.reader.ended.is_empty() {
             let Self {
@@ -134,13 +134,14 @@ impl Watch {
         Ok(())
     }
 
-    /// Looks for drivers and their users, at `all` or at those whose turn it is.
+    /// Looks for drivers in the processes that are due, or in `all`; attaches to new drivers and
+    /// detaches from unused ones.
     pub(super) fn scan(&mut self, all: bool) -> Result<(), Problem> {
-        self.stand()?;
+        self.attach_installed()?;
         let (seen, living) = self.scanner.look(all);
         self.libraries.retain(&living);
         for seen in seen {
-            self.take_in(&seen)?;
+            self.record_seen(&seen)?;
         }
         self.refused.retain(|_, since| since.elapsed() < AGAIN);
         for file in self.libraries.unused() {
@@ -148,16 +149,16 @@ impl Watch {
                 let path = self.paths.remove(&file).unwrap_or_default();
                 tracing::debug!(path = %path.display(), "probes detached");
                 self.programs.detach(file);
-                self.libraries.detached(file);
+                self.libraries.record_detached(file);
             }
         }
         Ok(())
     }
 
-    /// What is counted now. Whoever is counted for the first time is looked at first: else it would be taken for
-    /// a process that was there before the probes until its turn comes.
+    /// The memory counted now. A process that is counted for the first time is looked at first: else it
+    /// would pass for one that was there before the probes, until it is due.
     pub(super) fn sample(&mut self) -> Result<ProbeSample, Problem> {
-        self.meet_strangers()?;
+        self.look_at_new()?;
         let lost = |what| self.reader.lost(what).unwrap_or_default();
         let state = ProbeState::On {
             libraries: self.libraries.count() as u32,
@@ -186,23 +187,23 @@ impl Watch {
         Ok(ProbeSample { state, processes })
     }
 
-    /// Looks at those whom the probes count and nobody has looked at yet.
-    fn meet_strangers(&mut self) -> Result<(), Problem> {
+    /// Looks at the processes that the probes count and that no scan has looked at.
+    fn look_at_new(&mut self) -> Result<(), Problem> {
         let counted = self.reader.books.processes.values();
         let pids = counted.map(|process| process.id_here);
         let strangers: Vec<_> = pids
             .filter(|pid| *pid != 0 && !self.libraries.knows(*pid))
             .collect();
         for pid in strangers {
-            if let Some(seen) = self.scanner.meet(pid) {
-                self.take_in(&seen)?;
+            if let Some(seen) = self.scanner.look_now(pid) {
+                self.record_seen(&seen)?;
             }
         }
         Ok(())
     }
 
-    /// Attaches to the machine's own driver where that is new.
-    fn stand(&mut self) -> Result<(), Problem> {
+    /// Attaches to the drivers installed on this machine that are new.
+    fn attach_installed(&mut self) -> Result<(), Problem> {
         let folders = std::env::var_os("LD_LIBRARY_PATH").unwrap_or_default();
         let folders = std::env::split_paths(&folders).filter(|folder| folder.is_absolute());
         let folders = folders.chain(FOLDERS.map(PathBuf::from));
@@ -220,8 +221,8 @@ impl Watch {
         Ok(())
     }
 
-    /// What was seen of one process.
-    fn take_in(&mut self, seen: &Seen) -> Result<(), Problem> {
+    /// Records what a look found, and attaches to the drivers that are new.
+    fn record_seen(&mut self, seen: &Seen) -> Result<(), Problem> {
         let mut drivers = BTreeSet::new();
         for mapped in &seen.mapped {
             if !self.libraries.is_attached(mapped.file)
@@ -234,7 +235,7 @@ impl Watch {
                 drivers.insert(mapped.file);
             }
         }
-        self.libraries.sees(seen.process, seen.at, drivers);
+        self.libraries.record_look(seen.process, seen.at, drivers);
         Ok(())
     }
 
@@ -266,10 +267,10 @@ impl Watch {
                 let functions = functions.len();
                 tracing::debug!(functions, path = %path.display(), "probes attached");
                 self.paths.insert(id, path.to_owned());
-                self.libraries.attached(id, clock::boot_ticks());
+                self.libraries.record_attached(id, clock::boot_ticks());
                 Ok(())
             }
-            // Nothing else could be attached to either.
+            // The daemon may not attach at all: no other library would fare better.
             Err(problem @ Problem::Attach { .. }) => Err(problem),
             Err(problem) => {
                 tracing::warn!(path = %path.display(), "a driver cannot be probed: {problem}");
