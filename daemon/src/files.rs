@@ -9,22 +9,22 @@ use rtswap_engine::input::TaskFile;
 use crate::config::{self, Config, ConfigError};
 use crate::dispatch::{Handle, Request};
 
-/// Where they are.
+/// The paths of the files.
 #[derive(Clone, Debug)]
 pub struct Files {
     config: PathBuf,
-    /// The user named it, so it must be there.
+    /// The path was given by the user, so the file must exist.
     named: bool,
 }
 
-/// What they say.
+/// The contents of the files.
 #[derive(Debug)]
 pub struct Said {
-    /// rtswapd.toml.
+    /// The settings in rtswapd.toml, or the defaults where there is no such file.
     pub config: Config,
-    /// tasks.d.
+    /// The tasks declared in tasks.d, one for each file that was accepted.
     pub tasks: Vec<TaskFile>,
-    /// What of tasks.d could not be taken.
+    /// The errors of the files in tasks.d that were not accepted.
     pub errors: Vec<ConfigError>,
 }
 
@@ -37,7 +37,7 @@ impl Files {
         }
     }
 
-    /// Reads them all.
+    /// Reads all files. An error only where rtswapd.toml is wrong; errors of tasks.d are in the result.
     pub fn read(&self) -> Result<Said, ConfigError> {
         let config = config::load(&self.config, self.named)?;
         let (tasks, errors) = config::load_tasks(&self.config.with_file_name("tasks.d"));
@@ -48,7 +48,7 @@ impl Files {
         })
     }
 
-    /// Reads them again and puts them into effect. Where one is wrong, all stays as it was.
+    /// Reads all files again and puts them into effect. If any file is wrong, nothing changes.
     pub async fn reload(self: &Arc<Self>, handle: &Handle) -> Result<(), Error> {
         let files = Arc::clone(self);
         let read = tokio::task::spawn_blocking(move || files.read()).await;

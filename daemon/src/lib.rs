@@ -3,10 +3,10 @@
 //! - [`cli`]: what may be typed; [`serve`]: the whole daemon, from its options to its end;
 //! - [`config`], [`files`]: what the administrator says; [`state`]: what the daemon before left;
 //! - [`dispatch`]: the thread that owns the engine and the control pages;
-//! - [`agent`]: the agents' side of it; [`source`]: the witnesses of memory; [`bus`]: the D-Bus objects;
-//! - [`origin`]: whose container or unit a process is in;
+//! - [`agent`]: connections and pages of agents; [`source`]: NVML and the probes; [`bus`]: the D-Bus objects;
+//! - [`origin`]: the container or unit of a process;
 //! - `runtime`: the folder of sockets;
-//! - [`privileges`]: what it gives back of its power; [`log`]: how what it logs gets to stderr;
+//! - [`privileges`]: the capabilities that it drops; [`log`]: how log lines get to stderr;
 //! - `systemd`: what the service manager is told; [`sys`]: the system calls that need `unsafe`.
 
 pub mod agent;

@@ -1,5 +1,5 @@
-//! The log's way to stderr: over a thread, so that who reads stderr slowly, or not at all, never
-//! holds up the dispatch thread. Lines for which there is no room are dropped.
+//! The log's way to stderr: over a thread of its own, so that a slow or stuck reader of stderr never
+//! blocks the dispatch thread. Lines that do not fit the queue are dropped.
 
 use std::io::{self, Write};
 use std::sync::mpsc::{SyncSender, sync_channel};

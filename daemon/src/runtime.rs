@@ -1,4 +1,4 @@
-//! The runtime folder: who owns it, and the sockets in it.
+//! The runtime folder: its lock, which one daemon holds, and the sockets in it.
 
 use std::fs::{self, File, OpenOptions, Permissions};
 use std::io::{ErrorKind, Read, Write};
@@ -14,39 +14,28 @@ use rustix::net::{
 /// Why the folder cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum RuntimeError {
-    /// It cannot be made.
+    /// The folder `path` cannot be made, because of `cause`.
     #[error("cannot make {}: {cause}; name another folder with --runtime-dir", path.display())]
     Folder {
-        /// The folder.
         path: PathBuf,
-        /// Why.
         cause: std::io::Error,
     },
-    /// Another daemon uses it.
+    /// Another daemon serves the folder `path`; `pid` is the text of its lock file, which may be empty.
     #[error(
         "another rtswapd{} serves {} already; stop it, or name another folder with --runtime-dir",
         pid_text(pid), path.display()
     )]
-    Taken {
-        /// The folder.
-        path: PathBuf,
-        /// The other's pid as it wrote it.
-        pid: String,
-    },
-    /// The lock file cannot be had.
+    Taken { path: PathBuf, pid: String },
+    /// The lock file `path` cannot be opened or locked, because of `cause`.
     #[error("cannot lock {}: {cause}", path.display())]
     Lock {
-        /// The file.
         path: PathBuf,
-        /// Why.
         cause: std::io::Error,
     },
-    /// A socket cannot be made.
+    /// The socket `path` cannot be made, because of `cause`.
     #[error("cannot listen on {}: {cause}; name another folder with --runtime-dir", path.display())]
     Socket {
-        /// The socket.
         path: PathBuf,
-        /// Why.
         cause: std::io::Error,
     },
 }
@@ -136,7 +125,8 @@ impl RuntimeDir {
         };
         let socket = make().map_err(|error| failed(error.into()))?;
         self.sockets.push(path.clone());
-        // Open to all before it listens; who may do what is decided by credentials.
+        // Every user may connect: what a caller may do is decided by its credentials. The mode is set
+        // before the socket listens.
         fs::set_permissions(&path, Permissions::from_mode(0o666)).map_err(failed)?;
         listen(&socket, BACKLOG).map_err(|error| failed(error.into()))?;
         Ok(socket)

@@ -4,7 +4,7 @@ use sd_notify::NotifyState;
 
 use crate::dispatch::{Handle, Request};
 
-/// Tells it.
+/// Sends `state` to the service manager; a failure is logged.
 pub(crate) fn tell(state: NotifyState<'_>) {
     if let Err(error) = sd_notify::notify(&[state]) {
         tracing::warn!(%error, "cannot tell the service manager");

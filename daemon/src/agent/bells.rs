@@ -43,7 +43,7 @@ pub struct Bell {
     rung: Option<(Direction, Time)>,
     /// The swap operation, and the bytes in the backing store when the agent was last told of it.
     swap: Option<(u32, u64)>,
-    /// The job whose revocation the agent may not have followed.
+    /// Sequence number of the job that was revoked and may still be running.
     revoked: Option<u32>,
 }
 

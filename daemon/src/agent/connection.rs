@@ -23,7 +23,7 @@ use crate::sys::signal::{self, BellThread};
 /// One connection of an agent, or a process that the daemon before had a session with.
 #[derive(Debug)]
 pub struct Connection {
-    /// Its number.
+    /// The number by which the engine and the epoll set name this connection.
     pub(super) id: ConnectionId,
     process: OwnedFd,
     /// None for a process of the daemon before.

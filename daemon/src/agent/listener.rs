@@ -24,9 +24,9 @@ const SILENT_PER_USER: usize = 256;
 /// A connection without a session.
 #[derive(Debug)]
 pub struct Pending {
-    /// Its socket.
+    /// The connected socket, on which the Hello is expected.
     pub socket: OwnedFd,
-    /// Who it is.
+    /// The connecting process, as the kernel names it.
     pub peer: Peer,
     until: Time,
 }
@@ -34,7 +34,7 @@ pub struct Pending {
 /// What came of looking at a pending connection.
 #[derive(Debug)]
 pub enum Spoken {
-    /// Nothing yet.
+    /// The peer has sent nothing yet.
     Nothing,
     /// It is gone, or was refused.
     Gone,
@@ -42,7 +42,7 @@ pub enum Spoken {
     Hello(Box<Hello>, Option<OwnedFd>, Pending),
 }
 
-/// The listening socket and who waits at it.
+/// The listening socket, and the accepted connections that have no session yet.
 #[derive(Debug)]
 pub struct Listener {
     socket: OwnedFd,

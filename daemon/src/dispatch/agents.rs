@@ -1,4 +1,4 @@
-//! What the thread keeps of agents: their connections, by number, and what is due with them.
+//! The agents' connections, by number, and the work that is due for them.
 
 use std::collections::BTreeMap;
 use std::ops::Bound;
@@ -11,22 +11,22 @@ use crate::agent::bells::Bells;
 use crate::agent::connection::Connection;
 use crate::agent::listener::{Listener, Pending};
 
-/// All pages are read at least so often: a doorbell may be lost. With hundreds of processes this is
-/// what an idle daemon does most.
+/// Each page is read at least this often, because a doorbell may be lost. With hundreds of processes
+/// these sweeps are most of what an idle daemon does.
 const SWEEP: Nanos = Nanos(250_000_000);
 
 /// Connections that are swept before others have their turn.
 const SWEPT_AT_ONCE: usize = 64;
 
-/// Everything about agents.
+/// The dispatch thread's agents: connections, doorbells to repeat, the sweep of their pages.
 #[derive(Debug)]
 pub(super) struct Agents {
     pub(super) listener: Listener,
     pub(super) connections: BTreeMap<ConnectionId, Connection>,
-    /// The connection whose Hello the engine has, until it is answered.
+    /// The connection that sent the Hello which the engine has and has not answered.
     pub(super) greeting: Option<Greeting>,
     pub(super) bells: Bells,
-    /// In the pages: unlike that of any other run of this boot.
+    /// The epoch written into the pages: differs from that of any other run in this boot.
     pub(super) epoch: u64,
     sweep: Sweep,
     next: u64,
@@ -39,21 +39,21 @@ pub(super) struct Greeting {
     pub(super) pending: Pending,
     /// A pidfd of its swap thread, where the kernel has such.
     pub(super) thread: Option<OwnedFd>,
-    /// What the swap thread calls itself.
+    /// The swap thread's id in the agent's own PID namespace.
     pub(super) tid: u32,
 }
 
-/// How far the safety sweep of all pages is.
+/// The progress of the safety sweep of all pages.
 #[derive(Debug, Default)]
 struct Sweep {
     /// When the next slice is due.
     due: Time,
-    /// When the sweep began that is under way, and the last connection of its last slice.
+    /// The start of the sweep under way, and the last connection of its latest slice.
     under_way: Option<(Time, ConnectionId)>,
 }
 
 impl Agents {
-    /// Nobody yet.
+    /// No connections yet; they will come in by `listener`. `now` becomes the epoch.
     pub(super) fn new(listener: OwnedFd, now: Time) -> Self {
         Self {
             listener: Listener::new(listener),
@@ -78,14 +78,15 @@ impl Agents {
         id
     }
 
-    /// When something is due: a doorbell, a slice of the sweep, the end of a silence.
+    /// The next time that something is due: a doorbell, a slice of the sweep, or the end of the time in
+    /// which a pending connection must send its Hello.
     pub(super) fn next_timeout(&self) -> Option<Time> {
         let sweep = (!self.connections.is_empty()).then_some(self.sweep.due);
         let all = [sweep, self.bells.next(), self.listener.next_expiry()];
         all.into_iter().flatten().min()
     }
 
-    /// Rings those doorbells again that are due and not heard.
+    /// Rings again the doorbells that are due and have not been answered.
     pub(super) fn ring_again(&mut self, now: Time) {
         while let Some((at, id, gpu)) = self.bells.pop(now) {
             if let Some(connection) = self.connections.get_mut(&id) {

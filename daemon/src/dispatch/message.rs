@@ -1,4 +1,4 @@
-//! How others talk to the dispatch thread.
+//! The channels between the dispatch thread and all other threads.
 
 use std::os::fd::OwnedFd;
 use std::sync::{Arc, mpsc};
@@ -16,55 +16,47 @@ use tokio::sync::{broadcast, oneshot, watch};
 use super::Snapshot;
 use crate::config::Config;
 
-/// One call.
+/// A call to the dispatch thread. `reply` takes its result, once all can see what it changed.
 #[derive(Debug)]
+#[expect(missing_docs, reason = "each variant's doc says what its fields are")]
 pub enum Request {
-    /// `Manager1.Register`, and with a lease `Manager1.RegisterWithLease`.
+    /// `Manager1.Register`: the user `caller` declares a task by `options`, which only the process
+    /// `claimant` may claim, if one is given. `Manager1.RegisterWithLease` adds `lease`, our end of a
+    /// pipe: the registration ends when the caller closes the other end. `reply` takes the
+    /// registration's number.
     Register {
-        /// The user.
         caller: Caller,
-        /// What the task declares.
         options: TaskOptions,
-        /// The only process that may claim it.
         claimant: Option<Claimant>,
-        /// The end of a pipe whose other end the caller holds.
         lease: Option<OwnedFd>,
-        /// Takes the registration's number.
         reply: oneshot::Sender<Result<RegistrationId, Error>>,
     },
-    /// `Manager1.Unregister`.
+    /// `Manager1.Unregister`: the user `caller` ends `registration`.
     Unregister {
-        /// The user.
         caller: Caller,
-        /// The registration to end.
         registration: RegistrationId,
-        /// Told once it is done.
         reply: oneshot::Sender<Result<(), Error>>,
     },
-    /// `Manager1.Plan`.
+    /// `Manager1.Plan`: `reply` takes the plan of all GPUs as JSON.
     Plan {
-        /// Takes the JSON.
         reply: oneshot::Sender<Result<String, Error>>,
     },
-    /// `Manager1.Reload` and SIGHUP: what the files say now.
+    /// `Manager1.Reload` and SIGHUP: take `config`, as rtswapd.toml says now, and `tasks`, as the files
+    /// in tasks.d say now.
     Reload {
-        /// rtswapd.toml.
         config: Config,
-        /// tasks.d.
         tasks: Vec<TaskFile>,
-        /// Told once it is done.
         reply: oneshot::Sender<Result<(), Error>>,
     },
-    /// Whether the thread lives.
+    /// Answered at once, which shows that the thread still takes calls.
     Ping {
-        /// Told that it does.
         reply: oneshot::Sender<Result<(), Error>>,
     },
     /// End the thread.
     Stop,
 }
 
-/// What the threads beside the dispatch thread tell it.
+/// A message from a thread that reads or writes beside the dispatch thread. It has no answer.
 #[derive(Debug)]
 pub(super) enum Told {
     /// NVML was read.
@@ -78,7 +70,7 @@ pub(super) enum Told {
 /// News that wait for a slow listener; the oldest are lost to it then.
 const NEWS: usize = 256;
 
-/// How others talk to the dispatch thread.
+/// The other threads' end of the channels: calls go in, snapshots and news come out.
 #[derive(Clone, Debug)]
 pub struct Handle {
     requests: mpsc::Sender<Request>,
@@ -135,7 +127,7 @@ impl Inbox {
         &self.wake
     }
 
-    /// Takes the wake-up back. What is sent from now on wakes again.
+    /// Resets the eventfd: the next message makes it readable again.
     pub(super) fn clear(&self) {
         let _ = rustix::io::read(&*self.wake, &mut [0; 8]);
     }

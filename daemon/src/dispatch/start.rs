@@ -37,10 +37,10 @@ pub struct Parts {
     pub runtime_dir: PathBuf,
 }
 
-/// The thread.
+/// The running dispatch thread, as the rest of the daemon sees it.
 #[derive(Debug)]
 pub struct Running {
-    /// To talk to it.
+    /// Sends calls to the thread and receives its snapshots and news.
     pub handle: Handle,
     /// Why it ended, once it does. Closed without a word if it panicked.
     pub ended: oneshot::Receiver<Result<(), rustix::io::Errno>>,

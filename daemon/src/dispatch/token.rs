@@ -7,19 +7,19 @@ use crate::sys::poll::{PROCESSES, TIMER};
 /// What a descriptor is. In one wake-up the kinds are taken in this order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Token {
-    /// Processes have ended.
+    /// The nested epoll set of pidfds: at least one process has ended.
     Processes,
     /// The lease of the task that a call registered.
     Lease(CallId),
     /// The eventfd of an agent.
     Bell(ConnectionId),
-    /// A connection.
+    /// The socket of an agent's connection, with a session or without.
     Socket(ConnectionId),
     /// The listening socket.
     Listener,
     /// The eventfd of [`super::Handle`].
     Wake,
-    /// The timer.
+    /// The timerfd that wakes the thread when the engine or the shell is due.
     Timer,
 }
 
