@@ -1,5 +1,5 @@
-//! Doorbells that are rung again until they are heard: the page is the truth, and a doorbell may be
-//! lost.
+//! Doorbells that are rung again until the agent has followed them: the page is the truth, and a doorbell
+//! may be lost.
 
 use std::collections::BTreeSet;
 
@@ -10,24 +10,24 @@ use rtswap_wire::page::{DeviceBlock, Direction};
 /// How long until an unanswered doorbell is rung again.
 const RING_AGAIN: Nanos = Nanos(20_000_000);
 
-/// When which GPU's doorbell of which connection is rung again.
+/// The doorbells to ring again, in the order of their times: each is one GPU's of one connection.
 #[derive(Debug, Default)]
 pub struct Bells {
     queue: BTreeSet<(Time, ConnectionId, usize)>,
 }
 
 impl Bells {
-    /// The doorbell was rung at `now`.
-    pub fn rung(&mut self, now: Time, connection: ConnectionId, gpu: usize) {
+    /// Schedules a doorbell that was rung at `now` to be rung again.
+    pub fn schedule(&mut self, now: Time, connection: ConnectionId, gpu: usize) {
         self.queue.insert((now + RING_AGAIN, connection, gpu));
     }
 
-    /// When [`Self::pop`] has something.
+    /// The earliest time at which [`Self::pop`] returns a doorbell.
     pub fn next(&self) -> Option<Time> {
         self.queue.first().map(|(at, ..)| *at)
     }
 
-    /// Takes out one doorbell that is due at `now`, with the time at which it was.
+    /// Takes out one doorbell that is due at `now`, with the time for which it was scheduled.
     pub fn pop(&mut self, now: Time) -> Option<(Time, ConnectionId, usize)> {
         let due = self.queue.first().filter(|(at, ..)| *at <= now);
         due.copied().inspect(|entry| {
@@ -36,47 +36,50 @@ impl Bells {
     }
 }
 
-/// What one GPU's doorbell was rung for last.
+/// The orders for which one GPU's doorbell was rung last, until the agent has followed them.
 #[derive(Debug, Default)]
 pub struct Bell {
-    /// The way of the last ring, and when it is due again: an older entry of the queue is void.
+    /// Direction of the last ring, and when it is repeated. Entries of the queue for other times are
+    /// void.
     rung: Option<(Direction, Time)>,
-    /// The swap operation, and the bytes in the backing store when the agent was last told of it.
+    /// Sequence number of the swap operation, and the bytes in the backing store when it was last
+    /// ordered or changed: once these change, the agent has seen the order.
     swap: Option<(u32, u64)>,
     /// Sequence number of the job that was revoked and may still be running.
     revoked: Option<u32>,
 }
 
 impl Bell {
-    /// The agent is told of the swap operation `seq` with `swapped` bytes in its backing store.
-    pub fn tell_swap(&mut self, seq: u32, swapped: u64) {
+    /// Records that the swap operation `seq` was ordered with `swapped` bytes in the backing store.
+    pub fn record_swap(&mut self, seq: u32, swapped: u64) {
         self.swap = Some((seq, swapped));
     }
 
-    /// The agent is told more of the swap operation that it was told of last.
-    pub fn tell_more(&mut self, swapped: u64) {
-        if let Some((_, told_at)) = &mut self.swap {
-            *told_at = swapped;
+    /// Records that the last swap operation was given another credit, or aborted, with `swapped` bytes in
+    /// the backing store.
+    pub fn record_change(&mut self, swapped: u64) {
+        if let Some((_, swapped_then)) = &mut self.swap {
+            *swapped_then = swapped;
         }
     }
 
-    /// The agent is asked to end the job `seq`.
-    pub fn revoke(&mut self, seq: u32) {
+    /// Records that the job `seq` was revoked.
+    pub fn record_revoke(&mut self, seq: u32) {
         self.revoked = Some(seq);
     }
 
-    /// The agent is granted a job: no other is open any more.
-    pub fn grant(&mut self) {
+    /// Records that a job was granted, so that a revoked one has ended.
+    pub fn record_grant(&mut self) {
         self.revoked = None;
     }
 
-    /// It is rung at `now`.
-    pub fn ring(&mut self, direction: Direction, now: Time) {
+    /// Records that the doorbell was rung at `now`.
+    pub fn record_ring(&mut self, direction: Direction, now: Time) {
         self.rung = Some((direction, now + RING_AGAIN));
     }
 
-    /// The way to ring again, if that is due at `at` and the agent has not followed all that it was
-    /// rung for.
+    /// The direction to ring again, if the repetition is due at `at` and the agent has not followed all
+    /// orders for which it was rung.
     pub fn take_due(&mut self, at: Time, block: &DeviceBlock) -> Option<Direction> {
         let (direction, due) = self.rung?;
         if due != at {
@@ -93,9 +96,9 @@ impl Bell {
         let agent = &block.agent;
         let store = block.daemon.volume();
         let store = store.is_none_or(|(seq, _)| seq == agent.backing().0);
-        let swap = self.swap.is_none_or(|(seq, told_at)| {
+        let swap = self.swap.is_none_or(|(seq, swapped_then)| {
             let ended = agent.swap_report().is_some_and(|end| end.seq == seq);
-            ended || agent.usage().swapped_bytes != told_at
+            ended || agent.usage().swapped_bytes != swapped_then
         });
         let revoked = self
             .revoked
@@ -113,7 +116,7 @@ mod tests {
     const NOW: Time = Time(7);
 
     fn is_heard(bell: &mut Bell, block: &DeviceBlock) -> bool {
-        bell.ring(Direction::In, NOW);
+        bell.record_ring(Direction::In, NOW);
         bell.take_due(NOW + RING_AGAIN, block).is_none()
     }
 
@@ -121,15 +124,15 @@ mod tests {
     fn a_chunk_that_moved_before_an_order_does_not_show_that_it_was_heard() {
         let (block, mut bell) = (DeviceBlock::default(), Bell::default());
         block.agent.set_arena(100, 90);
-        bell.tell_swap(1, 90);
+        bell.record_swap(1, 90);
         assert!(!is_heard(&mut bell, &block));
         block.agent.set_arena(100, 60);
         assert!(is_heard(&mut bell, &block));
-        bell.tell_more(block.daemon.set_credit(&block.agent, 0));
+        bell.record_change(block.daemon.set_credit(&block.agent, 0));
         assert!(!is_heard(&mut bell, &block), "to be rung again");
         block.agent.set_arena(100, 30);
         assert!(is_heard(&mut bell, &block));
-        bell.tell_more(block.daemon.abort_swap(&block.agent, 1));
+        bell.record_change(block.daemon.abort_swap(&block.agent, 1));
         assert!(!is_heard(&mut bell, &block));
         block.agent.end_swap(SwapReport {
             seq: 1,
@@ -144,16 +147,16 @@ mod tests {
     fn revocations_and_backing_stores_are_rung_for_until_followed() {
         let (block, mut bell) = (DeviceBlock::default(), Bell::default());
         block.agent.request_job(3, JobKind::Implicit);
-        bell.revoke(3);
+        bell.record_revoke(3);
         assert!(!is_heard(&mut bell, &block));
         block.agent.complete_job(3);
         assert!(is_heard(&mut bell, &block));
         block.agent.request_job(4, JobKind::Implicit);
-        bell.revoke(4);
+        bell.record_revoke(4);
         assert!(!is_heard(&mut bell, &block));
         block.agent.complete_job(4);
         block.agent.complete_job(5);
-        bell.grant();
+        bell.record_grant();
         assert!(is_heard(&mut bell, &block), "a later job was granted");
         block.daemon.set_volume(10);
         assert!(!is_heard(&mut bell, &block));
@@ -167,9 +170,9 @@ mod tests {
         let block = DeviceBlock::default();
         let later = Time(NOW.0 + 5);
         for now in [NOW, later] {
-            bell.revoke(1);
-            bell.ring(Direction::In, now);
-            bells.rung(now, ConnectionId(1), 0);
+            bell.record_revoke(1);
+            bell.record_ring(Direction::In, now);
+            bells.schedule(now, ConnectionId(1), 0);
         }
         assert_eq!(bells.next(), Some(NOW + RING_AGAIN));
         assert_eq!(bells.pop(NOW), None);

@@ -1,4 +1,4 @@
-//! What is kept for one connection: descriptors and control page.
+//! One connection of an agent: its descriptors and its control page.
 
 use std::os::fd::{AsFd, OwnedFd};
 
@@ -30,7 +30,7 @@ pub struct Connection {
     link: Option<Link>,
 }
 
-/// What the two ends share.
+/// The socket, page and doorbells of a connection that has got its Welcome.
 #[derive(Debug)]
 struct Link {
     /// None once the connection has ended.
@@ -41,7 +41,7 @@ struct Link {
     thread: Option<BellThread>,
     /// The agent has rung since its Welcome.
     rang: bool,
-    /// By the GPUs' indices; those learned later are not in the page.
+    /// One for each GPU in the page, by index; GPUs that are learned later are not in it.
     devices: Vec<Device>,
 }
 
@@ -61,7 +61,7 @@ impl Connection {
         }
     }
 
-    /// A connection that gets a Welcome: with a fresh page for `gpus` GPUs.
+    /// A connection for which a Welcome can be sent, with a fresh page for `gpus` GPUs.
     pub fn greeted(
         id: ConnectionId,
         process: OwnedFd,
@@ -100,7 +100,7 @@ impl Connection {
         self.link.as_ref().map(|link| &link.page)
     }
 
-    /// Whether the agent can be talked to.
+    /// Whether the agent's socket is open: orders reach it.
     pub fn is_connected(&self) -> bool {
         self.link.as_ref().is_some_and(|link| link.socket.is_some())
     }
@@ -123,7 +123,8 @@ impl Connection {
         packet::send(socket, reply.as_bytes(), &fds).map(drop)
     }
 
-    /// Says where doorbells go: a signal before the Welcome would be the program's own.
+    /// Sets the thread to which doorbells are signalled. After the Welcome: without the cookie, a signal
+    /// would be taken for the program's own.
     pub fn set_thread(&mut self, thread: Option<BellThread>) {
         if let Some(link) = &mut self.link {
             link.thread = thread;
@@ -137,14 +138,14 @@ impl Connection {
         }
     }
 
-    /// The agent rang. True if for the first time since its Welcome.
+    /// Records that the agent rang. True if it did so for the first time since its Welcome.
     pub fn record_ring(&mut self) -> bool {
         let link = self.link.as_mut();
         link.is_some_and(|link| !std::mem::replace(&mut link.rang, true))
     }
 
-    /// Reads a GPU's block: none where it is what it was, unless `anyway`. Tells also whether the agent
-    /// has rung.
+    /// Reads a GPU's block. None where it has not changed, unless `anyway`. The second value tells whether
+    /// the agent has rung since its Welcome.
     pub fn read(&mut self, gpu: usize, anyway: bool) -> Option<(Block, bool)> {
         let link = self.link.as_mut().filter(|link| link.socket.is_some())?;
         let reader = &mut link.devices.get_mut(gpu)?.reader;
@@ -157,7 +158,7 @@ impl Connection {
         Some((block?, link.rang))
     }
 
-    /// The GPUs in its page.
+    /// The number of GPUs in its page.
     pub fn gpus(&self) -> usize {
         self.link.as_ref().map_or(0, |link| link.devices.len())
     }
@@ -167,7 +168,7 @@ impl Connection {
         pidfd_send_signal(&self.process, Signal::KILL)
     }
 
-    /// A GPU's block, and what its doorbell was rung for, while the agent can be talked to.
+    /// A GPU's block and doorbell, while the agent is connected.
     pub(super) fn device(&mut self, gpu: usize) -> Option<(&DeviceBlock, &mut Bell)> {
         let link = self.link.as_mut().filter(|link| link.socket.is_some())?;
         let device = link.devices.get_mut(gpu)?;

@@ -1,4 +1,4 @@
-//! The agent socket: connections that have not said Hello yet.
+//! The agent socket, and its connections until they have sent a Hello.
 
 use std::collections::BTreeMap;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -31,14 +31,14 @@ pub struct Pending {
     until: Time,
 }
 
-/// What came of looking at a pending connection.
+/// The result of reading from a pending connection.
 #[derive(Debug)]
 pub enum Spoken {
     /// The peer has sent nothing yet.
     Nothing,
-    /// It is gone, or was refused.
+    /// The peer is gone, or was refused.
     Gone,
-    /// A sound Hello.
+    /// A valid Hello, with the pidfd that came with it.
     Hello(Box<Hello>, Option<OwnedFd>, Pending),
 }
 
@@ -53,7 +53,7 @@ pub struct Listener {
 }
 
 impl Listener {
-    /// On a socket that listens and does not block.
+    /// Takes a socket that listens and does not block.
     pub fn new(socket: OwnedFd) -> Self {
         Self {
             spare: socket.try_clone().ok(),
@@ -68,7 +68,8 @@ impl Listener {
         self.socket.as_fd()
     }
 
-    /// Takes one connection that waits, under the number `connection`: its socket, if it may stay.
+    /// Accepts one waiting connection under the number `connection`. Returns its socket, unless it was
+    /// refused.
     pub fn accept(&mut self, connection: u64, now: Time) -> Option<BorrowedFd<'_>> {
         let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
         let socket = match accept_with(&self.socket, flags) {
@@ -101,8 +102,8 @@ impl Listener {
         Some(entry.into_mut().socket.as_fd())
     }
 
-    /// No descriptor is left. What waits is taken with the one kept for this and closed: it would
-    /// wake the thread again and again otherwise.
+    /// Refuses the waiting connection when no descriptor is left: accepts it with the spare descriptor
+    /// and closes it. Left alone, it would wake the thread again and again.
     fn turn_away(&mut self, now: Time) {
         if self.may_complain(now) {
             tracing::error!("no descriptor is left for an agent's connection: raise LimitNOFILE");
@@ -116,8 +117,8 @@ impl Listener {
         self.spare = self.socket.try_clone().ok();
     }
 
-    /// Reads what a pending connection says.
-    pub fn hear(&mut self, connection: u64, now: Time) -> Spoken {
+    /// Reads the Hello of a pending connection, if it has come.
+    pub fn receive(&mut self, connection: u64, now: Time) -> Spoken {
         let Some(pending) = self.pending.get(&connection) else {
             return Spoken::Nothing;
         };
@@ -153,7 +154,8 @@ impl Listener {
         }
     }
 
-    /// Whether one more line about strangers may be written at `now`. Tells of those that were not.
+    /// Whether one more line about refused peers may be logged at `now`. Logs how many lines were left
+    /// out before it.
     fn may_complain(&mut self, now: Time) -> bool {
         let Some(permit) = self.complaints.take(now) else {
             return false;
@@ -175,7 +177,7 @@ impl Listener {
     }
 }
 
-/// Tells why not. The connection ends when its socket is dropped.
+/// Sends a refusal with its reason. The connection ends when its socket is dropped.
 pub fn refuse<F: AsFd>(socket: F, code: ReplyCode, text: &str) {
     // A peer that is gone or does not read needs no answer.
     let _ = packet::send(socket, Reply::refusal(code, text).as_bytes(), &[]);

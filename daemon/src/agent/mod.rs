@@ -1,6 +1,6 @@
-//! The agents' side: `listener` takes connections until they say Hello; `connection` is what is kept
-//! for one after its Welcome, or after the daemon before had it; `reader` reads its control page,
-//! `writer` alone writes it; `bells` remembers what was rung and not heard.
+//! The agents' side: `listener` has connections until their Hello; `connection` is one after its
+//! Welcome, or a process that the previous daemon had a session with; `reader` reads its control page,
+//! `writer` alone writes it; `bells` repeats doorbells that the agent has not followed.
 
 pub mod bells;
 pub mod connection;

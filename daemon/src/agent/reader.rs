@@ -1,5 +1,5 @@
-//! Control pages → the engine's blocks. A page is a stranger's: it is read once, as a whole, and
-//! what it says is for the engine to judge.
+//! Control pages → the engine's blocks. The agent may write anything into its page: a block is loaded
+//! once, as a whole, and the engine judges its values.
 
 use rtswap_engine::input::{Block, Jobs, Kept, SwapReport};
 use rtswap_engine::input::{BudgetRequestSeq, JobKind, JobSeq, SwapOutcome, SwapSeq, Usage};
@@ -13,7 +13,7 @@ pub struct Reader {
 }
 
 impl Reader {
-    /// Reads the fields: none where they are what they were.
+    /// Reads the fields. None where they have not changed since the last time.
     pub fn read(&mut self, agent: &AgentDevice) -> Option<Block> {
         let block = block_of(&agent.read());
         (block != self.last).then(|| {
@@ -22,7 +22,7 @@ impl Reader {
         })
     }
 
-    /// Reads the fields, also where they are what they were.
+    /// Reads the fields, and returns them even where they have not changed.
     pub fn read_anyway(&mut self, agent: &AgentDevice) -> Block {
         self.last = block_of(&agent.read());
         self.last

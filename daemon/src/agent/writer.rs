@@ -30,8 +30,9 @@ pub fn begin(page: &PageMap, epoch: u64, welcome: &Welcome) {
 }
 
 impl Connection {
-    /// Writes an order into a GPU's block at `now`. Returns the budget that holds, of an order that
-    /// sets one.
+    /// Writes an order into a GPU's block at `now`, and rings where the agent must see it. For an order
+    /// that sets the budget, returns the budget in effect, which may be more: see
+    /// [`page::DaemonDevice::set_budget`].
     pub fn write(
         &mut self,
         gpu: usize,
@@ -45,7 +46,7 @@ impl Connection {
             Order::Grant { job } => {
                 daemon.grant(job.0);
                 wake(daemon.grant_word());
-                bell.grant();
+                bell.record_grant();
                 return None;
             }
             Order::SetBudget { bytes, answers } => {
@@ -57,7 +58,7 @@ impl Connection {
                 return Some(Bytes(held));
             }
             Order::Revoke { job } => {
-                bell.revoke(job.0);
+                bell.record_revoke(job.0);
                 daemon.revoke(job.0);
                 page::Direction::In
             }
@@ -71,7 +72,7 @@ impl Connection {
                     Direction::Out => page::Direction::Out,
                     Direction::In => page::Direction::In,
                 };
-                bell.tell_swap(op.0, agent.usage().swapped_bytes);
+                bell.record_swap(op.0, agent.usage().swapped_bytes);
                 let request = SwapRequest {
                     seq: op.0,
                     direction,
@@ -81,11 +82,11 @@ impl Connection {
                 direction
             }
             Order::SetCredit { credit, .. } => {
-                bell.tell_more(daemon.set_credit(agent, credit.0));
+                bell.record_change(daemon.set_credit(agent, credit.0));
                 page::Direction::In
             }
             Order::Abort { op } => {
-                bell.tell_more(daemon.abort_swap(agent, op.0));
+                bell.record_change(daemon.abort_swap(agent, op.0));
                 page::Direction::In
             }
             Order::SetBackingStore { bytes } => {
@@ -97,7 +98,7 @@ impl Connection {
         None
     }
 
-    /// Rings a GPU's doorbell again, if that was due at `at` and the agent has not heard it.
+    /// Rings a GPU's doorbell again, if that was due at `at` and the agent has not followed it.
     pub fn ring_again(&mut self, gpu: usize, at: Time, now: Time, bells: &mut Bells) {
         let Some((block, bell)) = self.device(gpu) else {
             return;
@@ -111,10 +112,10 @@ impl Connection {
         let Some((block, bell)) = self.device(gpu) else {
             return;
         };
-        bell.ring(direction, now);
+        bell.record_ring(direction, now);
         block.daemon.ring();
         wake(block.daemon.bell_word());
-        bells.rung(now, self.id, gpu);
+        bells.schedule(now, self.id, gpu);
         let signal = match direction {
             page::Direction::Out => libc::SIGUSR1,
             page::Direction::In => libc::SIGUSR2,

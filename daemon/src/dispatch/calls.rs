@@ -1,4 +1,4 @@
-//! Calls that the engine has, and the leases of those that made a task.
+//! Calls that the engine has not answered yet, and the leases of tasks that calls registered.
 
 use std::collections::BTreeMap;
 use std::os::fd::OwnedFd;
@@ -10,7 +10,7 @@ use tokio::sync::oneshot;
 
 use crate::config::DaemonConfig;
 
-/// What is kept until an answer, or until a lease ends.
+/// Open calls until their answers, and leases until their ends, by the call's number.
 #[derive(Debug, Default)]
 pub(super) struct Calls {
     open: BTreeMap<CallId, OpenCall>,
@@ -18,20 +18,20 @@ pub(super) struct Calls {
     leases: BTreeMap<CallId, (RegistrationId, OwnedFd)>,
 }
 
-/// A call that waits for its answer.
+/// A call that waits for the engine's answer.
 #[derive(Debug)]
 pub(super) enum OpenCall {
-    /// A task is to be registered, for as long as a lease lives if there is one.
+    /// Registers a task, for as long as the lease lives if there is one.
     Register {
         lease: Option<OwnedFd>,
         reply: oneshot::Sender<Result<RegistrationId, Error>>,
     },
-    /// A registration is to be ended.
+    /// Ends a registration.
     Unregister {
         registration: RegistrationId,
         reply: oneshot::Sender<Result<(), Error>>,
     },
-    /// The files are to take effect, those of the daemon's own settings too.
+    /// Puts the files into effect; `config` has the daemon's own settings in them.
     Reload {
         config: DaemonConfig,
         reply: oneshot::Sender<Result<(), Error>>,
@@ -73,7 +73,7 @@ impl Calls {
     }
 }
 
-/// An answer for D-Bus.
+/// Converts the engine's answer to [`OpenCall::Register`] for D-Bus.
 pub(super) fn registered(result: Result<Reply, CallError>) -> Result<RegistrationId, Error> {
     match result {
         Ok(Reply::Registered(id)) => Ok(id),
@@ -82,7 +82,7 @@ pub(super) fn registered(result: Result<Reply, CallError>) -> Result<Registratio
     }
 }
 
-/// An answer for D-Bus.
+/// Converts the engine's answer to any other call for D-Bus.
 pub(super) fn done(result: Result<Reply, CallError>) -> Result<(), Error> {
     result.map(drop).map_err(|error| error_of(&error))
 }

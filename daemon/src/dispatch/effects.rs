@@ -1,4 +1,4 @@
-//! The engine's outputs, carried out.
+//! Carries out the engine's outputs.
 
 use std::os::fd::OwnedFd;
 
@@ -22,7 +22,8 @@ use crate::sys::poll::Watch;
 use crate::sys::signal::BellThread;
 
 impl Dispatcher {
-    /// Carries out all that the engine wants done, in its order. Questions are answered at once.
+    /// Carries out all outputs of the engine, in their order. A question is answered before the next
+    /// output is polled.
     pub(super) fn carry_out(&mut self, now: Time) {
         while let Some(output) = self.engine.poll_output() {
             tracing::trace!(?output);
@@ -63,13 +64,13 @@ impl Dispatcher {
         None
     }
 
-    /// Writes an order. Returns the budget that holds, where it sets one.
+    /// Writes an order. Returns the budget in effect, if the order sets one.
     fn order(&mut self, id: ConnectionId, gpu: usize, order: &Order, now: Time) -> Option<Bytes> {
         let agents = &mut self.agents;
         let connection = agents.connections.get_mut(&id);
         let held = connection.and_then(|it| it.write(gpu, order, now, &mut agents.bells));
         match order {
-            // Of an agent that is gone, the budget is what was ordered.
+            // For an agent that is gone, the ordered budget counts.
             Order::SetBudget { bytes, .. } => Some(held.unwrap_or(*bytes)),
             _ => None,
         }
@@ -95,7 +96,7 @@ impl Dispatcher {
             .connections
             .entry(welcome.connection)
             .insert_entry(connection);
-        // What takes longer is for afterwards: the program waits for its Welcome.
+        // The swap thread is looked up after the Welcome is sent, because the program waits for it.
         let thread = bell_thread(greeting.thread, pid, greeting.tid);
         if thread.is_none() {
             tracing::warn!(
@@ -176,7 +177,7 @@ impl Dispatcher {
         }
     }
 
-    /// Answers a call, once all can see what it changed.
+    /// Answers a call, after what it changed has been published.
     fn answer(&mut self, id: CallId, result: Result<Reply, CallError>, now: Time) {
         let Some(call) = self.calls.close(id) else {
             return;

@@ -1,4 +1,4 @@
-//! What comes, as the engine's inputs.
+//! Events of the outside world → the engine's inputs.
 
 use std::os::fd::OwnedFd;
 
@@ -18,7 +18,7 @@ use crate::agent::connection::random_cookie;
 use crate::agent::listener::{Pending, Spoken, refuse};
 use crate::sys::poll::Watch;
 
-/// New connections that are taken before others have their turn.
+/// New connections that are accepted before other descriptors have their turn.
 const ACCEPTED_AT_ONCE: u32 = 4;
 
 impl Dispatcher {
@@ -55,7 +55,7 @@ impl Dispatcher {
         }
     }
 
-    /// An agent rang.
+    /// Reads the blocks of an agent that rang.
     pub(super) fn bell_rang(&mut self, id: ConnectionId, now: Time) {
         let Some(connection) = self.agents.connections.get_mut(&id) else {
             return;
@@ -64,14 +64,14 @@ impl Dispatcher {
         self.read(id, is_first, now);
     }
 
-    /// Reads a connection's blocks, and hands in those that are not what they were.
+    /// Reads a connection's blocks, and hands in those that have changed.
     pub(super) fn read_blocks(&mut self, id: ConnectionId, now: Time) {
         self.read(id, false, now);
     }
 
     fn read(&mut self, id: ConnectionId, anyway: bool, now: Time) {
         let mut gpu = 0;
-        // The connection may go, by what follows from a block.
+        // The connection may be removed by what follows from a block.
         while let Some(connection) = self.agents.connections.get_mut(&id)
             && gpu < connection.gpus()
         {
@@ -88,7 +88,8 @@ impl Dispatcher {
         }
     }
 
-    /// What agents wrote until now is among the values that a sample may have met.
+    /// Reads all blocks before a sample is handed in, so that the engine knows every value that an agent
+    /// had published when the sample was taken.
     fn read_all(&mut self, now: Time) {
         let all: Vec<_> = self.agents.connections.keys().copied().collect();
         for id in all {
@@ -96,8 +97,8 @@ impl Dispatcher {
         }
     }
 
-    /// Takes some of the connections that wait. The others wake the thread again: a program that
-    /// connects as fast as it can takes its turn like all others.
+    /// Accepts some of the waiting connections. The others wake the thread again, so that a program that
+    /// connects as fast as it can does not keep the others from their turns.
     pub(super) fn accept(&mut self, now: Time) {
         for _ in 0..ACCEPTED_AT_ONCE {
             let id = self.agents.next_id();
@@ -112,10 +113,10 @@ impl Dispatcher {
         }
     }
 
-    /// A Hello came on a connection, or its end.
+    /// Takes a Hello that came on a connection, or the connection's end.
     pub(super) fn socket_ready(&mut self, id: ConnectionId, now: Time) -> rustix::io::Result<()> {
         if let Some(connection) = self.agents.connections.get_mut(&id) {
-            // After the Hello an agent says nothing: whatever comes, its end or noise, ends it.
+            // An agent sends nothing after its Hello: anything readable now ends the connection.
             if connection.is_connected() {
                 connection.close();
                 if let Some(eventfd) = connection.eventfd() {
@@ -125,8 +126,8 @@ impl Dispatcher {
             }
             return Ok(());
         }
-        if let Spoken::Hello(hello, thread, pending) = self.agents.listener.hear(id.0, now) {
-            // No process that died before this is to seem alive.
+        if let Spoken::Hello(hello, thread, pending) = self.agents.listener.receive(id.0, now) {
+            // A process that died before this Hello must not count as alive when it is judged.
             self.take_deaths(now)?;
             self.greet(id, &hello, thread, pending, now);
         }
@@ -158,11 +159,11 @@ impl Dispatcher {
         });
         self.handle(Input::Hello(Box::new(input)), now);
         self.agents.greeting = None;
-        // It may have written before its eventfd was watched.
+        // The agent may have written and rung before its eventfd was watched.
         self.read_blocks(id, now);
     }
 
-    /// Takes one call, and all that other threads have to tell. False if it is time to stop.
+    /// Takes one call, and all samples and notices of other threads. False if it is time to stop.
     pub(super) fn take_messages(&mut self, now: Time) -> bool {
         self.inbox.clear();
         if let Some(request) = self.inbox.take_call()
@@ -252,7 +253,7 @@ impl Dispatcher {
     }
 }
 
-/// What an agent says first, for the engine.
+/// Converts a Hello for the engine.
 fn hello_of(id: ConnectionId, hello: &Hello, pending: &Pending, cookie: Cookie) -> input::Hello {
     let peer = &pending.peer;
     let former = (RegistrationId(hello.registration), Cookie(hello.cookie));

@@ -1,4 +1,4 @@
-//! When others see what has changed.
+//! The pace at which changes are published to the D-Bus side.
 
 use std::sync::Arc;
 
@@ -9,7 +9,7 @@ use rtswap_policy::units::{Nanos, Time};
 use super::message::Outlet;
 use super::snapshot::Snapshot;
 
-/// Snapshots are published at most so often, calls apart.
+/// The least time between two snapshots, except that a call is answered after its own.
 const PACE: Nanos = Nanos(50_000_000);
 
 /// Where snapshots and news go.
@@ -31,14 +31,14 @@ impl Publisher {
         }
     }
 
-    /// Asks the engine whether something has changed. Returns when [`Self::publish`] is wanted; none
-    /// while nothing has.
+    /// Asks the engine whether something has changed. Returns the time for [`Self::publish`]; none while
+    /// nothing has changed.
     pub(super) fn due(&mut self, engine: &mut Engine) -> Option<Time> {
         self.is_stale |= engine.take_changed();
         self.is_stale.then(|| self.published_at + PACE)
     }
 
-    /// Publishes what is known at `now`.
+    /// Publishes a snapshot of the engine's status at `now`.
     pub(super) fn publish(&mut self, engine: &mut Engine, now: Time) {
         engine.take_changed();
         self.is_stale = false;
@@ -47,9 +47,9 @@ impl Publisher {
         self.outlet.snapshot.send_replace(Arc::new(snapshot));
     }
 
-    /// Tells all that listen.
+    /// Sends news to all that listen.
     pub(super) fn announce(&self, news: News) {
-        // Nobody may.
+        // An error means that nobody listens.
         let _ = self.outlet.news.send(news);
     }
 }

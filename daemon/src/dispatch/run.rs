@@ -1,4 +1,4 @@
-//! The thread's life: wait, take what came in its order, look at the clock.
+//! The thread's loop: wait, take the events of one wake-up in their order, do what is due.
 
 use rtswap_policy::units::Time;
 
@@ -17,7 +17,8 @@ impl Dispatcher {
             let now = now();
             tokens.clear();
             tokens.extend(ready.iter().filter_map(|token| Token::parse(*token)));
-            // What died cannot have asked, and an agent waits for its grant: the order is Token's.
+            // In Token's order: deaths first, since a dead process asks for nothing, then agents, which
+            // wait for their grants.
             tokens.sort_unstable();
             for token in &tokens {
                 if !self.take(*token, now)? {
@@ -25,11 +26,11 @@ impl Dispatcher {
                     return Ok(());
                 }
             }
-            self.look_at_clock(now);
+            self.run_due(now);
         }
     }
 
-    /// Takes what came. False if it is time to stop.
+    /// Takes one event. False if it is time to stop.
     fn take(&mut self, token: Token, now: Time) -> Result<bool, rustix::io::Errno> {
         match token {
             Token::Processes => self.take_deaths(now)?,
@@ -43,7 +44,8 @@ impl Dispatcher {
         Ok(true)
     }
 
-    fn look_at_clock(&mut self, now: Time) {
+    /// Does everything that is due at `now`.
+    fn run_due(&mut self, now: Time) {
         if self.engine.poll_timeout().is_some_and(|at| at <= now) {
             self.timer_rang(now);
         }
@@ -58,7 +60,7 @@ impl Dispatcher {
         }
     }
 
-    /// When to look at the clock again.
+    /// The next time at which something is due.
     fn next_wake(&mut self) -> Option<Time> {
         let all = [
             self.engine.poll_timeout(),

@@ -1,4 +1,4 @@
-//! What others may see: plain values, replaced as a whole.
+//! The values that D-Bus serves: plain data, replaced as a whole.
 
 use std::collections::BTreeMap;
 
@@ -23,7 +23,7 @@ pub struct Snapshot {
 }
 
 impl Snapshot {
-    /// What D-Bus says of `status`.
+    /// Converts the engine's status to D-Bus's types and units.
     pub(super) fn new(status: Status) -> Self {
         let tasks = status.tasks.into_iter();
         let gpus = status.gpus.iter().enumerate();

@@ -1,4 +1,5 @@
-//! The thread's beginning: with the files, what NVML shows first, and what the daemon before left.
+//! The start of the dispatch thread: from the files, the first NVML sample, and the state that the
+//! previous daemon left.
 
 use std::os::fd::OwnedFd;
 use std::path::PathBuf;
@@ -24,7 +25,7 @@ use crate::sys::clock::now;
 use crate::sys::peer::{open_process, start_ticks};
 use crate::sys::poll::{Poll, Watch};
 
-/// What the thread is started with.
+/// Everything that the thread is started with.
 #[derive(Debug)]
 pub struct Parts {
     /// The administrator's file.
@@ -33,7 +34,7 @@ pub struct Parts {
     pub tasks: Vec<TaskFile>,
     /// The agent socket: it listens and does not block.
     pub listener: OwnedFd,
-    /// The folder with what the daemon before left.
+    /// The runtime folder, with the previous daemon's state.
     pub runtime_dir: PathBuf,
 }
 
@@ -42,7 +43,7 @@ pub struct Parts {
 pub struct Running {
     /// Sends calls to the thread and receives its snapshots and news.
     pub handle: Handle,
-    /// Why it ended, once it does. Closed without a word if it panicked.
+    /// The reason of its end, once it ends. Closed without a value if it panicked.
     pub ended: oneshot::Receiver<Result<(), rustix::io::Errno>>,
     thread: thread::JoinHandle<()>,
 }
@@ -54,7 +55,8 @@ impl Running {
     }
 }
 
-/// Starts the thread, and NVML's where there is one: its first look is before anything is served.
+/// Starts the thread, and those that read NVML and the probes. The first NVML sample is taken here, so
+/// that nothing is served without it.
 pub fn start(parts: Parts) -> std::io::Result<Running> {
     let (handle, inbox, outlet) = message::channel()?;
     let Config { daemon, engine } = parts.config;
@@ -111,7 +113,7 @@ pub fn start(parts: Parts) -> std::io::Result<Running> {
     let thread = thread::Builder::new()
         .name("dispatch".into())
         .spawn(move || {
-            // Whoever waited for it is gone: then nobody needs to know.
+            // If the receiver is gone, nobody needs to know.
             let _ = end.send(dispatcher.run());
         })?;
     Ok(Running {
@@ -121,7 +123,7 @@ pub fn start(parts: Parts) -> std::io::Result<Running> {
     })
 }
 
-/// Drops the registrations for one process only that is gone.
+/// Drops the registrations that only one process may claim, where that process is gone.
 fn drop_unclaimable(saved: &mut Saved) {
     saved.registrations.retain(|entry| {
         let lives = entry
@@ -134,7 +136,8 @@ fn drop_unclaimable(saved: &mut Saved) {
     });
 }
 
-/// Watches the processes that live of those that the daemon before had sessions with.
+/// Watches the processes that had a session with the previous daemon and still live. Returns a connection
+/// for each, with the index of its session in `saved`.
 fn await_processes(saved: &Saved, agents: &mut Agents, poll: &Poll) -> Vec<(ConnectionId, usize)> {
     let mut awaited = Vec::new();
     for (at, session) in saved.sessions.iter().enumerate() {
@@ -156,9 +159,9 @@ fn await_processes(saved: &Saved, agents: &mut Agents, poll: &Poll) -> Vec<(Conn
     awaited
 }
 
-/// The process of this number that started then, if it lives.
+/// A pidfd of the process `pid` that started at `ticks`, if it still lives.
 fn open_again(pid: u32, ticks: u64) -> Option<OwnedFd> {
-    // The descriptor first: once it is open the number cannot be reused unnoticed.
+    // The descriptor first: while it is open, it cannot come to mean a later process with this pid.
     let process = open_process(pid)?;
     (start_ticks(pid) == Some(ticks)).then_some(process)
 }

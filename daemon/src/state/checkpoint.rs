@@ -1,4 +1,5 @@
-//! The thread that replaces the file `state`: the dispatch thread does not wait for it.
+//! The file `state`, and the thread that replaces it, so that the dispatch thread does not wait for the
+//! file system.
 
 use std::fs::{self, OpenOptions};
 use std::io::{self, ErrorKind, Write};
@@ -11,8 +12,8 @@ use rtswap_engine::saved::Saved;
 
 use super::shape::{Checkpoint, VERSION};
 
-/// The checkpoint that the daemon before left; none where there is none of this boot. One that makes no
-/// sense is told in the log.
+/// The checkpoint that the previous daemon left; none where there is none of this boot. One that cannot be
+/// read is logged.
 pub(super) fn load(path: &Path, boot: &str) -> Option<Checkpoint> {
     let text = match fs::read(path) {
         Ok(text) => text,
@@ -39,7 +40,7 @@ pub(super) fn load(path: &Path, boot: &str) -> Option<Checkpoint> {
     }
 }
 
-/// The thread, from outside. Dropping it waits for what it was given last.
+/// The handle of the thread. Dropping it waits until the last state is written.
 #[derive(Debug)]
 pub(super) struct Writer {
     states: Option<mpsc::Sender<(u64, Saved)>>,
@@ -47,7 +48,7 @@ pub(super) struct Writer {
 }
 
 impl Writer {
-    /// Starts it. `done` is told the number of the last record in each checkpoint that is written.
+    /// Starts the thread. `done` gets the number of the last record in each checkpoint that was written.
     pub(super) fn start(
         path: PathBuf,
         boot: String,
@@ -59,7 +60,7 @@ impl Writer {
             .name("checkpoints".into())
             .spawn(move || {
                 while let Ok(first) = given.recv() {
-                    // Only the last of those that wait is of use.
+                    // Each state includes those before it, so only the last one is written.
                     let (number, saved) = given.try_iter().last().unwrap_or(first);
                     let checkpoint = Checkpoint::new(&boot, number, &saved);
                     match replace(&path, &fresh, &checkpoint) {
@@ -77,7 +78,7 @@ impl Writer {
         })
     }
 
-    /// Has the state after record `number` written.
+    /// Hands over the state after record `number`.
     pub(super) fn write(&self, number: u64, saved: Saved) {
         if let Some(states) = &self.states {
             // A thread that has panicked has said so.

@@ -13,13 +13,13 @@ use super::shape::Line;
 #[derive(Debug)]
 pub(super) struct Journal {
     file: File,
-    /// The length of its whole lines, in bytes.
+    /// The length of its complete lines, in bytes.
     length: u64,
 }
 
 impl Journal {
-    /// Opens the file, or makes it, and reads the lines of this boot. A last line that was not written to
-    /// its end is cut off and told in the log.
+    /// Opens or creates the file, and reads the lines of this boot. From the first line that is incomplete
+    /// on, the file is cut off, which is logged.
     pub(super) fn open(path: &Path, boot: &str) -> io::Result<(Self, Vec<Line>)> {
         let mut file = OpenOptions::new()
             .read(true)
@@ -52,8 +52,8 @@ impl Journal {
         Ok((Self { file, length }, lines))
     }
 
-    /// Appends the record `number`. What was written of a line that could not be written as a whole is
-    /// taken back.
+    /// Appends the record `number`. If only a part of its line could be written, the part is removed
+    /// again.
     pub(super) fn append(&mut self, boot: &str, number: u64, record: &Record) -> io::Result<()> {
         let mut line = serde_json::to_vec(&Line::new(boot, number, record))?;
         line.push(b'\n');

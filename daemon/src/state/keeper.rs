@@ -1,4 +1,4 @@
-//! Checkpoint and journal together.
+//! Checkpoint and journal as one store: what is recorded here is read by the next daemon.
 
 use std::fs;
 use std::io;
@@ -10,7 +10,7 @@ use super::checkpoint::{self, Writer};
 use super::journal::Journal;
 use super::shape::Checkpoint;
 
-/// Both files. The dispatch thread's, but for the thread that writes checkpoints.
+/// Both files. The dispatch thread owns them; checkpoints are written by a thread of their own.
 #[derive(Debug)]
 pub struct Keeper {
     boot: String,
@@ -21,8 +21,8 @@ pub struct Keeper {
 }
 
 impl Keeper {
-    /// Opens the files in the folder `runtime_dir`, and reads what the daemon before left. `done` is
-    /// called on another thread with the number to give to [`Self::checkpointed`].
+    /// Opens the files in the folder `runtime_dir`, and reads the state that the previous daemon left.
+    /// `done` is called on the checkpoint thread with the number to give to [`Self::checkpointed`].
     pub fn open(
         runtime_dir: &Path,
         done: impl FnMut(u64) + Send + 'static,
@@ -50,7 +50,7 @@ impl Keeper {
         Ok((keeper, saved))
     }
 
-    /// Appends a record to the journal. False if it could not be kept, which the log tells.
+    /// Appends a record to the journal. False if that failed, which is logged.
     pub fn record(&mut self, record: &Record) -> bool {
         let number = self.last + 1;
         match self.journal.append(&self.boot, number, record) {
@@ -67,13 +67,13 @@ impl Keeper {
         }
     }
 
-    /// Has the state as a whole written, which holds all records so far.
+    /// Hands the whole state, which includes all records so far, to the checkpoint thread.
     pub fn checkpoint(&self, saved: Saved) {
         self.writer.write(self.last, saved);
     }
 
-    /// A checkpoint that holds the records up to `number` is written: the journal is emptied if it has
-    /// no later ones.
+    /// Empties the journal after a checkpoint with the records up to `number` was written, unless the
+    /// journal has later records.
     pub fn checkpointed(&mut self, number: u64) {
         if number == self.last
             && let Err(error) = self.journal.clear()

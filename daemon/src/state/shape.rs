@@ -1,5 +1,5 @@
-//! The JSON of the checkpoint and of the journal's lines. Fields are added, never changed: the daemon
-//! before and the next one may be of other versions.
+//! The JSON of the checkpoint and of the journal's lines. Fields are added, never changed: the previous
+//! daemon and the next one may be of other versions.
 
 use rtswap_engine::Claimant;
 use rtswap_engine::registry::TaskDeclaration;
@@ -18,15 +18,15 @@ pub(super) const VERSION: u32 = 1;
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct Checkpoint {
     pub(super) version: u32,
-    /// The boot that it is from: times and processes of another one mean nothing.
+    /// The boot_id of its boot: times and pids of another boot mean nothing.
     pub(super) boot: String,
-    /// The number of the last record that it holds.
+    /// The number of the last record that it includes.
     #[serde(default)]
     pub(super) record: u64,
     next: u64,
     registrations: Vec<Registration>,
     sessions: Vec<Session>,
-    /// GPU, name and ns of CLOCK_MONOTONIC.
+    /// GPU, task name, and next release in ns of CLOCK_MONOTONIC.
     next_releases: Vec<(String, String, u64)>,
 }
 
@@ -48,17 +48,17 @@ struct Registration {
     id: u64,
     uid: u32,
     name: String,
-    /// T, D, C in ns, if it is realtime.
+    /// Period T, deadline D and WCET C in ns; none for best-effort.
     timing: Option<(u64, u64, u64)>,
     #[serde(default)]
     demoted: bool,
-    /// m, in bytes.
+    /// Footprint m in bytes.
     footprint: u64,
-    /// mˢ, in bytes.
+    /// Swappable memory mˢ in bytes.
     swappable: u64,
     gpu: Option<String>,
     origin: Origin,
-    /// The pid and start of the only process that may claim it.
+    /// Pid and start, in hundredths of a second since boot, of the only process that may claim it.
     #[serde(default)]
     process: Option<(u32, u64)>,
 }
