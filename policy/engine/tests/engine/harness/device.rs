@@ -2,7 +2,9 @@
 
 use rtswap_engine::groups::Order;
 use rtswap_engine::input::{DeviceState, Jobs, SwapReport};
-use rtswap_policy::scheduler::{Direction, JobKind, JobSeq, SwapOutcome, SwapSeq, Usage, WantSeq};
+use rtswap_policy::scheduler::{
+    BudgetRequestSeq, Direction, JobKind, JobSeq, SwapOutcome, SwapSeq, Usage,
+};
 use rtswap_policy::units::{Bytes, Nanos, Time};
 
 use super::page::{Page, SwapRequest};
@@ -22,7 +24,7 @@ pub(crate) struct Job {
 /// A request for more budget.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Want {
-    seq: WantSeq,
+    seq: BudgetRequestSeq,
     chunks: u64,
     is_arena: bool,
 }
@@ -199,7 +201,7 @@ impl Device {
             }
             Err(needed) => {
                 self.wants += 1;
-                let seq = WantSeq(self.wants);
+                let seq = BudgetRequestSeq(self.wants);
                 self.want = Some(Want {
                     seq,
                     chunks,
