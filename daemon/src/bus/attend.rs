@@ -1,4 +1,4 @@
-//! One connection's life, on the control socket or on a bus: served until it is closed.
+//! One connection on the control socket or on a bus, served until it is closed.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -23,7 +23,7 @@ use crate::dispatch::Snapshot;
 /// announced at all. Nothing on D-Bus is fit to schedule by: the control pages are for that.
 const PACE: Duration = Duration::from_millis(250);
 
-/// Why a connection is not attended any more.
+/// The reason why a connection is no longer served.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum End {
     /// It is closed.
@@ -52,7 +52,7 @@ impl Attended {
         shared: &Shared,
         asked: Option<Asked>,
     ) -> zbus::Result<Self> {
-        // From before the first look, so that nothing falls between.
+        // Subscribed before the first snapshot is read, so that no change between the two is lost.
         let (snapshots, news) = (shared.handle.watch(), shared.handle.news());
         let published = Arc::new(Published::new(shared.handle.clone()));
         let manager = Manager1::new(shared.clone(), Arc::clone(&published), door);
@@ -74,7 +74,7 @@ impl Attended {
         })
     }
 
-    /// Tells of what changes and happens until the connection is closed or the daemon ends.
+    /// Sends signals for changes and news until the connection is closed or the daemon ends.
     pub(super) async fn run(mut self) -> zbus::Result<End> {
         let root = SignalEmitter::new(&self.connection, rtswap_dbus::ROOT_PATH)?;
         // What came since they were served first.
@@ -88,7 +88,7 @@ impl Attended {
                     let objects = self.objects.clone();
                     self.published.begin(&self.connection, objects).await?;
                     if let Some(asked) = self.asked.take() {
-                        asked.served();
+                        asked.release();
                     }
                 }
                 changed = self.snapshots.changed() => {
@@ -114,7 +114,7 @@ impl Attended {
     }
 }
 
-/// Returns once objects are asked for; never where they are served already.
+/// Returns once the client asks for objects; never if they are served already.
 async fn wait(asked: Option<&Asked>) {
     match asked {
         Some(asked) => asked.wait().await,

@@ -1,36 +1,37 @@
-//! How much of a message is taken: looked at while its first bytes come, before anything is kept
-//! for the rest. That it makes sense is zbus's to check.
+//! Bounds on the size of a message, checked on its first bytes, before memory is taken for the rest.
+//! zbus checks the contents.
 
 use std::io;
 
-/// The longest call that makes sense is a fraction of it.
+/// Most bytes of a message behind its fixed header; no sensible call has more than a fraction of them.
 const LONGEST: u64 = 64 << 10;
 
-/// More than any authentication takes.
+/// Most bytes of an authentication; any real one has less.
 const LONGEST_AUTHENTICATION: usize = 4 << 10;
 
-/// Descriptors in one message: `Register` takes one.
+/// Most descriptors in one message: `Register` takes one.
 const MOST_FDS: usize = 1;
 
-/// The part of a message that is always there, and has its lengths.
+/// Bytes of a message's fixed header, which has the lengths of the rest.
 const HEADER: usize = 16;
 
 const METHOD_CALL: u8 = 1;
 
-/// "No answer, please", among the flags in byte 2.
+/// The flag in byte 2 of a call that wants no answer.
 const NO_REPLY_EXPECTED: u8 = 1;
 
-/// What was read since the last message, or of the authentication before the first.
+/// The part of the current message that was read, or of the authentication before the first message.
 #[derive(Debug, Default)]
 pub(super) struct Bounds {
-    /// None during the authentication.
+    /// The fixed header as far as it was read; none during the authentication.
     header: Option<Vec<u8>>,
     bytes: usize,
     fds: usize,
 }
 
 impl Bounds {
-    /// The next message begins. So many descriptors came with the bytes that were read too early.
+    /// Begins the next message, of which the bytes `early` came with the message before, and `fds`
+    /// descriptors with them.
     pub(super) fn begin(&mut self, early: &mut [u8], fds: usize) -> io::Result<()> {
         *self = Self {
             header: Some(Vec::with_capacity(HEADER)),
@@ -39,8 +40,9 @@ impl Bounds {
         self.take(early, fds)
     }
 
-    /// Bytes came, and so many descriptors. A call is made to ask for an answer, as D-Bus allows, so
-    /// that its end is seen.
+    /// Counts bytes and `fds` descriptors that came, and fails if they are too many. The flag
+    /// NO_REPLY_EXPECTED is cleared in calls, as D-Bus allows, so that each call has an end that is
+    /// seen.
     pub(super) fn take(&mut self, bytes: &mut [u8], fds: usize) -> io::Result<()> {
         self.fds += fds;
         if self.fds > MOST_FDS {
@@ -73,7 +75,7 @@ fn excess(text: String) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidData, text)
 }
 
-/// What follows a whole header: the fields, and the body behind them.
+/// The number of bytes behind a complete fixed header: header fields and body.
 fn rest(header: &[u8]) -> u64 {
     let number = |at: usize| {
         let bytes = header.get(at..at + 4).and_then(|four| four.try_into().ok());

@@ -1,5 +1,5 @@
-//! Whether a client on the control socket has asked for objects. Most register one task and hang
-//! up: no object is made for them, and none for each other task, of which there may be many.
+//! Objects on the control socket only for clients that ask for them. Most clients register one task and
+//! hang up: serving them an object for each task, of which there may be many, would be wasted.
 
 use std::sync::Arc;
 
@@ -7,7 +7,7 @@ use rtswap_dbus::MANAGER;
 use tokio::sync::{Notify, watch};
 use zbus::Message;
 
-/// Both ends for one connection.
+/// The two ends for one connection: its incoming calls, and the service of its objects.
 pub(super) fn demand() -> (Asking, Asked) {
     let asked = Arc::new(Notify::new());
     let (serve, served) = watch::channel(false);
@@ -18,7 +18,7 @@ pub(super) fn demand() -> (Asking, Asked) {
     (asking, Asked { asked, serve })
 }
 
-/// Where calls come in.
+/// The end at the incoming calls.
 #[derive(Debug)]
 pub(super) struct Asking {
     asked: Arc<Notify>,
@@ -26,7 +26,7 @@ pub(super) struct Asking {
 }
 
 impl Asking {
-    /// Holds a call back until the objects that it may be for are there. `Manager1` needs none.
+    /// Holds a call back until the objects are served. A call of `Manager1` needs none of them.
     pub(super) async fn hold(&mut self, call: &Message) {
         let header = call.header();
         let manager = header.interface().is_some_and(|name| *name == MANAGER);
@@ -35,12 +35,12 @@ impl Asking {
             return;
         }
         self.asked.notify_one();
-        // Fails where the connection is attended no more, and then nobody answers.
+        // Fails once the connection is no longer served; then the call gets no answer anyway.
         let _ = self.served.wait_for(|served| *served).await;
     }
 }
 
-/// Where objects are served.
+/// The end at the service of objects.
 #[derive(Debug)]
 pub(super) struct Asked {
     asked: Arc<Notify>,
@@ -48,13 +48,13 @@ pub(super) struct Asked {
 }
 
 impl Asked {
-    /// Returns once they are asked for.
+    /// Returns once a call needs objects.
     pub(super) async fn wait(&self) {
         self.asked.notified().await;
     }
 
-    /// They are there from now on.
-    pub(super) fn served(self) {
+    /// Lets the held calls go on: the objects are served now.
+    pub(super) fn release(self) {
         self.serve.send_replace(true);
     }
 }

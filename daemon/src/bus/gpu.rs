@@ -1,4 +1,4 @@
-//! `org.rtswap.Gpu1`: what the snapshot says of one GPU.
+//! The interface `org.rtswap.Gpu1`: one GPU of the snapshot.
 
 use rtswap_dbus::GpuProperties;
 use zbus::fdo;
@@ -13,7 +13,7 @@ pub(super) struct Gpu1 {
 }
 
 impl Gpu1 {
-    /// Of the GPU with this index.
+    /// The object of the GPU with this index in the snapshot.
     pub(super) fn new(handle: Handle, index: usize) -> Self {
         Self { handle, index }
     }

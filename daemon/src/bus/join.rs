@@ -1,4 +1,4 @@
-//! A bus as the second door: joined under one name, joined again when it went away.
+//! The bus beside the control socket: joined under one name, and joined again after it went away.
 
 use std::fmt;
 use std::str::FromStr;
@@ -13,10 +13,10 @@ use super::Shared;
 use super::attend::{Attended, End};
 use super::auth::Door;
 
-/// Between two attempts to join, at first and at most.
+/// The time between two attempts to join: the first, and the longest.
 const PAUSE: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(10));
 
-/// How long a bus may take to let us in.
+/// The longest time in which a bus must accept the connection.
 const HANDSHAKE: Duration = Duration::from_secs(10);
 
 /// The bus to join beside the control socket.
@@ -24,7 +24,7 @@ const HANDSHAKE: Duration = Duration::from_secs(10);
 pub enum Bus {
     /// None: the control socket alone.
     None,
-    /// The system's, where polkit speaks.
+    /// The system bus, on which polkit answers.
     System,
     /// The user's session bus.
     Session,

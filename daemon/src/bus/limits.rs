@@ -1,4 +1,4 @@
-//! How much of the control side one user may take, so that no user can shut out the others.
+//! Limits on one user's share of the control side, so that no user can shut out the others.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -9,10 +9,10 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 /// Connections of one user at a time.
 const CONNECTIONS: u32 = 64;
 
-/// Calls of one user that change something: so many at once ...
+/// Calls of one user that change something: the most at once.
 const BURST: u32 = 64;
 
-/// ... and one more after each of these.
+/// The time after which that user may make one more of them.
 const REFILL: Duration = Duration::from_millis(20);
 
 /// Questions to polkit that wait for one user at a time.
@@ -25,7 +25,7 @@ const ANSWERS: usize = 1;
 /// Users whose shares are remembered; with more, shares of which nothing is taken are forgotten.
 const USERS: usize = 256;
 
-/// What each user has taken. Root is not limited: it must get in to set things right.
+/// The share that each user has taken. Root is not limited: it must get in to set things right.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Limits(Arc<Mutex<BTreeMap<u32, Share>>>);
 
@@ -49,7 +49,7 @@ impl Share {
         }
     }
 
-    /// How many places of this kind are taken, and how many there are.
+    /// The number of taken places of this kind, and the most that may be taken.
     fn places(&mut self, kind: Kind) -> (&mut u32, u32) {
         match kind {
             Kind::Connection => (&mut self.connections, CONNECTIONS),
@@ -57,7 +57,7 @@ impl Share {
         }
     }
 
-    /// Whether it may be forgotten at `now`: it would come back the same.
+    /// Whether nothing of the share is taken at `now`: forgotten, it would come back the same.
     fn is_whole(&self, now: Instant) -> bool {
         let rested = now.saturating_duration_since(self.refilled) > BURST * REFILL;
         let silent = self.answers.available_permits() == ANSWERS;
@@ -65,7 +65,7 @@ impl Share {
     }
 }
 
-/// What a place is for.
+/// The purpose of a place.
 #[derive(Clone, Copy, Debug)]
 enum Kind {
     Connection,
@@ -138,13 +138,13 @@ impl Limits {
             Arc::clone(&share.answers)
         };
         let turn = answers.acquire_owned().await.ok();
-        // Whoever else is ready goes first.
+        // Other tasks that are ready run first.
         tokio::task::yield_now().await;
         turn
     }
 
     fn lock(&self) -> MutexGuard<'_, BTreeMap<u32, Share>> {
-        // The counts are whole at any time, so a panic elsewhere leaves them sound.
+        // The counts are consistent at any time, so a poisoned lock is no harm.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -23,7 +23,7 @@ use super::publish::Published;
 use super::{Shared, options};
 use crate::dispatch::Request;
 
-/// The root object.
+/// The root object's interface, for one connection.
 #[derive(Clone, Debug)]
 pub(super) struct Manager1 {
     shared: Shared,
@@ -41,7 +41,7 @@ impl Manager1 {
         }
     }
 
-    /// A call that takes the dispatch thread's time, if its user may make one more.
+    /// Begins a call that takes the dispatch thread's time, if its user may make one more now.
     async fn visit<'a>(
         &self,
         connection: &'a Connection,
@@ -57,7 +57,7 @@ impl Manager1 {
         )))
     }
 
-    /// What is to be registered, once its caller may.
+    /// Reads and checks what is to be registered, and that its caller may register it.
     async fn admit(
         &self,
         connection: &Connection,
@@ -68,7 +68,7 @@ impl Manager1 {
         let visit = self.visit(connection, header).await?;
         let read = options::read(name, options);
         let (options, claimant) = read.map_err(Error::InvalidArgument)?;
-        // Nobody types a password for what cannot be.
+        // Before polkit is asked: no password need be typed for a task that is refused anyway.
         let checked = options.clone().check();
         let class = checked.map_err(Error::InvalidArgument)?.class;
         let caller = match class {
@@ -99,13 +99,13 @@ impl Manager1 {
             reply,
         };
         let id = self.shared.handle.call(register).await?;
-        // So that the caller finds the object that it is told of.
+        // The task's object must be served before the caller is given its path.
         self.published.update(connection).await?;
         Ok(rtswap_dbus::task_path(id.0))
     }
 }
 
-/// What [`Manager1::admit`] has let in.
+/// A registration that [`Manager1::admit`] has accepted.
 struct Admitted {
     caller: Caller,
     options: TaskOptions,
@@ -136,7 +136,7 @@ impl Manager1 {
         options: HashMap<String, OwnedVariant>,
     ) -> Result<(OwnedObjectPath, zbus::OwnedFd), Error> {
         let admitted = self.admit(connection, &header, name, options).await?;
-        // Not before: a flood that is refused holds no descriptors.
+        // After the checks, so that refused calls take no descriptors.
         let (ours, theirs) = pipe_with(PipeFlags::CLOEXEC)
             .map_err(|error| Error::Busy(format!("no pipe to be had for a lease: {error}")))?;
         let task = self.add(connection, admitted, Some(ours)).await?;
@@ -153,7 +153,7 @@ impl Manager1 {
         let Some(id) = rtswap_dbus::task_id(task.as_str()) else {
             return Err(Error::NoSuchTask(format!("{} is no task", task.as_str())));
         };
-        // Numbers are not reused: its owner is still that when the dispatch thread looks.
+        // Registration numbers are not reused, so the owner is the same when the dispatch thread looks.
         let snapshot = self.shared.handle.snapshot();
         let owner = snapshot.tasks.get(&id).map(|task| task.user_id);
         let caller = match owner {
@@ -203,7 +203,7 @@ impl Manager1 {
         Ok(())
     }
 
-    /// Silent: a client that wants to know asks.
+    /// Changes of this property are not announced: a client that wants to know asks.
     #[zbus(property(emits_changed_signal = "false"))]
     fn probes(&self) -> String {
         match &self.shared.handle.snapshot().probes {

@@ -1,8 +1,8 @@
-//! `org.freedesktop.DBus.ObjectManager` on the root object, out of one snapshot.
+//! `org.freedesktop.DBus.ObjectManager` on the root object; each answer comes from one snapshot.
 //!
-//! zbus's own would ask each property by itself, so that an answer mixes states, and lists the
-//! empty parents `/org/rtswap/task` and `/org/rtswap/gpu`. It still sends the signals, to which
-//! an interface of this name is enough.
+//! zbus's own reads each property by itself, so that an answer mixes states, and it lists the empty
+//! parents `/org/rtswap/task` and `/org/rtswap/gpu`. It still sends the signals, for which an
+//! interface of this name is enough.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -17,7 +17,7 @@ use super::Shared;
 use super::auth::{Door, Visit};
 use super::publish::Published;
 
-/// Every object below the root.
+/// The ObjectManager of one connection.
 #[derive(Clone, Debug)]
 pub(super) struct Objects {
     shared: Shared,
@@ -26,7 +26,7 @@ pub(super) struct Objects {
 }
 
 impl Objects {
-    /// Of one connection.
+    /// Answers with the objects of one connection, those of `published`.
     pub(super) fn new(shared: Shared, published: Arc<Published>, door: Door) -> Self {
         Self {
             shared,
@@ -51,7 +51,7 @@ impl Objects {
     ) -> Result<Managed, Error> {
         let caller = Visit::of(self.door, connection, &header).await?.caller;
         let _turn = self.shared.limits.turn(caller.uid).await;
-        // So that whoever is told of an object finds it.
+        // Each object must be served before its path is in an answer.
         let snapshot = self.published.update(connection).await?;
         let tasks = snapshot.tasks.iter().map(|(id, task)| {
             let path = rtswap_dbus::task_path(*id);

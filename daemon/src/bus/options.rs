@@ -1,4 +1,4 @@
-//! The options of `Register`, from whatever D-Bus type a caller found convenient.
+//! The options of `Register`, each in any of the D-Bus types that clients send for it.
 
 use std::collections::HashMap;
 
@@ -10,7 +10,7 @@ use zbus::{OwnedVariant, Variant};
 use crate::config::parse_size;
 use crate::sys::peer::{has_ended, pidfd_id, start_ticks};
 
-/// Reads them all, or says in words which one is wrong.
+/// Reads all options. The error says which one is wrong, and why.
 pub(super) fn read(
     name: &str,
     options: HashMap<String, OwnedVariant>,
@@ -57,7 +57,7 @@ fn integer(value: &Variant<'_>) -> Option<u64> {
 }
 
 fn time(key: &str, value: &Variant<'_>) -> Result<Nanos, String> {
-    /// A day: no GPU job is longer.
+    /// The longest time, a day: no GPU job is longer.
     const MOST_US: u64 = 86_400_000_000;
     match integer(value) {
         Some(micros @ 1..=MOST_US) => Ok(Nanos(micros * 1000)),
@@ -72,7 +72,7 @@ fn size(key: &str, value: &Variant<'_>) -> Result<Bytes, String> {
         Variant::Str(text) => parse_size(text),
         other => integer(other).map(Bytes),
     };
-    // More than any GPU has would overflow sums.
+    // More than any GPU has is refused, because sums of it could overflow.
     read.filter(|bytes| bytes.0 <= 1 << 50).ok_or_else(|| {
         format!(
             "{key} must be a size of at most 1024TiB: whole bytes, or text such as \"6.2GiB\" or \
@@ -82,7 +82,7 @@ fn size(key: &str, value: &Variant<'_>) -> Result<Bytes, String> {
 }
 
 fn text(key: &str, value: &Variant<'_>) -> Result<String, String> {
-    /// No class, index or UUID is longer.
+    /// The most bytes of a text; no class, index or UUID is longer.
     const LONGEST: usize = 64;
     match value {
         Variant::Str(text) if text.len() <= LONGEST => Ok(text.as_str().to_owned()),
@@ -90,7 +90,7 @@ fn text(key: &str, value: &Variant<'_>) -> Result<String, String> {
     }
 }
 
-/// The process of a pidfd, by what tells it from later ones of the same number.
+/// The process of a pidfd, by pid and start, which tell it from a later one with the same pid.
 fn pidfd(value: &Variant<'_>) -> Result<Claimant, String> {
     let wrong = || "pidfd must be a descriptor of a living process (pidfd_open)".to_owned();
     let Variant::Fd(fd) = value else {
@@ -98,7 +98,7 @@ fn pidfd(value: &Variant<'_>) -> Result<Claimant, String> {
     };
     let pid = pidfd_id(fd).ok_or_else(wrong)?;
     let start_ticks = start_ticks(pid).ok_or_else(wrong)?;
-    // Of one that lives now, what was read is its own.
+    // If the process still lives, what was read is its own, and not of a later one with its pid.
     if has_ended(fd) {
         return Err(wrong());
     }

@@ -1,4 +1,4 @@
-//! A connection's objects, kept the snapshot's, and what is told of their changes.
+//! The objects of a connection, kept equal to the snapshot, and the signals of their changes.
 
 use std::collections::HashMap;
 use std::collections::btree_map::{BTreeMap, Entry};
@@ -19,11 +19,11 @@ use crate::dispatch::{Handle, Snapshot};
 #[derive(Debug)]
 pub(super) struct Published {
     handle: Handle,
-    /// Held while they change, so that two updates do not cross. None before they are served.
+    /// Locked during each update, so that two of them do not cross. None before objects are served.
     told: Mutex<Option<Told>>,
 }
 
-/// The objects that are served, as they were told of last.
+/// The objects that are served, with the values that were announced last.
 #[derive(Debug, Default)]
 struct Told {
     tasks: BTreeMap<u64, TaskProperties>,
@@ -31,13 +31,13 @@ struct Told {
 }
 
 impl Published {
-    /// Publishes nothing until [`Self::serve`].
+    /// Serves nothing until [`Self::begin`].
     pub(super) fn new(handle: Handle) -> Self {
         let told = Mutex::new(None);
         Self { handle, told }
     }
 
-    /// Serves them from now on: what the latest snapshot has, and `root`, which lists them.
+    /// Begins to serve: the objects of the latest snapshot, and `root`, which lists them.
     pub(super) async fn begin<I: Interface>(
         &self,
         connection: &Connection,
@@ -47,13 +47,13 @@ impl Published {
         let snapshot = self.handle.snapshot();
         let told = told.insert(Told::default());
         self.serve(connection, told, &snapshot).await?;
-        // Last: with it, zbus tells of all that is there.
+        // Last: when it is added, zbus announces all objects that are served.
         let server = connection.object_server();
         server.at(rtswap_dbus::ROOT_PATH, root).await?;
         Ok(())
     }
 
-    /// Serves what the latest snapshot has, and no more. Returns that.
+    /// Adds and removes objects until they are those of the latest snapshot, which is returned.
     pub(super) async fn update(&self, connection: &Connection) -> zbus::Result<Arc<Snapshot>> {
         let mut told = self.told.lock().await;
         let snapshot = self.handle.snapshot();
@@ -63,7 +63,7 @@ impl Published {
         Ok(snapshot)
     }
 
-    /// As [`Self::update`], and tells what has changed of those that stay.
+    /// As [`Self::update`], and announces the changed properties of the objects that stay.
     pub(super) async fn announce(&self, connection: &Connection) -> zbus::Result<()> {
         let mut told = self.told.lock().await;
         let snapshot = self.handle.snapshot();
@@ -118,7 +118,7 @@ impl Published {
     }
 }
 
-/// Tells of one object's changes, if there are any.
+/// Announces the changed properties of one object, if there are any.
 async fn changed(
     connection: &Connection,
     path: OwnedObjectPath,

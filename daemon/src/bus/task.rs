@@ -1,4 +1,4 @@
-//! `org.rtswap.Task1`: what the snapshot says of one task.
+//! The interface `org.rtswap.Task1`: one task of the snapshot.
 
 use rtswap_dbus::TaskProperties;
 
@@ -9,12 +9,12 @@ use crate::dispatch::Handle;
 pub(super) struct Task1 {
     handle: Handle,
     id: u64,
-    /// What is left to say between a task's end and that of its object.
+    /// The values served between the end of the task and the removal of its object.
     gone: TaskProperties,
 }
 
 impl Task1 {
-    /// Of the registration `id`, which began as `first`.
+    /// The object of the registration `id`, with its `first` values.
     pub(super) fn new(handle: Handle, id: u64, first: &TaskProperties) -> Self {
         let gone = TaskProperties {
             phase: "gone".into(),

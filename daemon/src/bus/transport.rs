@@ -26,7 +26,7 @@ use crate::sys::packet;
 /// Calls of one connection that are not answered yet.
 const UNANSWERED: usize = 8;
 
-/// How long a client may take no byte of what it asked for.
+/// The longest time in which a client may take no byte of its answers.
 const STALL: Duration = Duration::from_secs(30);
 
 /// One connection, not authenticated yet.
@@ -75,7 +75,7 @@ impl Socket for Transport {
     }
 }
 
-/// How many calls wait for their answers.
+/// The number of calls that wait for their answers.
 #[derive(Debug, Default)]
 struct Calls {
     unanswered: AtomicUsize,
