@@ -14,9 +14,9 @@ use rtswap_engine::{Uuid, UuidError};
 
 /// The instances of one GPU.
 pub(super) struct Found<'nvml> {
-    /// Those that are configured.
+    /// The instances that the configuration names.
     pub(super) configured: Vec<(Uuid, Device<'nvml>)>,
-    /// Where none is: what there is, and what to write.
+    /// If it names none: a sentence with the instances, and what to write.
     pub(super) unconfigured: Option<String>,
 }
 

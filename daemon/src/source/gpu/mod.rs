@@ -1,6 +1,6 @@
-//! What the driver says of the GPUs: `nvml` reads it, `mig` what is special about MIG instances,
-//! `poller` reads it again and again on a thread of its own, because a call to NVML may take as long
-//! as the driver likes.
+//! The driver's own account of the GPUs: `nvml` reads it, `mig` finds MIG instances, `identities` keeps
+//! the processes' identities, `poller` reads periodically on a thread of its own, because a call to NVML
+//! may take as long as the driver likes.
 
 mod identities;
 mod mig;
@@ -40,6 +40,6 @@ pub fn identify(pid: u32) -> Option<Identity> {
 
 /// Reads all GPUs once. It may take its time.
 pub trait Reader: Send + 'static {
-    /// Those that can be read.
+    /// A sample of the GPUs that can be read.
     fn read(&mut self) -> Sample;
 }

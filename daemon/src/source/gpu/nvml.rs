@@ -38,10 +38,10 @@ pub fn open(configured: Vec<Uuid>) -> impl Reader {
 struct Driver {
     nvml: Option<Nvml>,
     configured: Vec<Uuid>,
-    /// When it was opened last, or was tried to be.
+    /// The time of the last attempt to open the library.
     opened: Option<Instant>,
     identities: Identities,
-    /// What does not work, by GPU and for all of them: said once.
+    /// The last error, by GPU and for all of them, so that each is logged once.
     said: BTreeMap<Of, String>,
 }
 
@@ -100,7 +100,7 @@ impl Driver {
         }
     }
 
-    /// Takes in one GPU, or its instances.
+    /// Adds one GPU, or its instances, to the sample.
     fn read_gpu(&mut self, nvml: &Nvml, index: u32, sample: &mut Sample) -> Result<(), NvmlError> {
         let device = nvml.device_by_index(index)?;
         let Ok(uuid) = device.uuid()?.parse::<Uuid>() else {
@@ -149,7 +149,7 @@ impl Driver {
         Ok(())
     }
 
-    /// Says once that a GPU cannot be read, and that it can again.
+    /// Logs once that a GPU cannot be read, and once that it can be read again.
     fn note(&mut self, of: (u32, Option<Uuid>), read: Result<(), NvmlError>) {
         let (index, instance) = of;
         let instance = instance.map(tracing::field::display);
@@ -167,7 +167,7 @@ impl Driver {
         }
     }
 
-    /// Whether this was not said of a GPU, or of them all, last.
+    /// Records an error. True if it is not the last one that was logged of this GPU, or of all.
     fn is_news(&mut self, of: Of, error: &NvmlError) -> bool {
         let text = error.to_string();
         let news = self.said.get(&of) != Some(&text);
@@ -189,8 +189,8 @@ fn read_device(
     identities: &mut Identities,
 ) -> Result<GpuSample, NvmlError> {
     let name = Arc::from(device.name()?);
-    // The processes between two looks at the memory: only what neither shows otherwise is
-    // nobody's.
+    // The processes are read between two readings of the memory: only bytes that both readings show beyond
+    // the processes' are counted as no process's.
     let processes = processes(device, identities)?;
     let after = device.memory_info()?;
     // NVML has no such figure where GPUs are divided.

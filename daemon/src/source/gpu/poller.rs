@@ -1,4 +1,4 @@
-//! The thread that reads: at a period, and faster while somebody waits for memory to be gone.
+//! The thread that reads NVML: periodically, and faster while a task waits for memory to be freed.
 
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::thread;
@@ -8,11 +8,11 @@ use rtswap_engine::sample::Sample;
 
 use super::Reader;
 
-/// The period while somebody waits for memory.
+/// The period while a task waits for memory.
 const HURRIED: Duration = Duration::from_millis(20);
 
-/// The thread, from outside. It ends when this is dropped, or when nobody takes its samples; it is
-/// not waited for, because a call to a driver that hangs does not end.
+/// The handle of the thread, which ends when this is dropped or when nothing takes its samples. Dropping does
+/// not wait for it, because a call to a driver that hangs does not end.
 #[derive(Debug)]
 pub struct Poller {
     periods: mpsc::Sender<Duration>,
@@ -21,12 +21,12 @@ pub struct Poller {
 }
 
 impl Poller {
-    /// Has it read often, or as ever.
+    /// Sets whether the thread reads at [`HURRIED`], or at its usual period.
     pub fn hurry(&mut self, hurry: bool) {
         self.pace(self.period, hurry);
     }
 
-    /// How often it reads while nobody waits.
+    /// Sets the period for the time in which no task waits.
     pub fn set_period(&mut self, period: Duration) {
         self.pace(period, self.hurried);
     }
@@ -35,7 +35,7 @@ impl Poller {
         if (period, hurried) != (self.period, self.hurried) {
             (self.period, self.hurried) = (period, hurried);
             let pace = if hurried { period.min(HURRIED) } else { period };
-            // A thread that has ended has said why.
+            // If the thread has ended, it has logged why.
             let _ = self.periods.send(pace);
         }
     }

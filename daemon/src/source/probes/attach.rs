@@ -48,7 +48,7 @@ const TRACEFS: [&str; 2] = ["/sys/kernel/tracing", "/sys/kernel/debug/tracing"];
 /// Loaded programs and what they are attached to.
 pub(super) struct Programs {
     ebpf: Ebpf,
-    /// Where the kernel can; else aya has the programs.
+    /// The programs by `uprobe_multi`, where the kernel has that; else aya has them.
     multi: Option<Multi>,
     links: BTreeMap<FileId, Links>,
     releases: Sender<Links>,
@@ -64,8 +64,8 @@ struct Links {
     exits: Vec<Link>,
 }
 
-/// Lets links go, on a thread of its own: for each one the kernel waits until nobody can be running there
-/// any more. That takes 10 ms and on a busy machine 200; for perf events it holds one lock meanwhile.
+/// Starts a thread that drops links: for each one the kernel waits until no CPU can be running the program
+/// there any more. That takes 10 ms, on a busy machine 200; for perf events it holds a lock meanwhile.
 fn start_releasing() -> io::Result<Sender<Links>> {
     let (release, released) = channel();
     thread::Builder::new()
@@ -141,7 +141,7 @@ impl Programs {
         Ok(programs)
     }
 
-    /// For the maps, which are taken out of it.
+    /// The loaded object, from which the maps are taken.
     pub(super) fn object(&mut self) -> &mut Ebpf {
         &mut self.ebpf
     }
@@ -204,7 +204,7 @@ impl Programs {
         })
     }
 
-    /// Lets go of a file.
+    /// Detaches from a file, on a thread of its own.
     pub(super) fn detach(&mut self, id: FileId) {
         if let Some(links) = self.links.remove(&id) {
             self.release(links);
@@ -212,7 +212,7 @@ impl Programs {
     }
 
     fn release(&self, links: Links) {
-        // A thread that has ended has nobody to keep waiting.
+        // If the thread has ended, the links are dropped here.
         let _ = self.releases.send(links);
     }
 

@@ -31,10 +31,10 @@ pub(super) struct Reader {
     lost_news: u64,
 }
 
-/// What came since the last look.
+/// The news since the last reading.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Came {
-    /// Some process's memory changed.
+    /// The memory of some process changed.
     pub(super) changed: bool,
     /// A process ended, or executed another program.
     pub(super) ended: bool,
@@ -43,7 +43,7 @@ pub(super) struct Came {
 }
 
 impl Reader {
-    /// Of an object's maps.
+    /// Takes the maps out of a loaded object.
     pub(super) fn new(ebpf: &mut Ebpf) -> Result<Self, Problem> {
         Ok(Self {
             processes: table(ebpf, maps::PROCESSES)?,
@@ -118,7 +118,7 @@ impl Reader {
         Ok(came)
     }
 
-    /// Reads every counter: what the news say, and what they no longer could.
+    /// Reads every counter, also those that lost news were about.
     pub(super) fn read_all(&mut self) -> Result<(), Problem> {
         self.lost_news = self.lost(Lost::News)?;
         // Accounts before processes: one without its process is then of a dead one.
@@ -138,7 +138,7 @@ impl Reader {
         Ok(())
     }
 
-    /// Removes the counters of the ended.
+    /// Removes the counters of processes that ended.
     pub(super) fn sweep(&mut self) {
         let keys: Vec<_> = self.bytes.keys().filter_map(Result::ok).collect();
         for key in keys {
@@ -173,7 +173,7 @@ impl Reader {
         self.forget_ended();
     }
 
-    /// How much of something is lost, on all CPUs together.
+    /// The number of lost records of one kind, on all CPUs together.
     pub(super) fn lost(&self, what: Lost) -> Result<u64, Problem> {
         Ok(self.lost.get(&(what as u32), 0)?.iter().sum())
     }

@@ -1,4 +1,4 @@
-//! What a dead process leaves in the programs' maps: removed, or they would fill up.
+//! Removes the entries of ended processes from the programs' maps, which would fill up otherwise.
 
 use std::collections::BTreeSet;
 
@@ -12,7 +12,7 @@ use super::tally::Name;
 
 /// A map with one entry, or several, for each process.
 trait Swept: Send {
-    /// Removes the entries of all but the `living`. How many.
+    /// Removes the entries of all processes that do not live. Returns their number.
     fn sweep(&mut self, is_living: &dyn Fn(Name) -> bool) -> usize;
 }
 
@@ -35,7 +35,7 @@ pub(super) struct Sweeper {
 }
 
 impl Sweeper {
-    /// Of an object's maps.
+    /// Takes the maps out of a loaded object.
     pub(super) fn new(ebpf: &mut Ebpf) -> Result<Self, Problem> {
         Ok(Self {
             maps: vec![
@@ -48,7 +48,7 @@ impl Sweeper {
         })
     }
 
-    /// Removes the entries of all but the living. How many.
+    /// Removes the entries of all processes that do not live. Returns their number.
     pub(super) fn sweep(&mut self, is_living: impl Fn(Name) -> bool) -> usize {
         let maps = self.maps.iter_mut();
         maps.map(|map| map.sweep(&is_living)).sum()

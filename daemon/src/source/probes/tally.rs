@@ -1,4 +1,4 @@
-//! Accounts of single contexts → what each process holds on each GPU.
+//! Accounts of single contexts → the bytes of each process on each GPU.
 
 use std::collections::BTreeMap;
 
@@ -11,19 +11,19 @@ use rtswap_engine::sample::Held;
 /// A process, by its id in the initial PID namespace and when the probes first saw it.
 pub(super) type Name = (u32, u64);
 
-/// What the programs' counters said when they were read last.
+/// The programs' counters as they were read last.
 #[derive(Debug, Default)]
 pub(super) struct Books {
-    /// By process id.
+    /// Processes by their id in the initial PID namespace.
     pub(super) processes: BTreeMap<u32, Process>,
-    /// What lives in each.
+    /// Bytes that are allocated now, by account.
     pub(super) accounts: BTreeMap<Account, Counted>,
-    /// GPUs by the number that a process has for them.
+    /// GPUs by process and by the CUDA ordinal that it has for them.
     pub(super) gpus: BTreeMap<(Name, u32), Uuid>,
 }
 
 impl Books {
-    /// What process `id` holds, by GPU; where none is known first.
+    /// Bytes that process `id` holds, by GPU; first those on a GPU that is not known.
     pub(super) fn held(&self, id: u32) -> Vec<Held> {
         let Some(process) = self.processes.get(&id) else {
             return Vec::new();
@@ -56,7 +56,7 @@ impl Books {
             .collect()
     }
 
-    /// Whether an account is one of a process that is there.
+    /// Whether the process lives, as far as the counters tell.
     pub(super) fn is_living(&self, (id, since): Name) -> bool {
         let process = self.processes.get(&id);
         process.is_some_and(|process| process.since == since)
@@ -68,7 +68,7 @@ pub(super) fn named(account: &Account) -> Name {
     (account.process, account.since)
 }
 
-/// Whether all that a process did was followed.
+/// Whether every call of the process was followed.
 pub(super) fn is_exact(process: &Process) -> bool {
     process.unseen_bytes == 0 && process.unfreed_bytes == 0
 }

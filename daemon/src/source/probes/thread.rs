@@ -18,24 +18,24 @@ const PACE: Duration = Duration::from_millis(20);
 /// The longest wait for news after that.
 const BEAT: Duration = Duration::from_millis(80);
 
-/// How often it looks for drivers.
+/// The time between two scans for drivers.
 const SCAN: Duration = Duration::from_millis(250);
 
-/// How often it reads every counter.
+/// The time between two readings of all counters.
 const WHOLE: Duration = Duration::from_secs(1);
 
-/// A sample is delivered at least so often while there are processes: whoever compares it with an
-/// agent's account has to see that a difference lasts.
+/// The longest time between two samples while there are processes, changed or not: the ledger must see
+/// whether a difference from an agent's report lasts.
 const DELIVER: Duration = Duration::from_millis(200);
 
-/// The thread, from outside. It ends when this is dropped, or when nobody takes its samples.
+/// The handle of the thread, which ends when this is dropped or when nothing takes its samples.
 #[derive(Debug)]
 pub struct Prober {
-    /// Its other end tells the thread that this is gone.
+    /// A pipe's end: dropping it tells the thread to end.
     _life: OwnedFd,
 }
 
-/// Starts it. `deliver` takes a sample, and says whether more are wanted.
+/// Starts the thread. `deliver` takes a sample, and returns whether more are wanted.
 pub fn spawn(deliver: impl FnMut(ProbeSample) -> bool + Send + 'static) -> io::Result<Prober> {
     let (ended, life) = pipe_with(PipeFlags::CLOEXEC)?;
     thread::Builder::new()
@@ -44,7 +44,7 @@ pub fn spawn(deliver: impl FnMut(ProbeSample) -> bool + Send + 'static) -> io::R
     Ok(Prober { _life: life })
 }
 
-/// Until it is told to end, or cannot go on: then it says why.
+/// Watches until it is told to end, or cannot go on, which is logged with the reason.
 fn run(ended: &OwnedFd, mut deliver: impl FnMut(ProbeSample) -> bool) {
     if let Err(problem) = watch(ended, &mut deliver) {
         tracing::warn!(

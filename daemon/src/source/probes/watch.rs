@@ -34,7 +34,7 @@ const MOST: usize = 128;
 /// have its inode by then.
 const AGAIN: Duration = Duration::from_mins(1);
 
-/// Where distributions and NVIDIA put the driver.
+/// The folders in which distributions and NVIDIA install the driver.
 const FOLDERS: [&str; 6] = [
     "/usr/lib/x86_64-linux-gnu",
     "/usr/lib/aarch64-linux-gnu",
@@ -57,7 +57,7 @@ pub(super) struct Watch {
     libraries: Libraries,
     /// The drivers installed on this machine: attached to before any process maps them.
     standing: BTreeSet<FileId>,
-    /// Where the files that the probes are on were found.
+    /// The path at which each file with probes was found.
     paths: BTreeMap<FileId, PathBuf>,
     /// Files that the probes cannot be put on, and when that was found.
     refused: BTreeMap<FileId, Instant>,
@@ -97,7 +97,7 @@ impl Watch {
         self.reader.bells()
     }
 
-    /// Takes the news. Whether there was any.
+    /// Takes the news. Returns whether there was any.
     pub(super) fn take_news(&mut self) -> Result<bool, Problem> {
         let came = self.reader.take_news()?;
         for pid in came.executed {
@@ -109,7 +109,7 @@ impl Watch {
         Ok(came.changed)
     }
 
-    /// Reads every counter, and clears up after the dead.
+    /// Reads every counter, and removes those of ended processes.
     pub(super) fn read_whole(&mut self) -> Result<(), Problem> {
         self.reader.read_all()?;
         let living = self.reader.books.processes.iter();
@@ -306,7 +306,7 @@ fn open_mapped(pid: u32, mapped: &Mapped) -> Option<File> {
     files.next()
 }
 
-/// Opens a file that may be a stranger's: nothing that it is can make this wait.
+/// Opens a file that any user may have made. Only regular files, and none that makes this wait.
 fn open_regular(path: &Path) -> Option<File> {
     if !fs::metadata(path).ok()?.is_file() {
         return None;
