@@ -19,7 +19,7 @@ pub struct Files {
 
 /// The contents of the files.
 #[derive(Debug)]
-pub struct Said {
+pub struct Contents {
     /// The settings in rtswapd.toml, or the defaults where there is no such file.
     pub config: Config,
     /// The tasks declared in tasks.d, one for each file that was accepted.
@@ -38,10 +38,10 @@ impl Files {
     }
 
     /// Reads all files. An error only where rtswapd.toml is wrong; errors of tasks.d are in the result.
-    pub fn read(&self) -> Result<Said, ConfigError> {
+    pub fn read(&self) -> Result<Contents, ConfigError> {
         let config = config::load(&self.config, self.named)?;
         let (tasks, errors) = config::load_tasks(&self.config.with_file_name("tasks.d"));
-        Ok(Said {
+        Ok(Contents {
             config,
             tasks,
             errors,
@@ -53,14 +53,14 @@ impl Files {
         let files = Arc::clone(self);
         let read = tokio::task::spawn_blocking(move || files.read()).await;
         let read = read.map_err(|error| Error::Busy(format!("cannot read the files: {error}")))?;
-        let said = read.map_err(|error| Error::InvalidArgument(error.to_string()))?;
-        if !said.errors.is_empty() {
-            let errors: Vec<_> = said.errors.iter().map(ToString::to_string).collect();
+        let contents = read.map_err(|error| Error::InvalidArgument(error.to_string()))?;
+        if !contents.errors.is_empty() {
+            let errors: Vec<_> = contents.errors.iter().map(ToString::to_string).collect();
             return Err(Error::InvalidArgument(errors.join("; ")));
         }
         let reload = |reply| Request::Reload {
-            config: said.config,
-            tasks: said.tasks,
+            config: contents.config,
+            tasks: contents.tasks,
             reply,
         };
         handle.call(reload).await

@@ -8,19 +8,19 @@ use std::time::Duration;
 
 use rtswap_engine::output::{Level, LogLine};
 
-/// Lines that may wait.
+/// The most lines that wait to be written.
 const LINES: usize = 4096;
 
-/// How long the end waits for the last lines.
+/// The longest time for which the daemon's end waits for the last lines.
 const FLUSH: Duration = Duration::from_secs(1);
 
 enum Item {
     Line(Vec<u8>),
-    /// All before it is written.
+    /// Answered once all lines before it are written.
     Mark(SyncSender<()>),
 }
 
-/// Takes whole lines and never waits.
+/// The sending end of the log: takes whole lines and never waits.
 #[derive(Clone)]
 pub struct Log(SyncSender<Item>);
 
@@ -31,7 +31,7 @@ impl Log {
         thread::Builder::new().name("log".into()).spawn(move || {
             for item in waiting {
                 match item {
-                    // Nobody can be told where the log itself cannot be written.
+                    // There is no other place to report that the log cannot be written.
                     Item::Line(line) => drop(target.write_all(&line)),
                     Item::Mark(reached) => drop(reached.try_send(())),
                 }
@@ -44,7 +44,7 @@ impl Log {
     pub fn flush(&self) {
         let (reached, done) = sync_channel(1);
         if self.0.try_send(Item::Mark(reached)).is_ok() {
-            // Too late is as good as never: the end does not wait longer.
+            // After the bound the remaining lines are given up.
             let _ = done.recv_timeout(FLUSH);
         }
     }
@@ -52,7 +52,7 @@ impl Log {
 
 impl Write for Log {
     fn write(&mut self, line: &[u8]) -> io::Result<usize> {
-        // Dropped where there is no room.
+        // Dropped if the queue is full.
         let _ = self.0.try_send(Item::Line(line.to_vec()));
         Ok(line.len())
     }
@@ -62,7 +62,7 @@ impl Write for Log {
     }
 }
 
-/// Writes a line of the engine's.
+/// Logs a line of the engine.
 pub(crate) fn write(line: &LogLine) {
     let LogLine {
         level,

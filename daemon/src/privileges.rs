@@ -1,4 +1,4 @@
-//! Gives back what the daemon may and need not: docs/security.md has what each step needs.
+//! Drops capabilities that the daemon does not need: docs/security.md lists what each step needs.
 
 use std::os::fd::AsFd as _;
 
@@ -7,9 +7,9 @@ use rustix::thread::{CapabilitySet, capabilities, set_capabilities};
 
 use crate::sys::bpf;
 
-/// Drops CAP_SYS_ADMIN where the probes do without, on Linux from 6.6. Capabilities are each thread's own: call
-/// it before there is a second thread, and later ones have what this one has.
-/// A kernel that needs it, or cannot tell, leaves it.
+/// Drops CAP_SYS_ADMIN where the probes work without it, from Linux 6.6 on. Each thread has capabilities of its
+/// own: call this before there is a second thread, so that later ones inherit the reduced set. On a kernel
+/// that needs the capability, or does not tell, it is kept.
 pub fn reduce() -> rustix::io::Result<()> {
     let mut sets = capabilities(None)?;
     if !sets.permitted.contains(CapabilitySet::SYS_ADMIN) || !probes_do_without() {

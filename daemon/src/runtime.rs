@@ -85,7 +85,7 @@ impl RuntimeDir {
             Ok(()) => {}
             Err(rustix::io::Errno::WOULDBLOCK) => {
                 let mut pid = String::new();
-                // The pid is a help, not a need.
+                // The message is useful without the pid, too.
                 let _ = lock.read_to_string(&mut pid);
                 return Err(RuntimeError::Taken {
                     path: path.to_owned(),

@@ -1,4 +1,4 @@
-//! The whole daemon: from its options to its end.
+//! The whole daemon, from its options to its end.
 
 use std::os::unix::net::UnixListener;
 use std::path::PathBuf;
@@ -35,8 +35,8 @@ pub struct Options {
 /// leaves nothing behind; only a bus that cannot be reached is tried again later.
 pub fn run(options: &Options) -> anyhow::Result<()> {
     let files = Arc::new(Files::new(options.config.clone()));
-    let said = files.read()?;
-    for error in said.errors {
+    let contents = files.read()?;
+    for error in contents.errors {
         tracing::error!("{error}");
     }
     let runtime = tokio::runtime::Builder::new_multi_thread()
@@ -44,7 +44,7 @@ pub fn run(options: &Options) -> anyhow::Result<()> {
         .enable_all()
         .build()
         .context("cannot start the control side")?;
-    // Before there is a socket: whoever sees one may end us.
+    // Before there is a socket: a program that finds one may already send a signal.
     let signals = {
         let _inside = runtime.enter();
         Signals::new().context("cannot wait for signals")?
@@ -53,10 +53,10 @@ pub fn run(options: &Options) -> anyhow::Result<()> {
     let agents = runtime_dir.listen("agent.sock", SocketType::SEQPACKET)?;
     let control = runtime_dir.listen(rtswap_dbus::connect::CONTROL_SOCKET, SocketType::STREAM)?;
     sys::descriptor::raise_limit();
-    announce(&said.config, options);
+    announce(&contents.config, options);
     let parts = Parts {
-        config: said.config,
-        tasks: said.tasks,
+        config: contents.config,
+        tasks: contents.tasks,
         listener: agents,
         runtime_dir: options.runtime_dir.clone(),
     };
@@ -81,7 +81,7 @@ pub fn run(options: &Options) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Opens the doors, and keeps them open until told to end.
+/// Serves the control socket and the bus until the daemon is told to end.
 async fn serve(
     control: UnixListener,
     options: &Options,
@@ -99,7 +99,7 @@ async fn serve(
     };
     let joined = match joined {
         Ok(joined) => joined,
-        // Whoever calls that name would talk to somebody else.
+        // Clients of that name would talk to another program.
         Err(error @ JoinError::Taken { .. }) => return Err(error.into()),
         Err(error) => {
             tracing::error!("{error}; trying again");
@@ -127,7 +127,7 @@ async fn serve(
     }
 }
 
-/// The signals that the daemon hears.
+/// The signals that the daemon handles.
 struct Signals {
     end: End,
     reload: Signal,

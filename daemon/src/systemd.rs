@@ -1,4 +1,4 @@
-//! What the service manager is told, where there is one.
+//! Notifications to the service manager, where there is one.
 
 use sd_notify::NotifyState;
 
@@ -11,8 +11,8 @@ pub(crate) fn tell(state: NotifyState<'_>) {
     }
 }
 
-/// Feeds its watchdog for as long as the dispatch thread answers: a thread that hangs ends the
-/// daemon, and the next one takes over.
+/// Feeds the service manager's watchdog while the dispatch thread answers. If that thread hangs, the
+/// service manager ends the daemon, and the next one takes over.
 pub(crate) async fn keep_alive(handle: Handle) {
     let Some(bound) = sd_notify::watchdog_enabled() else {
         return;

@@ -1,8 +1,8 @@
-//! Where a file is wrong, and what was perhaps meant.
+//! Errors of the files: the place, and a suggestion.
 
 use std::path::{Path, PathBuf};
 
-/// A file that cannot be taken.
+/// Why a file is not accepted.
 #[derive(Debug, thiserror::Error)]
 #[expect(missing_docs, reason = "each variant's doc says what its fields are")]
 pub enum ConfigError {
@@ -27,7 +27,7 @@ pub enum ConfigError {
 }
 
 impl ConfigError {
-    /// What `error` says of `text`, with the place and a suggestion.
+    /// Converts serde's `error` about `text`, with the place and a suggestion.
     pub(super) fn from_toml(path: &Path, text: &str, error: &toml::de::Error) -> Self {
         let at = error.span().map_or(0, |span| span.start);
         Self::at(path, text, at, explain(error.message()))

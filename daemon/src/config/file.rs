@@ -15,28 +15,28 @@ use super::ConfigError;
 use super::gpu::{GpuTable, SchedulerTable, drain_complaint};
 use super::value::{Micros, Millis};
 
-/// All of it, checked.
+/// The whole configuration, checked.
 #[derive(Clone, Debug)]
 pub struct Config {
-    /// What is the daemon's own.
+    /// The settings that only the daemon uses.
     pub daemon: DaemonConfig,
-    /// What the engine decides by.
+    /// The settings by which the engine decides.
     pub engine: EngineConfig,
 }
 
-/// What the engine does not decide by.
+/// The settings that the engine does not use: those of the agents and of the daemon's threads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DaemonConfig {
-    /// How long an agent waits for a lost daemon, in ms.
+    /// Time in ms for which an agent waits for a lost daemon before it goes on alone.
     pub orphan_timeout_ms: u32,
-    /// How long streams are idle before an implicit job is complete, in µs.
+    /// Time in µs for which streams must be idle before an implicit job is complete.
     pub idle_gap_us: u32,
-    /// How long an agent may take to drain its gate, in ms.
+    /// Longest time in ms in which an agent must drain its gate.
     pub drain_bound_ms: u32,
     /// Calls that a process may have in flight on a GPU before the next one waits, so that a drain
     /// stays short; 0 for any number. Drivers themselves hold a launch back at about as many.
     pub max_in_flight: u32,
-    /// How often NVML is read; at least a millisecond lies between.
+    /// The time between two readings of NVML, at least 1 ms.
     pub nvml_period: Duration,
     /// Whether eBPF probes count what processes ask the driver for, where the kernel lets them.
     pub probes: bool,
@@ -66,7 +66,7 @@ enum ViolationWord {
     Kill,
 }
 
-/// NVML is not read more often.
+/// The shortest period of NVML readings.
 const LEAST_PERIOD: Nanos = Nanos(1_000_000);
 
 impl DaemonTable {
@@ -124,7 +124,7 @@ struct File {
 }
 
 impl Default for Config {
-    /// What an empty file says.
+    /// The settings of an empty file.
     fn default() -> Self {
         Self::of(
             &DaemonTable::default(),

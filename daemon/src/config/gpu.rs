@@ -101,7 +101,7 @@ pub(super) fn drain_complaint(config: &SchedulerConfig, gpus: &[GpuConfig]) -> O
             let gpu = GpuConfig::learned(Uuid::of([0; 16]));
             (gpu.least_drain(), "the built-in costs".to_owned())
         });
-    // Rounded up, so that what is said is enough.
+    // Rounded up, so that the suggested bound suffices.
     let micros = least.0.div_ceil(1_000);
     (drain < least).then(|| {
         format!(
