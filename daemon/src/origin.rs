@@ -1,24 +1,24 @@
-//! Where a process belongs: its container, or its unit, by the text of /proc/PID/cgroup.
+//! The origin of a process, its container or unit, from the text of /proc/PID/cgroup.
 
 use std::fs;
 
-/// What a process belongs to, in words: `docker 3f2a1b4c5d6e`, `kubernetes 0123456789ab`,
-/// `nginx.service`. None where it belongs to a user's session, or to nothing.
+/// The container or unit of a process: `docker 3f2a1b4c5d6e`, `kubernetes 0123456789ab`,
+/// `nginx.service`. None where it belongs to a user's session, or to neither.
 pub fn of_process(pid: u32) -> Option<String> {
     parse(&fs::read_to_string(format!("/proc/{pid}/cgroup")).ok()?)
 }
 
-/// Digits of a container's number that tools show.
+/// The digits of a container's id that tools show.
 const SHOWN: usize = 12;
 
-/// As [`of_process`], of the file's text. Each line is `NUMBER:CONTROLLERS:PATH`; version 2 has one,
-/// with number 0 (cgroups(7)).
+/// As [`of_process`], from the text of the file. Each line is `NUMBER:CONTROLLERS:PATH`; cgroups version 2
+/// has one line, with number 0 (cgroups(7)).
 pub fn parse(cgroup: &str) -> Option<String> {
     let paths = cgroup.lines().filter_map(|line| {
         let mut fields = line.splitn(3, ':');
         let (number, controllers, path) = (fields.next()?, fields.next()?, fields.next()?);
-        // The tree that names: systemd's own of version 1 before that of version 2, which may be
-        // there and empty; the controllers' trees last.
+        // Preferred is systemd's own tree of version 1, then that of version 2, which may exist and be
+        // empty; the controllers' trees come last.
         let rank = match (controllers, number) {
             ("name=systemd", _) => 0,
             ("", "0") => 1,
@@ -33,7 +33,7 @@ pub fn parse(cgroup: &str) -> Option<String> {
     containers.or_else(units).filter(|name| is_plain(name))
 }
 
-/// The innermost part of the path that is a container's.
+/// The container of the innermost part of the path that names one.
 fn container(path: &str) -> Option<String> {
     let parts: Vec<_> = path.split('/').filter(|part| !part.is_empty()).collect();
     let (at, (kind, number)) = parts
@@ -59,7 +59,7 @@ fn container(path: &str) -> Option<String> {
     Some(format!("{runtime} {}", &number[..SHOWN]))
 }
 
-/// The runtime, if the part says it, and the container's number of 64 hexadecimal digits.
+/// The runtime, if the part names it, and the container's id of 64 hexadecimal digits.
 fn scope(part: &str) -> Option<(Option<&'static str>, &str)> {
     const PREFIXES: [(&str, &str); 5] = [
         ("docker", "docker"),
@@ -69,7 +69,7 @@ fn scope(part: &str) -> Option<(Option<&'static str>, &str)> {
         ("nerdctl", "containerd"),
     ];
     let name = part.strip_suffix(".scope").unwrap_or(part);
-    // As `docker-ID.scope`, or as `system.slice:docker:ID` where systemd was asked and is not there.
+    // `docker-ID.scope`, or `system.slice:docker:ID` where a runtime is set up for systemd and there is none.
     let (prefix, number) = name.rsplit_once(['-', ':']).unwrap_or(("", name));
     let prefix = prefix.rsplit(':').next()?;
     let kind = PREFIXES.iter().find(|(known, _)| *known == prefix);
@@ -94,7 +94,7 @@ fn unit(path: &str) -> Option<String> {
     Some(unit.to_owned())
 }
 
-/// Fit to be shown: a path of cgroups may hold anything.
+/// Whether the name can be shown: a path of cgroups may hold any bytes.
 fn is_plain(name: &str) -> bool {
     let plain = |byte: u8| byte.is_ascii_graphic() || byte == b' ';
     name.len() <= 128 && name.bytes().all(plain)

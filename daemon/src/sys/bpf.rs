@@ -14,12 +14,12 @@ use rustix::io::Errno;
 /// The flag BPF_F_UPROBE_MULTI_RETURN of a link: its program runs when functions return.
 const RETURN: u32 = 1;
 
-/// What a link's program runs at.
+/// The events of a function at which a link's program runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum At {
-    /// The places themselves.
+    /// Each given place is reached.
     Entry,
-    /// The returns of the functions that begin there.
+    /// The function that begins at a given place returns.
     Return,
 }
 
@@ -123,8 +123,8 @@ pub fn load_uprobe(name: &str, instructions: &[bpf_insn], license: &CStr) -> io:
     unsafe { bpf_descriptor(bpf_cmd::BPF_PROG_LOAD, &attr) }
 }
 
-/// Runs a program at places of the file at `path`, wherever that is mapped: (offset, cookie) each. Ends
-/// with the descriptor, once no CPU can be running it there any more.
+/// Links a program to places of the file at `path`, each an (offset, cookie), in all processes that map the
+/// file. Closing the descriptor ends the link, once no CPU can be running the program there any more.
 pub fn link_uprobes(
     program: BorrowedFd<'_>,
     path: &CStr,
@@ -151,8 +151,8 @@ pub fn link_uprobes(
     unsafe { bpf_descriptor(bpf_cmd::BPF_LINK_CREATE, &attr) }
 }
 
-/// Whether the kernel makes such links: one that does finds that a folder cannot be probed, one that does not
-/// does not get that far.
+/// Whether the kernel makes such links. Asked to link to a folder, a kernel that makes them answers EBADF;
+/// another one fails before it looks at the path.
 pub fn links_uprobes(program: BorrowedFd<'_>) -> bool {
     let refused = link_uprobes(program, c"/", &[(1, 0)], At::Entry).err();
     refused.and_then(|error| Errno::from_io_error(&error)) == Some(Errno::BADF)

@@ -1,5 +1,5 @@
-//! Bytes with their descriptors, on a socket: one packet of a SOCK_SEQPACKET, what is there of a
-//! stream.
+//! Sends and receives bytes with descriptors on a socket: one packet of a SOCK_SEQPACKET, or the
+//! available bytes of a stream.
 
 use std::io::{IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
@@ -11,10 +11,10 @@ use rustix::net::{
     SendAncillaryMessage, SendFlags, recvmsg, sendmsg,
 };
 
-/// Descriptors that one packet may bring; more are closed.
+/// The most descriptors that are taken from one packet; more are closed.
 const MOST_FDS: usize = 2;
 
-/// Receives one packet into `buffer`: its length (0 where the peer is gone) and its descriptors.
+/// Receives one packet into `buffer`. Returns its length, 0 if the peer is gone, and its descriptors.
 pub fn receive<F: AsFd>(socket: F, buffer: &mut [u8]) -> io::Result<(usize, Vec<OwnedFd>)> {
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MOST_FDS))];
     let mut control = RecvAncillaryBuffer::new(&mut space);
@@ -29,8 +29,8 @@ pub fn receive<F: AsFd>(socket: F, buffer: &mut [u8]) -> io::Result<(usize, Vec<
     Ok((message.bytes, fds))
 }
 
-/// Sends one packet with its descriptors, without waiting: how much of it went, which on a stream
-/// may be a part.
+/// Sends one packet with its descriptors, without waiting. Returns the number of bytes sent, which on a
+/// stream may be less than the packet.
 pub fn send<F: AsFd>(socket: F, packet: &[u8], fds: &[BorrowedFd<'_>]) -> io::Result<usize> {
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MOST_FDS))];
     let mut control = SendAncillaryBuffer::new(&mut space);

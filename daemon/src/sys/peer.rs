@@ -18,9 +18,10 @@ pub struct Peer {
     pub pid: u32,
     /// A pidfd of it, readable once it has ended.
     pub pidfd: OwnedFd,
-    /// Its short name, fit to be a task's.
+    /// Its short name, valid as the name of a task.
     pub comm: String,
-    /// Its start in hundredths of a second since boot, as [`start_ticks`] reads it; 0 before [`Self::learn_start`].
+    /// Its start in hundredths of a second since boot, by [`start_ticks`]; 0 before
+    /// [`Self::learn_start`].
     pub start_ticks: u64,
 }
 
@@ -30,8 +31,8 @@ impl Peer {
         let credentials = socket_peercred(&socket)?;
         let pidfd = match peer_pidfd(&socket) {
             Some(pidfd) => pidfd,
-            // Before Linux 6.5. The pid may have been reused since the connect, which then shows
-            // as a wrong owner at worst of a session that the stranger does not know of.
+            // Before Linux 6.5. The pid may have been reused since the connect: then at worst the session
+            // is taken for one of an unrelated process, which knows nothing of it.
             None => pidfd_open(credentials.pid, PidfdFlags::empty())?,
         };
         let pid = credentials.pid.as_raw_pid() as u32;
@@ -44,7 +45,7 @@ impl Peer {
         })
     }
 
-    /// Reads when the process started: it is not needed before a Hello. Stays 0 of one that is gone.
+    /// Reads when the process started, which is not needed before its Hello. Stays 0 if it is gone.
     pub fn learn_start(&mut self) {
         self.start_ticks = start_ticks(self.pid).unwrap_or_default();
     }
@@ -85,10 +86,10 @@ pub fn has_ended<F: AsFd>(pidfd: F) -> bool {
     matches!(poll(&mut polled, Some(&at_once)), Ok(1..))
 }
 
-/// Of which of these pidfds the process has ended.
+/// Whether each of the processes behind these pidfds has ended, in their order.
 pub fn have_ended<'a>(pidfds: impl Iterator<Item = &'a OwnedFd>) -> Vec<bool> {
     let mut polled: Vec<_> = pidfds.map(|fd| PollFd::new(fd, PollFlags::IN)).collect();
-    // A call that fails says nothing of anybody.
+    // If the call fails, all count as living.
     let _ = poll(&mut polled, Some(&Timespec::default()));
     let ended = |polled: &PollFd<'_>| !polled.revents().is_empty();
     polled.iter().map(ended).collect()
@@ -102,18 +103,18 @@ pub fn pidfd_id<F: AsFd>(pidfd: F) -> Option<u32> {
     id.trim().parse().ok().filter(|id| *id != 0)
 }
 
-/// The thread that `thread` stands for, if it is one of the process `pid`. A stranger may have sent
-/// any pidfd; ringing it would hit whomever it names.
+/// The id of the thread behind the pidfd `thread`, if it is one of the process `pid`. The check matters
+/// because an agent may send any pidfd: a doorbell must not signal another program's thread.
 pub fn thread_of<F: AsFd>(thread: F, pid: u32) -> Option<u32> {
     let tid = pidfd_id(&thread)?;
     let inside = fs::exists(format!("/proc/{pid}/task/{tid}")).unwrap_or(false);
-    // Alive before and after the look: the id was not reused meanwhile.
+    // Alive before and after the check, so the id was not reused between.
     (inside && pidfd_id(&thread) == Some(tid)).then_some(tid)
 }
 
-/// The thread of process `pid` that calls itself `tid` in its own PID namespace. In another than
-/// ours it is looked for among the first 256 only: a process may have very many, and the
-/// thread that looks has better things to do.
+/// The id of the thread that has the id `tid` in the PID namespace of its process `pid`. In a namespace
+/// other than ours only the first 256 threads are searched: a process may have very many, and the
+/// dispatch thread must not spend its time on them.
 pub fn thread_by_own_id(pid: u32, tid: u32) -> Option<u32> {
     if own_id(pid, tid) == Some(tid) {
         return Some(tid);
@@ -130,7 +131,7 @@ pub fn thread_by_own_id(pid: u32, tid: u32) -> Option<u32> {
 
 const THREADS: usize = 256;
 
-/// What thread `thread` of process `pid` calls itself.
+/// The id of thread `thread` of process `pid` in its own PID namespace.
 fn own_id(pid: u32, thread: u32) -> Option<u32> {
     let status = fs::read_to_string(format!("/proc/{pid}/task/{thread}/status")).ok()?;
     let ids = status
@@ -139,15 +140,15 @@ fn own_id(pid: u32, thread: u32) -> Option<u32> {
     ids.split_whitespace().next_back()?.parse().ok()
 }
 
-/// The user that a process runs as.
+/// The real user id of a process.
 pub fn owner(pid: u32) -> Option<u32> {
-    // Not the folder's owner: that is root where the process may not be traced.
+    // The owner of the folder would not do: it is root where the process may not be traced.
     let status = fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
     let users = status.lines().find_map(|line| line.strip_prefix("Uid:"))?;
     users.split_whitespace().next()?.parse().ok()
 }
 
-/// The short name of a process, cut to what may name a task; `process` where it has none such.
+/// The short name of a process, reduced to the characters of a task's name; `process` where none are left.
 pub fn comm(pid: u32) -> String {
     let text = fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default();
     let name: String = text

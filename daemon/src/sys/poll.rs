@@ -1,4 +1,4 @@
-//! What the dispatch thread waits on: an epoll set with its timer, and with the processes apart.
+//! The epoll set of the dispatch thread, with its timer, and with a set of its own for processes.
 
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, OwnedFd};
@@ -18,29 +18,30 @@ use super::clock::timespec;
 pub enum Watch {
     /// Readable or closed.
     Readable,
-    /// Each write once, without reading: for what a stranger may hold.
+    /// Written: each write wakes once, and the descriptor is never read. For eventfds that a program holds,
+    /// which could fill or drain them.
     Edge,
     /// Closed by the other side only.
     Closed,
 }
 
-/// An epoll set, with one for processes inside. Descriptors leave it when they are closed.
+/// An epoll set, with another one inside for processes. A descriptor leaves it when its last copy is closed.
 #[derive(Debug)]
 pub struct Poll {
     epoll: OwnedFd,
-    /// Pidfds alone, so that they can be asked for before all else.
+    /// The pidfds, in a set of their own, so that deaths can be taken before all other events.
     processes: OwnedFd,
     timer: OwnedFd,
     armed: Option<Time>,
 }
 
-/// The timer's own mark among the tokens.
+/// The token of the timer.
 pub const TIMER: u64 = u64::MAX;
 
-/// The mark of the processes that have ended: see [`Poll::ended`].
+/// The token of the set of processes: some have ended, see [`Poll::ended`].
 pub const PROCESSES: u64 = u64::MAX - 1;
 
-/// Descriptors that one call tells of.
+/// The most events that one system call returns.
 const AT_ONCE: usize = 64;
 
 impl Poll {
@@ -52,7 +53,7 @@ impl Poll {
             TimerfdClockId::Monotonic,
             TimerfdFlags::CLOEXEC | TimerfdFlags::NONBLOCK,
         )?;
-        // Edge-triggered, so that it need not be read: it is set anew after each wait.
+        // Edge-triggered, so that it need not be read: each wait sets it again.
         epoll::add(
             &epoll,
             &timer,
@@ -83,9 +84,9 @@ impl Poll {
         epoll::add(&self.epoll, source, EventData::new_u64(token), flags)
     }
 
-    /// Watches it no more.
+    /// Stops watching `source`.
     pub fn remove<F: AsFd>(&self, source: F) {
-        // It may have been closed by its other end only; absent is as good as removed.
+        // An error means that it is not in the set, which is as good.
         let _ = epoll::delete(&self.epoll, source);
     }
 
@@ -99,14 +100,14 @@ impl Poll {
         )
     }
 
-    /// Watches that process no more.
+    /// Stops watching the process behind `pidfd`.
     pub fn remove_process<F: AsFd>(&self, pidfd: F) {
         // As above.
         let _ = epoll::delete(&self.processes, pidfd);
     }
 
-    /// The tokens of processes that have ended by now, without waiting. Those that are not removed are
-    /// told of again.
+    /// The tokens of processes that have ended by now, without waiting. A process is returned again until
+    /// it is removed.
     pub fn ended(&self) -> io::Result<Vec<u64>> {
         let mut room = [const { MaybeUninit::<Event>::uninit() }; AT_ONCE];
         let at_once = Timespec::default();
@@ -142,7 +143,7 @@ impl Poll {
     fn arm(&mut self, until: Time) -> io::Result<()> {
         let value = Itimerspec {
             it_interval: Timespec::default(),
-            // A zero would disarm.
+            // Zero would disarm the timer.
             it_value: timespec(Time(until.0.max(1))),
         };
         timerfd_settime(&self.timer, TimerfdTimerFlags::ABSTIME, &value)?;
