@@ -1,9 +1,9 @@
-//! The D-Bus objects. `control` and `join` are the two doors, the socket and a bus; `transport` and
-//! `bounds` keep small what comes in by the socket, `demand` what goes out by it; `attend` is a connection's life behind either,
-//! `publish` keeps its objects the snapshot's. `manager`, `task`, `gpu` and `objects` are the
+//! The D-Bus objects. `control` serves the socket and `join` a bus; `transport` and `bounds` limit what
+//! comes in by the socket, `demand` what goes out by it; `attend` serves one connection of either,
+//! `publish` keeps its objects equal to the snapshot. `manager`, `task`, `gpu` and `objects` are the
 //! interfaces, `options` reads what `Register` is given; `auth` finds the caller, `polkit` its rights,
-//! `limits` how much. State is the dispatch thread's: no method takes `&mut self`, so that none
-//! blocks another.
+//! `limits` bounds each user's share. The dispatch thread has all state: no method takes `&mut self`, so
+//! that none blocks another.
 
 mod attend;
 mod auth;

@@ -11,7 +11,7 @@ use rtswap_wire::hello::{self, Hello, ReplyCode};
 use super::Dispatcher;
 use super::agents::Greeting;
 use super::calls::OpenCall;
-use super::message::{Request, Told};
+use super::message::{Notice, Request};
 use super::plan;
 use super::token::Token;
 use crate::agent::connection::random_cookie;
@@ -171,17 +171,17 @@ impl Dispatcher {
         {
             return false;
         }
-        while let Some(told) = self.inbox.take_told() {
-            match told {
-                Told::Nvml(sample) => {
+        while let Some(notice) = self.inbox.take_notice() {
+            match notice {
+                Notice::Nvml(sample) => {
                     self.read_all(now);
                     self.handle(Input::Nvml(sample), now);
                 }
-                Told::Probes(sample) => {
+                Notice::Probes(sample) => {
                     self.read_all(now);
                     self.handle(Input::Probes(sample), now);
                 }
-                Told::Checkpointed(number) => self.keeper.checkpointed(number),
+                Notice::Checkpointed(number) => self.keeper.checkpointed(number),
             }
         }
         true

@@ -58,23 +58,23 @@ pub enum Request {
 
 /// A message from a thread that reads or writes beside the dispatch thread. It has no answer.
 #[derive(Debug)]
-pub(super) enum Told {
+pub(super) enum Notice {
     /// NVML was read.
     Nvml(Sample),
     /// The probes were read.
     Probes(ProbeSample),
-    /// A checkpoint that holds the records up to this number is written.
+    /// A checkpoint with the records up to this number was written.
     Checkpointed(u64),
 }
 
-/// News that wait for a slow listener; the oldest are lost to it then.
+/// The most news that wait for a slow listener; beyond them, it loses the oldest.
 const NEWS: usize = 256;
 
 /// The other threads' end of the channels: calls go in, snapshots and news come out.
 #[derive(Clone, Debug)]
 pub struct Handle {
     requests: mpsc::Sender<Request>,
-    told: mpsc::Sender<Told>,
+    notices: mpsc::Sender<Notice>,
     wake: Arc<OwnedFd>,
     snapshot: watch::Receiver<Arc<Snapshot>>,
     news: broadcast::Sender<News>,
@@ -84,7 +84,7 @@ pub struct Handle {
 #[derive(Debug)]
 pub(super) struct Inbox {
     requests: mpsc::Receiver<Request>,
-    told: mpsc::Receiver<Told>,
+    notices: mpsc::Receiver<Notice>,
     wake: Arc<OwnedFd>,
 }
 
@@ -99,19 +99,19 @@ pub(super) struct Outlet {
 pub(super) fn channel() -> rustix::io::Result<(Handle, Inbox, Outlet)> {
     let wake = Arc::new(eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?);
     let (requests, asked) = mpsc::channel();
-    let (told, tidings) = mpsc::channel();
+    let (notify, notices) = mpsc::channel();
     let (publish, snapshot) = watch::channel(Arc::new(Snapshot::default()));
     let (news, _) = broadcast::channel(NEWS);
     let handle = Handle {
         requests,
-        told,
+        notices: notify,
         wake: Arc::clone(&wake),
         snapshot,
         news: news.clone(),
     };
     let inbox = Inbox {
         requests: asked,
-        told: tidings,
+        notices,
         wake,
     };
     let outlet = Outlet {
@@ -140,14 +140,14 @@ impl Inbox {
         Some(request)
     }
 
-    /// Takes one of the other threads' messages.
-    pub(super) fn take_told(&self) -> Option<Told> {
-        self.told.try_recv().ok()
+    /// Takes one notice, if there is any.
+    pub(super) fn take_notice(&self) -> Option<Notice> {
+        self.notices.try_recv().ok()
     }
 }
 
 impl Handle {
-    /// Makes a call and waits for its answer. The snapshot shows its effect by then.
+    /// Makes a call and waits for its answer. When it comes, the snapshot shows the effect of the call.
     pub async fn call<T>(
         &self,
         request: impl FnOnce(oneshot::Sender<Result<T, Error>>) -> Request,
@@ -159,9 +159,9 @@ impl Handle {
         answer.await.map_err(|_| gone())?
     }
 
-    /// Hands over what another thread has to tell. False once the dispatch thread has ended.
-    pub(super) fn tell(&self, told: Told) -> bool {
-        let sent = self.told.send(told).is_ok();
+    /// Sends a notice of another thread. False once the dispatch thread has ended.
+    pub(super) fn notify(&self, notice: Notice) -> bool {
+        let sent = self.notices.send(notice).is_ok();
         wake(&self.wake);
         sent
     }
@@ -173,17 +173,17 @@ impl Handle {
         }
     }
 
-    /// What is known now.
+    /// The latest snapshot.
     pub fn snapshot(&self) -> Arc<Snapshot> {
         Arc::clone(&self.snapshot.borrow())
     }
 
-    /// To be told when it changes.
+    /// Subscribes to snapshots: the receiver has the latest one, and is woken by the next.
     pub fn watch(&self) -> watch::Receiver<Arc<Snapshot>> {
         self.snapshot.clone()
     }
 
-    /// To be told what happens from now on.
+    /// Subscribes to the news from now on.
     pub fn news(&self) -> broadcast::Receiver<News> {
         self.news.subscribe()
     }

@@ -12,7 +12,7 @@ use tokio::sync::oneshot;
 
 use super::agents::Agents;
 use super::calls::Calls;
-use super::message::{self, Told};
+use super::message::{self, Notice};
 use super::publish::Publisher;
 use super::token::Token;
 use super::{Dispatcher, Handle};
@@ -64,11 +64,11 @@ pub fn start(parts: Parts) -> std::io::Result<Running> {
     let mut reader = source::gpu::open(configured.collect());
     let nvml = reader.read();
     let dispatch = handle.clone();
-    let deliver = move |sample| dispatch.tell(Told::Nvml(sample));
+    let deliver = move |sample| dispatch.notify(Notice::Nvml(sample));
     let poller = source::gpu::spawn(reader, daemon.nvml_period, deliver)?;
     let prober = if daemon.probes {
         let dispatch = handle.clone();
-        let deliver = move |sample| dispatch.tell(Told::Probes(sample));
+        let deliver = move |sample| dispatch.notify(Notice::Probes(sample));
         Some(source::probes::spawn(deliver)?)
     } else {
         None
@@ -76,7 +76,7 @@ pub fn start(parts: Parts) -> std::io::Result<Running> {
     let dispatch = handle.clone();
     let (keeper, mut saved) = Keeper::open(&parts.runtime_dir, move |number| {
         // After the thread's end nobody needs to know.
-        let _ = dispatch.tell(Told::Checkpointed(number));
+        let _ = dispatch.notify(Notice::Checkpointed(number));
     })?;
     let poll = Poll::new()?;
     let mut agents = Agents::new(parts.listener, now());

@@ -21,7 +21,7 @@ pub struct Poller {
 }
 
 impl Poller {
-    /// Sets whether the thread reads at [`HURRIED`], or at its usual period.
+    /// Sets whether the thread reads every 20 ms, or at its usual period.
     pub fn hurry(&mut self, hurry: bool) {
         self.pace(self.period, hurry);
     }
