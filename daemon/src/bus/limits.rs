@@ -22,7 +22,7 @@ const QUESTIONS: u32 = 8;
 /// side has two threads, so one is left to the others.
 const ANSWERS: usize = 1;
 
-/// Users whose shares are remembered; with more, shares of which nothing is taken are forgotten.
+/// The most users with remembered shares; beyond it, shares of which nothing is taken are forgotten.
 const USERS: usize = 256;
 
 /// The share that each user has taken. Root is not limited: it must get in to set things right.

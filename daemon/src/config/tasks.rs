@@ -29,7 +29,7 @@ struct File {
     gpu: Option<String>,
 }
 
-/// By name or number.
+/// A user in a task file, by name or number.
 #[derive(Deserialize)]
 #[serde(untagged, expecting = "a user is a name in quotes or a number")]
 enum User {
@@ -37,8 +37,8 @@ enum User {
     Name(String),
 }
 
-/// Reads every file of `folder` in the order of their names. What cannot be taken is told beside
-/// what can; a folder that is not there holds nothing.
+/// Reads every file of `folder` in the order of their names. Returns the tasks of files that are
+/// accepted and the errors of the others; a folder that does not exist holds nothing.
 pub fn load_tasks(folder: &Path) -> (Vec<TaskFile>, Vec<ConfigError>) {
     let (mut tasks, mut errors) = (Vec::new(), Vec::new());
     let entries = match fs::read_dir(folder) {
@@ -104,7 +104,8 @@ fn load_one(path: &Path) -> Result<TaskFile, ConfigError> {
     })
 }
 
-/// Only root or the daemon's own user may have written what decides over realtime.
+/// Checks that only root or the daemon's own user could have written the file or folder, because a task
+/// file can admit a realtime task.
 fn trusted(path: &Path) -> Result<(), ConfigError> {
     let metadata = fs::metadata(path).map_err(|cause| ConfigError::Unreadable {
         path: path.to_owned(),

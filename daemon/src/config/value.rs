@@ -5,7 +5,7 @@ use std::fmt;
 use rtswap_policy::units::{Bytes, Nanos, Ppm};
 use serde::de::{Deserialize, Deserializer, Error, Visitor};
 
-/// What a size may look like, for messages.
+/// The forms of a size, as error messages name them.
 pub(super) const SIZE_FORM: &str =
     "whole bytes or a number with a unit, such as \"6.2GiB\" or \"500MB\"";
 
@@ -39,7 +39,7 @@ pub fn parse_size(text: &str) -> Option<Bytes> {
     if whole.is_empty() || fraction.contains('.') || fraction.len() > 18 {
         return None;
     }
-    // In integers, so that no size is off by a rounding.
+    // In integers, so that no size is rounded.
     let whole = whole.parse::<u64>().ok()?.checked_mul(scale)?;
     let part = match fraction {
         "" => 0,
@@ -109,7 +109,7 @@ impl<'de, const UNIT: u64> Deserialize<'de> for Span<UNIT> {
             }
 
             fn visit_f64<E: Error>(self, value: f64) -> Result<Span<UNIT>, E> {
-                // A century is longer than anything here means.
+                // A century, longer than any time here.
                 const MOST: f64 = 3.2e18;
                 let nanos = value * UNIT as f64;
                 if !(0.0..=MOST).contains(&nanos) {
@@ -145,7 +145,7 @@ impl<'de> Deserialize<'de> for Share {
             }
 
             fn visit_f64<E: Error>(self, value: f64) -> Result<Share, E> {
-                // Down: what is promised is what is surely there.
+                // Rounded down, so that no more is promised than there is.
                 let millionths = (value * f64::from(Ppm::ONE.0)).floor();
                 if value > 1.0 || millionths.is_nan() || millionths < 1.0 {
                     return Err(E::custom(format_args!(
