@@ -53,8 +53,8 @@ pub struct Settings {
     pub max_tasks_per_user: usize,
 }
 
-/// What follows where a task holds more than it reports or may hold, or does not swap when asked to. It
-/// is logged and announced in any case.
+/// The consequence for a task that under-reports, exceeds its budget or ignores a swap request. The
+/// violation is logged and announced in any case.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OnViolation {
     /// The violation has no further consequence.

@@ -141,11 +141,11 @@ pub struct LogLine {
 /// How important a log line is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Level {
-    /// Somebody must act.
+    /// Something does not work until the administrator acts.
     Error,
-    /// Somebody should look.
+    /// Something is not as it should be; the daemon goes on.
     Warn,
-    /// The course of things.
+    /// A normal event.
     Info,
 }
 

@@ -1,4 +1,4 @@
-//! What can be watched of a run, for traces and statistics. Nothing is kept that nobody watches.
+//! Observers of a run, for traces and statistics. Records are made only if an observer watches.
 
 use alloc::string::String;
 
@@ -79,7 +79,7 @@ pub struct Violation {
 /// Watches a run from its start on: all is told in the order of time, with times of the run's
 /// own clock. `()` watches nothing and costs nothing.
 pub trait Observer {
-    /// Whether anything is told. What nobody watches is not gathered.
+    /// Whether the observer needs records at all; otherwise they are not made.
     const WATCHES: bool = true;
     /// The start: from here offsets count and jobs are reported.
     fn start(&mut self, _now: Time) {}

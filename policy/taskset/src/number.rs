@@ -9,7 +9,7 @@ pub(super) struct Decimal {
     exponent: i64,
 }
 
-/// Where what lies between two whole numbers goes.
+/// The direction in which a value between two whole numbers is rounded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Round {
     Up,

@@ -29,7 +29,7 @@ pub(super) struct Entry<'t> {
     pub(super) node: Node<'t>,
 }
 
-/// Nothing of a task set lies deeper; what does is not looked into.
+/// The deepest level of a task set file; the readers do not descend below it.
 pub(super) const DEPTH: usize = 6;
 
 impl Value<'_> {

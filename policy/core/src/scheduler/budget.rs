@@ -86,7 +86,7 @@ impl Scheduler {
         self.violation(id, ViolationKind::OverBudget, detail);
     }
 
-    /// Counts what a task holds, whatever it was allowed.
+    /// Sets the budget to the bytes that the task holds, even if it was allowed less.
     pub(super) fn overtaken_by_truth(&mut self, id: TaskId, budget: Bytes) {
         let task = self.task_mut(id);
         let grown = budget.saturating_sub(task.budget);

@@ -1,4 +1,4 @@
-//! What the scheduler wants done.
+//! Commands of the scheduler: what the shell must carry out, and the account of a job that ended.
 
 use alloc::string::String;
 

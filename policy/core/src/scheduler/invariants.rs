@@ -145,8 +145,8 @@ impl State {
         Ok(())
     }
 
-    /// 6. Nobody with an earlier deadline was eligible when a region opened, and while a region
-    ///    waits no swap operation has started but for it.
+    /// Invariant 6: when a region opened, no job with an earlier deadline was eligible; while a region
+    /// waits, only swap operations for it have started.
     fn earliest_deadline_first(&self) -> Result<(), InvariantError> {
         let job_of = |id: &TaskId| Some((*id, self.tasks.get(*id)?.job.as_ref()?));
         for (id, job) in self.running.iter().chain(&self.region).filter_map(job_of) {

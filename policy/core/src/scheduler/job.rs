@@ -20,7 +20,8 @@ pub(crate) enum Place {
     BestEffort,
     /// It holds the GPU.
     Running,
-    /// Revoked and not gone in time: it may still compute, but nobody waits for it.
+    /// Revoked, but still on the GPU when the drain bound expired. It may compute on; other jobs do not
+    /// wait for it any longer.
     Stray,
 }
 

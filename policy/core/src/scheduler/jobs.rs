@@ -51,7 +51,7 @@ impl Scheduler {
     /// best-effort, and the task is ready when it has completed: then it is wholly in.
     ///
     /// A program that declares no jobs gives no sign that it has loaded, and counting its loading
-    /// as jobs would charge others for a run that nobody bounded. So it must first show one
+    /// as jobs would charge other tasks for a run without a bound. So it must first show one
     /// implicit job that completed within C without growing the arena: that job behaved as the
     /// declaration says every job does, and the next request is the first realtime job.
     fn try_promote(&mut self, id: TaskId, kind: JobKind) -> bool {

@@ -112,24 +112,24 @@ pub(crate) struct Task {
     pub(crate) proved: bool,
 
     pub(crate) usage: Usage,
-    /// Of the resident bytes those that a `BudgetSet` told of, and no report yet: nobody knows whether
-    /// they are in the arena.
+    /// Resident bytes that a `BudgetSet` told of, but no usage report yet: it is unknown whether they
+    /// are in the arena.
     pub(crate) unreported: Bytes,
-    /// What it may hold, counted until the shell has confirmed less.
+    /// Bytes that it may hold; a lower budget counts only once the shell has confirmed it.
     pub(crate) budget: Bytes,
     /// The budget last asked for; `budget` unless an answer is outstanding.
     pub(crate) asked: Bytes,
     /// `SetBudget`s not yet answered.
     pub(crate) unanswered: u32,
-    /// Left on the GPU by processes that are gone.
+    /// Bytes left on the GPU by processes that are gone.
     pub(crate) dying: Bytes,
     /// The pinned backing store.
     pub(crate) backing: Bytes,
     /// The `SetBackingStore` not yet answered.
     pub(crate) backing_asked: Option<Bytes>,
-    /// Its agent was asked for a smaller one and kept what it had.
+    /// Whether its agent was asked for a smaller one and kept what it had.
     pub(crate) keeps_backing: bool,
-    /// The most that could be pinned, once less came than was asked for.
+    /// The most bytes that could be pinned, known once the agent pinned less than it was asked for.
     pub(crate) backing_most: Option<Bytes>,
     pub(crate) op: Option<Op>,
     pub(crate) last_op: u32,
@@ -188,7 +188,7 @@ impl Task {
         }
     }
 
-    /// The most that is or will be out, as things stand.
+    /// The most bytes that are in the backing store now or will be after the operation under way.
     pub(crate) fn out(&self) -> Bytes {
         let op = self.op.as_ref();
         let moving = op.map_or(Bytes::ZERO, |op| op.from.max(op.target));

@@ -30,7 +30,8 @@ pub struct State {
     pub(crate) capacity: Bytes,
     /// Σ budget + Σ dying.
     pub(crate) held: Bytes,
-    /// What `held` may be: the capacity, or what it was when truth overtook it.
+    /// The most that `held` may be: the capacity, or `held` itself where agents took more than their
+    /// budgets.
     pub(crate) ceiling: Bytes,
     pub(crate) tasks: Tasks,
     /// Of the tasks as they were when last settled; read through [`Settled`] alone.

@@ -148,7 +148,7 @@ impl Scheduler {
         outcome: SwapOutcome,
     ) -> Result<(), EventError> {
         let op = self.reported(id, seq, swapped)?.clone();
-        // Else an agent that moves nothing and says so gladly would be asked again for ever.
+        // Otherwise an agent that reports success without moving anything would be asked again forever.
         let outcome = match outcome {
             SwapOutcome::Done if swapped != op.target => SwapOutcome::Failed,
             said => said,

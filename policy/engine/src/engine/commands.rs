@@ -115,8 +115,8 @@ impl Engine {
         }
     }
 
-    /// Gives an order to one process. A budget is a question, and answered at once where there is nobody
-    /// to be asked.
+    /// Gives an order to one process. A budget is a question, which the process's page answers; for a
+    /// process without a connection its present budget is confirmed here.
     pub(super) fn order(
         &mut self,
         gpu: usize,

@@ -21,7 +21,7 @@ struct Refusal(RefusalCode, String);
 
 /// What a Hello's claim to a former session is worth.
 enum Resumption {
-    /// It makes none, or to one that nobody knows: it begins anew.
+    /// It names no session, or an unknown one: a new session begins.
     New,
     /// It is the session that it names.
     Same(Seat),

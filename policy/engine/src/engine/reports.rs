@@ -109,7 +109,7 @@ impl Engine {
                 }
             }
             Report::SwapEnded { outcome, .. } if *outcome == SwapOutcome::OutOfMemory => {
-                // Somebody has taken memory that is not known of yet.
+                // Memory is missing: a process unknown to the engine has taken it, and NVML can tell.
                 self.hurry_nvml(true);
             }
             _ => {}

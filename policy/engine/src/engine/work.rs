@@ -78,7 +78,7 @@ impl Engine {
             return;
         };
         if answers {
-            // The scheduler would wait for another answer for ever.
+            // The answer was not accepted, so the scheduler would wait for it forever.
             let line = LogLine::new(Level::Warn, alloc::format!("senseless answer: {error}"));
             let name = self.registration_name(registration);
             let line = line.task(name).gpu(gpu);

@@ -88,7 +88,7 @@ impl ProcessGroup {
                 continue;
             }
             if usage.swapped > Bytes::ZERO && job_runs && !first {
-                // A best-effort job lasts for as long as nobody else waits.
+                // A best-effort job lasts until another job waits for the GPU.
                 if !self.realtime {
                     self.revoke_all();
                 }

@@ -110,7 +110,7 @@ impl Process {
     ///
     /// None of that can be moved now, for no backing store is counted with it. It counts as arena all
     /// the same, because silence is mostly the first sign of a death: it is not memory that never leaves.
-    /// What lies in its backing store concerns nobody.
+    /// The bytes in its backing store are not on the GPU, so they count for nothing.
     pub(super) fn counted(&self) -> Usage {
         match self.presence {
             Presence::Present => self.usage,

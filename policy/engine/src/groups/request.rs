@@ -13,7 +13,7 @@ const FRESH: Nanos = Nanos(20_000_000);
 /// The task's request.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum TaskRequest {
-    /// The scheduler has it, for `asker`; for nobody any more once that process is gone.
+    /// The scheduler has it, for `asker`; none once that process is gone.
     Pending { seq: u32, asker: Option<ProcessId> },
     /// It was granted, and `asker` has not used the budget; others wait until then.
     Fresh { asker: ProcessId, until: Time },

@@ -34,7 +34,7 @@ impl Terms {
         Bytes((self.memory.0 / 64).clamp(LEAST, MOST))
     }
 
-    /// The capacity mᴰ where nobody else uses the GPU.
+    /// The capacity mᴰ if no unmanaged process uses the GPU.
     fn capacity(&self) -> Bytes {
         self.memory.saturating_sub(self.reserve)
     }

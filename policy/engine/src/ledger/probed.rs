@@ -18,7 +18,7 @@
 //! - NVML < probes: the driver moved memory away without a call of the process, as
 //!   cuCheckpointProcessCheckpoint does from another process, or arrays take less than their
 //!   estimate. An agent that reports what the probes count does not lie then either;
-//! - managed memory may lie in host memory, and counts for nobody here.
+//! - managed memory may be in host memory, so it is not counted here.
 //!
 //! The probes are believed as a lower bound only. A process may run a library that poses as a driver,
 //! and so have bytes counted that do not exist. Therefore, where NVML speaks, memory of unmanaged

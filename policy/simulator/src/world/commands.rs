@@ -1,4 +1,4 @@
-//! What the scheduler wants done is done at once.
+//! Carries out the scheduler's commands, without delay.
 
 use rtswap_policy::scheduler::{Command, Event};
 use rtswap_policy::units::Nanos;

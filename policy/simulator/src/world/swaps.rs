@@ -1,10 +1,10 @@
-//! Swap operations: one event each, and under `Test::Pipelined` one more for each chunk that
-//! somebody waits for.
+//! Swap operations: one event each, and under `Test::Pipelined` one more for each chunk that a
+//! swap-in waits for.
 //!
-//! There a swap-in fills no more than its budget lets it, pauses, and goes on when the budget
-//! grows. A swap-out reports after a chunk, unless a swap-in is under way that has credit left:
-//! nobody waits for the report then, and it is made when that credit is used up. Both directions
-//! move at the loaded pace always.
+//! In a pipelined region a swap-in fills chunks up to its budget, pauses, and goes on when the budget
+//! grows. A swap-out reports after each chunk, unless the swap-in under way still has credit: no task
+//! waits for the report then, so it is made when the credit is used up. Both directions always move
+//! at the pace of two loaded copy engines.
 
 use rtswap_policy::admission::Test;
 use rtswap_policy::scheduler::{Config, Direction, Event, SwapOutcome, SwapSeq};
@@ -120,7 +120,7 @@ impl<O: Observer> World<'_, O> {
         }
     }
 
-    /// Whether somebody may wait for each chunk that leaves: not while a swap-in has credit left.
+    /// Whether a task may wait for each chunk that leaves: not while the swap-in has credit left.
     fn waits_for_chunks(&self) -> bool {
         let inward = self
             .in_
@@ -164,8 +164,8 @@ impl<O: Observer> World<'_, O> {
         self.plan_swap(id);
     }
 
-    /// An operation has come to its end, to the end of its credit, or to a chunk that somebody
-    /// waits for.
+    /// An operation has come to its end, to the end of its credit, or to a chunk that another task waits
+    /// for.
     pub(super) fn swap_is_due(&mut self, id: TaskId, op: SwapSeq) -> Result<(), SimError> {
         let now = self.clock.now;
         let agent = self.agent(id);
@@ -184,7 +184,7 @@ impl<O: Observer> World<'_, O> {
         if moving.direction == Direction::In {
             moving.go_on(now, 0);
             agent.moving = Some(moving);
-            // What has left meanwhile was not said, for nobody waited for it.
+            // Chunks that have left meanwhile were not reported, because no task waited for them.
             return match self.out {
                 Some(out) => self.report_progress(out),
                 None => Ok(()),

@@ -78,7 +78,7 @@ impl<'a> Planned<'a> {
         }
     }
 
-    /// Why a task that is not under the plan may wait for ever, as in "the plan of a, b leaves 1.20
+    /// Why a task that is not under the plan may wait forever, as in "the plan of a, b leaves 1.20
     /// GiB, and it needs 2.00 GiB"; none where it does not wait or the plan leaves enough.
     pub(crate) fn starved(&self, id: TaskId) -> Option<String> {
         let need = self.state.awaited_bytes(id)?;

@@ -61,7 +61,7 @@ fn a_cookie_brings_the_session_back() {
         "one process is one session: {sessions:?}"
     );
     assert_eq!(sessions[0].0.process.0, 1, "by its first connection");
-    // What comes late from the connection before is nobody's.
+    // A late event of the former connection belongs to no session.
     shell.handle(Input::Disconnected(ConnectionId(1)));
     shell.ring(&back, request());
     assert!(shell.granted(ConnectionId(2)), "{:?}", shell.outputs);

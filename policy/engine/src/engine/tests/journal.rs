@@ -231,7 +231,7 @@ impl World {
             id.0 > self.last,
             "{id} was given before, killed at output {killed_at}"
         );
-        // Whoever was told nothing begins anew, and nothing is left of what it nearly had.
+        // A process that got no Welcome begins a new session, and nothing is left of the unfinished one.
         let mut sessions = BTreeSet::new();
         for (at, (pid, welcome)) in self.alive.iter_mut().enumerate() {
             if welcome.is_none() {
