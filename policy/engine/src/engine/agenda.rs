@@ -54,7 +54,7 @@ pub(crate) struct WorkList {
     pub(super) queue: VecDeque<Work>,
     /// What is being worked on, and how the scheduler took what follows from it.
     pub(super) current: Option<(Work, Result<(), EventError>)>,
-    /// The task whose effects come next.
+    /// The task to take the next effects from.
     pub(super) draining: Option<TaskId>,
     /// Tasks that may have more to conclude, the next one last.
     pub(super) dirty: Vec<TaskId>,

@@ -14,7 +14,7 @@ use crate::output::{Level, LogLine, News, Output};
 use crate::sessions::SessionId;
 
 impl Engine {
-    /// Carries a command out. Returns the task whose processes have to do with it.
+    /// Carries a command out. Returns the task that has effects to drain because of it.
     pub(super) fn carry_out(&mut self, gpu: usize, command: &Command) -> Option<TaskId> {
         let task = match command {
             Command::Account(account) => {
