@@ -12,10 +12,10 @@ pub enum Sharing {
     #[default]
     Exclusive,
     /// One realtime job at a time; best-effort jobs that are wholly resident run beside it and
-    /// each other (C is then measured so). Their memory moves only while no realtime job waits
-    /// or runs. When one comes and what ready tasks lack is not all free, best-effort leaves the
-    /// GPU as in `Exclusive`. While memory can move, a best-effort job whose task has run lets one
-    /// go first that has waited for memory since before.
+    /// each other (C must be measured so). Their memory moves only while no realtime job waits or
+    /// runs. When one comes and the free memory does not cover what ready tasks lack, best-effort
+    /// leaves the GPU as in `Exclusive`. While memory can move, a best-effort job of a task that has
+    /// run lets jobs go first that have waited for memory since before.
     Shared,
 }
 
