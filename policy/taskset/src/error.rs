@@ -4,7 +4,7 @@ use std::fmt::{self, Write};
 
 use rtswap_policy::units::{Bytes, Nanos};
 
-use super::span::Unit;
+use super::unit::Unit;
 use super::{GRANULARITY, MAX_NAME, MAX_PERIOD, MAX_TASKS};
 
 /// A text that is no task set.

@@ -3,9 +3,10 @@
 use super::error::{Fault, Wrong};
 use super::number::{Decimal, Round};
 use super::size;
-use super::span::Unit;
+use super::span;
 use super::table::{Key, Sort, Source, Table};
 use super::tree::{Node, Value};
+use super::unit::Unit;
 use rtswap_policy::units::{Bytes, Nanos, Ppm};
 
 /// A value behind a key of a table.
@@ -95,8 +96,8 @@ impl<'a, 't> Field<'a, 't> {
 
     pub(super) fn time(&self, unit: Unit, round: Round) -> Result<Nanos, Wrong> {
         let time = match &self.node.value {
-            Value::Number(number) => unit.parse(number, round),
-            Value::Text(text) => Err(unit.as_text(text)),
+            Value::Number(number) => span::parse(number, unit, round),
+            Value::Text(text) => Err(span::wrong_text(text, unit)),
             _ => return Err(self.kind("a number")),
         };
         time.map_err(|fault| self.wrong(fault))

@@ -2,8 +2,9 @@
 //! the same keys.
 //!
 //! `from_toml` and `from_json` make a `tree` of what is written, with places. `table` and `field`
-//! read keys and values from it, `number`, `size` and `span` exactly from their decimal text;
-//! `shape` knows the keys and the rules; `advice` finds what would make a set fit that has no plan.
+//! read keys and values from it, `number`, `size` and `span` exactly from their decimal text, a span
+//! in a `unit` of time; `shape` knows the keys and the rules; `advice` finds what would make a set fit
+//! that has no plan.
 //! docs/planning.md has the format.
 
 mod advice;
@@ -20,6 +21,7 @@ mod table;
 #[cfg(test)]
 mod tests;
 mod tree;
+mod unit;
 
 pub use advice::{Advice, advise};
 pub use error::{Fault, TaskSetError};

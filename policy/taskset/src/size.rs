@@ -2,7 +2,7 @@
 
 use super::error::Fault;
 use super::number::{Decimal, Round};
-use super::span;
+use super::unit::nanos_of;
 use rtswap_policy::units::Bytes;
 
 /// Those that are suggested come first.
@@ -56,7 +56,7 @@ fn wrong_unit(text: &str, number: &str, unit: &str) -> Fault {
             text,
             number: number.into(),
         }
-    } else if span::unit(unit).is_some() {
+    } else if nanos_of(unit).is_some() {
         Fault::TimeForSize(text)
     } else {
         let instead = meant(unit).map(|meant| format!("{number}{meant}"));

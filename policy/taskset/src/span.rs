@@ -3,85 +3,40 @@
 use super::error::Fault;
 use super::number::{Decimal, Round};
 use super::size;
+use super::unit::{Unit, nanos_of};
 use rtswap_policy::units::Nanos;
 
-/// The unit that a key names.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Unit {
-    Micros,
-    Millis,
-}
-
-impl Unit {
-    pub(super) const fn name(self) -> &'static str {
-        match self {
-            Self::Micros => "µs",
-            Self::Millis => "ms",
-        }
-    }
-
-    const fn nanos(self) -> u64 {
-        match self {
-            Self::Micros => 1_000,
-            Self::Millis => 1_000_000,
-        }
-    }
-
-    /// Reads a number of them.
-    pub(super) fn parse(self, number: &str, round: Round) -> Result<Nanos, Fault> {
-        let nanos = Decimal::parse(number)?.times(self.nanos(), round);
-        nanos.map(Nanos).ok_or_else(|| Fault::TimeTooLong {
-            number: number.into(),
-            unit: self.name(),
-        })
-    }
-
-    /// `span` as a number of them, exactly.
-    pub(super) fn write(self, span: Nanos) -> String {
-        let (whole, rest) = (span.0 / self.nanos(), span.0 % self.nanos());
-        let digits = self.nanos().ilog10() as usize;
-        let fraction = format!("{rest:0digits$}");
-        match fraction.trim_end_matches('0') {
-            "" => format!("{whole}"),
-            fraction => format!("{whole}.{fraction}"),
-        }
-    }
-
-    /// What is wrong with a text where a number of them belongs, and the number if it has one.
-    pub(super) fn as_text(self, text: &str) -> Fault {
-        let (number, name) = size::split(text);
-        let span = unit(name).and_then(|nanos| {
-            let span = Decimal::parse(number).ok()?.times(nanos, Round::Up)?;
-            Some(self.write(Nanos(span)))
-        });
-        match span.or_else(|| (name.is_empty() && !number.is_empty()).then(|| number.into())) {
-            Some(instead) => Fault::TimeAsText {
-                text: text.into(),
-                unit: self.name(),
-                instead,
-            },
-            None if size::looks_like(text) => Fault::SizeForTime {
-                text: text.into(),
-                unit: self.name(),
-            },
-            None => Fault::NotATime {
-                text: text.into(),
-                unit: self.name(),
-            },
-        }
-    }
-}
-
-/// Nanoseconds of a unit of time by its name.
-pub(super) fn unit(name: &str) -> Option<u64> {
-    Some(match name {
-        "ns" => 1,
-        "us" | "µs" => 1_000,
-        "ms" => 1_000_000,
-        "s" => 1_000_000_000,
-        "min" => 60_000_000_000,
-        _ => return None,
+/// Reads a number of `unit`.
+pub(super) fn parse(number: &str, unit: Unit, round: Round) -> Result<Nanos, Fault> {
+    let nanos = Decimal::parse(number)?.times(unit.nanos(), round);
+    nanos.map(Nanos).ok_or_else(|| Fault::TimeTooLong {
+        number: number.into(),
+        unit: unit.name(),
     })
+}
+
+/// What is wrong with a text where a number of `unit` belongs, and the number if it has one.
+pub(super) fn wrong_text(text: &str, unit: Unit) -> Fault {
+    let (number, name) = size::split(text);
+    let span = nanos_of(name).and_then(|nanos| {
+        let span = Decimal::parse(number).ok()?.times(nanos, Round::Up)?;
+        Some(unit.write(Nanos(span)))
+    });
+    match span.or_else(|| (name.is_empty() && !number.is_empty()).then(|| number.into())) {
+        Some(instead) => Fault::TimeAsText {
+            text: text.into(),
+            unit: unit.name(),
+            instead,
+        },
+        None if size::looks_like(text) => Fault::SizeForTime {
+            text: text.into(),
+            unit: unit.name(),
+        },
+        None => Fault::NotATime {
+            text: text.into(),
+            unit: unit.name(),
+        },
+    }
 }
 
 #[cfg(test)]
@@ -95,7 +50,7 @@ mod tests {
             ("4000", 4_000_000_000),
             ("0.000001", 1),
         ] {
-            let span = Unit::Millis.parse(text, Round::Down);
+            let span = parse(text, Unit::Millis, Round::Down);
             assert_eq!(span, Ok(Nanos(nanos)));
             assert_eq!(Unit::Millis.write(Nanos(nanos)), text);
         }
@@ -104,7 +59,7 @@ mod tests {
 
     #[test]
     fn a_text_is_told_the_number_that_it_means() {
-        let instead = |text| match Unit::Millis.as_text(text) {
+        let instead = |text| match wrong_text(text, Unit::Millis) {
             Fault::TimeAsText { instead, .. } => Some(instead),
             _ => None,
         };
@@ -113,11 +68,11 @@ mod tests {
         assert_eq!(instead("73.6us").as_deref(), Some("0.0736"));
         assert_eq!(instead("33").as_deref(), Some("33"));
         assert!(matches!(
-            Unit::Millis.as_text("24GiB"),
+            wrong_text("24GiB", Unit::Millis),
             Fault::SizeForTime { .. }
         ));
         assert!(matches!(
-            Unit::Millis.as_text("soon"),
+            wrong_text("soon", Unit::Millis),
             Fault::NotATime { .. }
         ));
     }
