@@ -123,6 +123,9 @@ properties! {
         swap_in_usec_total: u64 = "SwapInUSecTotal" silent,
         /// Broken promises and senseless reports so far.
         violations: u64 = "Violations" announced,
+        /// Why its open job or its request for memory cannot be served at present, in words; empty
+        /// while nothing but the jobs before it is in its way.
+        waits: String = "Waits" announced,
     }
 }
 

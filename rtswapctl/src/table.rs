@@ -4,6 +4,11 @@ use rtswap_policy::units::Nanos;
 
 /// Lays out `rows` under `heads`; columns whose index is in `left` are words.
 pub(crate) fn table(heads: &[&str], left: &[usize], rows: &[Vec<String>]) -> String {
+    lines(heads, left, rows).concat()
+}
+
+/// The lines of [`table`], the heads first, each with its newline.
+pub(crate) fn lines(heads: &[&str], left: &[usize], rows: &[Vec<String>]) -> Vec<String> {
     let width = |column: usize| {
         let cells = rows.iter().map(|row| row[column].chars().count());
         cells

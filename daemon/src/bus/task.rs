@@ -20,6 +20,7 @@ impl Task1 {
             phase: "gone".into(),
             process_id: 0,
             process_ids: Vec::new(),
+            waits: String::new(),
             ..first.clone()
         };
         Self { handle, id, gone }
@@ -171,5 +172,10 @@ impl Task1 {
     #[zbus(property, name = "Violations")]
     fn violations(&self) -> u64 {
         self.get(|task| task.violations)
+    }
+
+    #[zbus(property, name = "Waits")]
+    fn waits(&self) -> String {
+        self.get(|task| task.waits.clone())
     }
 }

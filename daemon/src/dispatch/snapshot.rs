@@ -75,6 +75,7 @@ fn of_task(task: TaskStatus) -> TaskProperties {
         swap_out_usec_total: micros(statistics.swapped_out.time),
         swap_in_usec_total: micros(statistics.swapped_in.time),
         violations: statistics.violations,
+        waits: task.waits.unwrap_or_default(),
     }
 }
 

@@ -10,4 +10,5 @@ mod greedy;
 mod introspection;
 mod refusals;
 mod restart;
+mod starved;
 mod strangers;

@@ -116,4 +116,10 @@ pub trait Task1 {
     /// Broken promises and senseless reports so far.
     #[zbus(property, name = "Violations")]
     fn violations(&self) -> Result<u64, Error>;
+
+    /// Why its open job or its request for memory cannot be served at present, in words: which tasks'
+    /// plan keeps the memory, how much is left and how much it needs. Empty while nothing but the jobs
+    /// before it is in its way.
+    #[zbus(property, name = "Waits")]
+    fn waits(&self) -> Result<String, Error>;
 }

@@ -15,7 +15,7 @@ use serde::Serialize;
 use crate::daemon::{self, Everything, Probes};
 use crate::failure::Failure;
 use crate::output;
-use crate::table::table;
+use crate::table::{lines, table};
 use gpu::Gpu;
 use process::Process;
 use task::Task;
@@ -102,7 +102,13 @@ impl Status {
         } else {
             let rows: Vec<_> = self.tasks.iter().map(Task::row).collect();
             text.push('\n');
-            text.push_str(&table(&Task::HEADS, &Task::WORDS, &rows));
+            let notes = self.tasks.iter().map(Task::note);
+            let mut lines = lines(&Task::HEADS, &Task::WORDS, &rows).into_iter();
+            text.extend(lines.next());
+            for (row, note) in lines.zip(notes) {
+                text.push_str(&row);
+                text.extend(note);
+            }
         }
         if !self.processes.is_empty() {
             let rows: Vec<_> = self.processes.iter().map(Process::row).collect();
@@ -232,6 +238,37 @@ yolo  realtime  running    3  4711    40 MiB        0       0    12       0    -
 4711  dnn      docker 3f2a1b4c5d6e  1000    3  64 MiB  60 MiB  40 MiB  yolo  underreport
 ";
         assert_eq!(status().text(), expected);
+    }
+
+    #[test]
+    fn why_a_task_waits_is_said_under_its_row() {
+        let mut everything = everything();
+        let why = "the plan of yolo leaves 8.0 MiB, and it needs 12.0 MiB";
+        let (path, task) = (rtswap_dbus::task_path(9), TaskProperties::default());
+        let starved = TaskProperties {
+            name: "a".into(),
+            class: "best-effort".into(),
+            phase: "waiting".into(),
+            waits: why.into(),
+            ..task.clone()
+        };
+        let after = TaskProperties {
+            name: "b".into(),
+            phase: "idle".into(),
+            ..task
+        };
+        let tasks = &mut everything.objects.tasks;
+        tasks.extend([(path, starved), (rtswap_dbus::task_path(10), after)]);
+        let status = Status::new(everything);
+        let text = status.text();
+        let tasks: Vec<_> = text.split("\n\n").nth(1).unwrap().lines().collect();
+        assert_eq!(tasks.len(), 5, "{text}");
+        assert!(tasks[2].starts_with("a "), "{text}");
+        assert_eq!(tasks[3], format!("  waits: {why}"));
+        assert!(tasks[4].starts_with("b "), "{text}");
+        let json = serde_json::to_value(&status).unwrap();
+        assert_eq!(json["tasks"][0]["waits"], serde_json::Value::Null);
+        assert_eq!(json["tasks"][1]["waits"], why);
     }
 
     #[test]

@@ -30,6 +30,7 @@ pub(super) struct Task {
     swap_out_us_total: u64,
     swap_in_us_total: u64,
     violations: u64,
+    waits: Option<String>,
 }
 
 #[derive(Debug, Serialize)]
@@ -76,6 +77,7 @@ impl Task {
             swap_out_us_total: task.swap_out_usec_total,
             swap_in_us_total: task.swap_in_usec_total,
             violations: task.violations,
+            waits: Some(task.waits.clone()).filter(|why| !why.is_empty()),
         }
     }
 
@@ -100,5 +102,10 @@ impl Task {
             ms(self.response_us.p99),
             ms(self.response_us.max),
         ]
+    }
+
+    /// The line under the row, where the task waits for more than the jobs before it.
+    pub(super) fn note(&self) -> Option<String> {
+        self.waits.as_ref().map(|why| format!("  waits: {why}\n"))
     }
 }
