@@ -138,6 +138,7 @@ impl BlockReader {
         holds_back: bool,
         mut report: impl FnMut(Report),
     ) -> Option<Copied> {
+        self.note_restored(block);
         // The end of a job first: it comes before all that is asked now.
         let jobs = block.jobs;
         if let Some((job, _)) = self.jobs.open
@@ -176,8 +177,21 @@ impl BlockReader {
         copied
     }
 
+    /// Notes whether the block shows that the agent has restored its page: it says what its Hello did, or
+    /// that the agent has followed an order.
+    fn note_restored(&mut self, block: &Block) {
+        let has_swapped = || {
+            let (op, end) = (self.op?, block.swap?);
+            Some(end.op == op.seq)
+        };
+        if self.awaited == Some(block.usage) || has_swapped() == Some(true) {
+            self.awaited = None;
+        }
+    }
+
     fn read_swap(&mut self, block: &Block, report: &mut impl FnMut(Report)) -> Option<Copied> {
-        let op = self.op.as_mut()?;
+        // Until the page is restored its zeros are no progress.
+        let op = self.op.as_mut().filter(|_| self.awaited.is_none())?;
         let (seq, direction) = (op.seq, op.direction);
         let swapped = block.usage.swapped;
         let Some(end) = block.swap.filter(|end| end.op == seq) else {
@@ -209,9 +223,6 @@ impl BlockReader {
 
     fn read_memory(&mut self, block: &Block, report: &mut impl FnMut(Report)) {
         let usage = block.usage;
-        if self.awaited == Some(usage) {
-            self.awaited = None;
-        }
         let (seq, backing) = block.backing;
         if seq != self.backing_seq {
             self.backing_seq = seq;
@@ -345,6 +356,52 @@ mod tests {
         let (job, kind) = (JobSeq(4), JobKind::Declared);
         let asked = Report::JobRequested { job, kind };
         assert_eq!(read(&mut reader, &block), [asked]);
+    }
+
+    #[test]
+    fn a_swap_ordered_at_once_is_not_read_from_a_page_that_is_not_restored() {
+        let state = DeviceState {
+            usage: usage(10, 20, 30),
+            backing: Bytes(30),
+            ..DeviceState::default()
+        };
+        let (mut block, op) = (Block::default(), SwapSeq(1));
+        let mut reader = BlockReader::resume(&state, JobKind::Implicit);
+        reader.record_swap(op, Direction::Out);
+        assert_eq!(read(&mut reader, &block), [], "zeros are no progress");
+        block.usage = state.usage;
+        assert_eq!(read(&mut reader, &block), []);
+        block.usage = usage(0, 30, 30);
+        let swapped = Bytes(30);
+        let progress = Report::SwapProgress { op, swapped };
+        assert_eq!(read(&mut reader, &block), [progress]);
+    }
+
+    #[test]
+    fn the_end_of_a_swap_shows_that_a_page_is_restored() {
+        let state = DeviceState {
+            usage: usage(10, 20, 30),
+            ..DeviceState::default()
+        };
+        let (mut block, op) = (Block::default(), SwapSeq(1));
+        let mut reader = BlockReader::resume(&state, JobKind::Implicit);
+        reader.record_swap(op, Direction::Out);
+        let (outcome, took, swapped) = (SwapOutcome::Done, Nanos(7), Bytes(30));
+        block.usage = usage(0, 30, 30);
+        block.swap = Some(SwapReport {
+            op,
+            outcome,
+            took,
+            moved: Bytes(10),
+        });
+        let ended = Report::SwapEnded {
+            op,
+            swapped,
+            took,
+            outcome,
+        };
+        let expected = [ended, Report::Usage(block.usage)];
+        assert_eq!(read(&mut reader, &block), expected);
     }
 
     #[test]
