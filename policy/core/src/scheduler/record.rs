@@ -210,6 +210,17 @@ impl Task {
         self.fixed().saturating_sub(self.unreported)
     }
 
+    /// What can never leave while its session lasts: what is known not to be in the arena, and what its
+    /// backing store can never take.
+    pub(crate) fn unswappable(&self) -> Bytes {
+        if self.session != Session::Attached {
+            return Bytes::ZERO;
+        }
+        let most = self.backing_most.unwrap_or(Bytes::MAX);
+        let room = most.saturating_sub(self.stays_out());
+        self.stays() + self.arena_resident().saturating_sub(room)
+    }
+
     /// The backing store as it is and will be.
     pub(crate) fn firm_backing(&self) -> Bytes {
         self.backing_asked

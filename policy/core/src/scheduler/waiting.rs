@@ -1,4 +1,4 @@
-//! Which tasks wait outside the plan, and what the plan keeps on the GPU, for status.
+//! Which tasks wait outside the plan, and what stays on the GPU, for status.
 
 use super::record::Phase;
 use super::state::State;
@@ -36,5 +36,12 @@ impl State {
             let bytes = bytes.saturating_sub(task.plan?);
             Some((id, task.spec.name.as_str(), bytes))
         })
+    }
+
+    /// The tasks outside the plan in effect by id, each with the bytes that it keeps on the GPU whatever
+    /// others need, because they cannot be swapped.
+    pub fn unswappable(&self) -> impl Iterator<Item = (TaskId, Bytes)> {
+        let outside = self.tasks.iter().filter(|(_, task)| task.plan.is_none());
+        outside.map(|(id, task)| (id, task.unswappable()))
     }
 }

@@ -1,5 +1,5 @@
 //! What follows from the plan of a GPU, for status and log: the verdict of the admission test, and
-//! which of the tasks outside the plan it leaves too little.
+//! which tasks outside the plan have too little left.
 
 use alloc::format;
 use alloc::string::String;
@@ -57,12 +57,16 @@ fn candidate(task: &TaskStatus, volume: Option<Bytes>) -> Option<Candidate> {
     }
 }
 
-/// The tasks under a plan with the bytes that each may keep on the GPU, most bytes first: what is asked
-/// of many waiting tasks is computed once.
+/// What stays on a GPU whatever others need, so that what is asked of many waiting tasks is computed
+/// once.
 #[derive(Debug)]
 pub(crate) struct Planned<'a> {
     state: &'a State,
+    /// The tasks under the plan with the bytes that each may keep, most bytes first.
     tasks: Vec<(TaskId, &'a str, Bytes)>,
+    /// The other tasks with the bytes of each that cannot be swapped.
+    unswappable: Vec<(TaskId, Bytes)>,
+    /// The bytes of all.
     bytes: Bytes,
 }
 
@@ -70,16 +74,19 @@ impl<'a> Planned<'a> {
     pub(super) fn new(state: &'a State) -> Self {
         let mut tasks: Vec<_> = state.planned_residents().collect();
         tasks.sort_by_key(|(_, _, bytes)| Reverse(*bytes));
-        let bytes = tasks.iter().map(|(_, _, bytes)| *bytes).sum();
+        let unswappable: Vec<_> = state.unswappable().collect();
+        let planned: Bytes = tasks.iter().map(|(_, _, bytes)| *bytes).sum();
+        let bytes = planned + unswappable.iter().map(|(_, bytes)| *bytes).sum();
         Self {
             state,
             tasks,
+            unswappable,
             bytes,
         }
     }
 
     /// Why a task that is not under the plan may wait forever, as in "the plan of a, b leaves 1.20
-    /// GiB, and it needs 2.00 GiB"; none where it does not wait or the plan leaves enough.
+    /// GiB, and it needs 2.00 GiB"; none where it does not wait or what stays leaves enough.
     pub(crate) fn starved(&self, id: TaskId) -> Option<String> {
         let need = self.state.awaited_bytes(id)?;
         let capacity = self.state.capacity();
@@ -88,8 +95,10 @@ impl<'a> Planned<'a> {
         }
         let others = || self.tasks.iter().filter(|(other, ..)| *other != id);
         let planned: Bytes = others().map(|(_, _, bytes)| *bytes).sum();
-        let left = capacity.saturating_sub(planned);
-        if planned == Bytes::ZERO || need <= left {
+        let fixed = self.unswappable.iter().filter(|(other, _)| *other != id);
+        let fixed: Bytes = fixed.map(|(_, bytes)| *bytes).sum();
+        let left = capacity.saturating_sub(planned + fixed);
+        if need <= left {
             return None;
         }
         let names: Vec<_> = others().take(NAMED).map(|(_, name, _)| *name).collect();
@@ -98,8 +107,14 @@ impl<'a> Planned<'a> {
             0 => String::new(),
             more => format!(" and {more} more"),
         };
-        Some(format!(
-            "the plan of {names}{more} leaves {left}, and it needs {need}"
-        ))
+        let plan = format!("the plan of {names}{more}");
+        let fixed_bytes = format!("{fixed} of best-effort memory that cannot be swapped");
+        let keeps = match (planned, fixed) {
+            (Bytes::ZERO, Bytes::ZERO) => return None,
+            (_, Bytes::ZERO) => format!("{plan} leaves"),
+            (Bytes::ZERO, _) => format!("{fixed_bytes} leave"),
+            _ => format!("{plan} and {fixed_bytes} leave"),
+        };
+        Some(format!("{keeps} {left}, and it needs {need}"))
     }
 }

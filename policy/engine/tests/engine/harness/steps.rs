@@ -154,8 +154,7 @@ impl Pair {
             usage.resident + usage.swapped - usage.arena
         };
         let all: Bytes = self.world.processes.iter().map(fixed).sum();
-        // Where the plans keep most of a GPU, one chunk that never leaves would be too much.
-        let is_arena = is_arena || all > Bytes(CHUNK) || setting.own_chunks < 2;
+        let is_arena = is_arena || all > Bytes(CHUNK);
         let agent = &mut self.world.processes[at];
         let is_able = agent.connection.is_some() && !agent.is_silent;
         if is_able && wanted + Bytes(chunks * CHUNK) <= Bytes(most * CHUNK) {

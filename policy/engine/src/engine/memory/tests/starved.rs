@@ -91,6 +91,66 @@ fn a_task_that_the_plan_leaves_too_little_is_told_of_once() {
 }
 
 #[test]
+fn best_effort_memory_that_cannot_be_swapped_starves_as_a_plan_does() {
+    const SMALL: u64 = GIB / 2;
+    const PROGRAM: u64 = 3 * GIB / 2;
+    let tasks = vec![realtime("a", 6 * GIB, 2 * GIB)];
+    let mut world = World::new(config(), tasks, vec![shown(GPU, &[])]);
+    let program = world.hello(7, None);
+    world.ask_memory(program, PROGRAM);
+    let small = world.hello(9, None);
+    world.ask_memory(small, SMALL);
+    world.say_unswappable(small);
+    let a = world.hello(8, Some("a"));
+    world.ask_job(a, JobKind::Declared);
+    world.ask_memory(a, 6 * GIB);
+    world.end_job(a);
+    let (resident, swapped) = world.memory_of(program);
+    assert!(swapped > 0, "it made room");
+    world.ask_job(program, JobKind::Implicit);
+    let all = [(7, resident), (8, 6 * GIB), (9, SMALL)];
+    for _ in 0..3 {
+        world.wait(500);
+        world.nvml(vec![shown(GPU, &all)]);
+    }
+    assert!(!world.runs(program), "1.5 s later it waits");
+    let why = "the plan of a and 512.0 MiB of best-effort memory that cannot be swapped leave 1.38 \
+               GiB, and it needs 1.50 GiB";
+    let id = world.task("program-7").task;
+    assert_eq!(
+        world.engine.gpus[0].planned().starved(id).as_deref(),
+        Some(why)
+    );
+    assert_eq!(world.lines("waits: the plan of").len(), 1);
+    world.die(small);
+    world.wait(500);
+    world.nvml(vec![shown(GPU, &all[..2])]);
+    world.wait(500);
+    assert!(world.runs(program), "it fits without that");
+    assert_eq!(world.engine.gpus[0].planned().starved(id), None);
+}
+
+#[test]
+fn best_effort_memory_that_cannot_be_swapped_starves_without_a_plan_too() {
+    let mut world = World::new(config(), vec![], vec![shown(GPU, &[])]);
+    let program = world.hello(7, None);
+    world.ask_memory(program, 4 * GIB);
+    let other = world.hello(9, None);
+    world.ask_memory(other, 6 * GIB);
+    assert!(world.memory_of(program).1 > 0, "it made room");
+    world.say_unswappable(other);
+    let id = world.task("program-7").task;
+    world.ask_job(program, JobKind::Implicit);
+    assert!(!world.runs(program));
+    let why = "6.00 GiB of best-effort memory that cannot be swapped leave 1.88 GiB, and it needs \
+               4.00 GiB";
+    assert_eq!(
+        world.engine.gpus[0].planned().starved(id).as_deref(),
+        Some(why)
+    );
+}
+
+#[test]
 fn a_loading_task_is_not_starved_by_its_own_plan() {
     let (mut world, _, a) = squeezed();
     world.ask_memory(a, 6 * GIB);

@@ -159,6 +159,13 @@ impl World {
         self.ring(agent);
     }
 
+    /// A process says that nothing of what it holds can be swapped.
+    pub(super) fn say_unswappable(&mut self, agent: ConnectionId) {
+        let usage = &mut self.agents.get_mut(&agent).unwrap().block.usage;
+        usage.arena = usage.swapped;
+        self.ring(agent);
+    }
+
     /// A process asks to run.
     pub(super) fn ask_job(&mut self, agent: ConnectionId, kind: JobKind) {
         let block = &mut self.agents.get_mut(&agent).unwrap().block;
