@@ -18,6 +18,25 @@ pub(super) struct Field<'a, 't> {
     pub(super) node: &'a Node<'t>,
 }
 
+impl<'t> Table<'_, 't> {
+    /// What is behind one of `keys`, if it is there.
+    pub(super) fn get(&self, name: &'static str) -> Option<Field<'_, 't>> {
+        let entry = self.entries.iter().find(|entry| entry.key == name)?;
+        Some(Field {
+            source: self.source,
+            table: self,
+            key: self.key(name),
+            node: &entry.node,
+        })
+    }
+
+    /// What is behind one of `keys`, which must be there.
+    pub(super) fn need(&self, name: &'static str) -> Result<Field<'_, 't>, Wrong> {
+        self.get(name)
+            .ok_or_else(|| self.missing(name, Fault::Missing(self.example(name))))
+    }
+}
+
 impl<'a, 't> Field<'a, 't> {
     /// `fault`, at this value.
     pub(super) fn wrong(&self, fault: Fault) -> Wrong {

@@ -2,7 +2,6 @@
 
 use super::Format;
 use super::error::{Fault, Wrong, line};
-use super::field::Field;
 use super::nearest::nearest;
 use super::tree::{Entry, Node, Value};
 
@@ -32,12 +31,12 @@ pub(super) struct Source<'t> {
 /// A table that was checked: each of its keys is known and occurs once.
 #[derive(Debug)]
 pub(super) struct Table<'a, 't> {
-    source: Source<'t>,
+    pub(super) source: Source<'t>,
     /// Empty for the whole text.
     path: String,
     at: usize,
     keys: &'static [Key],
-    entries: &'a [Entry<'t>],
+    pub(super) entries: &'a [Entry<'t>],
 }
 
 impl Key {
@@ -137,23 +136,6 @@ impl<'a, 't> Table<'a, 't> {
         }
     }
 
-    /// What is behind one of `keys`, if it is there.
-    pub(super) fn get(&self, name: &'static str) -> Option<Field<'_, 't>> {
-        let entry = self.entries.iter().find(|entry| entry.key == name)?;
-        Some(Field {
-            source: self.source,
-            table: self,
-            key: self.key(name),
-            node: &entry.node,
-        })
-    }
-
-    /// What is behind one of `keys`, which must be there.
-    pub(super) fn need(&self, name: &'static str) -> Result<Field<'_, 't>, Wrong> {
-        self.get(name)
-            .ok_or_else(|| self.missing(name, Fault::Missing(self.example(name))))
-    }
-
     /// `fault`, because `name` is not there.
     pub(super) fn missing(&self, name: &str, fault: Fault) -> Wrong {
         Wrong::new(self.at, &self.path_of(name), fault)
@@ -172,7 +154,7 @@ impl<'a, 't> Table<'a, 't> {
         join(&self.path, name)
     }
 
-    fn key(&self, name: &'static str) -> &'static Key {
+    pub(super) fn key(&self, name: &'static str) -> &'static Key {
         let known = self.keys.iter().find(|key| key.name == name);
         known.expect("shape.rs asks for keys that it has declared")
     }
