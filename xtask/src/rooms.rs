@@ -24,12 +24,12 @@ const RULES: [Rule; 5] = [
     Rule {
         folder: "policy/engine/src/ledger",
         prefix: "crate::",
-        allowed: &["ledger", "sample", "Uuid"],
+        allowed: &["ledger", "sample", "uuid"],
     },
     Rule {
         folder: "policy/engine/src/sample",
         prefix: "crate::",
-        allowed: &["Uuid"],
+        allowed: &["sample", "uuid"],
     },
     // The shell decides nothing: it knows nouns and units, and no scheduler.
     Rule {

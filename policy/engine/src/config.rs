@@ -122,7 +122,8 @@ pub struct GpuConfig {
     pub reserve: Option<Bytes>,
     /// The bytes of it that the plan leaves to best-effort.
     pub best_effort_reserve: Option<Bytes>,
-    /// δ, in bytes.
+    /// δ, in bytes. It is fixed here; `rtswapctl plan` searches for the best one, from measured swap costs.
+    /// The daemon could do so only with costs of this machine, which the built-in ones are not.
     pub chunk: Bytes,
     /// ρ of the test `pipelined`.
     pub duplex: Ppm,

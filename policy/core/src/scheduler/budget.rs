@@ -1,4 +1,7 @@
 //! Budgets: raised before the bytes are taken, lowered after they are gone.
+//!
+//! While a swap operation is under way the scheduler knows only what the task may hold, its budget, not
+//! what it holds: the agent's counters move with every chunk.
 
 use alloc::format;
 

@@ -82,7 +82,8 @@ impl Scheduler {
         }
     }
 
-    /// Whether a plan is to come, and whether it may come at once.
+    /// Whether a plan is to come, and whether it may come at once. What counts is the memory that tasks are
+    /// short of, not only swaps: budget that was taken back without a swap must be brought in again, too.
     fn review_pending(&mut self) {
         let changes = self.state.tasks.values().any(|task| task.next != task.plan);
         if !changes {

@@ -1,4 +1,9 @@
 //! Requests for more budget: every one is answered, with the budget unchanged if refused.
+//!
+//! A request counts resident and swapped bytes together, because memory of the asking task may leave
+//! while it waits. It is refused at once only for memory that is known never to leave. Budget that an
+//! agent has taken and not yet reported may turn out to be in the arena, and memory on its way in can
+//! leave again, so neither is a reason to refuse.
 
 use super::record::{BudgetRequest, Cause};
 use super::state::Settled;
@@ -6,7 +11,8 @@ use super::{BudgetRequestSeq, EventError, Scheduler, command};
 use crate::task::TaskId;
 use crate::units::{Bytes, Nanos};
 
-/// How long a program waits in an allocation at most before it is told that there is no memory.
+/// How long a request for budget waits at most for whatever may still leave, before the program is told
+/// that there is no memory.
 pub(super) const PATIENCE: Nanos = Nanos(5_000_000_000);
 
 /// The time that an agent has to use a budget given for an allocation before it may be taken back for

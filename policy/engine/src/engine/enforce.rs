@@ -1,5 +1,9 @@
 //! Violations: said, counted and announced; then what the configuration's `on_violation` says follows
 //! from some of them, once the schedulers have drawn their own conclusions.
+//!
+//! Memory that an agent hides is charged to the capacity at once, whatever `on_violation` says: the
+//! ledger sees to that. A kill goes through the process's pidfd, so it cannot hit a later process with
+//! the same pid.
 
 use alloc::format;
 use alloc::string::String;

@@ -2,6 +2,10 @@
 //!
 //! An error in any of them is found before anything changes. Then the registrations of tasks.d become
 //! what their files say; one that cannot be had stays as it was, and the answer says so.
+//!
+//! `tasks.d` and `[daemon]` can change under running tasks. `[[gpu]]` and `[scheduler]` cannot: δ, the
+//! test and the volumes of admitted tasks follow from them. A change of these is refused, with the
+//! advice to restart, which running tasks outlive.
 
 use alloc::collections::BTreeSet;
 use alloc::format;

@@ -17,7 +17,8 @@ use crate::config::{Config, GpuConfig};
 use crate::engine::agenda::WorkList;
 use crate::ledger::{Account, Dead, Terms};
 
-/// One GPU with its scheduler, its account and the work of its process groups.
+/// One GPU with its scheduler, its account and the work of its process groups. The scheduler knows one
+/// task whatever the number of its processes: a process group stands between it and their pages.
 #[derive(Debug)]
 pub(crate) struct Gpu {
     pub(crate) uuid: Uuid,
