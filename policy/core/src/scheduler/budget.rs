@@ -6,6 +6,7 @@
 use alloc::format;
 
 use super::event::IMPOSSIBLE;
+use super::record::Session;
 use super::{Answer, Command, EventError, Scheduler, Usage, ViolationKind};
 use crate::task::TaskId;
 use crate::units::{Bytes, Time};
@@ -15,6 +16,8 @@ impl Scheduler {
     /// confirmed.
     pub(super) fn set_budget(&mut self, id: TaskId, bytes: Bytes, answers: Option<Answer>) {
         let task = self.task_mut(id);
+        let lowered = task.asked.saturating_sub(bytes);
+        task.claimed = task.claimed.saturating_sub(lowered);
         task.asked = bytes;
         task.unanswered += 1;
         let raised = bytes.saturating_sub(task.budget);
@@ -63,11 +66,22 @@ impl Scheduler {
         task.usage = usage;
         task.unreported = Bytes::ZERO;
         task.fresh_until = Time::ZERO;
-        if usage.resident > task.budget {
-            self.over_budget(id, usage.resident);
-        }
+        self.review_claim(id);
         self.update_volume(id);
         Ok(())
+    }
+
+    /// Counts what a task says to hold beyond its budget, and takes that back once it does not say so any
+    /// more. Otherwise another of its processes could be given memory that there never was.
+    pub(super) fn review_claim(&mut self, id: TaskId) {
+        let task = self.task(id);
+        let (resident, asked) = (task.usage.resident, task.asked);
+        let ended = task.claimed.min(asked.saturating_sub(resident));
+        if resident > task.budget {
+            self.over_budget(id, resident);
+        } else if ended > Bytes::ZERO && task.session == Session::Attached {
+            self.set_budget(id, asked - ended, None);
+        }
     }
 
     /// Whether a report can be true: at most `swapped` in a store of `backing`.
@@ -83,7 +97,9 @@ impl Scheduler {
 
     /// A task holds more than its budget: counted, and said.
     pub(super) fn over_budget(&mut self, id: TaskId, holds: Bytes) {
-        let budget = self.task(id).budget;
+        let task = self.task_mut(id);
+        let budget = task.budget;
+        task.claimed += holds.saturating_sub(task.asked);
         self.overtaken_by_truth(id, holds);
         let detail = format!("holds {holds} with a budget of {budget}");
         self.violation(id, ViolationKind::OverBudget, detail);

@@ -119,6 +119,8 @@ pub(crate) struct Task {
     pub(crate) budget: Bytes,
     /// The budget last asked for; `budget` unless an answer is outstanding.
     pub(crate) asked: Bytes,
+    /// The part of `asked` that was never given: it counts because the task says that it holds so much.
+    pub(crate) claimed: Bytes,
     /// `SetBudget`s not yet answered.
     pub(crate) unanswered: u32,
     /// Bytes left on the GPU by processes that are gone.

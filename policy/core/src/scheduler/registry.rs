@@ -113,6 +113,7 @@ impl Scheduler {
         let budget = task.budget.max(usage.resident);
         self.overtaken_by_truth(id, budget);
         self.set_budget(id, usage.resident, None);
+        self.task_mut(id).claimed = Bytes::ZERO;
         self.update_volume(id);
         if let Some(open) = open {
             if open.running {
@@ -151,6 +152,7 @@ impl Scheduler {
         task.dying += task.budget;
         task.budget = Bytes::ZERO;
         task.asked = Bytes::ZERO;
+        task.claimed = Bytes::ZERO;
         task.usage = Usage::default();
         task.unreported = Bytes::ZERO;
         task.backing = Bytes::ZERO;
@@ -183,6 +185,7 @@ impl Scheduler {
         task.dying += dying;
         task.budget -= dying;
         task.asked = task.asked.saturating_sub(dying).min(task.budget);
+        task.claimed = task.claimed.saturating_sub(dying).min(task.asked);
         task.usage = usage;
         task.unreported = Bytes::ZERO;
         task.backing = backing;
@@ -196,9 +199,7 @@ impl Scheduler {
             let op = op.seq;
             self.emit(Command::Abort { task: id, op });
         }
-        if usage.resident > self.task(id).budget {
-            self.over_budget(id, usage.resident);
-        }
+        self.review_claim(id);
         self.update_volume(id);
         Ok(())
     }
@@ -323,6 +324,7 @@ impl Task {
             unreported: Bytes::ZERO,
             budget: Bytes::ZERO,
             asked: Bytes::ZERO,
+            claimed: Bytes::ZERO,
             unanswered: 0,
             dying: Bytes::ZERO,
             backing: Bytes::ZERO,

@@ -88,3 +88,62 @@ fn an_agent_that_says_done_and_moves_nothing_is_not_asked_again_at_once() {
         Some(Nanos::ZERO)
     );
 }
+
+/// The task reports `resident` bytes, 30 of them in the arena.
+fn report(shell: &mut Shell, id: u32, resident: u64) {
+    let usage = &mut shell.agents.get_mut(&id).unwrap().usage;
+    usage.resident = Bytes(resident);
+    let (task, usage) = (TaskId(id), *usage);
+    shell.tell(Event::Usage { task, usage });
+}
+
+#[test]
+fn a_claim_beyond_the_budget_leaves_no_budget_behind() {
+    let mut shell = Shell::new(config(100));
+    shell.load(1, best_effort(), 30);
+    shell.load(2, best_effort(), 30);
+    shell.request(2);
+    assert!(shell.runs(2));
+    report(&mut shell, 2, 150);
+    assert_eq!(shell.violations, [(2, ViolationKind::OverBudget)]);
+    assert_eq!(shell.status(2).budget, Bytes(150), "it counts");
+    // Another of its processes asks meanwhile, and needs no more than the task counts already.
+    shell.want(2, 60);
+    report(&mut shell, 2, 40);
+    assert_eq!(shell.status(2).budget, Bytes(40), "and then what is true");
+    report(&mut shell, 2, 30);
+    assert_eq!(shell.status(2).budget, Bytes(30));
+    shell.finish_swaps();
+    shell.want(2, 60);
+    shell.finish_swaps();
+    let used = shell.scheduler.state().gpu().used;
+    assert_eq!(
+        (shell.agents[&2].budget, used),
+        (60, Bytes(60)),
+        "what it asked for"
+    );
+}
+
+#[test]
+fn a_claim_of_a_process_that_dies_takes_nothing_from_the_others() {
+    let mut shell = Shell::new(config(100));
+    shell.load(2, best_effort(), 30);
+    shell.want(2, 50);
+    report(&mut shell, 2, 90);
+    let (usage, backing) = (shell.agents[&2].usage, shell.agents[&2].backing);
+    let usage = Usage {
+        resident: Bytes(30),
+        ..usage
+    };
+    shell.agents.get_mut(&2).unwrap().usage = usage;
+    // The one that claimed had no budget of the 50.
+    shell.tell(Event::Regrouped {
+        task: TaskId(2),
+        dying: Bytes(40),
+        usage,
+        backing: Bytes(backing),
+    });
+    report(&mut shell, 2, 30);
+    let status = shell.status(2);
+    assert_eq!((status.budget, status.dying), (Bytes(50), Bytes(40)));
+}
