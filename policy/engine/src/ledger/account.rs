@@ -65,6 +65,8 @@ struct Sums {
     excess: Bytes,
     /// The bytes of living processes that NVML does not show, while it has never shown a managed one.
     invisible: Bytes,
+    /// The part of `invisible` that belongs to processes that no sample before was compared with.
+    fresh: Bytes,
     /// The bytes that count as held by dead processes that NVML shows no more.
     dying: Bytes,
 }
@@ -215,8 +217,11 @@ impl Account {
             let is_other = is_other(claims, awaited);
             let unmanaged = sample.processes.iter().filter(|it| is_other(it.pid));
             let unmanaged: Bytes = unmanaged.map(bytes_of).sum();
-            // An invisible process is there under another number.
-            (unmanaged + residue).saturating_sub(sums.invisible) + sums.excess
+            // An invisible process is there under another number. Or its memory is younger than the sample:
+            // then what was unmanaged before may be so still.
+            let shown = (unmanaged + residue).saturating_sub(sums.invisible - sums.fresh);
+            let least = shown.min(self.others);
+            shown.saturating_sub(sums.fresh).max(least) + sums.excess
         };
         self.probes.calibrate(&sample);
         self.nvml.record(sample);
@@ -321,7 +326,11 @@ impl Account {
                 }
                 None if self.nvml.is_trusted => Some(Bytes::ZERO),
                 None => {
-                    sums.invisible += process.least();
+                    let least = process.least();
+                    sums.invisible += least;
+                    if process.is_fresh() {
+                        sums.fresh += least;
+                    }
                     None
                 }
             };

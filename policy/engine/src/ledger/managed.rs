@@ -72,6 +72,8 @@ pub(super) struct ManagedProcess {
     reported: Range,
     /// What the scheduler counted since the last sample of NVML.
     held: Range,
+    /// A sample of NVML has been compared with it.
+    is_compared: bool,
     /// What the agent reported since the last sample of the probes.
     reported_since_probes: Range,
     by_nvml: Verdict,
@@ -90,7 +92,13 @@ impl ManagedProcess {
         let mut process = Self::default();
         process.settle(claim);
         process.settle_counted(claim);
+        process.is_compared = false;
         process
+    }
+
+    /// Whether no sample of NVML was compared with it before: the first may be older than its memory.
+    pub(super) fn is_fresh(&self) -> bool {
+        !self.is_compared
     }
 
     /// The confirmed disagreement; that with the probes first, because they see it first.
@@ -127,6 +135,7 @@ impl ManagedProcess {
 
     /// Forgets values older than a sample of NVML that has been compared.
     pub(super) fn settle(&mut self, claim: &Claim) {
+        self.is_compared = true;
         self.held = Range::at(claim.held);
         self.reported = Range::at(claim.agent.unwrap_or_default());
     }

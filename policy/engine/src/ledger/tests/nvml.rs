@@ -265,6 +265,37 @@ fn a_sample_older_than_a_process_does_not_hide_unmanaged_ones_for_ever() {
 }
 
 #[test]
+fn fresh_memory_that_a_sample_is_too_old_for_hides_no_unmanaged_memory() {
+    let mut account = Observed::new();
+    let stranger = process(8, 9);
+    account.look(core::slice::from_ref(&stranger), &[]);
+    assert_eq!(account.others(), Bytes(9 * MIB));
+    // NVML was read before process 5 came and took its memory.
+    account.look(core::slice::from_ref(&stranger), &[(5, claim(20, 20))]);
+    assert_eq!(account.others(), Bytes(9 * MIB));
+    // What is unmanaged may leave at the same time.
+    account.look(&[], &[(5, claim(20, 20)), (6, claim(4, 4))]);
+    assert_eq!(account.others(), Bytes::ZERO);
+    account.look(&[process(5, 20), stranger], &[(5, claim(20, 20))]);
+    assert_eq!(account.others(), Bytes(9 * MIB));
+    assert!(account.is_trusted());
+}
+
+#[test]
+fn under_another_pid_namespace_a_process_that_comes_is_not_counted_twice() {
+    let mut account = Observed::new();
+    account.look(&[process(4006, 10)], &[]);
+    let both = [process(4005, 20), process(4006, 10)];
+    for _ in 0..3 {
+        account.look(&both, &[(5, claim(20, 20))]);
+        assert_eq!(account.others(), Bytes(10 * MIB));
+    }
+    // The unmanaged one ends.
+    account.look(&both[..1], &[(5, claim(20, 20))]);
+    assert_eq!(account.others(), Bytes::ZERO);
+}
+
+#[test]
 fn under_mps_only_the_sum_is_believed() {
     let mut account = Observed::new();
     let mut server = process(9, 30);
