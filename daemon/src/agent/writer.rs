@@ -57,6 +57,7 @@ impl Connection {
                 }
                 return Some(Bytes(held));
             }
+            // Only a swap-out is rung as such; any other order rings as a swap-in does.
             Order::Revoke { job } => {
                 bell.record_revoke(job.0);
                 daemon.revoke(job.0);

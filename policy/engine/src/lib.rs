@@ -1,11 +1,13 @@
-//! All that the rtswap daemon decides, as one pure state machine: no clock, no thread, no file, no
-//! descriptor, no hash order.
+//! Every decision that the rtswap daemon makes, as one pure state machine: no clock, no thread, no file,
+//! no descriptor, no iteration in hash order.
 //!
-//! [`Engine::handle`] takes one [`Input`] in, [`Engine::poll_output`] gives what follows, one
-//! [`Output`] at a time, [`Engine::poll_timeout`] says when to come back. The same inputs at the same
-//! times give the same outputs. `input` and `output` are its edge, `saved` what one daemon leaves for
-//! the next, `engine` the decisions, over `registry`, `sessions`, `groups` and `ledger`; `status` is
-//! what people may see; `config` and `sample` are what the shell reads from files and witnesses.
+//! [`Engine::handle`] accepts one [`Input`]; [`Engine::poll_output`] returns its consequences, one
+//! [`Output`] at a time; [`Engine::poll_timeout`] returns when to call again. The same inputs at the same
+//! times give the same outputs.
+//!
+//! `input` and `output` are the interface, and `saved` is what one daemon leaves for the next. `engine`
+//! makes the decisions over `registry`, `sessions`, `groups` and `ledger`. `status` is what users see.
+//! `config` and `sample` are what the shell reads from configuration files, NVML and the probes.
 #![no_std]
 #![forbid(unsafe_code)]
 

@@ -17,7 +17,7 @@ use crate::saved::Record;
 #[derive(Clone, Debug, PartialEq)]
 #[expect(missing_docs, reason = "each variant's doc says what its fields are")]
 pub enum Output {
-    /// Write `order` into the block of GPU `gpu` (an index) on the page of `connection`, and ring.
+    /// Write `order` into the block of GPU `gpu` (an index) on the page of `connection`, and wake its agent.
     /// `Order::SetBudget` is a question, answered by `Answer::Held`.
     Order {
         connection: ConnectionId,

@@ -1,4 +1,5 @@
-//! Best-effort: first come first, and only while no realtime job waits or runs (rule 5).
+//! Best-effort: first come first, and only while no realtime job waits or runs (rule 5). Requests for
+//! memory are answered from here too, those of realtime tasks included: see `wants`.
 
 use super::record::Cause;
 use super::{Direction, Scheduler, Sharing};

@@ -19,7 +19,7 @@ pub(super) enum Work {
     Attach(SessionId),
     /// A process reports.
     Report(SessionId, Report),
-    /// An agent is silent.
+    /// A session's connection is gone; its process may still be alive.
     Lose(SessionId, TaskId),
     /// A process is gone. `peer` is what it was; `died` is false where it executed another program, which
     /// keeps its number.
@@ -29,7 +29,7 @@ pub(super) enum Work {
         peer: Box<Peer>,
         died: bool,
     },
-    /// The group's own time has come.
+    /// The group's timer has expired.
     Tick(TaskId),
 }
 
@@ -40,9 +40,9 @@ pub(super) enum Chore {
     ProcessGone(RegistrationId),
     /// A Hello waits until what its process was before is gone.
     Greet(Box<Hello>),
-    /// A session said what cannot be.
+    /// A session made an impossible report: close it.
     Reject(SessionId),
-    /// A task's sessions answered what cannot be.
+    /// The sessions of a task gave an impossible answer: close them.
     RejectAll(RegistrationId),
     /// What follows from a violation.
     Enforce(Enforcement),
@@ -81,7 +81,7 @@ impl WorkList {
         self.has_commands = true;
     }
 
-    /// The end of the list, for what processes report.
+    /// The queue, for reports to be added.
     pub(super) fn reports(&mut self) -> &mut VecDeque<Work> {
         &mut self.queue
     }
@@ -108,7 +108,7 @@ impl Work {
     }
 }
 
-/// What is yet to follow from a violation that has been said.
+/// A measure still to be taken for a violation that has been reported.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Enforcement {
     /// All tasks of the registration become best-effort.

@@ -1,9 +1,11 @@
-//! The decisions. `mod` is the edge and what the rooms beside it share, `agenda` what is under way, `work` the loop
-//! between schedulers and process groups, one list of work per GPU, `commands` and `reports` its two
-//! directions; `hello`, `welcome`, `ends`, `calls`, `reload` and `start` turn what happens to sessions
-//! and registrations into that work, `places` finds the GPUs of their tasks; `gpus`, `memory` and
-//! `probed` are what witnesses show; `enforce` answers violations; `journal` keeps what the next
-//! daemon needs.
+//! The decisions. This file is the public interface and the state that the modules below share.
+//!
+//! - `agenda`: pending work; `work`: the loop between schedulers and process groups;
+//! - `commands` (scheduler to processes) and `reports` (processes to scheduler);
+//! - `hello`, `welcome`, `ends`, `calls`, `reload`, `start`: sessions and registrations begin, change and
+//!   end; `tasks` and `places`: their tasks and the GPUs of these;
+//! - `gpus`, `memory`, `probed`: what NVML, the probes and the agents report of memory;
+//! - `enforce`: violations; `journal`: what the next daemon needs.
 
 mod agenda;
 mod calls;
@@ -53,8 +55,9 @@ use welcome::Arrival;
 
 /// All that the daemon decides.
 ///
-/// [`Self::handle`] only stores; [`Self::poll_output`] works. Nothing is handed in until that returns
-/// none, except the answer to an output that is a question.
+/// [`Self::handle`] stores an input; [`Self::poll_output`] processes it. Hand in the next input only after
+/// that has returned `None`; the answer to an output that is a question is the exception, and takes effect
+/// at once.
 #[derive(Debug)]
 pub struct Engine {
     pub(crate) config: Config,
@@ -82,9 +85,9 @@ struct Desk {
     arrival: Option<Arrival>,
     /// What follows once no GPU has work.
     chores: VecDeque<Chore>,
-    /// Lines about agents that talk nonsense.
+    /// Rate limit of the log lines about agents whose reports are invalid.
     complaints: Quota,
-    /// People may see something else than they did.
+    /// The status may have changed since it was asked for last.
     is_changed: bool,
 }
 
@@ -138,15 +141,15 @@ impl Engine {
     ///
     /// # Panics
     ///
-    /// If outputs are left, or if a question is open and `input` is no answer to it: either is a
-    /// defect of the shell.
+    /// If outputs of the last input are left, or if a question is open and `input` is no answer to it:
+    /// either is a defect of the shell.
     pub fn handle(&mut self, now: Time, input: Input) {
         self.now = self.now.max(now);
         match (input, self.desk.question.take()) {
             (Input::Answer(answer), Some(question)) => self.answered(question, answer),
             (input, None) => {
                 assert!(
-                    self.desk.input.is_none(),
+                    self.desk.input.is_none() && self.desk.outputs.is_empty(),
                     "an input is handed in before the outputs of the last one are taken"
                 );
                 self.desk.input = Some(input);
@@ -155,8 +158,8 @@ impl Engine {
         }
     }
 
-    /// The next output, to be carried out before this is called again; none when nothing follows any
-    /// more.
+    /// The next output, to be carried out before this is called again; `None` once there is
+    /// nothing left to do.
     ///
     /// # Panics
     ///
@@ -196,7 +199,7 @@ impl Engine {
         self.timers.next()
     }
 
-    /// Whether people may see something else than when this was asked last.
+    /// Whether the status may have changed since this was called last.
     pub fn take_changed(&mut self) -> bool {
         core::mem::take(&mut self.desk.is_changed)
     }
@@ -218,7 +221,7 @@ impl Engine {
             Input::Nvml(sample) => self.take_sample(sample),
             Input::Probes(sample) => self.take_probed(sample),
             Input::Timer => self.take_timers(),
-            // Nothing was asked.
+            // An answer that nothing waits for is ignored.
             Input::Answer(_) => {}
         }
     }
@@ -235,7 +238,7 @@ impl Engine {
     }
 
     fn take_timers(&mut self) {
-        // Told, a scheduler names a later time.
+        // Once told, a scheduler asks for a later time, so each GPU comes up at most once.
         for _ in 0..self.gpus.len() {
             let Some(gpu) = self.timers.pop_scheduler(self.now) else {
                 break;
@@ -275,7 +278,8 @@ impl Engine {
         self.emit(Output::Log(Box::new(line)));
     }
 
-    /// Writes a line about a stranger into the log, unless strangers have had their share.
+    /// Writes a line about a stranger into the log, unless the rate limit of such lines is used up. Returns
+    /// whether it was written.
     pub(crate) fn complain(&mut self, line: LogLine) -> bool {
         let Some(permit) = self.desk.complaints.take(self.now) else {
             return false;
@@ -293,7 +297,7 @@ impl Engine {
         self.emit(Output::Announce(Box::new(news)));
     }
 
-    /// People may see something else.
+    /// The status may have changed.
     pub(crate) fn note_change(&mut self) {
         self.desk.is_changed = true;
     }

@@ -99,8 +99,8 @@ impl Engine {
         let device = &mut session.devices[gpu];
         let task = device.task?;
         match report {
-            // A taking that a lowering overtook shows for a moment before it is undone, and a report may be
-            // older than the last lowering.
+            // An allocation that raced with a cut of the budget is visible on the page until the agent undoes
+            // it, and a report may predate the last cut.
             Report::Usage(usage) if usage.resident > device.held => {
                 let lie_at = device.reader.doubt(now);
                 if now < lie_at {
@@ -141,7 +141,7 @@ impl Engine {
             return;
         };
         if is_usage {
-            // Its fields are not written at once: only what lasts is a lie.
+            // A page is not written at once: only a contradiction that persists is a false report.
             let lie_at = reader.doubt(now);
             if now < lie_at {
                 self.timers.set(Timer::Doubt(id, gpu), Some(lie_at));
@@ -166,8 +166,8 @@ impl Engine {
             Report::JobRequested { .. } | Report::JobCompleted { .. } | Report::SwapEnded { .. }
         );
         if is_turn {
-            // Both ends count differently now, and a job or an operation may never end. Its Hello
-            // sets that right.
+            // Agent and engine now disagree on the sequence numbers, so a job or a swap might never end.
+            // Closing the connection makes the agent say Hello again, which resynchronizes them.
             self.chore(Chore::Reject(id));
         }
     }
@@ -189,7 +189,7 @@ impl Engine {
         });
         let group = self.tasks.group(task)?;
         let joined = group.attach(now, id.process, usage, backing, open);
-        // Also where it is refused: it may have had a session that ends with that.
+        // Drained also where it is refused: that ends the session which the process had in the group.
         Some((task, joined))
     }
 

@@ -1,6 +1,15 @@
-//! The loop between schedulers and process groups: one list of work per GPU, so that the tasks of one
-//! never meet the scheduler of another. A refusal is noted and answered once the GPU is quiet; nothing
-//! is called again from within.
+//! The loop between schedulers and process groups: one list of work per GPU, so that a task of one GPU
+//! is never passed to another GPU's scheduler. A refusal is noted and answered once the GPU is quiet;
+//! nothing here is re-entrant.
+//!
+//! One step of a GPU's work is the first of these that there is:
+//!
+//! 1. an effect of the group that was heard or ordered last: an answer must reach the scheduler before it
+//!    is asked for more;
+//! 2. a command of the scheduler, for a group to share out;
+//! 3. a conclusion of a group that has changed, now that the scheduler wants nothing more;
+//! 4. the conclusion of the piece of work under way: was it refused?
+//! 5. the next piece of work.
 
 use rtswap_policy::scheduler::{Event, EventError};
 use rtswap_policy::task::TaskId;
@@ -121,7 +130,7 @@ impl Engine {
         }
     }
 
-    /// The GPU is quiet again after `work`.
+    /// Finishes `work`, all of whose consequences have been carried out.
     fn conclude(&mut self, gpu: usize, work: Work, result: Result<(), EventError>) {
         match work {
             Work::Attach(session) => match result {
@@ -155,7 +164,7 @@ impl Engine {
         }
     }
 
-    /// The scheduler refuses what only the daemon itself can have caused.
+    /// Logs that a scheduler rejected an event that the daemon itself generated, which is a defect.
     pub(super) fn log_own_refusal(&mut self, gpu: usize, error: &EventError) {
         let text = alloc::format!("the scheduler refuses the daemon's own event: {error}");
         self.log(LogLine::new(Level::Error, text).gpu(gpu));

@@ -53,7 +53,7 @@ enum Session {
 /// What remains to be done.
 #[derive(Debug, Default)]
 struct Agenda {
-    /// The time of the latest call that had one.
+    /// The latest time that a call was passed.
     now: Time,
     /// Something has changed since [`ProcessGroup::step`] last looked.
     dirty: bool,
@@ -108,10 +108,11 @@ impl ProcessGroup {
         self.agenda.effects.pop_front()
     }
 
-    /// Draws the next conclusion from what has changed, as effects to poll; false if there is none.
+    /// Derives the next effects from what has changed, for [`Self::poll`]; false if there are none.
     ///
-    /// The order matters: the scheduler learns where memory is before it learns of free GPUs and
-    /// requests. Its reaction to one conclusion decides about the next.
+    /// The order matters. Processes that may join the running job come first: they free nothing and wait
+    /// for nothing. Then the scheduler learns where memory is, then of the ends that free the GPU, then of
+    /// requests, because its reaction to one effect may change which effect comes next.
     pub fn step(&mut self) -> bool {
         const ATTACHED: &[fn(&mut ProcessGroup)] = &[
             ProcessGroup::admit_waiting,
