@@ -87,7 +87,8 @@ impl Dispatcher {
         let connection = match self.begin(welcome, peer.pidfd, socket) {
             Ok(connection) => connection,
             Err(error) => {
-                tracing::error!(pid, %error, "cannot start a session");
+                // The engine says it, as often as strangers may make it.
+                tracing::debug!(pid, %error, "cannot start a session");
                 return false;
             }
         };

@@ -7,9 +7,11 @@ use alloc::vec::Vec;
 use rtswap_policy::scheduler::EventError;
 use rtswap_policy::task::TaskId;
 
+use crate::error::CallError;
 use crate::groups::Report;
-use crate::ids::RegistrationId;
+use crate::ids::{CallId, RegistrationId};
 use crate::input::{Hello, Peer};
+use crate::output::Reply;
 use crate::sessions::SessionId;
 
 /// One thing that happened to a process group.
@@ -46,6 +48,8 @@ pub(super) enum Chore {
     RejectAll(RegistrationId),
     /// What follows from a violation.
     Enforce(Enforcement),
+    /// A call is answered.
+    Answer(CallId, Result<Reply, CallError>),
 }
 
 /// The work on one GPU.

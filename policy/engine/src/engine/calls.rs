@@ -5,6 +5,7 @@ use alloc::format;
 use rtswap_policy::task::Class;
 
 use super::Engine;
+use super::agenda::Chore;
 use crate::error::CallError;
 use crate::ids::{CallId, Claimant, RegistrationId};
 use crate::input::{Call, Caller};
@@ -12,7 +13,8 @@ use crate::output::{Level, LogLine, Output, Reply};
 use crate::registry::{Origin, TaskOptions};
 
 impl Engine {
-    /// Does what a call asks for. It is answered once its effect is kept.
+    /// Does what a call asks for. It is answered once its effect is kept and what follows from it has gone
+    /// to the agents: grants precede what people read.
     pub(super) fn call(&mut self, id: CallId, call: Call) {
         let result = match call {
             Call::Register {
@@ -31,6 +33,11 @@ impl Engine {
             } => self.unregister(caller, registration).map(|()| Reply::Done),
             Call::Reload { config, tasks } => self.reload(&config, tasks).map(|()| Reply::Done),
         };
+        self.chore(Chore::Answer(id, result));
+    }
+
+    /// Answers a call.
+    pub(super) fn answer(&mut self, id: CallId, result: Result<Reply, CallError>) {
         self.emit_record();
         self.emit(Output::Answer(id, result));
     }

@@ -145,7 +145,7 @@ impl Engine {
         let text = "the agent cannot be answered: its connection or a page of memory is lacking";
         let line = LogLine::new(Level::Error, text).pid(arrival.session.peer.pid);
         let line = line.task(self.registration_name(id));
-        self.log(line);
+        self.complain(line);
         self.emit(Output::Forget(arrival.session.connection));
         if arrival.former.is_none() {
             self.journal.note_session_left(arrival.session.cookie);

@@ -157,10 +157,13 @@ impl Engine {
     pub(super) fn do_chore(&mut self, chore: Chore) {
         match chore {
             Chore::ProcessGone(registration) => self.process_gone(registration),
+            // What the work before has led to comes first: it may end sessions of the same process.
+            Chore::Greet(hello) if !self.desk.chores.is_empty() => self.chore(Chore::Greet(hello)),
             Chore::Greet(hello) => self.admit(hello),
             Chore::Reject(session) => self.close_session(session),
             Chore::RejectAll(registration) => self.close_all(registration),
             Chore::Enforce(enforcement) => self.enforce(enforcement),
+            Chore::Answer(id, result) => self.answer(id, result),
         }
     }
 

@@ -120,7 +120,7 @@ impl Engine {
         for (task, why) in news {
             let line = LogLine::new(Level::Warn, format!("waits: {why}"));
             let line = line.task(self.name_of(task)).gpu(index);
-            self.log(line);
+            self.complain(line);
         }
     }
 }
