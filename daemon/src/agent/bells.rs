@@ -1,7 +1,7 @@
 //! Doorbells that are rung again until the agent has followed them: the page is the truth, and a doorbell
 //! may be lost.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use rtswap_engine::ConnectionId;
 use rtswap_policy::units::{Nanos, Time};
@@ -14,12 +14,18 @@ const RING_AGAIN: Nanos = Nanos(20_000_000);
 #[derive(Debug, Default)]
 pub struct Bells {
     queue: BTreeSet<(Time, ConnectionId, usize)>,
+    /// The time of each doorbell in the queue.
+    due: BTreeMap<(ConnectionId, usize), Time>,
 }
 
 impl Bells {
     /// Schedules a doorbell that was rung at `now` to be rung again.
     pub fn schedule(&mut self, now: Time, connection: ConnectionId, gpu: usize) {
-        self.queue.insert((now + RING_AGAIN, connection, gpu));
+        let at = now + RING_AGAIN;
+        if let Some(former) = self.due.insert((connection, gpu), at) {
+            self.queue.remove(&(former, connection, gpu));
+        }
+        self.queue.insert((at, connection, gpu));
     }
 
     /// The earliest time at which [`Self::pop`] returns a doorbell.
@@ -32,6 +38,7 @@ impl Bells {
         let due = self.queue.first().filter(|(at, ..)| *at <= now);
         due.copied().inspect(|entry| {
             self.queue.remove(entry);
+            self.due.remove(&(entry.1, entry.2));
         })
     }
 }
@@ -39,8 +46,7 @@ impl Bells {
 /// The orders for which one GPU's doorbell was rung last, until the agent has followed them.
 #[derive(Debug, Default)]
 pub struct Bell {
-    /// Direction of the last ring, and when it is repeated. Entries of the queue for other times are
-    /// void.
+    /// Direction of the last ring, and when it is repeated.
     rung: Option<(Direction, Time)>,
     /// Sequence number of the swap operation, and the bytes in the backing store when it was last
     /// ordered or changed: once these change, the agent has seen the order.
@@ -174,11 +180,11 @@ mod tests {
             bell.record_ring(Direction::In, now);
             bells.schedule(now, ConnectionId(1), 0);
         }
-        assert_eq!(bells.next(), Some(NOW + RING_AGAIN));
-        assert_eq!(bells.pop(NOW), None);
-        let (first, ..) = bells.pop(NOW + RING_AGAIN).unwrap();
-        assert_eq!(bell.take_due(first, &block), None);
-        let (second, ..) = bells.pop(later + RING_AGAIN).unwrap();
-        assert_eq!(bell.take_due(second, &block), Some(Direction::In));
+        assert_eq!(bells.next(), Some(later + RING_AGAIN), "no void wake-up");
+        assert_eq!(bells.pop(NOW + RING_AGAIN), None);
+        let (at, ..) = bells.pop(later + RING_AGAIN).unwrap();
+        assert_eq!(bells.next(), None);
+        assert_eq!(bell.take_due(NOW + RING_AGAIN, &block), None);
+        assert_eq!(bell.take_due(at, &block), Some(Direction::In));
     }
 }

@@ -18,6 +18,7 @@ use super::reader::Reader;
 use crate::config::DaemonConfig;
 use crate::sys::packet;
 use crate::sys::page::PageMap;
+use crate::sys::peer;
 use crate::sys::signal::{self, BellThread};
 
 /// One connection of an agent, or a process that the daemon before had a session with.
@@ -201,4 +202,15 @@ pub fn random_cookie() -> io::Result<Cookie> {
             number => return Ok(Cookie(number)),
         }
     }
+}
+
+/// Where doorbells go. A thread that is not the peer's own is not rung: it would be hit by a signal
+/// that its program does not expect.
+pub fn bell_thread(thread: Option<OwnedFd>, pid: u32, tid: u32) -> Option<BellThread> {
+    if let Some(thread) = thread {
+        peer::thread_of(&thread, pid)?;
+        return Some(BellThread::Pidfd(thread));
+    }
+    let tid = peer::thread_by_own_id(pid, tid)?;
+    Some(BellThread::Ids { pid, tid })
 }

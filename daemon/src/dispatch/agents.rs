@@ -26,6 +26,9 @@ pub(super) struct Agents {
     /// The connection that sent the Hello which the engine has and has not answered.
     pub(super) greeting: Option<Greeting>,
     pub(super) bells: Bells,
+    /// Hellos that may still be taken in this wake-up. Each costs a look at /proc as long as its sender
+    /// has made that, and grants wait meanwhile.
+    pub(super) hellos_left: u32,
     /// The epoch written into the pages: differs from that of any other run in this boot.
     pub(super) epoch: u64,
     sweep: Sweep,
@@ -60,6 +63,7 @@ impl Agents {
             connections: BTreeMap::new(),
             greeting: None,
             bells: Bells::default(),
+            hellos_left: 0,
             epoch: now.0,
             sweep: Sweep::default(),
             next: 1,

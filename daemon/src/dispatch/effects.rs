@@ -13,13 +13,11 @@ use rustix::io;
 use super::Dispatcher;
 use super::calls::{OpenCall, done, registered};
 use super::token::Token;
-use crate::agent::connection::Connection;
+use crate::agent::connection::{Connection, bell_thread};
 use crate::agent::listener::{Pending, refuse};
 use crate::agent::writer;
 use crate::log;
-use crate::sys::peer;
 use crate::sys::poll::Watch;
-use crate::sys::signal::BellThread;
 
 impl Dispatcher {
     /// Carries out all outputs of the engine, in their order. A question is answered before the next
@@ -215,15 +213,4 @@ impl Dispatcher {
             }
         }
     }
-}
-
-/// Where doorbells go. A thread that is not the peer's own is not rung: it would be hit by a signal
-/// that its program does not expect.
-fn bell_thread(thread: Option<OwnedFd>, pid: u32, tid: u32) -> Option<BellThread> {
-    if let Some(thread) = thread {
-        peer::thread_of(&thread, pid)?;
-        return Some(BellThread::Pidfd(thread));
-    }
-    let tid = peer::thread_by_own_id(pid, tid)?;
-    Some(BellThread::Ids { pid, tid })
 }

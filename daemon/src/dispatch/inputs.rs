@@ -126,7 +126,11 @@ impl Dispatcher {
             }
             return Ok(());
         }
+        if self.agents.hellos_left == 0 {
+            return Ok(());
+        }
         if let Spoken::Hello(hello, thread, pending) = self.agents.listener.receive(id.0, now) {
+            self.agents.hellos_left -= 1;
             // A process that died before this Hello must not count as alive when it is judged.
             self.take_deaths(now)?;
             self.greet(id, &hello, thread, pending, now);

@@ -6,6 +6,9 @@ use super::Dispatcher;
 use super::token::Token;
 use crate::sys::clock::now;
 
+/// Hellos that are taken before others have their turn. Those that are left wake the thread again.
+const HELLOS_AT_ONCE: u32 = 4;
+
 impl Dispatcher {
     /// Runs until told to stop, or until it cannot wait any more.
     pub(super) fn run(mut self) -> Result<(), rustix::io::Errno> {
@@ -20,6 +23,7 @@ impl Dispatcher {
             // In Token's order: deaths first, since a dead process asks for nothing, then agents, which
             // wait for their grants.
             tokens.sort_unstable();
+            self.agents.hellos_left = HELLOS_AT_ONCE;
             for token in &tokens {
                 if !self.take(*token, now)? {
                     self.keeper.checkpoint(self.engine.saved());
@@ -46,13 +50,14 @@ impl Dispatcher {
 
     /// Does everything that is due at `now`.
     fn run_due(&mut self, now: Time) {
+        // The pages first: what the engine doubts may have been put right.
+        for connection in self.agents.next_slice(now) {
+            self.read_blocks(connection, now);
+        }
         if self.engine.poll_timeout().is_some_and(|at| at <= now) {
             self.timer_rang(now);
         }
         self.agents.ring_again(now);
-        for connection in self.agents.next_slice(now) {
-            self.read_blocks(connection, now);
-        }
         self.agents.listener.expire(now);
         let due = self.publisher.due(&mut self.engine);
         if due.is_some_and(|at| at <= now) {

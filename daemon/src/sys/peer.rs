@@ -172,7 +172,9 @@ pub fn comm(pid: u32) -> String {
 /// When a process started, in clock ticks since boot: with its id, its identity until the next
 /// boot.
 pub fn start_ticks(pid: u32) -> Option<u64> {
-    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    // Of its first thread, which started with it: what the kernel sums up over all threads of a process
+    // takes long where there are thousands.
+    let stat = fs::read_to_string(format!("/proc/{pid}/task/{pid}/stat")).ok()?;
     // The name in parentheses may hold anything; field 22 counts from behind it.
     let (_, rest) = stat.rsplit_once(')')?;
     rest.split_whitespace().nth(19)?.parse().ok()
