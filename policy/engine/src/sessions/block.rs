@@ -143,11 +143,8 @@ impl BlockReader {
         let jobs = block.jobs;
         if let Some((job, _)) = self.jobs.open
             && jobs.is_some_and(|jobs| jobs.completed == job)
-            && !self.jobs.is_unreported
         {
-            self.jobs.open = None;
-            self.jobs.is_granted = false;
-            report(Report::JobCompleted { job });
+            self.close_job(&mut report);
         }
         let copied = self.read_swap(block, &mut report);
         self.read_memory(block, &mut report);
@@ -163,10 +160,15 @@ impl BlockReader {
         if let Some(jobs) = jobs
             && jobs.requested != self.jobs.requested
         {
+            let is_over = jobs.completed == jobs.requested;
+            if is_over {
+                // The job before came to its end unseen.
+                self.close_job(&mut report);
+            }
             self.jobs = JobReader {
                 requested: jobs.requested,
-                open: Some((jobs.requested, jobs.kind)),
-                is_unreported: true,
+                open: (!is_over).then_some((jobs.requested, jobs.kind)),
+                is_unreported: !is_over,
                 is_granted: false,
             };
         }
@@ -175,6 +177,19 @@ impl BlockReader {
             report(Report::JobRequested { job, kind });
         }
         copied
+    }
+
+    /// The open job, if there is one, is completed. One that was never reported ends unsaid: nobody would
+    /// run it once it was granted.
+    fn close_job(&mut self, report: &mut impl FnMut(Report)) {
+        let is_unreported = self.jobs.is_unreported;
+        self.jobs.is_unreported = false;
+        self.jobs.is_granted = false;
+        if let Some((job, _)) = self.jobs.open.take()
+            && !is_unreported
+        {
+            report(Report::JobCompleted { job });
+        }
     }
 
     /// Notes whether the block shows that the agent has restored its page: it says what its Hello did, or
@@ -414,5 +429,46 @@ mod tests {
         };
         let reader = BlockReader::resume(&state, JobKind::Implicit);
         assert_eq!(reader.running(), Some((JobSeq(4), JobKind::Implicit)));
+    }
+
+    #[test]
+    fn a_job_that_is_completed_before_it_is_reported_is_closed_unsaid() {
+        let (mut block, mut reader) = (Block::default(), BlockReader::default());
+        block.jobs = Some(jobs(1, JobKind::Declared, 1));
+        assert_eq!(read(&mut reader, &block), [], "a grant would never end");
+        block.jobs = Some(jobs(2, JobKind::Declared, 1));
+        let (job, kind) = (JobSeq(2), JobKind::Declared);
+        let asked = Report::JobRequested { job, kind };
+        assert_eq!(read(&mut reader, &block), [asked]);
+        block.jobs = Some(jobs(3, JobKind::Declared, 3));
+        let ended = Report::JobCompleted { job };
+        assert_eq!(read(&mut reader, &block), [ended], "only the one reported");
+        assert_eq!(read(&mut reader, &block), []);
+    }
+
+    #[test]
+    fn a_job_that_is_completed_under_the_hold_is_closed_unsaid() {
+        let state = DeviceState {
+            requested: 4,
+            granted: 3,
+            completed: 3,
+            ..DeviceState::default()
+        };
+        let mut block = Block::default();
+        // One that its Hello named, and one that only the page shows.
+        let resumed = BlockReader::resume(&state, JobKind::Declared);
+        for mut reader in [resumed, BlockReader::default()] {
+            for completed in [3, 4] {
+                block.jobs = Some(jobs(4, JobKind::Declared, completed));
+                let mut reports = Vec::new();
+                reader.read(&block, true, |report| reports.push(report));
+                assert_eq!(reports, []);
+            }
+            assert_eq!(read(&mut reader, &block), [], "after the hold");
+            block.jobs = Some(jobs(5, JobKind::Declared, 4));
+            let (job, kind) = (JobSeq(5), JobKind::Declared);
+            let asked = Report::JobRequested { job, kind };
+            assert_eq!(read(&mut reader, &block), [asked]);
+        }
     }
 }
