@@ -120,8 +120,10 @@ fn everything_holds_after_each_step() {
         }
     }
     let runs = seeds().count() as u64;
+    // One seed alone may have few.
+    let is_search = std::env::var_os("RTSWAP_TEST_SEED").is_none();
     assert!(
-        all.jobs > 10 * runs && all.swaps > runs,
+        !is_search || all.jobs > 10 * runs && all.swaps > runs,
         "{all:?} in {runs} runs"
     );
 }
