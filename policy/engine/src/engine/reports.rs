@@ -4,7 +4,7 @@ use alloc::format;
 use alloc::string::ToString;
 use alloc::vec::Vec;
 
-use rtswap_policy::scheduler::{EventError, OpenJob, SwapOutcome};
+use rtswap_policy::scheduler::{EventError, OpenJob, Session, SwapOutcome};
 use rtswap_policy::task::TaskId;
 
 use super::Engine;
@@ -193,16 +193,27 @@ impl Engine {
         Some((task, joined))
     }
 
-    /// What a process brings cannot be true: it is as if it had never come.
+    /// What a process brings cannot be true: its connection ends. What is counted for it stays so until
+    /// it comes back or ends.
     pub(super) fn refuse_attach(&mut self, gpu: usize, id: SessionId, error: &EventError) {
+        let now = self.now;
         let name = self.registration_name(id.registration);
         let line = LogLine::new(Level::Warn, format!("senseless Hello: {error}"));
         let line = line.task(name).gpu(gpu);
         self.complain(line);
         let device = self.sessions.get_mut(id).map(|it| &mut it.devices[gpu]);
-        let task = device.and_then(|device| device.task.take());
-        if let Some(group) = task.and_then(|task| self.tasks.group(task)) {
-            group.refuse(id.process);
+        if let Some(device) = device
+            && let Some(task) = device.task
+            && let Some(group) = self.tasks.group(task)
+        {
+            let gpu = &mut self.gpus[gpu];
+            let known = gpu.scheduler.state().task(task);
+            let known = known.map_or(Session::Absent, |status| status.session);
+            if !group.refuse(now, id.process, known) {
+                device.task = None;
+            }
+            // What it kept waiting may go on.
+            gpu.work.drain(task);
         }
         self.chore(Chore::Reject(id));
     }

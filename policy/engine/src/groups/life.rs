@@ -4,7 +4,7 @@
 //! for it instead of being refused. A process that returns with memory makes the task attach anew, as
 //! soon as nothing of the task moves or runs.
 
-use rtswap_policy::scheduler::{Event, EventError, OpenJob, Usage};
+use rtswap_policy::scheduler::{self, Event, EventError, OpenJob, Usage};
 use rtswap_policy::units::{Bytes, Time};
 
 use super::job::TaskJob;
@@ -173,13 +173,32 @@ impl ProcessGroup {
         }
     }
 
-    /// Removes a process that the scheduler has not accepted, as if it had never arrived.
-    pub fn refuse(&mut self, id: ProcessId) {
-        self.processes.retain(|process| process.id != id);
-        if self.processes.is_empty() {
+    /// Takes back a process that was not accepted; `known` is the session that the scheduler has of the
+    /// task. Without any it is as if the process had never arrived; else it is missing, with what is
+    /// counted for it, until it comes back or leaves. Returns whether it stays.
+    pub fn refuse(&mut self, now: Time, id: ProcessId, known: scheduler::Session) -> bool {
+        let Some(at) = self.find(id) else {
+            return false;
+        };
+        if known == scheduler::Session::Absent {
+            self.processes.remove(at);
             self.end_session(Session::Absent);
+            self.mark_dirty(now);
+            return false;
         }
-        self.agenda.dirty = true;
+        if self.processes[at].presence != Presence::Missing {
+            // What it claims is not counted: only what the others leave of the budget.
+            let others = self.held_budget().saturating_sub(self.processes[at].budget);
+            self.processes[at] = Process {
+                budget: self.budget.bytes.saturating_sub(others),
+                ..Process::new(id)
+            };
+        }
+        if known == scheduler::Session::Lost {
+            self.end_session(Session::Lost);
+        }
+        self.note_missing(now);
+        true
     }
 
     /// Goes on with one present process less.

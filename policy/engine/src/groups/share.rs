@@ -192,7 +192,7 @@ impl ProcessGroup {
     }
 
     /// The budgets of all processes.
-    fn held_budget(&self) -> Bytes {
+    pub(super) fn held_budget(&self) -> Bytes {
         self.processes.iter().map(|process| process.budget).sum()
     }
 }

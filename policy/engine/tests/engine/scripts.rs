@@ -51,3 +51,48 @@ fn a_task_without_a_registration_goes_on_with_its_other_processes() {
     assert_eq!(processes.len(), 12, "one was turned away");
     assert_eq!(processes[11].devices[gpu].completed, 1);
 }
+
+/// A process of its own takes memory, loses its socket and says a Hello that cannot be true.
+fn lies_in_its_hello() -> Pair {
+    let gpu = 0;
+    let mut pair = Pair::new(Setting::of(0));
+    pair.begin();
+    let process = 11;
+    let steps = [
+        Op::Die { process: 0 },
+        Op::Join { task: None },
+        Op::Allocate {
+            process,
+            gpu,
+            chunks: 1,
+            is_arena: true,
+        },
+        Op::Swap { process, gpu },
+        Op::Disconnect { process },
+    ];
+    for op in steps {
+        pair.step(op, Bell::Prompt);
+    }
+    let held = pair.world.processes[process].devices[gpu].usage.resident;
+    assert!(held.0 > 0, "nothing is at stake");
+    pair.step(Op::ReturnLying { process, gpu }, Bell::Prompt);
+    let connection = pair.world.processes[process].connection;
+    assert_eq!(connection, None, "such a Hello is believed");
+    pair
+}
+
+#[test]
+fn the_memory_of_a_process_that_lied_in_its_hello_is_freed_with_it() {
+    let mut pair = lies_in_its_hello();
+    pair.step(Op::Die { process: 11 }, Bell::Prompt);
+    pair.check_all_is_freed();
+}
+
+#[test]
+fn a_process_that_lied_in_its_hello_comes_back() {
+    let mut pair = lies_in_its_hello();
+    pair.calm_down();
+    pair.check_at_rest();
+    assert_eq!(pair.world.processes.len(), 12, "one was turned away");
+    pair.check_all_is_freed();
+}

@@ -67,6 +67,11 @@ pub(crate) enum Op {
     Return {
         process: usize,
     },
+    /// As [`Self::Return`], with a Hello that cannot be true of a GPU.
+    ReturnLying {
+        process: usize,
+        gpu: usize,
+    },
     Die {
         process: usize,
     },
@@ -131,7 +136,10 @@ impl Op {
                 lie: rng.below(10),
             },
             172 if !is_honest => Self::Silence { process },
-            173 if !is_honest => Self::Fail,
+            173 if !is_honest => match rng.below(2) {
+                0 => Self::Fail,
+                _ => Self::ReturnLying { process, gpu },
+            },
             174..176 => Self::Strangers {
                 gpu,
                 chunks: rng.below(4),

@@ -1,6 +1,6 @@
 //! How a [`Pair`] takes a step.
 
-use rtswap_engine::input::{Call, Caller, SwapReport};
+use rtswap_engine::input::{Call, Caller, Hello, SwapReport};
 use rtswap_engine::{CallId, ConnectionId, Input};
 use rtswap_policy::scheduler::{JobKind, JobSeq, SwapOutcome};
 use rtswap_policy::units::{Bytes, Nanos};
@@ -73,9 +73,13 @@ impl Pair {
                 }
             }
             Op::Return { process } => {
-                let lost = self.next(process, |it| it.connection.is_none());
-                if let Some(at) = lost.or(self.place(process)) {
+                if let Some(at) = self.returning(process) {
                     self.hello(at);
+                }
+            }
+            Op::ReturnLying { process, gpu } => {
+                if let Some(at) = self.returning(process) {
+                    self.hello_lying(at, gpu);
                 }
             }
             Op::Die { process } => {
@@ -110,6 +114,12 @@ impl Pair {
         let count = self.world.processes.len();
         let mut places = (0..count).map(|turn| (process + turn) % count);
         places.find(|at| is_able(&self.world.processes[*at]))
+    }
+
+    /// The place of the next process without a daemon from that number on, or of that process.
+    fn returning(&self, process: usize) -> Option<usize> {
+        let lost = self.next(process, |it| it.connection.is_none());
+        lost.or(self.place(process))
     }
 
     /// Lets an agent that has a daemon do something on a GPU: that one, or the next that can.
@@ -226,6 +236,20 @@ impl Pair {
     }
 
     pub(crate) fn hello(&mut self, at: usize) {
+        self.hello_with(at, |_| {});
+    }
+
+    /// Says Hello with a larger arena on a GPU than all that the process has there.
+    fn hello_lying(&mut self, at: usize, gpu: usize) {
+        let session = self.world.processes[at].session;
+        self.world.liars.extend(session.map(|(id, _)| id));
+        self.hello_with(at, |hello| {
+            let usage = &mut hello.devices[gpu].usage;
+            usage.arena = usage.resident + usage.swapped + Bytes(1);
+        });
+    }
+
+    fn hello_with(&mut self, at: usize, change: impl FnOnce(&mut Hello)) {
         let connection = ConnectionId(self.world.number());
         let process = &mut self.world.processes[at];
         let left = process.connection;
@@ -233,7 +257,8 @@ impl Pair {
         let name = process
             .task
             .map(|task| self.world.setting.tasks[task].name.to_owned());
-        let hello = process.hello(connection, name);
+        let mut hello = process.hello(connection, name);
+        change(&mut hello);
         self.world
             .links
             .insert(connection, Link::new(process.pid, Stage::Hello));
