@@ -4,7 +4,7 @@ use alloc::vec;
 use alloc::vec::Vec;
 
 use rtswap_policy::scheduler::{
-    Answer, BudgetRequestSeq, Command, Direction, Event, JobKind, JobSeq, SwapSeq, Usage,
+    Answer, BudgetRequestSeq, Command, Direction, Event, JobKind, JobSeq, Session, SwapSeq, Usage,
     ViolationKind,
 };
 use rtswap_policy::task::TaskId;
@@ -277,4 +277,53 @@ fn a_process_that_brings_only_a_request_is_admitted_at_once() {
     assert_eq!(attached, Ok(()));
     let admitted = vec![Effect::Order(B, Order::Grant { job })];
     assert_eq!(scene.effects(), admitted);
+}
+
+#[test]
+fn a_process_that_the_scheduler_refuses_is_counted_on_until_it_leaves() {
+    let mut scene = Scene::new(&[(A, 0)]);
+    let budget = Bytes(2 * CHUNK);
+    let given = Command::SetBudget {
+        task: TASK,
+        bytes: budget,
+        answers: None,
+    };
+    scene.group.obey(scene.time(), &given);
+    scene.effects();
+    scene.group.lose(scene.time(), A);
+    assert_eq!(scene.effects(), [Effect::Tell(Event::Lost { task: TASK })]);
+    let usage = Usage {
+        resident: Bytes(9 * CHUNK),
+        ..Usage::default()
+    };
+    let attached = scene
+        .group
+        .attach(scene.time(), A, usage, Bytes::ZERO, None);
+    assert_eq!(attached, Ok(()));
+    assert!(matches!(
+        scene.effects()[..],
+        [Effect::Tell(Event::Attach { .. })]
+    ));
+    assert!(scene.group.refuse(scene.time(), A, Session::Lost));
+    assert_eq!(scene.effects(), [], "the scheduler waits for nothing");
+    assert_eq!(scene.group.budget_of(A), budget, "not what it claims");
+    scene.group.leave(scene.time(), A);
+    let left = Effect::Tell(Event::Detach { task: TASK });
+    assert_eq!(scene.effects(), [left]);
+}
+
+#[test]
+fn a_process_that_is_refused_without_a_session_has_never_been() {
+    let mut scene = Scene::new(&[]);
+    let usage = Usage {
+        arena: Bytes(1),
+        ..Usage::default()
+    };
+    let attached = scene
+        .group
+        .attach(scene.time(), A, usage, Bytes::ZERO, None);
+    assert!(attached.is_err());
+    assert!(!scene.group.refuse(scene.time(), A, Session::Absent));
+    assert!(scene.group.is_empty());
+    assert_eq!(scene.effects(), []);
 }
