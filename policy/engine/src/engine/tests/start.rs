@@ -116,7 +116,6 @@ fn files_keep_their_numbers_and_a_demotion_while_they_say_the_same() {
     for id in ids {
         shell.engine.record_demotion(id);
     }
-    shell.engine.emit_record();
     shell.handle(Input::Timer);
     let changed = vec![file(small("b")), file(realtime("a")), file(small("c"))];
     let next = Shell::start(config(), shell.disk.clone(), &[], changed);
