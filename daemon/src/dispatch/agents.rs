@@ -10,6 +10,7 @@ use rtswap_policy::units::{Nanos, Time};
 use crate::agent::bells::Bells;
 use crate::agent::connection::Connection;
 use crate::agent::listener::{Listener, Pending};
+use crate::sys::poll::Poll;
 
 /// Each page is read at least this often, because a doorbell may be lost. With hundreds of processes
 /// these sweeps are most of what an idle daemon does.
@@ -82,6 +83,20 @@ impl Agents {
         id
     }
 
+    /// Some of the connections with a process that has ended by now; none once all were returned. `poll`
+    /// does not watch these processes any more.
+    pub(super) fn take_ended(&self, poll: &Poll) -> rustix::io::Result<Vec<ConnectionId>> {
+        let mut ended = Vec::new();
+        for id in poll.ended()?.into_iter().map(ConnectionId) {
+            // A number without a connection would come back for ever: there is no pidfd to remove.
+            if let Some(connection) = self.connections.get(&id) {
+                poll.remove_process(connection.process());
+                ended.push(id);
+            }
+        }
+        Ok(ended)
+    }
+
     /// The next time that something is due: a doorbell, a slice of the sweep, or the end of the time in
     /// which a pending connection must send its Hello.
     pub(super) fn next_timeout(&self) -> Option<Time> {
@@ -130,6 +145,28 @@ impl Agents {
 mod tests {
     use super::*;
     use crate::sys::peer::open_process;
+
+    #[test]
+    fn an_end_without_a_connection_is_no_end_to_take() {
+        let (socket, _) = rustix::pipe::pipe().unwrap();
+        let mut agents = Agents::new(socket, Time(0));
+        let poll = Poll::new().unwrap();
+        let mut child = std::process::Command::new("true")
+            .spawn()
+            .expect("true is there");
+        let known = agents.take_id();
+        let processes = [0; 2].map(|_| open_process(child.id()).unwrap());
+        poll.add_process(&processes[0], known.0).unwrap();
+        poll.add_process(&processes[1], known.0 + 1).unwrap();
+        child.wait().unwrap();
+        let [process, _unknown] = processes;
+        agents
+            .connections
+            .insert(known, Connection::awaited(known, process));
+        assert_eq!(agents.take_ended(&poll), Ok(vec![known]));
+        assert_eq!(poll.ended(), Ok(vec![known.0 + 1]), "still watched");
+        assert_eq!(agents.take_ended(&poll), Ok(Vec::new()));
+    }
 
     #[test]
     fn a_sweep_goes_through_all_in_slices() {

@@ -36,13 +36,13 @@ impl Dispatcher {
     /// Hands in all processes that have ended by now.
     pub(super) fn take_deaths(&mut self, now: Time) -> rustix::io::Result<()> {
         loop {
-            let ended = self.poll.ended()?;
+            let ended = self.agents.take_ended(&self.poll)?;
             if ended.is_empty() {
                 return Ok(());
             }
-            for id in ended.into_iter().map(ConnectionId) {
-                if let Some(connection) = self.agents.connections.get(&id) {
-                    self.poll.remove_process(connection.process());
+            for id in ended {
+                // The connection may be removed by what followed from another one's end.
+                if self.agents.connections.contains_key(&id) {
                     self.handle(Input::ProcessEnded(id), now);
                 }
             }
@@ -185,7 +185,7 @@ impl Dispatcher {
                     self.read_all(now);
                     self.handle(Input::Probes(sample), now);
                 }
-                Notice::Checkpointed(number) => self.keeper.checkpointed(number),
+                Notice::Checkpointed(position) => self.keeper.checkpointed(position),
             }
         }
         true
