@@ -63,7 +63,7 @@ pub(super) enum Notice {
     Nvml(Sample),
     /// The probes were read.
     Probes(ProbeSample),
-    /// A checkpoint with the records up to this number was written.
+    /// A checkpoint with the records up to this position in the journal was written.
     Checkpointed(u64),
 }
 

@@ -74,9 +74,9 @@ pub fn start(parts: Parts) -> std::io::Result<Running> {
         None
     };
     let dispatch = handle.clone();
-    let (keeper, mut saved) = Keeper::open(&parts.runtime_dir, move |number| {
+    let (keeper, mut saved) = Keeper::open(&parts.runtime_dir, move |position| {
         // After the thread's end nobody needs to know.
-        let _ = dispatch.notify(Notice::Checkpointed(number));
+        let _ = dispatch.notify(Notice::Checkpointed(position));
     })?;
     let poll = Poll::new()?;
     let mut agents = Agents::new(parts.listener, now());

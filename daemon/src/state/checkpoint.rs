@@ -5,8 +5,9 @@ use std::fs::{self, OpenOptions};
 use std::io::{self, ErrorKind, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
-use std::sync::mpsc;
+use std::sync::mpsc::{self, RecvTimeoutError};
 use std::thread;
+use std::time::Duration;
 
 use rtswap_engine::saved::Saved;
 
@@ -40,49 +41,48 @@ pub(super) fn load(path: &Path, boot: &str) -> Option<Checkpoint> {
     }
 }
 
-/// The handle of the thread. Dropping it waits until the last state is written.
+/// A state to write.
+#[derive(Debug)]
+pub(super) struct State {
+    /// The number of the last record that it includes.
+    pub(super) record: u64,
+    /// The position in the journal after that record, in bytes.
+    pub(super) position: u64,
+    pub(super) saved: Saved,
+}
+
+/// How long the thread waits before it tries again to write a state, unless it gets another one.
+const RETRY: Duration = Duration::from_secs(1);
+
+/// The handle of the thread. Dropping it waits until the last state is written, or cannot be.
 #[derive(Debug)]
 pub(super) struct Writer {
-    states: Option<mpsc::Sender<(u64, Saved)>>,
+    states: Option<mpsc::Sender<State>>,
     thread: Option<thread::JoinHandle<()>>,
 }
 
 impl Writer {
-    /// Starts the thread. `done` gets the number of the last record in each checkpoint that was written.
+    /// Starts the thread. `done` gets the position in the journal of each state once it is written.
     pub(super) fn start(
         path: PathBuf,
         boot: String,
-        mut done: impl FnMut(u64) + Send + 'static,
+        done: impl FnMut(u64) + Send + 'static,
     ) -> io::Result<Self> {
-        let (states, given) = mpsc::channel::<(u64, Saved)>();
-        let fresh = path.with_extension("new");
+        let (states, given) = mpsc::channel();
         let thread = thread::Builder::new()
             .name("checkpoints".into())
-            .spawn(move || {
-                while let Ok(first) = given.recv() {
-                    // Each state includes those before it, so only the last one is written.
-                    let (number, saved) = given.try_iter().last().unwrap_or(first);
-                    let checkpoint = Checkpoint::new(&boot, number, &saved);
-                    match replace(&path, &fresh, &checkpoint) {
-                        Ok(()) => done(number),
-                        Err(error) => tracing::error!(
-                            "cannot write {}: {error}: a restarted rtswapd would not know its tasks",
-                            path.display()
-                        ),
-                    }
-                }
-            })?;
+            .spawn(move || write_all(&given, &path, &boot, done))?;
         Ok(Self {
             states: Some(states),
             thread: Some(thread),
         })
     }
 
-    /// Hands over the state after record `number`.
-    pub(super) fn write(&self, number: u64, saved: Saved) {
+    /// Hands over a state.
+    pub(super) fn write(&self, state: State) {
         if let Some(states) = &self.states {
             // A thread that has panicked has said so.
-            let _ = states.send((number, saved));
+            let _ = states.send(state);
         }
     }
 }
@@ -92,6 +92,51 @@ impl Drop for Writer {
         self.states = None;
         if let Some(thread) = self.thread.take() {
             let _ = thread.join();
+        }
+    }
+}
+
+/// Writes each state, the last one of those that wait, until no more can come. A state that cannot be
+/// written is tried again, which is logged when it begins and when it ends.
+fn write_all(given: &mpsc::Receiver<State>, path: &Path, boot: &str, mut done: impl FnMut(u64)) {
+    let fresh = path.with_extension("new");
+    let mut failed: Option<State> = None;
+    loop {
+        let next = match failed {
+            None => given.recv().map_err(RecvTimeoutError::from),
+            Some(_) => given.recv_timeout(RETRY),
+        };
+        let is_over = matches!(next, Err(RecvTimeoutError::Disconnected));
+        let has_failed = failed.is_some();
+        // Each state includes those before it, so only the last one is written.
+        let last = next
+            .ok()
+            .map(|first| given.try_iter().last().unwrap_or(first));
+        let Some(state) = last.or(failed.take()) else {
+            return;
+        };
+        let checkpoint = Checkpoint::new(boot, state.record, &state.saved);
+        match replace(path, &fresh, &checkpoint) {
+            Ok(()) => {
+                if has_failed {
+                    tracing::info!("{} is written again", path.display());
+                }
+                failed = None;
+                done(state.position);
+            }
+            Err(error) => {
+                if !has_failed {
+                    tracing::error!(
+                        "cannot write {}: {error}: trying again; until then a restarted rtswapd \
+                         knows its tasks by state.journal only",
+                        path.display()
+                    );
+                }
+                failed = Some(state);
+            }
+        }
+        if is_over {
+            return;
         }
     }
 }

@@ -2,27 +2,37 @@
 
 use std::fs;
 use std::io;
+use std::mem;
 use std::path::Path;
 
 use rtswap_engine::saved::{Record, Saved};
 
-use super::checkpoint::{self, Writer};
+use super::checkpoint::{self, State, Writer};
 use super::journal::Journal;
-use super::shape::Checkpoint;
+use super::shape::{Checkpoint, Line};
 
 /// Both files. The dispatch thread owns them; checkpoints are written by a thread of their own.
 #[derive(Debug)]
 pub struct Keeper {
     boot: String,
-    journal: Journal,
+    /// None if it can neither be opened nor made anew: no record is kept.
+    journal: Option<Journal>,
     writer: Writer,
     /// The number of the last record.
     last: u64,
+    /// Whether the last record could not be kept, which is logged.
+    is_failing: bool,
+    /// Whether the journal could not be shortened after the last checkpoint, which is logged.
+    is_long: bool,
 }
 
 impl Keeper {
     /// Opens the files in the folder `runtime_dir`, and reads the state that the previous daemon left.
-    /// `done` is called on the checkpoint thread with the number to give to [`Self::checkpointed`].
+    /// `done` is called on the checkpoint thread with the position to give to [`Self::checkpointed`].
+    ///
+    /// # Errors
+    ///
+    /// If the checkpoint thread cannot be started. Files that cannot be read are logged, and left out.
     pub fn open(
         runtime_dir: &Path,
         done: impl FnMut(u64) + Send + 'static,
@@ -31,7 +41,7 @@ impl Keeper {
             .map(|id| id.trim().to_owned())
             .unwrap_or_default();
         let path = runtime_dir.join("state");
-        let (journal, lines) = Journal::open(&runtime_dir.join("state.journal"), &boot)?;
+        let (journal, lines) = open_journal(&runtime_dir.join("state.journal"), &boot);
         let checkpoint = checkpoint::load(&path, &boot);
         let mut last = checkpoint.as_ref().map_or(0, |found| found.record);
         let mut saved = checkpoint.map(Checkpoint::saved).unwrap_or_default();
@@ -44,24 +54,39 @@ impl Keeper {
         let keeper = Self {
             writer: Writer::start(path, boot.clone(), done)?,
             boot,
+            // Without a journal that is logged already.
+            is_failing: journal.is_none(),
             journal,
             last,
+            is_long: false,
         };
         Ok((keeper, saved))
     }
 
-    /// Appends a record to the journal. False if that failed, which is logged.
+    /// Appends a record to the journal. False if that failed. The first failure is logged, and the first
+    /// record that is kept after it.
     pub fn record(&mut self, record: &Record) -> bool {
+        let Some(journal) = &mut self.journal else {
+            return false;
+        };
         let number = self.last + 1;
-        match self.journal.append(&self.boot, number, record) {
+        let result = journal.append(&self.boot, number, record);
+        let was_failing = mem::replace(&mut self.is_failing, result.is_err());
+        match result {
             Ok(()) => {
                 self.last = number;
+                if was_failing {
+                    tracing::info!("state.journal is written again");
+                }
                 true
             }
             Err(error) => {
-                tracing::error!(
-                    "cannot write state.journal: {error}: a restarted rtswapd would not know of this"
-                );
+                if !was_failing {
+                    tracing::error!(
+                        "cannot write state.journal: {error}: until a checkpoint is written, a \
+                         restarted rtswapd would not know of what happens now"
+                    );
+                }
                 false
             }
         }
@@ -69,24 +94,58 @@ impl Keeper {
 
     /// Hands the whole state, which includes all records so far, to the checkpoint thread.
     pub fn checkpoint(&self, saved: Saved) {
-        self.writer.write(self.last, saved);
+        self.writer.write(State {
+            record: self.last,
+            position: self.journal.as_ref().map_or(0, Journal::position),
+            saved,
+        });
     }
 
-    /// Empties the journal after a checkpoint with the records up to `number` was written, unless the
-    /// journal has later records.
-    pub fn checkpointed(&mut self, number: u64) {
-        if number == self.last
-            && let Err(error) = self.journal.clear()
+    /// Drops the records before `position` from the journal: a checkpoint that has them was written. The
+    /// records since its state was taken, which are few, stay.
+    pub fn checkpointed(&mut self, position: u64) {
+        let Some(journal) = &mut self.journal else {
+            return;
+        };
+        let result = journal.drop_before(position);
+        let was_long = mem::replace(&mut self.is_long, result.is_err());
+        if let Err(error) = result
+            && !was_long
         {
-            tracing::error!("cannot empty state.journal: {error}");
+            tracing::error!("cannot shorten state.journal: {error}");
+        }
+    }
+}
+
+/// Opens the journal. One that cannot be opened or read is moved aside for an empty one.
+fn open_journal(path: &Path, boot: &str) -> (Option<Journal>, Vec<Line>) {
+    let opened = Journal::open(path, boot).or_else(|error| {
+        let aside = path.with_extension("journal.bad");
+        tracing::error!(
+            "cannot read {}: {error}: starting anew, with the old one as {}",
+            path.display(),
+            aside.display()
+        );
+        fs::rename(path, aside)?;
+        Journal::open(path, boot)
+    });
+    match opened {
+        Ok((journal, lines)) => (Some(journal), lines),
+        Err(error) => {
+            tracing::error!(
+                "cannot make {} anew: {error}: going on without it; a restarted rtswapd knows its \
+                 tasks by checkpoints only",
+                path.display()
+            );
+            (None, Vec::new())
         }
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use std::fs::OpenOptions;
-    use std::io::Write;
+    use std::fs::{File, OpenOptions};
+    use std::io::{Read, Seek, Write};
     use std::os::unix::fs::PermissionsExt;
     use std::sync::mpsc::{self, Receiver};
     use std::time::Duration;
@@ -98,8 +157,8 @@ mod tests {
 
     fn open(folder: &Path) -> (Keeper, Saved, Receiver<u64>) {
         let (done, written) = mpsc::channel();
-        let (keeper, saved) = Keeper::open(folder, move |number| {
-            let _ = done.send(number);
+        let (keeper, saved) = Keeper::open(folder, move |position| {
+            let _ = done.send(position);
         })
         .unwrap();
         (keeper, saved, written)
@@ -124,6 +183,24 @@ mod tests {
 
     fn journal(folder: &Path) -> String {
         fs::read_to_string(folder.join("state.journal")).unwrap()
+    }
+
+    fn file(keeper: &mut Keeper) -> &mut File {
+        &mut keeper.journal.as_mut().unwrap().file
+    }
+
+    /// What this thread logs meanwhile.
+    fn logged(act: impl FnOnce()) -> String {
+        let mut log = tempfile::tempfile().unwrap();
+        let target = log.try_clone().unwrap();
+        let subscriber = tracing_subscriber::fmt()
+            .with_writer(move || target.try_clone().unwrap())
+            .finish();
+        tracing::subscriber::with_default(subscriber, act);
+        let mut text = String::new();
+        log.rewind().unwrap();
+        log.read_to_string(&mut text).unwrap();
+        text
     }
 
     const BOUND: Duration = Duration::from_secs(10);
@@ -156,11 +233,11 @@ mod tests {
         assert!(keeper.record(&record(5)));
         saved.apply(record(5));
         keeper.checkpoint(saved.clone());
-        let number = written.recv_timeout(BOUND).unwrap();
+        let position = written.recv_timeout(BOUND).unwrap();
         // The daemon may be killed between the two files: the record is there twice, and counts once.
         let (_, between, _) = open(folder.path());
         assert_eq!(between, saved);
-        keeper.checkpointed(number);
+        keeper.checkpointed(position);
         assert_eq!(journal(folder.path()), "");
         assert!(keeper.record(&record(6)));
         drop(keeper);
@@ -174,6 +251,108 @@ mod tests {
     }
 
     #[test]
+    fn records_between_a_checkpoint_and_its_end_leave_the_journal_short() {
+        let folder = tempfile::tempdir().unwrap();
+        let (mut keeper, mut saved, written) = open(folder.path());
+        let mut longest = 0;
+        for cookie in 0..10_000 {
+            keeper.checkpoint(saved.clone());
+            assert!(keeper.record(&record(cookie)));
+            saved = Saved::default();
+            saved.apply(record(cookie));
+            keeper.checkpointed(written.recv_timeout(BOUND).unwrap());
+            let length = fs::metadata(folder.path().join("state.journal")).unwrap();
+            longest = longest.max(length.len());
+            assert!(longest < 1000, "{longest} bytes after {cookie} records");
+        }
+        drop(keeper);
+        let (mut keeper, saved, _) = open(folder.path());
+        // The checkpoint has the record before, the journal the last one.
+        assert_eq!((cookies(&saved), saved.next), (vec![9998, 9999], 10_000));
+        assert!(keeper.record(&record(10_000)));
+        let mode = fs::metadata(folder.path().join("state.journal"))
+            .unwrap()
+            .permissions()
+            .mode();
+        assert_eq!(mode & 0o777, 0o600);
+    }
+
+    #[test]
+    fn a_checkpoint_that_cannot_be_written_is_tried_again() {
+        let folder = tempfile::tempdir().unwrap();
+        let (mut keeper, mut saved, written) = open(folder.path());
+        let blocked = folder.path().join("state.new");
+        fs::create_dir(&blocked).unwrap();
+        assert!(keeper.record(&record(5)));
+        saved.apply(record(5));
+        keeper.checkpoint(saved.clone());
+        assert!(written.recv_timeout(Duration::from_millis(100)).is_err());
+        fs::remove_dir(&blocked).unwrap();
+        keeper.checkpointed(written.recv_timeout(BOUND).unwrap());
+        assert_eq!(journal(folder.path()), "");
+        drop(keeper);
+        assert_eq!(open(folder.path()).1, saved);
+    }
+
+    #[test]
+    fn a_daemon_starts_without_a_journal_that_it_can_read() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("state.journal");
+        fs::create_dir(&path).unwrap();
+        let (mut keeper, saved, _written) = open(folder.path());
+        assert_eq!(saved, Saved::default());
+        assert!(keeper.record(&record(5)));
+        drop(keeper);
+        assert!(folder.path().join("state.journal.bad").is_dir());
+        let other = folder.path().join("other");
+        fs::rename(&path, &other).unwrap();
+        std::os::unix::fs::symlink(&other, &path).unwrap();
+        fs::remove_dir(folder.path().join("state.journal.bad")).unwrap();
+        let (mut keeper, saved, _written) = open(folder.path());
+        assert_eq!(saved, Saved::default(), "a link is not followed");
+        assert!(keeper.record(&record(6)));
+        assert_eq!(journal(folder.path()).lines().count(), 1);
+    }
+
+    #[test]
+    fn a_daemon_goes_on_where_no_journal_can_be_had() {
+        let folder = tempfile::tempdir().unwrap();
+        fs::create_dir(folder.path().join("state.journal")).unwrap();
+        // A folder does not take the place of a file.
+        fs::write(folder.path().join("state.journal.bad"), "").unwrap();
+        let log = logged(|| {
+            let (mut keeper, _, written) = open(folder.path());
+            assert!(!keeper.record(&record(5)) && !keeper.record(&record(6)));
+            let mut saved = Saved::default();
+            saved.apply(record(5));
+            keeper.checkpoint(saved.clone());
+            keeper.checkpointed(written.recv_timeout(BOUND).unwrap());
+            drop(keeper);
+            assert_eq!(open(folder.path()).1, saved);
+        });
+        let said = log.matches("going on without it").count();
+        assert_eq!((said, log.matches("cannot write").count()), (2, 0), "{log}");
+    }
+
+    #[test]
+    fn records_that_are_not_kept_are_logged_once() {
+        let folder = tempfile::tempdir().unwrap();
+        let log = logged(|| {
+            let (mut keeper, _, _written) = open(folder.path());
+            for at in 0..2 {
+                let read_only = File::open(folder.path().join("state.journal")).unwrap();
+                let whole = mem::replace(file(&mut keeper), read_only);
+                assert!(!keeper.record(&record(3 * at)) && !keeper.record(&record(3 * at + 1)));
+                *file(&mut keeper) = whole;
+                assert!(keeper.record(&record(3 * at + 2)));
+            }
+        });
+        let count = |text| log.matches(text).count();
+        let said = (count("cannot write"), count("is written again"));
+        assert_eq!(said, (2, 2), "{log}");
+    }
+
+    #[test]
     fn records_that_a_checkpoint_holds_are_skipped() {
         let folder = tempfile::tempdir().unwrap();
         let (mut keeper, _, written) = open(folder.path());
@@ -183,14 +362,10 @@ mod tests {
             next: 9,
             ..Saved::default()
         });
-        let number = written.recv_timeout(BOUND).unwrap();
+        written.recv_timeout(BOUND).unwrap();
         assert!(keeper.record(&record(6)));
-        keeper.checkpointed(number);
-        assert_eq!(
-            journal(folder.path()).lines().count(),
-            2,
-            "one is not in it"
-        );
+        // The daemon is killed before the journal is shortened.
+        assert_eq!(journal(folder.path()).lines().count(), 2);
         drop(keeper);
         let (mut keeper, saved, _) = open(folder.path());
         assert_eq!((cookies(&saved), saved.next), (vec![6], 9));
