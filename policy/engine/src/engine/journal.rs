@@ -10,7 +10,7 @@ use rtswap_policy::units::{Nanos, Time};
 
 use super::Engine;
 use crate::ids::{Cookie, RegistrationId};
-use crate::output::{Level, LogLine, Output};
+use crate::output::Output;
 use crate::registry::Registration;
 use crate::saved::{NextRelease, Record, Saved, SavedSession};
 use crate::sessions::{Session, SessionId};
@@ -105,15 +105,12 @@ impl Engine {
         true
     }
 
-    /// The last record was kept, or could not be.
+    /// The last record was kept, or could not be. The shell knows the reason and logs it.
     pub(super) fn record_kept(&mut self, kept: bool) {
-        if kept {
-            return;
+        if !kept {
+            // The next checkpoint has what the record would have said.
+            self.journal_release();
         }
-        let text = "the state cannot be kept: a restarted rtswapd would not know its tasks";
-        self.log(LogLine::new(Level::Error, text));
-        // What the record lacks is in the next checkpoint.
-        self.journal_release();
     }
 
     /// Has the whole state written anew.
