@@ -131,6 +131,29 @@ fn files_keep_their_numbers_and_a_demotion_while_they_say_the_same() {
 }
 
 #[test]
+fn the_numbers_that_a_start_gives_to_files_need_no_checkpoint() {
+    let small = TaskOptions {
+        footprint: Some(Bytes(2 * MIB)),
+        swappable: Some(Bytes(0)),
+        ..realtime("b")
+    };
+    // Files wait for their GPU, which is not known yet.
+    let config = || config(Vec::new());
+    let files = vec![file(realtime("a")), file(realtime("b"))];
+    let before = Shell::start(config(), Saved::default(), &[], files).disk;
+    let files = vec![file(realtime("a")), file(small), file(realtime("c"))];
+    let next = Shell::start(config(), before.clone(), &[], files);
+    let mut disk = before;
+    for output in &next.outputs {
+        if let Output::Record(record) = output {
+            disk.apply(record.as_ref().clone());
+        }
+    }
+    assert_eq!(disk.registrations.len(), 3);
+    assert_eq!(disk, next.engine.saved());
+}
+
+#[test]
 fn a_file_waits_for_its_gpu_to_be_known() {
     let files = vec![file(realtime("a"))];
     let mut shell = Shell::start(config(Vec::new()), Saved::default(), &[], files);
