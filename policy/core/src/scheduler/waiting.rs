@@ -25,7 +25,7 @@ impl State {
             return None;
         }
         let wanted = task.want.map_or(Bytes::ZERO, |want| want.total);
-        Some(task.holds().max(wanted))
+        Some(task.need().max(wanted))
     }
 
     /// The tasks under the plan in effect by id, each with its name and the bytes that it may keep on
