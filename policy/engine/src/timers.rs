@@ -1,11 +1,11 @@
-//! One queue of all timers.
+//! One queue of all timers but the schedulers', which are asked themselves: their times change with each
+//! event, and in a queue that would cost more than asking.
 
 use alloc::collections::{BTreeMap, BTreeSet};
 
 use rtswap_policy::task::TaskId;
 use rtswap_policy::units::Time;
 
-use crate::config::MAX_GPUS;
 use crate::ids::RegistrationId;
 use crate::sessions::SessionId;
 
@@ -33,16 +33,9 @@ pub(crate) enum Timer {
 pub(crate) struct Timers {
     queue: BTreeSet<(Time, Timer)>,
     due: BTreeMap<Timer, Time>,
-    /// Those of the schedulers. Their times change with each event: in the queue that would allocate.
-    schedulers: [Option<Time>; MAX_GPUS],
 }
 
 impl Timers {
-    /// Sets the time of the scheduler of a GPU, or stops it.
-    pub(crate) fn set_scheduler(&mut self, gpu: usize, at: Option<Time>) {
-        self.schedulers[gpu] = at;
-    }
-
     /// Sets the time of `timer`, or stops it.
     pub(crate) fn set(&mut self, timer: Timer, at: Option<Time>) {
         if self.due.get(&timer).copied() == at {
@@ -60,22 +53,12 @@ impl Timers {
         }
     }
 
-    /// The next time at which anything is due.
+    /// The next time at which one is due.
     pub(crate) fn next(&self) -> Option<Time> {
-        let others = self.queue.first().map(|(at, _)| *at);
-        let schedulers = self.schedulers.iter().copied().flatten();
-        schedulers.chain(others).min()
+        self.queue.first().map(|(at, _)| *at)
     }
 
-    /// Takes out the scheduler of a GPU that is due at `now`: its index.
-    pub(crate) fn pop_scheduler(&mut self, now: Time) -> Option<usize> {
-        let is_due = |at: &Option<Time>| at.is_some_and(|at| at <= now);
-        let gpu = self.schedulers.iter().position(is_due)?;
-        self.schedulers[gpu] = None;
-        Some(gpu)
-    }
-
-    /// Takes out one of the others that is due at `now`.
+    /// Takes out one that is due at `now`.
     pub(crate) fn pop(&mut self, now: Time) -> Option<Timer> {
         let &(at, timer) = self.queue.first()?;
         if at > now {
@@ -105,10 +88,5 @@ mod tests {
         timers.set(Timer::Grace, Some(Time(5)));
         timers.set(Timer::Grace, None);
         assert_eq!((timers.next(), timers.pop(Time(9))), (None, None));
-        timers.set_scheduler(1, Some(Time(3)));
-        assert_eq!(timers.next(), Some(Time(3)));
-        assert_eq!(timers.pop_scheduler(Time(2)), None);
-        assert_eq!(timers.pop_scheduler(Time(3)), Some(1));
-        assert_eq!(timers.next(), None);
     }
 }

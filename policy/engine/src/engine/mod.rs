@@ -196,7 +196,11 @@ impl Engine {
 
     /// When [`Input::Timer`] is wanted next.
     pub fn poll_timeout(&self) -> Option<Time> {
-        self.timers.next()
+        let schedulers = self
+            .gpus
+            .iter()
+            .filter_map(|gpu| gpu.scheduler.poll_timeout());
+        schedulers.chain(self.timers.next()).min()
     }
 
     /// Whether the status may have changed since this was called last.
@@ -238,12 +242,11 @@ impl Engine {
     }
 
     fn take_timers(&mut self) {
-        // Once told, a scheduler asks for a later time, so each GPU comes up at most once.
-        for _ in 0..self.gpus.len() {
-            let Some(gpu) = self.timers.pop_scheduler(self.now) else {
-                break;
-            };
-            self.tell(gpu, Event::Timer);
+        for gpu in 0..self.gpus.len() {
+            let at = self.gpus[gpu].scheduler.poll_timeout();
+            if at.is_some_and(|at| at <= self.now) {
+                self.tell(gpu, Event::Timer);
+            }
         }
         while let Some(timer) = self.timers.pop(self.now) {
             match timer {
@@ -265,7 +268,6 @@ impl Engine {
         if let Err(error) = self.gpus[gpu].tell(self.now, event) {
             self.log_own_refusal(gpu, &error);
         }
-        self.set_scheduler_timer(gpu);
     }
 
     /// Gives an output, after those that were given before.

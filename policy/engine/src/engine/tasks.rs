@@ -114,7 +114,6 @@ impl Engine {
         let at = &mut self.gpus[gpu];
         let verdict = at.register(self.now, task, spec);
         let chunk = at.config.chunk;
-        self.set_scheduler_timer(gpu);
         self.note_change();
         verdict.map_err(|refusal| refusal.to_string())?;
         let realtime = matches!(class, Class::Realtime(_));

@@ -79,7 +79,6 @@ impl Engine {
         let answers = matches!(event, Event::BudgetSet { .. });
         self.note_change();
         let result = self.gpus[gpu].tell(self.now, event);
-        self.set_scheduler_timer(gpu);
         let Err(error) = result else {
             return;
         };
@@ -171,12 +170,6 @@ impl Engine {
     pub(super) fn log_own_refusal(&mut self, gpu: usize, error: &EventError) {
         let text = alloc::format!("the scheduler refuses the daemon's own event: {error}");
         self.log(LogLine::new(Level::Error, text).gpu(gpu));
-    }
-
-    /// The scheduler of a GPU may want to be called at another time than before.
-    pub(super) fn set_scheduler_timer(&mut self, gpu: usize) {
-        let at = self.gpus[gpu].scheduler.poll_timeout();
-        self.timers.set_scheduler(gpu, at);
     }
 
     fn set_group_timer(&mut self, gpu: usize, task: TaskId) {
