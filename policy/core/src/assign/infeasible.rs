@@ -29,6 +29,13 @@ pub enum Infeasible {
         swappable: Bytes,
         chunk: Bytes,
     },
+    /// The tasks cannot give best-effort its room: `overflow` must be out while none of them runs, and
+    /// `swappable`, Σmˢ, is the most that can be, both in whole chunks of size `chunk`.
+    NotIdle {
+        overflow: Bytes,
+        swappable: Bytes,
+        chunk: Bytes,
+    },
     /// The memory suffices, but the admission test fails. Holds the last volumes that were tried, with
     /// the analysis of the test.
     NotSchedulable(Box<Assignment>),
@@ -81,6 +88,17 @@ impl Infeasible {
                     "in whole chunks of {chunk}, {overflow} must be out while any one task is in, \
                      but only {swappable} of the others can leave: {lacking} more must be \
                      swappable, or the footprints that much smaller"
+                )
+            }
+            Self::NotIdle {
+                overflow,
+                swappable,
+                chunk,
+            } => {
+                let [overflow, swappable] = apart([*overflow, *swappable]);
+                format!(
+                    "in whole chunks of {chunk}, {overflow} must be out while none of the tasks runs, \
+                     but only {swappable} can leave"
                 )
             }
             Self::NotSchedulable(tried) => {

@@ -1,5 +1,5 @@
-//! Swap volumes x and chunk size δ subject to (1b), (1c) and the admission test, without a MILP
-//! solver. `theorem1` and `spans` search over the volumes that `problem` allows for a fixed δ, the
+//! Swap volumes x and chunk size δ subject to (1b), (1c), the room that best-effort is to have and the
+//! admission test, without a MILP solver. `theorem1` and `spans` search over the volumes that `problem` allows for a fixed δ, the
 //! second for the other two tests; `price` is what volumes cost, `cover` the cheapest in a box.
 
 mod cover;
@@ -34,6 +34,24 @@ pub enum Objective {
     Volume,
 }
 
+/// What the volumes must leave room for. A capacity is one in which best-effort has no room of its own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Room {
+    /// The bytes that the tasks may hold while one of them runs: mᴰ of (1c).
+    pub running: Bytes,
+    /// The bytes that they may hold while none of them runs: Σ(m−x) at most.
+    pub idle: Bytes,
+}
+
+impl From<Bytes> for Room {
+    fn from(capacity: Bytes) -> Self {
+        Self {
+            running: capacity,
+            idle: capacity,
+        }
+    }
+}
+
 /// One task to be given a swap volume.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Demand {
@@ -66,30 +84,31 @@ struct Solved {
 /// If nothing passes: the last or closest that was tried, if the memory can be had at all.
 type Outcome = Result<Solved, Option<Vec<u64>>>;
 
-/// The best volumes for `platform.chunk` on a GPU of `capacity` under `test`. Exact for Theorem 1;
+/// The best volumes for `platform.chunk` on a GPU with `room` under `test`. Exact for Theorem 1;
 /// for the other tests the best that was found, with its gap. What Theorem 1's volumes pass is
 /// always found.
 pub fn assign(
     test: Test,
     platform: &Platform,
-    capacity: Bytes,
+    room: impl Into<Room>,
     demands: &[Demand],
     objective: Objective,
 ) -> Result<Assignment, Infeasible> {
+    let room = room.into();
     let platform = &platform.charged();
     let chunk = platform.chunk;
     for (task, demand) in demands.iter().enumerate() {
         let footprint = demand.memory.footprint.round_up(chunk);
-        if footprint > capacity {
+        if footprint > room.running {
             return Err(Infeasible::TooLarge {
                 task,
                 footprint,
-                capacity,
+                capacity: room.running,
                 chunk,
             });
         }
     }
-    let problem = Problem::new(platform, capacity, demands);
+    let problem = Problem::new(platform, room, demands);
     let price = swapping(test, platform, demands);
     let outcome = match test {
         Test::Theorem1 => theorem1::run(&problem, &price, objective),
@@ -111,10 +130,19 @@ pub fn assign(
             let chunks = &problem.swappable;
             let sum = chunks.iter().fold(0_u64, |sum, &k| sum.saturating_add(k));
             let most = chunks.iter().copied().max().unwrap_or(0);
-            Err(Infeasible::NotSwappable {
-                chunk,
-                overflow: problem.bytes(problem.overflow),
-                swappable: problem.bytes(sum - most.min(sum)),
+            let others = sum - most.min(sum);
+            Err(if problem.overflow > others {
+                Infeasible::NotSwappable {
+                    chunk,
+                    overflow: problem.bytes(problem.overflow),
+                    swappable: problem.bytes(others),
+                }
+            } else {
+                Infeasible::NotIdle {
+                    chunk,
+                    overflow: problem.bytes(problem.idle_overflow),
+                    swappable: problem.bytes(sum),
+                }
             })
         }
     }

@@ -47,7 +47,8 @@ impl Price {
             .fold(0, u128::saturating_add)
     }
 
-    /// Volumes of at most `most` each within `caps` that add up to w + `most`, cheapest first.
+    /// Volumes of at most `most` each within `caps` that add up to what M = `most` needs, cheapest
+    /// first.
     /// For a given sum nothing costs less, charges apart.
     pub(super) fn fill(&self, problem: &Problem<'_>, caps: &[u64], most: u64) -> Vec<u64> {
         let mut volumes = alloc::vec![0; caps.len()];
@@ -71,7 +72,7 @@ impl Price {
         most: u64,
         mut give: impl FnMut(usize, u64),
     ) {
-        let mut left = problem.overflow.saturating_add(most);
+        let mut left = problem.sum(most);
         for &place in &self.order {
             if left == 0 {
                 return;
@@ -83,7 +84,7 @@ impl Price {
     }
 
     /// The M in `range` with the least `moving`. Bisection finds it because `moving` is convex in M:
-    /// `fill` solves a linear program with integral solutions and a right side linear in M.
+    /// `fill` solves a linear program with integral solutions and a right side convex in M.
     pub(super) fn best_most(&self, problem: &Problem<'_>, caps: &[u64], range: (u64, u64)) -> u64 {
         let (mut least, mut most) = range;
         while least < most {

@@ -1,10 +1,11 @@
-//! One problem in whole chunks: a box of volumes that must add up to w + M, w being the overflow
-//! and M the largest of them. An optimum has Σk = w + max k: every test and objective only gains
-//! by a chunk less, and (1c) says Σk − max k ≥ w.
+//! One problem in whole chunks: a box of volumes that must add up to max(w + M, v), w being the overflow
+//! while one task runs, v that while none does, and M the largest volume. An optimum has just that sum:
+//! every test and objective only gains by a chunk less, (1c) says Σk − max k ≥ w, and Σk ≥ v leaves
+//! best-effort its room.
 
 use alloc::vec::Vec;
 
-use super::Demand;
+use super::{Demand, Room};
 use crate::admission::{Candidate, Platform, Test};
 use crate::units::{Bytes, Nanos};
 
@@ -13,23 +14,28 @@ pub(super) struct Problem<'a> {
     pub(super) demands: &'a [Demand],
     /// ⌊mˢ/δ⌋ per task.
     pub(super) swappable: Vec<u64>,
-    /// The overflow w: chunks by which all footprints together exceed the capacity.
+    /// The overflow w: chunks by which all footprints together exceed what they may hold while one of the
+    /// tasks runs.
     pub(super) overflow: u64,
+    /// The overflow v: chunks by which they exceed what they may hold while none does.
+    pub(super) idle_overflow: u64,
 }
 
 impl<'a> Problem<'a> {
-    pub(super) fn new(platform: &'a Platform, capacity: Bytes, demands: &'a [Demand]) -> Self {
+    pub(super) fn new(platform: &'a Platform, room: Room, demands: &'a [Demand]) -> Self {
         let chunk = platform.chunk;
         let footprint: u64 = demands
             .iter()
             .map(|d| d.memory.footprint.chunks(chunk))
             .fold(0, u64::saturating_add);
+        let beyond = |room: Bytes| footprint.saturating_sub(room.round_down(chunk).chunks(chunk));
         let swappable = |d: &Demand| d.memory.swappable.round_down(chunk).chunks(chunk);
         Self {
             platform,
             demands,
             swappable: demands.iter().map(swappable).collect(),
-            overflow: footprint.saturating_sub(capacity.round_down(chunk).chunks(chunk)),
+            overflow: beyond(room.running),
+            idle_overflow: beyond(room.idle),
         }
     }
 
@@ -58,9 +64,27 @@ impl<'a> Problem<'a> {
         caps.iter().enumerate().map(cap).collect()
     }
 
-    /// The range of M for which the box holds w + M chunks; larger M only add to what is needed.
+    /// The largest M for which v alone is needed.
+    pub(super) fn level(&self) -> u64 {
+        self.idle_overflow.saturating_sub(self.overflow)
+    }
+
+    /// All M up to `most` that need the same sum.
+    pub(super) fn level_range(&self, most: u64) -> (u64, u64) {
+        if most <= self.level() {
+            (0, most)
+        } else {
+            (most, most)
+        }
+    }
+
+    /// The sum of volumes of which the largest is `most`.
+    pub(super) fn sum(&self, most: u64) -> u64 {
+        self.overflow.saturating_add(most).max(self.idle_overflow)
+    }
+
+    /// The range of M for which the box holds that sum; larger M only add to it.
     pub(super) fn range(&self, caps: &[u64]) -> Option<(u64, u64)> {
-        // Room minus need rises with M up to the second largest cap, and never again.
         let (mut largest, mut second) = (0, 0);
         for &cap in caps {
             if cap > largest {
@@ -69,19 +93,22 @@ impl<'a> Problem<'a> {
                 second = second.max(cap);
             }
         }
+        // Room minus need rises with M while v alone is needed, then up to the second largest cap, and
+        // never again.
+        let highest = second.max(largest.min(self.level()));
         let lacks = |most: u64| !self.fits(caps, most);
-        if lacks(second) {
+        if lacks(highest) {
             return None;
         }
         // The least M that fits.
-        let least = last(second, |most| most == 0 || lacks(most - 1));
-        Some((least, second))
+        let least = last(highest, |most| most == 0 || lacks(most - 1));
+        Some((least, highest))
     }
 
-    /// Whether volumes of at most `most` each within `caps` can add up to w + `most`.
+    /// Whether volumes of at most `most` each within `caps` can add up to what M = `most` needs.
     pub(super) fn fits(&self, caps: &[u64], most: u64) -> bool {
         let room: u128 = caps.iter().map(|&cap| u128::from(cap.min(most))).sum();
-        room >= u128::from(self.overflow) + u128::from(most)
+        room >= u128::from(self.sum(most))
     }
 
     pub(super) fn candidates(&self, volumes: &[u64]) -> Vec<Candidate> {

@@ -349,7 +349,7 @@ impl Search<'_> {
                 |_| false,
             )
             .map_or(0, |found| found.bound),
-            Objective::Volume => u128::from(problem.overflow) + u128::from(range.0),
+            Objective::Volume => u128::from(problem.sum(range.0)),
         }
     }
 }

@@ -41,14 +41,22 @@ fn demand(period: u64, deadline: u64, wcet: u64, footprint: u64, swappable: u64)
     }
 }
 
-/// Every vector of volumes that (1b), (1c) and `test` allow: its Σx, swap load and left side.
-fn all(test: Test, platform: &Platform, capacity: u64, demands: &[Demand]) -> Vec<(u64, f64, f64)> {
+/// Every vector of volumes that (1b), (1c), the room for best-effort and `test` allow: its Σx, swap load
+/// and left side.
+fn all(
+    test: Test,
+    platform: &Platform,
+    room: impl Into<Room>,
+    demands: &[Demand],
+) -> Vec<(u64, f64, f64)> {
+    let room = room.into();
     let mut found = Vec::new();
     let mut volumes = alloc::vec![0_u64; demands.len()];
     loop {
         let footprint: u64 = demands.iter().map(|d| d.memory.footprint.0).sum();
         let sum: u64 = volumes.iter().sum();
-        let fits = volumes.iter().all(|x| footprint - (sum - x) <= capacity);
+        let runs = |x: &u64| footprint - (sum - x) <= room.running.0;
+        let fits = volumes.iter().all(runs) && footprint - sum <= room.idle.0;
         let candidates: Vec<_> = demands
             .iter()
             .zip(&volumes)
@@ -107,16 +115,33 @@ fn instances() -> impl Strategy<Value = (Vec<Demand>, u64, u64, u64)> {
     prop_oneof![instance(5, 3..14), instance(40, 5..10)]
 }
 
+/// What of the capacity best-effort is to have while no task runs: in half of all cases nothing.
+fn spare() -> impl Strategy<Value = u64> {
+    prop_oneof![Just(0), 1_u64..10]
+}
+
+fn room(capacity: u64, spare: u64) -> Room {
+    Room {
+        running: Bytes(capacity),
+        idle: Bytes(capacity.saturating_sub(spare)),
+    }
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(4_000))]
 
     #[test]
-    fn brute_force_finds_nothing_better((demands, capacity, out, in_) in instances(), base in 0_u64..15) {
+    fn brute_force_finds_nothing_better(
+        (demands, capacity, out, in_) in instances(),
+        spare in spare(),
+        base in 0_u64..15,
+    ) {
+        let room = room(capacity, spare);
         let platform = platform(out, in_, base);
         prop_assume!(demands.iter().all(|d| d.memory.footprint.0 <= capacity));
-        let every = all(Test::Theorem1, &platform, capacity, &demands);
+        let every = all(Test::Theorem1, &platform, room, &demands);
         for objective in [Objective::Time, Objective::Volume] {
-            let Ok(plan) = assign(Test::Theorem1, &platform, Bytes(capacity), &demands, objective) else {
+            let Ok(plan) = assign(Test::Theorem1, &platform, room, &demands, objective) else {
                 prop_assert!(every.is_empty(), "{objective:?}: {every:?}");
                 continue;
             };
@@ -139,10 +164,12 @@ proptest! {
     #[test]
     fn no_volumes_for_the_other_tests_are_better_than_the_gap_says(
         (demands, capacity, out, in_) in instances(),
+        spare in spare(),
         base in 0_u64..4,
         duplex in prop::sample::select(alloc::vec![1_000_000_u32, 800_000, 500_000]),
     ) {
         let platform = Platform { duplex: Ppm(duplex), ..platform(out, in_, base.saturating_sub(1)) };
+        let room = room(capacity, spare);
         prop_assume!(demands.iter().all(|d| d.memory.footprint.0 <= capacity));
         for (test, objective) in [
             (Test::Demand, Objective::Time),
@@ -150,9 +177,9 @@ proptest! {
             (Test::Pipelined, Objective::Time),
             (Test::Pipelined, Objective::Volume),
         ] {
-            let every = all(test, &platform, capacity, &demands);
-            let plan = assign(test, &platform, Bytes(capacity), &demands, objective);
-            let simple = assign(Test::Theorem1, &platform, Bytes(capacity), &demands, objective);
+            let every = all(test, &platform, room, &demands);
+            let plan = assign(test, &platform, room, &demands, objective);
+            let simple = assign(Test::Theorem1, &platform, room, &demands, objective);
             if test == Test::Demand && simple.is_ok() {
                 prop_assert!(plan.is_ok());
             }
@@ -196,7 +223,9 @@ fn hardly_any_set_that_passes_is_missed() {
                 ..platform(out, in_, 0)
             };
             let of = |test| assign(test, &platform, Bytes(capacity), &demands, Objective::Time);
-            if of(Test::Theorem1).is_ok() || all(test, &platform, capacity, &demands).is_empty() {
+            if of(Test::Theorem1).is_ok()
+                || all(test, &platform, Bytes(capacity), &demands).is_empty()
+            {
                 continue;
             }
             passing += 1;
@@ -228,7 +257,7 @@ fn of_the_least_volumes_those_with_the_least_left_side() {
         let (test, platform) = (Test::Theorem1, platform(1, 1, 1));
         let plan = assign(test, &platform, Bytes(11), &demands, Objective::Volume).unwrap();
         let volume: u64 = plan.volumes.iter().map(|x| x.0).sum();
-        let every = all(test, &platform, 11, &demands);
+        let every = all(test, &platform, Bytes(11), &demands);
         let least = every
             .iter()
             .filter(|found| found.0 == volume)
@@ -252,6 +281,27 @@ fn a_fit_needs_no_swapping() {
     assert_eq!(plan.volumes, [Bytes(0), Bytes(0)]);
 }
 
+/// Volumes that only best-effort needs: none runs beside them, so one task alone can have one.
+#[test]
+fn what_best_effort_is_to_have_is_out_while_no_task_runs() {
+    let alone = [demand(100, 100, 5, 6, 4)];
+    let volume = |test, spare| {
+        let plan = assign(
+            test,
+            &platform(1, 1, 0),
+            room(8, spare),
+            &alone,
+            Objective::Time,
+        );
+        plan.map(|plan| plan.volumes[0].0)
+    };
+    for test in [Test::Theorem1, Test::Demand, Test::Pipelined] {
+        let volumes = [0, 2, 3, 6].map(|spare| volume(test, spare).ok());
+        assert_eq!(volumes, [0, 0, 1, 4].map(Some), "{test:?}");
+        assert!(volume(test, 7).is_err());
+    }
+}
+
 #[test]
 fn refusals_carry_numbers() {
     let names = ["a", "b"];
@@ -273,6 +323,20 @@ fn refusals_carry_numbers() {
         say(&pinned, 8).contains("4 B must be out"),
         "{}",
         say(&pinned, 8)
+    );
+    let room = room(8, 3);
+    let kept = [demand(100, 100, 5, 4, 1), demand(100, 100, 5, 4, 1)];
+    let refused = assign(
+        Test::Theorem1,
+        &platform(1, 1, 0),
+        room,
+        &kept,
+        Objective::Time,
+    );
+    let said = refused.unwrap_err().describe(&kept, |place| names[place]);
+    assert!(
+        said.contains("3 B must be out while none of the tasks runs, but only 2 B can leave"),
+        "{said}"
     );
     let slow = [demand(100, 100, 45, 6, 6), demand(100, 100, 45, 6, 6)];
     let said = say(&slow, 8);

@@ -98,15 +98,17 @@ impl<'a> Search<'a> {
         })
     }
 
-    /// Least Σk = w + M, then the least left side of Eq. (3).
+    /// Least Σk, then the least left side of Eq. (3).
     fn least_volume(&self) -> Outcome {
         let problem = self.problem;
         let (least, most) = problem.range(&problem.swappable).ok_or(None)?;
         let (first, end) = self.possible((least, most));
-        let sum = |most: u64| u128::from(problem.overflow) + u128::from(most);
+        // Up to the level all M need the same sum, and the last one allows what the others do.
+        let first = first.max(problem.level().min(end));
+        let sum = |most: u64| u128::from(problem.sum(most));
         let at = |largest: u64| {
             self.descend(|caps: &[u64]| {
-                let range = (largest, largest);
+                let range = problem.level_range(largest);
                 let enough = |volumes: &[u64]| self.passes(volumes);
                 cheapest(problem, self.price, caps, range, &self.effort, enough)
             })
@@ -246,7 +248,7 @@ impl<'a> Search<'a> {
             .fold(self.floor, Nanos::max)
     }
 
-    /// Of all volumes with this largest one, those with the least left side: a lower blocking
+    /// Of all volumes with the sum of this largest one, those with the least left side: a lower blocking
     /// bound can be worth more than the longer deadlines that it gives up. Intervals of bounds
     /// are halved; the swapping at the upper end with the blocking at the lower is the least
     /// that one can hold.
@@ -277,7 +279,7 @@ impl<'a> Search<'a> {
                 problem,
                 self.price,
                 &caps,
-                (largest, largest),
+                problem.level_range(largest),
                 &self.effort,
                 |_| false,
             ) {
