@@ -28,6 +28,12 @@ impl Scheduler {
                 self.let_pass(id);
             }
         }
+        for place in 0..self.state.best_effort.len() {
+            let id = self.state.best_effort[place];
+            if self.state.running.is_empty() && self.finds_room(id) {
+                break;
+            }
+        }
         if !self.state.best_effort.is_empty() {
             self.state.retry = Some(self.state.now + RETRY);
         }

@@ -2,10 +2,10 @@
 //! `poll_command()` until empty, then `poll_timeout()`.
 //!
 //! `record`, `tasks` and `state` are what is known, `books`, `order` and `holders` what is kept of it
-//! so that a decision looks at no other task. `registry` and `plan` know the tasks and the
-//! swap volumes that hold for them, `jobs` and `account` follow a job, `region`, `pipeline` (the test `Pipelined`: here
-//! is its protocol) and `best_effort` serve it, `evict`, `swap`, `budget`, `volume` and `wants`
-//! move memory, `timer` keeps the bounds, `invariants` says what must always hold, `waiting` which tasks
+//! so that a decision looks at no other task. `registry` and `plan` know the tasks and the swap
+//! volumes that hold for them, `room` chooses these, with what they leave to the others, `jobs` and
+//! `account` follow a job, `region`, `pipeline` (the test `Pipelined`: here is its protocol) and
+//! `best_effort` serve it, `evict`, `swap`, `budget`, `volume` and `wants` move memory, `timer` keeps the bounds, `invariants` says what must always hold, `waiting` which tasks
 //! wait outside the plan.
 
 mod account;
@@ -27,6 +27,7 @@ mod plan;
 mod record;
 mod region;
 mod registry;
+mod room;
 pub mod state;
 mod swap;
 mod tasks;

@@ -6,69 +6,21 @@ use alloc::format;
 use alloc::vec::Vec;
 
 use super::record::{Cause, Phase, Task};
-use super::{Direction, Refusal, Scheduler, ViolationKind};
+use super::{Direction, Scheduler, ViolationKind};
 use crate::admission::Candidate;
-use crate::assign::{Demand, assign};
 use crate::scheduler::job::Place;
-use crate::task::{MemoryProfile, TaskId, Timing};
+use crate::task::{TaskId, Timing};
 use crate::units::Bytes;
 
 impl Scheduler {
     /// The tasks of the plan to come.
-    fn members(&self) -> Vec<(TaskId, Timing)> {
+    pub(super) fn members(&self) -> Vec<(TaskId, Timing)> {
         self.state
             .tasks
             .iter()
             .filter(|(_, task)| task.next.is_some())
             .filter_map(|(id, task)| Some((id, task.timing()?)))
             .collect()
-    }
-
-    /// The best volumes for all members, or why there are none.
-    pub(super) fn solve(&self) -> Result<Vec<(TaskId, Bytes)>, Refusal> {
-        let members = self.members();
-        let demands: Vec<_> = members
-            .iter()
-            .map(|(id, timing)| {
-                let task = self.task(*id);
-                let most = task.backing_most.unwrap_or(Bytes::MAX);
-                let MemoryProfile {
-                    footprint,
-                    swappable,
-                } = task.spec.memory;
-                Demand {
-                    timing: *timing,
-                    memory: MemoryProfile {
-                        footprint,
-                        swappable: swappable.min(most),
-                    },
-                }
-            })
-            .collect();
-        let reserve = self.config.best_effort_reserve;
-        let capacity = self.state.capacity.saturating_sub(reserve);
-        assign(
-            self.config.test,
-            &self.config.platform(),
-            capacity,
-            &demands,
-            self.config.objective,
-        )
-        .map(|plan| {
-            members
-                .iter()
-                .map(|(id, _)| *id)
-                .zip(plan.volumes)
-                .collect()
-        })
-        .map_err(|reason| {
-            let name = |place: usize| self.task(members[place].0).spec.name.as_str();
-            Refusal::NotSchedulable {
-                capacity,
-                reserve,
-                reason: reason.describe(&demands, name),
-            }
-        })
     }
 
     /// Makes `volumes` the plan to come.

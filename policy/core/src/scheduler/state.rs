@@ -13,6 +13,7 @@ use super::books::Books;
 use super::holders::Holders;
 use super::order::Order;
 use super::record::{Counts, Phase, Session, Task, Victim};
+use super::room::Denied;
 use super::tasks::Tasks;
 use crate::scheduler::command::Direction;
 use crate::scheduler::config::{Config, Sharing};
@@ -64,6 +65,8 @@ pub struct State {
     pub(crate) charged: BTreeMap<TaskId, (Timing, Bytes)>,
     /// `charged` holds more than the plan in effect.
     pub(crate) stale: bool,
+    /// The last search in vain for a plan with more room outside it.
+    pub(crate) denied: Option<Denied>,
     /// A plan waits; whether it may take effect before a quiet instant.
     pub(crate) pending: Option<bool>,
     /// Next releases of names that are not registered now.
@@ -162,6 +165,7 @@ impl State {
             retry: None,
             charged: BTreeMap::new(),
             stale: false,
+            denied: None,
             pending: None,
             remembered: BTreeMap::new(),
         }

@@ -75,6 +75,8 @@ impl Scheduler {
             task.backing_most = None;
         }
         let planned = task.plan.max(task.next).unwrap_or(Bytes::ZERO);
+        // More may be possible with what can be pinned now.
+        self.state.denied = None;
         if refused && bytes < planned {
             self.cannot_pin(id);
         }

@@ -1,6 +1,6 @@
 //! Which tasks wait outside the plan, and what stays on the GPU, for status.
 
-use super::record::Phase;
+use super::record::{Phase, Task};
 use super::state::State;
 use crate::task::TaskId;
 use crate::units::Bytes;
@@ -36,6 +36,12 @@ impl State {
             let bytes = bytes.saturating_sub(task.plan?);
             Some((id, task.spec.name.as_str(), bytes))
         })
+    }
+
+    /// What of all tasks outside the plan to come cannot be swapped, in bytes.
+    pub(crate) fn unswappable_outside(&self) -> Bytes {
+        let outside = self.tasks.values().filter(|task| task.next.is_none());
+        outside.map(Task::unswappable).sum()
     }
 
     /// The tasks outside the plan in effect by id, each with the bytes that it keeps on the GPU whatever

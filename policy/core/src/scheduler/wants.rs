@@ -164,9 +164,9 @@ impl Scheduler {
         }
     }
 
-    /// Refuses, unless a plan that is about to take effect gives the task its memory.
-    fn no_unless_planned(&self, id: TaskId) -> Answer {
-        if self.task(id).next.is_some() && self.state.pending.is_some() {
+    /// Refuses, unless a plan that is to come may give the task its memory.
+    fn no_unless_planned(&mut self, id: TaskId) -> Answer {
+        if self.finds_room(id) {
             Answer::Hopes
         } else {
             Answer::No

@@ -5,6 +5,7 @@ mod liars;
 mod pipelined;
 mod plans;
 mod regrouped;
+mod room;
 mod scenes;
 mod sharing;
 mod shell;

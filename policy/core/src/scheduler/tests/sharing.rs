@@ -157,7 +157,7 @@ fn a_want_takes_best_effort_memory_and_realtime_chunks_within_x() {
     assert_eq!(shell.agents[&3].refused, 0);
     assert_eq!(shell.status(1).usage.swapped, Bytes(20));
     assert_eq!(shell.status(2).usage.swapped, Bytes(20));
-    shell.want(3, 50);
+    shell.want(3, 81);
     assert_eq!(shell.agents[&3].refused, 1);
     shell.request(1);
     shell.finish_swaps();
