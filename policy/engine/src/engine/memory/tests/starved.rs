@@ -94,7 +94,7 @@ fn a_task_that_the_plan_leaves_too_little_is_told_of_once() {
 fn best_effort_memory_that_cannot_be_swapped_starves_as_a_plan_does() {
     const SMALL: u64 = GIB / 2;
     const PROGRAM: u64 = 3 * GIB / 2;
-    let tasks = vec![realtime("a", 6 * GIB, 2 * GIB)];
+    let tasks = vec![realtime("a", 6 * GIB, 0)];
     let mut world = World::new(config(), tasks, vec![shown(GPU, &[])]);
     let program = world.hello(7, None);
     world.ask_memory(program, PROGRAM);
