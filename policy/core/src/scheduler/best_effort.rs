@@ -4,7 +4,7 @@
 use super::record::Cause;
 use super::{Direction, Scheduler, Sharing};
 use crate::task::TaskId;
-use crate::units::{Bytes, Nanos};
+use crate::units::{Bytes, Nanos, Time};
 
 /// When to look again at best-effort jobs for which nothing can move.
 const RETRY: Nanos = Nanos(100_000_000);
@@ -35,8 +35,14 @@ impl Scheduler {
             }
         }
         if !self.state.best_effort.is_empty() {
-            self.state.retry = Some(self.state.now + RETRY);
+            self.retry_by(self.state.now + RETRY);
         }
+    }
+
+    /// Looks at best-effort again at `at`, or earlier.
+    pub(super) fn retry_by(&mut self, at: Time) {
+        let known = self.state.retry.unwrap_or(at);
+        self.state.retry = Some(known.min(at));
     }
 
     /// In `Shared` mode: lets every job run that is wholly resident. While memory can move, one that

@@ -112,7 +112,7 @@ impl Scheduler {
                 return false;
             }
             if now < denied.until {
-                self.state.retry = Some(denied.until);
+                self.retry_by(denied.until);
                 return true;
             }
         }
@@ -127,6 +127,8 @@ impl Scheduler {
         };
         let volumes = problem.volumes(found);
         self.intend(&volumes);
+        // It may take effect at once, with no event that tells of it.
+        self.retry_by(now);
         true
     }
 }

@@ -3,7 +3,7 @@
 use super::super::*;
 use super::shell::*;
 use crate::task::TaskId;
-use crate::units::Bytes;
+use crate::units::{Bytes, Time};
 
 /// A ready realtime task of 70 of which 50 can leave, with no need to.
 fn alone() -> Shell {
@@ -63,6 +63,44 @@ fn who_is_demoted_has_its_memory_again() {
         }
         shell.at(20_000 + 5_000 * round);
     }
+}
+
+/// Nobody has to pin anything, and so no event tells that the plan has changed.
+#[test]
+fn a_plan_that_nobody_has_to_confirm_is_looked_at_again() {
+    let mut shell = alone();
+    let agent = shell.agents.get_mut(&1).unwrap();
+    (agent.backing, agent.keeps) = (30, true);
+    let (task, bytes) = (TaskId(1), Bytes(30));
+    shell.tell(Event::Backing { task, bytes });
+    shell.register(2, best_effort());
+    shell.attach(2);
+    shell.want(2, 60);
+    assert_eq!(shell.scheduler.poll_timeout(), Some(Time(shell.now)));
+    shell.tell(Event::Timer);
+    shell.finish_swaps();
+    assert_eq!((shell.agents[&2].refused, shell.agents[&2].budget), (0, 60));
+}
+
+/// It took its memory before the realtime task took it away, so it asks for none.
+#[test]
+fn a_job_that_waits_gets_room() {
+    let mut shell = Shell::new(config(100));
+    shell.register(1, realtime(1_000, 10, 70, 50));
+    shell.load(2, best_effort(), 60);
+    assert_eq!(shell.agents[&2].refused, 0);
+    shell.attach(1);
+    shell.want(1, 70);
+    shell.finish_swaps();
+    shell.allocate(1, 70);
+    shell.warm(1);
+    shell.at(5_000);
+    assert_eq!(shell.status(1).volume, Some(Bytes::ZERO));
+    shell.request(2);
+    shell.at(5_001);
+    shell.finish_swaps();
+    assert!(shell.runs(2), "{:?}", shell.status(2));
+    assert_eq!(shell.status(1).volume, Some(Bytes(30)));
 }
 
 /// The deadlines leave time for 20 to be swapped: more is not to be had.
