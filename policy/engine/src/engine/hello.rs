@@ -14,7 +14,7 @@ use crate::ids::{Claimant, RegistrationId};
 use crate::input::{Hello, Peer};
 use crate::output::{Level, LogLine, Output, RefusalCode};
 use crate::registry::{Origin, TaskOptions};
-use crate::sessions::{Session, SessionId};
+use crate::sessions::SessionId;
 
 /// The reason why a Hello is not welcome, for the agent and for people.
 struct Refusal(RefusalCode, String);
@@ -53,7 +53,9 @@ impl Engine {
         for id in lost {
             self.process_ended(id, false);
         }
-        let awaited: Vec<_> = self.recovery.of_pid(pid).collect();
+        let awaited = self.recovery.awaited();
+        let awaited = awaited.filter(|(_, session)| session.pid == pid);
+        let awaited: Vec<_> = awaited.map(|(connection, _)| connection).collect();
         for connection in awaited {
             self.awaited_ended(connection);
         }
@@ -66,32 +68,28 @@ impl Engine {
         let Some(entry) = self.registry.get(registration) else {
             return Resumption::New;
         };
-        let pid = hello.peer.pid;
-        let mut sessions = self.sessions.of(registration);
-        let same = |it: &Session| (it.cookie, it.peer.pid) == (cookie, pid);
-        let session = sessions.find(|(_, session)| same(session));
-        let session = session.map(|(id, session)| (id.process, session.connection));
+        let sessions = self.sessions.of(registration);
+        let sessions = sessions.map(|(id, it)| (id.process, it.connection, it.cookie, it.peer.pid));
+        let awaited = self.recovery.of(registration);
         let process = ProcessId(hello.connection.0);
-        let awaited = self.recovery.find(registration, cookie, pid);
-        let known = session.or_else(|| Some((process, awaited?)));
-        if entry.uid == hello.peer.uid
-            && let Some((process, former)) = known
-        {
-            let id = SessionId {
-                registration,
-                process,
-            };
-            return Resumption::Same(Seat {
-                id,
-                cookie,
-                former: Some(former),
-            });
+        let awaited = awaited.map(|(connection, it)| (process, connection, it.cookie, it.pid));
+        let mut is_foreign = false;
+        for (process, former, its_cookie, its_pid) in sessions.chain(awaited) {
+            let (has_cookie, has_pid) = (its_cookie == cookie, its_pid == hello.peer.pid);
+            if has_cookie && has_pid && entry.uid == hello.peer.uid {
+                let id = SessionId {
+                    registration,
+                    process,
+                };
+                return Resumption::Same(Seat {
+                    id,
+                    cookie,
+                    former: Some(former),
+                });
+            }
+            is_foreign |= has_cookie || has_pid;
         }
-        let half = |it: &Session| it.cookie == cookie || it.peer.pid == pid;
-        let mut sessions = self.sessions.of(registration);
-        if sessions.any(|(_, session)| half(session))
-            || self.recovery.half_knows(registration, cookie, pid)
-        {
+        if is_foreign {
             return Resumption::Foreign(registration);
         }
         // The daemon before was killed before the number was kept, and the next one has given it to

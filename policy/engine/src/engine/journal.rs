@@ -129,7 +129,7 @@ impl Engine {
     pub fn saved(&self) -> Saved {
         let sessions = self.sessions.iter();
         let sessions = sessions.map(|(id, session)| saved_session(id, session));
-        let awaited = self.recovery.sessions().cloned();
+        let awaited = self.recovery.awaited().map(|(_, session)| session.clone());
         Saved {
             next: self.registry.next(),
             registrations: self.registry.iter().map(Registration::saved).collect(),

@@ -96,7 +96,8 @@ impl Engine {
         }
         let session = self.sessions.of(before).next();
         let process = session.map(|(_, session)| session.peer.pid);
-        if let Some(pid) = process.or_else(|| self.recovery.process(before)) {
+        let awaited = || Some(self.recovery.of(before).next()?.1.pid);
+        if let Some(pid) = process.or_else(awaited) {
             return Err(CallError::Busy(format!(
                 "it runs as process {pid}; reload again when that has ended"
             )));

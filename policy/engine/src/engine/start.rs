@@ -14,7 +14,7 @@ use rtswap_policy::units::Nanos;
 
 use super::Engine;
 use crate::Uuid;
-use crate::ids::{ConnectionId, Cookie, RegistrationId};
+use crate::ids::{ConnectionId, RegistrationId};
 use crate::input::{Start, TaskFile};
 use crate::output::{Level, LogLine, Output};
 use crate::registry::{Origin, Registration, Registry};
@@ -51,43 +51,19 @@ impl Recovery {
         }
     }
 
-    /// All sessions that may still be resumed.
-    pub(super) fn sessions(&self) -> impl Iterator<Item = &SavedSession> {
-        self.awaited.values()
-    }
-
-    /// The awaited session of that secret and process.
-    pub(super) fn find(
-        &self,
-        registration: RegistrationId,
-        cookie: Cookie,
-        pid: u32,
-    ) -> Option<ConnectionId> {
-        let mut of = self.of(registration);
-        let found = of.find(|(_, session)| (session.cookie, session.pid) == (cookie, pid));
-        found.map(|(connection, _)| connection)
-    }
-
-    /// Whether a session of that secret or that process is awaited.
-    pub(super) fn half_knows(
-        &self,
-        registration: RegistrationId,
-        cookie: Cookie,
-        pid: u32,
-    ) -> bool {
-        let mut of = self.of(registration);
-        of.any(|(_, session)| session.cookie == cookie || session.pid == pid)
-    }
-
-    /// The awaited sessions of a process.
-    pub(super) fn of_pid(&self, pid: u32) -> impl Iterator<Item = ConnectionId> + '_ {
+    /// The sessions that may still be resumed, by the number of their process.
+    pub(super) fn awaited(&self) -> impl Iterator<Item = (ConnectionId, &SavedSession)> {
         let all = self.awaited.iter();
-        all.filter_map(move |(connection, session)| (session.pid == pid).then_some(*connection))
+        all.map(|(connection, session)| (*connection, session))
     }
 
-    /// An awaited process of a registration.
-    pub(super) fn process(&self, registration: RegistrationId) -> Option<u32> {
-        self.of(registration).next().map(|(_, session)| session.pid)
+    /// The awaited sessions of a registration.
+    pub(super) fn of(
+        &self,
+        registration: RegistrationId,
+    ) -> impl Iterator<Item = (ConnectionId, &SavedSession)> {
+        let all = self.awaited();
+        all.filter(move |(_, session)| session.registration == registration)
     }
 
     /// Whether a process of a registration is awaited.
@@ -106,15 +82,6 @@ impl Recovery {
         let (ours, others) = all.into_iter().partition(|release| release.gpu == gpu);
         self.next_releases = others;
         ours
-    }
-
-    fn of(
-        &self,
-        registration: RegistrationId,
-    ) -> impl Iterator<Item = (ConnectionId, &SavedSession)> {
-        let all = self.awaited.iter();
-        let all = all.map(|(connection, session)| (*connection, session));
-        all.filter(move |(_, session)| session.registration == registration)
     }
 }
 
