@@ -85,11 +85,6 @@ impl WorkList {
         self.has_commands = true;
     }
 
-    /// The queue, for reports to be added.
-    pub(super) fn reports(&mut self) -> &mut VecDeque<Work> {
-        &mut self.queue
-    }
-
     /// The effects of a group come next.
     pub(super) fn drain(&mut self, task: TaskId) {
         self.draining = Some(task);

@@ -100,7 +100,7 @@ impl Engine {
     /// Answers a Hello with a Welcome or a refusal.
     pub(super) fn admit(&mut self, hello: Box<Hello>) {
         match self.find_seat(&hello) {
-            Ok(seat) => self.welcome(*hello, &seat),
+            Ok(seat) => self.welcome(*hello, seat),
             Err(Refusal(code, text)) => {
                 let peer = &hello.peer;
                 let line = format!("refused a process of user {}: {text}", peer.uid);

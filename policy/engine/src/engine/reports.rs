@@ -71,7 +71,7 @@ impl Engine {
             return;
         }
         let (pid, resident) = (session.peer.pid, device.block.usage.resident);
-        let queue = self.gpus[gpu].work.reports();
+        let queue = &mut self.gpus[gpu].work.queue;
         let copied = device.reader.read(&device.block, holds_back, |report| {
             queue.push_back(Work::Report(id, report));
         });
@@ -102,9 +102,8 @@ impl Engine {
             // An allocation that raced with a cut of the budget is visible on the page until the agent undoes
             // it, and a report may predate the last cut.
             Report::Usage(usage) if usage.resident > device.held => {
-                let lie_at = device.reader.doubt(now);
-                if now < lie_at {
-                    self.timers.set(Timer::Doubt(id, gpu), Some(lie_at));
+                if let Some(again) = device.reader.doubt(now) {
+                    self.timers.set(Timer::Doubt(id, gpu), Some(again));
                     return None;
                 }
             }
@@ -126,30 +125,27 @@ impl Engine {
         report: &Report,
         result: Result<(), EventError>,
     ) {
-        let now = self.now;
         let Some(session) = self.sessions.get_mut(id).filter(|it| it.is_connected) else {
             return;
         };
         let pid = session.peer.pid;
         let reader = &mut session.devices[gpu].reader;
         let is_usage = matches!(report, Report::Usage(_));
+        // A page is not written at once: only a contradiction that persists is a false report.
+        if is_usage
+            && result.is_err()
+            && let Some(again) = reader.doubt(self.now)
+        {
+            self.timers.set(Timer::Doubt(id, gpu), Some(again));
+            return;
+        }
+        if is_usage || result.is_err() {
+            reader.believe();
+            self.timers.set(Timer::Doubt(id, gpu), None);
+        }
         let Err(error) = result else {
-            if is_usage {
-                reader.believe();
-                self.timers.set(Timer::Doubt(id, gpu), None);
-            }
             return;
         };
-        if is_usage {
-            // A page is not written at once: only a contradiction that persists is a false report.
-            let lie_at = reader.doubt(now);
-            if now < lie_at {
-                self.timers.set(Timer::Doubt(id, gpu), Some(lie_at));
-                return;
-            }
-        }
-        reader.believe();
-        self.timers.set(Timer::Doubt(id, gpu), None);
         self.count_violation(id.registration);
         let name = self.registration_name(id.registration);
         let line = LogLine::new(Level::Warn, format!("senseless report: {error}"));

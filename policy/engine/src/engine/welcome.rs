@@ -17,6 +17,7 @@ use crate::registry::Registration;
 use crate::sessions::{BlockReader, Device, Session, SessionId};
 
 /// The place that a session takes.
+#[derive(Debug)]
 pub(super) struct Seat {
     pub(super) id: SessionId,
     pub(super) cookie: Cookie,
@@ -27,17 +28,15 @@ pub(super) struct Seat {
 /// A session that begins once its Welcome is sent.
 #[derive(Debug)]
 pub(super) struct Arrival {
-    id: SessionId,
+    seat: Seat,
     session: Session,
-    /// The lost connection of the same session, as in [`Seat::former`].
-    former: Option<ConnectionId>,
     /// The GPUs on which the process joins its task at once.
     attached: Vec<usize>,
 }
 
 impl Engine {
     /// Gives the Welcome, after the record of what it begins.
-    pub(super) fn welcome(&mut self, hello: Hello, seat: &Seat) {
+    pub(super) fn welcome(&mut self, hello: Hello, seat: Seat) {
         let (id, connection) = (seat.id, hello.connection);
         let entry = self.registry.get(id.registration);
         let home = entry.and_then(|entry| entry.gpu);
@@ -76,17 +75,9 @@ impl Engine {
             is_connected: true,
             devices,
         };
-        let arrival = Arrival {
-            id,
-            session,
-            former: seat.former,
-            attached,
-        };
         if seat.former.is_none() {
-            self.journal
-                .note_session(saved_session(id, &arrival.session));
+            self.journal.note_session(saved_session(id, &session));
         }
-        self.desk.arrival = Some(arrival);
         self.emit_record();
         self.emit(Output::Welcome(Box::new(Welcome {
             connection,
@@ -95,6 +86,11 @@ impl Engine {
             cookie: seat.cookie,
             blocks,
         })));
+        self.desk.arrival = Some(Arrival {
+            seat,
+            session,
+            attached,
+        });
     }
 
     /// The Welcome was sent, or could not be.
@@ -112,9 +108,8 @@ impl Engine {
 
     fn begin_session(&mut self, arrival: Arrival) {
         let Arrival {
-            id,
+            seat: Seat { id, former, .. },
             session,
-            former,
             attached,
         } = arrival;
         let peer = &session.peer;
@@ -141,13 +136,13 @@ impl Engine {
 
     /// The process never heard of its session: a new one has not been.
     fn cancel_session(&mut self, arrival: &Arrival) {
-        let id = arrival.id.registration;
+        let id = arrival.seat.id.registration;
         let text = "the agent cannot be answered: its connection or a page of memory is lacking";
         let line = LogLine::new(Level::Error, text).pid(arrival.session.peer.pid);
         let line = line.task(self.registration_name(id));
         self.complain(line);
         self.emit(Output::Forget(arrival.session.connection));
-        if arrival.former.is_none() {
+        if arrival.seat.former.is_none() {
             self.journal.note_session_left(arrival.session.cookie);
             self.process_gone(id);
         }

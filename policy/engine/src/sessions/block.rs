@@ -118,10 +118,11 @@ impl BlockReader {
         self.awaited = None;
     }
 
-    /// The usage contradicts what is known. Returns when it is a lie rather than a moment between two
-    /// writes.
-    pub(crate) fn doubt(&mut self, now: Time) -> Time {
-        *self.doubted.get_or_insert(now) + DOUBT
+    /// The usage contradicts what is known. Returns when to look again; none where that has lasted, and
+    /// so is no moment between two writes.
+    pub(crate) fn doubt(&mut self, now: Time) -> Option<Time> {
+        let end = *self.doubted.get_or_insert(now) + DOUBT;
+        (now < end).then_some(end)
     }
 
     /// The usage agrees with what is known.
