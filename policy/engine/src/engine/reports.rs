@@ -4,7 +4,7 @@ use alloc::format;
 use alloc::string::ToString;
 use alloc::vec::Vec;
 
-use rtswap_policy::scheduler::{EventError, OpenJob, Session, SwapOutcome};
+use rtswap_policy::scheduler::{EventError, Session, SwapOutcome};
 use rtswap_policy::task::TaskId;
 
 use super::Engine;
@@ -44,18 +44,23 @@ impl Engine {
             if block == untouched {
                 return;
             }
-            let Some(task) = self.ensure_task(id.registration, gpu) else {
-                return;
-            };
-            if let Some(session) = self.sessions.get_mut(id) {
-                session.devices[gpu].task = Some(task);
-            }
             // What the block says of its memory is a report like any other, and waits until it has
             // joined with what its Hello said.
-            self.queue(gpu, Work::Attach(id));
+            self.join_task(id, gpu);
             return;
         }
         self.look_again(id, gpu);
+    }
+
+    /// Makes a session one of its task on a GPU.
+    pub(super) fn join_task(&mut self, id: SessionId, gpu: usize) {
+        let task = self.ensure_task(id.registration, gpu);
+        if let Some(session) = self.sessions.get_mut(id) {
+            session.devices[gpu].task = task;
+        }
+        if task.is_some() {
+            self.queue(gpu, Work::Attach(id));
+        }
     }
 
     /// Reads the last block of a session once more: what was held back or doubted may be due.
@@ -72,16 +77,14 @@ impl Engine {
         }
         let (pid, resident) = (session.peer.pid, device.block.usage.resident);
         let queue = &mut self.gpus[gpu].work.queue;
-        let copied = device.reader.read(&device.block, holds_back, |report| {
+        let ended = device.reader.read(&device.block, holds_back, |report| {
             queue.push_back(Work::Report(id, report));
         });
         self.gpus[gpu].account.record_report(pid, resident);
-        if let Some(copied) = copied
+        if let Some((direction, end)) = ended
             && let Some(entry) = self.registry.get_mut(id.registration)
         {
-            entry
-                .statistics
-                .copied(copied.direction, copied.bytes, copied.took);
+            entry.statistics.copied(direction, end.moved, end.took);
         }
     }
 
@@ -178,11 +181,7 @@ impl Engine {
         let device = &self.sessions.get(id)?.devices[gpu];
         let task = device.task?;
         let (usage, backing) = (device.reader.usage(), device.reader.backing());
-        let open = device.reader.running().map(|(job, kind)| OpenJob {
-            job,
-            running: true,
-            kind,
-        });
+        let open = device.reader.running();
         let group = self.tasks.group(task)?;
         let joined = group.attach(now, id.process, usage, backing, open);
         // Drained also where it is refused: that ends the session which the process had in the group.

@@ -8,7 +8,6 @@ use rtswap_policy::scheduler::{JobKind, Usage};
 use rtswap_policy::units::Bytes;
 
 use super::Engine;
-use super::agenda::Work;
 use super::journal::saved_session;
 use crate::ids::{ConnectionId, Cookie};
 use crate::input::{DeviceState, Hello};
@@ -64,7 +63,7 @@ impl Engine {
                 uuid,
                 chunk: gpu.config.chunk,
                 capacity: gpu.config.capacity,
-                granted: device.reader.running().map(|(job, _)| job),
+                granted: device.reader.running().map(|open| open.job),
             });
             devices.push(device);
         }
@@ -120,13 +119,7 @@ impl Engine {
         self.log(line);
         self.sessions.insert(id, session);
         for gpu in attached {
-            let task = self.ensure_task(id.registration, gpu);
-            if let Some(session) = self.sessions.get_mut(id) {
-                session.devices[gpu].task = task;
-            }
-            if task.is_some() {
-                self.queue(gpu, Work::Attach(id));
-            }
+            self.join_task(id, gpu);
         }
         // Last: what it holds is taken in before requests are.
         if let Some(former) = former {

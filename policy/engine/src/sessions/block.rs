@@ -1,7 +1,11 @@
 //! What is new in a GPU's block of a control page. A block is a stranger's: only what differs from
 //! the last look becomes a report.
 
-use rtswap_policy::scheduler::{BudgetRequestSeq, Direction, JobKind, JobSeq, SwapSeq, Usage};
+use core::mem;
+
+use rtswap_policy::scheduler::{
+    BudgetRequestSeq, Direction, JobKind, JobSeq, OpenJob, SwapSeq, Usage,
+};
 use rtswap_policy::units::{Bytes, Nanos, Time};
 
 use crate::groups::Report;
@@ -32,11 +36,9 @@ struct JobReader {
     /// The last job that was asked for.
     requested: JobSeq,
     /// That job, while it is not completed.
-    open: Option<(JobSeq, JobKind)>,
+    open: Option<OpenJob>,
     /// The open job has not been reported.
     is_unreported: bool,
-    /// The open job was granted.
-    is_granted: bool,
 }
 
 /// The swap operation that the agent was told last.
@@ -48,28 +50,18 @@ struct Operation {
     swapped: Bytes,
 }
 
-/// A copy that ended, for the statistics.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Copied {
-    pub(crate) direction: Direction,
-    pub(crate) bytes: Bytes,
-    pub(crate) took: Nanos,
-}
-
 impl BlockReader {
     /// Begins where a Hello says the agent stands. `kind` is taken for a job that is open: Hello
     /// does not tell.
     pub(crate) fn resume(state: &DeviceState, kind: JobKind) -> Self {
-        let requested = JobSeq(state.requested);
-        let open = (state.requested != state.completed && state.requested != 0)
-            .then_some((requested, kind));
-        let is_granted = open.is_some() && state.granted == state.requested;
+        let job = JobSeq(state.requested);
+        let is_open = state.requested != state.completed && state.requested != 0;
+        let running = state.granted == state.requested;
         Self {
             jobs: JobReader {
-                requested,
-                open,
-                is_unreported: open.is_some() && !is_granted,
-                is_granted,
+                requested: job,
+                open: is_open.then_some(OpenJob { job, running, kind }),
+                is_unreported: is_open && !running,
             },
             usage: state.usage,
             awaited: (state.usage != Usage::default()).then_some(state.usage),
@@ -79,8 +71,8 @@ impl BlockReader {
     }
 
     /// The open job that runs.
-    pub(crate) fn running(&self) -> Option<(JobSeq, JobKind)> {
-        self.jobs.open.filter(|_| self.jobs.is_granted)
+    pub(crate) fn running(&self) -> Option<OpenJob> {
+        self.jobs.open.filter(|open| open.running)
     }
 
     /// Where the bytes were at the last look.
@@ -100,7 +92,9 @@ impl BlockReader {
 
     /// The agent was told that the job may run.
     pub(crate) fn record_grant(&mut self, job: JobSeq) {
-        self.jobs.is_granted = self.jobs.open.is_some_and(|(open, _)| open == job);
+        if let Some(open) = &mut self.jobs.open {
+            open.running = open.job == job;
+        }
     }
 
     /// The agent was told to begin a swap operation.
@@ -130,27 +124,26 @@ impl BlockReader {
         self.doubted = None;
     }
 
-    /// Passes what is new in the block on to `report`, and returns what was copied by an operation that
-    /// ended. While `holds_back`, the daemon waits for others to come back: requests stay unread until
+    /// Passes what is new in the block on to `report`, and returns the swap operation that ended. While `holds_back`, the daemon waits for others to come back: requests stay unread until
     /// the next look.
     pub(crate) fn read(
         &mut self,
         block: &Block,
         holds_back: bool,
         mut report: impl FnMut(Report),
-    ) -> Option<Copied> {
+    ) -> Option<(Direction, SwapReport)> {
         self.note_restored(block);
         // The end of a job first: it comes before all that is asked now.
         let jobs = block.jobs;
-        if let Some((job, _)) = self.jobs.open
-            && jobs.is_some_and(|jobs| jobs.completed == job)
+        if let Some(open) = self.jobs.open
+            && jobs.is_some_and(|jobs| jobs.completed == open.job)
         {
             self.close_job(&mut report);
         }
-        let copied = self.read_swap(block, &mut report);
+        let ended = self.read_swap(block, &mut report);
         self.read_memory(block, &mut report);
         if holds_back {
-            return copied;
+            return ended;
         }
         if let Some((want, bytes)) = block.want
             && want != self.want
@@ -168,25 +161,27 @@ impl BlockReader {
             }
             self.jobs = JobReader {
                 requested: jobs.requested,
-                open: (!is_over).then_some((jobs.requested, jobs.kind)),
+                open: (!is_over).then_some(OpenJob {
+                    job: jobs.requested,
+                    running: false,
+                    kind: jobs.kind,
+                }),
                 is_unreported: !is_over,
-                is_granted: false,
             };
         }
-        if let Some((job, kind)) = self.jobs.open.filter(|_| self.jobs.is_unreported) {
-            self.jobs.is_unreported = false;
+        if let Some(OpenJob { job, kind, .. }) = self.jobs.open
+            && mem::take(&mut self.jobs.is_unreported)
+        {
             report(Report::JobRequested { job, kind });
         }
-        copied
+        ended
     }
 
     /// The open job, if there is one, is completed. One that was never reported ends unsaid: nobody would
     /// run it once it was granted.
     fn close_job(&mut self, report: &mut impl FnMut(Report)) {
-        let is_unreported = self.jobs.is_unreported;
-        self.jobs.is_unreported = false;
-        self.jobs.is_granted = false;
-        if let Some((job, _)) = self.jobs.open.take()
+        let is_unreported = mem::take(&mut self.jobs.is_unreported);
+        if let Some(OpenJob { job, .. }) = self.jobs.open.take()
             && !is_unreported
         {
             report(Report::JobCompleted { job });
@@ -196,45 +191,39 @@ impl BlockReader {
     /// Notes whether the block shows that the agent has restored its page: it says what its Hello did, or
     /// that the agent has followed an order.
     fn note_restored(&mut self, block: &Block) {
-        let has_swapped = || {
-            let (op, end) = (self.op?, block.swap?);
-            Some(end.op == op.seq)
-        };
-        if self.awaited == Some(block.usage) || has_swapped() == Some(true) {
+        let end = block.swap.map(|end| end.op);
+        let has_swapped = end.is_some() && end == self.op.map(|op| op.seq);
+        if has_swapped || self.awaited == Some(block.usage) {
             self.awaited = None;
         }
     }
 
-    fn read_swap(&mut self, block: &Block, report: &mut impl FnMut(Report)) -> Option<Copied> {
+    fn read_swap(
+        &mut self,
+        block: &Block,
+        report: &mut impl FnMut(Report),
+    ) -> Option<(Direction, SwapReport)> {
         // Until the page is restored its zeros are no progress.
         let op = self.op.as_mut().filter(|_| self.awaited.is_none())?;
-        let (seq, direction) = (op.seq, op.direction);
         let swapped = block.usage.swapped;
-        let Some(end) = block.swap.filter(|end| end.op == seq) else {
-            if swapped != op.swapped {
-                op.swapped = swapped;
-                report(Report::SwapProgress { op: seq, swapped });
+        let Some(end) = block.swap.filter(|end| end.op == op.seq) else {
+            if mem::replace(&mut op.swapped, swapped) != swapped {
+                report(Report::SwapProgress {
+                    op: op.seq,
+                    swapped,
+                });
             }
             return None;
         };
+        let direction = op.direction;
         self.op = None;
-        let SwapReport {
-            outcome,
-            took,
-            moved: bytes,
-            ..
-        } = end;
         report(Report::SwapEnded {
-            op: seq,
+            op: end.op,
             swapped,
-            took,
-            outcome,
+            took: end.took,
+            outcome: end.outcome,
         });
-        Some(Copied {
-            direction,
-            bytes,
-            took,
-        })
+        Some((direction, end))
     }
 
     fn read_memory(&mut self, block: &Block, report: &mut impl FnMut(Report)) {
@@ -303,7 +292,8 @@ mod tests {
         let asked = Report::JobRequested { job, kind };
         assert_eq!(read(&mut reader, &block), [asked]);
         reader.record_grant(job);
-        assert_eq!(reader.running(), Some((job, kind)));
+        let running = true;
+        assert_eq!(reader.running(), Some(OpenJob { job, running, kind }));
         block.jobs = Some(jobs(2, JobKind::Implicit, 1));
         let (next, kind) = (JobSeq(2), JobKind::Implicit);
         let both = [
@@ -325,12 +315,13 @@ mod tests {
         let progress = Report::SwapProgress { op, swapped };
         assert_eq!(read(&mut reader, &block), [progress]);
         let (outcome, took) = (SwapOutcome::Aborted, Nanos(7));
-        block.swap = Some(SwapReport {
+        let end = SwapReport {
             op,
             outcome,
             took,
             moved: swapped,
-        });
+        };
+        block.swap = Some(end);
         let mut reports = Vec::new();
         let copied = reader.read(&block, false, |report| reports.push(report));
         let ended = Report::SwapEnded {
@@ -340,13 +331,7 @@ mod tests {
             outcome,
         };
         assert_eq!(reports, [ended, Report::Usage(block.usage)]);
-        let direction = Direction::Out;
-        let expected = Copied {
-            direction,
-            bytes: swapped,
-            took,
-        };
-        assert_eq!(copied, Some(expected));
+        assert_eq!(copied, Some((Direction::Out, end)));
     }
 
     #[test]
@@ -429,7 +414,8 @@ mod tests {
             ..DeviceState::default()
         };
         let reader = BlockReader::resume(&state, JobKind::Implicit);
-        assert_eq!(reader.running(), Some((JobSeq(4), JobKind::Implicit)));
+        let running = reader.running().map(|open| (open.job, open.kind));
+        assert_eq!(running, Some((JobSeq(4), JobKind::Implicit)));
     }
 
     #[test]
