@@ -4,29 +4,25 @@
 //! run with it, later ones are admitted at once. The job ends when no process runs any more. In a
 //! realtime job, which has a WCET, each process runs once; further requests wait for the next job. A
 //! best-effort job ends by being revoked; until then each process may run again and again, because
-//! another one may be waiting on the GPU for just what it produces.
+//! another one may be waiting on the GPU for just what it produces. A job that does not end, for
+//! whatever reason, admits the waiting processes after all.
 
 use rtswap_policy::scheduler::{Event, EventError, JobKind, JobSeq};
-use rtswap_policy::units::Time;
+use rtswap_policy::units::{Nanos, Time};
 
 use super::process::{Process, ProcessJob};
 use super::{Order, ProcessGroup};
 
+/// How long a process waits before it is admitted to a job that should be over, and how long it then
+/// runs before it is revoked.
+const PATIENCE: Nanos = Nanos(100_000_000);
+
 /// The jobs of the task.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct Jobs {
     pub(super) open: Option<TaskJob>,
     /// The number of the latest one.
     last: JobSeq,
-}
-
-impl Default for Jobs {
-    fn default() -> Self {
-        Self {
-            open: None,
-            last: JobSeq(0),
-        }
-    }
 }
 
 /// A job of the task.
@@ -110,11 +106,8 @@ impl ProcessGroup {
 
     /// Grants the processes that may run in the task's job.
     pub(super) fn admit_waiting(&mut self) {
-        if !self
-            .jobs
-            .open
-            .is_some_and(|job| job.granted && !job.revoked)
-        {
+        let is_open = |job: TaskJob| job.granted && !job.revoked;
+        if !self.jobs.open.is_some_and(is_open) {
             return;
         }
         for at in 0..self.processes.len() {
@@ -194,5 +187,43 @@ impl ProcessGroup {
         let job = self.jobs.number(first.seq);
         self.jobs.open = Some(TaskJob::new(job, kind, false));
         self.tell(Event::JobRequested { task, job, kind });
+    }
+
+    /// Notes that the job should be over and is not.
+    pub(super) fn mark_stuck(&mut self) {
+        if let Some(job) = &mut self.jobs.open {
+            job.stuck = job.granted;
+        }
+    }
+
+    /// Admits waiting processes to a stuck job, because those that run may wait for them. If the job
+    /// was revoked they are revoked in turn.
+    pub(super) fn admit_overdue(&mut self, now: Time) {
+        self.agenda.now = now;
+        for at in 0..self.processes.len() {
+            let due = self.overdue_at(&self.processes[at]);
+            if due.is_none_or(|due| due > now) {
+                continue;
+            }
+            if self.processes[at].waits() {
+                self.grant(at);
+            } else {
+                self.revoke(at);
+            }
+        }
+    }
+
+    /// When [`Self::admit_overdue`] has something to do.
+    pub(super) fn job_timeout(&self) -> Option<Time> {
+        let each = self.processes.iter();
+        each.filter_map(|process| self.overdue_at(process)).min()
+    }
+
+    /// When a process is to be admitted to a stuck job, or then revoked.
+    fn overdue_at(&self, process: &Process) -> Option<Time> {
+        let stuck = self.jobs.open.filter(|job| job.stuck)?;
+        let job = process.job.filter(|_| process.is_present())?;
+        let to_revoke = stuck.revoked && !job.revoked;
+        (!job.granted || to_revoke).then(|| job.since + PATIENCE)
     }
 }

@@ -4,12 +4,12 @@
 //! for it instead of being refused. A process that returns with memory makes the task attach anew, as
 //! soon as nothing of the task moves or runs.
 
-use rtswap_policy::scheduler::{self, Event, EventError, OpenJob, Usage};
+use rtswap_policy::scheduler::{Event, EventError, OpenJob, Session, Usage};
 use rtswap_policy::units::{Bytes, Time};
 
 use super::job::TaskJob;
 use super::process::{Presence, Process, ProcessJob, ProcessStore};
-use super::{ProcessGroup, ProcessId, Session};
+use super::{ProcessGroup, ProcessId};
 
 impl ProcessGroup {
     /// Takes in a process that says Hello: it is new, or returns with what it holds.
@@ -121,19 +121,19 @@ impl ProcessGroup {
         let running = self.present().find(|process| process.runs());
         let running = running.and_then(|process| process.job);
         let open = match (running, self.jobs.open) {
-            (Some(_), Some(job)) => Some((job.seq, job.kind, true)),
-            (Some(job), None) => Some((self.jobs.number(job.seq), job.kind, true)),
-            (None, Some(job)) => Some((job.seq, job.kind, false)),
             (None, None) => None,
+            (Some(job), None) => Some((self.jobs.number(job.seq), job.kind)),
+            (_, Some(job)) => Some((job.seq, job.kind)),
         };
-        self.jobs.open = open.map(|(job, kind, running)| TaskJob::new(job, kind, running));
+        let running = running.is_some();
+        self.jobs.open = open.map(|(job, kind)| TaskJob::new(job, kind, running));
         let (task, usage, backing) = (self.task, self.usage(), self.backing());
         self.record_told(usage, backing);
         self.tell(Event::Attach {
             task,
             usage,
             backing,
-            open: open.map(|(job, kind, running)| OpenJob { job, running, kind }),
+            open: open.map(|(job, kind)| OpenJob { job, running, kind }),
         });
     }
 
@@ -176,11 +176,11 @@ impl ProcessGroup {
     /// Takes back a process that was not accepted; `known` is the session that the scheduler has of the
     /// task. Without any it is as if the process had never arrived; else it is missing, with what is
     /// counted for it, until it comes back or leaves. Returns whether it stays.
-    pub fn refuse(&mut self, now: Time, id: ProcessId, known: scheduler::Session) -> bool {
+    pub fn refuse(&mut self, now: Time, id: ProcessId, known: Session) -> bool {
         let Some(at) = self.find(id) else {
             return false;
         };
-        if known == scheduler::Session::Absent {
+        if known == Session::Absent {
             self.processes.remove(at);
             self.end_session(Session::Absent);
             self.mark_dirty(now);
@@ -194,7 +194,7 @@ impl ProcessGroup {
                 ..Process::new(id)
             };
         }
-        if known == scheduler::Session::Lost {
+        if known == Session::Lost {
             self.end_session(Session::Lost);
         }
         self.note_missing(now);

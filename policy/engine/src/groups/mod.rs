@@ -3,13 +3,12 @@
 //! scheduler knows one task, whatever the number of its processes. With one process everything passes
 //! unchanged.
 //!
-//! `boundary` is what crosses to processes, `process` what is known of one of them, `view` what the
-//! engine asks, `scratch` reused memory. `life` follows how processes come and go; `job` and `stuck`,
-//! `swap`, `credit` and `progress`, `share` and `request` (budget) and `store` divide what the task
-//! does and has; `usage` tells the scheduler where its bytes are.
+//! `boundary` is what crosses to processes, `process` what is known of one of them, `scratch` reused
+//! memory. `life` follows how processes come and go; `job`, `swap` and `progress`, `share` and
+//! `request` (budget) and `store` divide what the task does and has; `usage` tells the scheduler where
+//! its bytes are.
 
 mod boundary;
-mod credit;
 mod job;
 mod life;
 mod process;
@@ -18,18 +17,16 @@ mod request;
 mod scratch;
 mod share;
 mod store;
-mod stuck;
 mod swap;
 #[cfg(test)]
 mod tests;
 mod usage;
-mod view;
 
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 use core::mem;
 
-use rtswap_policy::scheduler::{Command, Event, EventError, ViolationKind};
+use rtswap_policy::scheduler::{Command, Event, EventError, Session, ViolationKind};
 use rtswap_policy::task::TaskId;
 use rtswap_policy::units::{Bytes, Time};
 
@@ -41,14 +38,6 @@ use share::TaskBudget;
 use store::TaskStore;
 use swap::TaskSwap;
 use usage::ToldUsage;
-
-/// Whether the scheduler knows a session of the task.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Session {
-    Absent,
-    Attached,
-    Lost,
-}
 
 /// What remains to be done.
 #[derive(Debug, Default)]
@@ -181,21 +170,14 @@ impl ProcessGroup {
             Command::Abort { op, .. } => self.abort_swap(op),
             Command::SetBudget { bytes, answers, .. } => self.set_budget(now, bytes, answers),
             Command::SetBackingStore { bytes, .. } => self.set_backing_store(bytes),
-            _ => {
-                if let Command::Violation { kind, .. } = *command {
-                    self.record_violation(kind);
-                }
-            }
+            Command::Violation { kind, .. } => match kind {
+                ViolationKind::Overrun | ViolationKind::Undrainable => self.mark_stuck(),
+                ViolationKind::SwapOverdue => self.set_aside_overdue(),
+                ViolationKind::OverBudget | ViolationKind::Emergency | ViolationKind::Backing => {}
+            },
+            Command::Account(_) => {}
         }
         self.mark_dirty(now);
-    }
-
-    fn record_violation(&mut self, kind: ViolationKind) {
-        match kind {
-            ViolationKind::Overrun | ViolationKind::Undrainable => self.mark_stuck(),
-            ViolationKind::SwapOverdue => self.set_aside_overdue(),
-            ViolationKind::OverBudget | ViolationKind::Emergency | ViolationKind::Backing => {}
-        }
     }
 
     /// Acts on what time alone has changed.
@@ -209,6 +191,37 @@ impl ProcessGroup {
     pub fn poll_timeout(&self) -> Option<Time> {
         let timeouts = [self.job_timeout(), self.request_timeout()];
         timeouts.into_iter().flatten().min()
+    }
+
+    /// Whether the task has no process, not even a missing one.
+    pub fn is_empty(&self) -> bool {
+        self.processes.is_empty()
+    }
+
+    /// The bytes a process may hold.
+    pub fn budget_of(&self, id: ProcessId) -> Bytes {
+        let at = self.find(id);
+        at.map_or(Bytes::ZERO, |at| self.processes[at].budget)
+    }
+
+    /// The bytes that the scheduler counts for a process: its budget, or what it reports to hold if
+    /// that is more.
+    pub fn held_by(&self, id: ProcessId) -> Bytes {
+        let at = self.find(id);
+        at.map_or(Bytes::ZERO, |at| self.processes[at].held())
+    }
+
+    /// The present processes that report to hold more than their budget.
+    pub fn beyond_budget(&self) -> Vec<ProcessId> {
+        let beyond = |process: &&Process| process.usage.resident > process.budget;
+        let beyond = self.present().filter(beyond);
+        beyond.map(|process| process.id).collect()
+    }
+
+    /// The present processes that have not ended their part in a swap operation.
+    pub fn moving(&self) -> Vec<ProcessId> {
+        let moving = self.present().filter(|process| process.moves());
+        moving.map(|process| process.id).collect()
     }
 
     fn find(&self, id: ProcessId) -> Option<usize> {

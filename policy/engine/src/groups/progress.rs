@@ -75,20 +75,13 @@ impl ProcessGroup {
             return;
         }
         self.swap = None;
-        let mut end = None;
-        for process in &mut self.processes {
-            let ours = |part: &mut SwapPart| part.seq == swap.seq && part.ended.is_some();
-            let part = process.part.take_if(ours);
-            if let Some((outcome, took)) = part.and_then(|part| part.ended) {
-                let (worst, longest) = end.unwrap_or((outcome, took));
-                let worst = if badness(outcome) > badness(worst) {
-                    outcome
-                } else {
-                    worst
-                };
-                end = Some((worst, longest.max(took)));
-            }
-        }
+        let ours = |part: &mut SwapPart| part.seq == swap.seq && part.ended.is_some();
+        let parts = self.processes.iter_mut();
+        let ends = parts.filter_map(|process| process.part.take_if(ours)?.ended);
+        let end = ends.reduce(|(worst, longest), (outcome, took)| {
+            let is_worse = badness(outcome) > badness(worst);
+            (if is_worse { outcome } else { worst }, longest.max(took))
+        });
         // Without an end, all processes that took part are gone.
         let (outcome, took) = end.unwrap_or((SwapOutcome::Aborted, Nanos::ZERO));
         let (task, op, swapped) = (self.task, swap.seq, self.swapped());

@@ -1,10 +1,10 @@
 //! Requests for more budget: the scheduler hears one of the task at a time.
 
-use rtswap_policy::scheduler::{Answer, BudgetRequestSeq, Event};
+use rtswap_policy::scheduler::{Answer, BudgetRequestSeq, Event, Session};
 use rtswap_policy::units::{Bytes, Nanos, Time};
 
 use super::process::{BudgetRequest, Process};
-use super::{ProcessGroup, ProcessId, Session};
+use super::{ProcessGroup, ProcessId};
 
 /// How long budget that was granted for an allocation is left to the process, as in the scheduler:
 /// otherwise two loading processes would take it from each other forever.

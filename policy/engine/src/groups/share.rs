@@ -8,7 +8,7 @@
 use core::cmp::Reverse;
 use core::mem;
 
-use rtswap_policy::scheduler::{Answer, Direction, Event};
+use rtswap_policy::scheduler::{Answer, Event};
 use rtswap_policy::units::{Bytes, Time};
 
 use super::process::Process;
@@ -47,12 +47,8 @@ impl ProcessGroup {
         self.start_round(answer, true);
     }
 
-    /// Divides the budget anew.
-    pub(super) fn divide_budget(&mut self) {
-        self.start_round(None, false);
-    }
-
-    fn start_round(&mut self, answer: Option<(ProcessId, Answer)>, commanded: bool) {
+    /// Divides the budget anew. `commanded` says whether the scheduler waits for the end.
+    pub(super) fn start_round(&mut self, answer: Option<(ProcessId, Answer)>, commanded: bool) {
         self.budget.round = Some(Round {
             answer,
             commanded,
@@ -185,8 +181,7 @@ impl ProcessGroup {
             self.budget.bytes = bytes;
             self.tell(Event::BudgetSet { task, bytes });
         }
-        let inward = |direction| direction == Direction::In;
-        if self.swap.is_some_and(|swap| inward(swap.direction)) {
+        if self.swaps_in() {
             self.order_swaps();
         }
     }

@@ -25,25 +25,26 @@ pub(super) struct TaskStore {
 impl ProcessGroup {
     pub(super) fn set_backing_store(&mut self, bytes: Bytes) {
         self.store.asked = Some(bytes);
-        let shrinks = bytes < self.store.told;
-        self.compute_stores(bytes);
-        for at in 0..self.processes.len() {
-            let share = self.scratch.shares[at];
-            let process = &self.processes[at];
-            let changes = if shrinks {
-                share != process.store.pinned
-            } else {
-                process.can_pin(share)
-            };
-            if changes && process.is_present() {
-                self.order_store(at, share);
-            }
-        }
+        self.order_stores(bytes, bytes < self.store.told);
     }
 
-    fn order_store(&mut self, at: usize, bytes: Bytes) {
-        self.processes[at].store.asked = Some(bytes);
-        self.order(at, Order::SetBackingStore { bytes });
+    /// Orders each process its share of `bytes`. A store that shrinks changes where its share does; one
+    /// that grows where the process can pin more.
+    fn order_stores(&mut self, bytes: Bytes, shrinks: bool) {
+        self.compute_stores(bytes);
+        for at in 0..self.processes.len() {
+            let bytes = self.scratch.shares[at];
+            let process = &mut self.processes[at];
+            let changes = if shrinks {
+                bytes != process.store.pinned
+            } else {
+                process.can_pin(bytes)
+            };
+            if changes && process.is_present() {
+                process.store.asked = Some(bytes);
+                self.order(at, Order::SetBackingStore { bytes });
+            }
+        }
     }
 
     /// Divides `bytes` of backing store into the scratch memory, less what is meant for processes
@@ -109,7 +110,7 @@ impl ProcessGroup {
         let (task, bytes) = (self.task, self.backing());
         if let Some(asked) = self.store.asked {
             if bytes < asked {
-                self.ask_others(asked);
+                self.order_stores(asked, false);
                 if self.awaits_store() {
                     return;
                 }
@@ -132,17 +133,6 @@ impl ProcessGroup {
     /// Whether a present process has an order to pin to answer.
     fn awaits_store(&self) -> bool {
         self.present().any(|process| process.store.asked.is_some())
-    }
-
-    fn ask_others(&mut self, bytes: Bytes) {
-        self.compute_stores(bytes);
-        for at in 0..self.processes.len() {
-            let share = self.scratch.shares[at];
-            let process = &self.processes[at];
-            if process.is_present() && process.can_pin(share) {
-                self.order_store(at, share);
-            }
-        }
     }
 
     /// Whether the scheduler believes in a larger backing store than there is.

@@ -39,10 +39,7 @@ impl ProcessGroup {
             self.tell_regrouped(Bytes::ZERO);
         } else if self.told.stale {
             let (task, usage) = (self.task, self.usage());
-            self.told = ToldUsage {
-                usage,
-                stale: false,
-            };
+            self.record_told(usage, self.store.told);
             self.tell(Event::Usage { task, usage });
         }
     }
