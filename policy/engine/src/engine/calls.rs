@@ -9,7 +9,7 @@ use super::agenda::Chore;
 use crate::error::CallError;
 use crate::ids::{CallId, Claimant, RegistrationId};
 use crate::input::{Call, Caller};
-use crate::output::{Level, LogLine, Output, Reply};
+use crate::output::{Level, Output, Reply};
 use crate::registry::{Origin, TaskOptions};
 
 impl Engine {
@@ -82,8 +82,7 @@ impl Engine {
         self.note_change();
         let class = if realtime { "realtime" } else { "best-effort" };
         let text = format!("registered as {class} by user {}", caller.uid);
-        let line = LogLine::new(Level::Info, text).task(self.registration_name(id));
-        self.log(line);
+        self.log(self.line(Level::Info, id, text));
         Ok(id)
     }
 

@@ -10,7 +10,7 @@ use rtswap_policy::units::{Bytes, Nanos};
 use super::Engine;
 use crate::groups::{Order, ProcessId};
 use crate::ids::ConnectionId;
-use crate::output::{Level, LogLine, News, Output};
+use crate::output::{Level, News, Output};
 use crate::sessions::SessionId;
 
 impl Engine {
@@ -45,16 +45,12 @@ impl Engine {
         let late = account.lateness();
         if late > Nanos::ZERO && account.end == JobEnd::Completed {
             let cause = self.cause(gpu, account);
-            let name = self.registration_name(registration);
-            let text = format!(
-                "deadline missed by {late} in job {}: {cause}",
-                account.job.0
-            );
-            let line = LogLine::new(Level::Warn, text).task(name).gpu(gpu);
-            self.log(line);
+            let job = account.job.0;
+            let text = format!("deadline missed by {late} in job {job}: {cause}");
+            self.log(self.line(Level::Warn, registration, text).gpu(gpu));
             self.announce(News::DeadlineMissed {
                 task: registration,
-                job: account.job.0.into(),
+                job: job.into(),
                 lateness_us: late.0.div_ceil(1000),
                 cause,
             });
@@ -88,30 +84,26 @@ impl Engine {
             return;
         };
         let registration = task.registration;
-        match kind {
-            ViolationKind::SwapOverdue => {
-                let culprits = task.group.moving();
-                self.punish(registration, word(kind), detail, &culprits);
-            }
-            ViolationKind::OverBudget => {
-                let culprits = task.group.beyond_budget();
-                self.punish(registration, word(kind), detail, &culprits);
-            }
+        let culprits = match kind {
+            ViolationKind::SwapOverdue => Some(task.group.moving()),
+            ViolationKind::OverBudget => Some(task.group.beyond_budget()),
             ViolationKind::Emergency => {
                 if let Some(why) = self.shortage(gpu) {
                     self.gpus[gpu].squeezed = Some((self.now, why));
                 }
-                self.violated(registration, word(kind), detail);
+                None
             }
             ViolationKind::Overrun => {
                 if self.gpus[gpu].config.overrun == Overrun::Demote {
                     self.record_demotion(registration);
                 }
-                self.violated(registration, word(kind), detail);
+                None
             }
-            ViolationKind::Undrainable | ViolationKind::Backing => {
-                self.violated(registration, word(kind), detail);
-            }
+            ViolationKind::Undrainable | ViolationKind::Backing => None,
+        };
+        match culprits {
+            Some(culprits) => self.punish(registration, word(kind), detail, &culprits),
+            None => self.violated(registration, word(kind), detail),
         }
     }
 

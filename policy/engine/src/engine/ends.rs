@@ -44,25 +44,20 @@ impl Engine {
         } else {
             "the process executed another program"
         };
-        let name = self.registration_name(id.registration);
-        let line = LogLine::new(Level::Info, text).task(name);
+        let line = self.line(Level::Info, id.registration, text);
         self.log(line.pid(session.peer.pid));
         self.journal.note_session_left(session.cookie);
         self.emit(Output::Forget(session.connection));
         for (gpu, device) in session.devices.iter().enumerate() {
             self.timers.set(Timer::Doubt(id, gpu), None);
             if let Some(task) = device.task {
-                let peer = Box::new(session.peer.clone());
-                let session = id;
-                self.queue(
-                    gpu,
-                    Work::Leave {
-                        session,
-                        task,
-                        peer,
-                        died,
-                    },
-                );
+                let work = Work::Leave {
+                    session: id,
+                    task,
+                    peer: Box::new(session.peer.clone()),
+                    died,
+                };
+                self.queue(gpu, work);
             }
         }
         self.chore(Chore::ProcessGone(id.registration));
@@ -109,9 +104,7 @@ impl Engine {
 
     /// No process claimed a registration in time.
     pub(super) fn claim_expired(&mut self, id: RegistrationId) {
-        let name = self.registration_name(id);
-        let line = LogLine::new(Level::Info, "no process claimed it in time").task(name);
-        self.log(line);
+        self.log(self.line(Level::Info, id, "no process claimed it in time"));
         self.end_registration(id);
     }
 

@@ -11,24 +11,21 @@ use alloc::vec::Vec;
 
 use rtswap_policy::scheduler::Event;
 use rtswap_policy::task::Class;
-use rtswap_policy::units::Bytes;
 
 use super::Engine;
 use super::agenda::{Chore, Enforcement};
 use crate::config::OnViolation;
 use crate::groups::ProcessId;
 use crate::ids::RegistrationId;
-use crate::ledger::Disagreement;
-use crate::output::{Level, LogLine, News, Output};
+use crate::output::{Level, News, Output};
 use crate::registry::Registration;
 use crate::sessions::SessionId;
 
 impl Engine {
     /// Reports that a task broke a promise.
     pub(super) fn violated(&mut self, id: RegistrationId, kind: &'static str, detail: String) {
-        let line = LogLine::new(Level::Warn, format!("violation: {detail}")).kind(kind);
-        let line = line.task(self.registration_name(id));
-        self.log(line);
+        let line = self.line(Level::Warn, id, format!("violation: {detail}"));
+        self.log(line.kind(kind));
         self.count_violation(id);
         self.announce(News::Violation {
             task: id,
@@ -71,20 +68,6 @@ impl Engine {
             }
         }
         self.violated(id, kind, detail);
-    }
-
-    /// A process holds more than its agent says.
-    pub(super) fn holds_more(
-        &mut self,
-        pid: u32,
-        named: Disagreement,
-        (holds, by, says): (Bytes, &str, Bytes),
-    ) {
-        let Some((id, _)) = self.sessions.of_pid(pid).next() else {
-            return;
-        };
-        let detail = format!("process {pid} holds {holds} by {by}, and its agent says {says}");
-        self.punish(id.registration, named.name(), detail, &[id.process]);
     }
 
     /// Does what follows from a violation.

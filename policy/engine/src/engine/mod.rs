@@ -35,6 +35,7 @@ pub(crate) use tasks::{Task, Tasks};
 
 use alloc::boxed::Box;
 use alloc::collections::VecDeque;
+use alloc::string::String;
 use alloc::vec::Vec;
 
 use rtswap_policy::scheduler::Event;
@@ -42,7 +43,7 @@ use rtswap_policy::units::Time;
 
 use crate::config::Config;
 use crate::groups::Order;
-use crate::ids::ConnectionId;
+use crate::ids::{ConnectionId, RegistrationId};
 use crate::input::{Answer, Input};
 use crate::output::{Level, LogLine, News, Output};
 use crate::quota::Quota;
@@ -278,6 +279,11 @@ impl Engine {
     /// Writes a line into the log.
     pub(crate) fn log(&mut self, line: LogLine) {
         self.emit(Output::Log(Box::new(line)));
+    }
+
+    /// A log line about the task of a registration.
+    fn line(&self, level: Level, id: RegistrationId, text: impl Into<String>) -> LogLine {
+        LogLine::new(level, text).task(self.registration_name(id))
     }
 
     /// Writes a line about a stranger into the log, unless the rate limit of such lines is used up. Returns

@@ -11,7 +11,7 @@ use super::{Engine, Gpu};
 use crate::Uuid;
 use crate::error::CallError;
 use crate::ids::RegistrationId;
-use crate::output::{Level, LogLine};
+use crate::output::Level;
 use crate::registry::Origin;
 
 impl Engine {
@@ -89,9 +89,7 @@ impl Engine {
                 self.journal.note_registration(id);
             }
             Err(error) => {
-                let text = format!("waits for its GPU: {error}");
-                let line = LogLine::new(Level::Warn, text).task(self.registration_name(id));
-                self.log(line);
+                self.log(self.line(Level::Warn, id, format!("waits for its GPU: {error}")));
             }
         }
     }
@@ -115,9 +113,7 @@ impl Engine {
     /// A realtime registration is not schedulable any more. A process may run under it: it goes on as
     /// best-effort.
     fn downgrade(&mut self, id: RegistrationId, reason: &str) {
-        let text = format!("refused: {reason}");
-        let line = LogLine::new(Level::Error, text).task(self.registration_name(id));
-        self.log(line);
+        self.log(self.line(Level::Error, id, format!("refused: {reason}")));
         if let Some(entry) = self.registry.get_mut(id) {
             entry.task.class = Class::BestEffort;
             self.journal.note_registration(id);

@@ -9,27 +9,15 @@ use rtswap_policy::units::Bytes;
 use super::{Engine, Gpu};
 use crate::ledger::{Claim, Probed};
 use crate::output::{Level, LogLine};
-use crate::sample::{Held, ProbeSample, ProbeState, ProbedProcess};
+use crate::sample::{Held, ProbeSample, ProbeState};
 
 /// What is known of the probes.
 #[derive(Debug, Default)]
 pub(crate) struct Probes {
     /// The last sample.
-    last: ProbeSample,
+    pub(crate) last: ProbeSample,
     /// How many lost records the log was told of.
     reported: u64,
-}
-
-impl Probes {
-    /// Whether they count.
-    pub(crate) fn state(&self) -> &ProbeState {
-        &self.last.state
-    }
-
-    /// The processes of the last sample, by pid.
-    pub(crate) fn processes(&self) -> &[ProbedProcess] {
-        &self.last.processes
-    }
 }
 
 impl Engine {
@@ -55,7 +43,7 @@ impl Engine {
         let awaited = self.recovery.pids();
         let claims = self.claims(gpu);
         let counted = self.counted(gpu, &claims);
-        let are_on = matches!(self.probes.state(), ProbeState::On { .. });
+        let are_on = matches!(self.probes.last.state, ProbeState::On { .. });
         let account = &mut self.gpus[gpu].account;
         account.set_probes(are_on);
         let findings = account.reconcile_probes(self.now, &counted, &claims, &awaited);
@@ -68,7 +56,7 @@ impl Engine {
     /// What processes hold on a GPU by the last sample: those that hold anything there, and those of
     /// agents that are known to hold nothing.
     fn counted(&self, gpu: usize, claims: &BTreeMap<u32, Claim>) -> BTreeMap<u32, Probed> {
-        let processes = self.probes.processes().iter();
+        let processes = self.probes.last.processes.iter();
         let counted = processes.filter_map(|process| {
             let place = |held| gpu_of(&self.gpus, process.pid, held);
             let mut counted = Probed {

@@ -73,9 +73,7 @@ impl Engine {
         let gone = files.filter(|entry| !named.contains(&(entry.uid, &*entry.task.name)));
         let gone: Vec<_> = gone.map(|entry| entry.id).collect();
         for id in gone {
-            let line = LogLine::new(Level::Info, "its file is gone");
-            let line = line.task(self.registration_name(id));
-            self.log(line);
+            self.log(self.line(Level::Info, id, "its file is gone"));
             self.end_registration(id);
         }
     }

@@ -150,10 +150,9 @@ impl Engine {
             return;
         };
         self.count_violation(id.registration);
-        let name = self.registration_name(id.registration);
-        let line = LogLine::new(Level::Warn, format!("senseless report: {error}"));
-        let line = line.task(name).pid(pid).gpu(gpu);
-        if self.complain(line) {
+        let text = format!("senseless report: {error}");
+        let line = self.line(Level::Warn, id.registration, text);
+        if self.complain(line.pid(pid).gpu(gpu)) {
             self.announce(News::Violation {
                 task: id.registration,
                 kind: "senseless-report",
@@ -192,10 +191,9 @@ impl Engine {
     /// it comes back or ends.
     pub(super) fn refuse_attach(&mut self, gpu: usize, id: SessionId, error: &EventError) {
         let now = self.now;
-        let name = self.registration_name(id.registration);
-        let line = LogLine::new(Level::Warn, format!("senseless Hello: {error}"));
-        let line = line.task(name).gpu(gpu);
-        self.complain(line);
+        let text = format!("senseless Hello: {error}");
+        let line = self.line(Level::Warn, id.registration, text);
+        self.complain(line.gpu(gpu));
         let device = self.sessions.get_mut(id).map(|it| &mut it.devices[gpu]);
         if let Some(device) = device
             && let Some(task) = device.task

@@ -182,9 +182,8 @@ impl Engine {
             return self.emit(Output::Forget(connection));
         }
         self.set_claim_until(id, None);
-        let line = LogLine::new(Level::Info, "its process is awaited from before");
-        let line = line.task(self.registration_name(id)).pid(session.pid);
-        self.log(line);
+        let line = self.line(Level::Info, id, "its process is awaited from before");
+        self.log(line.pid(session.pid));
         self.recovery.awaited.insert(connection, session);
         self.recovery.is_holding = true;
         self.timers.set(Timer::Recovery, Some(self.now + GRACE));

@@ -11,7 +11,7 @@ use super::Engine;
 use super::journal::saved_session;
 use crate::ids::{ConnectionId, Cookie};
 use crate::input::{DeviceState, Hello};
-use crate::output::{BlockSetup, Level, LogLine, Output, Welcome};
+use crate::output::{BlockSetup, Level, Output, Welcome};
 use crate::registry::Registration;
 use crate::sessions::{BlockReader, Device, Session, SessionId};
 
@@ -114,9 +114,8 @@ impl Engine {
         let peer = &session.peer;
         let again = if former.is_some() { " again" } else { "" };
         let text = format!("a process of user {} has a session{again}", peer.uid);
-        let line = LogLine::new(Level::Info, text).pid(peer.pid);
-        let line = line.task(self.registration_name(id.registration));
-        self.log(line);
+        let line = self.line(Level::Info, id.registration, text);
+        self.log(line.pid(peer.pid));
         self.sessions.insert(id, session);
         for gpu in attached {
             self.join_task(id, gpu);
@@ -131,9 +130,8 @@ impl Engine {
     fn cancel_session(&mut self, arrival: &Arrival) {
         let id = arrival.seat.id.registration;
         let text = "the agent cannot be answered: its connection or a page of memory is lacking";
-        let line = LogLine::new(Level::Error, text).pid(arrival.session.peer.pid);
-        let line = line.task(self.registration_name(id));
-        self.complain(line);
+        let line = self.line(Level::Error, id, text);
+        self.complain(line.pid(arrival.session.peer.pid));
         self.emit(Output::Forget(arrival.session.connection));
         if arrival.seat.former.is_none() {
             self.journal.note_session_left(arrival.session.cookie);

@@ -48,7 +48,7 @@ impl Engine {
         Status {
             tasks,
             processes: self.process_statuses(),
-            probes: self.probes.state().clone(),
+            probes: self.probes.last.state.clone(),
             left_alone: self.left_alone(),
             gpus: (0..self.gpus.len())
                 .map(|gpu| self.gpu_status(gpu))

@@ -16,7 +16,7 @@ use crate::sample::{Held, Identity, ProbedProcess, ProcessSample};
 use crate::sessions::{Session, SessionId, Sessions};
 
 /// One process on one GPU, with what each witness tells of it.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ProcessStatus {
     /// The pid in the daemon's PID namespace.
     pub pid: u32,
@@ -68,7 +68,7 @@ impl Engine {
         let witnesses = Witnesses {
             gpus: &self.gpus,
             sessions: &self.sessions,
-            probed: self.probes.processes(),
+            probed: &self.probes.last.processes,
         };
         witnesses.processes(|task| Some(self.tasks.get(task)?.registration))
     }
@@ -254,15 +254,7 @@ fn of_identity(pid: u32, identity: Option<&Identity>) -> ProcessStatus {
         pid,
         uid: identity.map(|identity| identity.uid),
         comm: identity.map_or_else(String::new, |identity| identity.comm.clone()),
-        gpu: None,
         origin: origin(identity),
-        nvml: None,
-        probed: None,
-        agent: None,
-        kept: Kept::default(),
-        task: None,
-        managed: false,
-        attached: false,
-        disagreement: None,
+        ..ProcessStatus::default()
     }
 }

@@ -98,83 +98,52 @@ impl Engine {
 
     /// Writes a finding into the log. A process that holds more than its agent says broke a promise.
     fn found(&mut self, gpu: usize, finding: Finding) {
-        let (level, text, pid) = describe(finding);
-        let mut line = LogLine::new(level, text).gpu(gpu);
-        line.pid = pid;
-        self.log(line);
-        let (pid, disagreement, found) = match finding {
+        let line = |level, text: &str| LogLine::new(level, text).gpu(gpu);
+        let (pid, disagreement, shown, witness, agent) = match finding {
             Finding::Named {
                 pid,
                 disagreement,
                 nvml,
                 agent,
-            } => (pid, disagreement, (nvml, "NVML", agent)),
+            } => (pid, disagreement, nvml, "NVML", agent),
             Finding::Counted {
                 pid,
                 disagreement,
                 counted,
                 agent,
-            } => (pid, disagreement, (counted, "the probes", agent)),
-            Finding::Unmanaged { .. } | Finding::Blind | Finding::Shared => return,
+            } => (pid, disagreement, counted, "the probes", agent),
+            Finding::Unmanaged { pid, nvml } => {
+                let text = format!(
+                    "untracked: a process without an agent holds {nvml}, and takes from the capacity"
+                );
+                return self.log(line(Level::Info, &text).pid(pid));
+            }
+            Finding::Blind => {
+                let text = "NVML does not show the processes of this PID namespace: what each holds \
+                            is known from its agent alone; run rtswapd in the host's PID namespace \
+                            to have it checked";
+                return self.log(line(Level::Warn, text));
+            }
+            Finding::Shared => {
+                let text = "a multi-process server (MPS) runs: what single processes hold cannot be \
+                            checked";
+                return self.log(line(Level::Warn, text));
+            }
         };
-        if let Some(named @ (Disagreement::Underreport | Disagreement::Untracked)) = disagreement {
-            self.holds_more(pid, named, found);
+        let bytes = format!("{shown} by {witness}, {agent} by its agent");
+        let Some(named) = disagreement else {
+            let text = format!("the witnesses agree again: {bytes}");
+            return self.log(line(Level::Info, &text).pid(pid));
+        };
+        let text = format!("{named}: the witnesses differ: {bytes}");
+        self.log(line(Level::Warn, &text).pid(pid));
+        let session = self.sessions.of_pid(pid).next().map(|(id, _)| id);
+        if matches!(named, Disagreement::Underreport | Disagreement::Untracked)
+            && let Some(id) = session
+        {
+            let detail =
+                format!("process {pid} holds {shown} by {witness}, and its agent says {agent}");
+            self.punish(id.registration, named.name(), detail, &[id.process]);
         }
-    }
-}
-
-fn describe(finding: Finding) -> (Level, String, Option<u32>) {
-    match finding {
-        Finding::Named {
-            pid,
-            disagreement,
-            nvml,
-            agent,
-        } => {
-            let (level, text) = compare(disagreement, "NVML", nvml, agent);
-            (level, text, Some(pid))
-        }
-        Finding::Counted {
-            pid,
-            disagreement,
-            counted,
-            agent,
-        } => {
-            let (level, text) = compare(disagreement, "the probes", counted, agent);
-            (level, text, Some(pid))
-        }
-        Finding::Unmanaged { pid, nvml } => {
-            let text = format!(
-                "untracked: a process without an agent holds {nvml}, and takes from the capacity"
-            );
-            (Level::Info, text, Some(pid))
-        }
-        Finding::Blind => {
-            let text = "NVML does not show the processes of this PID namespace: what each holds is \
-                        known from its agent alone; run rtswapd in the host's PID namespace to have \
-                        it checked";
-            (Level::Warn, text.into(), None)
-        }
-        Finding::Shared => {
-            let text = "a multi-process server (MPS) runs: what single processes hold cannot be \
-                        checked";
-            (Level::Warn, text.into(), None)
-        }
-    }
-}
-
-fn compare(
-    disagreement: Option<Disagreement>,
-    witness: &str,
-    shown: Bytes,
-    agent: Bytes,
-) -> (Level, String) {
-    let bytes = format!("{shown} by {witness}, {agent} by its agent");
-    match disagreement {
-        Some(name) => (
-            Level::Warn,
-            format!("{name}: the witnesses differ: {bytes}"),
-        ),
-        None => (Level::Info, format!("the witnesses agree again: {bytes}")),
     }
 }
