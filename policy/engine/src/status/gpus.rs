@@ -83,27 +83,18 @@ impl Engine {
 
 /// What the driver tells of the GPU with that index.
 pub(super) fn device(gpu: &Gpu, index: usize, sessions: &Sessions) -> DeviceStatus {
-    let unmanaged = gpu.account.others();
-    match gpu.account.last() {
-        Some(last) => DeviceStatus {
-            name: Arc::clone(&last.name),
-            total: last.total,
-            used: last.used,
-            unmanaged,
-            utilization: last.utilization,
-            has_nvml: true,
-        },
-        None => DeviceStatus {
-            name: Arc::default(),
-            total: gpu.account.memory(),
-            used: sessions
-                .iter()
-                .map(|(_, session)| session.reported(index))
-                .sum(),
-            unmanaged,
-            utilization: None,
-            has_nvml: false,
-        },
+    let last = gpu.account.last();
+    let reported = || {
+        let sessions = sessions.iter();
+        sessions.map(|(_, session)| session.reported(index)).sum()
+    };
+    DeviceStatus {
+        name: last.map_or_else(Arc::default, |last| Arc::clone(&last.name)),
+        total: gpu.account.memory(),
+        used: last.map_or_else(reported, |last| last.used),
+        unmanaged: gpu.account.others(),
+        utilization: last.and_then(|last| last.utilization),
+        has_nvml: last.is_some(),
     }
 }
 

@@ -11,7 +11,7 @@ use rtswap_policy::units::{Bytes, Time};
 use crate::engine::{Engine, Gpu, gpu_of};
 use crate::ids::RegistrationId;
 use crate::input::Kept;
-use crate::ledger::{Dead, Disagreement, ProbeEntry};
+use crate::ledger::Disagreement;
 use crate::sample::{Held, Identity, ProbedProcess, ProcessSample};
 use crate::sessions::{Session, SessionId, Sessions};
 
@@ -97,13 +97,24 @@ impl<'a> Witnesses<'a> {
             let mut dead_pids = BTreeSet::new();
             for dead in &gpu.dead {
                 if !self.is_managed(dead.pid) && dead_pids.insert(dead.pid) {
-                    rows.push(of_dead(index, gpu, dead, registration(dead.task)));
+                    rows.push(ProcessStatus {
+                        gpu: Some(index),
+                        nvml: shown(gpu, dead.pid).and_then(|process| process.bytes),
+                        task: registration(dead.task),
+                        managed: true,
+                        ..of_identity(dead.pid, Some(&dead.identity))
+                    });
                 }
             }
             let shown = gpu.account.last().map(|last| last.processes.as_slice());
             for process in shown.unwrap_or_default() {
                 if !self.is_managed(process.pid) && !dead_pids.contains(&process.pid) {
-                    rows.push(of_unmanaged(index, gpu, process));
+                    rows.push(ProcessStatus {
+                        gpu: Some(index),
+                        nvml: process.bytes,
+                        disagreement: gpu.account.disagreement(process.pid),
+                        ..of_identity(process.pid, process.identity.as_ref())
+                    });
                 }
             }
         }
@@ -149,14 +160,18 @@ impl<'a> Witnesses<'a> {
         for row in rows.iter_mut() {
             if row.origin.is_none() {
                 let at = processes.binary_search_by_key(&row.pid, |process| process.pid);
-                row.origin = at
-                    .ok()
-                    .and_then(|at| origin(processes[at].identity.as_ref()));
+                let identity = at.ok().and_then(|at| processes[at].identity.as_ref());
+                row.origin = origin(identity);
             }
-            let entry = row
-                .gpu
-                .and_then(|gpu| self.gpus[gpu].account.probed(row.pid));
-            row.probed = entry.map(ProbedStatus::from);
+            let account = row.gpu.map(|gpu| &self.gpus[gpu].account);
+            let entry = account.and_then(|account| account.probed(row.pid));
+            row.probed = entry.map(|entry| ProbedStatus {
+                bytes: entry.now.bytes,
+                managed: entry.now.managed,
+                first_seen: entry.now.first_seen,
+                baseline: entry.baseline().name(),
+                confidence: entry.confidence(),
+            });
         }
         let mut known: BTreeSet<_> = rows.iter().map(|row| (row.pid, row.gpu)).collect();
         for process in processes {
@@ -195,18 +210,6 @@ impl<'a> Witnesses<'a> {
     }
 }
 
-impl From<&ProbeEntry> for ProbedStatus {
-    fn from(entry: &ProbeEntry) -> Self {
-        Self {
-            bytes: entry.now.bytes,
-            managed: entry.now.managed,
-            first_seen: entry.now.first_seen,
-            baseline: entry.baseline().name(),
-            confidence: entry.confidence(),
-        }
-    }
-}
-
 fn shown(gpu: &Gpu, pid: u32) -> Option<&ProcessSample> {
     gpu.account.last()?.process(pid)
 }
@@ -224,27 +227,6 @@ fn of_session(id: SessionId, session: &Session) -> ProcessStatus {
         managed: true,
         attached: session.is_connected,
         ..of_identity(session.peer.pid, None)
-    }
-}
-
-/// The status of a dead process with memory that the driver may not have released yet.
-fn of_dead(index: usize, gpu: &Gpu, dead: &Dead, task: Option<RegistrationId>) -> ProcessStatus {
-    ProcessStatus {
-        gpu: Some(index),
-        nvml: shown(gpu, dead.pid).and_then(|process| process.bytes),
-        task,
-        managed: true,
-        ..of_identity(dead.pid, Some(&dead.identity))
-    }
-}
-
-/// A process without an agent that NVML shows.
-fn of_unmanaged(index: usize, gpu: &Gpu, process: &ProcessSample) -> ProcessStatus {
-    ProcessStatus {
-        gpu: Some(index),
-        nvml: process.bytes,
-        disagreement: gpu.account.disagreement(process.pid),
-        ..of_identity(process.pid, process.identity.as_ref())
     }
 }
 
