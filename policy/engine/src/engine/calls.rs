@@ -75,8 +75,7 @@ impl Engine {
             })?;
         }
         if origin == Origin::Call {
-            let until = self.now + self.config.settings.claim_timeout;
-            self.set_claim_until(id, Some(until));
+            self.await_claim(id);
         }
         self.journal.note_registration(id);
         self.note_change();

@@ -5,7 +5,7 @@ use alloc::vec::Vec;
 use core::mem;
 
 use rtswap_policy::scheduler::Event;
-use rtswap_policy::task::{Class, TaskId};
+use rtswap_policy::task::Class;
 use rtswap_policy::units::Time;
 
 use super::Engine;
@@ -81,10 +81,7 @@ impl Engine {
         }
         match self.registry.get(id).map(|entry| entry.origin) {
             Some(Origin::Session) => self.end_registration(id),
-            Some(Origin::Call) => {
-                let until = self.now + self.config.settings.claim_timeout;
-                self.set_claim_until(id, Some(until));
-            }
+            Some(Origin::Call) => self.await_claim(id),
             Some(Origin::Lease | Origin::File) | None => {}
         }
     }
@@ -92,6 +89,12 @@ impl Engine {
     /// Whether a process lives under a registration, with a session or awaited.
     fn has_process(&self, id: RegistrationId) -> bool {
         self.sessions.of(id).next().is_some() || self.recovery.awaits(id)
+    }
+
+    /// Ends a registration after `claim_timeout`, unless a process claims it before.
+    pub(super) fn await_claim(&mut self, id: RegistrationId) {
+        let until = self.now + self.config.settings.claim_timeout;
+        self.set_claim_until(id, Some(until));
     }
 
     /// Sets when a registration ends unless a process claims it before; none for never.
@@ -119,7 +122,11 @@ impl Engine {
         let attached = self.sessions.of(id).next().is_some();
         let tasks: Vec<_> = self.tasks.of(id).collect();
         for (gpu, task) in tasks {
-            self.end_task(gpu, task);
+            if let Some(entry) = self.tasks.get_mut(task)
+                && !mem::replace(&mut entry.has_ended, true)
+            {
+                self.tell(gpu, Event::Unregister { task });
+            }
             if !attached {
                 self.tasks.remove(task);
                 self.timers.set(Timer::Group(gpu, task), None);
@@ -134,15 +141,6 @@ impl Engine {
         } else if let Some(entry) = self.registry.remove(id) {
             let name = Some(entry.task.name.as_str());
             self.log(LogLine::new(Level::Info, "the registration ended").task(name));
-        }
-    }
-
-    /// Tells a scheduler that the registration of a task ended.
-    fn end_task(&mut self, gpu: usize, id: TaskId) {
-        if let Some(task) = self.tasks.get_mut(id)
-            && !mem::replace(&mut task.has_ended, true)
-        {
-            self.tell(gpu, Event::Unregister { task: id });
         }
     }
 }

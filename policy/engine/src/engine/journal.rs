@@ -55,10 +55,6 @@ impl Journal {
         self.sessions.retain(|session| session.cookie != cookie);
         self.left.push(cookie);
     }
-
-    fn is_empty(&self) -> bool {
-        self.registrations.is_empty() && self.sessions.is_empty() && self.left.is_empty()
-    }
 }
 
 impl Engine {
@@ -80,9 +76,6 @@ impl Engine {
 
     /// Gives a record of all changes since the last one; false where nothing changed.
     pub(super) fn emit_record(&mut self) -> bool {
-        if self.journal.is_empty() {
-            return false;
-        }
         let journal = &mut self.journal;
         let mut record = Record {
             next: self.registry.next(),
@@ -95,6 +88,9 @@ impl Engine {
                 Some(entry) => record.registrations.push(entry.saved()),
                 None => record.ended.push(id),
             }
+        }
+        if record.is_empty() {
+            return false;
         }
         journal.records += 1;
         if journal.records >= RECORDS {
@@ -148,7 +144,7 @@ impl Engine {
                 at: task.next_release,
             })
         });
-        known.chain(self.recovery.next_releases().iter().cloned())
+        known.chain(self.recovery.next_releases.iter().cloned())
     }
 }
 

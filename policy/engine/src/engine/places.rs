@@ -59,10 +59,7 @@ impl Engine {
 
     /// Registers tasks with the schedulers of the GPUs that are known now.
     pub(super) fn place_registered(&mut self) {
-        let files = self
-            .registry
-            .iter()
-            .filter(|entry| entry.origin == Origin::File);
+        let files = self.registry.of_origin(Origin::File);
         let unplaced = files.filter(|entry| entry.gpu.is_none());
         let unplaced: Vec<_> = unplaced.map(|entry| entry.id).collect();
         for id in unplaced {
@@ -82,10 +79,7 @@ impl Engine {
         };
         match self.find_gpu(entry.task.gpu.as_deref()) {
             Ok(gpu) => {
-                let uuid = self.gpus[gpu].uuid;
-                if let Some(entry) = self.registry.get_mut(id) {
-                    entry.gpu = Some(uuid);
-                }
+                self.set_home(id, gpu);
                 self.journal.note_registration(id);
             }
             Err(error) => {
@@ -94,18 +88,21 @@ impl Engine {
         }
     }
 
+    /// Makes a GPU that of a registration.
+    pub(super) fn set_home(&mut self, id: RegistrationId, gpu: usize) {
+        if let Some(entry) = self.registry.get_mut(id) {
+            entry.gpu = Some(self.gpus[gpu].uuid);
+        }
+    }
+
     /// The realtime registrations that the scheduler of their GPU does not know yet.
     fn unscheduled(&self) -> Vec<(RegistrationId, usize)> {
         let realtime = self.registry.iter().filter(|entry| entry.is_realtime());
         let waiting = realtime.filter_map(|entry| {
-            let home = self
-                .gpus
-                .iter()
-                .position(|gpu| Some(gpu.uuid) == entry.gpu)?;
-            self.tasks
-                .on(entry.id, home)
-                .is_none()
-                .then_some((entry.id, home))
+            let mut gpus = self.gpus.iter();
+            let home = gpus.position(|gpu| Some(gpu.uuid) == entry.gpu)?;
+            let is_known = self.tasks.on(entry.id, home).is_some();
+            (!is_known).then_some((entry.id, home))
         });
         waiting.collect()
     }

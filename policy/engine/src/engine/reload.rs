@@ -66,11 +66,10 @@ impl Engine {
             .iter()
             .map(|(uid, task)| (*uid, &*task.name))
             .collect();
-        let files = self
+        let gone = self
             .registry
-            .iter()
-            .filter(|entry| entry.origin == Origin::File);
-        let gone = files.filter(|entry| !named.contains(&(entry.uid, &*entry.task.name)));
+            .of_origin(Origin::File)
+            .filter(|entry| !named.contains(&(entry.uid, &*entry.task.name)));
         let gone: Vec<_> = gone.map(|entry| entry.id).collect();
         for id in gone {
             self.log(self.line(Level::Info, id, "its file is gone"));
@@ -85,8 +84,8 @@ impl Engine {
             let id = self.registry.add(uid, task, Origin::File).id;
             return self.place_file(id);
         };
-        let entry = self.registry.get(before);
-        let Some(entry) = entry.filter(|entry| entry.origin == Origin::File) else {
+        let file = |entry: &&Registration| entry.origin == Origin::File;
+        let Some(entry) = self.registry.get(before).filter(file) else {
             return self.registry.admits(uid, &task.name);
         };
         if self.says(entry, &task) {
@@ -100,19 +99,11 @@ impl Engine {
                 "it runs as process {pid}; reload again when that has ended"
             )));
         }
-        let wanted = entry.gpu.map(|uuid| uuid.to_string());
-        let old = Registration {
-            demoted: entry.demoted,
-            ..Registration::new(
-                before,
-                uid,
-                TaskDeclaration {
-                    gpu: wanted.or_else(|| entry.task.gpu.clone()),
-                    ..entry.task.clone()
-                },
-                Origin::File,
-            )
-        };
+        let mut old = Registration::new(before, uid, entry.task.clone(), Origin::File);
+        old.demoted = entry.demoted;
+        if let Some(uuid) = entry.gpu {
+            old.task.gpu = Some(uuid.to_string());
+        }
         self.end_registration(before);
         let new = Registration::new(before, uid, task, Origin::File);
         self.registry.insert(new);
@@ -162,10 +153,7 @@ impl Engine {
             Err(_) if self.gpus.is_empty() || !realtime => return Ok(()),
             Err(error) => return Err(error),
         };
-        let uuid = self.gpus[gpu].uuid;
-        if let Some(entry) = self.registry.get_mut(id) {
-            entry.gpu = Some(uuid);
-        }
+        self.set_home(id, gpu);
         if realtime {
             self.place(id, gpu).map_err(CallError::NotSchedulable)?;
         }

@@ -33,7 +33,7 @@ pub(crate) struct Recovery {
     /// Whether requests of others wait for these sessions.
     is_holding: bool,
     /// Eligible times on GPUs that are not known yet.
-    next_releases: Vec<NextRelease>,
+    pub(super) next_releases: Vec<NextRelease>,
 }
 
 impl Recovery {
@@ -71,11 +71,6 @@ impl Recovery {
         self.of(registration).next().is_some()
     }
 
-    /// The eligible times on GPUs that are not known yet.
-    pub(super) fn next_releases(&self) -> &[NextRelease] {
-        &self.next_releases
-    }
-
     /// Takes out the eligible times on a GPU that is known now.
     pub(super) fn take_releases(&mut self, gpu: Uuid) -> Vec<NextRelease> {
         let all = mem::take(&mut self.next_releases);
@@ -88,12 +83,7 @@ impl Recovery {
 impl Engine {
     /// Takes over from the daemon before, and begins.
     pub(super) fn start(&mut self, start: Start) {
-        let Start {
-            saved,
-            awaited,
-            tasks,
-            nvml,
-        } = start;
+        let saved = start.saved;
         self.registry = Registry::new(saved.next, self.config.settings.max_tasks_per_user);
         self.recovery.next_releases = saved.next_releases;
         let numbers: BTreeMap<_, _> = saved
@@ -101,20 +91,20 @@ impl Engine {
             .iter()
             .map(|entry| ((entry.uid, entry.task.name.clone()), entry))
             .collect();
-        for file in tasks {
+        for file in start.tasks {
             let before = numbers.get(&(file.uid, file.options.name.clone()));
             self.add_file(file, before.copied());
         }
         for entry in saved.registrations {
             self.revive(entry);
         }
-        for (connection, at) in awaited {
+        for (connection, at) in start.awaited {
             if let Some(session) = saved.sessions.get(at) {
                 self.await_session(connection, session.clone());
             }
         }
         self.drop_deserted();
-        self.add_first_gpus(nvml);
+        self.add_first_gpus(start.nvml);
         self.note_change();
         // From here on the records continue this state.
         self.checkpoint();
@@ -171,8 +161,7 @@ impl Engine {
             ..entry
         });
         if origin == Origin::Call {
-            let until = self.now + self.config.settings.claim_timeout;
-            self.set_claim_until(saved.id, Some(until));
+            self.await_claim(saved.id);
         }
     }
 
@@ -191,10 +180,7 @@ impl Engine {
 
     /// Drops the registrations of processes' own that are gone.
     fn drop_deserted(&mut self) {
-        let own = self
-            .registry
-            .iter()
-            .filter(|entry| entry.origin == Origin::Session);
+        let own = self.registry.of_origin(Origin::Session);
         let deserted = own.filter(|entry| !self.recovery.awaits(entry.id));
         let deserted: Vec<_> = deserted.map(|entry| entry.id).collect();
         for id in deserted {

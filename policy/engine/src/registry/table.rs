@@ -104,6 +104,11 @@ impl Registry {
         self.by_name.get(&(uid, name.to_owned())).copied()
     }
 
+    /// Those of one origin, by number.
+    pub fn of_origin(&self, origin: Origin) -> impl Iterator<Item = &Registration> {
+        self.iter().filter(move |entry| entry.origin == origin)
+    }
+
     /// All, by number.
     pub fn iter(&self) -> impl Iterator<Item = &Registration> {
         self.by_id.values()
