@@ -3,7 +3,6 @@
 use alloc::string::ToString;
 use core::cmp::Ordering;
 use core::fmt;
-use core::hash::{Hash, Hasher};
 use core::str::FromStr;
 
 /// The UUID of a GPU, as `GPU-01234567-89ab-cdef-0123-456789abcdef`, or of a MIG instance, as
@@ -81,12 +80,6 @@ impl PartialOrd for Uuid {
 impl Ord for Uuid {
     fn cmp(&self, other: &Self) -> Ordering {
         self.bytes.cmp(&other.bytes)
-    }
-}
-
-impl Hash for Uuid {
-    fn hash<H: Hasher>(&self, state: &mut H) {
-        self.bytes.hash(state);
     }
 }
 

@@ -8,7 +8,7 @@ use rtswap_policy::units::{Bytes, Time};
 use super::capacity::Capacity;
 use super::claim::Claim;
 use super::finding::{Disagreement, Finding};
-use super::managed::{ManagedProcess, ProbeView};
+use super::managed::ManagedProcess;
 use super::nvml::Nvml;
 use super::probed::{Baseline, ProbeEntry, Probed, Probes};
 use super::residue::{Residue, unattributed};
@@ -121,27 +121,24 @@ impl Account {
 
     /// How the witnesses of a process differ; none where they agree.
     pub fn disagreement(&self, pid: u32) -> Option<Disagreement> {
-        let confirmed = self
-            .managed
-            .get(&pid)
-            .and_then(ManagedProcess::disagreement);
+        let managed = self.managed.get(&pid);
+        if let Some(confirmed) = managed.and_then(ManagedProcess::disagreement) {
+            return Some(confirmed);
+        }
         let is_unknown = |entry: &ProbeEntry| entry.baseline() == Baseline::Unknown;
-        confirmed
-            .or_else(|| {
-                let entry = self.probes.get(pid).filter(|entry| is_unknown(entry));
-                entry.map(|_| Disagreement::BaselineUnknown)
-            })
-            .or_else(|| {
-                let process = self.last()?.process(pid)?;
-                let untracked = self.is_unmanaged(process) && self.is_beyond_context(process);
-                untracked.then_some(Disagreement::Untracked)
-            })
+        if self.probes.get(pid).is_some_and(is_unknown) {
+            return Some(Disagreement::BaselineUnknown);
+        }
+        let process = self.last()?.process(pid)?;
+        let is_untracked = self.is_unmanaged(process) && self.is_beyond_context(process);
+        is_untracked.then_some(Disagreement::Untracked)
     }
 
-    /// Whether NVML should look again soon: it shows more of a process than the agent reports, but
-    /// not yet for long enough.
-    pub fn is_doubted(&self) -> bool {
-        self.managed.values().any(ManagedProcess::is_doubted)
+    /// Whether NVML should look again soon: mᴰ rises if the next samples show as much, NVML shows more of
+    /// a process than its agent reports but not yet for long enough, or as [`Self::awaits_nvml`] says.
+    pub fn wants_sample(&self, now: Time) -> bool {
+        let is_doubted = self.managed.values().any(ManagedProcess::is_doubted);
+        is_doubted || self.capacity.is_rising() || self.awaits_nvml(now)
     }
 
     /// The bytes of no process in `sample` beyond those before the first death; zero where they may
@@ -273,11 +270,6 @@ impl Account {
         self.capacity.update(now, bytes)
     }
 
-    /// Whether NVML should look again soon: mᴰ rises if the next samples show as much.
-    pub fn is_rising(&self) -> bool {
-        self.capacity.is_rising()
-    }
-
     /// What the probes count for a process; none where they count nothing for it.
     pub fn probed(&self, pid: u32) -> Option<&ProbeEntry> {
         self.probes.get(pid)
@@ -336,10 +328,7 @@ impl Account {
             };
             if let Some(nvml) = nvml.filter(|_| !self.nvml.is_shared) {
                 if let Some(agent) = claim.agent {
-                    let probes = ProbeView {
-                        are_on: self.probes.are_on,
-                        entry: self.probes.get(pid),
-                    };
+                    let probes = &self.probes;
                     findings.extend(process.compare(now, pid, nvml, probes, agent, tolerance));
                 }
                 sums.excess += process.record_excess(nvml, tolerance);

@@ -5,7 +5,7 @@ use rtswap_policy::units::{Bytes, Nanos, Time};
 
 use super::claim::{Claim, beyond_noise};
 use super::finding::{Disagreement, Finding};
-use super::probed::ProbeEntry;
+use super::probed::{ProbeEntry, Probes};
 
 /// How long an agent must report more than there is, or the truth again, before that is confirmed:
 /// it takes from its budget before it creates gibibytes chunk by chunk. A shortfall has no such
@@ -15,15 +15,6 @@ pub(super) const LASTING: Nanos = Nanos(2_000_000_000);
 /// How long an agent must report a shortfall before that is confirmed: it may write its page only
 /// after the probes were read.
 const SHORTFALL: Nanos = Nanos(200_000_000);
-
-/// What the probes tell of one process on one GPU.
-#[derive(Clone, Copy, Debug, Default)]
-pub(super) struct ProbeView<'a> {
-    /// Whether the probes count at all.
-    pub(super) are_on: bool,
-    /// The entry of the process; none where the probes have not read it yet.
-    pub(super) entry: Option<&'a ProbeEntry>,
-}
 
 /// The least and the greatest value of something since the last sample. A sample is not of one
 /// instant, so it may have met any of them.
@@ -212,14 +203,15 @@ impl ManagedProcess {
         now: Time,
         pid: u32,
         nvml: Bytes,
-        probes: ProbeView<'_>,
+        probes: &Probes,
         agent: Bytes,
         floor: Bytes,
     ) -> Option<Finding> {
-        let shown = self.shown(nvml, probes.entry, floor);
+        let entry = probes.get(pid);
+        let shown = self.shown(nvml, entry, floor);
         let lasted = self.by_nvml.observe(now, shown);
         // The probes read a process that allocates nothing late, and may bear its agent out yet.
-        let awaits_probes = probes.are_on && probes.entry.and_then(ProbeEntry::all_given).is_none();
+        let awaits_probes = probes.are_on && entry.and_then(ProbeEntry::all_given).is_none();
         let lasting = if shown.is_some_and(Disagreement::is_shortfall) && !awaits_probes {
             SHORTFALL
         } else {
@@ -291,7 +283,7 @@ mod tests {
         process.widen(&claim);
         let tolerance = bytes(2);
         let (nvml, agent) = (bytes(nvml), bytes(agent));
-        let found = process.compare(now, 5, nvml, ProbeView::default(), agent, tolerance);
+        let found = process.compare(now, 5, nvml, &Probes::default(), agent, tolerance);
         let excess = process.record_excess(nvml, tolerance);
         process.settle(&claim);
         (found.is_some(), excess.0 / MIB)

@@ -60,11 +60,7 @@ impl Engine {
         for shown in shown.into_values() {
             self.add_late(shown);
         }
-        let waits = |gpu: &Gpu| {
-            let account = &gpu.account;
-            let awaits = account.is_rising() || account.is_doubted() || account.awaits_nvml(now);
-            awaits || !gpu.dead.is_empty()
-        };
+        let waits = |gpu: &Gpu| gpu.account.wants_sample(now) || !gpu.dead.is_empty();
         self.hurry_nvml(self.gpus.iter().any(waits));
     }
 
