@@ -46,13 +46,10 @@ pub(super) enum Chore {
     Reject(SessionId),
     /// The sessions of a task gave an impossible answer: close them.
     RejectAll(RegistrationId),
-    /// What follows from a violation.
     Enforce(Enforcement),
-    /// A call is answered.
     Answer(CallId, Result<Reply, CallError>),
 }
 
-/// The work on one GPU.
 #[derive(Debug, Default)]
 pub(crate) struct WorkList {
     pub(super) queue: VecDeque<Work>,
@@ -62,7 +59,6 @@ pub(crate) struct WorkList {
     pub(super) draining: Option<TaskId>,
     /// Tasks that may have more to conclude, the next one last.
     pub(super) dirty: Vec<TaskId>,
-    /// The scheduler may have commands.
     pub(super) has_commands: bool,
 }
 

@@ -36,7 +36,6 @@ impl Engine {
         self.chore(Chore::Answer(id, result));
     }
 
-    /// Answers a call.
     pub(super) fn answer(&mut self, id: CallId, result: Result<Reply, CallError>) {
         self.emit_record();
         self.emit(Output::Answer(id, result));

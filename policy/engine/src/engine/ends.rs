@@ -17,7 +17,6 @@ use crate::sessions::SessionId;
 use crate::timers::Timer;
 
 impl Engine {
-    /// A connection ended. Its process may live on.
     pub(super) fn disconnected(&mut self, connection: ConnectionId) {
         if let Some(id) = self.sessions.of_connection(connection) {
             self.lose_session(id);
@@ -25,7 +24,6 @@ impl Engine {
         }
     }
 
-    /// The process of a connection, or an awaited one, ended.
     pub(super) fn connection_died(&mut self, connection: ConnectionId) {
         match self.sessions.of_connection(connection) {
             Some(id) => self.process_ended(id, true),
@@ -105,7 +103,6 @@ impl Engine {
         }
     }
 
-    /// No process claimed a registration in time.
     pub(super) fn claim_expired(&mut self, id: RegistrationId) {
         self.log(self.line(Level::Info, id, "no process claimed it in time"));
         self.end_registration(id);

@@ -70,7 +70,6 @@ impl Engine {
         self.violated(id, kind, detail);
     }
 
-    /// Does what follows from a violation.
     pub(super) fn enforce(&mut self, enforcement: Enforcement) {
         match enforcement {
             Enforcement::Demote(id) => {

@@ -97,7 +97,6 @@ impl Engine {
         Resumption::New
     }
 
-    /// Answers a Hello with a Welcome or a refusal.
     pub(super) fn admit(&mut self, hello: Box<Hello>) {
         match self.find_seat(&hello) {
             Ok(seat) => self.welcome(*hello, seat),

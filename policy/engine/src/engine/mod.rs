@@ -97,9 +97,7 @@ struct Desk {
 enum Question {
     /// Asked by `Order::SetBudget` to the block of the GPU on the page of the connection.
     Held(ConnectionId, usize),
-    /// Asked by [`Output::Welcome`].
     Sent,
-    /// Asked by [`Output::Record`].
     Kept,
 }
 
@@ -271,12 +269,10 @@ impl Engine {
         }
     }
 
-    /// Gives an output, after those that were given before.
     pub(crate) fn emit(&mut self, output: Output) {
         self.desk.outputs.push_back(output);
     }
 
-    /// Writes a line into the log.
     pub(crate) fn log(&mut self, line: LogLine) {
         self.emit(Output::Log(Box::new(line)));
     }
@@ -300,12 +296,10 @@ impl Engine {
         true
     }
 
-    /// Tells all that listen.
     pub(crate) fn announce(&mut self, news: News) {
         self.emit(Output::Announce(Box::new(news)));
     }
 
-    /// The status may have changed.
     pub(crate) fn note_change(&mut self) {
         self.desk.is_changed = true;
     }

@@ -72,7 +72,6 @@ impl Engine {
         }
     }
 
-    /// Looks up the GPU of a file's registration.
     fn find_home(&mut self, id: RegistrationId) {
         let Some(entry) = self.registry.get(id) else {
             return;
@@ -88,7 +87,6 @@ impl Engine {
         }
     }
 
-    /// Makes a GPU that of a registration.
     pub(super) fn set_home(&mut self, id: RegistrationId, gpu: usize) {
         if let Some(entry) = self.registry.get_mut(id) {
             entry.gpu = Some(self.gpus[gpu].uuid);

@@ -11,17 +11,14 @@ use crate::ledger::{Claim, Probed};
 use crate::output::{Level, LogLine};
 use crate::sample::{Held, ProbeSample, ProbeState};
 
-/// What is known of the probes.
 #[derive(Debug, Default)]
 pub(crate) struct Probes {
-    /// The last sample.
     pub(crate) last: ProbeSample,
     /// How many lost records the log was told of.
     reported: u64,
 }
 
 impl Engine {
-    /// Takes one sample of the probes.
     pub(super) fn take_probed(&mut self, sample: ProbeSample) {
         self.report_losses(&sample.state);
         if sample != self.probes.last {

@@ -23,7 +23,6 @@ use crate::output::{Level, LogLine};
 use crate::registry::{Origin, Registration, TaskDeclaration};
 
 impl Engine {
-    /// Takes the files in.
     pub(super) fn reload(
         &mut self,
         config: &Config,

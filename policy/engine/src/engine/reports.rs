@@ -17,7 +17,6 @@ use crate::sessions::SessionId;
 use crate::timers::Timer;
 
 impl Engine {
-    /// The agent's fields of a block have changed.
     pub(super) fn take_block(
         &mut self,
         connection: ConnectionId,
@@ -249,7 +248,6 @@ impl Engine {
         }
     }
 
-    /// Counts a broken promise of a task.
     pub(super) fn count_violation(&mut self, registration: RegistrationId) {
         if let Some(entry) = self.registry.get_mut(registration) {
             entry.statistics.violations += 1;

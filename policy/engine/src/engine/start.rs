@@ -57,7 +57,6 @@ impl Recovery {
         all.map(|(connection, session)| (*connection, session))
     }
 
-    /// The awaited sessions of a registration.
     pub(super) fn of(
         &self,
         registration: RegistrationId,
@@ -66,7 +65,6 @@ impl Recovery {
         all.filter(move |(_, session)| session.registration == registration)
     }
 
-    /// Whether a process of a registration is awaited.
     pub(super) fn awaits(&self, registration: RegistrationId) -> bool {
         self.of(registration).next().is_some()
     }
@@ -197,7 +195,6 @@ impl Engine {
         Some(session)
     }
 
-    /// The grace is over.
     pub(super) fn recovery_over(&mut self) {
         let silent = self.recovery.awaited.len();
         let text = format!("going on without {silent} processes that did not come back");

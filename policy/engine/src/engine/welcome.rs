@@ -92,7 +92,6 @@ impl Engine {
         });
     }
 
-    /// The Welcome was sent, or could not be.
     pub(super) fn welcomed(&mut self, sent: bool) {
         let Some(arrival) = self.desk.arrival.take() else {
             return;

@@ -17,7 +17,6 @@ use super::{Order, ProcessGroup};
 /// runs before it is revoked.
 const PATIENCE: Nanos = Nanos(100_000_000);
 
-/// The jobs of the task.
 #[derive(Debug, Default)]
 pub(super) struct Jobs {
     pub(super) open: Option<TaskJob>,
@@ -25,7 +24,6 @@ pub(super) struct Jobs {
     last: JobSeq,
 }
 
-/// A job of the task.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct TaskJob {
     pub(super) seq: JobSeq,

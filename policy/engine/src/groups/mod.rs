@@ -64,7 +64,6 @@ pub struct ProcessGroup {
     /// In order of arrival.
     processes: Vec<Process>,
     jobs: Jobs,
-    /// The task's swap operation under way.
     swap: Option<TaskSwap>,
     budget: TaskBudget,
     store: TaskStore,

@@ -49,7 +49,6 @@ impl SwapPart {
     }
 }
 
-/// Its request for more budget.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct BudgetRequest {
     pub(super) seq: BudgetRequestSeq,
@@ -57,7 +56,6 @@ pub(super) struct BudgetRequest {
     pub(super) total: Bytes,
 }
 
-/// Its backing store.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct ProcessStore {
     /// The bytes pinned.

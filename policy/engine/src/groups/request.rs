@@ -10,7 +10,6 @@ use super::{ProcessGroup, ProcessId};
 /// otherwise two loading processes would take it from each other forever.
 const FRESH: Nanos = Nanos(20_000_000);
 
-/// The task's request.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum TaskRequest {
     /// The scheduler has it, for `asker`; none once that process is gone.

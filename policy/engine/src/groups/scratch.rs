@@ -16,7 +16,6 @@ pub(super) struct Scratch {
 }
 
 impl Scratch {
-    /// Begins to divide `rest`.
     pub(super) fn begin(
         &mut self,
         rest: Bytes,

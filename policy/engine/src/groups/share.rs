@@ -27,7 +27,6 @@ pub(super) struct TaskBudget {
     pub(super) last_request: u32,
 }
 
-/// A division under way.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Round {
     /// The request that it answers, the process that made it, and how.
@@ -186,7 +185,6 @@ impl ProcessGroup {
         }
     }
 
-    /// The budgets of all processes.
     pub(super) fn held_budget(&self) -> Bytes {
         self.processes.iter().map(|process| process.budget).sum()
     }

@@ -10,7 +10,6 @@ use rtswap_policy::units::Bytes;
 use super::process::{Presence, SwapPart};
 use super::{Effect, Order, ProcessGroup};
 
-/// The operation of the task.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct TaskSwap {
     pub(super) seq: SwapSeq,

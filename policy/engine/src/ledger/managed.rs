@@ -78,7 +78,6 @@ pub(super) struct ManagedProcess {
 }
 
 impl ManagedProcess {
-    /// Begins with the present claim.
     pub(super) fn new(claim: &Claim) -> Self {
         let mut process = Self::default();
         process.settle(claim);
@@ -107,13 +106,11 @@ impl ManagedProcess {
         self.reported.low.min(self.held.low)
     }
 
-    /// Records a report of the agent.
     pub(super) fn record_report(&mut self, bytes: Bytes) {
         self.reported.widen(bytes);
         self.reported_since_probes.widen(bytes);
     }
 
-    /// Records what the scheduler counts for the process.
     pub(super) fn record_grant(&mut self, bytes: Bytes) {
         self.held.widen(bytes);
     }

@@ -62,7 +62,6 @@ impl Nvml {
         now - since >= SILENCE
     }
 
-    /// Makes `sample` the last one.
     pub(super) fn record(&mut self, sample: GpuSample) {
         self.last = Some(sample);
         self.missing_since = None;

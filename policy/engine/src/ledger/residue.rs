@@ -11,7 +11,6 @@ use crate::sample::GpuSample;
 /// and processes one after the other, so a single sample may be torn.
 pub(super) const SAMPLES: usize = 3;
 
-/// The memory of no process on one GPU.
 #[derive(Debug, Default)]
 pub(super) struct Residue {
     /// The last samples' bytes, the oldest first.

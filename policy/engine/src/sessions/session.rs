@@ -74,7 +74,6 @@ impl Sessions {
         self.all.insert(id, session);
     }
 
-    /// Removes a session and returns it.
     pub(crate) fn remove(&mut self, id: SessionId) -> Option<Session> {
         let session = self.all.remove(&id)?;
         self.by_connection.remove(&session.connection);
@@ -82,12 +81,10 @@ impl Sessions {
         Some(session)
     }
 
-    /// One by its name.
     pub(crate) fn get(&self, id: SessionId) -> Option<&Session> {
         self.all.get(&id)
     }
 
-    /// One by its name.
     pub(crate) fn get_mut(&mut self, id: SessionId) -> Option<&mut Session> {
         self.all.get_mut(&id)
     }
@@ -121,7 +118,6 @@ impl Sessions {
         ids.filter_map(|(_, id)| Some((*id, self.all.get(id)?)))
     }
 
-    /// All, by registration and process.
     pub(crate) fn iter(&self) -> impl Iterator<Item = (SessionId, &Session)> {
         self.all.iter().map(|(id, session)| (*id, session))
     }

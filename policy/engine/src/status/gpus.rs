@@ -58,7 +58,6 @@ const MPS: &str = "a multi-process server (MPS) runs: NVML cannot tell what each
                    that agents are believed and only the sum of all others is known";
 
 impl Engine {
-    /// The status of the GPU at `index`.
     pub(super) fn gpu_status(&mut self, index: usize) -> GpuStatus {
         let gpu = &mut self.gpus[index];
         let analysis = gpu.analysis();
@@ -81,7 +80,6 @@ impl Engine {
     }
 }
 
-/// What the driver tells of the GPU with that index.
 pub(super) fn device(gpu: &Gpu, index: usize, sessions: &Sessions) -> DeviceStatus {
     let last = gpu.account.last();
     let reported = || {
@@ -98,7 +96,6 @@ pub(super) fn device(gpu: &Gpu, index: usize, sessions: &Sessions) -> DeviceStat
     }
 }
 
-/// What limits rtswap on a GPU.
 pub(super) fn notes(gpu: &Gpu) -> Vec<String> {
     let caveat = gpu.account.last().and_then(|last| last.caveat);
     let shared = gpu.account.is_shared().then(|| MPS.to_owned());

@@ -63,7 +63,6 @@ pub struct ProbedStatus {
 }
 
 impl Engine {
-    /// All processes of which any witness tells, by ascending pid, then by GPU.
     pub(super) fn process_statuses(&self) -> Vec<ProcessStatus> {
         let witnesses = Witnesses {
             gpus: &self.gpus,
@@ -74,7 +73,6 @@ impl Engine {
     }
 }
 
-/// All that tells of processes.
 #[derive(Clone, Copy)]
 pub(super) struct Witnesses<'a> {
     pub(super) gpus: &'a [Gpu],

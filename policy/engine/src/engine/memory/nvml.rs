@@ -21,20 +21,17 @@ const SAMPLE_BOUND: Nanos = Nanos(10_000_000_000);
 pub(crate) struct Nvml {
     /// When the last sample came, whatever it showed.
     sampled: Time,
-    /// The driver does not answer.
     hangs: bool,
     /// NVML has shown at least one GPU.
     pub(in crate::engine) speaks: bool,
     /// The GPUs that are no place for tasks, by the last sample.
     pub(in crate::engine) left_alone: Vec<LeftAlone>,
-    /// NVML is to be read often.
     is_hurried: bool,
     /// When the memory of dead processes is taken for free where NVML does not tell.
     pub(super) graces: Graces,
 }
 
 impl Engine {
-    /// Takes one sample of all GPUs.
     pub(in crate::engine) fn take_sample(&mut self, sample: Sample) {
         let now = self.now;
         if core::mem::take(&mut self.nvml.hangs) {
