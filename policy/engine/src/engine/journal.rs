@@ -101,14 +101,6 @@ impl Engine {
         true
     }
 
-    /// The last record was kept, or could not be. The shell knows the reason and logs it.
-    pub(super) fn record_kept(&mut self, kept: bool) {
-        if !kept {
-            // The next checkpoint has what the record would have said.
-            self.journal_release();
-        }
-    }
-
     /// Has the whole state written anew.
     pub(super) fn checkpoint(&mut self) {
         self.journal.awaits_checkpoint = false;

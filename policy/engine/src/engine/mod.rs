@@ -235,7 +235,9 @@ impl Engine {
                 self.budget_held(connection, gpu, bytes);
             }
             (Question::Sent, Answer::Sent(sent)) => self.welcomed(sent),
-            (Question::Kept, Answer::Kept(kept)) => self.record_kept(kept),
+            (Question::Kept, Answer::Kept(true)) => {}
+            // The shell logs why. The next checkpoint has what the record would have said.
+            (Question::Kept, Answer::Kept(false)) => self.journal_release(),
             (question, answer) => panic!("{answer:?} does not answer {question:?}"),
         }
     }

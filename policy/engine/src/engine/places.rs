@@ -12,15 +12,14 @@ use crate::Uuid;
 use crate::error::CallError;
 use crate::ids::RegistrationId;
 use crate::output::Level;
-use crate::registry::Origin;
+use crate::registry::{Origin, Registration};
 
 impl Engine {
     /// Registers the task of a registration with a GPU's scheduler, or says why it cannot be.
     pub(super) fn place(&mut self, id: RegistrationId, gpu: usize) -> Result<(), String> {
-        let Some(entry) = self.registry.get(id) else {
-            return Ok(());
-        };
-        self.add_task(id, gpu, entry.scheduled_class()).map(|_| ())
+        let entry = self.registry.get(id);
+        let class = entry.map_or(Class::BestEffort, Registration::scheduled_class);
+        self.add_task(id, gpu, class).map(|_| ())
     }
 
     /// The index of the GPU of that index or UUID; of the only one where none is named.
@@ -61,28 +60,26 @@ impl Engine {
     pub(super) fn place_registered(&mut self) {
         let files = self.registry.of_origin(Origin::File);
         let unplaced = files.filter(|entry| entry.gpu.is_none());
-        let unplaced: Vec<_> = unplaced.map(|entry| entry.id).collect();
-        for id in unplaced {
-            self.find_home(id);
+        let unplaced = unplaced.map(|entry| (entry.id, entry.task.gpu.clone()));
+        for (id, wanted) in unplaced.collect::<Vec<_>>() {
+            match self.find_gpu(wanted.as_deref()) {
+                Ok(gpu) => {
+                    self.set_home(id, gpu);
+                    self.journal.note_registration(id);
+                }
+                Err(error) => {
+                    self.log(self.line(Level::Warn, id, format!("waits for its GPU: {error}")));
+                }
+            }
         }
         for (id, gpu) in self.unscheduled() {
             if let Err(reason) = self.place(id, gpu) {
-                self.downgrade(id, &reason);
-            }
-        }
-    }
-
-    fn find_home(&mut self, id: RegistrationId) {
-        let Some(entry) = self.registry.get(id) else {
-            return;
-        };
-        match self.find_gpu(entry.task.gpu.as_deref()) {
-            Ok(gpu) => {
-                self.set_home(id, gpu);
+                self.log(self.line(Level::Error, id, format!("refused: {reason}")));
+                // A process may run under it: it goes on as best-effort.
+                if let Some(entry) = self.registry.get_mut(id) {
+                    entry.task.class = Class::BestEffort;
+                }
                 self.journal.note_registration(id);
-            }
-            Err(error) => {
-                self.log(self.line(Level::Warn, id, format!("waits for its GPU: {error}")));
             }
         }
     }
@@ -103,15 +100,5 @@ impl Engine {
             (!is_known).then_some((entry.id, home))
         });
         waiting.collect()
-    }
-
-    /// A realtime registration is not schedulable any more. A process may run under it: it goes on as
-    /// best-effort.
-    fn downgrade(&mut self, id: RegistrationId, reason: &str) {
-        self.log(self.line(Level::Error, id, format!("refused: {reason}")));
-        if let Some(entry) = self.registry.get_mut(id) {
-            entry.task.class = Class::BestEffort;
-            self.journal.note_registration(id);
-        }
     }
 }

@@ -96,21 +96,26 @@ impl Engine {
         let Some(arrival) = self.desk.arrival.take() else {
             return;
         };
-        self.note_change();
-        if sent {
-            self.begin_session(arrival);
-        } else {
-            self.cancel_session(&arrival);
-        }
-    }
-
-    fn begin_session(&mut self, arrival: Arrival) {
         let Arrival {
             seat: Seat { id, former, .. },
             session,
             attached,
         } = arrival;
         let peer = &session.peer;
+        self.note_change();
+        if !sent {
+            let text =
+                "the agent cannot be answered: its connection or a page of memory is lacking";
+            let line = self.line(Level::Error, id.registration, text);
+            self.complain(line.pid(peer.pid));
+            self.emit(Output::Forget(session.connection));
+            if former.is_none() {
+                // The process never heard of its session: it has not been.
+                self.journal.note_session_left(session.cookie);
+                self.process_gone(id.registration);
+            }
+            return;
+        }
         let again = if former.is_some() { " again" } else { "" };
         let text = format!("a process of user {} has a session{again}", peer.uid);
         let line = self.line(Level::Info, id.registration, text);
@@ -122,19 +127,6 @@ impl Engine {
         // Last: what it holds is taken in before requests are.
         if let Some(former) = former {
             self.stop_awaiting(former);
-        }
-    }
-
-    /// The process never heard of its session: a new one has not been.
-    fn cancel_session(&mut self, arrival: &Arrival) {
-        let id = arrival.seat.id.registration;
-        let text = "the agent cannot be answered: its connection or a page of memory is lacking";
-        let line = self.line(Level::Error, id, text);
-        self.complain(line.pid(arrival.session.peer.pid));
-        self.emit(Output::Forget(arrival.session.connection));
-        if arrival.seat.former.is_none() {
-            self.journal.note_session_left(arrival.session.cookie);
-            self.process_gone(id);
         }
     }
 }

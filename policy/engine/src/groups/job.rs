@@ -47,7 +47,7 @@ impl TaskJob {
 }
 
 impl Jobs {
-    fn open_mut(&mut self, seq: JobSeq) -> Option<&mut TaskJob> {
+    pub(super) fn open_mut(&mut self, seq: JobSeq) -> Option<&mut TaskJob> {
         self.open.as_mut().filter(|job| job.seq == seq)
     }
 
@@ -94,12 +94,6 @@ impl ProcessGroup {
         let completed = self.processes[at].job.take_if(running);
         completed.ok_or(EventError::JobNotGranted { task, job: seq })?;
         Ok(())
-    }
-
-    pub(super) fn record_grant(&mut self, seq: JobSeq) {
-        if let Some(job) = self.jobs.open_mut(seq) {
-            job.granted = true;
-        }
     }
 
     /// Grants the processes that may run in the task's job.

@@ -158,7 +158,11 @@ impl ProcessGroup {
     /// nothing.
     pub fn obey(&mut self, now: Time, command: &Command) {
         match *command {
-            Command::Grant { job, .. } => self.record_grant(job),
+            Command::Grant { job, .. } => {
+                if let Some(job) = self.jobs.open_mut(job) {
+                    job.granted = true;
+                }
+            }
             Command::Revoke { job, .. } => self.revoke_job(job),
             Command::Swap {
                 op,

@@ -4,6 +4,8 @@ use alloc::vec::Vec;
 
 use rtswap_policy::units::Bytes;
 
+use super::process::Process;
+
 /// An amount being divided among the processes, which are named by their index.
 #[derive(Debug, Default)]
 pub(super) struct Scratch {
@@ -16,17 +18,19 @@ pub(super) struct Scratch {
 }
 
 impl Scratch {
+    /// Begins to divide `rest` among the processes that are present, beside the `share` that each has.
     pub(super) fn begin(
         &mut self,
         rest: Bytes,
-        shares: impl Iterator<Item = Bytes>,
-        order: impl Iterator<Item = usize>,
+        processes: &[Process],
+        share: impl Fn(&Process) -> Bytes,
     ) {
         self.rest = rest;
         self.shares.clear();
-        self.shares.extend(shares);
+        self.shares.extend(processes.iter().map(share));
         self.order.clear();
-        self.order.extend(order);
+        let present = (0..processes.len()).filter(|at| processes[*at].is_present());
+        self.order.extend(present);
     }
 
     /// Raises one share to `up_to` as far as the rest suffices.

@@ -72,15 +72,13 @@ impl ProcessGroup {
         let Self {
             processes, scratch, ..
         } = self;
-        let shares = processes.iter().map(|process| {
+        scratch.begin(rest, processes, |process| {
             if process.is_present() {
                 Bytes::ZERO
             } else {
                 process.budget
             }
         });
-        let present = (0..processes.len()).filter(|at| processes[*at].is_present());
-        scratch.begin(rest, shares, present);
         scratch.raise_each(|at| processes[at].usage.resident);
         if let Some(at) = asker {
             scratch.raise(at, processes[at].budget_wanted());

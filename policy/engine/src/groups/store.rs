@@ -56,9 +56,7 @@ impl ProcessGroup {
         let Self {
             processes, scratch, ..
         } = self;
-        let shares = processes.iter().map(|_| Bytes::ZERO);
-        let present = (0..processes.len()).filter(|at| processes[*at].is_present());
-        scratch.begin(rest, shares, present);
+        scratch.begin(rest, processes, |_| Bytes::ZERO);
         let arena = |at: usize| processes[at].usage.arena;
         scratch
             .order

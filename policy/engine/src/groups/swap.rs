@@ -26,28 +26,30 @@ impl ProcessGroup {
             direction,
             begun: false,
         });
-        let mut rest = Bytes(self.swapped().0.abs_diff(target.0));
+        let rest = Bytes(self.swapped().0.abs_diff(target.0));
+        let (alone, chunk) = (self.processes.len() == 1, self.chunk);
         let Self {
             processes, scratch, ..
         } = self;
-        let (alone, chunk) = (processes.len() == 1, self.chunk);
-        let order = &mut scratch.order;
-        order.clear();
-        order.extend((0..processes.len()).filter(|at| processes[*at].is_present()));
-        // Those that can move most come first, so that the fewest are disturbed.
-        order.sort_unstable_by_key(|at| (Reverse(processes[*at].movable(direction, chunk)), *at));
-        for &at in &*order {
-            let process = &mut processes[at];
-            // A process that is alone itself reports what it cannot do.
-            let moves = if alone {
-                rest
+        let movable = |at: usize| {
+            if alone {
+                // It reports itself what it cannot do.
+                Bytes::MAX
             } else {
-                process.movable(direction, chunk).min(rest)
-            };
+                processes[at].movable(direction, chunk)
+            }
+        };
+        scratch.begin(rest, processes, |_| Bytes::ZERO);
+        // Those that can move most come first, so that the fewest are disturbed.
+        let order = &mut scratch.order;
+        order.sort_unstable_by_key(|at| (Reverse(movable(*at)), *at));
+        scratch.raise_each(movable);
+        for &at in &scratch.order {
+            let moves = scratch.shares[at];
             if moves == Bytes::ZERO && !alone {
                 continue;
             }
-            rest = rest.saturating_sub(moves);
+            let process = &mut processes[at];
             let from = process.usage.swapped;
             process.part = Some(SwapPart {
                 seq,
