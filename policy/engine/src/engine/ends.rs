@@ -6,7 +6,6 @@ use core::mem;
 
 use rtswap_policy::scheduler::Event;
 use rtswap_policy::task::Class;
-use rtswap_policy::units::Time;
 
 use super::Engine;
 use super::agenda::{Chore, Work};
@@ -92,15 +91,7 @@ impl Engine {
     /// Ends a registration after `claim_timeout`, unless a process claims it before.
     pub(super) fn await_claim(&mut self, id: RegistrationId) {
         let until = self.now + self.config.settings.claim_timeout;
-        self.set_claim_until(id, Some(until));
-    }
-
-    /// Sets when a registration ends unless a process claims it before; none for never.
-    pub(super) fn set_claim_until(&mut self, id: RegistrationId, until: Option<Time>) {
-        if let Some(entry) = self.registry.get_mut(id) {
-            entry.claim_until = until;
-            self.timers.set(Timer::Claim(id), until);
-        }
+        self.timers.set(Timer::Claim(id), Some(until));
     }
 
     pub(super) fn claim_expired(&mut self, id: RegistrationId) {
@@ -115,7 +106,7 @@ impl Engine {
         }
         self.journal.note_registration(id);
         self.note_change();
-        self.set_claim_until(id, None);
+        self.timers.set(Timer::Claim(id), None);
         let attached = self.sessions.of(id).next().is_some();
         let tasks: Vec<_> = self.tasks.of(id).collect();
         for (gpu, task) in tasks {

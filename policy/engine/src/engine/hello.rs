@@ -15,6 +15,7 @@ use crate::input::{Hello, Peer};
 use crate::output::{Level, LogLine, Output, RefusalCode};
 use crate::registry::{Origin, TaskOptions};
 use crate::sessions::SessionId;
+use crate::timers::Timer;
 
 /// The reason why a Hello is not welcome, for the agent and for people.
 struct Refusal(RefusalCode, String);
@@ -175,7 +176,7 @@ impl Engine {
                 "task {name} was registered for another process; this is pid {pid}"
             ));
         }
-        self.set_claim_until(id, None);
+        self.timers.set(Timer::Claim(id), None);
         Ok(id)
     }
 

@@ -168,7 +168,7 @@ impl Engine {
         if self.registry.get(id).is_none() {
             return self.emit(Output::Forget(connection));
         }
-        self.set_claim_until(id, None);
+        self.timers.set(Timer::Claim(id), None);
         let line = self.line(Level::Info, id, "its process is awaited from before");
         self.log(line.pid(session.pid));
         self.recovery.awaited.insert(connection, session);

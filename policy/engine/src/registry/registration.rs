@@ -1,7 +1,6 @@
 //! Registrations: what a task declared, for which user, and how long that lasts.
 
 use rtswap_policy::task::Class;
-use rtswap_policy::units::Time;
 
 use super::{Statistics, TaskDeclaration};
 use crate::Uuid;
@@ -39,8 +38,6 @@ pub struct Registration {
     pub origin: Origin,
     /// The only process that may claim it.
     pub claimant: Option<Claimant>,
-    /// It ends then, unless a process claims it before.
-    pub claim_until: Option<Time>,
     /// What its jobs and swaps came to.
     pub statistics: Statistics,
 }
@@ -56,7 +53,6 @@ impl Registration {
             demoted: false,
             origin,
             claimant: None,
-            claim_until: None,
             statistics: Statistics::default(),
         }
     }
