@@ -117,11 +117,7 @@ impl Engine {
         order: Order,
     ) -> Option<Output> {
         let registration = self.tasks.get(task)?.registration;
-        let id = SessionId {
-            registration,
-            process,
-        };
-        let session = self.sessions.get_mut(id);
+        let session = self.sessions.get_mut(SessionId::new(registration, process));
         let session = session.filter(|it| it.is_connected && gpu < it.devices.len());
         let Some(session) = session else {
             if matches!(order, Order::SetBudget { .. })

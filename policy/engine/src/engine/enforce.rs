@@ -55,10 +55,7 @@ impl Engine {
             }
             OnViolation::Kill => {
                 for &process in culprits {
-                    let culprit = SessionId {
-                        registration: id,
-                        process,
-                    };
+                    let culprit = SessionId::new(id, process);
                     let Some(session) = self.sessions.get(culprit) else {
                         continue;
                     };

@@ -78,12 +78,8 @@ impl Engine {
         for (process, former, its_cookie, its_pid) in sessions.chain(awaited) {
             let (has_cookie, has_pid) = (its_cookie == cookie, its_pid == hello.peer.pid);
             if has_cookie && has_pid && entry.uid == hello.peer.uid {
-                let id = SessionId {
-                    registration,
-                    process,
-                };
                 return Resumption::Same(Seat {
-                    id,
+                    id: SessionId::new(registration, process),
                     cookie,
                     former: Some(former),
                 });
@@ -128,12 +124,8 @@ impl Engine {
             Some(name) => self.claim(name, &hello.peer)?,
             None => self.own_registration(&hello.peer)?,
         };
-        let id = SessionId {
-            registration,
-            process: ProcessId(hello.connection.0),
-        };
         Ok(Seat {
-            id,
+            id: SessionId::new(registration, ProcessId(hello.connection.0)),
             cookie: hello.cookie,
             former: None,
         })

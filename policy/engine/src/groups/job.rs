@@ -92,8 +92,8 @@ impl ProcessGroup {
         let task = self.task;
         let running = |job: &mut ProcessJob| job.granted && job.seq == seq;
         let completed = self.processes[at].job.take_if(running);
-        completed.ok_or(EventError::JobNotGranted { task, job: seq })?;
-        Ok(())
+        let refused = EventError::JobNotGranted { task, job: seq };
+        completed.map(|_| ()).ok_or(refused)
     }
 
     /// Grants the processes that may run in the task's job.

@@ -139,13 +139,13 @@ impl ProcessGroup {
         match report {
             Report::JobRequested { job, kind } => self.record_job(now, at, job, kind)?,
             Report::JobCompleted { job } => self.record_completion(at, job)?,
-            Report::SwapProgress { op, swapped } => self.record_progress(at, op, swapped)?,
+            Report::SwapProgress { op, swapped } => self.record_swap(at, op, swapped, None)?,
             Report::SwapEnded {
                 op,
                 swapped,
                 took,
                 outcome,
-            } => self.record_swap_end(at, op, swapped, took, outcome)?,
+            } => self.record_swap(at, op, swapped, Some((outcome, took)))?,
             Report::BudgetRequested { want, bytes } => self.record_request(at, want, bytes),
             Report::Usage(usage) => self.record_usage(at, usage)?,
             Report::Backing(bytes) => self.record_backing(at, bytes)?,

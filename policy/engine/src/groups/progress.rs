@@ -7,35 +7,27 @@ use super::ProcessGroup;
 use super::process::{Presence, Process, SwapPart};
 
 impl ProcessGroup {
-    pub(super) fn record_progress(
+    /// Takes in that `swapped` bytes are in the backing store of a process by operation `op`, and how and
+    /// after what time that `ended`.
+    pub(super) fn record_swap(
         &mut self,
         at: usize,
         op: SwapSeq,
         swapped: Bytes,
+        ended: Option<(SwapOutcome, Nanos)>,
     ) -> Result<(), EventError> {
         self.check_part(at, op, swapped)?;
         let process = &mut self.processes[at];
         process.record_swapped(swapped);
-        if process.is_present() && self.swap.is_some_and(|swap| swap.seq == op) {
-            let (task, swapped) = (self.task, self.swapped());
-            self.tell(Event::SwapProgress { task, op, swapped });
+        if ended.is_none() {
+            if process.is_present() && self.swap.is_some_and(|swap| swap.seq == op) {
+                let (task, swapped) = (self.task, self.swapped());
+                self.tell(Event::SwapProgress { task, op, swapped });
+            }
+            return Ok(());
         }
-        Ok(())
-    }
-
-    pub(super) fn record_swap_end(
-        &mut self,
-        at: usize,
-        op: SwapSeq,
-        swapped: Bytes,
-        took: Nanos,
-        outcome: SwapOutcome,
-    ) -> Result<(), EventError> {
-        self.check_part(at, op, swapped)?;
-        let process = &mut self.processes[at];
-        process.record_swapped(swapped);
         if let Some(part) = &mut process.part {
-            part.ended = Some((outcome, took));
+            part.ended = ended;
         }
         if process.presence == Presence::Missing {
             // It was set aside, and is back.

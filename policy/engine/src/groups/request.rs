@@ -42,12 +42,9 @@ impl ProcessGroup {
     pub(super) fn request_budget(&mut self) {
         let first = self.processes.iter().position(Process::requests);
         let abandoned = match self.budget.request {
-            Some(TaskRequest::Pending { asker: None, .. }) => return,
-            Some(TaskRequest::Pending {
-                asker: Some(asker), ..
-            }) => {
-                let asker = self.find(asker);
-                if asker.is_some_and(|at| self.processes[at].requests()) {
+            Some(TaskRequest::Pending { asker, .. }) => {
+                let requests = |at: usize| self.processes[at].requests();
+                if asker.is_none_or(|asker| self.find(asker).is_some_and(requests)) {
                     return;
                 }
                 true

@@ -18,6 +18,15 @@ pub(crate) struct SessionId {
     pub(crate) process: ProcessId,
 }
 
+impl SessionId {
+    pub(crate) fn new(registration: RegistrationId, process: ProcessId) -> Self {
+        Self {
+            registration,
+            process,
+        }
+    }
+}
+
 /// What one session is on one GPU.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Device {
@@ -99,21 +108,15 @@ impl Sessions {
         &self,
         registration: RegistrationId,
     ) -> impl Iterator<Item = (SessionId, &Session)> {
-        let at = |process| SessionId {
-            registration,
-            process,
-        };
+        let at = |process| SessionId::new(registration, process);
         let all = at(ProcessId(0))..=at(ProcessId(u64::MAX));
         self.all.range(all).map(|(id, session)| (*id, session))
     }
 
     /// The sessions of a process: it may have several, of several tasks.
     pub(crate) fn of_pid(&self, pid: u32) -> impl Iterator<Item = (SessionId, &Session)> {
-        let id = |registration, process| SessionId {
-            registration: RegistrationId(registration),
-            process: ProcessId(process),
-        };
-        let all = (pid, id(0, 0))..=(pid, id(u64::MAX, u64::MAX));
+        let id = |number| SessionId::new(RegistrationId(number), ProcessId(number));
+        let all = (pid, id(0))..=(pid, id(u64::MAX));
         let ids = self.by_pid.range(all);
         ids.filter_map(|(_, id)| Some((*id, self.all.get(id)?)))
     }

@@ -19,6 +19,7 @@ pub use tasks::{MemoryStatus, Phase, StatisticsStatus, TaskStatus, TreatedAs};
 
 use crate::engine::{Engine, Gpu};
 use crate::sample::ProbeState;
+use processes::Witnesses;
 
 /// All that people may see at one instant.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -45,9 +46,14 @@ impl Engine {
         let tasks = tasks
             .map(|entry| self.task_status(entry, &planned))
             .collect();
+        let witnesses = Witnesses {
+            gpus: &self.gpus,
+            sessions: &self.sessions,
+            probed: &self.probes.last.processes,
+        };
         Status {
             tasks,
-            processes: self.process_statuses(),
+            processes: witnesses.processes(|task| Some(self.tasks.get(task)?.registration)),
             probes: self.probes.last.state.clone(),
             left_alone: self.left_alone(),
             gpus: (0..self.gpus.len())

@@ -8,7 +8,7 @@ use alloc::vec::Vec;
 use rtswap_policy::task::TaskId;
 use rtswap_policy::units::{Bytes, Time};
 
-use crate::engine::{Engine, Gpu, gpu_of};
+use crate::engine::{Gpu, gpu_of};
 use crate::ids::RegistrationId;
 use crate::input::Kept;
 use crate::ledger::Disagreement;
@@ -60,17 +60,6 @@ pub struct ProbedStatus {
     pub baseline: &'static str,
     /// How far the counters can be trusted: `exact`, `estimated` or `at-least`.
     pub confidence: &'static str,
-}
-
-impl Engine {
-    pub(super) fn process_statuses(&self) -> Vec<ProcessStatus> {
-        let witnesses = Witnesses {
-            gpus: &self.gpus,
-            sessions: &self.sessions,
-            probed: &self.probes.last.processes,
-        };
-        witnesses.processes(|task| Some(self.tasks.get(task)?.registration))
-    }
 }
 
 #[derive(Clone, Copy)]

@@ -1,6 +1,5 @@
 //! What witnesses show → the ledger → capacities, and what is said of it.
 
-use alloc::collections::btree_map::Entry;
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::format;
 use alloc::string::String;
@@ -86,12 +85,8 @@ impl Engine {
         });
         let mut claims: BTreeMap<u32, Claim> = BTreeMap::new();
         for (pid, claim) in dead.chain(living) {
-            match claims.entry(pid) {
-                Entry::Vacant(free) => {
-                    free.insert(claim);
-                }
-                Entry::Occupied(mut same) => same.get_mut().add(claim),
-            }
+            let entry = claims.entry(pid);
+            entry.and_modify(|same| same.add(claim)).or_insert(claim);
         }
         claims
     }
