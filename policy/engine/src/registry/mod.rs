@@ -1,12 +1,10 @@
-//! The registered tasks: `declaration` is what a task says of itself, `registration` one entry,
-//! `table` finds entries by number and by (user, name), `statistics` sums up an entry's jobs.
+//! The registered tasks: `declaration` is what a task says of itself, `table` has the entries by number
+//! and by (user, name), `statistics` sums up an entry's jobs.
 
 mod declaration;
-mod registration;
 mod statistics;
 mod table;
 
 pub use declaration::{MAX_NAME, TaskDeclaration, TaskOptions, is_name};
-pub use registration::{Origin, Registration};
 pub use statistics::{Moved, Statistics};
-pub use table::{MAX_TASKS, Registry};
+pub use table::{MAX_TASKS, Origin, Registration, Registry};
