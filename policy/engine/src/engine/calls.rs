@@ -57,7 +57,7 @@ impl Engine {
                 caller.uid
             )));
         }
-        self.registry.admits(caller.uid, &task.name)?;
+        self.admits(caller.uid, &task.name)?;
         let gpu = match (&task.gpu, realtime) {
             (None, false) => None,
             (wanted, _) => Some(self.find_gpu(wanted.as_deref())?),
@@ -82,6 +82,12 @@ impl Engine {
         let text = format!("registered as {class} by user {}", caller.uid);
         self.log(self.line(Level::Info, id, text));
         Ok(id)
+    }
+
+    /// Whether a user may have one more task, of that name.
+    pub(super) fn admits(&self, uid: u32, name: &str) -> Result<(), CallError> {
+        let most = self.config.settings.max_tasks_per_user;
+        self.registry.admits(uid, name, most)
     }
 
     fn unregister(&mut self, caller: Caller, id: RegistrationId) -> Result<(), CallError> {

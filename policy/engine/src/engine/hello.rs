@@ -20,16 +20,6 @@ use crate::timers::Timer;
 /// The reason why a Hello is not welcome, for the agent and for people.
 struct Refusal(RefusalCode, String);
 
-/// What a Hello's claim to a former session is worth.
-enum Resumption {
-    /// It names no session, or an unknown one: a new session begins.
-    New,
-    /// It is the session that it names.
-    Same(Seat),
-    /// It fits in part only.
-    Foreign(RegistrationId),
-}
-
 impl Engine {
     /// Takes a Hello in. It is answered once no GPU has work: what its process was before may have to go
     /// first.
@@ -39,7 +29,7 @@ impl Engine {
                 self.learn_gpu(Uuid::of(device.uuid), device.memory);
             }
         }
-        if matches!(self.resumption(&hello), Resumption::New) {
+        if matches!(self.resumption(&hello), Ok(None)) {
             self.end_former_image(hello.peer.pid);
         }
         self.chore(Chore::Greet(hello));
@@ -62,12 +52,14 @@ impl Engine {
         }
     }
 
-    fn resumption(&self, hello: &Hello) -> Resumption {
+    /// The place of the session that a Hello names; none where it names none or an unknown one, so that
+    /// a new one begins.
+    fn resumption(&self, hello: &Hello) -> Result<Option<Seat>, Refusal> {
         let Some((registration, cookie)) = hello.resumes else {
-            return Resumption::New;
+            return Ok(None);
         };
         let Some(entry) = self.registry.get(registration) else {
-            return Resumption::New;
+            return Ok(None);
         };
         let sessions = self.sessions.of(registration);
         let sessions = sessions.map(|(id, it)| (id.process, it.connection, it.cookie, it.peer.pid));
@@ -78,20 +70,21 @@ impl Engine {
         for (process, former, its_cookie, its_pid) in sessions.chain(awaited) {
             let (has_cookie, has_pid) = (its_cookie == cookie, its_pid == hello.peer.pid);
             if has_cookie && has_pid && entry.uid == hello.peer.uid {
-                return Resumption::Same(Seat {
+                return Ok(Some(Seat {
                     id: SessionId::new(registration, process),
                     cookie,
                     former: Some(former),
-                });
+                }));
             }
             is_foreign |= has_cookie || has_pid;
         }
         if is_foreign {
-            return Resumption::Foreign(registration);
+            let text = format!("registration {} belongs to another session", registration.0);
+            return Err(Refusal(RefusalCode::Claim, text));
         }
         // The daemon before was killed before the number was kept, and the next one has given it to
         // another task.
-        Resumption::New
+        Ok(None)
     }
 
     pub(super) fn admit(&mut self, hello: Box<Hello>) {
@@ -112,13 +105,8 @@ impl Engine {
     }
 
     fn find_seat(&mut self, hello: &Hello) -> Result<Seat, Refusal> {
-        match self.resumption(hello) {
-            Resumption::Same(seat) => return Ok(seat),
-            Resumption::Foreign(RegistrationId(number)) => {
-                let text = format!("registration {number} belongs to another session");
-                return Err(Refusal(RefusalCode::Claim, text));
-            }
-            Resumption::New => {}
+        if let Some(seat) = self.resumption(hello)? {
+            return Ok(seat);
         }
         let registration = match &hello.name {
             Some(name) => self.claim(name, &hello.peer)?,
@@ -179,7 +167,7 @@ impl Engine {
             name = format!("{name}-{}", self.registry.next());
         }
         let busy = |text| Refusal(RefusalCode::Busy, text);
-        let admitted = self.registry.admits(peer.uid, &name);
+        let admitted = self.admits(peer.uid, &name);
         admitted.map_err(|error| busy(error.to_string()))?;
         let task = TaskOptions::best_effort(name).check().map_err(busy)?;
         let id = self.registry.add(peer.uid, task, Origin::Session).id;

@@ -119,13 +119,12 @@ impl Question {
 impl Engine {
     /// An engine that knows nothing yet. Its first input is [`Input::Start`].
     pub fn new(config: Config) -> Self {
-        let most = config.settings.max_tasks_per_user;
         Self {
             config,
             now: Time::ZERO,
             gpus: Vec::new(),
             tasks: Tasks::default(),
-            registry: Registry::new(0, most),
+            registry: Registry::new(0),
             sessions: Sessions::default(),
             recovery: Recovery::default(),
             nvml: Nvml::default(),

@@ -36,8 +36,6 @@ impl Engine {
             ));
         }
         let wanted = check(tasks).map_err(CallError::InvalidArgument)?;
-        self.registry
-            .set_max_per_user(config.settings.max_tasks_per_user);
         self.config.settings = config.settings;
         self.set_nvml_timer();
         self.note_change();
@@ -79,13 +77,13 @@ impl Engine {
     /// Makes one registration what its file says.
     fn take_file(&mut self, uid: u32, task: TaskDeclaration) -> Result<(), CallError> {
         let Some(before) = self.registry.find(uid, &task.name) else {
-            self.registry.admits(uid, &task.name)?;
+            self.admits(uid, &task.name)?;
             let id = self.registry.add(uid, task, Origin::File).id;
             return self.place_file(id);
         };
         let file = |entry: &&Registration| entry.origin == Origin::File;
         let Some(entry) = self.registry.get(before).filter(file) else {
-            return self.registry.admits(uid, &task.name);
+            return self.admits(uid, &task.name);
         };
         if self.says(entry, &task) {
             return Ok(());

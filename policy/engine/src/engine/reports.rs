@@ -35,20 +35,18 @@ impl Engine {
         if rang {
             device.reader.record_ring();
         }
-        if device.task.is_none() {
-            let untouched = Block {
-                kept: block.kept,
-                ..Block::default()
-            };
-            if block == untouched {
-                return;
-            }
+        if device.task.is_some() {
+            return self.look_again(id, gpu);
+        }
+        let untouched = Block {
+            kept: block.kept,
+            ..Block::default()
+        };
+        if block != untouched {
             // What the block says of its memory is a report like any other, and waits until it has
             // joined with what its Hello said.
             self.join_task(id, gpu);
-            return;
         }
-        self.look_again(id, gpu);
     }
 
     /// Makes a session one of its task on a GPU.

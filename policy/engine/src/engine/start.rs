@@ -7,6 +7,7 @@
 
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::format;
+use alloc::string::ToString;
 use alloc::vec::Vec;
 use core::mem;
 
@@ -82,7 +83,7 @@ impl Engine {
     /// Takes over from the daemon before, and begins.
     pub(super) fn start(&mut self, start: Start) {
         let saved = start.saved;
-        self.registry = Registry::new(saved.next, self.config.settings.max_tasks_per_user);
+        self.registry = Registry::new(saved.next);
         self.recovery.next_releases = saved.next_releases;
         let numbers: BTreeMap<_, _> = saved
             .registrations
@@ -113,10 +114,7 @@ impl Engine {
     fn add_file(&mut self, file: TaskFile, before: Option<&SavedRegistration>) {
         let TaskFile { uid, options } = file;
         let name = options.name.clone();
-        let admitted = self
-            .registry
-            .admits(uid, &name)
-            .map_err(|error| format!("{error}"));
+        let admitted = self.admits(uid, &name).map_err(|error| error.to_string());
         let task = match options.check().and_then(|task| admitted.map(|()| task)) {
             Ok(task) => task,
             Err(complaint) => {
@@ -148,7 +146,7 @@ impl Engine {
             SavedOrigin::Session => Origin::Session,
             SavedOrigin::File => return,
         };
-        if self.registry.admits(saved.uid, &saved.task.name).is_err() {
+        if self.admits(saved.uid, &saved.task.name).is_err() {
             return;
         }
         let entry = Registration::new(saved.id, saved.uid, saved.task, origin);

@@ -108,23 +108,16 @@ pub struct Registry {
     by_id: BTreeMap<RegistrationId, Registration>,
     by_name: BTreeMap<(u32, String), RegistrationId>,
     next: u64,
-    max_per_user: usize,
 }
 
 impl Registry {
     /// None yet; numbers start at `next`.
-    pub fn new(next: u64, max_per_user: usize) -> Self {
+    pub fn new(next: u64) -> Self {
         Self {
             by_id: BTreeMap::new(),
             by_name: BTreeMap::new(),
             next: next.max(1),
-            max_per_user,
         }
-    }
-
-    /// Sets the most registrations of each user. A user with more of them keeps them.
-    pub fn set_max_per_user(&mut self, most: usize) {
-        self.max_per_user = most;
     }
 
     /// The number that the next registration gets.
@@ -132,8 +125,8 @@ impl Registry {
         self.next
     }
 
-    /// Whether `uid` may add a task of this name.
-    pub fn admits(&self, uid: u32, name: &str) -> Result<(), CallError> {
+    /// Whether `uid` may add a task of this name, where each user may have `most`.
+    pub fn admits(&self, uid: u32, name: &str, most: usize) -> Result<(), CallError> {
         if let Some(id) = self.find(uid, name) {
             return Err(CallError::Busy(format!(
                 "user {uid} has a task named {name} already ({id}); end it with Unregister or take \
@@ -146,11 +139,10 @@ impl Registry {
             )));
         }
         let own = self.by_name.range((uid, String::new())..);
-        if own.take_while(|((user, _), _)| *user == uid).count() >= self.max_per_user {
+        if own.take_while(|((user, _), _)| *user == uid).count() >= most {
             return Err(CallError::Busy(format!(
-                "user {uid} has {} tasks, which is the most; end some, or raise \
-                 daemon.max_tasks_per_user",
-                self.max_per_user
+                "user {uid} has {most} tasks, which is the most; end some, or raise \
+                 daemon.max_tasks_per_user"
             )));
         }
         Ok(())
@@ -218,22 +210,22 @@ mod tests {
 
     #[test]
     fn a_name_is_one_users_own() {
-        let mut registry = Registry::new(7, 2);
+        let mut registry = Registry::new(7);
         let id = registry.add(5, checked("a"), Origin::Call).id;
         assert_eq!(id, RegistrationId(7));
         assert_eq!(
-            registry.admits(5, "a").unwrap_err().to_string(),
+            registry.admits(5, "a", 2).unwrap_err().to_string(),
             "user 5 has a task named a already (/org/rtswap/task/7); end it with Unregister or \
              take another name"
         );
-        assert!(registry.admits(6, "a").is_ok());
+        assert!(registry.admits(6, "a", 2).is_ok());
         registry.add(5, checked("b"), Origin::Call);
         assert_eq!(
-            registry.admits(5, "c").unwrap_err().to_string(),
+            registry.admits(5, "c", 2).unwrap_err().to_string(),
             "user 5 has 2 tasks, which is the most; end some, or raise daemon.max_tasks_per_user"
         );
         registry.remove(id);
-        assert!(registry.admits(5, "a").is_ok());
+        assert!(registry.admits(5, "a", 2).is_ok());
         let id = registry.add(5, checked("a"), Origin::Call).id;
         assert_eq!(id, RegistrationId(9), "numbers are not reused");
     }
