@@ -111,14 +111,8 @@ impl FromStr for Uuid {
                 UuidError::Gpu,
             ),
         };
-        let digits = digits.replace('-', "");
-        if digits.len() != 32 || !digits.is_ascii() {
-            return Err(wrong);
-        }
-        let mut bytes = [0; 16];
-        for (byte, at) in bytes.iter_mut().zip((0..).step_by(2)) {
-            *byte = u8::from_str_radix(&digits[at..at + 2], 16).map_err(|_| wrong)?;
-        }
+        let number = u128::from_str_radix(&digits.replace('-', ""), 16).map_err(|_| wrong)?;
+        let bytes = number.to_be_bytes();
         let uuid = Self { bytes, is_instance };
         // Accept one spelling only, so that equal text means equal GPU.
         (uuid.to_string() == text && bytes != [0; 16])

@@ -18,15 +18,6 @@ pub(super) enum TaskRequest {
     Fresh { asker: ProcessId, until: Time },
 }
 
-impl TaskRequest {
-    fn asker(self) -> Option<ProcessId> {
-        match self {
-            Self::Pending { asker, .. } => asker,
-            Self::Fresh { asker, .. } => Some(asker),
-        }
-    }
-}
-
 impl ProcessGroup {
     /// Takes in a process's request, which replaces its previous one.
     pub(super) fn record_request(&mut self, at: usize, seq: BudgetRequestSeq, bytes: Bytes) {
@@ -34,7 +25,10 @@ impl ProcessGroup {
         let total = bytes + process.usage.swapped;
         process.request = Some(BudgetRequest { seq, total });
         let id = process.id;
-        let ours = |request: &mut TaskRequest| request.asker() == Some(id);
+        let ours = |request: &mut TaskRequest| match request {
+            TaskRequest::Pending { asker, .. } => *asker == Some(id),
+            TaskRequest::Fresh { asker, .. } => *asker == id,
+        };
         self.budget.request.take_if(ours);
     }
 

@@ -80,8 +80,8 @@ impl ProcessGroup {
         } = *swap;
         for at in 0..self.processes.len() {
             let process = &self.processes[at];
-            let part = process.part.filter(|part| part.seq == op);
-            let Some(part) = part.filter(|_| process.is_present()) else {
+            let ours = |part: &SwapPart| part.seq == op && process.is_present();
+            let Some(part) = process.part.filter(ours) else {
                 continue;
             };
             let target = part.target;
@@ -123,10 +123,10 @@ impl ProcessGroup {
         let others = self.present().any(|process| !process.moves());
         for at in 0..self.processes.len() {
             let process = &self.processes[at];
-            let Some(part) = process.part.filter(|_| process.is_present()) else {
-                continue;
-            };
-            if part.ended.is_none() {
+            if let Some(part) = process.part
+                && process.moves()
+                && process.is_present()
+            {
                 self.order(at, Order::Abort { op: part.seq });
                 if others {
                     self.processes[at].presence = Presence::Missing;
