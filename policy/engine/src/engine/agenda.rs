@@ -65,15 +65,11 @@ pub(crate) struct WorkList {
 impl WorkList {
     /// Whether the GPU is quiet.
     pub(super) fn is_empty(&self) -> bool {
-        let Self {
-            queue,
-            current,
-            draining,
-            dirty,
-            has_commands,
-        } = self;
-        let quiet = current.is_none() && draining.is_none() && dirty.is_empty() && !has_commands;
-        quiet && queue.is_empty()
+        self.queue.is_empty()
+            && self.current.is_none()
+            && self.draining.is_none()
+            && self.dirty.is_empty()
+            && !self.has_commands
     }
 
     /// The scheduler was told something.

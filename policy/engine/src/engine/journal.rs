@@ -3,7 +3,6 @@
 
 use alloc::boxed::Box;
 use alloc::collections::BTreeSet;
-use alloc::vec::Vec;
 use core::mem;
 
 use rtswap_policy::units::{Nanos, Time};
@@ -27,10 +26,8 @@ const RECORDS: u32 = 256;
 pub(crate) struct Journal {
     /// Registrations that began, changed or ended.
     registrations: BTreeSet<RegistrationId>,
-    /// Sessions that began.
-    sessions: Vec<SavedSession>,
-    /// Sessions that ended, by their secrets.
-    left: Vec<Cookie>,
+    /// Sessions that began or ended, as the next record says it.
+    next: Record,
     /// The records since the last checkpoint.
     records: u32,
     /// Whether [`Timer::Checkpoint`] is set.
@@ -46,14 +43,15 @@ impl Journal {
 
     /// Notes that a session begins.
     pub(super) fn note_session(&mut self, session: SavedSession) {
-        self.left.retain(|cookie| *cookie != session.cookie);
-        self.sessions.push(session);
+        self.next.left.retain(|cookie| *cookie != session.cookie);
+        self.next.sessions.push(session);
     }
 
     /// Notes that the session of that secret ended.
     pub(super) fn note_session_left(&mut self, cookie: Cookie) {
-        self.sessions.retain(|session| session.cookie != cookie);
-        self.left.push(cookie);
+        let sessions = &mut self.next.sessions;
+        sessions.retain(|session| session.cookie != cookie);
+        self.next.left.push(cookie);
     }
 }
 
@@ -77,12 +75,8 @@ impl Engine {
     /// Gives a record of all changes since the last one; false where nothing changed.
     pub(super) fn emit_record(&mut self) -> bool {
         let journal = &mut self.journal;
-        let mut record = Record {
-            next: self.registry.next(),
-            sessions: mem::take(&mut journal.sessions),
-            left: mem::take(&mut journal.left),
-            ..Record::default()
-        };
+        let mut record = mem::take(&mut journal.next);
+        record.next = self.registry.next();
         for id in mem::take(&mut journal.registrations) {
             match self.registry.get(id) {
                 Some(entry) => record.registrations.push(entry.saved()),

@@ -33,12 +33,10 @@ pub(crate) struct Tasks {
 }
 
 impl Tasks {
-    /// One by its number.
     pub(crate) fn get(&self, id: TaskId) -> Option<&Task> {
         self.all.get(&id)
     }
 
-    /// One by its number.
     pub(crate) fn get_mut(&mut self, id: TaskId) -> Option<&mut Task> {
         self.all.get_mut(&id)
     }
@@ -63,17 +61,10 @@ impl Tasks {
         tasks.map(|(&(_, gpu), &task)| (gpu, task))
     }
 
-    /// Removes a task and returns it.
     pub(crate) fn remove(&mut self, id: TaskId) -> Option<Task> {
         let task = self.all.remove(&id)?;
         self.by_registration.remove(&(task.registration, task.gpu));
         Some(task)
-    }
-
-    fn insert(&mut self, id: TaskId, task: Task) {
-        self.by_registration
-            .insert((task.registration, task.gpu), id);
-        self.all.insert(id, task);
     }
 }
 
@@ -123,7 +114,8 @@ impl Engine {
             has_ended: false,
             group: ProcessGroup::new(task, chunk, realtime),
         };
-        self.tasks.insert(task, entry);
+        self.tasks.all.insert(task, entry);
+        self.tasks.by_registration.insert((id, gpu), task);
         Ok(task)
     }
 
@@ -142,7 +134,6 @@ impl Engine {
         self.registration_name(self.tasks.get(task)?.registration)
     }
 
-    /// The name of a registration.
     pub(crate) fn registration_name(&self, id: RegistrationId) -> Option<&str> {
         Some(self.registry.get(id)?.task.name.as_str())
     }
