@@ -166,10 +166,8 @@ fn check(tasks: Vec<TaskFile>) -> Result<Vec<(u32, TaskDeclaration)>, String> {
         let task = options
             .check()
             .map_err(|complaint| format!("tasks.d, {name}: {complaint}"))?;
-        if checked
-            .iter()
-            .any(|(other, same)| *other == uid && same.name == name)
-        {
+        let is_same = |(other, it): &(u32, TaskDeclaration)| *other == uid && it.name == name;
+        if checked.iter().any(is_same) {
             return Err(format!("tasks.d: user {uid} has two tasks named {name}"));
         }
         checked.push((uid, task));

@@ -48,11 +48,16 @@ struct Verdict {
 }
 
 impl Verdict {
-    /// Takes what a sample shows; returns how long samples have shown it.
-    fn observe(&mut self, now: Time, shown: Option<Disagreement>) -> Nanos {
+    /// Takes what a sample shows. Confirms it once samples have shown it for so long as `lasting`, and
+    /// returns whether they have.
+    fn observe(&mut self, now: Time, shown: Option<Disagreement>, lasting: Nanos) -> bool {
         let same = self.suspected.filter(|(_, before)| *before == shown);
         let (since, _) = *self.suspected.insert(same.unwrap_or((now, shown)));
-        now - since
+        let lasts = now - since >= lasting;
+        if lasts {
+            self.confirmed = shown;
+        }
+        lasts
     }
 }
 
@@ -167,9 +172,7 @@ impl ManagedProcess {
             Disagreement::Underreport
         });
         let before = self.disagreement();
-        if self.by_probes.observe(now, shown) >= SHORTFALL {
-            self.by_probes.confirmed = shown;
-        }
+        self.by_probes.observe(now, shown, SHORTFALL);
         let disagreement = self.disagreement();
         (disagreement != before).then_some(Finding::Counted {
             pid,
@@ -206,7 +209,6 @@ impl ManagedProcess {
     ) -> Option<Finding> {
         let entry = probes.get(pid);
         let shown = self.shown(nvml, entry, floor);
-        let lasted = self.by_nvml.observe(now, shown);
         // The probes read a process that allocates nothing late, and may bear its agent out yet.
         let awaits_probes = probes.are_on && entry.and_then(ProbeEntry::all_given).is_none();
         let lasting = if shown.is_some_and(Disagreement::is_shortfall) && !awaits_probes {
@@ -214,15 +216,12 @@ impl ManagedProcess {
         } else {
             LASTING
         };
-        let lasts = lasted >= lasting;
         let confirmed = self.by_nvml.confirmed;
-        let is_short = confirmed.is_some_and(Disagreement::is_shortfall);
-        let tolerance = self.tolerance(nvml, floor);
-        self.doubted = nvml > agent + tolerance && !is_short && !lasts;
+        let was_short = confirmed.is_some_and(Disagreement::is_shortfall);
         let before = self.disagreement();
-        if lasts {
-            self.by_nvml.confirmed = shown;
-        }
+        let lasts = self.by_nvml.observe(now, shown, lasting);
+        let tolerance = self.tolerance(nvml, floor);
+        self.doubted = nvml > agent + tolerance && !was_short && !lasts;
         let disagreement = self.disagreement();
         (disagreement != before).then_some(Finding::Named {
             pid,
