@@ -114,7 +114,7 @@ impl ProcessGroup {
         self.session = Session::Attached;
         self.swap = None;
         self.budget.request = None;
-        self.store.asked = None;
+        self.store_asked = None;
         for process in &mut self.processes {
             process.store.asked = None;
         }
@@ -220,7 +220,7 @@ impl ProcessGroup {
         self.swap = None;
         self.budget.round = None;
         self.budget.request = None;
-        self.store.asked = None;
+        self.store_asked = None;
         self.told.stale = false;
     }
 }

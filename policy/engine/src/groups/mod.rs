@@ -35,9 +35,8 @@ use job::Jobs;
 use process::Process;
 use scratch::Scratch;
 use share::TaskBudget;
-use store::TaskStore;
 use swap::TaskSwap;
-use usage::ToldUsage;
+use usage::Told;
 
 /// What remains to be done.
 #[derive(Debug, Default)]
@@ -66,8 +65,9 @@ pub struct ProcessGroup {
     jobs: Jobs,
     swap: Option<TaskSwap>,
     budget: TaskBudget,
-    store: TaskStore,
-    told: ToldUsage,
+    /// The backing store that the scheduler asks for and has no answer to.
+    store_asked: Option<Bytes>,
+    told: Told,
     agenda: Agenda,
     scratch: Scratch,
 }
@@ -84,8 +84,8 @@ impl ProcessGroup {
             jobs: Jobs::default(),
             swap: None,
             budget: TaskBudget::default(),
-            store: TaskStore::default(),
-            told: ToldUsage::default(),
+            store_asked: None,
+            told: Told::default(),
             agenda: Agenda::default(),
             scratch: Scratch::default(),
         }

@@ -13,19 +13,10 @@ use rtswap_policy::units::Bytes;
 use super::process::{Presence, Process, ProcessStore};
 use super::{Order, ProcessGroup};
 
-/// The backing store of the task as the scheduler sees it.
-#[derive(Debug, Default)]
-pub(super) struct TaskStore {
-    /// What the scheduler asks for and has no answer to.
-    pub(super) asked: Option<Bytes>,
-    /// What it was told last.
-    pub(super) told: Bytes,
-}
-
 impl ProcessGroup {
     pub(super) fn set_backing_store(&mut self, bytes: Bytes) {
-        self.store.asked = Some(bytes);
-        self.order_stores(bytes, bytes < self.store.told);
+        self.store_asked = Some(bytes);
+        self.order_stores(bytes, bytes < self.told.backing);
     }
 
     /// Orders each process its share of `bytes`. A store that shrinks changes where its share does; one
@@ -106,7 +97,7 @@ impl ProcessGroup {
             return;
         }
         let (task, bytes) = (self.task, self.backing());
-        if let Some(asked) = self.store.asked {
+        if let Some(asked) = self.store_asked {
             if bytes < asked {
                 self.order_stores(asked, false);
                 if self.awaits_store() {
@@ -114,17 +105,17 @@ impl ProcessGroup {
                 }
                 if self.missing_budget() > Bytes::ZERO {
                     // Missing processes have not refused.
-                    if bytes > self.store.told {
+                    if bytes > self.told.backing {
                         self.tell_regrouped(Bytes::ZERO);
                     }
                     return;
                 }
             }
-            self.store.asked = None;
-        } else if bytes == self.store.told {
+            self.store_asked = None;
+        } else if bytes == self.told.backing {
             return;
         }
-        self.store.told = bytes;
+        self.told.backing = bytes;
         self.tell(Event::Backing { task, bytes });
     }
 
@@ -135,8 +126,8 @@ impl ProcessGroup {
 
     /// Whether the scheduler believes in a larger backing store than there is.
     pub(super) fn overstates_store(&self) -> bool {
-        let TaskStore { asked, told } = self.store;
-        self.backing() < asked.map_or(told, |asked| asked.min(told))
+        let told = self.told.backing;
+        self.backing() < self.store_asked.map_or(told, |asked| asked.min(told))
     }
 
     /// The backing store of the task.

@@ -7,10 +7,12 @@ use super::ProcessGroup;
 use super::process::Process;
 use super::request::TaskRequest;
 
-/// What the scheduler knows of the task's usage.
+/// What the scheduler was told last.
 #[derive(Debug, Default)]
-pub(super) struct ToldUsage {
+pub(super) struct Told {
     pub(super) usage: Usage,
+    /// The backing store of the task.
+    pub(super) backing: Bytes,
     /// The usage may have changed since.
     pub(super) stale: bool,
 }
@@ -39,7 +41,7 @@ impl ProcessGroup {
             self.tell_regrouped(Bytes::ZERO);
         } else if self.told.stale {
             let (task, usage) = (self.task, self.usage());
-            self.record_told(usage, self.store.told);
+            self.record_told(usage, self.told.backing);
             self.tell(Event::Usage { task, usage });
         }
     }
@@ -58,11 +60,11 @@ impl ProcessGroup {
     }
 
     pub(super) fn record_told(&mut self, usage: Usage, backing: Bytes) {
-        self.told = ToldUsage {
+        self.told = Told {
             usage,
+            backing,
             stale: false,
         };
-        self.store.told = backing;
     }
 
     /// Where the bytes of the task are.

@@ -1,7 +1,6 @@
 //! The samples of NVML, and what holds while none comes.
 
 use alloc::collections::BTreeMap;
-use alloc::collections::BTreeSet;
 use alloc::format;
 use alloc::vec::Vec;
 
@@ -97,20 +96,16 @@ impl Engine {
     /// Writes into the log which tasks the plan leaves too little, once each time that begins.
     fn report_starved(&mut self, index: usize) {
         let gpu = &mut self.gpus[index];
-        let mut before = core::mem::take(&mut gpu.starving);
-        let (mut starving, mut news) = (BTreeSet::new(), Vec::new());
         let planned = gpu.planned();
-        for task in gpu.scheduler.state().waiting() {
-            let Some(why) = planned.starved(task) else {
+        let waiting = gpu.scheduler.state().waiting();
+        let starving = waiting.filter_map(|task| Some((task, planned.starved(task)?)));
+        let starving: Vec<_> = starving.collect();
+        let named = starving.iter().map(|(task, _)| *task).collect();
+        let before = core::mem::replace(&mut gpu.starving, named);
+        for (task, why) in starving {
+            if before.contains(&task) {
                 continue;
-            };
-            starving.insert(task);
-            if !before.remove(&task) {
-                news.push((task, why));
             }
-        }
-        gpu.starving = starving;
-        for (task, why) in news {
             let line = LogLine::new(Level::Warn, format!("waits: {why}"));
             let line = line.task(self.name_of(task)).gpu(index);
             self.complain(line);
