@@ -33,11 +33,6 @@ impl Terms {
         const MOST: u64 = 512 << 20;
         Bytes((self.memory.0 / 64).clamp(LEAST, MOST))
     }
-
-    /// The capacity mᴰ if no unmanaged process uses the GPU.
-    fn capacity(&self) -> Bytes {
-        self.memory.saturating_sub(self.reserve)
-    }
 }
 
 /// One GPU's account. Pids are those of the daemon's PID namespace.
@@ -76,7 +71,7 @@ impl Account {
     pub fn new(terms: Terms) -> Self {
         Self {
             terms,
-            capacity: Capacity::new(terms.capacity()),
+            capacity: Capacity::new(terms.memory.saturating_sub(terms.reserve)),
             nvml: Nvml::default(),
             probes: Probes::default(),
             managed: BTreeMap::new(),
@@ -320,7 +315,7 @@ impl Account {
                 None => {
                     let least = process.least();
                     sums.invisible += least;
-                    if process.is_fresh() {
+                    if !process.is_compared {
                         sums.fresh += least;
                     }
                     None

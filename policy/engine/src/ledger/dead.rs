@@ -60,10 +60,6 @@ impl Dead {
         });
         !shown && (look.trusted || past_grace)
     }
-
-    fn is_late(&self, now: Time) -> bool {
-        now - self.died >= PATIENCE
-    }
 }
 
 /// One sample of a GPU, as far as it concerns the dead processes there.
@@ -102,7 +98,7 @@ pub fn take_departed(
     // By task, in the order of the first deaths: whether all its dead are unseen, and all late.
     let mut tasks: Vec<(TaskId, bool, bool)> = Vec::new();
     for dead in dead.iter_mut() {
-        let (unseen, late) = (dead.is_unseen(look), dead.is_late(look.now));
+        let (unseen, late) = (dead.is_unseen(look), look.now - dead.died >= PATIENCE);
         if late && !core::mem::replace(&mut dead.is_reported, true) {
             departed.late.push(dead.clone());
         }

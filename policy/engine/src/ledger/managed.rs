@@ -68,8 +68,8 @@ pub(super) struct ManagedProcess {
     reported: Range,
     /// What the scheduler counted since the last sample of NVML.
     held: Range,
-    /// A sample of NVML has been compared with it.
-    is_compared: bool,
+    /// A sample of NVML has been compared with it: the first may be older than its memory.
+    pub(super) is_compared: bool,
     /// What the agent reported since the last sample of the probes.
     reported_since_probes: Range,
     by_nvml: Verdict,
@@ -89,11 +89,6 @@ impl ManagedProcess {
         process.settle_counted(claim);
         process.is_compared = false;
         process
-    }
-
-    /// Whether no sample of NVML was compared with it before: the first may be older than its memory.
-    pub(super) fn is_fresh(&self) -> bool {
-        !self.is_compared
     }
 
     /// The confirmed disagreement; that with the probes first, because they see it first.

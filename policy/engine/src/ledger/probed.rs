@@ -85,15 +85,6 @@ pub struct ProbeEntry {
 }
 
 impl ProbeEntry {
-    /// An entry that NVML has not been compared with.
-    fn new(now: Probed) -> Self {
-        Self {
-            now,
-            overhead: None,
-            moved: (Bytes::ZERO, Bytes::ZERO),
-        }
-    }
-
     /// What is known of the time before the probes were attached.
     pub fn baseline(&self) -> Baseline {
         match (self.now.early, self.overhead) {
@@ -163,7 +154,12 @@ impl Probes {
         });
         for (&pid, &counted) in counted {
             let entry = self.entries.entry(pid);
-            entry.or_insert_with(|| ProbeEntry::new(counted)).now = counted;
+            let uncompared = ProbeEntry {
+                now: counted,
+                overhead: None,
+                moved: (Bytes::ZERO, Bytes::ZERO),
+            };
+            entry.or_insert(uncompared).now = counted;
         }
     }
 
