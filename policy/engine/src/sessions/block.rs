@@ -20,8 +20,8 @@ pub(crate) struct BlockReader {
     jobs: JobReader,
     want: BudgetRequestSeq,
     usage: Usage,
-    /// What an agent that outlived its daemon has yet to restore into its new page.
-    awaited: Option<Usage>,
+    /// An agent that outlived its daemon has yet to restore `usage` into its new page.
+    awaits_page: bool,
     /// The number of the last request for a backing store that the agent followed.
     backing_seq: u32,
     backing: Bytes,
@@ -64,7 +64,7 @@ impl BlockReader {
                 is_unreported: is_open && !running,
             },
             usage: state.usage,
-            awaited: (state.usage != Usage::default()).then_some(state.usage),
+            awaits_page: state.usage != Usage::default(),
             backing: state.backing,
             ..Self::default()
         }
@@ -109,7 +109,7 @@ impl BlockReader {
 
     /// The agent rang: what it restores into a new page is written.
     pub(crate) fn record_ring(&mut self) {
-        self.awaited = None;
+        self.awaits_page = false;
     }
 
     /// The usage contradicts what is known. Returns when to look again; none where that has lasted, and
@@ -193,8 +193,8 @@ impl BlockReader {
     fn note_restored(&mut self, block: &Block) {
         let end = block.swap.map(|end| end.op);
         let has_swapped = end.is_some() && end == self.op.map(|op| op.seq);
-        if has_swapped || self.awaited == Some(block.usage) {
-            self.awaited = None;
+        if has_swapped || self.usage == block.usage {
+            self.awaits_page = false;
         }
     }
 
@@ -204,7 +204,7 @@ impl BlockReader {
         report: &mut impl FnMut(Report),
     ) -> Option<(Direction, SwapReport)> {
         // Until the page is restored its zeros are no progress.
-        let op = self.op.as_mut().filter(|_| self.awaited.is_none())?;
+        let op = self.op.as_mut().filter(|_| !self.awaits_page)?;
         let swapped = block.usage.swapped;
         let Some(end) = block.swap.filter(|end| end.op == op.seq) else {
             if mem::replace(&mut op.swapped, swapped) != swapped {
@@ -234,7 +234,7 @@ impl BlockReader {
             self.backing = backing;
             report(Report::Backing(backing));
         }
-        if self.awaited.is_some() || self.op.is_some() {
+        if self.awaits_page || self.op.is_some() {
             return;
         }
         if usage != self.usage || self.doubted.is_some() {
