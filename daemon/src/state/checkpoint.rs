@@ -99,7 +99,6 @@ impl Drop for Writer {
 /// Writes each state, the last one of those that wait, until no more can come. A state that cannot be
 /// written is tried again, which is logged when it begins and when it ends.
 fn write_all(given: &mpsc::Receiver<State>, path: &Path, boot: &str, mut done: impl FnMut(u64)) {
-    let fresh = path.with_extension("new");
     let mut failed: Option<State> = None;
     loop {
         let next = match failed {
@@ -116,7 +115,7 @@ fn write_all(given: &mpsc::Receiver<State>, path: &Path, boot: &str, mut done: i
             return;
         };
         let checkpoint = Checkpoint::new(boot, state.record, &state.saved);
-        match replace(path, &fresh, &checkpoint) {
+        match replace(path, &checkpoint) {
             Ok(()) => {
                 if has_failed {
                     tracing::info!("{} is written again", path.display());
@@ -141,7 +140,9 @@ fn write_all(given: &mpsc::Receiver<State>, path: &Path, boot: &str, mut done: i
     }
 }
 
-fn replace(path: &Path, fresh: &Path, checkpoint: &Checkpoint) -> io::Result<()> {
+/// Writes a checkpoint in the place of the one before.
+pub(super) fn replace(path: &Path, checkpoint: &Checkpoint) -> io::Result<()> {
+    let fresh = path.with_extension("new");
     let text = serde_json::to_vec(checkpoint)?;
     let mut file = OpenOptions::new()
         .write(true)
@@ -149,7 +150,7 @@ fn replace(path: &Path, fresh: &Path, checkpoint: &Checkpoint) -> io::Result<()>
         .truncate(true)
         .mode(0o600)
         .custom_flags(libc::O_NOFOLLOW)
-        .open(fresh)?;
+        .open(&fresh)?;
     file.write_all(&text)?;
     // The folder is a tmpfs by default, and a state of another boot is not read: no sync.
     fs::rename(fresh, path)

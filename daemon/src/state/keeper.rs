@@ -3,19 +3,22 @@
 use std::fs;
 use std::io;
 use std::mem;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use rtswap_engine::saved::{Record, Saved};
 
 use super::checkpoint::{self, State, Writer};
 use super::journal::Journal;
 use super::shape::{Checkpoint, Line};
+use crate::sys::clock::now;
 
 /// Both files. The dispatch thread owns them; checkpoints are written by a thread of their own.
 #[derive(Debug)]
 pub struct Keeper {
     boot: String,
-    /// None if it can neither be opened nor made anew: no record is kept.
+    journal_path: PathBuf,
+    /// None while it cannot be opened or made anew, or while `state` is an older daemon's: no record is
+    /// kept. Each checkpoint that was written tries again.
     journal: Option<Journal>,
     writer: Writer,
     /// The number of the last record.
@@ -41,19 +44,44 @@ impl Keeper {
             .map(|id| id.trim().to_owned())
             .unwrap_or_default();
         let path = runtime_dir.join("state");
-        let (journal, lines) = open_journal(&runtime_dir.join("state.journal"), &boot);
-        let checkpoint = checkpoint::load(&path, &boot);
-        let mut last = checkpoint.as_ref().map_or(0, |found| found.record);
-        let mut saved = checkpoint.map(Checkpoint::saved).unwrap_or_default();
+        let journal_path = runtime_dir.join("state.journal");
+        let (mut journal, lines) = match open_journal(&journal_path, &boot) {
+            Ok((journal, lines)) => (Some(journal), lines),
+            Err(error) => {
+                tracing::error!(
+                    "cannot make {} anew: {error}: going on without it; until there is one, a \
+                     restarted rtswapd knows its tasks by checkpoints only",
+                    journal_path.display()
+                );
+                (None, Vec::new())
+            }
+        };
+        let (after, mut saved) = match checkpoint::load(&path, &boot) {
+            Some(found) => (found.record, found.saved()),
+            None => (Some(0), Saved::default()),
+        };
+        // By the clock, so that no line of a daemon before, read or not, has a number that is still to come.
+        let mut last = now().0;
         for line in lines {
-            if line.record > last {
-                last = line.record;
+            last = last.max(line.record);
+            if after.is_some_and(|after| line.record > after) {
                 saved.apply(line.record());
             }
+        }
+        if after.is_none()
+            && let Err(error) = checkpoint::replace(&path, &Checkpoint::new(&boot, last, &saved))
+        {
+            tracing::error!(
+                "{} is of a daemon without a journal, and cannot be written: {error}: until it is, a \
+                 restarted rtswapd would not know of what happens now",
+                path.display()
+            );
+            journal = None;
         }
         let keeper = Self {
             writer: Writer::start(path, boot.clone(), done)?,
             boot,
+            journal_path,
             // Without a journal that is logged already.
             is_failing: journal.is_none(),
             journal,
@@ -102,9 +130,12 @@ impl Keeper {
     }
 
     /// Drops the records before `position` from the journal: a checkpoint that has them was written. The
-    /// records since its state was taken, which are few, stay.
+    /// records since its state was taken, which are few, stay. Without a journal, tries again to open one.
     pub fn checkpointed(&mut self, position: u64) {
         let Some(journal) = &mut self.journal else {
+            // The checkpoint is newer than all of its lines.
+            let opened = open_journal(&self.journal_path, &self.boot);
+            self.journal = opened.ok().map(|(journal, _)| journal);
             return;
         };
         let result = journal.drop_before(position);
@@ -118,28 +149,19 @@ impl Keeper {
 }
 
 /// Opens the journal. One that cannot be opened or read is moved aside for an empty one.
-fn open_journal(path: &Path, boot: &str) -> (Option<Journal>, Vec<Line>) {
-    let opened = Journal::open(path, boot).or_else(|error| {
+fn open_journal(path: &Path, boot: &str) -> io::Result<(Journal, Vec<Line>)> {
+    Journal::open(path, boot).or_else(|error| {
         let aside = path.with_extension("journal.bad");
+        if fs::rename(path, &aside).is_err() {
+            return Err(error);
+        }
         tracing::error!(
             "cannot read {}: {error}: starting anew, with the old one as {}",
             path.display(),
             aside.display()
         );
-        fs::rename(path, aside)?;
         Journal::open(path, boot)
-    });
-    match opened {
-        Ok((journal, lines)) => (Some(journal), lines),
-        Err(error) => {
-            tracing::error!(
-                "cannot make {} anew: {error}: going on without it; a restarted rtswapd knows its \
-                 tasks by checkpoints only",
-                path.display()
-            );
-            (None, Vec::new())
-        }
-    }
+    })
 }
 
 #[cfg(test)]
@@ -328,10 +350,19 @@ mod tests {
             keeper.checkpoint(saved.clone());
             keeper.checkpointed(written.recv_timeout(BOUND).unwrap());
             drop(keeper);
-            assert_eq!(open(folder.path()).1, saved);
+            let (mut keeper, found, written) = open(folder.path());
+            assert_eq!(found, saved);
+            // With the next checkpoint it tries again.
+            fs::remove_file(folder.path().join("state.journal.bad")).unwrap();
+            keeper.checkpoint(found);
+            keeper.checkpointed(written.recv_timeout(BOUND).unwrap());
+            assert!(keeper.record(&record(6)));
+            drop(keeper);
+            assert_eq!(cookies(&open(folder.path()).1), [5, 6]);
         });
-        let said = log.matches("going on without it").count();
-        assert_eq!((said, log.matches("cannot write").count()), (2, 0), "{log}");
+        let said = ["going on without it", "is written again", "cannot write"];
+        let said = said.map(|text| log.matches(text).count());
+        assert_eq!(said, [2, 1, 0], "{log}");
     }
 
     #[test]
@@ -393,6 +424,76 @@ mod tests {
         drop(keeper);
         let (_, saved, _) = open(folder.path());
         assert_eq!(cookies(&saved), [5, 6]);
+    }
+
+    /// A `state` as a daemon that knows no journal writes it: two tasks more, and no session.
+    fn write_as_an_older_daemon(folder: &Path) {
+        let path = folder.join("state");
+        let mut state: serde_json::Value =
+            serde_json::from_slice(&fs::read(&path).unwrap()).unwrap();
+        let fields = state.as_object_mut().unwrap();
+        fields.remove("record");
+        fields.insert("next".into(), 99.into());
+        fields.insert("sessions".into(), serde_json::json!([]));
+        fs::write(path, state.to_string()).unwrap();
+    }
+
+    #[test]
+    fn a_journal_from_before_an_older_daemon_is_left_out() {
+        let folder = tempfile::tempdir().unwrap();
+        let (mut keeper, saved, _written) = open(folder.path());
+        keeper.checkpoint(saved);
+        assert!(keeper.record(&record(5)));
+        drop(keeper);
+        write_as_an_older_daemon(folder.path());
+        let (mut keeper, saved, _written) = open(folder.path());
+        assert_eq!((cookies(&saved), saved.next), (vec![], 99));
+        // The daemon is killed before it writes a checkpoint of its own.
+        assert!(keeper.record(&record(100)));
+        drop(keeper);
+        let (_, saved, _) = open(folder.path());
+        assert_eq!((cookies(&saved), saved.next), (vec![100], 101));
+    }
+
+    #[test]
+    fn nothing_is_recorded_beside_an_older_daemons_state() {
+        let folder = tempfile::tempdir().unwrap();
+        let (keeper, saved, _written) = open(folder.path());
+        keeper.checkpoint(saved);
+        drop(keeper);
+        write_as_an_older_daemon(folder.path());
+        let blocked = folder.path().join("state.new");
+        fs::create_dir(&blocked).unwrap();
+        let (mut keeper, saved, written) = open(folder.path());
+        assert_eq!(saved.next, 99);
+        assert!(!keeper.record(&record(5)));
+        fs::remove_dir(&blocked).unwrap();
+        keeper.checkpoint(saved);
+        keeper.checkpointed(written.recv_timeout(BOUND).unwrap());
+        assert!(keeper.record(&record(100)));
+        drop(keeper);
+        let (_, saved, _) = open(folder.path());
+        assert_eq!(cookies(&saved), [100]);
+    }
+
+    #[test]
+    fn records_that_were_not_read_do_not_come_back_over_a_later_checkpoint() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("state.journal");
+        let (mut keeper, _, _written) = open(folder.path());
+        assert!(keeper.record(&record(5)));
+        drop(keeper);
+        let unread = folder.path().join("unread");
+        fs::rename(&path, &unread).unwrap();
+        fs::create_dir(&path).unwrap();
+        fs::write(folder.path().join("state.journal.bad"), "").unwrap();
+        let (keeper, saved, _written) = open(folder.path());
+        keeper.checkpoint(saved);
+        drop(keeper);
+        fs::remove_dir(&path).unwrap();
+        fs::rename(&unread, &path).unwrap();
+        let (_, saved, _) = open(folder.path());
+        assert_eq!(saved, Saved::default());
     }
 
     #[test]

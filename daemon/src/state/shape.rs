@@ -20,9 +20,9 @@ pub(super) struct Checkpoint {
     pub(super) version: u32,
     /// The boot_id of its boot: times and pids of another boot mean nothing.
     pub(super) boot: String,
-    /// The number of the last record that it includes.
-    #[serde(default)]
-    pub(super) record: u64,
+    /// The number of the last record that it includes: the lines after it continue this state. None in one
+    /// by a daemon that knows no journal: whatever lines there are, they are older.
+    pub(super) record: Option<u64>,
     next: u64,
     registrations: Vec<Registration>,
     sessions: Vec<Session>,
@@ -34,7 +34,7 @@ pub(super) struct Checkpoint {
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct Line {
     pub(super) boot: String,
-    /// Counted from 1.
+    /// Greater than in any line or checkpoint before, also in those that the daemon could not read.
     pub(super) record: u64,
     next: u64,
     registrations: Vec<Registration>,
@@ -92,7 +92,7 @@ impl Checkpoint {
         Self {
             version: VERSION,
             boot: boot.to_owned(),
-            record,
+            record: Some(record),
             next: saved.next,
             registrations: saved.registrations.iter().map(Registration::new).collect(),
             sessions: saved.sessions.iter().map(Session::new).collect(),
@@ -243,7 +243,7 @@ mod tests {
             !format!("{checkpoint:?}").contains(&u64::MAX.to_string()),
             "no cookie in a log"
         );
-        assert_eq!((checkpoint.version, checkpoint.record), (VERSION, 0));
+        assert_eq!((checkpoint.version, checkpoint.record), (VERSION, None));
         let saved = checkpoint.saved();
         assert_eq!((saved.next, saved.next_releases[0].at), (9, Time(99)));
         let entry = &saved.registrations[0];
@@ -251,7 +251,7 @@ mod tests {
         assert_eq!(entry.claimant.map(|it| it.start_ticks), Some(34));
         assert_eq!(saved.sessions[0].cookie, Cookie(u64::MAX));
         let again = Checkpoint::new("b", 4, &saved);
-        assert_eq!(again.record, 4);
+        assert_eq!(again.record, Some(4));
         assert_eq!(again.saved(), saved);
     }
 }
