@@ -9,6 +9,10 @@ use rtswap_engine::saved::Record;
 
 use super::shape::Line;
 
+/// The most bytes of the file. A checkpoint follows 256 records, of some 300 bytes each, so it is longer
+/// only while no checkpoint can be written. Then `/run`, a part of the memory, must not fill up with it.
+pub(super) const LIMIT: u64 = 1 << 20;
+
 /// The file, open to append.
 #[derive(Debug)]
 pub(super) struct Journal {
@@ -69,11 +73,17 @@ impl Journal {
         self.dropped + self.length
     }
 
-    /// Appends the record `number`. If only a part of its line could be written, the part is removed
-    /// again, if need be before the next record.
+    /// Appends the record `number`, unless the file would get too long. If only a part of its line could be
+    /// written, the part is removed again, if need be before the next record.
     pub(super) fn append(&mut self, boot: &str, number: u64, record: &Record) -> io::Result<()> {
         let mut line = serde_json::to_vec(&Line::new(boot, number, record))?;
         line.push(b'\n');
+        if self.length + line.len() as u64 > LIMIT {
+            return Err(io::Error::other(format!(
+                "its {} MiB are full",
+                LIMIT >> 20
+            )));
+        }
         // A line after a part of another would not be read.
         self.mend()?;
         match rustix::io::write(&self.file, &line) {

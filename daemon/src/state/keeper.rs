@@ -175,6 +175,7 @@ mod tests {
     use rtswap_engine::saved::SavedSession;
     use rtswap_engine::{Cookie, RegistrationId};
 
+    use super::super::journal::LIMIT;
     use super::*;
 
     fn open(folder: &Path) -> (Keeper, Saved, Receiver<u64>) {
@@ -494,6 +495,35 @@ mod tests {
         fs::rename(&unread, &path).unwrap();
         let (_, saved, _) = open(folder.path());
         assert_eq!(saved, Saved::default());
+    }
+
+    #[test]
+    fn a_journal_that_no_checkpoint_shortens_has_an_end() {
+        let folder = tempfile::tempdir().unwrap();
+        let (mut keeper, mut saved, written) = open(folder.path());
+        let blocked = folder.path().join("state.new");
+        fs::create_dir(&blocked).unwrap();
+        let log = logged(|| {
+            let mut cookie = 0;
+            while keeper.record(&record(cookie)) {
+                saved.apply(record(cookie));
+                cookie += 1;
+                assert!(cookie < 20_000, "no end");
+            }
+            let length = journal(folder.path()).len();
+            assert!((LIMIT - 300..=LIMIT).contains(&(length as u64)), "{length}");
+            assert!(!keeper.record(&record(cookie)));
+        });
+        assert_eq!(log.matches("1 MiB").count(), 1, "{log}");
+        let (_, before, _) = open(folder.path());
+        assert_eq!(before, saved, "what was kept stays");
+        keeper.checkpoint(saved.clone());
+        fs::remove_dir(&blocked).unwrap();
+        keeper.checkpointed(written.recv_timeout(BOUND).unwrap());
+        assert!(keeper.record(&record(100_000)));
+        drop(keeper);
+        saved.apply(record(100_000));
+        assert_eq!(open(folder.path()).1, saved);
     }
 
     #[test]
