@@ -121,9 +121,7 @@ impl Programs {
                 .ok_or(Problem::Object {
                     what: tracepoint.program,
                 })?;
-            program
-                .load()
-                .map_err(|error| Problem::of_program(&error))?;
+            program.load().map_err(|error| Problem::of_load(&error))?;
             program
                 .attach(tracepoint.category, tracepoint.name)
                 .map_err(|error| Problem::of_attach(&error))?;
@@ -134,9 +132,7 @@ impl Programs {
         let names = FUNCTIONS.iter().flat_map(|on| [on.entry, on.exit]);
         for name in names.collect::<BTreeSet<_>>() {
             let program = programs.program(name)?;
-            program
-                .load()
-                .map_err(|error| Problem::of_program(&error))?;
+            program.load().map_err(|error| Problem::of_load(&error))?;
         }
         Ok(programs)
     }
@@ -168,7 +164,7 @@ impl Programs {
                     links.exits.push(Box::new(exits));
                     links.entries.push(Box::new(entries));
                 })
-                .map_err(|error| Problem::of_attach_call(&error)),
+                .map_err(|error| Problem::of_attach(&error)),
             None => self.attach_each(file, &places, &mut links),
         };
         match attached {

@@ -3,9 +3,7 @@
 use std::io;
 use std::path::PathBuf;
 
-use aya::EbpfError;
 use aya::maps::MapError;
-use aya::programs::ProgramError;
 use rustix::io::Errno;
 
 /// Why there are no probes.
@@ -51,32 +49,20 @@ pub enum Problem {
     System(#[from] io::Error),
 }
 
-impl Problem {
-    /// Of loading the object.
-    pub(super) fn of_load(error: &EbpfError) -> Self {
-        let cause = chain(error);
-        // A verifier that refuses a program says EACCES.
-        if denial(error) == Some(Errno::PERM) {
-            Self::Load { cause }
-        } else {
-            Self::Refused { cause }
-        }
-    }
+type Cause = dyn std::error::Error + 'static;
 
-    /// Of loading one program.
-    pub(super) fn of_program(error: &ProgramError) -> Self {
-        let cause = chain(error);
-        // A verifier that refuses a program says EACCES.
-        if denial(error) == Some(Errno::PERM) {
-            Self::Load { cause }
-        } else {
-            Self::Refused { cause }
-        }
+impl Problem {
+    /// Of loading the object or one of its programs.
+    pub(super) fn of_load(error: &Cause) -> Self {
+        Self::of_loading(error, chain(error))
     }
 
     /// Of loading one program by a call of our own.
     pub(super) fn of_load_call(name: &str, error: &io::Error) -> Self {
-        let cause = format!("{name}: {error}");
+        Self::of_loading(error, format!("{name}: {error}"))
+    }
+
+    fn of_loading(error: &Cause, cause: String) -> Self {
         // A verifier that refuses a program says EACCES.
         if denial(error) == Some(Errno::PERM) {
             Self::Load { cause }
@@ -86,23 +72,13 @@ impl Problem {
     }
 
     /// Of reading the object.
-    pub(super) fn of_object(error: &dyn std::error::Error) -> Self {
+    pub(super) fn of_object(error: &Cause) -> Self {
         let cause = chain(error);
         Self::Refused { cause }
     }
 
-    /// Of attaching programs by a call of our own.
-    pub(super) fn of_attach_call(error: &io::Error) -> Self {
-        let cause = error.to_string();
-        if denial(error).is_some() {
-            Self::Attach { cause }
-        } else {
-            Self::Refused { cause }
-        }
-    }
-
-    /// Of attaching a program.
-    pub(super) fn of_attach(error: &ProgramError) -> Self {
+    /// Of attaching programs.
+    pub(super) fn of_attach(error: &Cause) -> Self {
         let cause = chain(error);
         if denial(error).is_some() {
             Self::Attach { cause }
@@ -114,13 +90,12 @@ impl Problem {
 
 impl From<MapError> for Problem {
     fn from(error: MapError) -> Self {
-        let cause = chain(&error);
-        Self::Refused { cause }
+        Self::of_object(&error)
     }
 }
 
 /// How the kernel said that we may not.
-fn denial(error: &(dyn std::error::Error + 'static)) -> Option<Errno> {
+fn denial(error: &Cause) -> Option<Errno> {
     let mut next = Some(error);
     while let Some(error) = next {
         if let Some(error) = error.downcast_ref::<io::Error>() {
@@ -135,7 +110,7 @@ fn denial(error: &(dyn std::error::Error + 'static)) -> Option<Errno> {
 }
 
 /// An error with what caused it, each said once.
-fn chain(error: &dyn std::error::Error) -> String {
+fn chain(error: &Cause) -> String {
     let mut text = error.to_string();
     let mut next = error.source();
     while let Some(error) = next {
