@@ -1,6 +1,6 @@
 //! The D-Bus objects. `control` serves the socket and `join` a bus; `transport` and `bounds` limit what
 //! comes in by the socket, `demand` what goes out by it; `attend` serves one connection of either,
-//! `publish` keeps its objects equal to the snapshot. `manager`, `task`, `gpu` and `objects` are the
+//! `publish` keeps its objects equal to the snapshot. `manager`, `properties` and `objects` have the
 //! interfaces, `options` reads what `Register` is given; `auth` finds the caller, `polkit` its rights,
 //! `limits` bounds each user's share. The dispatch thread has all state: no method takes `&mut self`, so
 //! that none blocks another.
@@ -10,15 +10,14 @@ mod auth;
 mod bounds;
 pub mod control;
 mod demand;
-mod gpu;
 mod join;
 mod limits;
 mod manager;
 mod objects;
 mod options;
 mod polkit;
+mod properties;
 mod publish;
-mod task;
 mod transport;
 
 pub use join::{Bus, JoinError, Joined, join, stay};

@@ -11,8 +11,7 @@ use zbus::names::InterfaceName;
 use zbus::object_server::{Interface, SignalEmitter};
 use zbus::{Connection, OwnedObjectPath, Variant};
 
-use super::gpu::Gpu1;
-use super::task::Task1;
+use super::properties::{Gpu1, Task1};
 use crate::dispatch::{Handle, Snapshot};
 
 /// The objects that one connection serves now.
@@ -95,7 +94,7 @@ impl Published {
     ) -> zbus::Result<()> {
         let server = connection.object_server();
         for (index, first) in snapshot.gpus.iter().enumerate().skip(told.gpus.len()) {
-            let gpu = Gpu1::new(self.handle.clone(), index);
+            let gpu = Gpu1::new(self.handle.clone(), index, first.clone());
             server.at(rtswap_dbus::gpu_path(index as u32), gpu).await?;
             told.gpus.push(first.clone());
         }
