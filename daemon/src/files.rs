@@ -4,10 +4,10 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use rtswap_dbus::Error;
-use rtswap_engine::input::TaskFile;
+use rtswap_engine::input::{Call, TaskFile};
 
 use crate::config::{self, Config, ConfigError};
-use crate::dispatch::{Handle, Request};
+use crate::dispatch::{Handle, OpenCall, Request};
 
 /// The paths of the files.
 #[derive(Clone, Debug)]
@@ -58,10 +58,14 @@ impl Files {
             let errors: Vec<_> = contents.errors.iter().map(ToString::to_string).collect();
             return Err(Error::InvalidArgument(errors.join("; ")));
         }
-        let reload = |reply| Request::Reload {
-            config: contents.config,
+        let Config { daemon, engine } = contents.config;
+        let call = Call::Reload {
+            config: engine,
             tasks: contents.tasks,
-            reply,
+        };
+        let reload = |reply| {
+            let config = daemon;
+            Request::Call(Box::new(call), OpenCall::Reload { config, reply })
         };
         handle.call(reload).await
     }

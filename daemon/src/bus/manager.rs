@@ -6,22 +6,22 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use rtswap_dbus::Error;
-use rtswap_engine::Claimant;
 use rtswap_engine::RegistrationId;
-use rtswap_engine::input::Caller;
-use rtswap_engine::registry::TaskOptions;
+use rtswap_engine::input::Call;
 use rtswap_engine::sample::ProbeState;
+use rtswap_engine::status::ProcessStatus;
 use rtswap_policy::task::Class;
+use rtswap_policy::units::Bytes;
 use rustix::pipe::{PipeFlags, pipe_with};
 use zbus::message::Header;
 use zbus::object_server::SignalEmitter;
-use zbus::{Connection, ObjectPath, OwnedObjectPath, OwnedVariant};
+use zbus::{Connection, ObjectPath, OwnedObjectPath, OwnedVariant, Variant};
 
 use super::auth::{Door, Visit};
 use super::polkit::Action;
 use super::publish::Published;
 use super::{Shared, options};
-use crate::dispatch::Request;
+use crate::dispatch::{OpenCall, Request};
 
 /// The root object's interface, for one connection.
 #[derive(Clone, Debug)]
@@ -57,14 +57,16 @@ impl Manager1 {
         )))
     }
 
-    /// Reads and checks what is to be registered, and that its caller may register it.
+    /// Reads and checks what is to be registered, with a lease or without, and that its caller may
+    /// register it.
     async fn admit(
         &self,
         connection: &Connection,
         header: &Header<'_>,
         name: &str,
         options: HashMap<String, OwnedVariant>,
-    ) -> Result<Admitted, Error> {
+        lease: bool,
+    ) -> Result<Box<Call>, Error> {
         let visit = self.visit(connection, header).await?;
         let read = options::read(name, options);
         let (options, claimant) = read.map_err(Error::InvalidArgument)?;
@@ -78,39 +80,26 @@ impl Manager1 {
             }
             Class::BestEffort => visit.caller,
         };
-        Ok(Admitted {
+        Ok(Box::new(Call::Register {
             caller,
             options,
             claimant,
-        })
+            lease,
+        }))
     }
 
     async fn add(
         &self,
         connection: &Connection,
-        admitted: Admitted,
+        call: Box<Call>,
         lease: Option<OwnedFd>,
     ) -> Result<OwnedObjectPath, Error> {
-        let register = |reply| Request::Register {
-            caller: admitted.caller,
-            options: admitted.options,
-            claimant: admitted.claimant,
-            lease,
-            reply,
-        };
+        let register = |reply| Request::Call(call, OpenCall::Register { lease, reply });
         let id = self.shared.handle.call(register).await?;
         // The task's object must be served before the caller is given its path.
         self.published.update(connection).await?;
         Ok(rtswap_dbus::task_path(id.0))
     }
-}
-
-/// A registration that [`Manager1::admit`] has accepted.
-struct Admitted {
-    caller: Caller,
-    options: TaskOptions,
-    /// The only process that may claim it.
-    claimant: Option<Claimant>,
 }
 
 #[zbus::interface(name = "org.rtswap.Manager1", introspection_docs = false)]
@@ -123,8 +112,8 @@ impl Manager1 {
         name: &str,
         options: HashMap<String, OwnedVariant>,
     ) -> Result<OwnedObjectPath, Error> {
-        let admitted = self.admit(connection, &header, name, options).await?;
-        self.add(connection, admitted, None).await
+        let call = self.admit(connection, &header, name, options, false);
+        self.add(connection, call.await?, None).await
     }
 
     #[zbus(out_args("task", "lease"))]
@@ -135,11 +124,11 @@ impl Manager1 {
         name: &str,
         options: HashMap<String, OwnedVariant>,
     ) -> Result<(OwnedObjectPath, zbus::OwnedFd), Error> {
-        let admitted = self.admit(connection, &header, name, options).await?;
+        let call = self.admit(connection, &header, name, options, true).await?;
         // After the checks, so that refused calls take no descriptors.
         let (ours, theirs) = pipe_with(PipeFlags::CLOEXEC)
             .map_err(|error| Error::Busy(format!("no pipe to be had for a lease: {error}")))?;
-        let task = self.add(connection, admitted, Some(ours)).await?;
+        let task = self.add(connection, call, Some(ours)).await?;
         Ok((task, theirs.into()))
     }
 
@@ -163,10 +152,19 @@ impl Manager1 {
             }
             _ => visit.caller,
         };
-        let unregister = |reply| Request::Unregister {
+        let registration = RegistrationId(id);
+        let call = Box::new(Call::Unregister {
             caller,
-            registration: RegistrationId(id),
-            reply,
+            registration,
+        });
+        let unregister = |reply| {
+            Request::Call(
+                call,
+                OpenCall::Unregister {
+                    registration,
+                    reply,
+                },
+            )
         };
         self.shared.handle.call(unregister).await?;
         self.published.update(connection).await?;
@@ -222,7 +220,7 @@ impl Manager1 {
     fn probed_libraries(&self) -> u32 {
         match self.shared.handle.snapshot().probes {
             ProbeState::On { libraries, .. } => libraries,
-            ProbeState::Off | ProbeState::Missing(_) => 0,
+            _ => 0,
         }
     }
 
@@ -230,7 +228,7 @@ impl Manager1 {
     fn probe_records_lost(&self) -> u64 {
         match self.shared.handle.snapshot().probes {
             ProbeState::On { lost_news, .. } => lost_news,
-            ProbeState::Off | ProbeState::Missing(_) => 0,
+            _ => 0,
         }
     }
 
@@ -264,63 +262,42 @@ impl Manager1 {
         let processes = snapshot.processes.iter();
         processes
             .filter(|process| visible(process.uid))
-            .map(|process| {
-                let comm = zbus::Variant::from(process.comm.as_str());
-                let mut fields = HashMap::from([
-                    ("pid".to_owned(), process.pid.into()),
-                    ("comm".to_owned(), comm.try_into()?),
-                    ("managed".to_owned(), process.managed.into()),
-                    ("attached".to_owned(), process.attached.into()),
-                ]);
-                if let Some(uid) = process.uid {
-                    fields.insert("uid".to_owned(), uid.into());
-                }
-                if let Some(task) = process.task {
-                    let task = zbus::Variant::from(rtswap_dbus::task_path(task.0));
-                    fields.insert("task".to_owned(), task.try_into()?);
-                }
-                if let Some(gpu) = process.gpu {
-                    fields.insert("gpu".to_owned(), (gpu as u32).into());
-                }
-                if let Some(nvml) = process.nvml {
-                    fields.insert("nvml_bytes".to_owned(), nvml.0.into());
-                }
-                if let Some(probed) = &process.probed {
-                    for (key, value) in [
-                        ("probed_bytes", probed.bytes.0),
-                        ("probed_managed_bytes", probed.managed.0),
-                        ("first_seen_usec", probed.first_seen.0 / 1000),
-                    ] {
-                        fields.insert(key.to_owned(), value.into());
-                    }
-                    for (key, value) in [
-                        ("baseline", probed.baseline),
-                        ("confidence", probed.confidence),
-                    ] {
-                        fields.insert(key.to_owned(), zbus::Variant::from(value).try_into()?);
-                    }
-                }
-                if let Some(origin) = &process.origin {
-                    let origin = zbus::Variant::from(&**origin);
-                    fields.insert("origin".to_owned(), origin.try_into()?);
-                }
-                if let Some(agent) = process.agent {
-                    fields.insert("agent_bytes".to_owned(), agent.0.into());
-                }
-                for (key, value) in [
-                    ("kept_for_processes_bytes", process.kept.for_processes.0),
-                    ("kept_for_devices_bytes", process.kept.for_devices.0),
-                ] {
-                    if value > 0 {
-                        fields.insert(key.to_owned(), value.into());
-                    }
-                }
-                if let Some(named) = process.disagreement {
-                    let named = zbus::Variant::from(named.name());
-                    fields.insert("disagreement".to_owned(), named.try_into()?);
-                }
-                Ok(fields)
-            })
+            .map(fields)
             .collect()
     }
+}
+
+/// What `ListProcesses` says of a process; what is not known is left out.
+fn fields(process: &ProcessStatus) -> Result<HashMap<String, OwnedVariant>, Error> {
+    let mut fields = HashMap::new();
+    let mut put = |key: &str, value: Option<Variant<'_>>| {
+        if let Some(value) = value {
+            fields.insert(key.to_owned(), value.try_into()?);
+        }
+        Ok::<_, zbus::Error>(())
+    };
+    let kept = |bytes: Bytes| (bytes > Bytes::ZERO).then(|| bytes.0.into());
+    put("pid", Some(process.pid.into()))?;
+    put("comm", Some(process.comm.as_str().into()))?;
+    put("managed", Some(process.managed.into()))?;
+    put("attached", Some(process.attached.into()))?;
+    put("uid", process.uid.map(Variant::from))?;
+    let task = process.task.map(|task| rtswap_dbus::task_path(task.0));
+    put("task", task.map(Variant::from))?;
+    put("gpu", process.gpu.map(|gpu| (gpu as u32).into()))?;
+    put("nvml_bytes", process.nvml.map(|bytes| bytes.0.into()))?;
+    if let Some(probed) = &process.probed {
+        put("probed_bytes", Some(probed.bytes.0.into()))?;
+        put("probed_managed_bytes", Some(probed.managed.0.into()))?;
+        put("first_seen_usec", Some((probed.first_seen.0 / 1000).into()))?;
+        put("baseline", Some(probed.baseline.into()))?;
+        put("confidence", Some(probed.confidence.into()))?;
+    }
+    put("origin", process.origin.as_deref().map(Variant::from))?;
+    put("agent_bytes", process.agent.map(|bytes| bytes.0.into()))?;
+    put("kept_for_processes_bytes", kept(process.kept.for_processes))?;
+    put("kept_for_devices_bytes", kept(process.kept.for_devices))?;
+    let named = process.disagreement.map(|named| named.name());
+    put("disagreement", named.map(Variant::from))?;
+    Ok(fields)
 }

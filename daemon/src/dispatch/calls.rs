@@ -18,15 +18,17 @@ pub(super) struct Calls {
     leases: BTreeMap<CallId, (RegistrationId, OwnedFd)>,
 }
 
-/// A call that waits for the engine's answer.
+/// A call that waits for the engine's answer, which goes to `reply`.
 #[derive(Debug)]
-pub(super) enum OpenCall {
-    /// Registers a task, for as long as the lease lives if there is one.
+#[expect(missing_docs, reason = "each variant's doc says what its fields are")]
+pub enum OpenCall {
+    /// Registers a task. It ends when the caller closes its end of the pipe of which `lease` is ours, if
+    /// there is one.
     Register {
         lease: Option<OwnedFd>,
         reply: oneshot::Sender<Result<RegistrationId, Error>>,
     },
-    /// Ends a registration.
+    /// Ends `registration`.
     Unregister {
         registration: RegistrationId,
         reply: oneshot::Sender<Result<(), Error>>,

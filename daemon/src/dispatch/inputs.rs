@@ -3,7 +3,7 @@
 use std::os::fd::OwnedFd;
 
 use rtswap_dbus::Error;
-use rtswap_engine::input::{self, Call, DeviceState, Input, Usage};
+use rtswap_engine::input::{self, DeviceState, Input, Usage};
 use rtswap_engine::{CallId, ConnectionId, Cookie, RegistrationId};
 use rtswap_policy::units::{Bytes, Time};
 use rtswap_wire::hello::{self, Hello, ReplyCode};
@@ -192,55 +192,8 @@ impl Dispatcher {
     }
 
     fn take_call(&mut self, request: Request, now: Time) -> bool {
-        let id = self.calls.next_id();
-        let (open, call) = match request {
-            Request::Register {
-                caller,
-                options,
-                claimant,
-                lease,
-                reply,
-            } => {
-                let watch = |lease| self.poll.add(lease, Token::Lease(id).into(), Watch::Closed);
-                if let Some(Err(error)) = lease.as_ref().map(watch) {
-                    let _ = reply.send(Err(Error::Busy(format!("cannot watch a lease: {error}"))));
-                    return true;
-                }
-                let call = Call::Register {
-                    caller,
-                    options,
-                    claimant,
-                    lease: lease.is_some(),
-                };
-                (OpenCall::Register { lease, reply }, call)
-            }
-            Request::Unregister {
-                caller,
-                registration,
-                reply,
-            } => {
-                let open = OpenCall::Unregister {
-                    registration,
-                    reply,
-                };
-                let call = Call::Unregister {
-                    caller,
-                    registration,
-                };
-                (open, call)
-            }
-            Request::Reload {
-                config,
-                tasks,
-                reply,
-            } => {
-                let open = OpenCall::Reload {
-                    config: config.daemon,
-                    reply,
-                };
-                let config = config.engine;
-                (open, Call::Reload { config, tasks })
-            }
+        let (call, open) = match request {
+            Request::Call(call, open) => (call, open),
             Request::Plan { reply } => {
                 let _ = reply.send(Ok(plan::json(self.engine.plan())));
                 return true;
@@ -251,8 +204,18 @@ impl Dispatcher {
             }
             Request::Stop => return false,
         };
-        self.calls.open(id, open);
-        self.handle(Input::Call(id, Box::new(call)), now);
+        let id = self.calls.next_id();
+        if let OpenCall::Register { lease, reply } = open {
+            let watch = |lease| self.poll.add(lease, Token::Lease(id).into(), Watch::Closed);
+            if let Some(Err(error)) = lease.as_ref().map(watch) {
+                let _ = reply.send(Err(Error::Busy(format!("cannot watch a lease: {error}"))));
+                return true;
+            }
+            self.calls.open(id, OpenCall::Register { lease, reply });
+        } else {
+            self.calls.open(id, open);
+        }
+        self.handle(Input::Call(id, call), now);
         true
     }
 }

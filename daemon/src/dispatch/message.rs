@@ -4,49 +4,24 @@ use std::os::fd::OwnedFd;
 use std::sync::{Arc, mpsc};
 
 use rtswap_dbus::Error;
-use rtswap_engine::Claimant;
-use rtswap_engine::RegistrationId;
-use rtswap_engine::input::{Caller, TaskFile};
+use rtswap_engine::input::Call;
 use rtswap_engine::output::News;
-use rtswap_engine::registry::TaskOptions;
 use rtswap_engine::sample::{ProbeSample, Sample};
 use rustix::event::{EventfdFlags, eventfd};
 use tokio::sync::{broadcast, oneshot, watch};
 
 use super::Snapshot;
-use crate::config::Config;
+use super::calls::OpenCall;
 
 /// A call to the dispatch thread. `reply` takes its result, once all can see what it changed.
 #[derive(Debug)]
 #[expect(missing_docs, reason = "each variant's doc says what its fields are")]
 pub enum Request {
-    /// `Manager1.Register`: the user `caller` declares a task by `options`, which only the process
-    /// `claimant` may claim, if one is given. `Manager1.RegisterWithLease` adds `lease`, our end of a
-    /// pipe: the registration ends when the caller closes the other end. `reply` takes the
-    /// registration's number.
-    Register {
-        caller: Caller,
-        options: TaskOptions,
-        claimant: Option<Claimant>,
-        lease: Option<OwnedFd>,
-        reply: oneshot::Sender<Result<RegistrationId, Error>>,
-    },
-    /// `Manager1.Unregister`: the user `caller` ends `registration`.
-    Unregister {
-        caller: Caller,
-        registration: RegistrationId,
-        reply: oneshot::Sender<Result<(), Error>>,
-    },
+    /// A call of the engine, and what is done with its answer.
+    Call(Box<Call>, OpenCall),
     /// `Manager1.Plan`: `reply` takes the plan of all GPUs as JSON.
     Plan {
         reply: oneshot::Sender<Result<String, Error>>,
-    },
-    /// `Manager1.Reload` and SIGHUP: take `config`, as rtswapd.toml says now, and `tasks`, as the files
-    /// in tasks.d say now.
-    Reload {
-        config: Config,
-        tasks: Vec<TaskFile>,
-        reply: oneshot::Sender<Result<(), Error>>,
     },
     /// Answered at once, which shows that the thread still takes calls.
     Ping {

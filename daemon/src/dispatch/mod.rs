@@ -18,6 +18,7 @@ mod snapshot;
 mod start;
 mod token;
 
+pub use calls::OpenCall;
 pub use message::{Handle, Request};
 pub use snapshot::Snapshot;
 pub use start::{Parts, Running, start};
