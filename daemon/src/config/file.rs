@@ -6,7 +6,9 @@ use std::path::Path;
 use std::time::Duration;
 
 use rtswap_engine::Uuid;
-use rtswap_engine::config::{Config as EngineConfig, GpuConfig, MAX_GPUS, OnViolation, Settings};
+use rtswap_engine::config::{
+    Config as EngineConfig, GpuConfig, MAX_GPUS, OnViolation, SchedulerConfig, Settings,
+};
 use rtswap_policy::units::Nanos;
 use serde::Deserialize;
 use toml::Spanned;
@@ -118,29 +120,32 @@ struct File {
     version: Spanned<u64>,
     #[serde(default)]
     daemon: DaemonTable,
-    scheduler: Option<Spanned<SchedulerTable>>,
+    scheduler: Option<Spanned<Scheduler>>,
     #[serde(default)]
     gpu: Vec<Spanned<GpuTable>>,
 }
+
+#[derive(Default, Deserialize)]
+struct Scheduler(#[serde(with = "SchedulerTable")] SchedulerConfig);
 
 impl Default for Config {
     /// The settings of an empty file.
     fn default() -> Self {
         Self::of(
             &DaemonTable::default(),
-            SchedulerTable::default(),
+            SchedulerConfig::default(),
             Vec::new(),
         )
     }
 }
 
 impl Config {
-    fn of(daemon: &DaemonTable, scheduler: SchedulerTable, gpus: Vec<GpuConfig>) -> Self {
+    fn of(daemon: &DaemonTable, scheduler: SchedulerConfig, gpus: Vec<GpuConfig>) -> Self {
         Self {
             daemon: daemon.own(),
             engine: EngineConfig {
                 settings: daemon.settings(),
-                scheduler: scheduler.config(),
+                scheduler,
                 gpus,
                 own_user: rustix::process::geteuid().as_raw(),
             },
@@ -183,8 +188,8 @@ fn parse(path: &Path, text: &str) -> Result<Config, ConfigError> {
         gpus.push(gpu);
     }
     let said = file.scheduler.as_ref().map_or(0, |said| said.span().start);
-    let scheduler = file.scheduler.map(Spanned::into_inner).unwrap_or_default();
-    if let Some(complaint) = drain_complaint(&scheduler.config(), &gpus) {
+    let Scheduler(scheduler) = file.scheduler.map(Spanned::into_inner).unwrap_or_default();
+    if let Some(complaint) = drain_complaint(&scheduler, &gpus) {
         return Err(ConfigError::at(path, text, said, complaint));
     }
     Ok(Config::of(&file.daemon, scheduler, gpus))

@@ -11,83 +11,68 @@ use serde::de::{Deserializer, Error};
 use super::value::{Micros, Millis, Share, Size};
 
 /// `[scheduler]`: the same for all GPUs. What is left out takes the engine's value.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Deserialize)]
-#[serde(deny_unknown_fields, default)]
+#[derive(Deserialize)]
+#[serde(
+    remote = "SchedulerConfig",
+    deny_unknown_fields,
+    default = "SchedulerConfig::default"
+)]
 pub(super) struct SchedulerTable {
-    sharing: Option<SharingWord>,
-    overrun: Option<OverrunWord>,
-    objective: Option<ObjectiveWord>,
-    test: Option<TestWord>,
-    best_effort_quantum_ms: Option<Millis>,
-    drain_ms: Option<Millis>,
-    dispatch_latency_us: Option<Micros>,
+    #[serde(with = "SharingWord")]
+    sharing: Sharing,
+    #[serde(with = "OverrunWord")]
+    overrun: Overrun,
+    #[serde(with = "ObjectiveWord")]
+    objective: Objective,
+    #[serde(with = "TestWord")]
+    test: Test,
+    #[serde(rename = "best_effort_quantum_ms", deserialize_with = "millis")]
+    best_effort_quantum: Nanos,
+    #[serde(rename = "drain_ms", deserialize_with = "some_millis")]
+    drain: Option<Nanos>,
+    #[serde(rename = "dispatch_latency_us", deserialize_with = "micros")]
+    dispatch_latency: Nanos,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Deserialize)]
-#[serde(rename_all = "kebab-case")]
+#[derive(Deserialize)]
+#[serde(remote = "Sharing", rename_all = "kebab-case")]
 enum SharingWord {
     Exclusive,
     Shared,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Deserialize)]
-#[serde(rename_all = "kebab-case")]
+#[derive(Deserialize)]
+#[serde(remote = "Overrun", rename_all = "kebab-case")]
 enum OverrunWord {
     Continue,
     Demote,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Deserialize)]
-#[serde(rename_all = "kebab-case")]
+#[derive(Deserialize)]
+#[serde(remote = "Objective", rename_all = "kebab-case")]
 enum ObjectiveWord {
     Time,
     Volume,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Deserialize)]
-#[serde(rename_all = "kebab-case")]
+#[derive(Deserialize)]
+#[serde(remote = "Test", rename_all = "kebab-case")]
 enum TestWord {
     Theorem1,
     Demand,
     Pipelined,
 }
 
-impl SchedulerTable {
-    /// What it makes of the schedulers.
-    pub(super) fn config(self) -> SchedulerConfig {
-        let built_in = SchedulerConfig::default();
-        let nanos = |said: Option<Nanos>, built_in| said.unwrap_or(built_in);
-        SchedulerConfig {
-            sharing: self.sharing.map_or(built_in.sharing, |word| match word {
-                SharingWord::Exclusive => Sharing::Exclusive,
-                SharingWord::Shared => Sharing::Shared,
-            }),
-            overrun: self.overrun.map_or(built_in.overrun, |word| match word {
-                OverrunWord::Continue => Overrun::Continue,
-                OverrunWord::Demote => Overrun::Demote,
-            }),
-            objective: self
-                .objective
-                .map_or(built_in.objective, |word| match word {
-                    ObjectiveWord::Time => Objective::Time,
-                    ObjectiveWord::Volume => Objective::Volume,
-                }),
-            test: self.test.map_or(built_in.test, |word| match word {
-                TestWord::Theorem1 => Test::Theorem1,
-                TestWord::Demand => Test::Demand,
-                TestWord::Pipelined => Test::Pipelined,
-            }),
-            best_effort_quantum: nanos(
-                self.best_effort_quantum_ms.map(|span| span.0),
-                built_in.best_effort_quantum,
-            ),
-            drain: self.drain_ms.map(|span| span.0).or(built_in.drain),
-            dispatch_latency: nanos(
-                self.dispatch_latency_us.map(|span| span.0),
-                built_in.dispatch_latency,
-            ),
-        }
-    }
+fn millis<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Nanos, D::Error> {
+    Millis::deserialize(deserializer).map(|span| span.0)
+}
+
+fn some_millis<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Nanos>, D::Error> {
+    millis(deserializer).map(Some)
+}
+
+fn micros<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Nanos, D::Error> {
+    Micros::deserialize(deserializer).map(|span| span.0)
 }
 
 /// What is wrong with the drain bound on `gpus`, in words. Where there are none, GPUs are learned.

@@ -95,33 +95,17 @@ pub(super) type Micros = Span<1_000>;
 
 impl<'de, const UNIT: u64> Deserialize<'de> for Span<UNIT> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct SpanVisitor<const UNIT: u64>;
-
-        impl<const UNIT: u64> Visitor<'_> for SpanVisitor<UNIT> {
-            type Value = Span<UNIT>;
-
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("a number, 0 or more, in the unit that the key names")
-            }
-
-            fn visit_i64<E: Error>(self, value: i64) -> Result<Span<UNIT>, E> {
-                self.visit_f64(value as f64)
-            }
-
-            fn visit_f64<E: Error>(self, value: f64) -> Result<Span<UNIT>, E> {
-                // A century, longer than any time here.
-                const MOST: f64 = 3.2e18;
-                let nanos = value * UNIT as f64;
-                if !(0.0..=MOST).contains(&nanos) {
-                    return Err(E::custom(format_args!(
-                        "{value} is not a time of 0 or more"
-                    )));
-                }
-                Ok(Span(Nanos(nanos.round() as u64)))
-            }
-        }
-
-        deserializer.deserialize_any(SpanVisitor)
+        let expecting = "a number, 0 or more, in the unit that the key names";
+        let read = |value: f64| {
+            // A century, longer than any time here.
+            const MOST: f64 = 3.2e18;
+            let nanos = value * UNIT as f64;
+            (0.0..=MOST)
+                .contains(&nanos)
+                .then(|| Self(Nanos(nanos.round() as u64)))
+                .ok_or_else(|| format!("{value} is not a time of 0 or more"))
+        };
+        deserializer.deserialize_any(NumberVisitor(expecting, read))
     }
 }
 
@@ -131,32 +115,33 @@ pub(super) struct Share(pub(super) Ppm);
 
 impl<'de> Deserialize<'de> for Share {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct ShareVisitor;
+        let read = |value: f64| {
+            // Rounded down, so that no more is promised than there is.
+            let millionths = (value * f64::from(Ppm::ONE.0)).floor();
+            (value <= 1.0 && millionths >= 1.0)
+                .then_some(Self(Ppm(millionths as u32)))
+                .ok_or_else(|| format!("{value} is no share: above 0 and at most 1, such as 0.8"))
+        };
+        deserializer.deserialize_any(NumberVisitor("a number above 0 and at most 1", read))
+    }
+}
 
-        impl Visitor<'_> for ShareVisitor {
-            type Value = Share;
+/// Takes what is expected, in words, from any number; the function says why one will not do.
+struct NumberVisitor<F>(&'static str, F);
 
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("a number above 0 and at most 1")
-            }
+impl<T, F: FnOnce(f64) -> Result<T, String>> Visitor<'_> for NumberVisitor<F> {
+    type Value = T;
 
-            fn visit_i64<E: Error>(self, value: i64) -> Result<Share, E> {
-                self.visit_f64(value as f64)
-            }
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.0)
+    }
 
-            fn visit_f64<E: Error>(self, value: f64) -> Result<Share, E> {
-                // Rounded down, so that no more is promised than there is.
-                let millionths = (value * f64::from(Ppm::ONE.0)).floor();
-                if value > 1.0 || millionths.is_nan() || millionths < 1.0 {
-                    return Err(E::custom(format_args!(
-                        "{value} is no share: above 0 and at most 1, such as 0.8"
-                    )));
-                }
-                Ok(Share(Ppm(millionths as u32)))
-            }
-        }
+    fn visit_i64<E: Error>(self, value: i64) -> Result<T, E> {
+        self.visit_f64(value as f64)
+    }
 
-        deserializer.deserialize_any(ShareVisitor)
+    fn visit_f64<E: Error>(self, value: f64) -> Result<T, E> {
+        (self.1)(value).map_err(E::custom)
     }
 }
 
