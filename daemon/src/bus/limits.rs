@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 /// Connections of one user at a time.
-const CONNECTIONS: u32 = 64;
+const CONNECTIONS: usize = 64;
 
 /// Calls of one user that change something: the most at once.
 const BURST: u32 = 64;
@@ -16,7 +16,7 @@ const BURST: u32 = 64;
 const REFILL: Duration = Duration::from_millis(20);
 
 /// Questions to polkit that wait for one user at a time.
-const QUESTIONS: u32 = 8;
+const QUESTIONS: usize = 8;
 
 /// Long answers that are made for one user at a time; more of them wait for these. The control
 /// side has two threads, so one is left to the others.
@@ -31,75 +31,52 @@ pub(super) struct Limits(Arc<Mutex<BTreeMap<u32, Share>>>);
 
 #[derive(Debug)]
 struct Share {
-    connections: u32,
-    questions: u32,
+    connections: Arc<Semaphore>,
+    questions: Arc<Semaphore>,
+    answers: Arc<Semaphore>,
     calls: u32,
     refilled: Instant,
-    answers: Arc<Semaphore>,
 }
 
 impl Share {
-    fn new() -> Self {
+    fn new(uid: u32) -> Self {
+        let places = |most| {
+            let most = if uid == 0 {
+                Semaphore::MAX_PERMITS
+            } else {
+                most
+            };
+            Arc::new(Semaphore::new(most))
+        };
         Self {
-            connections: 0,
-            questions: 0,
+            connections: places(CONNECTIONS),
+            questions: places(QUESTIONS),
+            answers: places(ANSWERS),
             calls: BURST,
             refilled: Instant::now(),
-            answers: Arc::new(Semaphore::new(ANSWERS)),
-        }
-    }
-
-    /// The number of taken places of this kind, and the most that may be taken.
-    fn places(&mut self, kind: Kind) -> (&mut u32, u32) {
-        match kind {
-            Kind::Connection => (&mut self.connections, CONNECTIONS),
-            Kind::Question => (&mut self.questions, QUESTIONS),
         }
     }
 
     /// Whether nothing of the share is taken at `now`: forgotten, it would come back the same.
     fn is_whole(&self, now: Instant) -> bool {
         let rested = now.saturating_duration_since(self.refilled) > BURST * REFILL;
-        let silent = self.answers.available_permits() == ANSWERS;
-        self.connections == 0 && self.questions == 0 && silent && rested
+        let mut places = [&self.connections, &self.questions, &self.answers].into_iter();
+        // Who has a place, or waits for one, refers to them.
+        rested && places.all(|places| Arc::strong_count(places) == 1)
     }
-}
-
-/// The purpose of a place.
-#[derive(Clone, Copy, Debug)]
-enum Kind {
-    Connection,
-    Question,
-}
-
-/// One place, given back when dropped.
-#[derive(Debug)]
-pub(super) struct Slot {
-    limits: Limits,
-    uid: u32,
-    kind: Kind,
 }
 
 impl Limits {
-    /// A place for one more connection of `uid`, if it may have one.
-    pub(super) fn connect(&self, uid: u32) -> Option<Slot> {
-        self.take(uid, Kind::Connection)
+    /// A place for one more connection of `uid`, if it may have one; given back when dropped.
+    pub(super) fn connect(&self, uid: u32) -> Option<OwnedSemaphorePermit> {
+        let connections = self.share(uid, |share| Arc::clone(&share.connections));
+        connections.try_acquire_owned().ok()
     }
 
-    /// A place for one more question about `uid` that waits for an answer, if it may have one.
-    pub(super) fn ask(&self, uid: u32) -> Option<Slot> {
-        self.take(uid, Kind::Question)
-    }
-
-    fn take(&self, uid: u32, kind: Kind) -> Option<Slot> {
-        let mut shares = self.lock();
-        let (taken, most) = shares.entry(uid).or_insert_with(Share::new).places(kind);
-        if uid != 0 && *taken >= most {
-            return None;
-        }
-        *taken += 1;
-        let limits = self.clone();
-        Some(Slot { limits, uid, kind })
+    /// The same for one more question about `uid` that waits for an answer.
+    pub(super) fn ask(&self, uid: u32) -> Option<OwnedSemaphorePermit> {
+        let questions = self.share(uid, |share| Arc::clone(&share.questions));
+        questions.try_acquire_owned().ok()
     }
 
     /// Whether `uid` may make one more call at `now` that changes something.
@@ -111,20 +88,18 @@ impl Limits {
         if shares.len() > USERS {
             shares.retain(|_, share| !share.is_whole(now));
         }
-        let share = shares.entry(uid).or_insert_with(Share::new);
-        let since = now.saturating_duration_since(share.refilled);
-        let fresh = u32::try_from(since.as_nanos() / REFILL.as_nanos()).unwrap_or(BURST);
-        if fresh > 0 {
-            share.calls = share.calls.saturating_add(fresh).min(BURST);
-            share.refilled = now;
-        }
-        match share.calls.checked_sub(1) {
-            Some(left) => {
-                share.calls = left;
-                true
+        drop(shares);
+        self.share(uid, |share| {
+            let since = now.saturating_duration_since(share.refilled);
+            let fresh = u32::try_from(since.as_nanos() / REFILL.as_nanos()).unwrap_or(BURST);
+            if fresh > 0 {
+                share.calls = share.calls.saturating_add(fresh).min(BURST);
+                share.refilled = now;
             }
-            None => false,
-        }
+            let left = share.calls.checked_sub(1);
+            share.calls = left.unwrap_or_default();
+            left.is_some()
+        })
     }
 
     /// Waits until one more long answer may be made for `uid`. The others' go on meanwhile.
@@ -132,29 +107,20 @@ impl Limits {
         if uid == 0 {
             return None;
         }
-        let answers = {
-            let mut shares = self.lock();
-            let share = shares.entry(uid).or_insert_with(Share::new);
-            Arc::clone(&share.answers)
-        };
+        let answers = self.share(uid, |share| Arc::clone(&share.answers));
         let turn = answers.acquire_owned().await.ok();
         // Other tasks that are ready run first.
         tokio::task::yield_now().await;
         turn
     }
 
+    fn share<T>(&self, uid: u32, act: impl FnOnce(&mut Share) -> T) -> T {
+        act(self.lock().entry(uid).or_insert_with(|| Share::new(uid)))
+    }
+
     fn lock(&self) -> MutexGuard<'_, BTreeMap<u32, Share>> {
         // The counts are consistent at any time, so a poisoned lock is no harm.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-impl Drop for Slot {
-    fn drop(&mut self) {
-        let mut shares = self.limits.lock();
-        if let Some(share) = shares.get_mut(&self.uid) {
-            *share.places(self.kind).0 -= 1;
-        }
     }
 }
 
@@ -166,7 +132,7 @@ mod tests {
     fn one_user_takes_its_share_and_no_more() {
         let limits = Limits::default();
         let slots: Vec<_> = (0..100).filter_map(|_| limits.connect(5)).collect();
-        assert_eq!(slots.len(), CONNECTIONS as usize);
+        assert_eq!(slots.len(), CONNECTIONS);
         assert!(limits.connect(6).is_some());
         assert_eq!((0..100).filter_map(|_| limits.connect(0)).count(), 100);
         drop(slots);
@@ -200,7 +166,7 @@ mod tests {
     fn questions_are_few_and_shares_of_the_idle_forgotten() {
         let limits = Limits::default();
         let asked: Vec<_> = (0..20).filter_map(|_| limits.ask(5)).collect();
-        assert_eq!(asked.len(), QUESTIONS as usize);
+        assert_eq!(asked.len(), QUESTIONS);
         assert!(limits.ask(6).is_some());
         let soon = Instant::now();
         for uid in 10..1000 {

@@ -5,13 +5,12 @@
 use std::io;
 use std::os::fd::{BorrowedFd, OwnedFd};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use rustix::net::{Shutdown, shutdown};
 use tokio::io::Interest;
 use tokio::net::UnixStream;
-use tokio::sync::Notify;
+use tokio::sync::Semaphore;
 use tokio::time::timeout;
 use zbus::Message;
 use zbus::connection::socket::{ReadHalf, Socket, Split, WriteHalf};
@@ -58,7 +57,8 @@ impl Socket for Transport {
     type WriteHalf = Writer;
 
     fn split(self) -> Split<Reader, Writer> {
-        let (stream, calls) = (Arc::new(self.stream), Arc::<Calls>::default());
+        let stream = Arc::new(self.stream);
+        let calls = Arc::new(Semaphore::new(UNANSWERED));
         let writer = Writer {
             stream: Arc::clone(&stream),
             calls: Arc::clone(&calls),
@@ -75,34 +75,11 @@ impl Socket for Transport {
     }
 }
 
-/// The number of calls that wait for their answers.
-#[derive(Debug, Default)]
-struct Calls {
-    unanswered: AtomicUsize,
-    answered: Notify,
-}
-
-impl Calls {
-    async fn wait(&self) {
-        while self.unanswered.load(Ordering::Acquire) >= UNANSWERED {
-            self.answered.notified().await;
-        }
-    }
-
-    fn begin(&self) {
-        self.unanswered.fetch_add(1, Ordering::AcqRel);
-    }
-
-    fn end(&self) {
-        self.unanswered.fetch_sub(1, Ordering::AcqRel);
-        self.answered.notify_one();
-    }
-}
-
 /// What comes from the client, message by message.
 #[derive(Debug)]
 pub(super) struct Reader {
-    calls: Arc<Calls>,
+    /// A place for each further call that may wait for its answer.
+    calls: Arc<Semaphore>,
     asking: Asking,
     bytes: Bytes,
 }
@@ -115,11 +92,12 @@ impl ReadHalf for Reader {
         early: &mut Vec<u8>,
         early_fds: &mut Vec<OwnedFd>,
     ) -> zbus::Result<Message> {
-        self.calls.wait().await;
+        let place = self.calls.acquire().await.map_err(io::Error::other)?;
         self.bytes.bounds.begin(early, early_fds.len())?;
         let message = self.bytes.receive_message(seq, early, early_fds).await?;
         if message.message_type() == Type::MethodCall {
-            self.calls.begin();
+            // Until its answer is sent.
+            place.forget();
             self.asking.hold(&message).await;
         }
         Ok(message)
@@ -164,7 +142,7 @@ impl ReadHalf for Bytes {
 #[derive(Debug)]
 pub(super) struct Writer {
     stream: Arc<UnixStream>,
-    calls: Arc<Calls>,
+    calls: Arc<Semaphore>,
 }
 
 impl Writer {
@@ -186,7 +164,7 @@ impl WriteHalf for Writer {
         let sent = self.send_all(message).await;
         // Each call has one, because `Bounds` asks for it; a client that is gone has had it too.
         if matches!(message.message_type(), Type::MethodReturn | Type::Error) {
-            self.calls.end();
+            self.calls.add_permits(1);
         }
         if sent.is_err() {
             self.close().await?;
