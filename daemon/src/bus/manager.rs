@@ -8,6 +8,7 @@ use std::time::Instant;
 use rtswap_dbus::Error;
 use rtswap_engine::RegistrationId;
 use rtswap_engine::input::Call;
+use rtswap_engine::ledger::Disagreement;
 use rtswap_engine::sample::ProbeState;
 use rtswap_engine::status::ProcessStatus;
 use rtswap_policy::task::Class;
@@ -297,7 +298,7 @@ fn fields(process: &ProcessStatus) -> Result<HashMap<String, OwnedVariant>, Erro
     put("agent_bytes", process.agent.map(|bytes| bytes.0.into()))?;
     put("kept_for_processes_bytes", kept(process.kept.for_processes))?;
     put("kept_for_devices_bytes", kept(process.kept.for_devices))?;
-    let named = process.disagreement.map(|named| named.name());
-    put("disagreement", named.map(Variant::from))?;
+    let disagreement = process.disagreement.map(Disagreement::name);
+    put("disagreement", disagreement.map(Variant::from))?;
     Ok(fields)
 }
