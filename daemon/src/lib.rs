@@ -1,6 +1,6 @@
 //! The rtswap daemon: the shell around `rtswap-engine`, sources in, effects out.
 //!
-//! - [`cli`]: what may be typed; [`serve`]: the whole daemon, from its options to its end;
+//! - [`cli`]: what may be typed; [`serve`]: the whole daemon, from its command line to its end;
 //! - [`config`], [`files`]: what the administrator says; [`state`]: what the daemon before left;
 //! - [`dispatch`]: the thread that owns the engine and the control pages;
 //! - [`agent`]: connections and pages of agents; [`source`]: NVML and the probes; [`bus`]: the D-Bus objects;

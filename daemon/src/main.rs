@@ -42,12 +42,7 @@ fn main() -> ExitCode {
     if let Err(error) = reduced {
         tracing::warn!("CAP_SYS_ADMIN is not needed, and cannot be given back: {error}");
     }
-    let options = serve::Options {
-        config: arguments.config,
-        runtime_dir: arguments.runtime_dir,
-        bus: arguments.bus,
-    };
-    let end = serve::run(&options);
+    let end = serve::run(&arguments);
     log.flush();
     match end {
         Ok(()) => ExitCode::SUCCESS,

@@ -1,7 +1,6 @@
-//! The whole daemon, from its options to its end.
+//! The whole daemon, from its command line to its end.
 
 use std::os::unix::net::UnixListener;
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -11,6 +10,7 @@ use sd_notify::NotifyState;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use crate::bus::{self, Bus, JoinError, Shared};
+use crate::cli::Arguments;
 use crate::config::Config;
 use crate::dispatch::{self, Parts, Running};
 use crate::files::Files;
@@ -20,21 +20,10 @@ use crate::{sys, systemd};
 /// How long the control side may take to end.
 const LAST_ANSWERS: Duration = Duration::from_secs(1);
 
-/// What the command line decides.
-#[derive(Clone, Debug)]
-pub struct Options {
-    /// The file that the user named; else [`crate::config::DEFAULT_FILE`], if it is there.
-    pub config: Option<PathBuf>,
-    /// The folder of the sockets, the lock and the state.
-    pub runtime_dir: PathBuf,
-    /// The bus to join beside the control socket.
-    pub bus: Bus,
-}
-
 /// Serves until SIGTERM or SIGINT. All that can be wrong is found before anything is served, and
 /// leaves nothing behind; only a bus that cannot be reached is tried again later.
-pub fn run(options: &Options) -> anyhow::Result<()> {
-    let files = Arc::new(Files::new(options.config.clone()));
+pub fn run(arguments: &Arguments) -> anyhow::Result<()> {
+    let files = Arc::new(Files::new(arguments.config.clone()));
     let contents = files.read()?;
     for error in contents.errors {
         tracing::error!("{error}");
@@ -49,21 +38,21 @@ pub fn run(options: &Options) -> anyhow::Result<()> {
         let _inside = runtime.enter();
         Signals::new().context("cannot wait for signals")?
     };
-    let mut runtime_dir = RuntimeDir::open(&options.runtime_dir)?;
+    let mut runtime_dir = RuntimeDir::open(&arguments.runtime_dir)?;
     let agents = runtime_dir.listen("agent.sock", SocketType::SEQPACKET)?;
     let control = runtime_dir.listen(rtswap_dbus::connect::CONTROL_SOCKET, SocketType::STREAM)?;
     sys::descriptor::raise_limit();
-    announce(&contents.config, options);
+    announce(&contents.config, arguments);
     let parts = Parts {
         config: contents.config,
         tasks: contents.tasks,
         listener: agents,
-        runtime_dir: options.runtime_dir.clone(),
+        runtime_dir: arguments.runtime_dir.clone(),
     };
     let mut dispatch = dispatch::start(parts).context("cannot start the dispatch thread")?;
     let stopped = runtime.block_on(serve(
         control.into(),
-        options,
+        arguments,
         files,
         &mut dispatch,
         signals,
@@ -84,7 +73,7 @@ pub fn run(options: &Options) -> anyhow::Result<()> {
 /// Serves the control socket and the bus until the daemon is told to end.
 async fn serve(
     control: UnixListener,
-    options: &Options,
+    arguments: &Arguments,
     files: Arc<Files>,
     dispatch: &mut Running,
     mut signals: Signals,
@@ -94,7 +83,7 @@ async fn serve(
     let control = tokio::net::UnixListener::from_std(control)?;
     tokio::spawn(bus::control::serve(control, shared.clone()));
     let joined = tokio::select! {
-        joined = bus::join(&options.bus, &shared) => joined,
+        joined = bus::join(&arguments.bus, &shared) => joined,
         () = signals.end.recv() => return Ok(()),
     };
     let joined = match joined {
@@ -106,8 +95,8 @@ async fn serve(
             None
         }
     };
-    if options.bus != Bus::None {
-        tokio::spawn(bus::stay(options.bus.clone(), joined, shared));
+    if arguments.bus != Bus::None {
+        tokio::spawn(bus::stay(arguments.bus.clone(), joined, shared));
     }
     systemd::tell(NotifyState::Ready);
     tokio::spawn(systemd::keep_alive(handle.clone()));
@@ -161,8 +150,8 @@ impl End {
     }
 }
 
-fn announce(config: &Config, options: &Options) {
-    let folder = options.runtime_dir.display();
+fn announce(config: &Config, arguments: &Arguments) {
+    let folder = arguments.runtime_dir.display();
     tracing::info!(version = env!("CARGO_PKG_VERSION"), %folder, "rtswapd serves");
     if config.engine.gpus.is_empty() {
         tracing::info!("no GPU is configured: they are learned, with built-in costs");
