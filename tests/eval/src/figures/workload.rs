@@ -62,33 +62,13 @@ impl Model {
         }
     }
 
-    /// m in tenths of a "GB", by increasing resolution.
-    const fn footprints(self) -> [u64; 3] {
+    /// m and mˢ in tenths of a "GB", and C in milliseconds, each by increasing resolution.
+    const fn table_3(self) -> [[u64; 3]; 3] {
         match self {
-            Self::ResNet => [14, 24, 38],
-            Self::YoloV3 => [23, 36, 62],
-            Self::DenseNet => [10, 16, 27],
-            Self::ResNext => [16, 32, 57],
-        }
-    }
-
-    /// mˢ in tenths of a "GB".
-    const fn swappable(self) -> [u64; 3] {
-        match self {
-            Self::ResNet => [7, 14, 27],
-            Self::YoloV3 => [11, 26, 52],
-            Self::DenseNet => [4, 9, 18],
-            Self::ResNext => [10, 22, 45],
-        }
-    }
-
-    /// C in milliseconds.
-    const fn wcets(self) -> [u64; 3] {
-        match self {
-            Self::ResNet => [29, 36, 48],
-            Self::YoloV3 => [48, 51, 63],
-            Self::DenseNet => [31, 34, 42],
-            Self::ResNext => [41, 45, 63],
+            Self::ResNet => [[14, 24, 38], [7, 14, 27], [29, 36, 48]],
+            Self::YoloV3 => [[23, 36, 62], [11, 26, 52], [48, 51, 63]],
+            Self::DenseNet => [[10, 16, 27], [4, 9, 18], [31, 34, 42]],
+            Self::ResNext => [[16, 32, 57], [10, 22, 45], [41, 45, 63]],
         }
     }
 }
@@ -125,9 +105,10 @@ impl Reading {
 
     /// m and mˢ.
     pub fn memory(&self, model: Model, resolution: Resolution) -> MemoryProfile {
+        let [footprint, swappable, _] = model.table_3();
         MemoryProfile {
-            footprint: self.tenths(model.footprints()[resolution as usize]),
-            swappable: self.tenths(model.swappable()[resolution as usize]),
+            footprint: self.tenths(footprint[resolution as usize]),
+            swappable: self.tenths(swappable[resolution as usize]),
         }
     }
 }
@@ -135,12 +116,12 @@ impl Reading {
 impl Work {
     /// m in tenths of a "GB".
     pub const fn tenths(&self) -> u64 {
-        self.model.footprints()[self.resolution as usize]
+        self.model.table_3()[0][self.resolution as usize]
     }
 
     /// C.
     pub const fn wcet(&self) -> Nanos {
-        Nanos(self.model.wcets()[self.resolution as usize] * 1_000_000)
+        Nanos(self.model.table_3()[2][self.resolution as usize] * 1_000_000)
     }
 
     /// T, D and C.
@@ -176,7 +157,7 @@ mod tests {
         let sum = |resolution: Resolution| -> u64 {
             Model::ALL
                 .iter()
-                .map(|model| model.footprints()[resolution as usize])
+                .map(|model| model.table_3()[0][resolution as usize])
                 .sum()
         };
         let ratio = sum(Resolution::High) as f64 / sum(Resolution::Low) as f64;
