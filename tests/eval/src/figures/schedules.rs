@@ -73,6 +73,16 @@ struct Actor {
     releases: Vec<i64>,
 }
 
+fn actor(name: &'static str, deadline: u64, wcet: u64, swaps: bool, releases: &[i64]) -> Actor {
+    Actor {
+        name,
+        deadline,
+        wcet,
+        swaps,
+        releases: releases.to_vec(),
+    }
+}
+
 /// A situation; times in milliseconds.
 struct Scene {
     name: &'static str,
@@ -121,25 +131,6 @@ fn blocked(name: &'static str, shows: &'static str, out: u64, in_: u64, comes: i
     }
 }
 
-/// The scene of Fig. 6(b): `high` comes while memory leaves for `tau2`.
-fn late_swap_in() -> Scene {
-    let shows = "tau2 is not swapped in ahead of high, which came before that began";
-    blocked("6(b)", shows, 4, 14, 3)
-}
-
-/// The scene of Fig. 6(c): `high` comes when the swap-in of `tau2` has just begun, and that ends
-/// after the execution of `tau1`.
-fn long_swap_in() -> Scene {
-    let shows = "high waits for the swap-in of tau2 and its execution";
-    blocked("6(c)", shows, 4, 14, 6)
-}
-
-/// The scene of Fig. 6(d): the same, and the swap-in ends before the execution of `tau1`.
-fn short_swap_in() -> Scene {
-    let shows = "high waits for the executions of tau1 and of tau2";
-    blocked("6(d)", shows, 1, 3, 3)
-}
-
 /// Fig. 5: (a) written down, (b) played.
 ///
 /// # Errors
@@ -170,7 +161,8 @@ pub fn figure_5() -> Result<Vec<Panel>, SimError> {
 ///
 /// If the run fails, which would be a bug.
 pub fn figure_6() -> Result<Vec<Panel>, SimError> {
-    let played = late_swap_in().play()?;
+    let shows = "tau2 is not swapped in ahead of high, which came before that began";
+    let played = blocked("6(b)", shows, 4, 14, 3).play()?;
     // The swap queue goes on with τ2 although `high` is first in the computation queue.
     let written = [
         (1, Kind::Run, 0, 12),
@@ -182,12 +174,12 @@ pub fn figure_6() -> Result<Vec<Panel>, SimError> {
     let shows = "without the rule: high waits for a swap-in that began after its release";
     let mut without = written_down("6(a)", shows, &played, &written);
     without.blocking = played.blocking.map(|(_, bound)| (Nanos(24 * MILLI), bound));
-    Ok(vec![
-        without,
-        played,
-        long_swap_in().play()?,
-        short_swap_in().play()?,
-    ])
+    // `high` comes when the swap-in of τ2 has just begun. That ends after the execution of τ1, or before.
+    let shows = "high waits for the swap-in of tau2 and its execution";
+    let long_swap_in = blocked("6(c)", shows, 4, 14, 6).play()?;
+    let shows = "high waits for the executions of tau1 and of tau2";
+    let short_swap_in = blocked("6(d)", shows, 1, 3, 3).play()?;
+    Ok(vec![without, played, long_swap_in, short_swap_in])
 }
 
 fn written_down(
@@ -196,15 +188,13 @@ fn written_down(
     like: &Panel,
     bars: &[(usize, Kind, u64, u64)],
 ) -> Panel {
-    let mut bars: Vec<Bar> = bars
-        .iter()
-        .map(|&(task, kind, from, to)| Bar {
-            from: Nanos(from * MILLI),
-            to: Nanos(to * MILLI),
-            task,
-            kind,
-        })
-        .collect();
+    let bar = |&(task, kind, from, to): &(usize, Kind, u64, u64)| Bar {
+        from: Nanos(from * MILLI),
+        to: Nanos(to * MILLI),
+        task,
+        kind,
+    };
+    let mut bars: Vec<Bar> = bars.iter().map(bar).collect();
     bars.sort_unstable();
     Panel {
         name,
@@ -213,16 +203,6 @@ fn written_down(
         bars,
         blocking: None,
         ..like.clone()
-    }
-}
-
-fn actor(name: &'static str, deadline: u64, wcet: u64, swaps: bool, releases: &[i64]) -> Actor {
-    Actor {
-        name,
-        deadline,
-        wcet,
-        swaps,
-        releases: releases.to_vec(),
     }
 }
 
