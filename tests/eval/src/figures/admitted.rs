@@ -2,8 +2,9 @@
 
 use rtswap_policy::admission::{Platform, Test};
 use rtswap_policy::assign::{Assignment, Demand, Infeasible, Objective, assign_any_chunk};
-use rtswap_policy::units::{Nanos, Ppm};
+use rtswap_policy::units::Ppm;
 
+use super::approach::platform;
 use super::generate::Growing;
 use super::workload::{Reading, Work};
 use crate::baselines::link::{PINNED, SMALLEST_CHUNK};
@@ -48,11 +49,8 @@ fn demands(reading: &Reading, set: &[Work]) -> Vec<Demand> {
 impl Column {
     fn platform(self) -> Platform {
         Platform {
-            cost: PINNED,
-            chunk: SMALLEST_CHUNK,
-            drain: Nanos::ZERO,
-            dispatch_latency: Nanos::ZERO,
             duplex: self.duplex,
+            ..platform(PINNED, SMALLEST_CHUNK)
         }
     }
 

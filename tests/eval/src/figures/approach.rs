@@ -132,23 +132,24 @@ impl Judge {
         let demands: Vec<Demand> = set.iter().map(|w| w.demand(self.reading())).collect();
         // The verdict is the same under both objectives: each finds volumes if there are any.
         let objective = Objective::Time;
+        let Assumptions {
+            pinned, pageable, ..
+        } = self.assumptions;
+        let any_chunk = |cost| {
+            let platform = platform(cost, SMALLEST_CHUNK);
+            assign_any_chunk(self.test, &platform, capacity, &demands, objective).is_ok()
+        };
+        let at_chunk = |demands: &[Demand], chunk| {
+            let platform = platform(pinned, chunk);
+            assign(self.test, &platform, capacity, demands, objective).is_ok()
+        };
         match approach {
-            Approach::RtSwap | Approach::Pageable => {
-                let cost = match approach {
-                    Approach::Pageable => self.assumptions.pageable,
-                    _ => self.assumptions.pinned,
-                };
-                let platform = platform(cost, SMALLEST_CHUNK);
-                assign_any_chunk(self.test, &platform, capacity, &demands, objective).is_ok()
-            }
-            Approach::Min => {
-                let platform = platform(self.assumptions.pinned, SMALLEST_CHUNK);
-                assign(self.test, &platform, capacity, &demands, objective).is_ok()
-            }
+            Approach::RtSwap => any_chunk(pinned),
+            Approach::Pageable => any_chunk(pageable),
+            Approach::Min => at_chunk(&demands, SMALLEST_CHUNK),
             Approach::MoVmm => {
                 let (demands, object) = self.objects(set);
-                let platform = platform(self.assumptions.pinned, object);
-                assign(self.test, &platform, capacity, &demands, objective).is_ok()
+                at_chunk(&demands, object)
             }
             Approach::Base => self.paging_admits(&demands, capacity),
         }
@@ -231,7 +232,7 @@ impl Judge {
 }
 
 /// Without bases, and without best-effort beside it.
-fn platform(cost: SwapCost, chunk: Bytes) -> Platform {
+pub(super) fn platform(cost: SwapCost, chunk: Bytes) -> Platform {
     Platform {
         cost,
         chunk,
