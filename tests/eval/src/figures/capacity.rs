@@ -13,8 +13,6 @@ pub const MOST: u64 = 70;
 /// What one approach makes of the sets.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Curve {
-    /// Who.
-    pub approach: Approach,
     /// How many sets are admitted at each reduction, from 0 % on in steps of `step`.
     pub admitted: Vec<u32>,
     /// Of the sets that it admits at 0 %, the mean of the last reduction in percent at which they
@@ -26,41 +24,43 @@ pub struct Curve {
 }
 
 /// All curves, in the order of [`Approach::ALL`]; `step` in percent.
-pub fn curves(judge: &Judge, sets: &[Growing], step: u64) -> Vec<Curve> {
+pub fn curves(judge: &Judge, sets: &[Growing], step: u64) -> [Curve; 5] {
     let full = judge.reading().capacity;
     let reductions: Vec<u64> = (0..=MOST).step_by(step as usize).collect();
-    let mut reached: Vec<Vec<Option<u64>>> = Vec::new();
-    let mut curves = Vec::new();
-    for approach in Approach::ALL {
-        let mut admitted = vec![0; reductions.len()];
-        let last = sets.iter().map(|set| {
-            let mut last = None;
-            for (count, &reduction) in admitted.iter_mut().zip(&reductions) {
-                let capacity = Bytes(full.0 / 100 * (100 - reduction));
-                // Less memory never helps, so the first refusal is the end.
-                if !judge.admits(approach, set.of(TASKS), capacity) {
-                    break;
-                }
-                *count += 1;
-                last = Some(reduction);
-            }
-            last
-        });
-        reached.push(last.collect());
-        let own = reached.last().into_iter().flatten().copied();
-        let reference = reached[0].iter().zip(reached.last().into_iter().flatten());
-        curves.push(Curve {
-            approach,
-            admitted,
-            sustained: mean(own.flatten()),
-            sustained_of_all: mean(
-                reference
-                    .filter(|(best, _)| best.is_some())
-                    .map(|(_, last)| last.unwrap_or(0)),
-            ),
-        });
-    }
-    curves
+    // The last reduction at which each set is admitted.
+    let reached = Approach::ALL.map(|approach| -> Vec<Option<u64>> {
+        let admits = |set: &Growing, reduction: u64| {
+            let capacity = Bytes(full.0 / 100 * (100 - reduction));
+            judge.admits(approach, set.of(TASKS), capacity)
+        };
+        // Less memory never helps, so the first refusal is the end.
+        let last = |set| {
+            reductions
+                .iter()
+                .copied()
+                .take_while(|it| admits(set, *it))
+                .last()
+        };
+        sets.iter().map(last).collect()
+    });
+    let [rtswap, ..] = &reached;
+    reached.each_ref().map(|reached| {
+        let at = |reduction| {
+            reached
+                .iter()
+                .filter(|last| **last >= Some(reduction))
+                .count()
+        };
+        let of_all = rtswap
+            .iter()
+            .zip(reached)
+            .filter(|(best, _)| best.is_some());
+        Curve {
+            admitted: reductions.iter().map(|it| at(*it) as u32).collect(),
+            sustained: mean(reached.iter().copied().flatten()),
+            sustained_of_all: mean(of_all.map(|(_, last)| last.unwrap_or(0))),
+        }
+    })
 }
 
 fn mean(values: impl Iterator<Item = u64>) -> Option<f64> {

@@ -8,8 +8,6 @@ use rtswap_simulator::Rng;
 /// What one approach makes of the sets.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Curve {
-    /// Who.
-    pub approach: Approach,
     /// How many sets are admitted with 0, 1 … 10 tasks in high resolution.
     pub admitted: Vec<u32>,
     /// The mean, over all sets, of the share of tasks that can be in high resolution, in percent.
@@ -23,28 +21,25 @@ pub fn draw(seed: u64, sets: u32) -> Vec<Vec<Vec<Work>>> {
 }
 
 /// All curves, in the order of [`Approach::ALL`].
-pub fn curves(judge: &Judge, series: &[Vec<Vec<Work>>]) -> Vec<Curve> {
+pub fn curves(judge: &Judge, series: &[Vec<Vec<Work>>]) -> [Curve; 5] {
     let capacity = judge.reading().capacity;
     let curve = |approach| {
         let mut admitted = vec![0; CONVERTED_TASKS + 1];
         let mut enabled = 0_u32;
         for sets in series {
             // The most that is admitted with all before it.
-            let passing = sets
-                .iter()
-                .take_while(|set| judge.admits(approach, set, capacity));
-            let count = passing.count();
+            let admits = |set: &&Vec<Work>| judge.admits(approach, set, capacity);
+            let count = sets.iter().take_while(admits).count();
             admitted[..count].iter_mut().for_each(|sets| *sets += 1);
             enabled += count.saturating_sub(1) as u32;
         }
         let most = (CONVERTED_TASKS * series.len()).max(1);
         Curve {
-            approach,
             admitted,
             enabled: 100.0 * f64::from(enabled) / most as f64,
         }
     };
-    Approach::ALL.into_iter().map(curve).collect()
+    Approach::ALL.map(curve)
 }
 
 #[cfg(test)]

@@ -20,7 +20,9 @@ use clap::{Parser, ValueEnum};
 use rtswap_policy::admission::Test;
 use serde_json::json;
 
-use crate::figures::Figure;
+use crate::figures::{
+    Compute, capacity, case_study, fragmentation, resolution, schedules, swap_time, tasks,
+};
 use crate::report::Report;
 
 /// Compute the paper's tables and figures, and hold them against what it published.
@@ -74,17 +76,21 @@ enum TestName {
 }
 
 impl Choice {
-    fn figures(self) -> Vec<Figure> {
-        let one = match self {
-            Self::Fig4 => Figure::SwapTime,
-            Self::Fig5 => Figure::UnnecessarySwaps,
-            Self::Fig6 => Figure::Blocking,
-            Self::Fig7a => Figure::Tasks,
-            Self::Fig7b => Figure::Capacity,
-            Self::Fig7c => Figure::Resolution,
-            Self::Table2 => Figure::Fragmentation,
-            Self::Table4 => Figure::CaseStudy,
-            Self::All => return Figure::ALL.to_vec(),
+    fn figures(self) -> Vec<Compute> {
+        let one: Compute = match self {
+            Self::Fig4 => swap_time::report,
+            Self::Fig5 => schedules::unnecessary_swaps,
+            Self::Fig6 => schedules::blocking,
+            Self::Fig7a => tasks::report,
+            Self::Fig7b => capacity::report,
+            Self::Fig7c => resolution::report,
+            Self::Table2 => fragmentation::report,
+            Self::Table4 => case_study::report,
+            Self::All => {
+                let each = Self::value_variants().iter();
+                let each = each.filter(|choice| **choice != Self::All);
+                return each.flat_map(|choice| choice.figures()).collect();
+            }
         };
         vec![one]
     }
@@ -118,8 +124,8 @@ fn run(cli: &Cli) -> Result<()> {
     fs::create_dir_all(&cli.out).with_context(|| format!("cannot make {}", cli.out.display()))?;
     let mut reports = Vec::new();
     let mut stdout = io::stdout().lock();
-    for figure in cli.figure.figures() {
-        let report = figure.report(cli.test.into())?;
+    for compute in cli.figure.figures() {
+        let report = compute(cli.test.into())?;
         write(&cli.out, &report)?;
         if !cli.json {
             writeln!(stdout, "{}", text::render(&report))?;

@@ -97,10 +97,11 @@ impl Report {
 }
 
 impl Table {
-    pub(crate) fn new(title: impl Into<String>, columns: &[&str]) -> Self {
+    /// An empty table; `columns` are its heads, `a | b | c`.
+    pub(crate) fn new(title: impl Into<String>, columns: &str) -> Self {
         Self {
             title: title.into(),
-            columns: columns.iter().map(ToString::to_string).collect(),
+            columns: columns.split(" | ").map(Into::into).collect(),
             rows: Vec::new(),
         }
     }

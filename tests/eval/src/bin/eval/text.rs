@@ -12,15 +12,8 @@ pub(crate) fn render(report: &Report) -> String {
     }
     text.push_str("our numbers are modelled, not measured\n");
     if !report.comparisons.is_empty() {
-        let columns = [
-            "published beside ours",
-            "unit",
-            "paper",
-            "ours",
-            "ratio",
-            "source",
-        ];
-        let mut table = Table::new("", &columns);
+        let columns = "published beside ours | unit | paper | ours | ratio | source";
+        let mut table = Table::new("", columns);
         for one in &report.comparisons {
             let mut cells = row![one.what.as_str(), one.unit];
             // Thousandths of a GB are worth showing.
@@ -97,7 +90,7 @@ mod tests {
 
     #[test]
     fn columns_line_up_and_numbers_stand_right() {
-        let mut table = Table::new("t", &["name", "n"]);
+        let mut table = Table::new("t", "name | n");
         table.rows.push(row!["a", 7_u32]);
         table.rows.push(row!["longer", 1_234_u32]);
         let mut text = String::new();

@@ -6,6 +6,7 @@ use plotters::prelude::*;
 use rtswap_eval::figures::schedules::{Kind, Panel};
 
 use crate::chart::{drawn, failed};
+use crate::figures::millis;
 use crate::palette::colour;
 
 const WIDTH: u32 = 860;
@@ -22,7 +23,7 @@ pub(crate) fn svg(panels: &[Panel]) -> Result<String> {
         .collect();
     let end = panels
         .iter()
-        .flat_map(|panel| panel.bars.iter().map(|bar| millis(bar.to.0)))
+        .flat_map(|panel| panel.bars.iter().map(|bar| millis(bar.to)))
         .fold(1.0, f64::max);
     drawn((WIDTH, heights.iter().sum()), |area| {
         let mut rest = area.clone();
@@ -76,7 +77,7 @@ where
         .map_err(failed)?;
     let bars = panel.bars.iter().map(|bar| {
         let bottom = lane_of(bar.task) - 0.35;
-        let (from, to) = (millis(bar.from.0), millis(bar.to.0));
+        let (from, to) = (millis(bar.from), millis(bar.to));
         // Executions are high and in the task's colour; copies are low, out above in.
         let (low, high, paint) = match bar.kind {
             Kind::Run => (bottom, bottom + 0.7, colour(bar.task).filled()),
@@ -99,12 +100,12 @@ where
                 Kind::Out => ("out", 0.31),
                 _ => ("in", -0.03),
             };
-            let at = (millis(bar.from.0) + end * 0.004, lane_of(bar.task) + raise);
+            let at = (millis(bar.from) + end * 0.004, lane_of(bar.task) + raise);
             Text::new(word, at, (FONT, 11))
         });
     chart.draw_series(labels).map_err(failed)?;
     let arrows = panel.releases.iter().map(|(task, at)| {
-        let (x, y) = (millis(at.0), lane_of(*task));
+        let (x, y) = (millis(*at), lane_of(*task));
         let line = vec![(x, y - 0.42), (x, y + 0.42)];
         let head = vec![
             (x - end * 0.006, y + 0.24),
@@ -115,8 +116,4 @@ where
     });
     chart.draw_series(arrows.flatten()).map_err(failed)?;
     Ok(())
-}
-
-fn millis(nanos: u64) -> f64 {
-    nanos as f64 / 1e6
 }

@@ -1,15 +1,17 @@
 //! Table II.
 
 use anyhow::Result;
-use rtswap_eval::figures::fragmentation::table;
+use rtswap_eval::figures::fragmentation::{Column, table};
 use rtswap_eval::figures::published;
 use rtswap_eval::figures::workload::Reading;
+use rtswap_policy::admission::Test;
+use rtswap_policy::units::Bytes;
 
 use super::{SEEDS, gibibytes};
 use crate::chart::Bars;
 use crate::report::{Cell, Report, Table, row};
 
-pub(super) fn report() -> Result<Report> {
+pub(crate) fn report(_: Test) -> Result<Report> {
     let mut report = Report::new("table2", "what an allocation per memory object wastes");
     report.seeds = SEEDS.to_vec();
     let columns = table(&Reading::default(), SEEDS[0]);
@@ -26,17 +28,9 @@ pub(super) fn report() -> Result<Report> {
             gibibytes(column.packed - column.payload),
         );
     }
-    let heads = [
-        "model",
-        "< 2 MB",
-        "> 2 MB",
-        "asked GB",
-        "per object GB",
-        "packed GB",
-        "packed 64 MB",
-    ];
+    let heads = "model | < 2 MB | > 2 MB | asked GB | per object GB | packed GB | packed 64 MB";
     for seed in SEEDS {
-        let mut shown = Table::new(format!("seed {seed}"), &heads);
+        let mut shown = Table::new(format!("seed {seed}"), heads);
         for column in table(&Reading::default(), seed) {
             let (small, large) = column.counted;
             let mut cells = row![column.model.name(), small, large];
@@ -60,9 +54,11 @@ pub(super) fn report() -> Result<Report> {
         "the published waste of packing is rounded to 1 MB, so a ratio to it says little; packing \
          wastes less than one chunk and the alignment of each object to 512 B",
     );
-    let series = |name: &str, of: fn(&rtswap_eval::figures::fragmentation::Column) -> f64| {
-        (name.to_string(), columns.iter().map(of).collect())
+    let series = |name: &str, bytes: fn(&Column) -> Bytes| {
+        let values = columns.iter().map(|column| gibibytes(bytes(column)));
+        (name.to_string(), values.collect())
     };
+    let published = published::PER_OBJECT_GB.map(|number| number.value);
     report.svg = Bars {
         title: "Memory of one model at 416 (modelled)",
         y: "GB",
@@ -71,19 +67,12 @@ pub(super) fn report() -> Result<Report> {
             .map(|column| column.model.name().into())
             .collect(),
         series: vec![
-            series("asked for", |column| gibibytes(column.payload)),
-            series("an allocation per object", |column| {
-                gibibytes(column.per_object)
-            }),
-            series("packed into chunks of 2 MB", |column| {
-                gibibytes(column.packed)
-            }),
+            series("asked for", |column| column.payload),
+            series("an allocation per object", |column| column.per_object),
+            series("packed into chunks of 2 MB", |column| column.packed),
             (
                 "an allocation per object, published".into(),
-                published::PER_OBJECT_GB
-                    .iter()
-                    .map(|number| number.value)
-                    .collect(),
+                published.to_vec(),
             ),
         ],
     }

@@ -2,12 +2,13 @@
 
 use anyhow::Result;
 use rtswap_eval::figures::schedules::{Kind, Panel, figure_5, figure_6};
+use rtswap_policy::admission::Test;
 
 use super::millis;
 use crate::report::{Report, Table, row};
 use crate::timeline;
 
-pub(super) fn unnecessary_swaps() -> Result<Report> {
+pub(crate) fn unnecessary_swaps(_: Test) -> Result<Report> {
     let mut report = Report::new("fig5", "swap-in and execution without preemption");
     let panels = figure_5()?;
     show(&mut report, &panels)?;
@@ -23,20 +24,19 @@ pub(super) fn unnecessary_swaps() -> Result<Report> {
     Ok(report)
 }
 
-pub(super) fn blocking() -> Result<Report> {
+pub(crate) fn blocking(_: Test) -> Result<Report> {
     let mut report = Report::new("fig6", "who may be swapped in early, and blocking");
     let panels = figure_6()?;
     show(&mut report, &panels)?;
     let mut table = Table::new(
         "how long the job of `high` waits, in ms, and the bound of Eq. (2)",
-        &["panel", "waits", "bound", "within"],
+        "panel | waits | bound | within",
     );
     for panel in &panels {
         if let Some((waited, bound)) = panel.blocking {
             let within = if waited <= bound { "yes" } else { "no" };
-            table
-                .rows
-                .push(row![panel.name, millis(waited), millis(bound), within]);
+            let cells = row![panel.name, millis(waited), millis(bound), within];
+            table.rows.push(cells);
         }
     }
     report.tables.push(table);
@@ -57,13 +57,12 @@ fn show(report: &mut Report, panels: &[Panel]) -> Result<()> {
         };
         let mut table = Table::new(
             format!("{} ({how}): {}", panel.name, panel.shows),
-            &["task", "what", "from ms", "to ms"],
+            "task | what | from ms | to ms",
         );
         for (task, at) in &panel.releases {
             let name = panel.tasks[*task].as_str();
-            table
-                .rows
-                .push(row![name, "released", millis(*at), None::<f64>]);
+            let cells = row![name, "released", millis(*at), None::<f64>];
+            table.rows.push(cells);
         }
         for bar in &panel.bars {
             let what = match bar.kind {
@@ -72,9 +71,8 @@ fn show(report: &mut Report, panels: &[Panel]) -> Result<()> {
                 Kind::In => "swapped in",
             };
             let name = panel.tasks[bar.task].as_str();
-            table
-                .rows
-                .push(row![name, what, millis(bar.from), millis(bar.to)]);
+            let cells = row![name, what, millis(bar.from), millis(bar.to)];
+            table.rows.push(cells);
         }
         report.tables.push(table);
     }

@@ -1,7 +1,6 @@
 //! Fig. 7(a), and how many of its sets each admission test admits.
 
 use anyhow::Result;
-use plotters::chart::SeriesLabelPosition;
 use rtswap_eval::figures::admitted::{COLUMNS, count};
 use rtswap_eval::figures::approach::{Approach, Assumptions, Judge};
 use rtswap_eval::figures::generate::Growing;
@@ -11,11 +10,10 @@ use rtswap_eval::figures::tasks::{Row, draw, row as admitted, totals};
 use rtswap_eval::figures::workload::Reading;
 use rtswap_policy::admission::Test;
 
-use super::{SEEDS, SETS, approaches};
-use crate::chart::{Lines, Series};
+use super::{SEEDS, SETS, approaches, lines};
 use crate::report::{Cell, Report, Table, row};
 
-pub(super) fn report(test: Test) -> Result<Report> {
+pub(crate) fn report(test: Test) -> Result<Report> {
     let mut report = Report::new("fig7a", "task sets admitted, by the number of tasks");
     report.test = Some(test.name());
     report.seeds = SEEDS.to_vec();
@@ -30,18 +28,15 @@ pub(super) fn report(test: Test) -> Result<Report> {
         report.compare(what, "", number, ratio);
     }
     for (tasks, number) in published::OVERFLOW_GB {
-        let ours = rows
-            .iter()
-            .find(|row| row.tasks == tasks)
-            .map(|row| row.overflow);
-        report.compare(format!("mean overflow, {tasks} tasks"), "GB", number, ours);
+        let row = rows.iter().find(|row| row.tasks == tasks);
+        let (what, ours) = (
+            format!("mean overflow, {tasks} tasks"),
+            row.map(|row| row.overflow),
+        );
+        report.compare(what, "GB", number, ours);
     }
-    let mut columns = approaches("tasks");
-    columns.push("overflow GB");
-    let mut table = Table::new(
-        format!("sets admitted of {SETS}, seed {}", SEEDS[0]),
-        &columns,
-    );
+    let title = format!("sets admitted of {SETS}, seed {}", SEEDS[0]);
+    let mut table = Table::new(title, &(approaches("tasks") + " | overflow GB"));
     for r in &rows {
         let mut cells = row![r.tasks];
         cells.extend(r.admitted.map(Cell::from));
@@ -64,31 +59,13 @@ pub(super) fn report(test: Test) -> Result<Report> {
         "sets of 4 tasks with 23 to 24 GB can only be two YOLOv3 608 and two ResNext 608, or one \
          and three; any task more exceeds 24 GB, as the paper's footnote says",
     );
-    report.svg = Lines {
-        title: "Task sets admitted (modelled)",
-        x: "tasks",
-        y: "% of sets",
-        series: Approach::ALL
+    let line = |place: usize| {
+        let admitted = rows
             .iter()
-            .enumerate()
-            .map(|(place, approach)| Series {
-                name: approach.name().into(),
-                values: rows
-                    .iter()
-                    .map(|r| {
-                        (
-                            r.tasks as f64,
-                            100.0 * f64::from(r.admitted[place]) / f64::from(SETS),
-                        )
-                    })
-                    .collect(),
-            })
-            .collect(),
-        published: Vec::new(),
-        label: |tasks| format!("{tasks:.0}"),
-        legend: SeriesLabelPosition::UpperRight,
-    }
-    .svg()?;
+            .map(|row| (row.tasks as f64, row.admitted[place]));
+        admitted.collect()
+    };
+    report.svg = lines("Task sets admitted (modelled)", "tasks", line).svg()?;
     Ok(report)
 }
 
@@ -106,37 +83,26 @@ fn ratios(totals: [u32; 5]) -> [Option<f64>; 4] {
     others.map(|other| (other > 0).then(|| f64::from(best) / f64::from(other)))
 }
 
-fn ratio_columns(first: &'static str) -> [&'static str; 6] {
-    [
-        first,
-        "RT-Swap",
-        "over MIN",
-        "over MO-VMM",
-        "over Pageable",
-        "over Base",
-    ]
-}
-
 fn by_seed(test: Test) -> Table {
-    let mut table = Table::new(
-        "by seed: sets admitted of 1000, and ratios",
-        &ratio_columns("seed"),
-    );
-    for seed in SEEDS {
-        let all = totals(&figure(test, Assumptions::default(), seed));
-        let mut cells = row![seed, all[0]];
-        cells.extend(ratios(all).map(Cell::from));
-        table.rows.push(cells);
-    }
-    table
+    let runs = SEEDS.map(|seed| (seed.into(), figure(test, Assumptions::default(), seed)));
+    in_all("by seed: sets admitted of 1000, and ratios", "seed", runs)
 }
 
 fn sensitivity(test: Test) -> Table {
     let title = format!("if one thing is assumed otherwise, seed {}", SEEDS[0]);
-    let mut table = Table::new(title, &ratio_columns("assumption"));
-    for case in cases() {
-        let all = totals(&figure(test, case.assumptions, SEEDS[0]));
-        let mut cells = row![case.name, all[0]];
+    let runs = cases().map(|case| {
+        let rows = figure(test, case.assumptions, SEEDS[0]);
+        (case.name.into(), rows)
+    });
+    in_all(&title, "assumption", runs)
+}
+
+fn in_all<const N: usize>(title: &str, first: &str, runs: [(Cell, Vec<Row>); N]) -> Table {
+    let columns = "RT-Swap | over MIN | over MO-VMM | over Pageable | over Base";
+    let mut table = Table::new(title, &format!("{first} | {columns}"));
+    for (name, rows) in runs {
+        let all = totals(&rows);
+        let mut cells = row![name, all[0]];
         cells.extend(ratios(all).map(Cell::from));
         table.rows.push(cells);
     }
@@ -145,21 +111,14 @@ fn sensitivity(test: Test) -> Table {
 
 /// All tests on the same sets, whatever test the rest is under.
 fn by_test() -> Table {
-    let mut columns = vec!["seed".to_string()];
-    for (place, column) in COLUMNS.iter().enumerate() {
-        let name = match column.test {
-            Test::Pipelined => format!("pipelined {:.1}", f64::from(column.duplex.0) / 1e6),
-            other => other.name().into(),
-        };
-        columns.push(name);
-        if place > 0 {
-            columns.push("ratio".into());
-        }
-    }
-    let columns: Vec<&str> = columns.iter().map(String::as_str).collect();
+    let columns = COLUMNS.map(|column| match column.test {
+        Test::Pipelined => format!("pipelined {:.1}", f64::from(column.duplex.0) / 1e6),
+        other => other.name().into(),
+    });
+    let [first, others @ ..] = columns;
     let mut table = Table::new(
         "RT-Swap by admission test: sets admitted of 1000 a seed, and over theorem1",
-        &columns,
+        &format!("seed | {first} | {} | ratio", others.join(" | ratio | ")),
     );
     let mut push = |name: String, counts: [u32; COLUMNS.len()]| {
         let mut cells = row![name, counts[0]];
