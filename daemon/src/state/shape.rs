@@ -57,33 +57,42 @@ struct Registration {
     /// Swappable memory mˢ in bytes.
     swappable: u64,
     gpu: Option<String>,
-    origin: Origin,
+    #[serde(with = "Origin")]
+    origin: SavedOrigin,
     /// Pid and start, in hundredths of a second since boot, of the only process that may claim it.
     #[serde(default)]
     process: Option<(u32, u64)>,
 }
 
-#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+#[derive(Serialize, Deserialize)]
+#[serde(remote = "SavedOrigin")]
 enum Origin {
     Call,
     File,
     Session,
 }
 
+#[derive(Debug, Serialize, Deserialize)]
+struct Session(#[serde(with = "SessionFields")] SavedSession);
+
 #[derive(Serialize, Deserialize)]
-struct Session {
-    registration: u64,
-    cookie: u64,
+#[serde(remote = "SavedSession")]
+struct SessionFields {
+    #[serde(with = "Id")]
+    registration: RegistrationId,
+    #[serde(with = "Secret")]
+    cookie: Cookie,
     pid: u32,
     start_ticks: u64,
 }
 
-impl std::fmt::Debug for Session {
-    /// Without the cookie, which is no text for a log.
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "Session({} of {})", self.pid, self.registration)
-    }
-}
+#[derive(Serialize, Deserialize)]
+#[serde(remote = "RegistrationId")]
+struct Id(u64);
+
+#[derive(Serialize, Deserialize)]
+#[serde(remote = "Cookie")]
+struct Secret(u64);
 
 impl Checkpoint {
     /// The state after record number `record`.
@@ -95,7 +104,7 @@ impl Checkpoint {
             record: Some(record),
             next: saved.next,
             registrations: saved.registrations.iter().map(Registration::new).collect(),
-            sessions: saved.sessions.iter().map(Session::new).collect(),
+            sessions: saved.sessions.iter().cloned().map(Session).collect(),
             next_releases: releases
                 .map(|it| (it.gpu.to_string(), it.task.clone(), it.at.0))
                 .collect(),
@@ -127,7 +136,7 @@ impl Line {
             next: record.next,
             registrations: record.registrations.iter().map(Registration::new).collect(),
             ended: record.ended.iter().map(|id| id.0).collect(),
-            sessions: record.sessions.iter().map(Session::new).collect(),
+            sessions: record.sessions.iter().cloned().map(Session).collect(),
             left: record.left.iter().map(|cookie| cookie.0).collect(),
         }
     }
@@ -148,7 +157,7 @@ fn registrations(all: Vec<Registration>) -> Vec<SavedRegistration> {
 }
 
 fn sessions(all: Vec<Session>) -> Vec<SavedSession> {
-    all.into_iter().map(Session::saved).collect()
+    all.into_iter().map(|Session(saved)| saved).collect()
 }
 
 impl Registration {
@@ -165,11 +174,7 @@ impl Registration {
             footprint: saved.task.memory.footprint.0,
             swappable: saved.task.memory.swappable.0,
             gpu: saved.gpu.map(|uuid| uuid.to_string()),
-            origin: match saved.origin {
-                SavedOrigin::Call => Origin::Call,
-                SavedOrigin::File => Origin::File,
-                SavedOrigin::Session => Origin::Session,
-            },
+            origin: saved.origin,
             process: saved.claimant.map(|it| (it.pid, it.start_ticks)),
         }
     }
@@ -194,34 +199,10 @@ impl Registration {
             },
             demoted: self.demoted,
             gpu: self.gpu.and_then(|uuid| uuid.parse().ok()),
-            origin: match self.origin {
-                Origin::Call => SavedOrigin::Call,
-                Origin::File => SavedOrigin::File,
-                Origin::Session => SavedOrigin::Session,
-            },
+            origin: self.origin,
             claimant: self
                 .process
                 .map(|(pid, start_ticks)| Claimant { pid, start_ticks }),
-        }
-    }
-}
-
-impl Session {
-    fn new(saved: &SavedSession) -> Self {
-        Self {
-            registration: saved.registration.0,
-            cookie: saved.cookie.0,
-            pid: saved.pid,
-            start_ticks: saved.start_ticks,
-        }
-    }
-
-    fn saved(self) -> SavedSession {
-        SavedSession {
-            registration: RegistrationId(self.registration),
-            cookie: Cookie(self.cookie),
-            pid: self.pid,
-            start_ticks: self.start_ticks,
         }
     }
 }
