@@ -54,18 +54,8 @@ impl Poll {
             TimerfdFlags::CLOEXEC | TimerfdFlags::NONBLOCK,
         )?;
         // Edge-triggered, so that it need not be read: each wait sets it again.
-        epoll::add(
-            &epoll,
-            &timer,
-            EventData::new_u64(TIMER),
-            EventFlags::IN | EventFlags::ET,
-        )?;
-        epoll::add(
-            &epoll,
-            &processes,
-            EventData::new_u64(PROCESSES),
-            EventFlags::IN,
-        )?;
+        add(&epoll, &timer, TIMER, EventFlags::IN | EventFlags::ET)?;
+        add(&epoll, &processes, PROCESSES, EventFlags::IN)?;
         Ok(Self {
             epoll,
             processes,
@@ -81,7 +71,7 @@ impl Poll {
             Watch::Edge => EventFlags::IN | EventFlags::ET,
             Watch::Closed => EventFlags::empty(),
         };
-        epoll::add(&self.epoll, source, EventData::new_u64(token), flags)
+        add(&self.epoll, source, token, flags)
     }
 
     /// Stops watching `source`.
@@ -92,12 +82,7 @@ impl Poll {
 
     /// Watches the process behind `pidfd` under the name `token`.
     pub fn add_process<F: AsFd>(&self, pidfd: F, token: u64) -> io::Result<()> {
-        epoll::add(
-            &self.processes,
-            pidfd,
-            EventData::new_u64(token),
-            EventFlags::IN,
-        )
+        add(&self.processes, pidfd, token, EventFlags::IN)
     }
 
     /// Stops watching the process behind `pidfd`.
@@ -109,13 +94,9 @@ impl Poll {
     /// The tokens of processes that have ended by now, without waiting. A process is returned again until
     /// it is removed.
     pub fn ended(&self) -> io::Result<Vec<u64>> {
-        let mut room = [const { MaybeUninit::<Event>::uninit() }; AT_ONCE];
-        let at_once = Timespec::default();
-        match epoll::wait(&self.processes, &mut room, Some(&at_once)) {
-            Ok((events, _)) => Ok(events.iter().map(|event| event.data.u64()).collect()),
-            Err(io::Errno::INTR) => Ok(Vec::new()),
-            Err(error) => Err(error),
-        }
+        let mut ended = Vec::new();
+        take(&self.processes, Some(&Timespec::default()), &mut ended)?;
+        Ok(ended)
     }
 
     /// Waits until something happens or `until` has come, and puts the tokens in `ready`. It may also
@@ -127,13 +108,7 @@ impl Poll {
         {
             self.arm(until)?;
         }
-        let mut room = [const { MaybeUninit::<Event>::uninit() }; AT_ONCE];
-        ready.clear();
-        match epoll::wait(&self.epoll, &mut room, None) {
-            Ok((events, _)) => ready.extend(events.iter().map(|event| event.data.u64())),
-            Err(io::Errno::INTR) => {}
-            Err(error) => return Err(error),
-        }
+        take(&self.epoll, None, ready)?;
         if ready.contains(&TIMER) {
             self.armed = None;
         }
@@ -150,6 +125,22 @@ impl Poll {
         self.armed = Some(until);
         Ok(())
     }
+}
+
+fn add<F: AsFd>(set: &OwnedFd, source: F, token: u64, flags: EventFlags) -> io::Result<()> {
+    epoll::add(set, source, EventData::new_u64(token), flags)
+}
+
+/// Waits at most `timeout`, and puts the tokens of what is ready in `ready`.
+fn take(set: &OwnedFd, timeout: Option<&Timespec>, ready: &mut Vec<u64>) -> io::Result<()> {
+    let mut room = [const { MaybeUninit::<Event>::uninit() }; AT_ONCE];
+    ready.clear();
+    match epoll::wait(set, &mut room, timeout) {
+        Ok((events, _)) => ready.extend(events.iter().map(|event| event.data.u64())),
+        Err(io::Errno::INTR) => {}
+        Err(error) => return Err(error),
+    }
+    Ok(())
 }
 
 #[cfg(test)]
