@@ -98,9 +98,8 @@ pub fn have_ended<'a>(pidfds: impl Iterator<Item = &'a OwnedFd>) -> Vec<bool> {
 /// The process or thread that a pidfd stands for, in our PID namespace; none once it has ended.
 pub fn pidfd_id<F: AsFd>(pidfd: F) -> Option<u32> {
     let path = format!("/proc/self/fdinfo/{}", pidfd.as_fd().as_raw_fd());
-    let text = fs::read_to_string(path).ok()?;
-    let id = text.lines().find_map(|line| line.strip_prefix("Pid:"))?;
-    id.trim().parse().ok().filter(|id| *id != 0)
+    let id = field(&path, "Pid:")?.trim().parse().ok()?;
+    (id != 0).then_some(id)
 }
 
 /// The id of the thread behind the pidfd `thread`, if it is one of the process `pid`. The check matters
@@ -133,18 +132,21 @@ const THREADS: usize = 256;
 
 /// The id of thread `thread` of process `pid` in its own PID namespace.
 fn own_id(pid: u32, thread: u32) -> Option<u32> {
-    let status = fs::read_to_string(format!("/proc/{pid}/task/{thread}/status")).ok()?;
-    let ids = status
-        .lines()
-        .find_map(|line| line.strip_prefix("NSpid:"))?;
+    let ids = field(&format!("/proc/{pid}/task/{thread}/status"), "NSpid:")?;
     ids.split_whitespace().next_back()?.parse().ok()
+}
+
+/// What a file of /proc says after `name`.
+fn field(path: &str, name: &str) -> Option<String> {
+    let text = fs::read_to_string(path).ok()?;
+    let value = text.lines().find_map(|line| line.strip_prefix(name))?;
+    Some(value.to_owned())
 }
 
 /// The real user id of a process.
 pub fn owner(pid: u32) -> Option<u32> {
     // The owner of the folder would not do: it is root where the process may not be traced.
-    let status = fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
-    let users = status.lines().find_map(|line| line.strip_prefix("Uid:"))?;
+    let users = field(&format!("/proc/{pid}/status"), "Uid:")?;
     users.split_whitespace().next()?.parse().ok()
 }
 
