@@ -1,7 +1,7 @@
 //! Doorbells that are rung again until the agent has followed them: the page is the truth, and a doorbell
 //! may be lost.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 use rtswap_engine::ConnectionId;
 use rtswap_policy::units::{Nanos, Time};
@@ -12,34 +12,33 @@ const RING_AGAIN: Nanos = Nanos(20_000_000);
 
 /// The doorbells to ring again, in the order of their times: each is one GPU's of one connection.
 #[derive(Debug, Default)]
-pub struct Bells {
-    queue: BTreeSet<(Time, ConnectionId, usize)>,
-    /// The time of each doorbell in the queue.
-    due: BTreeMap<(ConnectionId, usize), Time>,
-}
+pub struct Bells(BTreeSet<(Time, ConnectionId, usize)>);
 
 impl Bells {
-    /// Schedules a doorbell that was rung at `now` to be rung again.
-    pub fn schedule(&mut self, now: Time, connection: ConnectionId, gpu: usize) {
-        let at = now + RING_AGAIN;
-        if let Some(former) = self.due.insert((connection, gpu), at) {
-            self.queue.remove(&(former, connection, gpu));
+    /// Schedules a doorbell that was rung at `now` to be rung again, then and not when it was due by
+    /// the `former` ring.
+    pub fn schedule(
+        &mut self,
+        now: Time,
+        former: Option<Time>,
+        connection: ConnectionId,
+        gpu: usize,
+    ) {
+        if let Some(former) = former {
+            self.0.remove(&(former, connection, gpu));
         }
-        self.queue.insert((at, connection, gpu));
+        self.0.insert((now + RING_AGAIN, connection, gpu));
     }
 
     /// The earliest time at which [`Self::pop`] returns a doorbell.
     pub fn next(&self) -> Option<Time> {
-        self.queue.first().map(|(at, ..)| *at)
+        self.0.first().map(|(at, ..)| *at)
     }
 
     /// Takes out one doorbell that is due at `now`, with the time for which it was scheduled.
     pub fn pop(&mut self, now: Time) -> Option<(Time, ConnectionId, usize)> {
-        let due = self.queue.first().filter(|(at, ..)| *at <= now);
-        due.copied().inspect(|entry| {
-            self.queue.remove(entry);
-            self.due.remove(&(entry.1, entry.2));
-        })
+        self.next().filter(|at| *at <= now)?;
+        self.0.pop_first()
     }
 }
 
@@ -79,9 +78,10 @@ impl Bell {
         self.revoked = None;
     }
 
-    /// Records that the doorbell was rung at `now`.
-    pub fn record_ring(&mut self, direction: Direction, now: Time) {
-        self.rung = Some((direction, now + RING_AGAIN));
+    /// Records that the doorbell was rung at `now`. Returns when it was due by the ring before.
+    pub fn record_ring(&mut self, direction: Direction, now: Time) -> Option<Time> {
+        let former = self.rung.replace((direction, now + RING_AGAIN));
+        former.map(|(_, due)| due)
     }
 
     /// The direction to ring again, if the repetition is due at `at` and the agent has not followed all
@@ -177,8 +177,8 @@ mod tests {
         let later = Time(NOW.0 + 5);
         for now in [NOW, later] {
             bell.record_revoke(1);
-            bell.record_ring(Direction::In, now);
-            bells.schedule(now, ConnectionId(1), 0);
+            let former = bell.record_ring(Direction::In, now);
+            bells.schedule(now, former, ConnectionId(1), 0);
         }
         assert_eq!(bells.next(), Some(later + RING_AGAIN), "no void wake-up");
         assert_eq!(bells.pop(NOW + RING_AGAIN), None);

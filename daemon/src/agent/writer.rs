@@ -113,10 +113,10 @@ impl Connection {
         let Some((block, bell)) = self.device(gpu) else {
             return;
         };
-        bell.record_ring(direction, now);
+        let former = bell.record_ring(direction, now);
         block.daemon.ring();
         wake(block.daemon.bell_word());
-        bells.schedule(now, self.id, gpu);
+        bells.schedule(now, former, self.id, gpu);
         let signal = match direction {
             page::Direction::Out => libc::SIGUSR1,
             page::Direction::In => libc::SIGUSR2,
