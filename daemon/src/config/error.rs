@@ -27,6 +27,12 @@ pub enum ConfigError {
 }
 
 impl ConfigError {
+    /// Of the file at `path`, which cannot be read.
+    pub(super) fn unreadable(path: &Path) -> impl FnOnce(std::io::Error) -> Self {
+        let path = path.to_owned();
+        |cause| Self::Unreadable { path, cause }
+    }
+
     /// Converts serde's `error` about `text`, with the place and a suggestion.
     pub(super) fn from_toml(path: &Path, text: &str, error: &toml::de::Error) -> Self {
         let at = error.span().map_or(0, |span| span.start);

@@ -159,10 +159,7 @@ pub fn load(path: &Path, named: bool) -> Result<Config, ConfigError> {
     match fs::read_to_string(path) {
         Ok(text) => parse(path, &text),
         Err(error) if error.kind() == ErrorKind::NotFound && !named => Ok(Config::default()),
-        Err(cause) => Err(ConfigError::Unreadable {
-            path: path.to_owned(),
-            cause,
-        }),
+        Err(error) => Err(ConfigError::unreadable(path)(error)),
     }
 }
 

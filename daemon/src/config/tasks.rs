@@ -3,7 +3,7 @@
 use std::fs;
 use std::io::ErrorKind;
 use std::os::unix::fs::MetadataExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use rtswap_engine::input::TaskFile;
 use rtswap_engine::registry::TaskOptions;
@@ -41,29 +41,11 @@ enum User {
 /// accepted and the errors of the others; a folder that does not exist holds nothing.
 pub fn load_tasks(folder: &Path) -> (Vec<TaskFile>, Vec<ConfigError>) {
     let (mut tasks, mut errors) = (Vec::new(), Vec::new());
-    let entries = match fs::read_dir(folder) {
-        Ok(entries) => entries,
-        Err(error) if error.kind() == ErrorKind::NotFound => return (tasks, errors),
-        Err(cause) => {
-            let path = folder.to_owned();
-            errors.push(ConfigError::Unreadable { path, cause });
-            return (tasks, errors);
-        }
-    };
-    let mut paths: Vec<_> = entries
-        .filter_map(|entry| Some(entry.ok()?.path()))
-        .filter(|path| {
-            path.extension()
-                .is_some_and(|extension| extension == "toml")
-        })
-        .collect();
-    paths.sort();
-    // A user that may write the folder could replace a file after the check of its owner.
-    if let Err(error) = trusted(folder) {
+    let files = files_of(folder).unwrap_or_else(|error| {
         errors.push(error);
-        return (tasks, errors);
-    }
-    for path in paths {
+        Vec::new()
+    });
+    for path in files {
         match load_one(&path) {
             Ok(task) => tasks.push(task),
             Err(error) => errors.push(error),
@@ -72,12 +54,23 @@ pub fn load_tasks(folder: &Path) -> (Vec<TaskFile>, Vec<ConfigError>) {
     (tasks, errors)
 }
 
+fn files_of(folder: &Path) -> Result<Vec<PathBuf>, ConfigError> {
+    let entries = match fs::read_dir(folder) {
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Vec::new()),
+        read => read.map_err(ConfigError::unreadable(folder))?,
+    };
+    let paths = entries.filter_map(|entry| Some(entry.ok()?.path()));
+    let is_task = |path: &PathBuf| path.extension().is_some_and(|ending| ending == "toml");
+    let mut paths: Vec<_> = paths.filter(is_task).collect();
+    paths.sort();
+    // A user that may write the folder could replace a file after the check of its owner.
+    trusted(folder)?;
+    Ok(paths)
+}
+
 fn load_one(path: &Path) -> Result<TaskFile, ConfigError> {
     trusted(path)?;
-    let text = fs::read_to_string(path).map_err(|cause| ConfigError::Unreadable {
-        path: path.to_owned(),
-        cause,
-    })?;
+    let text = fs::read_to_string(path).map_err(ConfigError::unreadable(path))?;
     let file: File =
         toml::from_str(&text).map_err(|error| ConfigError::from_toml(path, &text, &error))?;
     check_version(path, &text, &file.version)?;
@@ -107,10 +100,7 @@ fn load_one(path: &Path) -> Result<TaskFile, ConfigError> {
 /// Checks that only root or the daemon's own user could have written the file or folder, because a task
 /// file can admit a realtime task.
 fn trusted(path: &Path) -> Result<(), ConfigError> {
-    let metadata = fs::metadata(path).map_err(|cause| ConfigError::Unreadable {
-        path: path.to_owned(),
-        cause,
-    })?;
+    let metadata = fs::metadata(path).map_err(ConfigError::unreadable(path))?;
     let own = rustix::process::geteuid().as_raw();
     let reason = if metadata.uid() != 0 && metadata.uid() != own {
         format!(
