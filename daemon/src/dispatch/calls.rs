@@ -4,7 +4,6 @@ use std::collections::BTreeMap;
 use std::os::fd::OwnedFd;
 
 use rtswap_dbus::Error;
-use rtswap_engine::output::Reply;
 use rtswap_engine::{CallError, CallId, RegistrationId};
 use tokio::sync::oneshot;
 
@@ -75,21 +74,8 @@ impl Calls {
     }
 }
 
-/// Converts the engine's answer to [`OpenCall::Register`] for D-Bus.
-pub(super) fn registered(result: Result<Reply, CallError>) -> Result<RegistrationId, Error> {
-    match result {
-        Ok(Reply::Registered(id)) => Ok(id),
-        Ok(Reply::Done) => Err(Error::AgentLost("the engine answered another call".into())),
-        Err(error) => Err(error_of(&error)),
-    }
-}
-
-/// Converts the engine's answer to any other call for D-Bus.
-pub(super) fn done(result: Result<Reply, CallError>) -> Result<(), Error> {
-    result.map(drop).map_err(|error| error_of(&error))
-}
-
-fn error_of(error: &CallError) -> Error {
+/// Converts the engine's refusal of a call for D-Bus.
+pub(super) fn error_of(error: &CallError) -> Error {
     let text = error.to_string();
     match error {
         CallError::InvalidArgument(_) => Error::InvalidArgument(text),

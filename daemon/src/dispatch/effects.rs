@@ -2,6 +2,7 @@
 
 use std::os::fd::OwnedFd;
 
+use rtswap_dbus::Error;
 use rtswap_engine::groups::Order;
 use rtswap_engine::input::{Answer, Input};
 use rtswap_engine::output::{Output, RefusalCode, Reply, Welcome};
@@ -11,7 +12,7 @@ use rtswap_wire::hello::ReplyCode;
 use rustix::io;
 
 use super::Dispatcher;
-use super::calls::{OpenCall, done, registered};
+use super::calls::{OpenCall, error_of};
 use super::token::Token;
 use crate::agent::connection::{Connection, bell_thread};
 use crate::agent::listener::{Pending, refuse};
@@ -147,7 +148,7 @@ impl Dispatcher {
     }
 
     /// Ends a connection; page and process stay.
-    fn close(&mut self, id: ConnectionId) {
+    pub(super) fn close(&mut self, id: ConnectionId) {
         if let Some(connection) = self.agents.connections.get_mut(&id) {
             connection.close();
             // The agent has the eventfd too: closing ours would not be enough.
@@ -184,11 +185,15 @@ impl Dispatcher {
         if result.is_ok() || matches!(call, OpenCall::Reload { .. }) {
             self.publisher.publish(&mut self.engine, now);
         }
+        let result = result.map_err(|error| error_of(&error));
         // A caller that is gone has no use for the answer; the claim timeout or its lease ends the
         // registration.
         match call {
             OpenCall::Register { lease, reply } => {
-                let result = registered(result);
+                let result = result.and_then(|answer| match answer {
+                    Reply::Registered(id) => Ok(id),
+                    Reply::Done => Err(Error::AgentLost("the engine answered another call".into())),
+                });
                 if let (Ok(registration), Some(lease)) = (&result, lease) {
                     self.calls.keep_lease(id, *registration, lease);
                 }
@@ -201,15 +206,15 @@ impl Dispatcher {
                 if result.is_ok() {
                     self.calls.drop_lease(registration);
                 }
-                let _ = reply.send(done(result));
+                let _ = reply.send(result.map(drop));
             }
             OpenCall::Reload { config, reply } => {
                 // A task that is refused keeps nothing else from taking effect.
-                if !matches!(result, Err(CallError::InvalidArgument(_))) {
+                if !matches!(result, Err(Error::InvalidArgument(_))) {
                     self.nvml.set_period(config.nvml_period);
                     self.config = config;
                 }
-                let _ = reply.send(done(result));
+                let _ = reply.send(result.map(drop));
             }
         }
     }

@@ -29,10 +29,6 @@ impl Dispatcher {
         self.carry_out(now);
     }
 
-    pub(super) fn timer_rang(&mut self, now: Time) {
-        self.handle(Input::Timer, now);
-    }
-
     /// Hands in all processes that have ended by now.
     pub(super) fn take_deaths(&mut self, now: Time) -> rustix::io::Result<()> {
         loop {
@@ -115,13 +111,10 @@ impl Dispatcher {
 
     /// Takes a Hello that came on a connection, or the connection's end.
     pub(super) fn socket_ready(&mut self, id: ConnectionId, now: Time) -> rustix::io::Result<()> {
-        if let Some(connection) = self.agents.connections.get_mut(&id) {
+        if let Some(connection) = self.agents.connections.get(&id) {
             // An agent sends nothing after its Hello: anything readable now ends the connection.
             if connection.is_connected() {
-                connection.close();
-                if let Some(eventfd) = connection.eventfd() {
-                    self.poll.remove(eventfd);
-                }
+                self.close(id);
                 self.handle(Input::Disconnected(id), now);
             }
             return Ok(());

@@ -12,6 +12,7 @@ use tokio::sync::{broadcast, oneshot, watch};
 
 use super::Snapshot;
 use super::calls::OpenCall;
+use super::publish::Publisher;
 
 /// A call to the dispatch thread. `reply` takes its result, once all can see what it changed.
 #[derive(Debug)]
@@ -63,15 +64,8 @@ pub(super) struct Inbox {
     wake: Arc<OwnedFd>,
 }
 
-/// Where snapshots and news go.
-#[derive(Debug)]
-pub(super) struct Outlet {
-    pub(super) snapshot: watch::Sender<Arc<Snapshot>>,
-    pub(super) news: broadcast::Sender<News>,
-}
-
 /// A handle and its other ends.
-pub(super) fn channel() -> rustix::io::Result<(Handle, Inbox, Outlet)> {
+pub(super) fn channel() -> rustix::io::Result<(Handle, Inbox, Publisher)> {
     let wake = Arc::new(eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?);
     let (requests, asked) = mpsc::channel();
     let (notify, notices) = mpsc::channel();
@@ -89,11 +83,7 @@ pub(super) fn channel() -> rustix::io::Result<(Handle, Inbox, Outlet)> {
         notices,
         wake,
     };
-    let outlet = Outlet {
-        snapshot: publish,
-        news,
-    };
-    Ok((handle, inbox, outlet))
+    Ok((handle, inbox, Publisher::new(publish, news)))
 }
 
 impl Inbox {

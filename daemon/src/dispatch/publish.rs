@@ -5,8 +5,8 @@ use std::sync::Arc;
 use rtswap_engine::Engine;
 use rtswap_engine::output::News;
 use rtswap_policy::units::{Nanos, Time};
+use tokio::sync::{broadcast, watch};
 
-use super::message::Outlet;
 use super::snapshot::Snapshot;
 
 /// The least time between two snapshots, except that a call is answered after its own.
@@ -15,7 +15,8 @@ const PACE: Nanos = Nanos(50_000_000);
 /// Where snapshots and news go.
 #[derive(Debug)]
 pub(super) struct Publisher {
-    outlet: Outlet,
+    snapshot: watch::Sender<Arc<Snapshot>>,
+    news: broadcast::Sender<News>,
     /// Something has changed since the last snapshot.
     is_stale: bool,
     published_at: Time,
@@ -23,9 +24,13 @@ pub(super) struct Publisher {
 
 impl Publisher {
     /// Nothing is published yet.
-    pub(super) fn new(outlet: Outlet) -> Self {
+    pub(super) fn new(
+        snapshot: watch::Sender<Arc<Snapshot>>,
+        news: broadcast::Sender<News>,
+    ) -> Self {
         Self {
-            outlet,
+            snapshot,
+            news,
             is_stale: true,
             published_at: Time::ZERO,
         }
@@ -44,12 +49,12 @@ impl Publisher {
         self.is_stale = false;
         self.published_at = now;
         let snapshot = Snapshot::new(engine.status());
-        self.outlet.snapshot.send_replace(Arc::new(snapshot));
+        self.snapshot.send_replace(Arc::new(snapshot));
     }
 
     /// Sends news to all that listen.
     pub(super) fn announce(&self, news: News) {
         // An error means that nobody listens.
-        let _ = self.outlet.news.send(news);
+        let _ = self.news.send(news);
     }
 }

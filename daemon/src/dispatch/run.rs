@@ -1,5 +1,6 @@
 //! The thread's loop: wait, take the events of one wake-up in their order, do what is due.
 
+use rtswap_engine::input::Input;
 use rtswap_policy::units::Time;
 
 use super::Dispatcher;
@@ -55,7 +56,7 @@ impl Dispatcher {
             self.read_blocks(connection, now);
         }
         if self.engine.poll_timeout().is_some_and(|at| at <= now) {
-            self.timer_rang(now);
+            self.handle(Input::Timer, now);
         }
         self.agents.ring_again(now);
         self.agents.listener.expire(now);

@@ -13,13 +13,11 @@ use tokio::sync::oneshot;
 use super::agents::Agents;
 use super::calls::Calls;
 use super::message::{self, Notice};
-use super::publish::Publisher;
 use super::token::Token;
 use super::{Dispatcher, Handle};
 use crate::agent::connection::Connection;
 use crate::config::Config;
 use crate::source;
-use crate::source::gpu::Reader;
 use crate::state::Keeper;
 use crate::sys::clock::now;
 use crate::sys::peer::{open_process, start_ticks};
@@ -58,14 +56,14 @@ impl Running {
 /// Starts the thread, and those that read NVML and the probes. The first NVML sample is taken here, so
 /// that nothing is served without it.
 pub fn start(parts: Parts) -> std::io::Result<Running> {
-    let (handle, inbox, outlet) = message::channel()?;
+    let (handle, inbox, publisher) = message::channel()?;
     let Config { daemon, engine } = parts.config;
     let configured = engine.gpus.iter().map(|gpu| gpu.uuid);
-    let mut reader = source::gpu::open(configured.collect());
-    let nvml = reader.read();
+    let mut read = source::gpu::open(configured.collect());
+    let nvml = read();
     let dispatch = handle.clone();
     let deliver = move |sample| dispatch.notify(Notice::Nvml(sample));
-    let poller = source::gpu::spawn(reader, daemon.nvml_period, deliver)?;
+    let poller = source::gpu::spawn(read, daemon.nvml_period, deliver)?;
     let prober = if daemon.probes {
         let dispatch = handle.clone();
         let deliver = move |sample| dispatch.notify(Notice::Probes(sample));
@@ -94,7 +92,7 @@ pub fn start(parts: Parts) -> std::io::Result<Running> {
         inbox,
         agents,
         calls: Calls::default(),
-        publisher: Publisher::new(outlet),
+        publisher,
         keeper,
         config: daemon,
         nvml: poller,

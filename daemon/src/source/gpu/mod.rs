@@ -37,9 +37,3 @@ pub fn identify(pid: u32) -> Option<Identity> {
         start_ticks: peer::start_ticks(pid)?,
     })
 }
-
-/// Reads all GPUs once. It may take its time.
-pub trait Reader: Send + 'static {
-    /// A sample of the GPUs that can be read.
-    fn read(&mut self) -> Sample;
-}

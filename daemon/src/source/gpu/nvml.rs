@@ -13,7 +13,7 @@ use nvml_wrapper::{Device, Nvml};
 use rtswap_policy::units::Bytes;
 
 use super::identities::Identities;
-use super::{Reader, begin, mig};
+use super::{begin, mig};
 use rtswap_engine::Uuid;
 use rtswap_engine::sample::{Caveat, GpuSample, LeftAlone, ProcessSample, Sample};
 
@@ -25,13 +25,14 @@ const LIBRARY: &str = "libnvidia-ml.so.1";
 /// outlives the driver it came with, and never works again once that driver is gone.
 const RETRY: Duration = Duration::from_secs(5);
 
-/// The driver, by its library where that is there. Of MIG instances it reads those that are
-/// `configured`.
-pub fn open(configured: Vec<Uuid>) -> impl Reader {
-    Driver {
+/// What reads all GPUs that can be read, by the driver's library where that is there, and may take its
+/// time. Of MIG instances it reads those that are `configured`.
+pub fn open(configured: Vec<Uuid>) -> impl FnMut() -> Sample + Send + 'static {
+    let mut driver = Driver {
         configured,
         ..Driver::default()
-    }
+    };
+    move || driver.read()
 }
 
 #[derive(Default)]
@@ -48,7 +49,7 @@ struct Driver {
 /// What a complaint is about: all of NVML, or a GPU by index and perhaps an instance of it.
 type Of = Option<(u32, Option<Uuid>)>;
 
-impl Reader for Driver {
+impl Driver {
     fn read(&mut self) -> Sample {
         let mut sample = begin();
         if self.nvml.is_none() && self.opened.is_none_or(|at| at.elapsed() >= RETRY) {
@@ -76,9 +77,7 @@ impl Reader for Driver {
         self.nvml = Some(nvml);
         sample
     }
-}
 
-impl Driver {
     fn open(&mut self) {
         self.opened = Some(Instant::now());
         match Nvml::builder().lib_path(OsStr::new(LIBRARY)).init() {

@@ -6,8 +6,6 @@ use std::time::{Duration, Instant};
 
 use rtswap_engine::sample::Sample;
 
-use super::Reader;
-
 /// The period while a task waits for memory.
 const HURRIED: Duration = Duration::from_millis(20);
 
@@ -44,7 +42,7 @@ impl Poller {
 /// Starts it: the first look is one `period` away. `deliver` takes a sample, and says whether more
 /// are wanted.
 pub fn spawn(
-    mut reader: impl Reader,
+    mut read: impl FnMut() -> Sample + Send + 'static,
     period: Duration,
     mut deliver: impl FnMut(Sample) -> bool + Send + 'static,
 ) -> std::io::Result<Poller> {
@@ -63,7 +61,7 @@ pub fn spawn(
                 }
             }
             last = Instant::now();
-            if !deliver(reader.read()) {
+            if !deliver(read()) {
                 return;
             }
         }
@@ -77,15 +75,8 @@ pub fn spawn(
 
 #[cfg(test)]
 mod tests {
+    use super::super::begin;
     use super::*;
-
-    struct Nothing;
-
-    impl Reader for Nothing {
-        fn read(&mut self) -> Sample {
-            super::super::begin()
-        }
-    }
 
     const BOUND: Duration = Duration::from_secs(10);
 
@@ -94,7 +85,7 @@ mod tests {
         let (tell, told) = mpsc::channel();
         let hour = Duration::from_hours(1);
         let deliver = move |sample| tell.send(sample).is_ok();
-        let mut poller = spawn(Nothing, hour, deliver).unwrap();
+        let mut poller = spawn(begin, hour, deliver).unwrap();
         assert!(told.try_recv().is_err());
         poller.hurry(true);
         let first = told.recv_timeout(BOUND).unwrap();
