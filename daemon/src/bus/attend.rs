@@ -54,9 +54,9 @@ impl Attended {
     ) -> zbus::Result<Self> {
         // Subscribed before the first snapshot is read, so that no change between the two is lost.
         let (snapshots, news) = (shared.handle.watch(), shared.handle.news());
-        let published = Arc::new(Published::new(shared.handle.clone()));
-        let manager = Manager1::new(shared.clone(), Arc::clone(&published), door);
-        let objects = Objects::new(shared.clone(), Arc::clone(&published), door);
+        let published = Arc::new(Published::new(shared.clone(), door));
+        let manager = Manager1(Arc::clone(&published));
+        let objects = Objects(Arc::clone(&published));
         let connection = builder
             .serve_at(rtswap_dbus::ROOT_PATH, manager)
             .build()

@@ -18,39 +18,26 @@ use zbus::message::Header;
 use zbus::object_server::SignalEmitter;
 use zbus::{Connection, ObjectPath, OwnedObjectPath, OwnedVariant, Variant};
 
-use super::auth::{Door, Visit};
+use super::auth::Visit;
+use super::options;
 use super::polkit::Action;
 use super::publish::Published;
-use super::{Shared, options};
 use crate::dispatch::{OpenCall, Request};
 
 /// The root object's interface, for one connection.
 #[derive(Clone, Debug)]
-pub(super) struct Manager1 {
-    shared: Shared,
-    published: Arc<Published>,
-    door: Door,
-}
+pub(super) struct Manager1(pub(super) Arc<Published>);
 
 impl Manager1 {
-    /// The interface as one connection sees it; `published` keeps the objects of that connection.
-    pub(super) fn new(shared: Shared, published: Arc<Published>, door: Door) -> Self {
-        Self {
-            shared,
-            published,
-            door,
-        }
-    }
-
     /// Begins a call that takes the dispatch thread's time, if its user may make one more now.
     async fn visit<'a>(
         &self,
         connection: &'a Connection,
         header: &'a Header<'a>,
     ) -> Result<Visit<'a>, Error> {
-        let visit = Visit::of(self.door, connection, header).await?;
+        let visit = Visit::of(self.0.door, connection, header).await?;
         let uid = visit.caller.uid;
-        if self.shared.limits.call(uid, Instant::now()) {
+        if self.0.shared.limits.call(uid, Instant::now()) {
             return Ok(visit);
         }
         Err(Error::Busy(format!(
@@ -76,7 +63,7 @@ impl Manager1 {
         let class = checked.map_err(Error::InvalidArgument)?.class;
         let caller = match class {
             Class::Realtime(_) => {
-                let asked = visit.asking_for(Action::RegisterRealtime, &self.shared.limits);
+                let asked = visit.asking_for(Action::RegisterRealtime, &self.0.shared.limits);
                 asked.await?
             }
             Class::BestEffort => visit.caller,
@@ -96,9 +83,9 @@ impl Manager1 {
         lease: Option<OwnedFd>,
     ) -> Result<OwnedObjectPath, Error> {
         let register = |reply| Request::Call(call, OpenCall::Register { lease, reply });
-        let id = self.shared.handle.call(register).await?;
+        let id = self.0.shared.handle.call(register).await?;
         // The task's object must be served before the caller is given its path.
-        self.published.update(connection).await?;
+        self.0.update(connection).await?;
         Ok(rtswap_dbus::task_path(id.0))
     }
 }
@@ -144,11 +131,11 @@ impl Manager1 {
             return Err(Error::NoSuchTask(format!("{} is no task", task.as_str())));
         };
         // Registration numbers are not reused, so the owner is the same when the dispatch thread looks.
-        let snapshot = self.shared.handle.snapshot();
+        let snapshot = self.0.shared.handle.snapshot();
         let owner = snapshot.tasks.get(&id).map(|task| task.user_id);
         let caller = match owner {
             Some(uid) if uid != visit.caller.uid => {
-                let asked = visit.asking_for(Action::ManageOthers, &self.shared.limits);
+                let asked = visit.asking_for(Action::ManageOthers, &self.0.shared.limits);
                 asked.await?
             }
             _ => visit.caller,
@@ -167,8 +154,8 @@ impl Manager1 {
                 },
             )
         };
-        self.shared.handle.call(unregister).await?;
-        self.published.update(connection).await?;
+        self.0.shared.handle.call(unregister).await?;
+        self.0.update(connection).await?;
         Ok(())
     }
 
@@ -179,10 +166,8 @@ impl Manager1 {
         #[zbus(header)] header: Header<'_>,
     ) -> Result<String, Error> {
         self.visit(connection, &header).await?;
-        self.shared
-            .handle
-            .call(|reply| Request::Plan { reply })
-            .await
+        let plan = |reply| Request::Plan { reply };
+        self.0.shared.handle.call(plan).await
     }
 
     async fn reload(
@@ -197,15 +182,15 @@ impl Manager1 {
                 visit.caller.uid
             )));
         }
-        self.shared.files.reload(&self.shared.handle).await?;
-        self.published.update(connection).await?;
+        self.0.shared.files.reload(&self.0.shared.handle).await?;
+        self.0.update(connection).await?;
         Ok(())
     }
 
     /// Changes of this property are not announced: a client that wants to know asks.
     #[zbus(property(emits_changed_signal = "false"))]
     fn probes(&self) -> String {
-        match &self.shared.handle.snapshot().probes {
+        match &self.0.shared.handle.snapshot().probes {
             ProbeState::Off => "off".into(),
             ProbeState::On { .. } => "on".into(),
             ProbeState::Missing(problem) => format!("missing: {problem}"),
@@ -214,12 +199,12 @@ impl Manager1 {
 
     #[zbus(property(emits_changed_signal = "false"))]
     fn left_alone(&self) -> Vec<String> {
-        self.shared.handle.snapshot().left_alone.clone()
+        self.0.shared.handle.snapshot().left_alone.clone()
     }
 
     #[zbus(property(emits_changed_signal = "false"))]
     fn probed_libraries(&self) -> u32 {
-        match self.shared.handle.snapshot().probes {
+        match self.0.shared.handle.snapshot().probes {
             ProbeState::On { libraries, .. } => libraries,
             _ => 0,
         }
@@ -227,7 +212,7 @@ impl Manager1 {
 
     #[zbus(property(emits_changed_signal = "false"))]
     fn probe_records_lost(&self) -> u64 {
-        match self.shared.handle.snapshot().probes {
+        match self.0.shared.handle.snapshot().probes {
             ProbeState::On { lost_news, .. } => lost_news,
             _ => 0,
         }
@@ -256,9 +241,9 @@ impl Manager1 {
         #[zbus(connection)] connection: &Connection,
         #[zbus(header)] header: Header<'_>,
     ) -> Result<Vec<HashMap<String, OwnedVariant>>, Error> {
-        let caller = Visit::of(self.door, connection, &header).await?.caller;
-        let _turn = self.shared.limits.turn(caller.uid).await;
-        let snapshot = self.shared.handle.snapshot();
+        let caller = Visit::of(self.0.door, connection, &header).await?.caller;
+        let _turn = self.0.shared.limits.turn(caller.uid).await;
+        let snapshot = self.0.shared.handle.snapshot();
         let visible = |uid| caller.privileged || Some(caller.uid) == uid;
         let processes = snapshot.processes.iter();
         processes

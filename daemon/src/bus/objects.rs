@@ -13,28 +13,12 @@ use zbus::message::Header;
 use zbus::object_server::SignalEmitter;
 use zbus::{Connection, ObjectPath, OwnedObjectPath, Variant};
 
-use super::Shared;
-use super::auth::{Door, Visit};
+use super::auth::Visit;
 use super::publish::Published;
 
 /// The ObjectManager of one connection.
 #[derive(Clone, Debug)]
-pub(super) struct Objects {
-    shared: Shared,
-    published: Arc<Published>,
-    door: Door,
-}
-
-impl Objects {
-    /// Answers with the objects of one connection, those of `published`.
-    pub(super) fn new(shared: Shared, published: Arc<Published>, door: Door) -> Self {
-        Self {
-            shared,
-            published,
-            door,
-        }
-    }
-}
+pub(super) struct Objects(pub(super) Arc<Published>);
 
 type Managed = HashMap<OwnedObjectPath, HashMap<&'static str, Properties>>;
 
@@ -49,10 +33,10 @@ impl Objects {
         #[zbus(connection)] connection: &Connection,
         #[zbus(header)] header: Header<'_>,
     ) -> Result<Managed, Error> {
-        let caller = Visit::of(self.door, connection, &header).await?.caller;
-        let _turn = self.shared.limits.turn(caller.uid).await;
+        let caller = Visit::of(self.0.door, connection, &header).await?.caller;
+        let _turn = self.0.shared.limits.turn(caller.uid).await;
         // Each object must be served before its path is in an answer.
-        let snapshot = self.published.update(connection).await?;
+        let snapshot = self.0.update(connection).await?;
         let tasks = snapshot.tasks.iter().map(|(id, task)| {
             let path = rtswap_dbus::task_path(*id);
             (path, HashMap::from([(TASK, task.to_wire())]))

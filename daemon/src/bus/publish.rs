@@ -11,13 +11,17 @@ use zbus::names::InterfaceName;
 use zbus::object_server::{Interface, SignalEmitter};
 use zbus::{Connection, OwnedObjectPath, Variant};
 
+use super::Shared;
+use super::auth::Door;
 use super::properties::{Gpu1, Task1};
-use crate::dispatch::{Handle, Snapshot};
+use crate::dispatch::Snapshot;
 
 /// The objects that one connection serves now.
 #[derive(Debug)]
 pub(super) struct Published {
-    handle: Handle,
+    pub(super) shared: Shared,
+    /// The way by which the connection's calls come in.
+    pub(super) door: Door,
     /// Locked during each update, so that two of them do not cross. None before objects are served.
     told: Mutex<Option<Told>>,
 }
@@ -31,9 +35,12 @@ struct Told {
 
 impl Published {
     /// Serves nothing until [`Self::begin`].
-    pub(super) fn new(handle: Handle) -> Self {
-        let told = Mutex::new(None);
-        Self { handle, told }
+    pub(super) fn new(shared: Shared, door: Door) -> Self {
+        Self {
+            shared,
+            door,
+            told: Mutex::new(None),
+        }
     }
 
     /// Begins to serve: the objects of the latest snapshot, and `root`, which lists them.
@@ -43,7 +50,7 @@ impl Published {
         root: I,
     ) -> zbus::Result<()> {
         let mut told = self.told.lock().await;
-        let snapshot = self.handle.snapshot();
+        let snapshot = self.shared.handle.snapshot();
         let told = told.insert(Told::default());
         self.serve(connection, told, &snapshot).await?;
         // Last: when it is added, zbus announces all objects that are served.
@@ -55,7 +62,7 @@ impl Published {
     /// Adds and removes objects until they are those of the latest snapshot, which is returned.
     pub(super) async fn update(&self, connection: &Connection) -> zbus::Result<Arc<Snapshot>> {
         let mut told = self.told.lock().await;
-        let snapshot = self.handle.snapshot();
+        let snapshot = self.shared.handle.snapshot();
         if let Some(told) = &mut *told {
             self.serve(connection, told, &snapshot).await?;
         }
@@ -65,7 +72,7 @@ impl Published {
     /// As [`Self::update`], and announces the changed properties of the objects that stay.
     pub(super) async fn announce(&self, connection: &Connection) -> zbus::Result<()> {
         let mut told = self.told.lock().await;
-        let snapshot = self.handle.snapshot();
+        let snapshot = self.shared.handle.snapshot();
         let Some(told) = &mut *told else {
             return Ok(());
         };
@@ -94,21 +101,23 @@ impl Published {
     ) -> zbus::Result<()> {
         let server = connection.object_server();
         for (index, first) in snapshot.gpus.iter().enumerate().skip(told.gpus.len()) {
-            let gpu = Gpu1::new(self.handle.clone(), index, first.clone());
+            let gpu = Gpu1::new(self.shared.handle.clone(), index, first.clone());
             server.at(rtswap_dbus::gpu_path(index as u32), gpu).await?;
             told.gpus.push(first.clone());
         }
-        let ended: Vec<_> = told.tasks.keys().copied().collect();
+        let ended = told.tasks.keys().copied();
+        let ended: Vec<_> = ended
+            .filter(|id| !snapshot.tasks.contains_key(id))
+            .collect();
         for id in ended {
-            if !snapshot.tasks.contains_key(&id) {
-                told.tasks.remove(&id);
-                let path = rtswap_dbus::task_path(id);
-                server.remove::<Task1, _>(path).await?;
-            }
+            told.tasks.remove(&id);
+            server
+                .remove::<Task1, _>(rtswap_dbus::task_path(id))
+                .await?;
         }
         for (&id, first) in &snapshot.tasks {
             if let Entry::Vacant(untold) = told.tasks.entry(id) {
-                let task = Task1::new(self.handle.clone(), id, first);
+                let task = Task1::new(self.shared.handle.clone(), id, first);
                 server.at(rtswap_dbus::task_path(id), task).await?;
                 untold.insert(first.clone());
             }
