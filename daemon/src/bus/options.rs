@@ -19,7 +19,7 @@ pub(super) fn read(
         name: name.to_owned(),
         ..TaskOptions::default()
     };
-    let mut claimant = None;
+    let mut process = None;
     for (key, value) in options {
         let value: &Variant<'_> = &value;
         match key.as_str() {
@@ -30,7 +30,10 @@ pub(super) fn read(
             "swappable" => task.swappable = Some(size(&key, value)?),
             "gpu" => task.gpu = Some(text(&key, value)?),
             "class" => task.class = Some(text(&key, value)?),
-            "pidfd" => claimant = Some(pidfd(value)?),
+            "pidfd" => {
+                let wrong = "pidfd must be a descriptor of a living process (pidfd_open)";
+                process = Some(claimant(value).ok_or(wrong)?);
+            }
             _ => {
                 return Err(format!(
                     "option {key:?} is not known; known are period_us, deadline_us, wcet_us, \
@@ -39,7 +42,7 @@ pub(super) fn read(
             }
         }
     }
-    Ok((task, claimant))
+    Ok((task, process))
 }
 
 /// Any of D-Bus's integer types; none where it is negative or no integer.
@@ -91,18 +94,14 @@ fn text(key: &str, value: &Variant<'_>) -> Result<String, String> {
 }
 
 /// The process of a pidfd, by pid and start, which tell it from a later one with the same pid.
-fn pidfd(value: &Variant<'_>) -> Result<Claimant, String> {
-    let wrong = || "pidfd must be a descriptor of a living process (pidfd_open)".to_owned();
+fn claimant(value: &Variant<'_>) -> Option<Claimant> {
     let Variant::Fd(fd) = value else {
-        return Err(wrong());
+        return None;
     };
-    let pid = pidfd_id(fd).ok_or_else(wrong)?;
-    let start_ticks = start_ticks(pid).ok_or_else(wrong)?;
+    let pid = pidfd_id(fd)?;
+    let start_ticks = start_ticks(pid)?;
     // If the process still lives, what was read is its own, and not of a later one with its pid.
-    if has_ended(fd) {
-        return Err(wrong());
-    }
-    Ok(Claimant { pid, start_ticks })
+    (!has_ended(fd)).then_some(Claimant { pid, start_ticks })
 }
 
 #[cfg(test)]
