@@ -102,7 +102,8 @@ pub(super) fn drain_complaint(config: &SchedulerConfig, gpus: &[GpuConfig]) -> O
 #[derive(Clone, Copy, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct GpuTable {
-    uuid: UuidText,
+    #[serde(deserialize_with = "uuid")]
+    uuid: Uuid,
     memory: Option<Size>,
     reserve: Option<Size>,
     best_effort_reserve: Option<Size>,
@@ -127,27 +128,20 @@ struct CostTable {
     gib_per_s: f64,
 }
 
-/// A UUID in a file.
-#[derive(Clone, Copy, Debug, PartialEq)]
-struct UuidText(Uuid);
-
-impl<'de> Deserialize<'de> for UuidText {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let text = String::deserialize(deserializer)?;
-        let uuid = text.parse();
-        uuid.map(Self)
-            .map_err(|error| D::Error::custom(format_args!("{text:?} {error}")))
-    }
+fn uuid<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Uuid, D::Error> {
+    let text = String::deserialize(deserializer)?;
+    text.parse()
+        .map_err(|error| D::Error::custom(format_args!("{text:?} {error}")))
 }
 
 impl GpuTable {
     /// What it makes of the GPU.
     pub(super) fn config(&self) -> GpuConfig {
-        let built_in = GpuConfig::learned(self.uuid.0);
+        let built_in = GpuConfig::learned(self.uuid);
         let bytes = |size: Option<Size>| size.map(|size| size.0);
         let SwapCostTables { out, r#in } = self.swap_cost;
         GpuConfig {
-            uuid: self.uuid.0,
+            uuid: self.uuid,
             memory: bytes(self.memory),
             reserve: bytes(self.reserve),
             best_effort_reserve: bytes(self.best_effort_reserve),
