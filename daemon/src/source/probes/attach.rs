@@ -13,7 +13,7 @@ use std::sync::mpsc::{Sender, channel};
 use std::thread;
 
 use aya::programs::uprobe::{UProbeAttachLocation, UProbeScope};
-use aya::programs::{TracePoint, UProbe};
+use aya::programs::{Program, TracePoint, UProbe};
 use aya::{Ebpf, EbpfLoader};
 use rtswap_probe_abi::functions::{FUNCTIONS, Function, TRACEPOINTS};
 use rtswap_probe_abi::maps::CONFIG;
@@ -114,13 +114,7 @@ impl Programs {
             releases: start_releasing()?,
         };
         for tracepoint in TRACEPOINTS {
-            let program: &mut TracePoint = programs
-                .ebpf
-                .program_mut(tracepoint.program)
-                .and_then(|program| program.try_into().ok())
-                .ok_or(Problem::Object {
-                    what: tracepoint.program,
-                })?;
+            let program: &mut TracePoint = programs.program(tracepoint.program)?;
             program.load().map_err(|error| Problem::of_load(&error))?;
             program
                 .attach(tracepoint.category, tracepoint.name)
@@ -131,7 +125,7 @@ impl Programs {
         }
         let names = FUNCTIONS.iter().flat_map(|on| [on.entry, on.exit]);
         for name in names.collect::<BTreeSet<_>>() {
-            let program = programs.program(name)?;
+            let program: &mut UProbe = programs.program(name)?;
             program.load().map_err(|error| Problem::of_load(&error))?;
         }
         Ok(programs)
@@ -185,7 +179,7 @@ impl Programs {
         let path = format!("/proc/self/fd/{}", file.as_raw_fd());
         let mut attach = |name, offset, links: &mut Vec<Link>| {
             let location = UProbeAttachLocation::AbsoluteOffset(offset);
-            let program = self.program(name)?;
+            let program: &mut UProbe = self.program(name)?;
             let link = program
                 .attach(location, &path, UProbeScope::AllProcesses)
                 .and_then(|link| program.take_link(link));
@@ -212,7 +206,10 @@ impl Programs {
         let _ = self.releases.send(links);
     }
 
-    fn program(&mut self, name: &'static str) -> Result<&mut UProbe, Problem> {
+    fn program<'a, P>(&'a mut self, name: &'static str) -> Result<&'a mut P, Problem>
+    where
+        &'a mut P: TryFrom<&'a mut Program>,
+    {
         self.ebpf
             .program_mut(name)
             .and_then(|program| program.try_into().ok())
