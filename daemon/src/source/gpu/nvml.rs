@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use nvml_wrapper::enum_wrappers::device::GpuVirtualizationMode;
 use nvml_wrapper::enums::device::UsedGpuMemory;
 use nvml_wrapper::error::NvmlError;
-use nvml_wrapper::struct_wrappers::device::{MemoryInfo, ProcessInfo};
+use nvml_wrapper::struct_wrappers::device::MemoryInfo;
 use nvml_wrapper::{Device, Nvml};
 use rtswap_policy::units::Bytes;
 
@@ -217,21 +217,14 @@ fn processes(
 ) -> Result<Vec<ProcessSample>, NvmlError> {
     let mut found: BTreeMap<u32, Option<u64>> = BTreeMap::new();
     let graphics = optional(device.running_graphics_processes())?.unwrap_or_default();
-    for ProcessInfo {
-        pid,
-        used_gpu_memory,
-        ..
-    } in device
-        .running_compute_processes()?
-        .into_iter()
-        .chain(graphics)
-    {
-        let bytes = match used_gpu_memory {
+    let computing = device.running_compute_processes()?;
+    for process in computing.into_iter().chain(graphics) {
+        let bytes = match process.used_gpu_memory {
             UsedGpuMemory::Used(bytes) => Some(bytes),
             UsedGpuMemory::Unavailable => None,
         };
         // A process that both computes and draws is in both lists, each time with all its bytes.
-        let known = found.entry(pid).or_default();
+        let known = found.entry(process.pid).or_default();
         *known = bytes.max(*known);
     }
     let sample = |(pid, bytes): (u32, Option<u64>)| ProcessSample {
