@@ -208,6 +208,11 @@ mod tests {
         fs::read_to_string(folder.join("state.journal")).unwrap()
     }
 
+    fn mode(folder: &Path, name: &str) -> u32 {
+        let metadata = fs::metadata(folder.join(name)).unwrap();
+        metadata.permissions().mode() & 0o777
+    }
+
     fn file(keeper: &mut Keeper) -> &mut File {
         &mut keeper.journal.as_mut().unwrap().file
     }
@@ -242,11 +247,7 @@ mod tests {
         drop(keeper);
         let (_, saved, _) = open(folder.path());
         assert_eq!((cookies(&saved), saved.next), (vec![6], 7));
-        let mode = fs::metadata(folder.path().join("state.journal"))
-            .unwrap()
-            .permissions()
-            .mode();
-        assert_eq!(mode & 0o777, 0o600);
+        assert_eq!(mode(folder.path(), "state.journal"), 0o600);
     }
 
     #[test]
@@ -266,11 +267,7 @@ mod tests {
         drop(keeper);
         let (_, after, _) = open(folder.path());
         assert_eq!(cookies(&after), [5, 6]);
-        let mode = fs::metadata(folder.path().join("state"))
-            .unwrap()
-            .permissions()
-            .mode();
-        assert_eq!(mode & 0o777, 0o600);
+        assert_eq!(mode(folder.path(), "state"), 0o600);
     }
 
     #[test]
@@ -293,11 +290,7 @@ mod tests {
         // The checkpoint has the record before, the journal the last one.
         assert_eq!((cookies(&saved), saved.next), (vec![9998, 9999], 10_000));
         assert!(keeper.record(&record(10_000)));
-        let mode = fs::metadata(folder.path().join("state.journal"))
-            .unwrap()
-            .permissions()
-            .mode();
-        assert_eq!(mode & 0o777, 0o600);
+        assert_eq!(mode(folder.path(), "state.journal"), 0o600);
     }
 
     #[test]
