@@ -150,13 +150,8 @@ impl Connection {
     pub fn read(&mut self, gpu: usize, anyway: bool) -> Option<(Block, bool)> {
         let link = self.link.as_mut().filter(|link| link.socket.is_some())?;
         let reader = &mut link.devices.get_mut(gpu)?.reader;
-        let agent = &link.page.devices()[gpu].agent;
-        let block = if anyway {
-            Some(reader.read_anyway(agent))
-        } else {
-            reader.read(agent)
-        };
-        Some((block?, link.rang))
+        let block = reader.read(&link.page.devices()[gpu].agent, anyway)?;
+        Some((block, link.rang))
     }
 
     /// The number of GPUs in its page.

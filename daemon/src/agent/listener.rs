@@ -31,17 +31,6 @@ pub struct Pending {
     until: Time,
 }
 
-/// The result of reading from a pending connection.
-#[derive(Debug)]
-pub enum Spoken {
-    /// The peer has sent nothing yet.
-    Nothing,
-    /// The peer is gone, or was refused.
-    Gone,
-    /// A valid Hello, with the pidfd that came with it.
-    Hello(Box<Hello>, Option<OwnedFd>, Pending),
-}
-
 /// The listening socket, and the accepted connections that have no session yet.
 #[derive(Debug)]
 pub struct Listener {
@@ -117,28 +106,29 @@ impl Listener {
         self.spare = self.socket.try_clone().ok();
     }
 
-    /// Reads the Hello of a pending connection, if it has come.
-    pub fn receive(&mut self, connection: u64, now: Time) -> Spoken {
-        let Some(pending) = self.pending.get(&connection) else {
-            return Spoken::Nothing;
-        };
+    /// Reads the Hello of a pending connection, with the pidfd that came with it. None if none has come yet,
+    /// or the peer is gone or was refused.
+    pub fn receive(
+        &mut self,
+        connection: u64,
+        now: Time,
+    ) -> Option<(Box<Hello>, Option<OwnedFd>, Pending)> {
+        let pending = self.pending.get(&connection)?;
         // Longer than any Hello, so that one that is too long is not taken for its beginning.
         let mut packet = [0; size_of::<Hello>() + 1];
         let (length, fds) = match packet::receive(&pending.socket, &mut packet) {
-            Err(io::Errno::AGAIN | io::Errno::INTR) => return Spoken::Nothing,
+            Err(io::Errno::AGAIN | io::Errno::INTR) => return None,
             Err(_) | Ok((0, _)) => {
                 self.pending.remove(&connection);
-                return Spoken::Gone;
+                return None;
             }
             Ok(received) => received,
         };
-        let Some(mut pending) = self.pending.remove(&connection) else {
-            return Spoken::Gone;
-        };
+        let mut pending = self.pending.remove(&connection)?;
         match Hello::parse(&packet[..length]) {
             Ok(hello) => {
                 pending.peer.learn_start();
-                Spoken::Hello(Box::new(hello), fds.into_iter().next(), pending)
+                Some((Box::new(hello), fds.into_iter().next(), pending))
             }
             Err(error) => {
                 let code = match error {
@@ -149,7 +139,7 @@ impl Listener {
                     tracing::warn!(pid = pending.peer.pid, uid = pending.peer.uid, "{error}");
                 }
                 refuse(&pending.socket, code, &error.to_string());
-                Spoken::Gone
+                None
             }
         }
     }

@@ -1,6 +1,8 @@
 //! Control pages → the engine's blocks. The agent may write anything into its page: a block is loaded
 //! once, as a whole, and the engine judges its values.
 
+use std::mem;
+
 use rtswap_engine::input::{Block, Jobs, Kept, SwapReport};
 use rtswap_engine::input::{BudgetRequestSeq, JobKind, JobSeq, SwapOutcome, SwapSeq, Usage};
 use rtswap_policy::units::{Bytes, Nanos};
@@ -13,19 +15,11 @@ pub struct Reader {
 }
 
 impl Reader {
-    /// Reads the fields. None where they have not changed since the last time.
-    pub fn read(&mut self, agent: &AgentDevice) -> Option<Block> {
+    /// Reads the fields. None where they have not changed since the last time, unless `anyway`.
+    pub fn read(&mut self, agent: &AgentDevice, anyway: bool) -> Option<Block> {
         let block = block_of(&agent.read());
-        (block != self.last).then(|| {
-            self.last = block;
-            block
-        })
-    }
-
-    /// Reads the fields, and returns them even where they have not changed.
-    pub fn read_anyway(&mut self, agent: &AgentDevice) -> Block {
-        self.last = block_of(&agent.read());
-        self.last
+        let former = mem::replace(&mut self.last, block);
+        (anyway || block != former).then_some(block)
     }
 }
 
@@ -78,7 +72,7 @@ mod tests {
     #[test]
     fn a_block_is_new_only_when_it_differs() {
         let (block, mut reader) = (DeviceBlock::default(), Reader::default());
-        assert_eq!(reader.read(&block.agent), None, "untouched");
+        assert_eq!(reader.read(&block.agent, false), None, "untouched");
         block.agent.request_job(2, page::JobKind::Declared);
         block.agent.want(64);
         let expected = Block {
@@ -90,9 +84,9 @@ mod tests {
             want: Some((BudgetRequestSeq(1), Bytes(64))),
             ..Block::default()
         };
-        assert_eq!(reader.read(&block.agent), Some(expected));
-        assert_eq!(reader.read(&block.agent), None);
-        assert_eq!(reader.read_anyway(&block.agent), expected);
+        assert_eq!(reader.read(&block.agent, false), Some(expected));
+        assert_eq!(reader.read(&block.agent, false), None);
+        assert_eq!(reader.read(&block.agent, true), Some(expected));
     }
 
     #[test]
@@ -108,7 +102,7 @@ mod tests {
             ns: 7,
             moved_bytes: 50,
         });
-        let read = reader.read(&block.agent).unwrap();
+        let read = reader.read(&block.agent, false).unwrap();
         assert_eq!(
             read.swap.map(|end| (end.op, end.moved)),
             Some((SwapSeq(1), Bytes(50)))

@@ -15,7 +15,7 @@ use super::message::{Notice, Request};
 use super::plan;
 use super::token::Token;
 use crate::agent::connection::random_cookie;
-use crate::agent::listener::{Pending, Spoken, refuse};
+use crate::agent::listener::{Pending, refuse};
 use crate::sys::poll::Watch;
 
 /// New connections that are accepted before other descriptors have their turn.
@@ -57,15 +57,11 @@ impl Dispatcher {
             return;
         };
         let is_first = connection.record_ring();
-        self.read(id, is_first, now);
+        self.read_blocks(id, is_first, now);
     }
 
-    /// Reads a connection's blocks, and hands in those that have changed.
-    pub(super) fn read_blocks(&mut self, id: ConnectionId, now: Time) {
-        self.read(id, false, now);
-    }
-
-    fn read(&mut self, id: ConnectionId, anyway: bool, now: Time) {
+    /// Reads a connection's blocks, and hands in those that have changed, or all `anyway`.
+    pub(super) fn read_blocks(&mut self, id: ConnectionId, anyway: bool, now: Time) {
         let mut gpu = 0;
         // The connection may be removed by what follows from a block.
         while let Some(connection) = self.agents.connections.get_mut(&id)
@@ -89,7 +85,7 @@ impl Dispatcher {
     fn read_all(&mut self, now: Time) {
         let all: Vec<_> = self.agents.connections.keys().copied().collect();
         for id in all {
-            self.read_blocks(id, now);
+            self.read_blocks(id, false, now);
         }
     }
 
@@ -122,7 +118,7 @@ impl Dispatcher {
         if self.agents.hellos_left == 0 {
             return Ok(());
         }
-        if let Spoken::Hello(hello, thread, pending) = self.agents.listener.receive(id.0, now) {
+        if let Some((hello, thread, pending)) = self.agents.listener.receive(id.0, now) {
             self.agents.hellos_left -= 1;
             // A process that died before this Hello must not count as alive when it is judged.
             self.take_deaths(now)?;
@@ -157,7 +153,7 @@ impl Dispatcher {
         self.handle(Input::Hello(Box::new(input)), now);
         self.agents.greeting = None;
         // The agent may have written and rung before its eventfd was watched.
-        self.read_blocks(id, now);
+        self.read_blocks(id, false, now);
     }
 
     /// Takes one call, and all samples and notices of other threads. False if it is time to stop.

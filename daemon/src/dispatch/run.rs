@@ -53,7 +53,7 @@ impl Dispatcher {
     fn run_due(&mut self, now: Time) {
         // The pages first: what the engine doubts may have been put right.
         for connection in self.agents.next_slice(now) {
-            self.read_blocks(connection, now);
+            self.read_blocks(connection, false, now);
         }
         if self.engine.poll_timeout().is_some_and(|at| at <= now) {
             self.handle(Input::Timer, now);
