@@ -61,7 +61,7 @@ impl Share {
     fn is_whole(&self, now: Instant) -> bool {
         let rested = now.saturating_duration_since(self.refilled) > BURST * REFILL;
         let mut places = [&self.connections, &self.questions, &self.answers].into_iter();
-        // Who has a place, or waits for one, refers to them.
+        // A place that is taken or waited for refers to its semaphore.
         rested && places.all(|places| Arc::strong_count(places) == 1)
     }
 }
