@@ -179,7 +179,11 @@ mod tests {
             target: Bytes(8),
             credit: Bytes(8),
         };
-        connection.write(0, &order, Time(1), &mut bells);
+        for now in [1, 2] {
+            connection.write(0, &order, Time(now), &mut bells);
+        }
+        let again = bells.next();
+        assert_eq!(again, Some(Time(20_000_002)), "no void wake-up");
         for heard in [false, true] {
             let now = bells.next().unwrap();
             let (at, id, gpu) = bells.pop(now).unwrap();

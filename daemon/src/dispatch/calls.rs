@@ -27,7 +27,7 @@ pub enum OpenCall {
         lease: Option<OwnedFd>,
         reply: oneshot::Sender<Result<RegistrationId, Error>>,
     },
-    /// Ends `registration`.
+    /// Ends the task of `registration`.
     Unregister {
         registration: RegistrationId,
         reply: oneshot::Sender<Result<(), Error>>,
