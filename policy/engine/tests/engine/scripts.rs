@@ -1,8 +1,8 @@
 //! Short runs in which the engine once went wrong.
 
-use rtswap_policy::units::Nanos;
+use rtswap_policy::units::{Bytes, Nanos};
 
-use crate::harness::{Bell, MS, Op, Pair, Setting};
+use crate::harness::{Bell, CHUNK, MS, OVERCLAIM, Op, Pair, Setting};
 
 /// Takes steps after the beginning of a run, then lets all come to rest.
 fn run(setting: u64, steps: &[Op]) -> Pair {
@@ -95,4 +95,71 @@ fn a_process_that_lied_in_its_hello_comes_back() {
     pair.check_at_rest();
     assert_eq!(pair.world.processes.len(), 12, "one was turned away");
     pair.check_all_is_freed();
+}
+
+#[test]
+fn a_loading_task_says_that_its_plan_leaves_it_too_little() {
+    let gpu = 0;
+    let allocate = |process, chunks, is_arena| Op::Allocate {
+        process,
+        gpu,
+        chunks,
+        is_arena,
+    };
+    let pin = |process, gpu| Op::Pin {
+        process,
+        gpu,
+        most: 99,
+    };
+    run(
+        3,
+        &[
+            allocate(3, 2, true),
+            pin(2, 0),
+            Op::Die { process: 13 },
+            Op::Join { task: None },
+            Op::Die { process: 14 },
+            pin(10, 1),
+            allocate(10, 1, false),
+            Op::Request { process: 1, gpu },
+            Op::Request { process: 0, gpu },
+            Op::Complete { process: 7, gpu },
+            allocate(4, 2, false),
+        ],
+    );
+}
+
+#[test]
+fn a_claim_that_adds_up_to_more_than_a_gpu_has_ends_no_connection() {
+    let (gpu, lie) = (0, OVERCLAIM);
+    let mut pair = Pair::new(Setting::of(0));
+    pair.begin();
+    // Both are processes of `batch`.
+    let steps = [
+        Op::Allocate {
+            process: 10,
+            gpu,
+            chunks: 1,
+            is_arena: true,
+        },
+        Op::Swap { process: 10, gpu },
+        Op::Request { process: 11, gpu },
+        Op::Lie {
+            process: 11,
+            gpu,
+            lie,
+        },
+    ];
+    for op in steps {
+        pair.step(op, Bell::Prompt);
+    }
+    let usage = pair.world.processes[10].devices[gpu].usage;
+    assert_eq!(usage.resident, Bytes(CHUNK), "nothing to add to");
+    pair.pass(Nanos(1_100 * MS), false);
+    let tasks = pair.engine.status().tasks;
+    let task = tasks.iter().find(|task| task.name == "batch");
+    let violations = task.map(|task| task.statistics.violations);
+    assert_eq!(violations, Some(1), "a senseless report");
+    let mut processes = pair.world.processes[10..].iter();
+    assert!(processes.all(|process| process.connection.is_some()));
 }

@@ -1,122 +1,10 @@
 //! Single conversations of a group, played by hand.
 
 use alloc::vec;
-use alloc::vec::Vec;
 
-use rtswap_policy::scheduler::{
-    Answer, BudgetRequestSeq, Command, Direction, Event, JobKind, JobSeq, Session, SwapSeq, Usage,
-    ViolationKind,
-};
-use rtswap_policy::task::TaskId;
-use rtswap_policy::units::{Bytes, Time};
+use rtswap_policy::scheduler::{Session, ViolationKind};
 
-use super::world::{CHUNK, MS};
-use crate::groups::{Effect, Order, ProcessGroup, ProcessId, Report};
-
-const TASK: TaskId = TaskId(7);
-const A: ProcessId = ProcessId(1);
-const B: ProcessId = ProcessId(2);
-
-struct Scene {
-    group: ProcessGroup,
-    /// The time of the scene in milliseconds.
-    now: u64,
-}
-
-impl Scene {
-    /// A realtime group with these processes, each with so many bytes in its backing store.
-    fn new(processes: &[(ProcessId, u64)]) -> Self {
-        let group = ProcessGroup::new(TASK, Bytes(CHUNK), true);
-        let mut scene = Self { group, now: 0 };
-        for &(id, swapped) in processes {
-            let bytes = Bytes(swapped);
-            let usage = Usage {
-                resident: Bytes::ZERO,
-                swapped: bytes,
-                arena: bytes,
-            };
-            let attached = scene.group.attach(Time(0), id, usage, bytes, None);
-            assert_eq!(attached, Ok(()));
-            scene.effects();
-        }
-        scene
-    }
-
-    fn time(&self) -> Time {
-        Time(self.now * MS)
-    }
-
-    /// All that follows; budgets are confirmed as ordered.
-    fn effects(&mut self) -> Vec<Effect> {
-        let mut effects = Vec::new();
-        loop {
-            while let Some(effect) = self.group.poll() {
-                if let Effect::Order(id, Order::SetBudget { bytes, .. }) = effect {
-                    self.group.confirm_budget(id, bytes);
-                }
-                effects.push(effect);
-            }
-            if !self.group.step() {
-                return effects;
-            }
-        }
-    }
-
-    fn obey(&mut self, command: &Command) -> Vec<Effect> {
-        self.group.obey(self.time(), command);
-        self.effects()
-    }
-
-    fn report(&mut self, id: ProcessId, report: Report) -> Vec<Effect> {
-        let heard = self.group.report(self.time(), id, report);
-        assert_eq!(heard, Ok(()));
-        self.effects()
-    }
-
-    /// Ticks at that time, in milliseconds.
-    fn tick(&mut self, now: u64) -> Vec<Effect> {
-        self.now = now;
-        self.group.tick(self.time());
-        self.effects()
-    }
-
-    /// When the group is due, in milliseconds.
-    fn due(&self) -> Option<u64> {
-        self.group.poll_timeout().map(|due| due.0 / MS)
-    }
-
-    fn budget(&mut self, bytes: u64) -> Vec<Effect> {
-        self.answer(bytes, None)
-    }
-
-    fn answer(&mut self, bytes: u64, answers: Option<Answer>) -> Vec<Effect> {
-        let (task, bytes) = (TASK, Bytes(bytes));
-        self.obey(&Command::SetBudget {
-            task,
-            bytes,
-            answers,
-        })
-    }
-
-    fn swap_in(&mut self, target: u64) -> Vec<Effect> {
-        self.obey(&Command::Swap {
-            task: TASK,
-            op: SwapSeq(1),
-            direction: Direction::In,
-            target: Bytes(target),
-        })
-    }
-
-    fn job(&mut self, id: ProcessId, job: u32) -> Vec<Effect> {
-        let (job, kind) = (JobSeq(job), JobKind::Declared);
-        self.report(id, Report::JobRequested { job, kind })
-    }
-
-    fn request(&mut self, id: ProcessId, bytes: u64) -> Vec<Effect> {
-        let (want, bytes) = (BudgetRequestSeq(1), Bytes(bytes));
-        self.report(id, Report::BudgetRequested { want, bytes })
-    }
-}
+use super::*;
 
 fn budget(id: ProcessId, bytes: u64) -> Effect {
     let (bytes, answers) = (Bytes(bytes), None);
@@ -190,19 +78,13 @@ fn swap_out_has_its_target_as_credit() {
     };
     scene.report(A, Report::Usage(usage));
     let (op, direction, target) = (SwapSeq(1), Direction::Out, Bytes(30));
-    let command = Command::Swap {
-        task: TASK,
-        op,
-        direction,
-        target,
-    };
     let order = Order::Swap {
         op,
         direction,
         target,
         credit: target,
     };
-    assert_eq!(scene.obey(&command), [Effect::Order(A, order)]);
+    assert_eq!(scene.swap(direction, target), [Effect::Order(A, order)]);
     // What leaves needs no credit, whatever the budget.
     assert_eq!(scene.budget(50), [budget(A, 50), budget_set(50)]);
 }

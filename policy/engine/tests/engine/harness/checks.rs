@@ -1,12 +1,27 @@
-//! What must hold of memory and of running jobs, by what is outside alone.
+//! What must hold of memory, of running jobs and of agents that are honest, by what is outside alone.
 
-use rtswap_engine::RegistrationId;
-use rtswap_policy::scheduler::Sharing;
-use rtswap_policy::units::Bytes;
+use rtswap_engine::output::News;
+use rtswap_engine::{ConnectionId, RegistrationId};
+use rtswap_policy::scheduler::{JobSeq, Sharing};
+use rtswap_policy::units::{Bytes, Nanos, Time};
 
+use super::device::Device;
 use super::process::Process;
 use super::world::World;
-use super::{CAPACITY, CHUNK, GPUS};
+use super::{CAPACITY, CHUNK, GPUS, MS};
+
+/// How long a process waits to be admitted to a job of its task that should be over.
+const PATIENCE: Nanos = Nanos(100 * MS);
+
+/// The latest job of a task on one GPU.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct TaskJob {
+    number: u64,
+    /// It should be over: a process may run again in it.
+    is_stuck: bool,
+    /// Since when its group knows that it ran past its WCET.
+    pub(crate) overrun: Option<Time>,
+}
 
 impl World {
     /// What is held or may be taken on a GPU: by all processes with a page, by those without one that
@@ -86,5 +101,130 @@ impl World {
         let is_late = job.granted.is_some_and(|at| self.now - at > super::STRAY);
         let is_lost = process.connection.is_none() || job.is_beside;
         Some(is_revoked || is_late || is_lost)
+    }
+
+    /// The job that a process runs, for all that the engine has read.
+    fn running(&self, process: &Process, gpu: usize) -> Option<JobSeq> {
+        let link = self.links.get(&process.connection?)?;
+        let completed = link.read[gpu].jobs.map(|jobs| jobs.completed);
+        let granted = process.devices[gpu].page.granted;
+        granted.filter(|_| completed != granted)
+    }
+
+    /// Whether a process is in a job of its task. One that is back with its own makes another job of the
+    /// task, of which the others may be part again.
+    fn is_in_job(&self, process: &Process, gpu: usize) -> bool {
+        let running = self.running(process, gpu);
+        running.is_some() && running != process.devices[gpu].resumed
+    }
+
+    fn group(&self, registration: RegistrationId) -> impl Iterator<Item = &Process> {
+        let is_of = move |it: &&Process| it.session.is_some_and(|(id, _)| id == registration);
+        self.processes.iter().filter(is_of)
+    }
+
+    /// Whether a registration is that of a realtime task on its GPU.
+    fn is_realtime(&self, registration: RegistrationId, gpu: usize) -> bool {
+        let mut tasks = self.registered.iter().zip(&self.setting.tasks);
+        tasks.any(|(it, task)| task.gpu == Some(gpu) && it.is_some_and(|it| it.id == registration))
+    }
+
+    /// Checks that a process of a realtime task is granted once in a job of the task, unless that
+    /// should be over.
+    pub(crate) fn note_grant(&mut self, pid: u32, gpu: usize) {
+        let own = self.processes.iter().position(|it| it.pid == pid);
+        let own = own.expect("a dead process takes no orders");
+        let Some((registration, _)) = self.processes[own].session else {
+            return;
+        };
+        let is_other = |it: &Process| it.pid != pid && self.is_in_job(it, gpu);
+        let is_first = !self.group(registration).any(is_other);
+        let is_back = |it: &Process| it.pid != pid && self.running(it, gpu).is_some();
+        let goes_on = self.group(registration).any(is_back);
+        let is_realtime = self.is_realtime(registration, gpu);
+        let is_honest = !self.liars.contains(&registration);
+        let job = self.jobs.entry((registration, gpu)).or_default();
+        if is_first {
+            *job = TaskJob {
+                number: job.number + 1,
+                is_stuck: job.is_stuck && goes_on,
+                overrun: None,
+            };
+        }
+        let may_run_again = !is_realtime || job.is_stuck;
+        let device = &mut self.processes[own].devices[gpu];
+        assert!(
+            may_run_again || !is_honest || device.ran_in != job.number,
+            "{pid} runs twice in one job of {registration}"
+        );
+        device.ran_in = job.number;
+    }
+
+    /// Checks that no process waits longer than [`PATIENCE`] for a job of its task that should be over.
+    pub(crate) fn check_admitted(&self) {
+        for (&(registration, gpu), job) in &self.jobs {
+            let Some(stuck) = job.overrun.filter(|_| !self.liars.contains(&registration)) else {
+                continue;
+            };
+            let is_set_aside = |it: &Process| it.devices[gpu].is_set_aside;
+            if !self.group(registration).any(|it| self.is_in_job(it, gpu))
+                || self.group(registration).any(is_set_aside)
+            {
+                continue;
+            }
+            for process in self.group(registration) {
+                let device = &process.devices[gpu];
+                let takes_part = process.connection.is_some() && !device.returns;
+                let waits = device.job.filter(|job| job.granted.is_none() && takes_part);
+                let due = waits.and_then(|job| Some(stuck.max(job.read? + PATIENCE)));
+                assert!(
+                    due.is_none_or(|due| self.now < due),
+                    "{} waits since {due:?} to be admitted: {:?}",
+                    process.pid,
+                    device.job
+                );
+            }
+        }
+    }
+
+    /// Takes in news. Checks that no honest agent is blamed.
+    pub(crate) fn heard(&mut self, news: &News) {
+        let News::Violation { task, kind, detail } = news else {
+            return;
+        };
+        let is_blame = matches!(*kind, "senseless-report" | "over-budget");
+        let is_liar = self.liars.contains(task);
+        assert!(!is_blame || is_liar, "{kind} of honest {task}: {detail}");
+        if *kind == "swap-overdue" {
+            let is_of = |it: &&mut Process| it.session.is_some_and(|(id, _)| id == *task);
+            let group = self.processes.iter_mut().filter(is_of);
+            group
+                .flat_map(|it| &mut it.devices)
+                .for_each(Device::note_overdue);
+        }
+        for gpu in 0..GPUS {
+            let is_realtime = self.is_realtime(*task, gpu);
+            if let Some(job) = self.jobs.get_mut(&(*task, gpu)) {
+                job.is_stuck |= matches!(*kind, "overrun" | "undrainable");
+                if *kind == "overrun" && is_realtime {
+                    job.overrun.get_or_insert(self.now);
+                }
+            }
+        }
+    }
+
+    /// Checks that the agent of a connection that the daemon closes gave a reason.
+    pub(crate) fn check_closed(&self, connection: ConnectionId) {
+        let mut processes = self.processes.iter();
+        let Some(process) = processes.find(|it| it.connection == Some(connection)) else {
+            return;
+        };
+        let is_of_liars = process
+            .session
+            .is_none_or(|(id, _)| self.liars.contains(&id));
+        assert!(
+            is_of_liars && !process.is_boaster,
+            "an agent is turned away without a reason: {process:?}"
+        );
     }
 }

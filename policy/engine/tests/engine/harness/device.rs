@@ -19,6 +19,8 @@ pub(crate) struct Job {
     pub(crate) granted: Option<Time>,
     /// Others may go on beside it: its agent was lost, or it was let on to a job that does not end.
     pub(crate) is_beside: bool,
+    /// Since when the engine knows it.
+    pub(crate) read: Option<Time>,
 }
 
 /// A request for more budget.
@@ -27,6 +29,8 @@ pub(crate) struct Want {
     seq: BudgetRequestSeq,
     chunks: u64,
     is_arena: bool,
+    /// What is granted stays unused: the driver fails.
+    pub(crate) is_void: bool,
 }
 
 /// One agent on one GPU.
@@ -37,6 +41,10 @@ pub(crate) struct Device {
     pub(crate) usage: Usage,
     backing: Bytes,
     pub(crate) job: Option<Job>,
+    /// The job with which this session began.
+    pub(crate) resumed: Option<JobSeq>,
+    /// The number of the task's job in which it was granted last in this session.
+    pub(crate) ran_in: u64,
     requested: u32,
     granted: u32,
     pub(crate) completed: u32,
@@ -49,6 +57,9 @@ pub(crate) struct Device {
     has_had_budget: bool,
     /// It had one in a session before, and has none in this one yet.
     pub(crate) returns: bool,
+    /// Its task goes on without it, because it did not end a swap operation in time, and begins anew when
+    /// it does.
+    pub(crate) is_set_aside: bool,
     /// Its page differs from what the shell read last.
     pub(crate) unread: bool,
     /// Swap operations that came to their end.
@@ -82,10 +93,12 @@ impl Device {
             granted,
             ..Page::default()
         };
-        (self.served, self.pinned) = (None, 0);
+        (self.served, self.pinned, self.ran_in) = (None, 0, 0);
+        (self.resumed, self.is_set_aside) = (granted, false);
         self.returns = self.has_had_budget;
         if let Some(job) = &mut self.job {
             job.is_beside = job.granted.is_some();
+            job.read = None;
         }
         self.page.block.backing.1 = self.backing;
         self.publish();
@@ -134,14 +147,19 @@ impl Device {
                 let open = self.job.filter(|open| open.seq == job);
                 assert!(is_late || open.is_some(), "revokes {job:?}, never granted");
             }
-            Order::Swap { op, .. } => {
+            Order::Swap {
+                op, target, credit, ..
+            } => {
                 assert!(self.op.is_none(), "{op:?} begins before {:?} ends", self.op);
                 assert!(!runs, "{op:?} moves memory of a running job");
+                assert!(credit >= target, "{order:?}");
+                self.is_set_aside = false;
             }
             Order::SetCredit { op, credit } => {
                 let swap = self.page.swap.filter(|swap| swap.op == op);
-                assert!(swap.is_some(), "credit for {op:?}, never asked for");
-                assert!(credit < self.page.credit, "credit that is not lower");
+                let swap = swap.unwrap_or_else(|| panic!("credit for {op:?}, never asked for"));
+                let lower = swap.target..self.page.credit;
+                assert!(lower.contains(&credit), "{credit} is not in {lower:?}");
             }
             Order::Abort { op } => {
                 let swap = self.page.swap.filter(|swap| swap.op == op);
@@ -169,10 +187,18 @@ impl Device {
                 kind,
                 granted: None,
                 is_beside: false,
+                read: None,
             });
             self.publish_jobs(kind);
         }
         is_idle
+    }
+
+    /// Notes that a swap operation of its task is overdue.
+    pub(crate) fn note_overdue(&mut self) {
+        let asked = self.page.swap.map(|swap| swap.op);
+        let ended = self.page.block.swap.map(|swap| swap.op);
+        self.is_set_aside |= asked != ended;
     }
 
     /// Completes the job that runs.
@@ -206,6 +232,7 @@ impl Device {
                     seq,
                     chunks,
                     is_arena,
+                    is_void: false,
                 });
                 self.page.block.want = Some((seq, needed));
                 self.unread = true;
@@ -223,7 +250,7 @@ impl Device {
         let Some(want) = self.want.take_if(answered) else {
             return false;
         };
-        if self.page.answer.is_some_and(|answer| answer.granted) {
+        if self.page.answer.is_some_and(|answer| answer.granted) && !want.is_void {
             self.allocate(want.chunks, want.is_arena);
         }
         true

@@ -1,14 +1,15 @@
 //! A real engine and a modelled outside, in virtual time. [`Pair`] hands inputs in and carries outputs
 //! out, and checks after each what must hold.
 //!
-//! `world` is all that is outside, in the parts `process`, `device`, `page` and `nvml`, `checks` what must
-//! hold of it; `setting` is what a run begins with, `op` the steps that it takes, by `rng` from a seed,
+//! `world` is all that is outside, in the parts `process`, `device`, `page`, `nvml` and `disk`, `checks` what
+//! must hold of it; `setting` is what a run begins with, `op` the steps that it takes, by `rng` from a seed,
 //! `steps` how they are taken, `calm` what brings it to its end; `status` holds what the engine says beside
 //! what is so.
 
 mod calm;
 mod checks;
 mod device;
+mod disk;
 mod nvml;
 mod op;
 mod page;
@@ -27,6 +28,7 @@ use crate::allocations;
 pub(crate) use op::{Bell, Op};
 pub(crate) use rng::Rng;
 pub(crate) use setting::Setting;
+pub(crate) use steps::OVERCLAIM;
 pub(crate) use world::World;
 
 pub(crate) const GPUS: usize = 2;
@@ -116,13 +118,10 @@ impl Pair {
             }
             let answer = self.world.carry_out(&output);
             if output == Output::Checkpoint {
-                self.world.saved = self.engine.saved();
-                self.world.records.clear();
+                self.world.disk.checkpoint(self.engine.saved());
             }
-            // A line for people changes nothing that is kept.
-            if let Some(ends) = &mut self.ends
-                && !matches!(output, Output::Log(_) | Output::Announce(_))
-            {
+            self.world.disk.step();
+            if let Some(ends) = &mut self.ends {
                 ends.push(self.world.clone());
             }
             if let Some(answer) = answer {
@@ -201,6 +200,9 @@ impl Pair {
                 continue;
             }
             link.read[gpu] = block;
+            if let Some(job) = &mut device.job {
+                job.read.get_or_insert(self.world.now);
+            }
             let rang = link.rang || rang;
             self.tell(Input::Block {
                 connection,

@@ -46,7 +46,14 @@ pub(crate) enum Op {
         process: usize,
         gpu: usize,
     },
+    /// An agent pins what it was asked for, at most so many chunks.
     Pin {
+        process: usize,
+        gpu: usize,
+        most: u64,
+    },
+    /// The call for which a process waits for budget will fail: what is granted stays unused.
+    GiveUp {
         process: usize,
         gpu: usize,
     },
@@ -125,7 +132,12 @@ impl Op {
                 chunks: 1 + rng.below(3),
             },
             104..144 => Self::Swap { process, gpu },
-            144..160 => Self::Pin { process, gpu },
+            144..158 => Self::Pin {
+                process,
+                gpu,
+                most: if rng.once_in(50) { rng.below(12) } else { 99 },
+            },
+            158..160 => Self::GiveUp { process, gpu },
             160..163 => Self::Disconnect { process },
             163..166 => Self::Return { process },
             166 => Self::Die { process },
@@ -133,7 +145,7 @@ impl Op {
             168..172 if !is_honest => Self::Lie {
                 process,
                 gpu,
-                lie: rng.below(10),
+                lie: rng.below(11),
             },
             172 if !is_honest => Self::Silence { process },
             173 if !is_honest => match rng.below(2) {

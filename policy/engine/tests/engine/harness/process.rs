@@ -27,6 +27,8 @@ pub(crate) struct Process {
     pub(crate) is_silent: bool,
     /// Its page says what is not so, or said so before this session.
     pub(crate) is_liar: bool,
+    /// It does so of the bytes that it holds alone, for which no connection ends.
+    pub(crate) is_boaster: bool,
 }
 
 /// What the shell keeps for a connection.
@@ -76,6 +78,7 @@ impl Process {
             bell: false,
             is_silent: false,
             is_liar: false,
+            is_boaster: false,
         }
     }
 
@@ -110,7 +113,7 @@ impl Process {
             "another session: {welcome:?}"
         );
         self.connection = Some(welcome.connection);
-        self.is_liar = false;
+        (self.is_liar, self.is_boaster) = (false, false);
         for (device, setup) in self.devices.iter_mut().zip(&welcome.blocks) {
             device.restore(setup.granted);
         }

@@ -23,6 +23,8 @@ pub(crate) struct TaskSetting {
 /// What a run begins with.
 #[derive(Clone, Debug)]
 pub(crate) struct Setting {
+    /// The number that chose it, and how slow the disk is.
+    pub(crate) number: u64,
     pub(crate) test: Test,
     pub(crate) sharing: Sharing,
     pub(crate) tasks: Vec<TaskSetting>,
@@ -43,6 +45,7 @@ impl Setting {
             chunks: if gpu.is_some() { realtime } else { best_effort },
         };
         Self {
+            number,
             test: [Test::Demand, Test::Pipelined, Test::Theorem1][number as usize / 4 % 3],
             sharing: match number / 12 % 4 {
                 3 => Sharing::Shared,

@@ -21,12 +21,35 @@ impl Pair {
         for task in 0..self.world.registered.len() {
             self.check_registered(task);
         }
+        self.check_usage();
     }
 
-    /// Checks that the engine counts for each task what the pages of its processes hold, if all of these
-    /// have a session and none ever lied.
-    pub(crate) fn check_budgets(&mut self) {
+    /// Checks that the engine knows where the bytes of each task are.
+    fn check_usage(&mut self) {
         for task in self.engine.status().tasks {
+            let processes = self.world.processes.iter();
+            let group = processes.filter(|it| task.processes.contains(&it.pid));
+            let usage = group.flat_map(|it| &it.devices).map(|it| it.usage);
+            let resident: Bytes = usage.clone().map(|it| it.resident).sum();
+            let swapped: Bytes = usage.map(|it| it.swapped).sum();
+            let known = (task.memory.resident, task.memory.swapped);
+            assert_eq!(known, (resident, swapped), "of {}", task.name);
+        }
+    }
+
+    /// Checks that the engine counts for each task of which no process ever lied what its processes
+    /// hold, and where all of these have a session, what their pages say.
+    pub(crate) fn check_budgets(&mut self) {
+        let status = self.engine.status();
+        for (gpu, counted) in status.gpus.iter().enumerate() {
+            let held = self.world.held(gpu);
+            assert!(
+                held <= counted.used || !self.world.liars.is_empty(),
+                "{held} are held on GPU {gpu}, and the engine counts {}",
+                counted.used
+            );
+        }
+        for task in status.tasks {
             let is_known = |pid: &u32| {
                 let process = self.world.processes.iter().find(|it| it.pid == *pid);
                 process.is_some_and(|process| process.connection.is_some())

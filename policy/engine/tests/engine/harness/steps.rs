@@ -11,6 +11,9 @@ use super::process::{Link, Process, Stage};
 use super::world::Request;
 use super::{Bell, CAPACITY, CHUNK, GPUS, MS, Op, Pair};
 
+/// The lie of holding what no GPU has, once another process of the task holds anything.
+pub(crate) const OVERCLAIM: u64 = 10;
+
 impl Pair {
     /// Takes a step.
     pub(crate) fn step(&mut self, op: Op, bell: Bell) {
@@ -47,9 +50,13 @@ impl Pair {
             Op::Swap { process, gpu } => self.act(process, gpu, bell, |device| {
                 device.swap() || device.follow_answer()
             }),
-            Op::Pin { process, gpu } => {
-                self.act(process, gpu, bell, |device| device.pin(Bytes::MAX));
+            Op::Pin { process, gpu, most } => {
+                self.act(process, gpu, bell, |device| device.pin(Bytes(most * CHUNK)));
             }
+            Op::GiveUp { process, gpu } => self.act(process, gpu, Bell::Lost, |device| {
+                let want = device.want.as_mut();
+                want.map(|want| want.is_void = true).is_some()
+            }),
             Op::Lie { process, gpu, lie } => {
                 let is_able = |it: &Process| {
                     let has_job = it.devices[gpu].job.is_some();
@@ -58,6 +65,7 @@ impl Pair {
                 if let Some(at) = self.next(process, is_able) {
                     let process = &mut self.world.processes[at];
                     process.lie(gpu, lie);
+                    self.world.has_errors |= lie == OVERCLAIM;
                     self.world.liars.extend(process.session.map(|(id, _)| id));
                 }
             }
@@ -102,6 +110,7 @@ impl Pair {
         }
         self.ring_timers();
         self.check_budgets();
+        self.world.check_admitted();
     }
 
     /// The place of the process of that number; none where there is none.
@@ -307,6 +316,7 @@ impl Pair {
 impl Process {
     /// Writes into its page what is not so.
     fn lie(&mut self, gpu: usize, lie: u64) {
+        self.is_boaster = lie == OVERCLAIM && self.is_boaster >= self.is_liar;
         self.is_liar = true;
         self.bell = true;
         let device = &mut self.devices[gpu];
@@ -338,6 +348,7 @@ impl Process {
             5 => block.usage.resident += CAPACITY,
             6 => block.usage.arena = block.usage.resident + block.usage.swapped + Bytes(1),
             7 => block.usage.swapped += Bytes(CHUNK / 2),
+            OVERCLAIM => block.usage.resident = Bytes(1 << 50),
             8 => block.backing = (block.backing.0 + 1, Bytes::ZERO),
             _ => {
                 block.usage.resident = Bytes::ZERO;

@@ -5,10 +5,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use rtswap_engine::groups::Order;
 use rtswap_engine::input::{Answer, Start};
 use rtswap_engine::output::{Level, Reply, Welcome};
-use rtswap_engine::saved::{Record, Saved};
 use rtswap_engine::{CallId, ConnectionId, Output, RegistrationId};
 use rtswap_policy::units::{Bytes, Time};
 
+use super::checks::TaskJob;
+use super::disk::Disk;
 use super::nvml::Nvml;
 use super::process::{Link, Process, Stage};
 use super::setting::Setting;
@@ -42,40 +43,41 @@ pub(crate) struct World {
     pub(crate) calls: BTreeMap<CallId, Request>,
     /// The registration of each task of the setting.
     pub(crate) registered: Vec<Option<Registered>>,
+    /// What each task runs on each GPU.
+    pub(crate) jobs: BTreeMap<(RegistrationId, usize), TaskJob>,
     /// The registrations of all that ever lied.
     pub(crate) liars: BTreeSet<RegistrationId>,
     pub(crate) nvml: Nvml,
-    /// The state file and its journal.
-    pub(crate) saved: Saved,
-    pub(crate) records: Vec<Record>,
+    pub(crate) disk: Disk,
     /// What all pages and the dead may hold of each GPU: its capacity, or what they held when that fell.
     pub(crate) ceilings: [Bytes; GPUS],
     /// The next connection, call or pid.
     number: u64,
     /// The next Welcome or record fails.
     pub(crate) fails: bool,
-    /// A Welcome or a record has failed.
-    has_failed: bool,
+    /// The log may have errors: a Welcome or a record has failed, or a group believes a claim with which
+    /// its scheduler refuses all that it says of its memory.
+    pub(crate) has_errors: bool,
 }
 
 impl World {
     pub(crate) fn new(setting: Setting) -> Self {
         Self {
             registered: vec![None; setting.tasks.len()],
+            disk: Disk::new(setting.number),
             setting,
             now: Time(1),
             processes: Vec::new(),
             links: BTreeMap::new(),
             forgotten: BTreeSet::new(),
             calls: BTreeMap::new(),
+            jobs: BTreeMap::new(),
             liars: BTreeSet::new(),
             nvml: Nvml::default(),
-            saved: Saved::default(),
-            records: Vec::new(),
             ceilings: [CAPACITY; GPUS],
             number: 100,
             fails: false,
-            has_failed: false,
+            has_errors: false,
         }
     }
 
@@ -113,12 +115,10 @@ impl World {
             registered.is_leased = false;
             registered.used = self.now;
         }
-        for record in std::mem::take(&mut self.records) {
-            self.saved.apply(record);
-        }
+        let saved = self.disk.end_daemon();
         let mut awaited = Vec::new();
-        for place in 0..self.saved.sessions.len() {
-            let pid = self.saved.sessions[place].pid;
+        for (place, session) in saved.sessions.iter().enumerate() {
+            let pid = session.pid;
             if self.process(pid).is_some() {
                 let connection = ConnectionId(self.number());
                 self.links
@@ -129,7 +129,7 @@ impl World {
         let nvml = self.sample();
         self.note_told(&nvml);
         Start {
-            saved: self.saved.clone(),
+            saved,
             awaited,
             tasks: Vec::new(),
             nvml,
@@ -147,7 +147,11 @@ impl World {
                 let link = self.link(*connection);
                 assert_eq!(link.stage, Stage::Open, "{output:?}");
                 let (pid, now) = (link.pid, self.now);
-                let is_beside = matches!(order, Order::Grant { .. }) && self.is_beside(pid, *gpu);
+                let is_grant = matches!(order, Order::Grant { .. });
+                let is_beside = is_grant && self.is_beside(pid, *gpu);
+                if is_grant {
+                    self.note_grant(pid, *gpu);
+                }
                 let process = self.process(pid).expect("a dead process takes no orders");
                 let held = process.obey(now, *gpu, order);
                 if let Some(job) = process.devices[*gpu].job.as_mut().filter(|_| is_beside) {
@@ -160,7 +164,7 @@ impl World {
                 assert!(!record.is_empty(), "an empty record");
                 let kept = !self.take_failure();
                 if kept {
-                    self.records.push((**record).clone());
+                    self.disk.record((**record).clone());
                 }
                 return Some(Answer::Kept(kept));
             }
@@ -178,6 +182,7 @@ impl World {
             Output::Close(connection) => {
                 let link = self.link(*connection);
                 assert_eq!(link.stage, Stage::Open, "{output:?}");
+                self.check_closed(*connection);
                 self.lose(*connection);
             }
             Output::Forget(connection) => {
@@ -195,9 +200,10 @@ impl World {
                     result.as_ref().ok(),
                 );
             }
-            Output::Log(line) => assert!(line.level != Level::Error || self.has_failed, "{line:?}"),
+            Output::Log(line) => assert!(line.level != Level::Error || self.has_errors, "{line:?}"),
             Output::HurryNvml(hurry) => self.nvml.is_hurried = *hurry,
-            Output::Checkpoint | Output::Announce(_) => {}
+            Output::Announce(news) => self.heard(news),
+            Output::Checkpoint => {}
         }
         None
     }
@@ -247,13 +253,18 @@ impl World {
             self.link(former);
             self.forget(former);
         }
+        // A process that returns with memory makes its task begin anew.
+        let of = (welcome.registration, 0)..(welcome.registration, GPUS);
+        for (_, job) in self.jobs.range_mut(of) {
+            job.overrun = None;
+        }
         let process = self.process(pid).expect("a dead process is not welcomed");
         process.welcome(welcome);
         true
     }
 
     fn take_failure(&mut self) -> bool {
-        self.has_failed |= self.fails;
+        self.has_errors |= self.fails;
         std::mem::take(&mut self.fails)
     }
 
