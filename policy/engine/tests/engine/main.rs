@@ -7,3 +7,4 @@ mod harness;
 mod random;
 mod replay;
 mod scripts;
+mod starved;

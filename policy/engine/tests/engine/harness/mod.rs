@@ -21,13 +21,14 @@ mod steps;
 mod world;
 
 use rtswap_engine::input::Answer;
+use rtswap_engine::output::LogLine;
 use rtswap_engine::{ConnectionId, Engine, Input, Output, Uuid};
 use rtswap_policy::units::{Bytes, Nanos, Time};
 
 use crate::allocations;
 pub(crate) use op::{Bell, Op};
 pub(crate) use rng::Rng;
-pub(crate) use setting::Setting;
+pub(crate) use setting::{Setting, TaskSetting};
 pub(crate) use steps::OVERCLAIM;
 pub(crate) use world::World;
 
@@ -49,6 +50,8 @@ pub(crate) struct Pair {
     pub(crate) world: World,
     /// The outside after each output, if the daemon may end there.
     pub(crate) ends: Option<Vec<World>>,
+    /// What the engine wrote into the log.
+    pub(crate) log: Vec<LogLine>,
     /// What was handed in and given out, if that is to be compared.
     pub(crate) tape: Option<Vec<Entry>>,
     /// What is handed in and given out is printed.
@@ -87,6 +90,7 @@ impl Pair {
             engine: Engine::new(world.setting.config()),
             world,
             ends: None,
+            log: Vec::new(),
             tape,
             is_traced: std::env::var_os("RTSWAP_TEST_TRACE").is_some(),
             allocations: 0,
@@ -115,6 +119,9 @@ impl Pair {
             }
             if let Some(tape) = &mut self.tape {
                 tape.push(Entry::Output(format!("{output:?}")));
+            }
+            if let Output::Log(line) = &output {
+                self.log.push((**line).clone());
             }
             let answer = self.world.carry_out(&output);
             if output == Output::Checkpoint {

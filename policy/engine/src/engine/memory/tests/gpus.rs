@@ -1,11 +1,14 @@
+use std::boxed::Box;
 use std::vec;
 
+use rtswap_policy::admission::Test;
 use rtswap_policy::units::Bytes;
 
 use super::world::{GIB, GPU, MEMORY, World, config, realtime, shown};
 use crate::Uuid;
 use crate::config::{Config, GpuConfig};
-use crate::input::Input;
+use crate::ids::CallId;
+use crate::input::{Call, Input};
 use crate::sample::{LeftAlone, Sample};
 
 const OTHER: Uuid = Uuid::of([2; 16]);
@@ -115,4 +118,28 @@ fn less_memory_than_a_file_says_counts() {
         1
     );
     assert!(world.capacity() < MEMORY.0);
+}
+
+#[test]
+fn the_verdict_on_a_plan_is_kept_until_the_plan_changes() {
+    let tasks = vec![realtime("a", 6 * GIB, 2 * GIB)];
+    let mut world = World::new(config(), tasks, vec![shown(GPU, &[])]);
+    let gpu = &mut world.engine.gpus[0];
+    let (tasks, intended) = gpu.intended();
+    assert_eq!((tasks.len(), intended.tasks.len()), (1, 1));
+    assert_eq!(tasks[0].volume.or(tasks[0].next_volume), Some(Bytes::ZERO));
+    let before = gpu.analysis().clone();
+    assert!(before.schedulable);
+    // Computed anew, it would be that of another test.
+    let test = gpu.config.test;
+    gpu.config.test = Test::Theorem1;
+    assert_eq!(gpu.analysis().test, test);
+    assert_eq!(*gpu.analysis(), before);
+    let (config, tasks) = (config(), vec![]);
+    let call = Call::Reload { config, tasks };
+    world.put(Input::Call(CallId(1), Box::new(call)));
+    let gpu = &mut world.engine.gpus[0];
+    assert_eq!(gpu.intended().0, []);
+    assert!(gpu.intended().1.tasks.is_empty());
+    assert!(gpu.analysis().tasks.is_empty());
 }

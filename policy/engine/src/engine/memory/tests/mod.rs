@@ -1,6 +1,6 @@
-//! Scenes of memory: NVML, probes and modelled agents around one engine.
+//! Scenes of memory: NVML and probes around one engine. Tasks that wait for memory are tried in
+//! tests/engine, where agents swap.
 
 mod gpus;
 mod scenes;
-mod starved;
 mod world;

@@ -1,12 +1,10 @@
-//! One engine, the agents that it orders about, and NVML as the scene has it.
+//! One engine, processes that hold memory and do nothing else, and NVML as the scene has it.
 
 use std::collections::BTreeMap;
 use std::vec;
 use std::vec::Vec;
 
-use rtswap_policy::scheduler::{
-    BudgetRequestSeq, Direction, JobKind, JobSeq, SwapOutcome, TaskStatus,
-};
+use rtswap_policy::scheduler::{BudgetRequestSeq, TaskStatus};
 use rtswap_policy::units::{Bytes, Nanos, Time};
 
 use crate::Uuid;
@@ -14,9 +12,7 @@ use crate::config::{Config, GpuConfig, SchedulerConfig, Settings};
 use crate::engine::Engine;
 use crate::groups::Order;
 use crate::ids::{ConnectionId, Cookie, RegistrationId};
-use crate::input::{
-    Answer, Block, DeviceState, Hello, Input, Jobs, Peer, Start, SwapReport, TaskFile,
-};
+use crate::input::{Answer, Block, DeviceState, Hello, Input, Peer, Start, TaskFile};
 use crate::output::{LogLine, News, Output};
 use crate::registry::TaskOptions;
 use crate::sample::{GpuSample, ProcessSample, Sample};
@@ -26,20 +22,14 @@ pub(super) const GPU: Uuid = Uuid::of([1; 16]);
 pub(super) const MEMORY: Bytes = Bytes(8 << 30);
 pub(super) const GIB: u64 = 1 << 30;
 
-/// A process with an agent that does at once as it is told.
-#[derive(Default)]
-struct Agent {
-    block: Block,
-    budget: Bytes,
-    granted: Option<JobSeq>,
-    has_news: bool,
-}
-
 /// The engine and all around it. Time passes only between calls.
 pub(super) struct World {
     pub(super) engine: Engine,
     pub(super) now: Time,
-    agents: BTreeMap<ConnectionId, Agent>,
+    /// What each agent says.
+    blocks: BTreeMap<ConnectionId, Block>,
+    /// The last request for memory was granted.
+    is_granted: bool,
     /// What the engine gave since it was last asked, orders apart.
     outputs: Vec<Output>,
 }
@@ -96,7 +86,8 @@ impl World {
         let mut world = Self {
             engine: Engine::new(config),
             now: Time(1_000_000_000),
-            agents: BTreeMap::new(),
+            blocks: BTreeMap::new(),
+            is_granted: false,
             outputs: Vec::new(),
         };
         let nvml = world.sample_of(gpus);
@@ -121,7 +112,7 @@ impl World {
         pid: u32,
         name: Option<&str>,
     ) -> ConnectionId {
-        self.agents.insert(connection, Agent::default());
+        self.blocks.insert(connection, Block::default());
         let device = DeviceState {
             uuid: GPU.bytes(),
             memory: MEMORY,
@@ -143,75 +134,31 @@ impl World {
         connection
     }
 
-    /// A process asks for so many bytes in all, and has them on the GPU when it is granted.
+    /// A process asks for so many bytes in all, and takes them.
     pub(super) fn ask_memory(&mut self, agent: ConnectionId, bytes: u64) {
-        let block = &mut self.agents.get_mut(&agent).unwrap().block;
-        let last = block.want.map_or(0, |(want, _)| want.0);
-        block.want = Some((BudgetRequestSeq(last + 1), Bytes(bytes)));
+        let want = (BudgetRequestSeq(1), Bytes(bytes));
+        self.blocks.get_mut(&agent).unwrap().want = Some(want);
         self.ring(agent);
+        assert!(std::mem::take(&mut self.is_granted), "there is room");
+        self.say_resident(agent, bytes);
     }
 
-    /// A process says that it holds less, or more, than it does.
+    /// A process says that it holds so many bytes.
     pub(super) fn say_resident(&mut self, agent: ConnectionId, bytes: u64) {
-        let usage = &mut self.agents.get_mut(&agent).unwrap().block.usage;
-        usage.resident = Bytes(bytes);
-        usage.arena = usage.resident + usage.swapped;
+        let usage = &mut self.blocks.get_mut(&agent).unwrap().usage;
+        (usage.resident, usage.arena) = (Bytes(bytes), Bytes(bytes));
         self.ring(agent);
-    }
-
-    /// A process says that nothing of what it holds can be swapped.
-    pub(super) fn say_unswappable(&mut self, agent: ConnectionId) {
-        let usage = &mut self.agents.get_mut(&agent).unwrap().block.usage;
-        usage.arena = usage.swapped;
-        self.ring(agent);
-    }
-
-    /// A process asks to run.
-    pub(super) fn ask_job(&mut self, agent: ConnectionId, kind: JobKind) {
-        let block = &mut self.agents.get_mut(&agent).unwrap().block;
-        let last = block.jobs.unwrap_or(Jobs {
-            requested: JobSeq(0),
-            kind,
-            completed: JobSeq(0),
-        });
-        block.jobs = Some(Jobs {
-            requested: JobSeq(last.requested.0 + 1),
-            kind,
-            ..last
-        });
-        self.ring(agent);
-    }
-
-    /// The last job of a process was granted and is over.
-    pub(super) fn end_job(&mut self, agent: ConnectionId) {
-        let agent_ = self.agents.get_mut(&agent).unwrap();
-        let jobs = agent_.block.jobs.as_mut().unwrap();
-        assert_eq!(agent_.granted, Some(jobs.requested), "it runs");
-        jobs.completed = jobs.requested;
-        self.ring(agent);
-    }
-
-    /// Whether the last job that a process asked for was granted.
-    pub(super) fn runs(&self, agent: ConnectionId) -> bool {
-        let agent = &self.agents[&agent];
-        agent.granted.is_some() && agent.granted == agent.block.jobs.map(|jobs| jobs.requested)
-    }
-
-    /// The bytes that a process has on the GPU, and in its backing store.
-    pub(super) fn memory_of(&self, agent: ConnectionId) -> (u64, u64) {
-        let usage = self.agents[&agent].block.usage;
-        (usage.resident.0, usage.swapped.0)
     }
 
     /// A process ends, and the shell sees it.
     pub(super) fn die(&mut self, agent: ConnectionId) {
-        self.agents.remove(&agent);
+        self.blocks.remove(&agent);
         self.put(Input::ProcessEnded(agent));
     }
 
     /// The connection of a process ends, and no more.
     pub(super) fn disconnect(&mut self, agent: ConnectionId) {
-        self.agents.remove(&agent);
+        self.blocks.remove(&agent);
         self.put(Input::Disconnected(agent));
     }
 
@@ -239,18 +186,8 @@ impl World {
         self.now = end;
     }
 
-    /// Hands an input in and does all that follows, the agents' answers included.
-    pub(super) fn put(&mut self, input: Input) {
-        self.hand_in(input);
-        while let Some((&agent, _)) = self.agents.iter().find(|(_, agent)| agent.has_news) {
-            self.ring(agent);
-        }
-    }
-
     fn ring(&mut self, connection: ConnectionId) {
-        let agent = self.agents.get_mut(&connection).unwrap();
-        agent.has_news = false;
-        let block = agent.block;
+        let block = self.blocks[&connection];
         self.put(Input::Block {
             connection,
             gpu: 0,
@@ -259,20 +196,22 @@ impl World {
         });
     }
 
-    fn hand_in(&mut self, input: Input) {
+    /// Hands an input in and does all that follows.
+    pub(super) fn put(&mut self, input: Input) {
         self.engine.handle(self.now, input);
         while let Some(output) = self.engine.poll_output() {
             match output {
                 Output::Order {
-                    connection, order, ..
+                    connection,
+                    order: Order::SetBudget { bytes, answers },
+                    ..
                 } => {
-                    let agent = self.agents.get_mut(&connection).expect("it lives");
-                    let held = agent.obey(order);
-                    if let Order::SetBudget { .. } = order {
-                        self.engine
-                            .handle(self.now, Input::Answer(Answer::Held(held)));
-                    }
+                    self.is_granted |= answers.is_some_and(|answer| answer.granted);
+                    let held = bytes.max(self.blocks[&connection].usage.resident);
+                    let answer = Answer::Held(held);
+                    self.engine.handle(self.now, Input::Answer(answer));
                 }
+                Output::Order { .. } => {}
                 Output::Welcome(_) => {
                     self.engine
                         .handle(self.now, Input::Answer(Answer::Sent(true)));
@@ -340,63 +279,5 @@ impl World {
 
     pub(super) fn registration(&self, name: &str) -> RegistrationId {
         self.engine.registry.find(0, name).unwrap()
-    }
-}
-
-impl Agent {
-    /// Does as it is told; returns the budget that it has then.
-    fn obey(&mut self, order: Order) -> Bytes {
-        let block = &mut self.block;
-        match order {
-            Order::Grant { job } => self.granted = Some(job),
-            Order::Revoke { .. } => {
-                if let Some(jobs) = &mut block.jobs {
-                    jobs.completed = jobs.requested;
-                    self.has_news = true;
-                }
-            }
-            Order::Swap {
-                op,
-                direction,
-                target,
-                credit,
-            } => {
-                let usage = &mut block.usage;
-                let all = usage.resident + usage.swapped;
-                let before = usage.swapped;
-                usage.swapped = match direction {
-                    Direction::Out => target,
-                    Direction::In => credit,
-                };
-                usage.resident = all.saturating_sub(usage.swapped);
-                let moved = before.max(usage.swapped) - before.min(usage.swapped);
-                if usage.swapped == target {
-                    block.swap = Some(SwapReport {
-                        op,
-                        outcome: SwapOutcome::Done,
-                        took: Nanos(1),
-                        moved,
-                    });
-                }
-                self.has_news = true;
-            }
-            Order::SetBudget { bytes, answers } => {
-                self.budget = bytes.max(block.usage.resident);
-                if let Some((_, wanted)) = block
-                    .want
-                    .filter(|(want, _)| answers.is_some_and(|it| it.granted && it.want == *want))
-                {
-                    block.usage.resident = wanted;
-                    block.usage.arena = wanted + block.usage.swapped;
-                    self.has_news = true;
-                }
-            }
-            Order::SetBackingStore { bytes } => {
-                block.backing = (block.backing.0 + 1, bytes);
-                self.has_news = true;
-            }
-            Order::SetCredit { .. } | Order::Abort { .. } => {}
-        }
-        self.budget
     }
 }
