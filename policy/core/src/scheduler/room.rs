@@ -117,16 +117,19 @@ impl Scheduler {
             }
         }
         let problem = Problem::new(self);
-        let Ok(found) = problem.solve(room) else {
+        if let Ok(found) = problem.solve(room) {
+            let volumes = problem.volumes(found);
+            self.intend(&volumes);
+        }
+        // The same volumes are no answer either: the planned tasks hold more than they declared.
+        if self.state.pending.is_none() {
             self.state.denied = Some(Denied {
                 room,
                 revision,
                 until: now + PAUSE,
             });
             return false;
-        };
-        let volumes = problem.volumes(found);
-        self.intend(&volumes);
+        }
         // It may take effect at once, with no event that tells of it.
         self.retry_by(now);
         true
