@@ -35,7 +35,7 @@ impl ProcessGroup {
             self.processes.push(Process::new(id));
         }
         let at = self.find(id).ok_or(EventError::NotAttached(task))?;
-        usage.check(task, usage.swapped, backing, self.chunk)?;
+        self.check_usage(usage, usage.swapped, backing)?;
         let runs = open.is_some_and(|open| open.running);
         if runs && usage.swapped > Bytes::ZERO {
             return Err(EventError::Impossible {

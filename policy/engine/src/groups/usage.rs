@@ -3,9 +3,13 @@
 use rtswap_policy::scheduler::{Event, EventError, Usage};
 use rtswap_policy::units::Bytes;
 
-use super::ProcessGroup;
 use super::process::Process;
 use super::request::TaskRequest;
+use super::{MAX_PROCESSES, ProcessGroup};
+
+/// The most bytes that one process is believed to hold: what all of a task claim together is possible
+/// to the scheduler.
+const MOST: Bytes = Bytes((1 << 50) / MAX_PROCESSES as u64);
 
 /// What the scheduler was told last.
 #[derive(Debug, Default)]
@@ -19,14 +23,31 @@ pub(super) struct Told {
 
 impl ProcessGroup {
     pub(super) fn record_usage(&mut self, at: usize, usage: Usage) -> Result<(), EventError> {
-        let process = &mut self.processes[at];
+        let process = &self.processes[at];
         let (most, pinned) = (process.most_swapped(), process.store.pinned);
-        usage.check(self.task, most, pinned, self.chunk)?;
+        self.check_usage(usage, most, pinned)?;
+        let process = &mut self.processes[at];
         process.usage = usage;
         self.told.stale |= process.is_present();
         let id = process.id;
         if matches!(self.budget.request, Some(TaskRequest::Fresh { asker, .. }) if asker == id) {
             self.budget.request = None;
+        }
+        Ok(())
+    }
+
+    /// Checks what a process says to hold: at most `swapped` bytes in a backing store of `pinned`.
+    pub(super) fn check_usage(
+        &self,
+        usage: Usage,
+        swapped: Bytes,
+        pinned: Bytes,
+    ) -> Result<(), EventError> {
+        let task = self.task;
+        usage.check(task, swapped, pinned, self.chunk)?;
+        if usage.resident > MOST {
+            let (what, bytes) = ("resident, more than any GPU has", usage.resident);
+            return Err(EventError::Impossible { task, what, bytes });
         }
         Ok(())
     }
