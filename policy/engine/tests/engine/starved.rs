@@ -8,13 +8,19 @@ use crate::harness::{Bell, CHUNK, MS, Op, Pair, Setting, TaskSetting};
 
 const GPU: usize = 0;
 
-/// An engine for realtime tasks of so many chunks, none of them registered.
+/// An engine for realtime tasks of so many chunks that cannot be swapped, none of them registered.
 fn pair(tasks: &[(&'static str, u64)]) -> Pair {
+    pair_with(tasks, |chunks| chunks)
+}
+
+/// As [`pair`], with so many of a task's chunks that cannot be swapped.
+fn pair_with(tasks: &[(&'static str, u64)], pinned: fn(u64) -> u64) -> Pair {
     let tasks = tasks.iter().map(|&(name, chunks)| TaskSetting {
         name,
         uid: 0,
         gpu: Some(GPU),
         chunks,
+        pinned: pinned(chunks),
     });
     Pair::new(Setting {
         tasks: tasks.collect(),
@@ -178,7 +184,7 @@ fn a_loading_task_is_not_starved_by_its_own_plan() {
 
 #[test]
 fn a_ready_task_has_its_promise_and_is_not_starved() {
-    let mut pair = pair(&[("a", 14), ("b", 14)]);
+    let mut pair = pair_with(&[("a", 14), ("b", 14)], |_| 1);
     let [a, b] = [0, 1].map(|number| {
         pair.register(number, false);
         let at = join(&mut pair, Some(number));

@@ -18,6 +18,8 @@ pub(crate) struct TaskSetting {
     pub(crate) gpu: Option<usize>,
     /// The most that its processes hold on one GPU, in chunks.
     pub(crate) chunks: u64,
+    /// How many of them a realtime task declares as not swappable.
+    pub(crate) pinned: u64,
 }
 
 /// What a run begins with.
@@ -43,6 +45,7 @@ impl Setting {
             uid,
             gpu,
             chunks: if gpu.is_some() { realtime } else { best_effort },
+            pinned: 1,
         };
         Self {
             number,
@@ -97,7 +100,11 @@ impl Setting {
     /// What a client declares of a task.
     pub(crate) fn options(&self, task: usize) -> TaskOptions {
         let TaskSetting {
-            name, gpu, chunks, ..
+            name,
+            gpu,
+            chunks,
+            pinned,
+            ..
         } = self.tasks[task];
         let Some(gpu) = gpu else {
             return TaskOptions::best_effort(name.into());
@@ -107,7 +114,7 @@ impl Setting {
             period: Some(Nanos((200 + 50 * task as u64) * MS)),
             wcet: Some(Nanos(20 * MS)),
             footprint: Some(Bytes(chunks * CHUNK)),
-            swappable: Some(Bytes((chunks - 1) * CHUNK)),
+            swappable: Some(Bytes((chunks - pinned) * CHUNK)),
             gpu: Some(gpu.to_string()),
             ..TaskOptions::default()
         }

@@ -24,9 +24,11 @@ impl Pair {
         self.check_usage();
     }
 
-    /// Checks that the engine knows where the bytes of each task are.
+    /// Checks that the engine knows where the bytes of each task are that does not wait: one that does may
+    /// hold budget for a process that is not back.
     fn check_usage(&mut self) {
-        for task in self.engine.status().tasks {
+        let tasks = self.engine.status().tasks.into_iter();
+        for task in tasks.filter(|task| task.waits.is_none()) {
             let processes = self.world.processes.iter();
             let group = processes.filter(|it| task.processes.contains(&it.pid));
             let usage = group.flat_map(|it| &it.devices).map(|it| it.usage);
