@@ -2,16 +2,17 @@
 //! for. `cargo bench -p rtswap-policy` prints the median and the 99th percentile, the clock's own
 //! cost included.
 
-#[path = "../tests/steady/mod.rs"]
-mod steady;
+#[path = "../tests/scheduler/world/mod.rs"]
+#[expect(dead_code, reason = "the tests use the rest")]
+mod world;
 
-use std::hint::black_box;
+use std::sync::LazyLock;
 use std::time::Instant;
 
 use rtswap_policy::admission::Test;
-use rtswap_policy::scheduler::{Command, Sharing};
+use rtswap_policy::scheduler::{Event, Sharing};
 
-use steady::Steady;
+use world::steady::Steady;
 
 const EVENTS: usize = 200_000;
 
@@ -34,22 +35,16 @@ fn main() {
 }
 
 fn measure(tasks: u32, test: Test) -> Vec<u64> {
-    let mut steady = Steady::new(tasks, 0, test, Sharing::Exclusive);
-    let mut commands: Vec<Command> = Vec::with_capacity(4_096);
+    static START: LazyLock<Instant> = LazyLock::new(Instant::now);
+    let clock = || START.elapsed().as_nanos() as u64;
+    let mut steady = Steady::new(tasks, 0, test, Sharing::Exclusive, clock);
+    let mut swaps = 0;
     let mut spans = Vec::with_capacity(EVENTS);
     for _ in 0..EVENTS {
-        let event = steady.next();
-        let start = Instant::now();
-        steady.scheduler.handle(steady.now, event).unwrap();
-        while let Some(command) = steady.scheduler.poll_command() {
-            commands.push(command);
-        }
-        black_box(steady.scheduler.poll_timeout());
-        spans.push(start.elapsed().as_nanos() as u64);
-        for command in commands.drain(..) {
-            steady.obey(command);
-        }
+        let (event, span) = steady.next();
+        swaps += u32::from(matches!(event, Event::SwapEnded { .. }));
+        spans.push(span);
     }
-    assert!(steady.swaps > 1_000, "nothing was swapped");
+    assert!(swaps > 1_000, "nothing was swapped");
     spans
 }

@@ -1,11 +1,1 @@
-//! Rooms together: scenes with cooperative agents, and sequences of events from hostile ones.
-
-mod hostile;
-mod liars;
-mod pipelined;
-mod plans;
-mod regrouped;
-mod room;
-mod scenes;
-mod sharing;
-mod shell;
+//! All tests of the scheduler use its public interface alone: tests/scheduler.

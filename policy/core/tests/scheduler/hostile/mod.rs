@@ -2,33 +2,16 @@
 //! each (`handle` checks them), every want is answered, every job is granted or ended.
 
 mod step;
-mod world;
-
-use alloc::collections::BTreeMap;
+mod trial;
 
 use proptest::prelude::*;
+use rtswap_policy::admission::Test;
+use rtswap_policy::scheduler::{Config, Overrun, Sharing};
 
-use super::super::*;
-use super::shell::config;
-use crate::admission::Test;
-use step::{Step, step};
-use world::World;
-
-fn play(steps: &[Step], prepared: bool, prompt: bool, config: Config) {
-    let mut world = World {
-        prompt,
-        scheduler: Scheduler::new(config),
-        now: 0,
-        truth: BTreeMap::new(),
-    };
-    if prepared {
-        world.open();
-    }
-    for step in steps {
-        world.step(*step);
-    }
-    world.close();
-}
+use crate::world::Answers;
+use crate::world::setting::config;
+use step::step;
+use trial::Trial;
 
 proptest! {
     #![proptest_config(ProptestConfig {
@@ -49,6 +32,12 @@ proptest! {
         let sharing = if shared { Sharing::Shared } else { Sharing::Exclusive };
         let overrun = if demote { Overrun::Demote } else { Overrun::Continue };
         let test = if pipelined { Test::Pipelined } else { Test::Theorem1 };
-        play(&steps, prepared, prompt, Config { sharing, overrun, test, ..config(100) });
+        let answers = if prompt { Answers::Budgets } else { Answers::Nothing };
+        let config = Config { sharing, overrun, test, ..config(100) };
+        let mut trial = Trial::new(prepared, answers, config);
+        for step in steps {
+            trial.step(step);
+        }
+        trial.close();
     }
 }

@@ -1,15 +1,13 @@
 //! A decision allocates nothing: counted by the allocator, after registration and loading. In the
 //! dev profile that includes the check of the invariants after each event.
 
-mod steady;
-
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 
 use rtswap_policy::admission::Test;
-use rtswap_policy::scheduler::{Command, Event, Sharing};
+use rtswap_policy::scheduler::{Event, Sharing};
 
-use steady::Steady;
+use crate::world::steady::Steady;
 
 thread_local! {
     /// What this thread has allocated. Tests run on threads of their own.
@@ -59,26 +57,15 @@ fn kind(event: &Event) -> usize {
     }
 }
 
-fn decisions_allocate_nothing(mut steady: Steady, events: u32) {
-    let mut commands: Vec<Command> = Vec::with_capacity(4_096);
+fn none(realtime: u32, others: u32, test: Test, sharing: Sharing, events: u32) {
+    let mut steady = Steady::new(realtime, others, test, sharing, || ALLOCATIONS.get());
     let mut seen = [0_u64; 6];
     for number in 0..events {
-        let event = steady.next();
+        let (event, allocations) = steady.next();
         seen[kind(&event)] += 1;
-        let before = ALLOCATIONS.get();
-        steady.scheduler.handle(steady.now, event).unwrap();
-        while let Some(command) = steady.scheduler.poll_command() {
-            commands.push(command);
-        }
-        let wake = steady.scheduler.poll_timeout();
-        let allocations = ALLOCATIONS.get() - before;
-        assert_eq!(allocations, 0, "event {number}, next wake-up {wake:?}");
-        for command in commands.drain(..) {
-            steady.obey(command);
-        }
+        assert_eq!(allocations, 0, "event {number}, {event:?}");
     }
     assert!(seen.iter().all(|count| *count > 100), "{seen:?}");
-    assert!(steady.swaps > 100, "nothing was swapped");
 }
 
 #[test]
@@ -91,14 +78,14 @@ fn the_count_works() {
 #[test]
 fn none_at_6_tasks() {
     for test in [Test::Theorem1, Test::Demand, Test::Pipelined] {
-        decisions_allocate_nothing(Steady::new(6, 0, test, Sharing::Exclusive), 50_000);
+        none(6, 0, test, Sharing::Exclusive, 50_000);
     }
 }
 
 #[test]
 fn none_at_1000_tasks() {
     for test in [Test::Demand, Test::Pipelined] {
-        decisions_allocate_nothing(Steady::new(1_000, 0, test, Sharing::Exclusive), 20_000);
+        none(1_000, 0, test, Sharing::Exclusive, 20_000);
     }
 }
 
@@ -106,7 +93,7 @@ fn none_at_1000_tasks() {
 fn none_with_best_effort() {
     for sharing in [Sharing::Exclusive, Sharing::Shared] {
         for test in [Test::Demand, Test::Pipelined] {
-            decisions_allocate_nothing(Steady::new(6, 3, test, sharing), 50_000);
+            none(6, 3, test, sharing, 50_000);
         }
     }
 }

@@ -1,0 +1,13 @@
+//! The scheduler in one modelled world: scenes with cooperative agents, sequences of events from
+//! hostile ones, and what a decision allocates.
+
+mod allocations;
+mod hostile;
+mod liars;
+mod pipelined;
+mod plans;
+mod regrouped;
+mod scene;
+mod scenes;
+mod sharing;
+mod world;
