@@ -9,8 +9,7 @@ use crate::world::setting::{MS, best_effort, config, realtime};
 #[test]
 fn who_does_not_leave_the_gpu_is_waited_for_no_longer_than_its_bound() {
     let mut world = World::new(config(100));
-    world.load(1, realtime(1_000, 10, 40, 40), 40);
-    world.warm(1);
+    world.load_ready(1, realtime(1_000, 10, 40, 40), 40);
     world.load(2, best_effort(), 30);
     world.load(3, best_effort(), 30);
     world.at(2_000);
@@ -37,8 +36,7 @@ fn who_does_not_leave_the_gpu_is_waited_for_no_longer_than_its_bound() {
 #[test]
 fn memory_of_who_strays_is_never_moved() {
     let mut world = World::new(config(100));
-    world.load(1, realtime(1_000, 10, 40, 40), 40);
-    world.warm(1);
+    world.load_ready(1, realtime(1_000, 10, 40, 40), 40);
     world.load(2, best_effort(), 60);
     world.at(2_000);
     world.request(2);
@@ -46,8 +44,7 @@ fn memory_of_who_strays_is_never_moved() {
     world.at(2_104);
     world.complete(1);
     // Another wants memory that only the stray could give.
-    world.admit(3, best_effort());
-    world.join(3);
+    world.start(3, best_effort());
     world.want(3, 30);
     assert_eq!(world.op(2), None);
 }
@@ -58,9 +55,8 @@ fn an_agent_that_says_done_and_moves_nothing_is_not_asked_again_at_once() {
         best_effort_reserve: Bytes(40),
         ..config(140)
     });
-    for id in [4, 1] {
-        world.load(id, realtime(1_000, 10, 60, 60), 60);
-    }
+    world.load(4, realtime(1_000, 10, 60, 60), 60);
+    world.load(1, realtime(1_000, 10, 60, 60), 60);
     world.warm(4);
     world.warm(1);
     world.at(2_000);
@@ -80,8 +76,7 @@ fn an_agent_that_says_done_and_moves_nothing_is_not_asked_again_at_once() {
     assert_ne!(liar, 4, "best-effort first");
     world.end_swap(liar, world.out(liar), SwapOutcome::Done);
     assert_ne!(asked(&world), liar, "another's turn");
-    world.finish_swaps();
-    assert!(world.runs(1));
+    assert!(world.runs_after_swaps(1));
     assert_eq!(world.account(4).lateness(), Nanos::ZERO);
 }
 
@@ -110,12 +105,8 @@ fn a_claim_beyond_the_budget_leaves_no_budget_behind() {
     world.finish_swaps();
     world.want(2, 60);
     world.finish_swaps();
-    let used = world.scheduler.state().gpu().used;
-    assert_eq!(
-        (world.budget(2).0, used),
-        (60, Bytes(60)),
-        "what it asked for"
-    );
+    assert_eq!(world.budget(2).0, 60, "what it asked for");
+    assert_eq!(world.scheduler.state().gpu().used, Bytes(60));
 }
 
 #[test]

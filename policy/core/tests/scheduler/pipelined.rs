@@ -1,20 +1,14 @@
 //! Scenes of pipelined regions: chunks change hands one by one.
 
-use rtswap_policy::admission::Test;
-use rtswap_policy::scheduler::{
-    Config, Direction, Event, JobEnd, Phase, SwapOutcome, ViolationKind,
-};
+use rtswap_policy::scheduler::{Direction, Event, JobEnd, Phase, SwapOutcome, ViolationKind};
 use rtswap_policy::units::Nanos;
 
 use crate::world::World;
-use crate::world::setting::{MS, config, realtime};
+use crate::world::setting::{MS, realtime};
 
 /// Ready realtime tasks of 60 each in 100, of each of which 40 may leave.
 fn ready(tasks: u32) -> World {
-    let mut world = World::new(Config {
-        test: Test::Pipelined,
-        ..config(100)
-    });
+    let mut world = World::pipelined(100);
     for id in 1..=tasks {
         world.load(id, realtime(1_000 * u64::from(id), 10, 60, 40), 60);
     }
@@ -52,10 +46,7 @@ fn eviction_and_swap_in_start_together_and_hand_over_each_chunk() {
 /// have to give them, and that one may still be draining.
 #[test]
 fn no_task_is_promoted_while_a_region_is_filled() {
-    let mut world = World::new(Config {
-        test: Test::Pipelined,
-        ..config(160)
-    });
+    let mut world = World::pipelined(160);
     for id in 1..=3 {
         let period = 1_000 * u64::from(4 - id);
         world.load(id, realtime(period, 10, 60, 40), 60);
@@ -67,11 +58,9 @@ fn no_task_is_promoted_while_a_region_is_filled() {
     assert_eq!(world.op(3), None);
     world.request(3);
     assert_eq!(world.status(3).phase, Phase::Loading);
-    world.finish_swaps();
-    assert!(world.runs(1));
+    assert!(world.runs_after_swaps(1));
     world.complete(1);
-    world.finish_swaps();
-    assert!(world.runs(3));
+    assert!(world.runs_after_swaps(3));
     world.complete(3);
     assert_eq!(world.status(3).phase, Phase::Ready);
 }
@@ -80,31 +69,21 @@ fn no_task_is_promoted_while_a_region_is_filled() {
 fn nothing_leaves_early_for_what_a_running_job_holds() {
     let mut world = ready(2);
     world.request(1);
-    world.finish_swaps();
-    assert!(world.runs(1));
+    assert!(world.runs_after_swaps(1));
     world.request(2);
-    assert_eq!(
-        world.op(2),
-        None,
-        "its chunks are those of the job that runs"
-    );
+    assert_eq!(world.op(2), None, "the job that runs has its chunks");
     world.complete(1);
     assert_eq!(world.op(2), Some((Direction::In, 0)));
     assert_eq!(world.op(1), Some((Direction::Out, 20)));
-    world.finish_swaps();
-    assert!(world.runs(2));
+    assert!(world.runs_after_swaps(2));
 }
 
 #[test]
 fn a_region_opens_beside_a_running_job_if_others_can_give_all() {
-    let mut world = World::new(Config {
-        test: Test::Pipelined,
-        ..config(100)
-    });
+    let mut world = World::pipelined(100);
     world.load(1, realtime(1_000, 10, 20, 0), 20);
-    for id in [2, 3] {
-        world.load(id, realtime(1_000, 10, 60, 40), 60);
-    }
+    world.load(2, realtime(1_000, 10, 60, 40), 60);
+    world.load(3, realtime(1_000, 10, 60, 40), 60);
     for id in [1, 2, 3] {
         world.warm(id);
     }
@@ -131,8 +110,7 @@ fn a_victim_that_ends_short_is_asked_again_later() {
     world.at(90_101);
     assert_eq!(world.op(1), Some((Direction::In, 0)));
     assert_eq!(world.op(2), Some((Direction::Out, 20)));
-    world.finish_swaps();
-    assert!(world.runs(1), "{:#?}", world.scheduler.state());
+    assert!(world.runs_after_swaps(1), "{:#?}", world.scheduler.state());
 }
 
 #[test]
@@ -144,8 +122,7 @@ fn memory_of_a_victim_that_dies_is_waited_for() {
     assert_eq!(world.op(1), Some((Direction::In, 0)));
     world.pass(4);
     world.release(2);
-    world.finish_swaps();
-    assert!(world.runs(1));
+    assert!(world.runs_after_swaps(1));
     assert_eq!(world.violations, []);
 }
 
@@ -163,8 +140,7 @@ fn a_victim_that_dies_and_is_not_released_leaves_its_region_to_try_again() {
     assert_eq!(world.violations, [(1, ViolationKind::Emergency)]);
     world.release(2);
     world.pass(5);
-    world.finish_swaps();
-    assert!(world.runs(1));
+    assert!(world.runs_after_swaps(1));
 }
 
 #[test]
@@ -178,8 +154,7 @@ fn a_region_that_dies_leaves_its_evictions_to_end() {
     assert!(!world.runs(2), "the dead are counted until released");
     world.release(1);
     world.pass(10);
-    world.finish_swaps();
-    assert!(world.runs(2), "{:#?}", world.scheduler.state());
+    assert!(world.runs_after_swaps(2), "{:#?}", world.scheduler.state());
 }
 
 #[test]
@@ -187,8 +162,7 @@ fn less_capacity_in_a_region_takes_more_from_others() {
     let mut world = ready(2);
     world.request(1);
     world.capacity(90);
-    world.finish_swaps();
-    assert!(world.runs(1), "{:#?}", world.scheduler.state());
+    assert!(world.runs_after_swaps(1), "{:#?}", world.scheduler.state());
     assert!(handed_out(&world) <= 90);
     assert_eq!(world.violations, [(2, ViolationKind::Emergency)]);
 }

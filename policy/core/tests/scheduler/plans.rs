@@ -80,8 +80,7 @@ fn the_revision_of_the_plan_changes_with_the_plan_alone() {
     assert!(changed(&world), "20 of each may be out now");
     world.admit(3, realtime(1_000, 10, 101, 0));
     assert_eq!(world.refusals.len(), 1);
-    world.admit(4, best_effort());
-    world.join(4);
+    world.start(4, best_effort());
     for round in 1..4 {
         world.warm(1);
         world.warm(2);
@@ -106,8 +105,7 @@ fn the_revision_of_the_plan_changes_with_the_plan_alone() {
 #[test]
 fn the_revision_of_the_plan_changes_as_a_plan_takes_effect() {
     let mut world = World::new(config(100));
-    world.load(1, realtime(1_000, 10, 60, 40), 60);
-    world.warm(1);
+    world.load_ready(1, realtime(1_000, 10, 60, 40), 60);
     world.agent(1).pins_late = true;
     world.admit(2, realtime(1_000, 10, 60, 40));
     assert_eq!(world.status(2).volume, None);

@@ -14,13 +14,10 @@ fn on_its_way_in(pinnable: u64, others: u64) -> World {
     world.fill(1, Agent::pinning(pinnable), 60);
     world.load(2, best_effort(), others);
     world.request(2);
-    world.finish_swaps();
-    assert!(world.runs(2));
+    assert!(world.runs_after_swaps(2));
     world.request(1);
     world.complete(2);
-    while world.op(1) != Some((Direction::In, 0)) {
-        assert!(world.end_first_swap(), "{:?}", world.status(1));
-    }
+    world.swap_until_in(1);
     world
 }
 
@@ -34,8 +31,7 @@ fn a_swap_in_whose_budget_turns_out_too_small_is_begun_anew() {
     (usage.resident, usage.arena) = (*budget, arena);
     world.regroup(1, 30);
     world.release(1);
-    world.finish_swaps();
-    assert!(world.runs(1), "{:?}", world.status(1));
+    assert!(world.runs_after_swaps(1), "{:?}", world.status(1));
     assert_eq!(world.status(1).budget, arena);
 }
 
@@ -58,8 +54,7 @@ fn what_comes_in_can_leave_again_for_a_want() {
 #[test]
 fn what_was_taken_and_not_reported_yet_refuses_no_want() {
     let mut world = World::new(config(100));
-    world.admit(1, best_effort());
-    world.join(1);
+    world.start(1, best_effort());
     world.want(1, 40);
     // Taken, and its report is under way when the budget that it seems not to use is asked for.
     world.agent(1).usage.resident = Bytes(40);
@@ -78,8 +73,7 @@ fn what_was_taken_and_not_reported_yet_refuses_no_want() {
 fn a_swap_out_cannot_end_beyond_a_backing_store_that_fell() {
     let mut world = World::new(config(100));
     world.load(1, best_effort(), 60);
-    world.admit(2, best_effort());
-    world.join(2);
+    world.start(2, best_effort());
     world.want(2, 60);
     assert_eq!(world.op(1), Some((Direction::Out, 20)));
     let op = world.agents[1].op.unwrap().seq;

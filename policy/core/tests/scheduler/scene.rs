@@ -1,19 +1,54 @@
 //! What scenes need of the world. Ids are those of tasks, sizes in bytes, times in milliseconds.
 
+use rtswap_policy::admission::Test;
 use rtswap_policy::scheduler::{
-    Direction, Event, JobAccount, Phase, SwapOutcome, TaskStatus, ViolationKind,
+    Config, Direction, Event, JobAccount, Phase, Sharing, SwapOutcome, TaskStatus, ViolationKind,
 };
 use rtswap_policy::task::{TaskId, TaskSpec};
-use rtswap_policy::units::{Bytes, Time};
+use rtswap_policy::units::{Bytes, Nanos, Time};
 
-use crate::world::setting::MS;
+use crate::world::setting::{MS, config, realtime};
 use crate::world::{Agent, World};
 
 impl World {
+    pub(crate) fn shared() -> Self {
+        let sharing = Sharing::Shared;
+        Self::new(Config {
+            sharing,
+            ..config(100)
+        })
+    }
+
+    pub(crate) fn pipelined(capacity: u64) -> Self {
+        let test = Test::Pipelined;
+        Self::new(Config {
+            test,
+            ..config(capacity)
+        })
+    }
+
+    /// Two ready realtime tasks of 60 each, of each of which 40 may leave.
+    pub(crate) fn two(config: Config) -> Self {
+        let mut world = Self::new(config);
+        for id in [1, 2] {
+            world.load(id, realtime(1_000, 10, 60, 40), 60);
+        }
+        world.warm(1);
+        world.warm(2);
+        world.at(5_000);
+        world
+    }
+
     /// Registers a task under a name of its own.
     pub(crate) fn admit(&mut self, id: u32, mut spec: TaskSpec) -> bool {
         spec.name += &id.to_string();
         self.register(id, spec)
+    }
+
+    /// Registers a task, and a process of it appears with its context of no size.
+    pub(crate) fn start(&mut self, id: u32, spec: TaskSpec) {
+        assert!(self.admit(id, spec), "{:?}", self.refusals);
+        self.join(id);
     }
 
     pub(crate) fn unregister(&mut self, id: u32) -> bool {
@@ -33,7 +68,6 @@ impl World {
         self.tell(Event::Capacity { bytes })
     }
 
-    /// A process of the task appears, with its context of no size.
     pub(crate) fn join(&mut self, id: u32) {
         self.attach(id, Agent::default(), None);
     }
@@ -59,6 +93,12 @@ impl World {
     pub(crate) fn load(&mut self, id: u32, spec: TaskSpec, bytes: u64) {
         assert!(self.admit(id, spec), "{:?}", self.refusals);
         self.fill(id, Agent::default(), bytes);
+    }
+
+    /// As [`Self::load`], and makes it ready.
+    pub(crate) fn load_ready(&mut self, id: u32, spec: TaskSpec, bytes: u64) {
+        self.load(id, spec, bytes);
+        self.warm(id);
     }
 
     /// Makes `id` ready with one realtime job.
@@ -91,9 +131,11 @@ impl World {
         self.swap_on(id, self.config.chunk)
     }
 
-    /// Ends one swap operation as asked. False if there is none.
-    pub(crate) fn end_first_swap(&mut self) -> bool {
-        self.swap_any(Bytes::MAX)
+    /// Ends swap operations as asked until `id` comes in.
+    pub(crate) fn swap_until_in(&mut self, id: u32) {
+        while self.op(id) != Some((Direction::In, 0)) {
+            assert!(self.swap_any(Bytes::MAX), "{:?}", self.status(id));
+        }
     }
 
     /// Ends every swap operation as asked, and those that follow, chunk by chunk.
@@ -101,14 +143,19 @@ impl World {
         while self.swap_any(self.config.chunk) {}
     }
 
+    pub(crate) fn runs_after_swaps(&mut self, id: u32) -> bool {
+        self.finish_swaps();
+        self.runs(id)
+    }
+
     pub(crate) fn at(&mut self, millis: u64) {
         self.now = Time(millis * MS);
         self.tell(Event::Timer);
     }
 
-    /// `millis` later.
     pub(crate) fn pass(&mut self, millis: u64) {
-        self.at(self.now.0 / MS + millis);
+        self.now = self.now + Nanos(millis * MS);
+        self.tell(Event::Timer);
     }
 
     pub(crate) fn op(&self, id: u32) -> Option<(Direction, u64)> {

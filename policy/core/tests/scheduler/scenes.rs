@@ -10,15 +10,9 @@ use rtswap_policy::units::{Bytes, Nanos, Time};
 use crate::world::setting::{MS, best_effort, config, realtime};
 use crate::world::{Agent, World};
 
-/// Two ready realtime tasks of 60 in 100: 20 of each may leave, and 20 of task 1 are out.
+/// Of two tasks 20 each may leave, and 20 of task 1 are out.
 fn two() -> World {
-    let mut world = World::new(config(100));
-    for id in [1, 2] {
-        world.load(id, realtime(1_000, 10, 60, 40), 60);
-    }
-    world.warm(1);
-    world.warm(2);
-    world.at(5_000);
+    let world = World::two(config(100));
     assert_eq!(world.out(1), 20);
     world
 }
@@ -59,13 +53,10 @@ fn exactly_what_is_lacking_leaves_and_the_account_says_so() {
     world.at(5_010);
     world.complete(1);
     let account = world.account(1);
-    let spans = [
-        account.queue,
-        account.swap_out,
-        account.swap_in,
-        account.execution,
-    ];
-    assert_eq!(spans.map(|span| span.0 / MS), [0, 3, 5, 2]);
+    assert_eq!(account.queue, Nanos(0));
+    assert_eq!(account.swap_out, Nanos(3 * MS));
+    assert_eq!(account.swap_in, Nanos(5 * MS));
+    assert_eq!(account.execution, Nanos(2 * MS));
 }
 
 #[test]
@@ -79,8 +70,7 @@ fn the_earliest_deadline_goes_first_but_no_region_is_preempted() {
     }
     world.at(9_000);
     world.request(1);
-    world.finish_swaps();
-    assert!(world.runs(1));
+    assert!(world.runs_after_swaps(1));
     // Task 2 heads the queue, but task 1, which must make room for it, runs.
     world.request(2);
     assert_eq!(world.op(1), None);
@@ -104,8 +94,7 @@ fn the_earliest_deadline_goes_first_but_no_region_is_preempted() {
 #[test]
 fn who_comes_too_often_delays_only_itself() {
     let mut world = World::new(config(100));
-    world.load(1, realtime(100, 10, 40, 40), 40);
-    world.warm(1);
+    world.load_ready(1, realtime(100, 10, 40, 40), 40);
     world.at(30);
     world.request(1);
     assert!(!world.runs(1));
@@ -147,8 +136,7 @@ fn what_a_dead_task_held_is_dying_until_released() {
     assert_eq!(world.op(1), None);
     world.release(2);
     world.at(5_005);
-    world.finish_swaps();
-    assert!(world.runs(1));
+    assert!(world.runs_after_swaps(1));
 }
 
 #[test]
@@ -156,8 +144,7 @@ fn a_want_waits_for_what_one_of_several_processes_held() {
     let mut world = World::new(config(100));
     world.admit(1, best_effort());
     world.fill(1, Agent::pinning(0), 80);
-    world.admit(2, best_effort());
-    world.join(2);
+    world.start(2, best_effort());
     let Agent { usage, budget, .. } = world.agent(1);
     (usage.resident, usage.arena) = (Bytes(30), Bytes(30));
     *budget = Bytes(30);
@@ -181,8 +168,7 @@ fn a_region_whose_task_dies_gives_way() {
     assert_eq!(world.account(1).end, JobEnd::TaskGone);
     world.release(1);
     world.at(5_005);
-    world.finish_swaps();
-    assert!(world.runs(2));
+    assert!(world.runs_after_swaps(2));
 }
 
 #[test]
@@ -195,8 +181,7 @@ fn a_swap_in_without_memory_is_tried_again_and_then_put_aside() {
     assert_eq!(world.violations, [(1, ViolationKind::Emergency)]);
     world.at(5_005);
     assert_eq!(world.op(1), Some((Direction::In, 0)));
-    world.finish_swaps();
-    assert!(world.runs(1));
+    assert!(world.runs_after_swaps(1));
 }
 
 #[test]
@@ -220,9 +205,8 @@ fn an_agent_that_hangs_is_left_alone() {
     assert!(!world.runs(1));
     world.end_swap(2, 20, SwapOutcome::Done);
     world.at(5_910);
-    world.finish_swaps();
-    assert!(world.runs(1));
-    let overdue = |violation: &&(u32, ViolationKind)| violation.1 == ViolationKind::SwapOverdue;
+    assert!(world.runs_after_swaps(1));
+    let overdue = |(_, kind): &&(u32, ViolationKind)| *kind == ViolationKind::SwapOverdue;
     assert_eq!(world.violations.iter().filter(overdue).count(), 1);
 }
 
@@ -295,8 +279,7 @@ fn who_is_demoted_from_outside_is_best_effort_from_then_on() {
 #[test]
 fn a_newcomer_waits_for_every_backing_store() {
     let mut world = World::new(config(100));
-    world.load(1, realtime(1_000, 10, 60, 40), 60);
-    world.warm(1);
+    world.load_ready(1, realtime(1_000, 10, 60, 40), 60);
     assert_eq!(world.status(1).volume, Some(Bytes(0)));
     world.agent(1).pinnable = Some(Bytes(0));
     world.admit(2, realtime(1_000, 10, 60, 40));
@@ -332,19 +315,13 @@ fn a_registration_is_answered_with_x_or_a_refusal() {
 fn a_refusal_says_what_binds() {
     let mut world = two();
     world.admit(3, realtime(1_000, 10, 101, 40));
-    assert!(
-        world.refusals[0].contains("realtime3 needs 101 B"),
-        "{:?}",
-        world.refusals
-    );
     world.admit(3, realtime(10, 20, 1, 0));
-    assert!(world.refusals[1].contains("WCET"), "{:?}", world.refusals);
     world.admit(3, realtime(30, 10, 20, 20));
-    assert!(
-        world.refusals[2].contains("the test fails"),
-        "{:?}",
-        world.refusals
-    );
+    let reasons = ["realtime3 needs 101 B", "WCET", "the test fails"];
+    for (refusal, reason) in world.refusals.iter().zip(reasons) {
+        assert!(refusal.contains(reason), "{refusal}");
+    }
+    assert_eq!(world.refusals.len(), 3);
     assert!(world.scheduler.state().task(TaskId(3)).is_none());
 }
 
@@ -393,16 +370,12 @@ fn after_a_restart_nobody_joins_two_that_run() {
 #[test]
 fn an_agent_that_never_unpins_is_asked_to_once() {
     let mut world = World::new(config(100));
-    world.admit(1, realtime(1_000, 10, 60, 40));
-    world.join(1);
+    world.start(1, realtime(1_000, 10, 60, 40));
     world.agent(1).keeps = true;
     world.want(1, 60);
     world.allocate(1, 60);
     let pinned = world.agents[1].backing;
-    assert!(
-        pinned >= Bytes(60),
-        "a loading task can leave whole: {pinned}"
-    );
+    assert!(pinned >= Bytes(60), "it can leave whole: {pinned}");
     let asked = world.agents[1].asked_stores;
     // Ready and alone it needs no backing store.
     world.warm(1);
@@ -424,11 +397,9 @@ fn an_agent_that_never_unpins_is_asked_to_once() {
 #[test]
 fn a_newcomers_want_waits_for_its_plan() {
     let mut world = World::new(config(100));
-    world.load(1, realtime(1_000, 10, 60, 40), 60);
-    world.warm(1);
+    world.load_ready(1, realtime(1_000, 10, 60, 40), 60);
     world.agent(1).pins_late = true;
-    world.admit(2, realtime(1_000, 10, 60, 40));
-    world.join(2);
+    world.start(2, realtime(1_000, 10, 60, 40));
     // Without a plan it must be able to leave whole, which it cannot.
     world.agent(2).pinnable = Some(Bytes(40));
     world.want(2, 60);
@@ -444,8 +415,7 @@ fn a_newcomers_want_waits_for_its_plan() {
 fn a_newcomer_gets_no_memory_that_could_not_leave_before_its_plan_is_in_effect() {
     let mut world = two();
     world.agent(1).pins_late = true;
-    world.admit(3, realtime(1_000, 1, 10, 0));
-    world.join(3);
+    world.start(3, realtime(1_000, 1, 10, 0));
     world.want(3, 10);
     world.finish_swaps();
     // The old plan needs all of the GPU, whatever backing store the newcomer has.
@@ -460,8 +430,7 @@ fn a_newcomer_gets_no_memory_that_could_not_leave_before_its_plan_is_in_effect()
 #[test]
 fn a_newcomer_that_can_pin_nothing_is_told() {
     let mut world = World::new(config(100));
-    world.load(1, realtime(1_000, 10, 60, 40), 60);
-    world.warm(1);
+    world.load_ready(1, realtime(1_000, 10, 60, 40), 60);
     world.admit(2, realtime(1_000, 10, 60, 40));
     assert_eq!(world.refusals, [""; 0]);
     world.attach(2, Agent::pinning(0), None);

@@ -1,6 +1,6 @@
 //! Scenes of best-effort beside realtime and beside itself.
 
-use rtswap_policy::scheduler::{Config, Direction, JobEnd, JobKind, Sharing, SwapOutcome};
+use rtswap_policy::scheduler::{Config, Direction, JobEnd, JobKind, SwapOutcome};
 use rtswap_policy::units::Bytes;
 
 use crate::world::setting::{best_effort, config, realtime};
@@ -27,9 +27,8 @@ fn a_realtime_job_takes_the_gpu_from_best_effort() {
 #[test]
 fn best_effort_gives_way_after_its_quantum() {
     let mut world = World::new(config(100));
-    for id in [1, 2] {
-        world.load(id, best_effort(), 70);
-    }
+    world.load(1, best_effort(), 70);
+    world.load(2, best_effort(), 70);
     assert_eq!(world.out(1), 40);
     world.request(2);
     world.at(60);
@@ -40,20 +39,12 @@ fn best_effort_gives_way_after_its_quantum() {
     assert!(world.agents[2].revoked);
     world.complete(2);
     world.request(2);
-    world.finish_swaps();
-    assert!(world.runs(1) && !world.runs(2));
-}
-
-fn shared() -> World {
-    World::new(Config {
-        sharing: Sharing::Shared,
-        ..config(100)
-    })
+    assert!(world.runs_after_swaps(1) && !world.runs(2));
 }
 
 #[test]
 fn only_a_job_whose_own_quantum_has_expired_is_revoked() {
-    let mut world = shared();
+    let mut world = World::shared();
     for id in [1, 2, 3] {
         world.load(id, best_effort(), 40);
     }
@@ -66,8 +57,7 @@ fn only_a_job_whose_own_quantum_has_expired_is_revoked() {
     world.at(100);
     assert!(world.agents[2].revoked && !world.agents[3].revoked);
     world.complete(2);
-    world.finish_swaps();
-    assert!(world.runs(1) && !world.agents[3].revoked);
+    assert!(world.runs_after_swaps(1) && !world.agents[3].revoked);
     world.request(2);
     world.at(159);
     assert!(!world.agents[3].revoked);
@@ -77,11 +67,10 @@ fn only_a_job_whose_own_quantum_has_expired_is_revoked() {
 
 #[test]
 fn jobs_that_take_turns_do_not_keep_the_memory_from_one_that_waits() {
-    let mut world = shared();
+    let mut world = World::shared();
     world.load(1, best_effort(), 80);
-    for id in [2, 3] {
-        world.load(id, best_effort(), 40);
-    }
+    world.load(2, best_effort(), 40);
+    world.load(3, best_effort(), 40);
     assert_eq!(world.out(1), 60);
     world.request(2);
     world.at(60);
@@ -94,17 +83,15 @@ fn jobs_that_take_turns_do_not_keep_the_memory_from_one_that_waits() {
     assert!(!world.runs(2));
     world.at(160);
     world.complete(3);
-    world.finish_swaps();
-    assert!(world.runs(1));
+    assert!(world.runs_after_swaps(1));
 }
 
 #[test]
 fn a_job_for_which_nothing_can_be_done_holds_nobody_back() {
-    let mut world = shared();
+    let mut world = World::shared();
     world.load(1, best_effort(), 80);
-    for id in [2, 3] {
-        world.load(id, best_effort(), 20);
-    }
+    world.load(2, best_effort(), 20);
+    world.load(3, best_effort(), 20);
     world.capacity(70);
     world.finish_swaps();
     world.request(1);
@@ -120,8 +107,7 @@ fn a_job_for_which_nothing_can_be_done_holds_nobody_back() {
 #[test]
 fn a_best_effort_swap_is_aborted_and_its_reservation_released() {
     let mut world = World::new(config(100));
-    world.load(1, realtime(1_000, 10, 40, 0), 40);
-    world.warm(1);
+    world.load_ready(1, realtime(1_000, 10, 40, 0), 40);
     world.load(2, best_effort(), 50);
     world.load(3, best_effort(), 50);
     world.at(2_000);
@@ -135,22 +121,15 @@ fn a_best_effort_swap_is_aborted_and_its_reservation_released() {
     assert!(world.runs(1));
     assert!(world.op(2).is_none());
     world.complete(1);
-    world.finish_swaps();
-    assert!(world.runs(2));
+    assert!(world.runs_after_swaps(2));
 }
 
 #[test]
 fn a_want_takes_best_effort_memory_and_realtime_chunks_within_x() {
-    let mut world = World::new(Config {
+    let mut world = World::two(Config {
         best_effort_reserve: Bytes(20),
         ..config(120)
     });
-    for id in [1, 2] {
-        world.load(id, realtime(1_000, 10, 60, 40), 60);
-    }
-    world.warm(1);
-    world.warm(2);
-    world.at(5_000);
     // 20 of each realtime task and the reserve can be had.
     world.load(3, best_effort(), 40);
     assert_eq!(world.budget(3).1, 0);
@@ -159,16 +138,14 @@ fn a_want_takes_best_effort_memory_and_realtime_chunks_within_x() {
     world.want(3, 50);
     assert_eq!(world.budget(3).1, 1);
     world.request(1);
-    world.finish_swaps();
-    assert!(world.runs(1));
+    assert!(world.runs_after_swaps(1));
     assert_eq!(world.out(3), 20);
 }
 
 #[test]
 fn a_want_waits_for_realtime_and_is_answered() {
     let mut world = World::new(config(100));
-    world.load(1, realtime(20_000, 1_000, 60, 0), 60);
-    world.warm(1);
+    world.load_ready(1, realtime(20_000, 1_000, 60, 0), 60);
     world.load(2, best_effort(), 40);
     world.load(3, best_effort(), 10);
     world.at(30_000);
@@ -182,17 +159,13 @@ fn a_want_waits_for_realtime_and_is_answered() {
     world.want(3, 60);
     world.at(60_000);
     world.request(1);
-    world.finish_swaps();
-    assert!(world.runs(1));
+    assert!(world.runs_after_swaps(1));
     assert_eq!(world.budget(3).1, 1);
 }
 
 #[test]
 fn in_shared_mode_best_effort_runs_beside_realtime() {
-    let mut world = World::new(Config {
-        sharing: Sharing::Shared,
-        ..config(100)
-    });
+    let mut world = World::shared();
     world.load(1, realtime(100, 10, 40, 40), 40);
     world.load(2, best_effort(), 20);
     world.load(3, best_effort(), 20);
@@ -224,17 +197,11 @@ fn a_want_waits_for_what_is_on_its_way_in() {
     world.load(1, best_effort(), 60);
     world.load(2, best_effort(), 60);
     world.request(1);
-    world.finish_swaps();
-    assert!(world.runs(1));
+    assert!(world.runs_after_swaps(1));
     world.complete(1);
     // 2 comes in for its job, and 1 allocates meanwhile.
     world.request(2);
-    while world
-        .op(2)
-        .is_none_or(|(direction, _)| direction != Direction::In)
-    {
-        world.end_first_swap();
-    }
+    world.swap_until_in(2);
     world.want(1, world.agents[1].usage.resident.0 + 30);
     assert_eq!(world.budget(1).1, 0);
     world.finish_swaps();
@@ -274,17 +241,14 @@ fn memory_freed_in_the_middle_of_an_operation_confuses_nobody() {
     world.chunk(2);
     // The program frees what has left, and something that has not.
     let Agent { usage, op, .. } = world.agent(2);
-    usage.resident = Bytes(30);
-    usage.arena = Bytes(30);
-    usage.swapped = Bytes(0);
+    (usage.resident, usage.arena, usage.swapped) = (Bytes(30), Bytes(30), Bytes(0));
     let seq = op.unwrap().seq;
     world.report_swap(2, seq, Bytes(0), None);
     world.end_swap(2, 10, SwapOutcome::Done);
     world.report_usage(2);
     world.finish_swaps();
     world.at(200);
-    world.finish_swaps();
-    assert!(world.runs(1), "{:?}", world.status(1));
+    assert!(world.runs_after_swaps(1), "{:?}", world.status(1));
     assert!(world.violations.is_empty(), "{:?}", world.violations);
 }
 
@@ -301,9 +265,7 @@ fn two_that_wait_for_a_third_do_not_take_their_memory_from_each_other() {
             pins_late: true,
             ..Agent::default()
         };
-        world.attach(id, slow, None);
-        world.want(id, 30);
-        world.allocate(id, 30);
+        world.fill(id, slow, 30);
     }
     world.request_kind(3, JobKind::Implicit);
     assert!(world.runs(3));
@@ -339,9 +301,8 @@ fn memory_taken_during_a_swap_may_leave_with_it() {
     };
     // Within its budget it allocated after its last report, and all that is known leaves.
     assert_eq!((target, world.status(1).usage.resident), (30, Bytes(30)));
-    let agent = world.agent(1);
-    agent.usage.resident += Bytes(10);
-    agent.usage.arena += Bytes(10);
+    let Agent { usage, .. } = world.agent(1);
+    (usage.resident, usage.arena) = (Bytes(40), Bytes(40));
     world.end_swap(1, 30, SwapOutcome::Done);
     world.report_usage(1);
     assert_eq!(world.violations, []);
@@ -359,28 +320,19 @@ fn who_cannot_run_for_now_lets_others_pass() {
     world.finish_swaps();
     assert!(!world.runs(2), "60 of 50");
     world.request(1);
-    world.finish_swaps();
-    assert!(world.runs(1), "{:#?}", world.scheduler.state());
+    assert!(world.runs_after_swaps(1), "{:#?}", world.scheduler.state());
     world.complete(1);
     world.capacity(100);
-    world.finish_swaps();
-    assert!(world.runs(2));
+    assert!(world.runs_after_swaps(2));
 }
 
 #[test]
 fn chunks_that_have_left_are_movable_while_the_others_leave() {
     // Realtime needs all of the GPU in turn: what best-effort holds must be able to leave.
-    let mut world = World::new(config(100));
-    for id in [1, 2] {
-        world.load(id, realtime(1_000, 10, 60, 40), 60);
-    }
-    world.warm(1);
-    world.warm(2);
-    world.at(5_000);
+    let mut world = World::two(config(100));
     world.admit(3, best_effort());
     world.fill(3, Agent::pinning(20), 20);
-    world.admit(4, best_effort());
-    world.join(4);
+    world.start(4, best_effort());
     world.want(4, 20);
     assert_eq!(world.op(3), Some((Direction::Out, 20)));
     world.chunk(3);

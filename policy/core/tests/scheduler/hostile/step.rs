@@ -20,22 +20,23 @@ pub(super) struct Step {
     choice: u8,
 }
 
-pub(super) fn step() -> impl Strategy<Value = Step> {
-    let bytes = prop_oneof![
+fn bytes() -> impl Strategy<Value = u64> {
+    prop_oneof![
         4 => (0_u64..12).prop_map(|chunks| chunks * CHUNK.0),
         2 => 0_u64..130,
         1 => prop_oneof![Just(u64::MAX), Just(1 << 50), Just((1 << 50) + 1)],
-    ];
-    (0_u8..28, TASKS, 0_u32..4, bytes, 0_u64..40, any::<u8>()).prop_map(
-        |(what, task, number, bytes, wait, choice)| Step {
-            what,
-            task,
-            number,
-            bytes,
-            wait,
-            choice,
-        },
-    )
+    ]
+}
+
+prop_compose! {
+    pub(super) fn step()(
+        what in 0_u8..28,
+        (task, number) in (TASKS, 0_u32..4),
+        (bytes, wait) in (bytes(), 0_u64..40),
+        choice in any::<u8>(),
+    ) -> Step {
+        Step { what, task, number, bytes, wait, choice }
+    }
 }
 
 impl Trial {
@@ -51,20 +52,13 @@ impl Trial {
 impl Step {
     /// What an agent or the shell does, and whether it is taken.
     fn act(self, world: &mut World) -> bool {
-        let Self {
-            what,
-            task: id,
-            number,
-            choice,
-            ..
-        } = self;
-        let task = TaskId(id);
-        let bytes = Bytes(self.bytes);
+        let (id, number, choice) = (self.task, self.number, self.choice);
+        let (task, bytes) = (TaskId(id), Bytes(self.bytes));
         let store = CHUNK.0 * u64::from(number);
         let agent = *world.agent(id);
         let usage = agent.usage;
         let of = |(of, _): &(TaskId, Bytes)| *of == task;
-        match what {
+        match self.what {
             0 | 1 => world.register(id, self.spec()),
             2 if number == 0 => world.demote(id),
             2 => world.unregister(id),
