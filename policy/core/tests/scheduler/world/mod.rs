@@ -1,11 +1,11 @@
-//! The scheduler's world as a model: agents in their processes, and the shell between. It has no clock
-//! of its own. Cooperative agents answer at once; all else happens when a test says so.
+//! The one model of what surrounds the scheduler: agents in their processes, and the shell between. It
+//! has no clock of its own. Cooperative agents answer at once; all else happens when a test says so.
 //!
-//! `scene` is what scenes need of it, `hostile` plays it at random and with lies, and `steady` round
+//! `scene` adds what scenes need, `hostile` has agents act at random and lie, and `steady` goes round
 //! after round, for what is counted and timed.
 
 mod agent;
-mod says;
+mod events;
 pub(crate) mod setting;
 pub(crate) mod steady;
 

@@ -1,4 +1,4 @@
-//! What agents and the shell say. Each returns whether the scheduler took it.
+//! The events that agents and the shell send. Each function returns whether the scheduler took it.
 
 use rtswap_policy::scheduler::{
     BudgetRequestSeq, Direction, Event, JobKind, JobSeq, OpenJob, SwapOutcome, SwapSeq,
