@@ -146,7 +146,7 @@ mod tests {
     fn a_room_is_its_src() {
         assert!(is_in("daemon", "daemon/src/main.rs"));
         assert!(is_in("policy", "policy/core/src/units.rs"));
-        assert!(!is_in("policy", "policy/core/tests/steady/mod.rs"));
+        assert!(!is_in("policy", "policy/core/tests/scheduler/world/mod.rs"));
         assert!(!is_in("wire", "wired/src/lib.rs"));
     }
 

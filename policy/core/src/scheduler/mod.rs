@@ -31,8 +31,6 @@ mod room;
 pub mod state;
 mod swap;
 mod tasks;
-#[cfg(test)]
-mod tests;
 mod timer;
 mod volume;
 mod waiting;

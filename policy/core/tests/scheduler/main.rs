@@ -7,6 +7,7 @@ mod liars;
 mod pipelined;
 mod plans;
 mod regrouped;
+mod room;
 mod scene;
 mod scenes;
 mod sharing;

@@ -135,7 +135,7 @@ fn a_want_takes_best_effort_memory_and_realtime_chunks_within_x() {
     assert_eq!(world.budget(3).1, 0);
     assert_eq!(world.out(1), 20);
     assert_eq!(world.out(2), 20);
-    world.want(3, 50);
+    world.want(3, 81);
     assert_eq!(world.budget(3).1, 1);
     world.request(1);
     assert!(world.runs_after_swaps(1));

@@ -1,1 +1,0 @@
-//! All tests of the scheduler use its public interface alone: tests/scheduler.
