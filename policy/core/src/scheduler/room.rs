@@ -11,10 +11,10 @@ use super::record::{Session, Task};
 use super::{Refusal, Scheduler};
 use crate::assign::{Assignment, Demand, Infeasible, Room, assign};
 use crate::task::{MemoryProfile, TaskId, Timing};
-use crate::units::{Bytes, Nanos, Time};
+use crate::units::{Bytes, Nanos};
 
-/// The time after a search for a plan in vain until the next: searching takes the time of others, and
-/// whoever asks for ever new sizes could take all of it.
+/// The time from one search for another plan to the next: searching takes the time of others, and whoever
+/// asks for ever new sizes could take all of it.
 const PAUSE: Nanos = Nanos(100_000_000);
 
 /// A search in vain.
@@ -23,8 +23,6 @@ pub(crate) struct Denied {
     room: Room,
     /// Of the plan at that time.
     revision: u64,
-    /// The next search is not before this.
-    until: Time,
 }
 
 /// What is to be solved.
@@ -57,7 +55,7 @@ impl Scheduler {
             .filter(|room| !problem.leaves(&best, *room))
             .collect();
         rooms.sort_unstable_by_key(|room| room.idle);
-        // What leaves more room leaves less, too.
+        // What leaves more room leaves less, too, unless it is what cannot be swapped that differs.
         let (mut first, mut end) = (0, rooms.len());
         while first < end {
             let middle = first + (end - first) / 2;
@@ -99,35 +97,41 @@ impl Scheduler {
         let state = self.state.settled();
         let sums = state.sums();
         let kept = sums.needs[1].saturating_sub(sums.volumes[1]);
-        if kept <= room.idle && state.planned(None, Bytes::ZERO, true) <= room.running {
+        let planned = state.planned(None, Bytes::ZERO, true);
+        if kept <= room.idle && planned <= room.running {
             return false;
         }
         let revision = state.plan_revision();
-        if let Some(denied) = self
-            .state
-            .denied
-            .filter(|denied| denied.revision == revision)
-        {
-            if room.running <= denied.room.running && room.idle <= denied.room.idle {
-                return false;
-            }
-            if now < denied.until {
-                self.retry_by(denied.until);
-                return true;
-            }
+        let denied = self.state.denied;
+        if denied.is_some_and(|denied| {
+            denied.revision == revision
+                && room.running <= denied.room.running
+                && room.idle <= denied.room.idle
+        }) {
+            return false;
         }
+        // Nor does a search take the time of realtime jobs. Their end is an event.
+        if self.state.realtime_active() {
+            return true;
+        }
+        if now < self.state.search_after {
+            self.retry_by(self.state.search_after);
+            return true;
+        }
+        self.state.search_after = now + PAUSE;
         let problem = Problem::new(self);
-        if let Ok(found) = problem.solve(room) {
+        // Takes from others what they were left only if there is no other way.
+        let also = Room {
+            running: room.running.min(planned),
+            idle: room.idle.min(kept),
+        };
+        if let Ok(found) = problem.solve(also).or_else(|_| problem.solve(room)) {
             let volumes = problem.volumes(found);
             self.intend(&volumes);
         }
         // The same volumes are no answer either: the planned tasks hold more than they declared.
         if self.state.pending.is_none() {
-            self.state.denied = Some(Denied {
-                room,
-                revision,
-                until: now + PAUSE,
-            });
+            self.state.denied = Some(Denied { room, revision });
             return false;
         }
         // It may take effect at once, with no event that tells of it.

@@ -67,6 +67,8 @@ pub struct State {
     pub(crate) stale: bool,
     /// The last search in vain for a plan with more room outside it.
     pub(crate) denied: Option<Denied>,
+    /// The next search for such a plan is not before this.
+    pub(crate) search_after: Time,
     /// A plan waits; whether it may take effect before a quiet instant.
     pub(crate) pending: Option<bool>,
     /// Next releases of names that are not registered now.
@@ -166,6 +168,7 @@ impl State {
             charged: BTreeMap::new(),
             stale: false,
             denied: None,
+            search_after: Time::ZERO,
             pending: None,
             remembered: BTreeMap::new(),
         }

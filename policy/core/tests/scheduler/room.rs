@@ -115,6 +115,7 @@ fn the_promise_comes_first() {
     assert_eq!(world.budget(2).1, 0);
     assert_eq!(world.status(1).volume, Some(Bytes(20)));
     world.want(2, 60);
+    world.pass(100);
     assert_eq!(world.budget(2).1, 1);
     assert_eq!(world.status(1).volume, Some(Bytes(20)));
 }
@@ -125,18 +126,32 @@ fn what_cannot_be_pinned_is_not_promised() {
     world.agent(1).pinnable = Some(Bytes(20));
     world.start(2, best_effort());
     world.want(2, 60);
+    world.pass(100);
     assert_eq!(world.budget(2).1, 1);
     assert_eq!(world.status(1).volume, Some(Bytes::ZERO));
     assert_eq!(world.status(1).phase, Phase::Ready);
     world.want(2, 50);
+    world.pass(100);
     world.finish_swaps();
     assert_eq!(world.budget(2).1, 1, "20 can be pinned");
     assert_eq!(world.status(1).volume, Some(Bytes(20)));
 }
 
-/// Each search in vain costs time that others need.
 #[test]
-fn a_search_in_vain_is_not_repeated_at_once() {
+fn a_search_waits_for_the_end_of_realtime_jobs() {
+    let mut world = alone();
+    world.start(2, best_effort());
+    world.agent(2).pinnable = Some(Bytes::ZERO);
+    world.request(1);
+    world.want(2, 60);
+    assert_eq!(world.budget(2).1, 0, "not looked at yet");
+    world.complete(1);
+    assert_eq!(world.budget(2).1, 1);
+}
+
+/// Each search costs time that others need.
+#[test]
+fn a_search_does_not_follow_another_at_once() {
     let mut world = World::new(config(100));
     world.load(1, realtime(28, 10, 70, 50), 70);
     world.warm(1);
