@@ -124,8 +124,8 @@ impl BlockReader {
         self.doubted = None;
     }
 
-    /// Passes what is new in the block on to `report`, and returns the swap operation that ended. While `holds_back`, the daemon waits for others to come back: requests stay unread until
-    /// the next look.
+    /// Passes what is new in the block on to `report`, and returns the swap operation that ended. While
+    /// `holds_back`, the daemon waits for others to come back: requests stay unread until the next look.
     pub(crate) fn read(
         &mut self,
         block: &Block,
