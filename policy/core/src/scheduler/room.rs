@@ -1,5 +1,5 @@
-//! Room for what is not under the plan. The volumes leave it what it needs where the test allows that, so
-//! that a program is not refused memory, nor waits for it without end, that costs the promise nothing.
+//! Room for tasks outside the plan. The volumes leave them the memory that they need wherever the admission
+//! test allows it: no program is refused memory, or waits for it, that realtime can do without.
 //!
 //! A task outside the plan has room if the planned tasks, all as far out as their volumes allow, leave all
 //! its memory free beside what of the others cannot be swapped. The volumes are chosen so whenever a plan
@@ -55,7 +55,7 @@ impl Scheduler {
             .filter(|room| !problem.leaves(&best, *room))
             .collect();
         rooms.sort_unstable_by_key(|room| room.idle);
-        // What leaves more room leaves less, too, unless it is what cannot be swapped that differs.
+        // Volumes that leave one room leave each smaller one, unless the two differ in what cannot be swapped.
         let (mut first, mut end) = (0, rooms.len());
         while first < end {
             let middle = first + (end - first) / 2;
