@@ -4,7 +4,7 @@
 use alloc::vec::Vec;
 
 use super::order::Order;
-use super::record::{Cause, Phase, Session, Task, Victim};
+use super::record::{Attachment, Cause, Phase, Task, Victim};
 use super::tasks::Tasks;
 use crate::scheduler::job::Place;
 use crate::task::TaskId;
@@ -135,7 +135,7 @@ impl Share {
             }),
             unanswered: u64::from(task.unanswered > 0),
             aside: u64::from(task.job.as_ref().is_some_and(aside)),
-            unpinned: u64::from(task.session != Session::Absent && task.backing < next),
+            unpinned: u64::from(task.attachment != Attachment::Absent && task.backing < next),
             beyond: u64::from(ready && out > next),
         };
         let set = |time: Time| (time > Time::ZERO).then_some(time);
@@ -143,7 +143,7 @@ impl Share {
             sums,
             plans,
             victim: (yields > Bytes::ZERO).then(|| task.victim(id)),
-            spared: set(task.spared_until).filter(|_| task.session == Session::Attached),
+            spared: set(task.spared_until).filter(|_| task.attachment == Attachment::Attached),
             fresh: set(task.fresh_until),
         }
     }

@@ -6,15 +6,15 @@
 use alloc::format;
 
 use super::event::IMPOSSIBLE;
-use super::record::Session;
-use super::{Answer, Command, EventError, Scheduler, Usage, ViolationKind};
+use super::record::Attachment;
+use super::{BudgetAnswer, Command, EventError, Scheduler, Usage, ViolationKind};
 use crate::task::TaskId;
 use crate::units::{Bytes, Time};
 
 impl Scheduler {
     /// Asks for a new budget of an attached task. A raise counts at once, a lowering when it is
     /// confirmed.
-    pub(super) fn set_budget(&mut self, id: TaskId, bytes: Bytes, answers: Option<Answer>) {
+    pub(super) fn set_budget(&mut self, id: TaskId, bytes: Bytes, answers: Option<BudgetAnswer>) {
         let task = self.task_mut(id);
         let lowered = task.asked.saturating_sub(bytes);
         task.claimed = task.claimed.saturating_sub(lowered);
@@ -79,7 +79,7 @@ impl Scheduler {
         let ended = task.claimed.min(asked.saturating_sub(resident));
         if resident > task.budget {
             self.over_budget(id, resident);
-        } else if ended > Bytes::ZERO && task.session == Session::Attached {
+        } else if ended > Bytes::ZERO && task.attachment == Attachment::Attached {
             self.set_budget(id, asked - ended, None);
         }
     }

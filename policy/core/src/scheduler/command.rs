@@ -17,7 +17,7 @@ pub enum Direction {
 
 /// The scheduler's reply to a request for more budget.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Answer {
+pub struct BudgetAnswer {
     /// The request, by the number that the agent gave it.
     pub want: BudgetRequestSeq,
     /// Whether the budget was raised to what was requested; otherwise it is unchanged.
@@ -48,7 +48,7 @@ pub enum Command {
     SetBudget {
         task: TaskId,
         bytes: Bytes,
-        answers: Option<Answer>,
+        answers: Option<BudgetAnswer>,
     },
     /// The backing store of `task` must have `bytes`: its swap volume x, or for best-effort as much as
     /// must be able to leave. The agent answers with `Event::Backing`.

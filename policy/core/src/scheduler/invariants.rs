@@ -3,7 +3,7 @@
 use alloc::format;
 use alloc::string::String;
 
-use super::record::{Phase, Session, Task};
+use super::record::{Attachment, Phase, Task};
 use super::{Direction, Sharing, State};
 use crate::scheduler::job::{Job, Place};
 use crate::task::TaskId;
@@ -232,7 +232,7 @@ impl State {
             }
         }
         let stray = self.tasks.iter().find(|(_, task)| {
-            task.session != Session::Attached
+            task.attachment != Attachment::Attached
                 && (task.op.is_some() || task.job.is_some() || task.want.is_some())
         });
         match stray {

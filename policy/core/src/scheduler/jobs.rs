@@ -1,6 +1,6 @@
 //! A job's way: asked for, placed in a queue, granted, ended.
 
-use super::record::{Phase, Session};
+use super::record::{Attachment, Phase};
 use super::{Command, EventError, JobEnd, JobKind, JobSeq, Scheduler};
 use crate::scheduler::job::{Job, Place};
 use crate::task::TaskId;
@@ -220,7 +220,7 @@ impl Scheduler {
     pub(super) fn wholly_resident(&self, id: TaskId) -> bool {
         let task = self.task(id);
         task.op.is_none()
-            && task.session == Session::Attached
+            && task.attachment == Attachment::Attached
             && task.usage.swapped == Bytes::ZERO
             && task.short() == Bytes::ZERO
     }

@@ -36,12 +36,12 @@ mod volume;
 mod waiting;
 mod wants;
 
-pub use command::{Answer, Command, Direction, JobAccount, JobEnd, ViolationKind};
+pub use command::{BudgetAnswer, Command, Direction, JobAccount, JobEnd, ViolationKind};
 pub use config::{Config, Overrun, Sharing};
 pub use error::{EventError, Refusal};
 pub use event::{BudgetRequestSeq, Event, JobKind, JobSeq, OpenJob, SwapOutcome, SwapSeq, Usage};
 pub use invariants::InvariantError;
-pub use record::{Counts, Phase, Session};
+pub use record::{Attachment, Counts, Phase};
 pub use registry::MAX_TASKS;
 pub use state::{GpuStatus, JobStatus, State, TaskStatus};
 
@@ -263,9 +263,9 @@ impl Scheduler {
     /// The task `id`, if it has a session: any other cannot have sent an event.
     fn attached(&self, id: TaskId) -> Result<&Task, EventError> {
         let task = self.known(id)?;
-        match task.session {
-            Session::Attached => Ok(task),
-            Session::Absent | Session::Lost => Err(EventError::NotAttached(id)),
+        match task.attachment {
+            Attachment::Attached => Ok(task),
+            Attachment::Absent | Attachment::Lost => Err(EventError::NotAttached(id)),
         }
     }
 }

@@ -26,7 +26,7 @@ pub enum Phase {
 
 /// Whether the agent can be talked to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Session {
+pub enum Attachment {
     /// There is no process.
     Absent,
     /// There is an agent.
@@ -106,7 +106,7 @@ pub(crate) struct Task {
     /// m in whole chunks.
     pub(crate) footprint: Bytes,
     pub(crate) registered: bool,
-    pub(crate) session: Session,
+    pub(crate) attachment: Attachment,
     pub(crate) phase: Phase,
     /// An implicit job completed within C without growing the arena.
     pub(crate) proved: bool,
@@ -215,7 +215,7 @@ impl Task {
     /// What can never leave while its session lasts: what is known not to be in the arena, and what its
     /// backing store can never take.
     pub(crate) fn unswappable(&self) -> Bytes {
-        if self.session != Session::Attached {
+        if self.attachment != Attachment::Attached {
             return Bytes::ZERO;
         }
         let most = self.backing_most.unwrap_or(Bytes::MAX);
@@ -252,7 +252,7 @@ impl Task {
     /// Of a budget of `budget`, what could not be made to leave.
     pub(crate) fn unmovable(&self, budget: Bytes) -> Bytes {
         let stray = |job: &Job| job.place == Place::Stray;
-        if self.session == Session::Lost || self.job.as_ref().is_some_and(stray) {
+        if self.attachment == Attachment::Lost || self.job.as_ref().is_some_and(stray) {
             return budget;
         }
         let room = self.firm_backing().saturating_sub(self.stays_out());
@@ -302,7 +302,7 @@ impl Task {
     pub(crate) fn evictable(&self) -> bool {
         let region = |job: &Job| job.place == Place::Region;
         let busy = self.runs() || self.job.as_ref().is_some_and(region);
-        self.session == Session::Attached && self.op.is_none() && !busy
+        self.attachment == Attachment::Attached && self.op.is_none() && !busy
     }
 
     /// How much of a ready task may be out; anything of others.
@@ -356,7 +356,7 @@ impl Task {
     pub(crate) fn leaves_in_time(&self) -> Bytes {
         let may = match self.limit(Cause::BestEffort) {
             // A lost session is often the first sign of a death.
-            _ if self.session != Session::Attached => self.budget,
+            _ if self.attachment != Attachment::Attached => self.budget,
             Some(limit) => limit.saturating_sub(self.out()),
             None => {
                 // Chunks on their way in are in the budget already.

@@ -1,6 +1,6 @@
 //! Registrations and sessions of tasks, and what they leave behind.
 
-use super::record::{Op, Phase, Session, Task};
+use super::record::{Attachment, Op, Phase, Task};
 use super::region::ASIDE;
 use super::{Command, Direction, EventError, JobEnd, OpenJob, Refusal, Scheduler, Usage};
 use crate::scheduler::job::{Job, Place};
@@ -85,7 +85,7 @@ impl Scheduler {
         open: Option<OpenJob>,
     ) -> Result<(), EventError> {
         let task = self.known(id)?;
-        if !task.registered && task.session == Session::Absent {
+        if !task.registered && task.attachment == Attachment::Absent {
             return Err(EventError::NotRegistered(id));
         }
         self.plausible(id, usage, usage.swapped, backing)?;
@@ -97,11 +97,11 @@ impl Scheduler {
                 bytes: usage.swapped,
             });
         }
-        if self.task(id).session == Session::Attached {
+        if self.task(id).attachment == Attachment::Attached {
             self.lost(id)?;
         }
         let task = self.task_mut(id);
-        task.session = Session::Attached;
+        task.attachment = Attachment::Attached;
         if task.plan.is_some() || task.next.is_some() {
             task.phase = Phase::Loading;
         }
@@ -148,7 +148,7 @@ impl Scheduler {
         self.drop_session(id);
         self.expect_release();
         let task = self.task_mut(id);
-        task.session = Session::Absent;
+        task.attachment = Attachment::Absent;
         task.dying += task.budget;
         task.budget = Bytes::ZERO;
         task.asked = Bytes::ZERO;
@@ -207,9 +207,9 @@ impl Scheduler {
     /// A task of which a process lives, whether its agent speaks or not.
     fn with_process(&self, id: TaskId) -> Result<&Task, EventError> {
         let task = self.known(id)?;
-        match task.session {
-            Session::Absent => Err(EventError::NotAttached(id)),
-            Session::Attached | Session::Lost => Ok(task),
+        match task.attachment {
+            Attachment::Absent => Err(EventError::NotAttached(id)),
+            Attachment::Attached | Attachment::Lost => Ok(task),
         }
     }
 
@@ -240,7 +240,7 @@ impl Scheduler {
         self.attached(id)?;
         self.drop_session(id);
         let task = self.task_mut(id);
-        task.session = Session::Lost;
+        task.attachment = Attachment::Lost;
         if task.phase == Phase::Ready {
             task.phase = Phase::Loading;
         }
@@ -279,7 +279,7 @@ impl Scheduler {
 
     fn forget_if_gone(&mut self, id: TaskId) {
         let task = self.task(id);
-        if !task.registered && task.session == Session::Absent && task.dying == Bytes::ZERO {
+        if !task.registered && task.attachment == Attachment::Absent && task.dying == Bytes::ZERO {
             self.state.forget(id);
         }
     }
@@ -317,7 +317,7 @@ impl Task {
             footprint: spec.memory.footprint.round_up(chunk),
             spec,
             registered: true,
-            session: Session::Absent,
+            attachment: Attachment::Absent,
             phase: Phase::BestEffort,
             proved: false,
             usage: Usage::default(),

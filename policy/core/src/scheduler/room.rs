@@ -7,7 +7,7 @@
 
 use alloc::vec::Vec;
 
-use super::record::{Session, Task};
+use super::record::{Attachment, Task};
 use super::{Refusal, Scheduler};
 use crate::assign::{Assignment, Demand, Infeasible, Room, assign};
 use crate::task::{MemoryProfile, TaskId, Timing};
@@ -50,7 +50,7 @@ impl Scheduler {
         let stays = self.state.unswappable_outside();
         let outside = self.state.tasks.iter();
         let mut rooms: Vec<_> = outside
-            .filter(|(_, task)| task.next.is_none() && task.session == Session::Attached)
+            .filter(|(_, task)| task.next.is_none() && task.attachment == Attachment::Attached)
             .map(|(_, task)| self.room_beside(task, stays))
             .filter(|room| !problem.leaves(&best, *room))
             .collect();

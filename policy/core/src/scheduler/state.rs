@@ -12,7 +12,7 @@ use alloc::vec::Vec;
 use super::books::Books;
 use super::holders::Holders;
 use super::order::Order;
-use super::record::{Counts, Phase, Session, Task, Victim};
+use super::record::{Attachment, Counts, Phase, Task, Victim};
 use super::room::Denied;
 use super::tasks::Tasks;
 use crate::scheduler::command::Direction;
@@ -100,7 +100,7 @@ pub struct TaskStatus {
     /// How it is treated now.
     pub phase: Phase,
     /// Whether its agent can be talked to.
-    pub session: Session,
+    pub attachment: Attachment,
     /// Where its bytes are.
     pub usage: Usage,
     /// Bytes that it may hold on the GPU.
@@ -187,7 +187,7 @@ impl State {
             name: task.spec.name.clone(),
             class: task.spec.class,
             phase: task.phase,
-            session: task.session,
+            attachment: task.attachment,
             usage: task.usage,
             budget: task.budget,
             dying: task.dying,

@@ -4,7 +4,7 @@ use alloc::format;
 
 use super::state::Settled;
 use super::swap::allowance;
-use super::wants::PATIENCE;
+use super::wants::REQUEST_TIMEOUT;
 use super::{Overrun, Scheduler, ViolationKind};
 use crate::scheduler::job::Place;
 use crate::task::TaskId;
@@ -153,7 +153,7 @@ impl Scheduler {
         let patience = state
             .wants
             .iter()
-            .filter_map(|id| Some(self.task(*id).want?.since + PATIENCE));
+            .filter_map(|id| Some(self.task(*id).want?.since + REQUEST_TIMEOUT));
         released
             .into_iter()
             .chain(self.memory_frees)

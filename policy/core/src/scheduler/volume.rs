@@ -1,6 +1,6 @@
 //! Backing stores follow the plan, or the arena where there is none.
 
-use super::{Command, EventError, Phase, Scheduler, Session};
+use super::{Attachment, Command, EventError, Phase, Scheduler};
 use crate::task::TaskId;
 use crate::units::Bytes;
 
@@ -9,7 +9,7 @@ impl Scheduler {
     /// the answer brings the next.
     pub(super) fn update_volume(&mut self, id: TaskId) {
         let task = self.task(id);
-        if task.session != Session::Attached || task.backing_asked.is_some() {
+        if task.attachment != Attachment::Attached || task.backing_asked.is_some() {
             return;
         }
         let planned = task.plan.max(task.next).unwrap_or(Bytes::ZERO);

@@ -7,28 +7,28 @@
 
 use super::record::{BudgetRequest, Cause};
 use super::state::Settled;
-use super::{BudgetRequestSeq, EventError, Scheduler, command};
+use super::{BudgetAnswer, BudgetRequestSeq, EventError, Scheduler};
 use crate::task::TaskId;
 use crate::units::{Bytes, Nanos};
 
 /// How long a request for budget waits at most for whatever may still leave, before the program is told
 /// that there is no memory.
-pub(super) const PATIENCE: Nanos = Nanos(5_000_000_000);
+pub(super) const REQUEST_TIMEOUT: Nanos = Nanos(5_000_000_000);
 
 /// The time that an agent has to use a budget given for an allocation before it may be taken back for
 /// best-effort; otherwise two loading programs would take it from each other forever.
 const FRESH: Nanos = Nanos(20_000_000);
 
-/// What the scheduler can say to a budget request now.
-enum Answer {
-    Yes,
-    No,
+/// What becomes of a budget request now.
+enum Decision {
+    Accept,
+    Refuse,
     /// The task's backing store must grow first.
-    Pins,
+    Pin,
     /// Memory must become free first, and no other task gets any until then.
-    Waits,
+    Wait,
     /// Nothing can leave now, but later something can: others go on meanwhile.
-    Hopes,
+    Defer,
 }
 
 impl Scheduler {
@@ -73,16 +73,16 @@ impl Scheduler {
             let Some(want) = self.task(id).want else {
                 continue;
             };
-            let answer = self.answer(id, want, waits);
-            match answer {
-                Answer::Yes | Answer::No => {
+            let decision = self.decide(id, want, waits);
+            match decision {
+                Decision::Accept | Decision::Refuse => {
                     let task = self.task(id);
                     let asked = task.asked;
-                    let bytes = match answer {
-                        Answer::Yes => asked.max(want.budget(task.usage.swapped)),
+                    let bytes = match decision {
+                        Decision::Accept => asked.max(want.budget(task.usage.swapped)),
                         _ => asked,
                     };
-                    let granted = matches!(answer, Answer::Yes);
+                    let granted = matches!(decision, Decision::Accept);
                     let fresh_until = self.state.now + FRESH;
                     let task = self.task_mut(id);
                     task.want = None;
@@ -90,10 +90,10 @@ impl Scheduler {
                         task.fresh_until = fresh_until;
                     }
                     let want = want.seq;
-                    self.set_budget(id, bytes, Some(command::Answer { want, granted }));
+                    self.set_budget(id, bytes, Some(BudgetAnswer { want, granted }));
                 }
-                Answer::Pins | Answer::Hopes => self.state.wants.push_back(id),
-                Answer::Waits => {
+                Decision::Pin | Decision::Defer => self.state.wants.push_back(id),
+                Decision::Wait => {
                     waits = true;
                     self.state.wants.push_back(id);
                 }
@@ -102,46 +102,46 @@ impl Scheduler {
         waits
     }
 
-    fn answer(&mut self, id: TaskId, want: BudgetRequest, others_wait: bool) -> Answer {
+    fn decide(&mut self, id: TaskId, want: BudgetRequest, others_wait: bool) -> Decision {
         let task = self.task(id);
         let budget = want.budget(task.usage.swapped);
         let extra = budget.saturating_sub(task.asked);
         if extra == Bytes::ZERO {
-            return Answer::Yes;
+            return Decision::Accept;
         }
         // A job runs with all its memory resident, beside the memory of others that never leaves.
         let state = self.state.settled();
         let fixed = state.sums().fixed.saturating_sub(state.share(id).fixed);
-        if want.total + fixed > state.capacity || want.since + PATIENCE <= state.now {
-            return Answer::No;
+        if want.total + fixed > state.capacity || want.since + REQUEST_TIMEOUT <= state.now {
+            return Decision::Refuse;
         }
         if !state.keeps_promise(id, budget, None) {
             return self.pin_for(id, want);
         }
         if self.state.realtime_active() {
-            return self.answer_beside_realtime(id, extra);
+            return self.decide_beside_realtime(id, extra);
         }
         // The running task is answered first, because the others may wait for its job to end.
         if others_wait && !self.task(id).runs() {
-            return Answer::Waits;
+            return Decision::Wait;
         }
         if extra <= self.state.free() {
-            return Answer::Yes;
+            return Decision::Accept;
         }
         if self.evict(extra, Cause::BestEffort, Some(id)) {
-            return Answer::Waits;
+            return Decision::Wait;
         }
         // Memory of another best-effort job can leave once that job has left the GPU.
         let others_run = self.state.running.iter().any(|running| *running != id);
         if others_run {
-            Answer::Waits
+            Decision::Wait
         } else {
             let state = self.state.settled();
             let leaves = state.sums().leaves.saturating_sub(state.share(id).leaves);
             if extra <= state.free() + leaves {
-                Answer::Hopes
+                Decision::Defer
             } else {
-                self.no_unless_planned(id)
+                self.refuse_unless_planned(id)
             }
         }
     }
@@ -150,38 +150,38 @@ impl Scheduler {
     /// that waits, and would have to be evicted for it again. A running realtime job is answered at once,
     /// because the others wait for it to end: it gets free memory that they are not short of, and nothing
     /// is evicted for it.
-    fn answer_beside_realtime(&self, id: TaskId, extra: Bytes) -> Answer {
+    fn decide_beside_realtime(&self, id: TaskId, extra: Bytes) -> Decision {
         let (state, task) = (&self.state, self.task(id));
         if !(task.runs() && task.realtime_job()) {
-            return Answer::Waits;
+            return Decision::Wait;
         }
         let waiting = state.queue.iter().map(|(_, id)| id).chain(state.region);
         let lacked = waiting.map(|id| self.task(id).short()).max();
         if extra + lacked.unwrap_or_default() <= state.free() {
-            Answer::Yes
+            Decision::Accept
         } else {
-            Answer::No
+            Decision::Refuse
         }
     }
 
     /// Refuses, unless a plan that is to come may give the task its memory.
-    fn no_unless_planned(&mut self, id: TaskId) -> Answer {
+    fn refuse_unless_planned(&mut self, id: TaskId) -> Decision {
         if self.finds_room(id) {
-            Answer::Hopes
+            Decision::Defer
         } else {
-            Answer::No
+            Decision::Refuse
         }
     }
 
     /// Grows the backing store if the plan holds once the new memory is swappable: memory that can leave
     /// again takes nothing from realtime.
-    fn pin_for(&mut self, id: TaskId, want: BudgetRequest) -> Answer {
+    fn pin_for(&mut self, id: TaskId, want: BudgetRequest) -> Decision {
         let task = self.task(id);
         if task.plan.is_some() {
-            return Answer::No;
+            return Decision::Refuse;
         }
         if task.backing_asked.is_some() {
-            return Answer::Pins;
+            return Decision::Pin;
         }
         let backing = want.total.round_up(self.config.chunk);
         let budget = want.budget(task.usage.swapped);
@@ -191,13 +191,13 @@ impl Scheduler {
                 .settled()
                 .keeps_promise(id, budget, Some(backing))
         {
-            return self.no_unless_planned(id);
+            return self.refuse_unless_planned(id);
         }
         if let Some(want) = &mut self.task_mut(id).want {
             want.pinning = true;
         }
         self.ask_backing_store(id, backing);
-        Answer::Pins
+        Decision::Pin
     }
 }
 

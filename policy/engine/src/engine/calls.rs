@@ -76,7 +76,7 @@ impl Engine {
         if origin == Origin::Call {
             self.await_claim(id);
         }
-        self.journal.note_registration(id);
+        self.unrecorded.note_registration(id);
         self.note_change();
         let class = if realtime { "realtime" } else { "best-effort" };
         let text = format!("registered as {class} by user {}", caller.uid);

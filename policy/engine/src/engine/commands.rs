@@ -41,7 +41,7 @@ impl Engine {
         let Some(registration) = self.tasks.get(account.task).map(|task| task.registration) else {
             return;
         };
-        self.journal_release();
+        self.await_checkpoint();
         let late = account.lateness();
         if late > Nanos::ZERO && account.end == JobEnd::Completed {
             let cause = self.cause(gpu, account);
@@ -154,7 +154,7 @@ impl Engine {
         device.held = bytes;
         let (task, doubted) = (device.task, device.reader.is_doubted());
         let pid = session.peer.pid;
-        self.gpus[gpu].account.record_grant(pid, bytes);
+        self.gpus[gpu].account.record_budget(pid, bytes);
         if let Some(group) = task.and_then(|task| self.tasks.group(task)) {
             group.confirm_budget(id.process, bytes);
         }

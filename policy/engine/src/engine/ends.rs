@@ -43,7 +43,7 @@ impl Engine {
         };
         let line = self.line(Level::Info, id.registration, text);
         self.log(line.pid(session.peer.pid));
-        self.journal.note_session_left(session.cookie);
+        self.unrecorded.note_session_left(session.cookie);
         self.emit(Output::Forget(session.connection));
         for (gpu, device) in session.devices.iter().enumerate() {
             self.timers.set(Timer::Doubt(id, gpu), None);
@@ -64,7 +64,7 @@ impl Engine {
     /// A process of the daemon before is gone without having come back.
     pub(super) fn awaited_ended(&mut self, connection: ConnectionId) {
         if let Some(session) = self.stop_awaiting(connection) {
-            self.journal.note_session_left(session.cookie);
+            self.unrecorded.note_session_left(session.cookie);
             self.emit(Output::Forget(connection));
             self.chore(Chore::ProcessGone(session.registration));
         }
@@ -104,7 +104,7 @@ impl Engine {
         if self.registry.get(id).is_none() {
             return;
         }
-        self.journal.note_registration(id);
+        self.unrecorded.note_registration(id);
         self.note_change();
         self.timers.set(Timer::Claim(id), None);
         let attached = self.sessions.of(id).next().is_some();

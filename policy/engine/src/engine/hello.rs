@@ -171,7 +171,7 @@ impl Engine {
         admitted.map_err(|error| busy(error.to_string()))?;
         let task = TaskOptions::best_effort(name).check().map_err(busy)?;
         let id = self.registry.add(peer.uid, task, Origin::Session).id;
-        self.journal.note_registration(id);
+        self.unrecorded.note_registration(id);
         Ok(id)
     }
 }

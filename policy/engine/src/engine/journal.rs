@@ -23,7 +23,7 @@ const RECORDS: u32 = 256;
 
 /// What has changed since the last record.
 #[derive(Debug, Default)]
-pub(crate) struct Journal {
+pub(crate) struct Unrecorded {
     /// Registrations that began, changed or ended.
     registrations: BTreeSet<RegistrationId>,
     /// Sessions that began or ended, as the next record says it.
@@ -34,7 +34,7 @@ pub(crate) struct Journal {
     awaits_checkpoint: bool,
 }
 
-impl Journal {
+impl Unrecorded {
     /// Notes that a registration began, changed or ended. The record has its state of the time when it
     /// is written, so this may come before the change.
     pub(super) fn note_registration(&mut self, id: RegistrationId) {
@@ -61,23 +61,23 @@ impl Engine {
         if let Some(entry) = self.registry.get_mut(id)
             && !mem::replace(&mut entry.demoted, true)
         {
-            self.journal.note_registration(id);
+            self.unrecorded.note_registration(id);
         }
     }
 
     /// A job ended, so the eligible time of its task may have changed.
-    pub(super) fn journal_release(&mut self) {
-        if !self.journal.awaits_checkpoint {
+    pub(super) fn await_checkpoint(&mut self) {
+        if !self.unrecorded.awaits_checkpoint {
             self.set_checkpoint(self.now + CHECKPOINT_DELAY);
         }
     }
 
     /// Gives a record of all changes since the last one; false where nothing changed.
     pub(super) fn emit_record(&mut self) -> bool {
-        let journal = &mut self.journal;
-        let mut record = mem::take(&mut journal.next);
+        let unrecorded = &mut self.unrecorded;
+        let mut record = mem::take(&mut unrecorded.next);
         record.next = self.registry.next();
-        for id in mem::take(&mut journal.registrations) {
+        for id in mem::take(&mut unrecorded.registrations) {
             match self.registry.get(id) {
                 Some(entry) => record.registrations.push(entry.saved()),
                 None => record.ended.push(id),
@@ -86,8 +86,8 @@ impl Engine {
         if record.is_empty() {
             return false;
         }
-        journal.records += 1;
-        if journal.records >= RECORDS {
+        unrecorded.records += 1;
+        if unrecorded.records >= RECORDS {
             // Not at once: a session that is under way is in no checkpoint before its Welcome.
             self.set_checkpoint(self.now);
         }
@@ -97,13 +97,13 @@ impl Engine {
 
     /// Has the whole state written anew.
     pub(super) fn checkpoint(&mut self) {
-        self.journal.awaits_checkpoint = false;
-        self.journal.records = 0;
+        self.unrecorded.awaits_checkpoint = false;
+        self.unrecorded.records = 0;
         self.emit(Output::Checkpoint);
     }
 
     fn set_checkpoint(&mut self, at: Time) {
-        self.journal.awaits_checkpoint = true;
+        self.unrecorded.awaits_checkpoint = true;
         self.timers.set(Timer::Checkpoint, Some(at));
     }
 

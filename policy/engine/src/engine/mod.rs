@@ -51,7 +51,7 @@ use crate::registry::Registry;
 use crate::sessions::Sessions;
 use crate::timers::{Timer, Timers};
 use agenda::{Chore, Work};
-use journal::Journal;
+use journal::Unrecorded;
 use welcome::Arrival;
 
 /// All that the daemon decides.
@@ -71,7 +71,7 @@ pub struct Engine {
     pub(crate) nvml: Nvml,
     pub(crate) probes: Probes,
     pub(crate) timers: Timers,
-    pub(crate) journal: Journal,
+    pub(crate) unrecorded: Unrecorded,
     desk: Desk,
 }
 
@@ -130,7 +130,7 @@ impl Engine {
             nvml: Nvml::default(),
             probes: Probes::default(),
             timers: Timers::default(),
-            journal: Journal::default(),
+            unrecorded: Unrecorded::default(),
             desk: Desk::default(),
         }
     }
@@ -236,7 +236,7 @@ impl Engine {
             (Question::Sent, Answer::Sent(sent)) => self.welcomed(sent),
             (Question::Kept, Answer::Kept(true)) => {}
             // The shell logs why. The next checkpoint has what the record would have said.
-            (Question::Kept, Answer::Kept(false)) => self.journal_release(),
+            (Question::Kept, Answer::Kept(false)) => self.await_checkpoint(),
             (question, answer) => panic!("{answer:?} does not answer {question:?}"),
         }
     }

@@ -65,7 +65,7 @@ impl Engine {
             match self.find_gpu(wanted.as_deref()) {
                 Ok(gpu) => {
                     self.set_home(id, gpu);
-                    self.journal.note_registration(id);
+                    self.unrecorded.note_registration(id);
                 }
                 Err(error) => {
                     self.log(self.line(Level::Warn, id, format!("waits for its GPU: {error}")));
@@ -79,7 +79,7 @@ impl Engine {
                 if let Some(entry) = self.registry.get_mut(id) {
                     entry.task.class = Class::BestEffort;
                 }
-                self.journal.note_registration(id);
+                self.unrecorded.note_registration(id);
             }
         }
     }

@@ -135,7 +135,7 @@ impl Engine {
         if placed.is_err() {
             self.registry.remove(id);
         }
-        self.journal.note_registration(id);
+        self.unrecorded.note_registration(id);
         placed
     }
 

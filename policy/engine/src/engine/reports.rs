@@ -4,7 +4,7 @@ use alloc::format;
 use alloc::string::ToString;
 use alloc::vec::Vec;
 
-use rtswap_policy::scheduler::{EventError, Session, SwapOutcome};
+use rtswap_policy::scheduler::{Attachment, EventError, SwapOutcome};
 use rtswap_policy::task::TaskId;
 
 use super::Engine;
@@ -198,7 +198,7 @@ impl Engine {
         {
             let gpu = &mut self.gpus[gpu];
             let known = gpu.scheduler.state().task(task);
-            let known = known.map_or(Session::Absent, |status| status.session);
+            let known = known.map_or(Attachment::Absent, |status| status.attachment);
             if !group.refuse(now, id.process, known) {
                 device.task = None;
             }

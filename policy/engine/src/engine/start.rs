@@ -125,7 +125,7 @@ impl Engine {
         let Some(before) = before else {
             let id = self.registry.add(uid, task, Origin::File).id;
             // The number must outlive a kill that comes before the first checkpoint is written.
-            return self.journal.note_registration(id);
+            return self.unrecorded.note_registration(id);
         };
         let entry = Registration::new(before.id, uid, task, Origin::File);
         let entry = self.registry.insert(entry);
@@ -136,7 +136,7 @@ impl Engine {
                 demoted: true,
                 ..entry.saved()
             };
-        self.journal.note_registration(before.id);
+        self.unrecorded.note_registration(before.id);
     }
 
     /// Takes over a registration that is no file's.

@@ -75,7 +75,7 @@ impl Engine {
             devices,
         };
         if seat.former.is_none() {
-            self.journal.note_session(saved_session(id, &session));
+            self.unrecorded.note_session(saved_session(id, &session));
         }
         self.emit_record();
         self.emit(Output::Welcome(Box::new(Welcome {
@@ -111,7 +111,7 @@ impl Engine {
             self.emit(Output::Forget(session.connection));
             if former.is_none() {
                 // The process never heard of its session: it has not been.
-                self.journal.note_session_left(session.cookie);
+                self.unrecorded.note_session_left(session.cookie);
                 self.process_gone(id.registration);
             }
             return;

@@ -1,7 +1,7 @@
 //! What crosses between a process and its group, one type for each direction.
 
 use rtswap_policy::scheduler::{
-    Answer, BudgetRequestSeq, Direction, Event, JobKind, JobSeq, SwapOutcome, SwapSeq, Usage,
+    BudgetAnswer, BudgetRequestSeq, Direction, Event, JobKind, JobSeq, SwapOutcome, SwapSeq, Usage,
 };
 use rtswap_policy::units::{Bytes, Nanos};
 
@@ -66,7 +66,7 @@ pub enum Order {
     /// [`super::ProcessGroup::confirm_budget`] before the next effect: it may hold more already.
     SetBudget {
         bytes: Bytes,
-        answers: Option<Answer>,
+        answers: Option<BudgetAnswer>,
     },
     /// The backing store must have `bytes`; the process answers by [`Report::Backing`].
     SetBackingStore { bytes: Bytes },

@@ -4,7 +4,7 @@
 //! for it instead of being refused. A process that returns with memory makes the task attach anew, as
 //! soon as nothing of the task moves or runs.
 
-use rtswap_policy::scheduler::{Event, EventError, OpenJob, Session, Usage};
+use rtswap_policy::scheduler::{Attachment, Event, EventError, OpenJob, Usage};
 use rtswap_policy::units::{Bytes, Time};
 
 use super::job::TaskJob;
@@ -79,7 +79,7 @@ impl ProcessGroup {
             }
             let (usage, runs) = (process.usage, process.runs());
             let brings = usage != Usage::default() || process.budget > Bytes::ZERO;
-            let first = self.session != Session::Attached;
+            let first = self.attachment != Attachment::Attached;
             let job_runs = self.jobs.open.is_some_and(|job| job.granted);
             let is_out = |process: &Process| process.usage.swapped > Bytes::ZERO;
             if runs && !job_runs && !first && self.present().any(is_out) {
@@ -111,7 +111,7 @@ impl ProcessGroup {
 
     /// Tells the scheduler all that is known, as of a task that has just arrived.
     fn attach_task(&mut self) {
-        self.session = Session::Attached;
+        self.attachment = Attachment::Attached;
         self.swap = None;
         self.budget.request = None;
         self.store_asked = None;
@@ -158,31 +158,31 @@ impl ProcessGroup {
         };
         let dying = self.processes.remove(at).held();
         if self.processes.is_empty() {
-            if self.session != Session::Absent {
+            if self.attachment != Attachment::Absent {
                 let task = self.task;
                 self.tell(Event::Detach { task });
             }
-            self.end_session(Session::Absent);
+            self.end_session(Attachment::Absent);
             return;
         }
         // The scheduler answers nothing to a task that is lost.
         self.note_missing(now);
-        if self.session != Session::Absent {
+        if self.attachment != Attachment::Absent {
             self.budget.bytes = self.budget.bytes.saturating_sub(dying);
             self.tell_regrouped(dying);
         }
     }
 
-    /// Takes back a process that was not accepted; `known` is the session that the scheduler has of the
+    /// Takes back a process that was not accepted; `known` is the attachment that the scheduler knows of the
     /// task. Without any it is as if the process had never arrived; else it is missing, with what is
     /// counted for it, until it comes back or leaves. Returns whether it stays.
-    pub fn refuse(&mut self, now: Time, id: ProcessId, known: Session) -> bool {
+    pub fn refuse(&mut self, now: Time, id: ProcessId, known: Attachment) -> bool {
         let Some(at) = self.find(id) else {
             return false;
         };
-        if known == Session::Absent {
+        if known == Attachment::Absent {
             self.processes.remove(at);
-            self.end_session(Session::Absent);
+            self.end_session(Attachment::Absent);
             self.mark_dirty(now);
             return false;
         }
@@ -194,8 +194,8 @@ impl ProcessGroup {
                 ..Process::new(id)
             };
         }
-        if known == Session::Lost {
-            self.end_session(Session::Lost);
+        if known == Attachment::Lost {
+            self.end_session(Attachment::Lost);
         }
         self.note_missing(now);
         true
@@ -205,17 +205,17 @@ impl ProcessGroup {
     fn note_missing(&mut self, now: Time) {
         self.told.stale = true;
         self.renew_request();
-        if self.session == Session::Attached && self.present().next().is_none() {
+        if self.attachment == Attachment::Attached && self.present().next().is_none() {
             let task = self.task;
             self.tell(Event::Lost { task });
-            self.end_session(Session::Lost);
+            self.end_session(Attachment::Lost);
         }
         self.mark_dirty(now);
     }
 
     /// Forgets all that needs an agent, as the scheduler does.
-    fn end_session(&mut self, session: Session) {
-        self.session = session;
+    fn end_session(&mut self, attachment: Attachment) {
+        self.attachment = attachment;
         self.jobs.open = None;
         self.swap = None;
         self.budget.round = None;

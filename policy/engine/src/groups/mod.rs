@@ -26,7 +26,7 @@ use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 use core::mem;
 
-use rtswap_policy::scheduler::{Command, Event, EventError, Session, ViolationKind};
+use rtswap_policy::scheduler::{Attachment, Command, Event, EventError, ViolationKind};
 use rtswap_policy::task::TaskId;
 use rtswap_policy::units::{Bytes, Time};
 
@@ -59,7 +59,7 @@ pub struct ProcessGroup {
     chunk: Bytes,
     /// The task has a deadline: each process runs once in a job of the task.
     realtime: bool,
-    session: Session,
+    attachment: Attachment,
     /// In order of arrival.
     processes: Vec<Process>,
     jobs: Jobs,
@@ -79,7 +79,7 @@ impl ProcessGroup {
             task,
             chunk,
             realtime,
-            session: Session::Absent,
+            attachment: Attachment::Absent,
             processes: Vec::new(),
             jobs: Jobs::default(),
             swap: None,
@@ -114,9 +114,9 @@ impl ProcessGroup {
         ];
         const DETACHED: &[fn(&mut ProcessGroup)] = &[ProcessGroup::take_back];
         while mem::take(&mut self.agenda.dirty) {
-            let steps = match self.session {
-                Session::Attached => ATTACHED,
-                Session::Absent | Session::Lost => DETACHED,
+            let steps = match self.attachment {
+                Attachment::Attached => ATTACHED,
+                Attachment::Absent | Attachment::Lost => DETACHED,
             };
             for step in steps {
                 step(self);

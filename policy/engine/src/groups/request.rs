@@ -1,6 +1,6 @@
 //! Requests for more budget: the scheduler hears one of the task at a time.
 
-use rtswap_policy::scheduler::{Answer, BudgetRequestSeq, Event, Session};
+use rtswap_policy::scheduler::{Attachment, BudgetAnswer, BudgetRequestSeq, Event};
 use rtswap_policy::units::{Bytes, Nanos, Time};
 
 use super::process::{BudgetRequest, Process};
@@ -65,7 +65,7 @@ impl ProcessGroup {
             return None;
         };
         let waits = self.processes.iter().any(Process::requests);
-        (waits && self.session == Session::Attached).then_some(until)
+        (waits && self.attachment == Attachment::Attached).then_some(until)
     }
 
     /// Lets a pending request be sent anew, because it was reckoned with what other processes had.
@@ -96,7 +96,11 @@ impl ProcessGroup {
     }
 
     /// The scheduler's answer as one to the process that asked, if it still waits.
-    pub(super) fn pass_answer(&mut self, now: Time, answer: Answer) -> Option<(ProcessId, Answer)> {
+    pub(super) fn pass_answer(
+        &mut self,
+        now: Time,
+        answer: BudgetAnswer,
+    ) -> Option<(ProcessId, BudgetAnswer)> {
         let Some(TaskRequest::Pending { seq, asker }) = self.budget.request else {
             return None;
         };
@@ -112,7 +116,7 @@ impl ProcessGroup {
             self.budget.request = Some(TaskRequest::Fresh { asker, until });
         }
         let want = request.seq;
-        Some((asker, Answer { want, ..answer }))
+        Some((asker, BudgetAnswer { want, ..answer }))
     }
 }
 

@@ -8,7 +8,7 @@
 use core::cmp::Reverse;
 use core::mem;
 
-use rtswap_policy::scheduler::{Answer, Event};
+use rtswap_policy::scheduler::{BudgetAnswer, Event};
 use rtswap_policy::units::{Bytes, Time};
 
 use super::process::Process;
@@ -30,7 +30,7 @@ pub(super) struct TaskBudget {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Round {
     /// The request that it answers, the process that made it, and how.
-    answer: Option<(ProcessId, Answer)>,
+    answer: Option<(ProcessId, BudgetAnswer)>,
     /// The scheduler waits for the end.
     commanded: bool,
     /// How many orders are not confirmed yet.
@@ -40,14 +40,18 @@ pub(super) struct Round {
 }
 
 impl ProcessGroup {
-    pub(super) fn set_budget(&mut self, now: Time, bytes: Bytes, answers: Option<Answer>) {
+    pub(super) fn set_budget(&mut self, now: Time, bytes: Bytes, answers: Option<BudgetAnswer>) {
         self.budget.bytes = bytes;
         let answer = answers.and_then(|answer| self.pass_answer(now, answer));
         self.start_round(answer, true);
     }
 
     /// Divides the budget anew. `commanded` says whether the scheduler waits for the end.
-    pub(super) fn start_round(&mut self, answer: Option<(ProcessId, Answer)>, commanded: bool) {
+    pub(super) fn start_round(
+        &mut self,
+        answer: Option<(ProcessId, BudgetAnswer)>,
+        commanded: bool,
+    ) {
         self.budget.round = Some(Round {
             answer,
             commanded,
@@ -104,7 +108,7 @@ impl ProcessGroup {
         missing.map(|process| process.budget).sum()
     }
 
-    fn order_budget(&mut self, at: usize, bytes: Bytes, answers: Option<Answer>) {
+    fn order_budget(&mut self, at: usize, bytes: Bytes, answers: Option<BudgetAnswer>) {
         if let Some(round) = &mut self.budget.round {
             round.unconfirmed += 1;
         }
@@ -145,7 +149,7 @@ impl ProcessGroup {
         }
     }
 
-    fn raise_budgets(&mut self, answer: Option<(ProcessId, Answer)>) {
+    fn raise_budgets(&mut self, answer: Option<(ProcessId, BudgetAnswer)>) {
         let answer = answer.and_then(|(id, answer)| Some((self.find(id)?, answer)));
         let granted = answer.filter(|(_, answer)| answer.granted);
         self.compute_shares(granted.map(|(at, _)| at));

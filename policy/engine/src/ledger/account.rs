@@ -152,9 +152,9 @@ impl Account {
 
     /// Records that a process may hold up to `bytes` from now on. Costs what
     /// [`Self::record_report`] does.
-    pub fn record_grant(&mut self, pid: u32, bytes: Bytes) {
+    pub fn record_budget(&mut self, pid: u32, bytes: Bytes) {
         if let Some(process) = self.managed.get_mut(&pid) {
-            process.record_grant(bytes);
+            process.record_budget(bytes);
         }
     }
 

@@ -111,13 +111,13 @@ impl ManagedProcess {
         self.reported_since_probes.widen(bytes);
     }
 
-    pub(super) fn record_grant(&mut self, bytes: Bytes) {
+    pub(super) fn record_budget(&mut self, bytes: Bytes) {
         self.held.widen(bytes);
     }
 
     /// Records a claim that may have been true at the sample.
     pub(super) fn widen(&mut self, claim: &Claim) {
-        self.record_grant(claim.held);
+        self.record_budget(claim.held);
         self.record_report(claim.agent.unwrap_or_default());
     }
 

@@ -7,7 +7,7 @@ mod sequences;
 use alloc::vec::Vec;
 
 use rtswap_policy::scheduler::{
-    Answer, BudgetRequestSeq, Command, Direction, Event, JobKind, JobSeq, SwapSeq, Usage,
+    BudgetAnswer, BudgetRequestSeq, Command, Direction, Event, JobKind, JobSeq, SwapSeq, Usage,
 };
 use rtswap_policy::task::TaskId;
 use rtswap_policy::units::{Bytes, Time};
@@ -99,7 +99,7 @@ impl Scene {
         self.answer(bytes, None)
     }
 
-    fn answer(&mut self, bytes: u64, answers: Option<Answer>) -> Vec<Effect> {
+    fn answer(&mut self, bytes: u64, answers: Option<BudgetAnswer>) -> Vec<Effect> {
         let (task, bytes) = (TASK, Bytes(bytes));
         self.obey(&Command::SetBudget {
             task,

@@ -2,7 +2,7 @@
 
 use alloc::vec;
 
-use rtswap_policy::scheduler::{Session, ViolationKind};
+use rtswap_policy::scheduler::{Attachment, ViolationKind};
 
 use super::*;
 
@@ -128,7 +128,7 @@ fn a_request_is_due_when_fresh_budget_is_not() {
     let mut scene = Scene::new(&[(A, 0), (B, 0)]);
     assert_eq!(scene.request(A, 20), [wants(20, 1)]);
     scene.now = 5;
-    let granted = Answer {
+    let granted = BudgetAnswer {
         want: BudgetRequestSeq(1),
         granted: true,
     };
@@ -186,7 +186,7 @@ fn a_process_that_the_scheduler_refuses_is_counted_on_until_it_leaves() {
         scene.effects()[..],
         [Effect::Tell(Event::Attach { .. })]
     ));
-    assert!(scene.group.refuse(scene.time(), A, Session::Lost));
+    assert!(scene.group.refuse(scene.time(), A, Attachment::Lost));
     assert_eq!(scene.effects(), [], "the scheduler waits for nothing");
     assert_eq!(scene.group.budget_of(A), budget, "not what it claims");
     scene.group.leave(scene.time(), A);
@@ -205,7 +205,7 @@ fn a_process_that_is_refused_without_a_session_has_never_been() {
         .group
         .attach(scene.time(), A, usage, Bytes::ZERO, None);
     assert!(attached.is_err());
-    assert!(!scene.group.refuse(scene.time(), A, Session::Absent));
+    assert!(!scene.group.refuse(scene.time(), A, Attachment::Absent));
     assert!(scene.group.is_empty());
     assert_eq!(scene.effects(), []);
 }

@@ -116,7 +116,7 @@ impl Play {
                 detail: "past its WCET".into(),
             })),
             Step::Budget(bytes, granted) => {
-                let answers = self.want.take().map(|want| Answer { want, granted });
+                let answers = self.want.take().map(|want| BudgetAnswer { want, granted });
                 let bytes = Bytes(bytes);
                 self.obey(Some(Command::SetBudget {
                     task,

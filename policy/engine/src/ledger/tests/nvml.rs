@@ -189,7 +189,7 @@ fn values_since_the_last_sample_contradict_no_agent() {
     // Out, in again and half out: the driver may have seen any of these values.
     for shown in [0, 40, 40, 0, 13] {
         account.record_report(5, Bytes::ZERO);
-        account.record_grant(5, Bytes(40 * MIB));
+        account.record_budget(5, Bytes(40 * MIB));
         account.record_report(5, Bytes(40 * MIB));
         let findings = account.look(&[process(5, shown)], &[(5, claim(20, 20))]);
         assert_eq!(findings, []);

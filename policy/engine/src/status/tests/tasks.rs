@@ -39,7 +39,7 @@ fn ready() -> scheduler::TaskStatus {
         name: "camera".into(),
         class: Class::Realtime(TIMING),
         phase: scheduler::Phase::Ready,
-        session: scheduler::Session::Attached,
+        attachment: scheduler::Attachment::Attached,
         usage: Usage {
             resident: mib(16),
             swapped: mib(48),

@@ -2,7 +2,7 @@
 
 use rtswap_engine::groups::Order;
 use rtswap_engine::input::Block;
-use rtswap_policy::scheduler::{Answer, Direction, JobSeq, SwapSeq};
+use rtswap_policy::scheduler::{BudgetAnswer, Direction, JobSeq, SwapSeq};
 use rtswap_policy::units::Bytes;
 
 /// The daemon's fields, and what the agent writes beside them.
@@ -11,7 +11,7 @@ pub(crate) struct Page {
     pub(crate) granted: Option<JobSeq>,
     pub(crate) revoked: Option<JobSeq>,
     pub(crate) budget: Bytes,
-    pub(crate) answer: Option<Answer>,
+    pub(crate) answer: Option<BudgetAnswer>,
     pub(crate) swap: Option<SwapRequest>,
     pub(crate) credit: Bytes,
     pub(crate) aborted: Option<SwapSeq>,
