@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::Path;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
 
 use crate::process::Run;
 
@@ -59,6 +59,7 @@ pub(crate) fn trespasses(root: &Path) -> Result<Vec<String>> {
             .args(&listed)
             .args(&[&format!("{}/*.rs", rule.folder)])
             .output()?;
+        ensure!(!names.is_empty(), "{} is no room any more", rule.folder);
         for name in names.lines() {
             let path = root.join(name);
             if path.exists() {
