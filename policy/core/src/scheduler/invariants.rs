@@ -24,9 +24,7 @@ fn violated(number: u8, detail: String) -> Result<(), InvariantError> {
 }
 
 impl State {
-    /// Checks the seven invariants, and the books against the tasks. Allocates nothing unless one
-    /// is violated; O(n log n) in the tasks.
-    pub fn check_invariants(&self) -> Result<(), InvariantError> {
+    pub(super) fn check_invariants(&self) -> Result<(), InvariantError> {
         self.memory_adds_up()?;
         self.one_job_holds_the_gpu()?;
         for (id, task) in self.tasks.iter() {

@@ -62,8 +62,6 @@ pub struct Scheduler {
     config: Config,
     state: State,
     commands: VecDeque<Command>,
-    /// When more memory may be had than now, as time alone passes.
-    memory_frees: Option<Time>,
     /// What came last, for the message of a violated invariant.
     #[cfg(debug_assertions)]
     recent: VecDeque<(Time, Input)>,
@@ -85,7 +83,6 @@ impl Scheduler {
             state: State::new(&config),
             config,
             commands: VecDeque::new(),
-            memory_frees: None,
             #[cfg(debug_assertions)]
             recent: VecDeque::with_capacity(RECENT),
         }
@@ -136,9 +133,8 @@ impl Scheduler {
             Ok(_) => self.advance(),
             Err(_) => self.state.now = before,
         }
-        self.memory_frees = self.state.settled().memory_frees();
         #[cfg(debug_assertions)]
-        if let Err(violated) = self.state.check_invariants() {
+        if let Err(violated) = self.check_invariants() {
             panic!(
                 "{violated}\nlatest inputs first: {:#?}\nstate: {:#?}",
                 self.recent, self.state
@@ -147,19 +143,33 @@ impl Scheduler {
         result
     }
 
+    /// Checks the seven invariants, and the books against the tasks. Allocates nothing unless one
+    /// is violated; O(n log n) in the tasks.
+    pub fn check_invariants(&mut self) -> Result<(), InvariantError> {
+        self.state.settled();
+        self.state.check_invariants()
+    }
+
     /// The next command, to be carried out in this order; none when all are taken.
     pub fn poll_command(&mut self) -> Option<Command> {
         self.commands.pop_front()
     }
 
     /// When `Event::Timer` is wanted next; an earlier one does no harm.
-    pub fn poll_timeout(&self) -> Option<Time> {
+    pub fn poll_timeout(&mut self) -> Option<Time> {
         self.next_timeout()
     }
 
     /// What is known, for status.
     pub fn state(&self) -> &State {
         &self.state
+    }
+
+    /// A number that is another after every input by which the realtime tasks, their timings, their
+    /// volumes in effect or those of a plan to come may have changed. Jobs, swaps and usage do not
+    /// change it.
+    pub fn plan_revision(&mut self) -> u64 {
+        self.state.settled().plan_revision()
     }
 
     /// Tells when the next job of the task of this name may be eligible at the earliest, as

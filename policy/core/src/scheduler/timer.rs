@@ -134,7 +134,8 @@ impl Scheduler {
         Some(job.granted.filter(|_| best_effort)? + self.config.best_effort_quantum)
     }
 
-    pub(super) fn next_timeout(&self) -> Option<Time> {
+    pub(super) fn next_timeout(&mut self) -> Option<Time> {
+        let memory_frees = self.state.settled().memory_frees();
         let state = &self.state;
         let released = state.later.first().map(|(at, _)| at);
         let overruns = state
@@ -156,7 +157,7 @@ impl Scheduler {
             .filter_map(|id| Some(self.task(*id).want?.since + REQUEST_TIMEOUT));
         released
             .into_iter()
-            .chain(self.memory_frees)
+            .chain(memory_frees)
             .chain(overruns)
             .chain(self.stray_passes().map(|(at, _)| at))
             .chain(ops)

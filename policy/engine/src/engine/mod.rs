@@ -143,16 +143,17 @@ impl Engine {
     /// either is a defect of the shell.
     pub fn handle(&mut self, now: Time, input: Input) {
         self.now = self.now.max(now);
-        match (input, self.desk.question.take()) {
-            (Input::Answer(answer), Some(question)) => self.answered(question, answer),
-            (input, None) => {
-                assert!(
-                    self.desk.input.is_none() && self.desk.outputs.is_empty(),
-                    "an input is handed in before the outputs of the last one are taken"
-                );
-                self.desk.input = Some(input);
-            }
-            (_, Some(question)) => panic!("not answered: {question:?}"),
+        let Some(question) = self.desk.question.take() else {
+            assert!(
+                self.desk.input.is_none() && self.desk.outputs.is_empty(),
+                "an input is handed in before the outputs of the last one are taken"
+            );
+            self.desk.input = Some(input);
+            return;
+        };
+        match input {
+            Input::Answer(answer) => self.answered(question, answer),
+            _ => panic!("not answered: {question:?}"),
         }
     }
 
@@ -193,11 +194,9 @@ impl Engine {
     }
 
     /// When [`Input::Timer`] is wanted next.
-    pub fn poll_timeout(&self) -> Option<Time> {
-        let schedulers = self
-            .gpus
-            .iter()
-            .filter_map(|gpu| gpu.scheduler.poll_timeout());
+    pub fn poll_timeout(&mut self) -> Option<Time> {
+        let gpus = self.gpus.iter_mut();
+        let schedulers = gpus.filter_map(|gpu| gpu.scheduler.poll_timeout());
         schedulers.chain(self.timers.next()).min()
     }
 
@@ -215,7 +214,7 @@ impl Engine {
                 gpu,
                 block,
                 rang,
-            } => self.take_block(connection, gpu, block, rang),
+            } => self.take_block(connection, gpu, &block, rang),
             Input::Disconnected(connection) => self.disconnected(connection),
             Input::ProcessEnded(connection) => self.connection_died(connection),
             Input::LeaseEnded(registration) => self.end_registration(registration),

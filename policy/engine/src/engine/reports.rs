@@ -3,6 +3,7 @@
 use alloc::format;
 use alloc::string::ToString;
 use alloc::vec::Vec;
+use core::mem;
 
 use rtswap_policy::scheduler::{Attachment, EventError, SwapOutcome};
 use rtswap_policy::task::TaskId;
@@ -21,28 +22,37 @@ impl Engine {
         &mut self,
         connection: ConnectionId,
         gpu: usize,
-        block: Block,
+        block: &Block,
         rang: bool,
     ) {
         let Some(id) = self.sessions.of_connection(connection) else {
             return;
         };
         let session = self.sessions.get_mut(id).filter(|it| it.is_connected);
-        let Some(device) = session.and_then(|it| it.devices.get_mut(gpu)) else {
+        let Some(session) = session else {
             return;
         };
-        device.block = block;
+        let Some(device) = session.devices.get_mut(gpu) else {
+            return;
+        };
+        let resident = block.usage.resident;
+        let is_new = mem::replace(&mut device.block, *block).usage.resident != resident;
         if rang {
             device.reader.record_ring();
         }
-        if device.task.is_some() {
+        let has_joined = device.task.is_some();
+        if is_new {
+            let pid = session.peer.pid;
+            self.gpus[gpu].account.record_report(pid, resident);
+        }
+        if has_joined {
             return self.look_again(id, gpu);
         }
         let untouched = Block {
             kept: block.kept,
             ..Block::default()
         };
-        if block != untouched {
+        if *block != untouched {
             // What the block says of its memory is a report like any other, and waits until it has
             // joined with what its Hello said.
             self.join_task(id, gpu);
@@ -72,12 +82,10 @@ impl Engine {
         if device.task.is_none() {
             return;
         }
-        let (pid, resident) = (session.peer.pid, device.block.usage.resident);
         let queue = &mut self.gpus[gpu].work.queue;
         let ended = device.reader.read(&device.block, holds_back, |report| {
             queue.push_back(Work::Report(id, report));
         });
-        self.gpus[gpu].account.record_report(pid, resident);
         if let Some((direction, end)) = ended
             && let Some(entry) = self.registry.get_mut(id.registration)
         {

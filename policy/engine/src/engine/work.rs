@@ -41,23 +41,23 @@ impl Engine {
         let work = &mut self.gpus[gpu].work;
         if let Some(task) = work.draining {
             match self.tasks.group(task).and_then(ProcessGroup::poll) {
-                Some(Effect::Tell(event)) => self.tell_of_group(gpu, task, event),
+                Some(Effect::Tell(event)) => {
+                    self.tell_of_group(gpu, task, event);
+                    return None;
+                }
                 Some(Effect::Order(process, order)) => {
                     return self.order(gpu, task, process, order);
                 }
-                None => {
-                    work.draining = None;
-                    self.set_group_timer(gpu, task);
-                }
+                None => work.draining = None,
             }
-        } else if work.has_commands {
-            match self.gpus[gpu].scheduler.poll_command() {
-                Some(command) => {
-                    if let Some(task) = self.carry_out(gpu, &command) {
-                        self.gpus[gpu].work.drain(task);
-                    }
-                }
-                None => self.gpus[gpu].work.has_commands = false,
+        }
+        if work.has_commands {
+            let Some(command) = self.gpus[gpu].scheduler.poll_command() else {
+                self.gpus[gpu].work.has_commands = false;
+                return None;
+            };
+            if let Some(task) = self.carry_out(gpu, &command) {
+                self.gpus[gpu].work.drain(task);
             }
         } else if let Some(&task) = work.dirty.last() {
             if self.tasks.group(task).is_some_and(ProcessGroup::step) {

@@ -307,8 +307,7 @@ impl<'a, O: Observer> World<'a, O> {
         loop {
             if self.scenario.checks == Checks::Every {
                 let at = self.clock.now;
-                let state = self.scheduler.state();
-                state
+                self.scheduler
                     .check_invariants()
                     .map_err(|error| SimError::Invariant { at, error })?;
             }

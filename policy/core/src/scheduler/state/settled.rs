@@ -35,13 +35,6 @@ impl State {
         Settled(self)
     }
 
-    /// A number that is another after every input by which the realtime tasks, their timings, their
-    /// volumes in effect or those of a plan to come may have changed. Jobs, swaps and usage do not
-    /// change it.
-    pub fn plan_revision(&self) -> u64 {
-        self.books.revision()
-    }
-
     /// What is wrong, if the books are not those of the tasks.
     pub(crate) fn books_disagree(&self) -> Option<&'static str> {
         self.books.disagree(&self.tasks, self.chunk)
@@ -52,6 +45,11 @@ impl<'a> Settled<'a> {
     /// The sums over all tasks.
     pub(crate) fn sums(self) -> &'a Sums {
         &self.0.books.sums
+    }
+
+    /// See [`Scheduler::plan_revision`](crate::scheduler::Scheduler::plan_revision).
+    pub(crate) fn plan_revision(self) -> u64 {
+        self.0.books.revision()
     }
 
     /// What `id`, a known task, adds to them.

@@ -43,9 +43,11 @@ impl Trial {
     /// Does what hands in one input, and checks it. What was refused was never done. Returns whether it
     /// was taken.
     pub(super) fn act(&mut self, act: impl FnOnce(&mut World) -> bool) -> bool {
+        let revision = self.world.scheduler.plan_revision();
         let before = self.world.clone();
         let taken = act(&mut self.world);
-        self.check(&before.scheduler, taken);
+        let is_same_plan = self.world.scheduler.plan_revision() == revision;
+        self.check(&before.scheduler, taken, is_same_plan);
         if taken {
             self.world.settle();
         } else {
@@ -55,14 +57,14 @@ impl Trial {
     }
 
     /// A refusal changes nothing, and the plan has another revision if it changes.
-    fn check(&self, before: &Scheduler, taken: bool) {
+    fn check(&self, before: &Scheduler, taken: bool, is_same_plan: bool) {
         let (before, after) = (before.state(), self.world.scheduler.state());
         let last = &self.world.last;
         if !taken {
             let states = [before, after].map(|state| format!("{state:?}"));
             assert_eq!(states[0], states[1], "{last:?} was refused");
         }
-        if before.plan_revision() == after.plan_revision() {
+        if is_same_plan {
             let [before, after] = [before, after].map(|state| -> Vec<_> {
                 let tasks = state.tasks();
                 let planned = tasks.filter(|task| task.volume.or(task.next_volume).is_some());

@@ -81,18 +81,16 @@ impl Gpu {
 
     /// What the admission test says of the plan in effect. Computed once per plan.
     pub(crate) fn analysis(&mut self) -> &Analysis {
-        let state = self.scheduler.state();
-        let candidates = || plan::in_effect(state);
-        self.in_effect
-            .of(&self.config, state.plan_revision(), candidates)
+        let revision = self.scheduler.plan_revision();
+        let candidates = || plan::in_effect(self.scheduler.state());
+        self.in_effect.of(&self.config, revision, candidates)
     }
 
     /// The realtime tasks of the plan to come, and what the admission test says of them. Computed once
     /// per plan.
     pub(crate) fn intended(&mut self) -> (Vec<TaskStatus>, Analysis) {
-        let state = self.scheduler.state();
-        let (tasks, candidates) = plan::to_come(state);
-        let revision = state.plan_revision();
+        let revision = self.scheduler.plan_revision();
+        let (tasks, candidates) = plan::to_come(self.scheduler.state());
         let analysis = self.to_come.of(&self.config, revision, || candidates);
         (tasks, analysis.clone())
     }

@@ -254,7 +254,7 @@ impl Pair {
 
     /// Hands in that timers are due until none is.
     pub(crate) fn ring_timers(&mut self) {
-        let is_due = |pair: &Self| {
+        let is_due = |pair: &mut Self| {
             let due = pair.engine.poll_timeout();
             due.is_some_and(|due| due <= pair.world.now)
         };
