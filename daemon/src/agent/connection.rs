@@ -46,6 +46,23 @@ struct Link {
     devices: Vec<Device>,
 }
 
+/// The page and the eventfd of a session to come: made while no program waits for them.
+#[derive(Debug)]
+pub struct Blank {
+    page: PageMap,
+    eventfd: OwnedFd,
+}
+
+impl Blank {
+    /// A page of zeros, and an eventfd that is not watched.
+    pub fn new() -> io::Result<Self> {
+        Ok(Self {
+            page: PageMap::new()?,
+            eventfd: eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?,
+        })
+    }
+}
+
 #[derive(Debug, Default)]
 struct Device {
     reader: Reader,
@@ -62,28 +79,29 @@ impl Connection {
         }
     }
 
-    /// A connection for which a Welcome can be sent, with a fresh page for `gpus` GPUs.
+    /// A connection for which a Welcome can be sent, with a page for `gpus` GPUs.
     pub fn greeted(
         id: ConnectionId,
         process: OwnedFd,
         socket: OwnedFd,
         cookie: Cookie,
         gpus: usize,
-    ) -> io::Result<Self> {
+        blank: Blank,
+    ) -> Self {
         let link = Link {
             socket: Some(socket),
-            page: PageMap::new()?,
-            eventfd: eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?,
+            page: blank.page,
+            eventfd: blank.eventfd,
             cookie,
             thread: None,
             rang: false,
             devices: (0..gpus).map(|_| Device::default()).collect(),
         };
-        Ok(Self {
+        Self {
             id,
             process,
             link: Some(link),
-        })
+        }
     }
 
     /// Readable once the process has ended.

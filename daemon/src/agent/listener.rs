@@ -124,12 +124,9 @@ impl Listener {
             }
             Ok(received) => received,
         };
-        let mut pending = self.pending.remove(&connection)?;
+        let pending = self.pending.remove(&connection)?;
         match Hello::parse(&packet[..length]) {
-            Ok(hello) => {
-                pending.peer.learn_start();
-                Some((Box::new(hello), fds.into_iter().next(), pending))
-            }
+            Ok(hello) => Some((Box::new(hello), fds.into_iter().next(), pending)),
             Err(error) => {
                 let code = match error {
                     HelloError::Version(_) => ReplyCode::Version,

@@ -131,12 +131,14 @@ mod tests {
     use rtswap_engine::{ConnectionId, Cookie};
 
     use super::*;
+    use crate::agent::connection::Blank;
     use crate::sys::peer::open_process;
 
     fn connection() -> Connection {
         let process = open_process(std::process::id()).unwrap();
         let (socket, _) = rustix::pipe::pipe().unwrap();
-        Connection::greeted(ConnectionId(1), process, socket, Cookie(5), 1).unwrap()
+        let blank = Blank::new().unwrap();
+        Connection::greeted(ConnectionId(1), process, socket, Cookie(5), 1, blank)
     }
 
     #[test]

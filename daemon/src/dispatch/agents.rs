@@ -8,7 +8,7 @@ use rtswap_engine::ConnectionId;
 use rtswap_policy::units::{Nanos, Time};
 
 use crate::agent::bells::Bells;
-use crate::agent::connection::Connection;
+use crate::agent::connection::{Blank, Connection};
 use crate::agent::listener::{Listener, Pending};
 use crate::sys::poll::Poll;
 
@@ -26,6 +26,8 @@ pub(super) struct Agents {
     pub(super) connections: BTreeMap<ConnectionId, Connection>,
     /// The connection that sent the Hello which the engine has and has not answered.
     pub(super) greeting: Option<Greeting>,
+    /// What the next session gets with its Welcome; none if it could not be made.
+    blank: Option<Blank>,
     pub(super) bells: Bells,
     /// Hellos that may still be taken in this wake-up. Each costs a look at /proc as long as its sender
     /// has made that, and grants wait meanwhile.
@@ -65,6 +67,7 @@ impl Agents {
             greeting: None,
             bells: Bells::default(),
             hellos_left: 0,
+            blank: None,
             epoch: now.0,
             sweep: Sweep::default(),
             next: 1,
@@ -74,6 +77,19 @@ impl Agents {
     /// The number that the next connection gets.
     pub(super) fn next_id(&self) -> ConnectionId {
         ConnectionId(self.next)
+    }
+
+    /// What the next session needs.
+    pub(super) fn take_blank(&mut self) -> rustix::io::Result<Blank> {
+        self.blank.take().map_or_else(Blank::new, Ok)
+    }
+
+    /// Makes that ready, if it is not.
+    pub(super) fn prepare_blank(&mut self) {
+        if self.blank.is_none() {
+            // When it is needed it is tried again.
+            self.blank = Blank::new().ok();
+        }
     }
 
     /// Takes that number.

@@ -112,29 +112,26 @@ impl Dispatcher {
     }
 
     fn begin(
-        &self,
+        &mut self,
         welcome: &Welcome,
         process: OwnedFd,
         socket: OwnedFd,
     ) -> io::Result<Connection> {
         let (id, gpus) = (welcome.connection, welcome.blocks.len());
-        let connection = Connection::greeted(id, process, socket, welcome.cookie, gpus)?;
+        let blank = self.agents.take_blank()?;
+        let connection = Connection::greeted(id, process, socket, welcome.cookie, gpus, blank);
         if let Some(page) = connection.page() {
             writer::begin(page, self.agents.epoch, welcome);
         }
+        // First, because the program waits for it. If the rest fails the connection is dropped, which the
+        // agent sees.
+        connection.welcome(welcome.registration, &self.config)?;
         self.poll.add_process(connection.process(), id.0)?;
         if let Some(eventfd) = connection.eventfd() {
             self.poll
                 .add(eventfd, Token::Bell(id).into(), Watch::Edge)?;
         }
-        // The cookie before any doorbell: without it, that would be the program's own signal.
-        let sent = connection.welcome(welcome.registration, &self.config);
-        if sent.is_err()
-            && let Some(eventfd) = connection.eventfd()
-        {
-            self.poll.remove(eventfd);
-        }
-        sent.map(|()| connection)
+        Ok(connection)
     }
 
     fn refuse(&mut self, id: ConnectionId, code: RefusalCode, text: &str) {

@@ -59,6 +59,7 @@ impl Dispatcher {
             self.handle(Input::Timer, now);
         }
         self.agents.ring_again(now);
+        self.agents.prepare_blank();
         self.agents.listener.expire(now);
         let due = self.publisher.due(&mut self.engine);
         if due.is_some_and(|at| at <= now) {
