@@ -219,8 +219,8 @@ fn hello_of(id: ConnectionId, hello: &Hello, pending: &Pending, cookie: Cookie) 
         peer: input::Peer {
             pid: peer.pid,
             uid: peer.uid,
-            comm: peer.comm.clone(),
-            start_ticks: peer.start_ticks,
+            comm: peer.stat.comm.clone(),
+            start_ticks: peer.stat.start_ticks,
         },
         name: hello.task_name().map(str::to_owned),
         resumes: (hello.registration != 0).then_some(former),

@@ -1,7 +1,8 @@
 //! The process and thread at the other end of a socket, by descriptors that cannot come to mean another
 //! one, as a pid can.
 
-use std::fs;
+use std::fs::{self, File};
+use std::io::Read;
 use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -18,11 +19,8 @@ pub struct Peer {
     pub pid: u32,
     /// A pidfd of it, readable once it has ended.
     pub pidfd: OwnedFd,
-    /// Its short name, valid as the name of a task.
-    pub comm: String,
-    /// Its start in hundredths of a second since boot, by [`start_ticks`]; 0 before
-    /// [`Self::learn_start`].
-    pub start_ticks: u64,
+    /// Its name and start. Read as soon as it connects, not while it waits for its Welcome.
+    pub stat: Stat,
 }
 
 impl Peer {
@@ -40,14 +38,8 @@ impl Peer {
             uid: credentials.uid.as_raw(),
             pid,
             pidfd,
-            comm: comm(pid),
-            start_ticks: 0,
+            stat: stat(pid).unwrap_or_else(Stat::unknown),
         })
-    }
-
-    /// Reads when the process started, which is not needed before its Hello. Stays 0 if it is gone.
-    pub fn learn_start(&mut self) {
-        self.start_ticks = start_ticks(self.pid).unwrap_or_default();
     }
 }
 
@@ -138,9 +130,24 @@ fn own_id(pid: u32, thread: u32) -> Option<u32> {
 
 /// What a file of /proc says after `name`.
 fn field(path: &str, name: &str) -> Option<String> {
-    let text = fs::read_to_string(path).ok()?;
+    let text = read(path)?;
     let value = text.lines().find_map(|line| line.strip_prefix(name))?;
     Some(value.to_owned())
+}
+
+/// A file of /proc as a whole. These give all that they have in one call, as far as there is room for it:
+/// a Hello waits for some of them.
+fn read(path: &str) -> Option<String> {
+    let mut file = File::open(path).ok()?;
+    let mut text = vec![0; 4096];
+    let mut length = 0;
+    loop {
+        length += file.read(&mut text[length..]).ok()?;
+        if length < text.len() {
+            return Some(String::from_utf8_lossy(&text[..length]).into_owned());
+        }
+        text.resize(2 * length, 0);
+    }
 }
 
 /// The real user id of a process.
@@ -150,10 +157,47 @@ pub fn owner(pid: u32) -> Option<u32> {
     users.split_whitespace().next()?.parse().ok()
 }
 
+/// What the kernel says of a process.
+#[derive(Debug)]
+pub struct Stat {
+    /// Its short name, valid as the name of a task.
+    pub comm: String,
+    /// When it started, in clock ticks since boot: with its id, its identity until the next boot.
+    pub start_ticks: u64,
+}
+
+impl Stat {
+    /// Of a process that is gone.
+    fn unknown() -> Self {
+        Self {
+            comm: task_name(""),
+            start_ticks: 0,
+        }
+    }
+}
+
+/// Name and start of a process.
+pub fn stat(pid: u32) -> Option<Stat> {
+    // Of its first thread, which started with it: what the kernel sums up over all threads of a process
+    // takes long where there are thousands.
+    let stat = read(&format!("/proc/{pid}/task/{pid}/stat"))?;
+    // The name in parentheses may hold anything; field 22 counts from behind it.
+    let (front, rest) = stat.rsplit_once(')')?;
+    let (_, name) = front.split_once('(')?;
+    Some(Stat {
+        comm: task_name(name),
+        start_ticks: rest.split_whitespace().nth(19)?.parse().ok()?,
+    })
+}
+
+/// When a process started, as [`Stat::start_ticks`].
+pub fn start_ticks(pid: u32) -> Option<u64> {
+    Some(stat(pid)?.start_ticks)
+}
+
 /// The short name of a process, reduced to the characters of a task's name; `process` where none are left.
-pub fn comm(pid: u32) -> String {
-    let text = fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default();
-    let name: String = text
+fn task_name(comm: &str) -> String {
+    let name: String = comm
         .trim()
         .chars()
         .map(|c| {
@@ -169,17 +213,6 @@ pub fn comm(pid: u32) -> String {
     } else {
         name
     }
-}
-
-/// When a process started, in clock ticks since boot: with its id, its identity until the next
-/// boot.
-pub fn start_ticks(pid: u32) -> Option<u64> {
-    // Of its first thread, which started with it: what the kernel sums up over all threads of a process
-    // takes long where there are thousands.
-    let stat = fs::read_to_string(format!("/proc/{pid}/task/{pid}/stat")).ok()?;
-    // The name in parentheses may hold anything; field 22 counts from behind it.
-    let (_, rest) = stat.rsplit_once(')')?;
-    rest.split_whitespace().nth(19)?.parse().ok()
 }
 
 #[cfg(test)]
@@ -199,8 +232,32 @@ mod tests {
         );
         assert!(start_ticks(pid).is_some());
         assert_eq!(owner(pid), Some(rustix::process::getuid().as_raw()));
-        assert!(rtswap_wire::valid_name(&comm(pid)));
+        assert!(rtswap_wire::valid_name(&stat(pid).unwrap().comm));
         assert_eq!(thread_by_own_id(pid, u32::MAX), None);
+    }
+
+    #[test]
+    fn a_file_is_read_as_a_whole() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("file");
+        for length in [0, 4095, 4096, 4097, 9000] {
+            let text = "x".repeat(length);
+            fs::write(&path, &text).unwrap();
+            assert_eq!(read(path.to_str().unwrap()), Some(text));
+        }
+        fs::write(&path, b"a\xffb").unwrap();
+        assert_eq!(read(path.to_str().unwrap()).as_deref(), Some("a\u{fffd}b"));
+    }
+
+    #[test]
+    fn a_name_may_hold_anything() {
+        // A thread's: the process's is the test harness's.
+        let told = std::thread::spawn(|| {
+            rustix::thread::set_name(c") R 1 (\xff x").unwrap();
+            stat(rustix::thread::gettid().as_raw_pid().cast_unsigned())
+        });
+        let told = told.join().unwrap().map(|it| (it.comm, it.start_ticks > 0));
+        assert_eq!(told, Some(("__R_1____x".to_owned(), true)));
     }
 
     #[test]

@@ -16,7 +16,7 @@ use rtswap_engine::sample::{Identity, Sample};
 
 use crate::origin;
 use crate::sys::clock::now;
-use crate::sys::peer;
+use crate::sys::peer::{self, Stat};
 
 /// A sample that shows nothing, as of now.
 fn begin() -> Sample {
@@ -30,10 +30,13 @@ fn begin() -> Sample {
 /// Identifies process `pid` by /proc; none once it is gone. Its start comes last: a process that
 /// took its number meanwhile started later.
 pub fn identify(pid: u32) -> Option<Identity> {
+    let uid = peer::owner(pid)?;
+    let origin = origin::of_process(pid).map(Arc::from);
+    let Stat { comm, start_ticks } = peer::stat(pid)?;
     Some(Identity {
-        uid: peer::owner(pid)?,
-        comm: peer::comm(pid),
-        origin: origin::of_process(pid).map(Arc::from),
-        start_ticks: peer::start_ticks(pid)?,
+        uid,
+        comm,
+        origin,
+        start_ticks,
     })
 }
