@@ -2,7 +2,7 @@
 //! file system.
 
 use std::fs::{self, OpenOptions};
-use std::io::{self, ErrorKind, Write};
+use std::io::{self, BufWriter, ErrorKind, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{self, RecvTimeoutError};
@@ -143,15 +143,16 @@ fn write_all(given: &mpsc::Receiver<State>, path: &Path, boot: &str, mut done: i
 /// Writes a checkpoint in the place of the one before.
 pub(super) fn replace(path: &Path, checkpoint: &Checkpoint) -> io::Result<()> {
     let fresh = path.with_extension("new");
-    let text = serde_json::to_vec(checkpoint)?;
-    let mut file = OpenOptions::new()
+    let file = OpenOptions::new()
         .write(true)
         .create(true)
         .truncate(true)
         .mode(0o600)
         .custom_flags(libc::O_NOFOLLOW)
         .open(&fresh)?;
-    file.write_all(&text)?;
+    let mut file = BufWriter::new(file);
+    serde_json::to_writer(&mut file, checkpoint)?;
+    file.flush()?;
     // The folder is a tmpfs by default, and a state of another boot is not read: no sync.
     fs::rename(fresh, path)
 }
