@@ -1,6 +1,6 @@
 //! All objects in one call, as plain structs: what the daemon publishes and its clients read.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 
 use zbus::fdo::ObjectManagerProxy;
 use zbus::{Connection, OwnedObjectPath, OwnedVariant, Variant};
@@ -25,9 +25,10 @@ macro_rules! properties {
         }
 
         impl $name {
-            /// All, by their names on D-Bus.
-            pub fn to_wire(&self) -> Properties {
-                HashMap::from([$(($wire.to_owned(), give(self.$field.clone())),)*])
+            /// All, by their names on D-Bus. There may be thousands of tasks: a hash map would take twice
+            /// the memory.
+            pub fn to_wire(&self) -> BTreeMap<&'static str, Variant<'static>> {
+                BTreeMap::from([$(($wire, Variant::from(self.$field.clone())),)*])
             }
 
             /// What is different from `before` and announced.
@@ -166,12 +167,6 @@ properties! {
         /// What limits rtswap there, in words: a multi-process server, a vGPU, shared memory.
         notes: Vec<String> = "Notes" announced,
     }
-}
-
-/// One property's value.
-fn give(value: impl Into<Variant<'static>>) -> OwnedVariant {
-    let value = value.into().try_into();
-    value.expect("only a descriptor cannot be owned twice")
 }
 
 /// One property out of the map.

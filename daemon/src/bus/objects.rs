@@ -4,10 +4,9 @@
 //! parents `/org/rtswap/task` and `/org/rtswap/gpu`. It still sends the signals, for which an
 //! interface of this name is enough.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
-use rtswap_dbus::objects::Properties;
 use rtswap_dbus::{Error, GPU, TASK};
 use zbus::message::Header;
 use zbus::object_server::SignalEmitter;
@@ -20,7 +19,8 @@ use super::publish::Published;
 #[derive(Clone, Debug)]
 pub(super) struct Objects(pub(super) Arc<Published>);
 
-type Managed = HashMap<OwnedObjectPath, HashMap<&'static str, Properties>>;
+type Properties = BTreeMap<&'static str, Variant<'static>>;
+type Managed = HashMap<OwnedObjectPath, BTreeMap<&'static str, Properties>>;
 
 #[zbus::interface(
     name = "org.freedesktop.DBus.ObjectManager",
@@ -39,11 +39,11 @@ impl Objects {
         let snapshot = self.0.update(connection).await?;
         let tasks = snapshot.tasks.iter().map(|(id, task)| {
             let path = rtswap_dbus::task_path(*id);
-            (path, HashMap::from([(TASK, task.to_wire())]))
+            (path, BTreeMap::from([(TASK, task.to_wire())]))
         });
         let gpus = snapshot.gpus.iter().map(|gpu| {
             let path = rtswap_dbus::gpu_path(gpu.index);
-            (path, HashMap::from([(GPU, gpu.to_wire())]))
+            (path, BTreeMap::from([(GPU, gpu.to_wire())]))
         });
         Ok(tasks.chain(gpus).collect())
     }

@@ -52,11 +52,11 @@ impl Published {
         let mut told = self.told.lock().await;
         let snapshot = self.shared.handle.snapshot();
         let told = told.insert(Told::default());
-        self.serve(connection, told, &snapshot).await?;
-        // Last: when it is added, zbus announces all objects that are served.
+        // First: when it is added, zbus announces all objects that are served, and has all their
+        // properties in memory at once.
         let server = connection.object_server();
         server.at(rtswap_dbus::ROOT_PATH, root).await?;
-        Ok(())
+        self.serve(connection, told, &snapshot).await
     }
 
     /// Adds and removes objects until they are those of the latest snapshot, which is returned.
