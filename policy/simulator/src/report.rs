@@ -27,8 +27,6 @@ pub struct TaskReport {
     pub jobs: u64,
     /// Of them, those that completed after their deadline.
     pub misses: u64,
-    /// Jobs of a realtime task that completed without a deadline: loading, or demoted.
-    pub unpromised: u64,
     /// Jobs that were revoked (best-effort).
     pub revoked: u64,
     /// The longest time from eligible to completed.
@@ -75,10 +73,8 @@ impl Report {
     pub(crate) fn add(&mut self, account: JobAccount, realtime: bool) {
         let task = self.task(account.task);
         match account.end {
-            JobEnd::Completed if realtime && account.deadline.is_none() => {
-                task.unpromised += 1;
-                return;
-            }
+            // Loading, or demoted: nothing was promised.
+            JobEnd::Completed if realtime && account.deadline.is_none() => return,
             JobEnd::Completed => {}
             JobEnd::Revoked => {
                 task.revoked += 1;

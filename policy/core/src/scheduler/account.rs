@@ -1,9 +1,7 @@
 //! Where the time of a waiting job goes.
 
-use super::record::Counts;
-use super::{Direction, JobAccount, JobEnd, Scheduler};
+use super::{Direction, Scheduler};
 use crate::scheduler::job::Span;
-use crate::units::Nanos;
 
 impl Scheduler {
     /// Books what the served job has waited for since the last look.
@@ -42,20 +40,5 @@ impl Scheduler {
             let now = self.state.now;
             self.state.span = span.map(|(id, span)| (id, span, now));
         }
-    }
-}
-
-impl Counts {
-    pub(super) fn add(&mut self, account: &JobAccount) {
-        if account.end != JobEnd::Completed {
-            return;
-        }
-        let lateness = account.lateness();
-        let response = account.ended - account.eligible;
-        self.jobs += 1;
-        self.misses += u64::from(lateness > Nanos::ZERO);
-        self.worst_lateness = self.worst_lateness.max(lateness);
-        self.response_sum += response;
-        self.response_max = self.response_max.max(response);
     }
 }

@@ -131,7 +131,6 @@ impl Scheduler {
         let account = job.account(id, now, end);
         let wcet = self.task(id).timing().map_or(Nanos::ZERO, |t| t.wcet);
         let task = self.task_mut(id);
-        task.counts.add(&account);
         if job.granted.is_some() {
             task.last_left = now;
         }

@@ -5,8 +5,8 @@
 //! so that a decision looks at no other task. `registry` and `plan` know the tasks and the swap
 //! volumes that hold for them, `room` chooses these, with what they leave to the others, `jobs` and
 //! `account` follow a job, `region`, `pipeline` (the test `Pipelined`: here is its protocol) and
-//! `best_effort` serve it, `evict`, `swap`, `budget`, `volume` and `wants` move memory, `timer` keeps the bounds, `invariants` says what must always hold, `waiting` which tasks
-//! wait outside the plan.
+//! `best_effort` serve it, `evict`, `swap`, `budget`, `volume` and `wants` move memory, `timer` keeps
+//! the bounds, `invariants` says what must always hold, `waiting` which tasks wait outside the plan.
 
 mod account;
 mod best_effort;
@@ -41,7 +41,7 @@ pub use config::{Config, Overrun, Sharing};
 pub use error::{EventError, Refusal};
 pub use event::{BudgetRequestSeq, Event, JobKind, JobSeq, OpenJob, SwapOutcome, SwapSeq, Usage};
 pub use invariants::InvariantError;
-pub use record::{Attachment, Counts, Phase};
+pub use record::{Attachment, Phase};
 pub use registry::MAX_TASKS;
 pub use state::{GpuStatus, JobStatus, State, TaskStatus};
 
@@ -165,9 +165,9 @@ impl Scheduler {
         &self.state
     }
 
-    /// A number that is another after every input by which the realtime tasks, their timings, their
-    /// volumes in effect or those of a plan to come may have changed. Jobs, swaps and usage do not
-    /// change it.
+    /// A number that differs between two calls if the realtime tasks, their timings, their volumes in
+    /// effect or those of a plan to come have changed between them. Jobs, swaps and usage do not change
+    /// it.
     pub fn plan_revision(&mut self) -> u64 {
         self.state.settled().plan_revision()
     }
@@ -270,7 +270,7 @@ impl Scheduler {
         task.ok_or(EventError::UnknownTask(id))
     }
 
-    /// The task `id`, if it has a session: any other cannot have sent an event.
+    /// The task `id`, if it is attached: any other cannot have sent an event.
     fn attached(&self, id: TaskId) -> Result<&Task, EventError> {
         let task = self.known(id)?;
         match task.attachment {

@@ -6,7 +6,7 @@ use crate::scheduler::command::Direction;
 use crate::scheduler::event::{BudgetRequestSeq, JobSeq, SwapSeq, Usage};
 use crate::scheduler::job::{Job, Place};
 use crate::task::{Class, MemoryProfile, TaskId, TaskSpec, Timing};
-use crate::units::{Bytes, Nanos, Time};
+use crate::units::{Bytes, Time};
 
 /// The position of a task in the eviction order: the task with the latest next release goes first.
 /// Best-effort tasks have none, so they precede all realtime tasks, the oldest grant first.
@@ -33,21 +33,6 @@ pub enum Attachment {
     Attached,
     /// The process lives, its agent is silent.
     Lost,
-}
-
-/// What became of a task's realtime jobs.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Counts {
-    /// Jobs that completed, best-effort ones included.
-    pub jobs: u64,
-    /// Of them, realtime jobs that ended after their deadline.
-    pub misses: u64,
-    /// The worst of these.
-    pub worst_lateness: Nanos,
-    /// Σ (completion − eligible).
-    pub response_sum: Nanos,
-    /// The longest of these.
-    pub response_max: Nanos,
 }
 
 /// A swap operation under way.
@@ -155,7 +140,6 @@ pub(crate) struct Task {
     pub(crate) last_granted: Time,
     /// When a job of it last left the GPU.
     pub(crate) last_left: Time,
-    pub(crate) counts: Counts,
 
     /// Whether what the books have of it may be out of date.
     pub(crate) touched: bool,
@@ -212,7 +196,7 @@ impl Task {
         self.fixed().saturating_sub(self.unreported)
     }
 
-    /// What can never leave while its session lasts: what is known not to be in the arena, and what its
+    /// What can never leave while its agent is attached: what is known not to be in the arena, and what its
     /// backing store can never take.
     pub(crate) fn unswappable(&self) -> Bytes {
         if self.attachment != Attachment::Attached {
@@ -352,10 +336,10 @@ impl Task {
         unused + self.can_leave(cause, self.asked.saturating_sub(unused), chunk)
     }
 
-    /// What of it may have to leave to others before their patience ends.
+    /// What of it may have to leave to others before their requests time out.
     pub(crate) fn leaves_in_time(&self) -> Bytes {
         let may = match self.limit(Cause::BestEffort) {
-            // A lost session is often the first sign of a death.
+            // A lost agent is often the first sign of a death.
             _ if self.attachment != Attachment::Attached => self.budget,
             Some(limit) => limit.saturating_sub(self.out()),
             None => {

@@ -1,4 +1,4 @@
-//! Registrations and sessions of tasks, and what they leave behind.
+//! How tasks are registered, attached and detached, and what they leave behind.
 
 use super::record::{Attachment, Op, Phase, Task};
 use super::region::ASIDE;
@@ -145,7 +145,7 @@ impl Scheduler {
 
     pub(super) fn detach(&mut self, id: TaskId) -> Result<(), EventError> {
         self.with_process(id)?;
-        self.drop_session(id);
+        self.drop_attachment(id);
         self.expect_release();
         let task = self.task_mut(id);
         task.attachment = Attachment::Absent;
@@ -238,7 +238,7 @@ impl Scheduler {
 
     pub(super) fn lost(&mut self, id: TaskId) -> Result<(), EventError> {
         self.attached(id)?;
-        self.drop_session(id);
+        self.drop_attachment(id);
         let task = self.task_mut(id);
         task.attachment = Attachment::Lost;
         if task.phase == Phase::Ready {
@@ -248,7 +248,7 @@ impl Scheduler {
     }
 
     /// Ends all that needs an agent. The memory stays counted.
-    fn drop_session(&mut self, id: TaskId) {
+    fn drop_attachment(&mut self, id: TaskId) {
         self.end_job(id, JobEnd::TaskGone);
         self.drop_op(id);
         let task = self.task_mut(id);
@@ -344,7 +344,6 @@ impl Task {
             next_release: Time::ZERO,
             last_granted: Time::ZERO,
             last_left: Time::ZERO,
-            counts: super::Counts::default(),
             touched: false,
         }
     }

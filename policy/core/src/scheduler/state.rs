@@ -12,7 +12,7 @@ use alloc::vec::Vec;
 use super::books::Books;
 use super::holders::Holders;
 use super::order::Order;
-use super::record::{Attachment, Counts, Phase, Task, Victim};
+use super::record::{Attachment, Phase, Task, Victim};
 use super::room::Denied;
 use super::tasks::Tasks;
 use crate::scheduler::command::Direction;
@@ -116,8 +116,6 @@ pub struct TaskStatus {
     /// The next realtime job is not eligible before this; to be kept over a daemon's restart
     /// (`Scheduler::remember`).
     pub next_release: Time,
-    /// How many jobs have ended so far, and how.
-    pub counts: Counts,
     /// The open job, if there is one.
     pub job: Option<JobStatus>,
     /// The swap operation under way: direction and what will be in the backing store.
@@ -195,7 +193,6 @@ impl State {
             next_volume: task.next.filter(|_| self.pending.is_some()),
             backing: task.backing,
             next_release: task.next_release,
-            counts: task.counts,
             job: task.job.as_ref().map(|job| JobStatus {
                 job: job.seq,
                 deadline: job.deadline,

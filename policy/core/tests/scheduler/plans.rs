@@ -86,7 +86,7 @@ fn the_revision_of_the_plan_changes_with_the_plan_alone() {
         world.warm(2);
         world.at(2_000 * round);
     }
-    assert!(world.status(1).counts.jobs > 2 && world.out(1) > 0);
+    assert!(world.account(1).job.0 > 2 && world.out(1) > 0);
     world.want(4, 10);
     world.finish_swaps();
     world.allocate(4, 10);

@@ -2,7 +2,7 @@
 
 use std::vec::Vec;
 
-use rtswap_policy::scheduler::{self, Counts, Direction, JobSeq, JobStatus, SwapSeq, Usage};
+use rtswap_policy::scheduler::{self, Direction, JobSeq, JobStatus, SwapSeq, Usage};
 use rtswap_policy::task::{Class, MemoryProfile, TaskId, Timing};
 use rtswap_policy::units::{Bytes, Nanos, Time};
 
@@ -51,7 +51,6 @@ fn ready() -> scheduler::TaskStatus {
         next_volume: None,
         backing: mib(50),
         next_release: Time::ZERO,
-        counts: Counts::default(),
         job: None,
         op: None,
     }
