@@ -124,9 +124,12 @@ impl Listener {
             }
             Ok(received) => received,
         };
-        let pending = self.pending.remove(&connection)?;
+        let mut pending = self.pending.remove(&connection)?;
         match Hello::parse(&packet[..length]) {
-            Ok(hello) => Some((Box::new(hello), fds.into_iter().next(), pending)),
+            Ok(hello) => {
+                pending.peer.ensure_stat();
+                Some((Box::new(hello), fds.into_iter().next(), pending))
+            }
             Err(error) => {
                 let code = match error {
                     HelloError::Version(_) => ReplyCode::Version,

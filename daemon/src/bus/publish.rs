@@ -52,8 +52,8 @@ impl Published {
         let mut told = self.told.lock().await;
         let snapshot = self.shared.handle.snapshot();
         let told = told.insert(Told::default());
-        // First: when it is added, zbus announces all objects that are served, and has all their
-        // properties in memory at once.
+        // The root first: if it were added last, zbus would read the properties of all objects at once to
+        // announce them.
         let server = connection.object_server();
         server.at(rtswap_dbus::ROOT_PATH, root).await?;
         self.serve(connection, told, &snapshot).await

@@ -79,24 +79,23 @@ impl Agents {
         ConnectionId(self.next)
     }
 
-    /// What the next session needs.
-    pub(super) fn take_blank(&mut self) -> rustix::io::Result<Blank> {
-        self.blank.take().map_or_else(Blank::new, Ok)
-    }
-
-    /// Makes that ready, if it is not.
-    pub(super) fn prepare_blank(&mut self) {
-        if self.blank.is_none() {
-            // When it is needed it is tried again.
-            self.blank = Blank::new().ok();
-        }
-    }
-
     /// Takes that number.
     pub(super) fn take_id(&mut self) -> ConnectionId {
         let id = self.next_id();
         self.next += 1;
         id
+    }
+
+    /// Takes the spare page and eventfd, or makes them.
+    pub(super) fn take_blank(&mut self) -> rustix::io::Result<Blank> {
+        self.blank.take().map_or_else(Blank::new, Ok)
+    }
+
+    /// Makes a spare page and eventfd, unless there are. Why that fails is told when a session needs them.
+    pub(super) fn prepare_blank(&mut self) {
+        if self.blank.is_none() {
+            self.blank = Blank::new().ok();
+        }
     }
 
     /// Some of the connections with a process that has ended by now; none once all were returned. `poll`

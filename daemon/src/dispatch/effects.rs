@@ -75,7 +75,7 @@ impl Dispatcher {
         }
     }
 
-    /// Sends a Welcome, and watches the agent from then on. True if it was sent.
+    /// Sends a Welcome, and watches the agent from then on. False if either failed.
     fn welcome(&mut self, welcome: &Welcome) -> bool {
         let greeting = self.agents.greeting.take();
         let Some(greeting) = greeting.filter(|it| it.id == welcome.connection) else {
@@ -123,8 +123,8 @@ impl Dispatcher {
         if let Some(page) = connection.page() {
             writer::begin(page, self.agents.epoch, welcome);
         }
-        // First, because the program waits for it. If the rest fails the connection is dropped, which the
-        // agent sees.
+        // The Welcome first, because the program waits for it. If its agent cannot be watched, the
+        // connection is dropped, which the agent sees.
         connection.welcome(welcome.registration, &self.config)?;
         self.poll.add_process(connection.process(), id.0)?;
         if let Some(eventfd) = connection.eventfd() {

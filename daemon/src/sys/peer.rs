@@ -19,7 +19,7 @@ pub struct Peer {
     pub pid: u32,
     /// A pidfd of it, readable once it has ended.
     pub pidfd: OwnedFd,
-    /// Its name and start. Read as soon as it connects, not while it waits for its Welcome.
+    /// Its name and start. Read when its connection is accepted, not while it waits for its Welcome.
     pub stat: Stat,
 }
 
@@ -40,6 +40,13 @@ impl Peer {
             pidfd,
             stat: stat(pid).unwrap_or_else(Stat::unknown),
         })
+    }
+
+    /// Reads name and start again if they could not be read: descriptors may have been short.
+    pub fn ensure_stat(&mut self) {
+        if self.stat.start_ticks == 0 {
+            self.stat = stat(self.pid).unwrap_or_else(Stat::unknown);
+        }
     }
 }
 
@@ -135,8 +142,8 @@ fn field(path: &str, name: &str) -> Option<String> {
     Some(value.to_owned())
 }
 
-/// A file of /proc as a whole. These give all that they have in one call, as far as there is room for it:
-/// a Hello waits for some of them.
+/// Reads a file of /proc whole. One call gets all of it if there is room, where `fs::read_to_string` would
+/// need several.
 fn read(path: &str) -> Option<String> {
     let mut file = File::open(path).ok()?;
     let mut text = vec![0; 4096];
@@ -157,7 +164,7 @@ pub fn owner(pid: u32) -> Option<u32> {
     users.split_whitespace().next()?.parse().ok()
 }
 
-/// What the kernel says of a process.
+/// Name and start of a process.
 #[derive(Debug)]
 pub struct Stat {
     /// Its short name, valid as the name of a task.
@@ -176,7 +183,7 @@ impl Stat {
     }
 }
 
-/// Name and start of a process.
+/// Reads name and start of a process.
 pub fn stat(pid: u32) -> Option<Stat> {
     // Of its first thread, which started with it: what the kernel sums up over all threads of a process
     // takes long where there are thousands.

@@ -58,7 +58,7 @@ pub enum Answer {
     /// To `Order::SetBudget`: the budget in bytes that the page holds now. It is more than ordered
     /// where the agent had taken the memory already.
     Held(Bytes),
-    /// To [`Output::Welcome`](crate::Output::Welcome): whether it was sent.
+    /// To [`Output::Welcome`](crate::Output::Welcome): whether it was sent, and the agent is watched.
     Sent(bool),
     /// To [`Output::Record`](crate::Output::Record): whether it was kept.
     Kept(bool),

@@ -1,5 +1,6 @@
 //! Sums and orders over all tasks, kept as tasks change: a decision looks at no task that it does
-//! not concern. They are read through `state::Settled`, which brings them up to date first. `check_invariants` makes them anew and compares.
+//! not concern. They are read through `state::Settled`, which brings them up to date first.
+//! `check_invariants` makes them anew and compares.
 
 use alloc::vec::Vec;
 

@@ -16,8 +16,8 @@ pub enum EventError {
     /// The task's registration has ended.
     #[error("task {} is not registered any more", .0.0)]
     NotRegistered(TaskId),
-    /// The task has no session, so no agent can have sent the event.
-    #[error("task {} has no session: attach it first", .0.0)]
+    /// The task is not attached, so no agent can have sent the event.
+    #[error("task {} is not attached: attach it first", .0.0)]
     NotAttached(TaskId),
     /// `Event::Released` came for a task that has no dying memory.
     #[error("task {} has no dying memory to release", .0.0)]

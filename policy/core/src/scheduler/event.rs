@@ -134,7 +134,7 @@ pub enum Event {
     },
     /// The driver has released the memory of the dead processes of `task`.
     Released { task: TaskId },
-    /// The session of `task` ended but its process lives. Its memory stays counted; its job ends as
+    /// The agent of `task` is silent, but its process lives. Its memory stays counted; its job ends as
     /// `JobEnd::TaskGone`.
     Lost { task: TaskId },
     /// The agent of `task` requests a grant for `job`.

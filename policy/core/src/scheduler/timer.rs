@@ -151,7 +151,7 @@ impl Scheduler {
             .iter()
             .flatten()
             .filter_map(|id| Some(self.task(*id).op.as_ref()?.due));
-        let patience = state
+        let requests = state
             .wants
             .iter()
             .filter_map(|id| Some(self.task(*id).want?.since + REQUEST_TIMEOUT));
@@ -161,7 +161,7 @@ impl Scheduler {
             .chain(overruns)
             .chain(self.stray_passes().map(|(at, _)| at))
             .chain(ops)
-            .chain(patience)
+            .chain(requests)
             .chain(quanta)
             .chain(state.retry)
             .min()

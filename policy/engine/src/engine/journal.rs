@@ -21,7 +21,7 @@ const CHECKPOINT_DELAY: Nanos = Nanos(250_000_000);
 /// The records after which a checkpoint follows, so that the journal stays short.
 const RECORDS: u32 = 256;
 
-/// What has changed since the last record.
+/// What has changed since the last record, and how far the next checkpoint is.
 #[derive(Debug, Default)]
 pub(crate) struct Unrecorded {
     /// Registrations that began, changed or ended.

@@ -36,12 +36,13 @@ impl Engine {
             return;
         };
         let resident = block.usage.resident;
-        let is_new = mem::replace(&mut device.block, *block).usage.resident != resident;
+        let has_moved = mem::replace(&mut device.block, *block).usage.resident != resident;
         if rang {
             device.reader.record_ring();
         }
         let has_joined = device.task.is_some();
-        if is_new {
+        // An unchanged value is in the account already: after each sample its ranges begin at this value.
+        if has_moved {
             let pid = session.peer.pid;
             self.gpus[gpu].account.record_report(pid, resident);
         }
@@ -188,7 +189,7 @@ impl Engine {
         let open = device.reader.running();
         let group = self.tasks.group(task)?;
         let joined = group.attach(now, id.process, usage, backing, open);
-        // Drained also where it is refused: that ends the session which the process had in the group.
+        // Drained also where it is refused: that ends what the process was in the group before.
         Some((task, joined))
     }
 

@@ -104,13 +104,12 @@ impl Engine {
         let peer = &session.peer;
         self.note_change();
         if !sent {
-            let text =
-                "the agent cannot be answered: its connection or a page of memory is lacking";
+            let text = "cannot begin a session: the connection, descriptors or memory are lacking";
             let line = self.line(Level::Error, id.registration, text);
             self.complain(line.pid(peer.pid));
             self.emit(Output::Forget(session.connection));
             if former.is_none() {
-                // The process never heard of its session: it has not been.
+                // The process may have heard of its session, and comes back as a new one.
                 self.unrecorded.note_session_left(session.cookie);
                 self.process_gone(id.registration);
             }

@@ -15,7 +15,7 @@ use super::{Order, ProcessGroup};
 
 /// How long a process waits before it is admitted to a job that should be over, and how long it then
 /// runs before it is revoked.
-const OVERDUE: Nanos = Nanos(100_000_000);
+const ADMISSION_TIMEOUT: Nanos = Nanos(100_000_000);
 
 #[derive(Debug, Default)]
 pub(super) struct Jobs {
@@ -216,6 +216,6 @@ impl ProcessGroup {
         let stuck = self.jobs.open.filter(|job| job.stuck)?;
         let job = process.job.filter(|_| process.is_present())?;
         let to_revoke = stuck.revoked && !job.revoked;
-        (!job.granted || to_revoke).then(|| job.since + OVERDUE)
+        (!job.granted || to_revoke).then(|| job.since + ADMISSION_TIMEOUT)
     }
 }

@@ -162,7 +162,7 @@ impl ProcessGroup {
                 let task = self.task;
                 self.tell(Event::Detach { task });
             }
-            self.end_session(Attachment::Absent);
+            self.end_attachment(Attachment::Absent);
             return;
         }
         // The scheduler answers nothing to a task that is lost.
@@ -173,16 +173,16 @@ impl ProcessGroup {
         }
     }
 
-    /// Takes back a process that was not accepted; `known` is the attachment that the scheduler knows of the
-    /// task. Without any it is as if the process had never arrived; else it is missing, with what is
-    /// counted for it, until it comes back or leaves. Returns whether it stays.
+    /// Takes back a process that was not accepted; `known` is the task's attachment in the scheduler.
+    /// Without one it is as if the process had never arrived; else it is missing, with what is counted
+    /// for it, until it comes back or leaves. Returns whether it stays.
     pub fn refuse(&mut self, now: Time, id: ProcessId, known: Attachment) -> bool {
         let Some(at) = self.find(id) else {
             return false;
         };
         if known == Attachment::Absent {
             self.processes.remove(at);
-            self.end_session(Attachment::Absent);
+            self.end_attachment(Attachment::Absent);
             self.mark_dirty(now);
             return false;
         }
@@ -195,7 +195,7 @@ impl ProcessGroup {
             };
         }
         if known == Attachment::Lost {
-            self.end_session(Attachment::Lost);
+            self.end_attachment(Attachment::Lost);
         }
         self.note_missing(now);
         true
@@ -208,13 +208,13 @@ impl ProcessGroup {
         if self.attachment == Attachment::Attached && self.present().next().is_none() {
             let task = self.task;
             self.tell(Event::Lost { task });
-            self.end_session(Attachment::Lost);
+            self.end_attachment(Attachment::Lost);
         }
         self.mark_dirty(now);
     }
 
     /// Forgets all that needs an agent, as the scheduler does.
-    fn end_session(&mut self, attachment: Attachment) {
+    fn end_attachment(&mut self, attachment: Attachment) {
         self.attachment = attachment;
         self.jobs.open = None;
         self.swap = None;

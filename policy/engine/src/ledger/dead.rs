@@ -13,7 +13,7 @@ use rtswap_policy::units::{Bytes, Nanos, Time};
 use crate::sample::{GpuSample, Identity};
 
 /// After this long the log says that a dead process still holds memory.
-const EXIT_TIMEOUT: Nanos = Nanos(10_000_000_000);
+const RELEASE_TIMEOUT: Nanos = Nanos(10_000_000_000);
 
 /// One dead process on one GPU.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -98,7 +98,10 @@ pub fn take_departed(
     // By task, in the order of the first deaths: whether all its dead are unseen, and all late.
     let mut tasks: Vec<(TaskId, bool, bool)> = Vec::new();
     for dead in dead.iter_mut() {
-        let (unseen, late) = (dead.is_unseen(look), look.now - dead.died >= EXIT_TIMEOUT);
+        let (unseen, late) = (
+            dead.is_unseen(look),
+            look.now - dead.died >= RELEASE_TIMEOUT,
+        );
         if late && !core::mem::replace(&mut dead.is_reported, true) {
             departed.late.push(dead.clone());
         }
@@ -221,7 +224,7 @@ mod tests {
         assert_eq!(at(1_050, 80).gone, []);
         assert_eq!(at(1_060, 41).gone, [], "41 cannot be the second's alone");
         assert_eq!(at(1_070, 40).gone, [TaskId(1)]);
-        let late = at(EXIT_TIMEOUT.0 + 2_000, 40);
+        let late = at(RELEASE_TIMEOUT.0 + 2_000, 40);
         assert_eq!(late.gone, [TaskId(2)], "others' memory from now on");
         assert_eq!(late.late.len(), 1);
     }
@@ -264,8 +267,8 @@ mod tests {
         assert_eq!(
             (
                 late(2_000),
-                late(EXIT_TIMEOUT.0 + 2_000),
-                late(EXIT_TIMEOUT.0 + 3_000)
+                late(RELEASE_TIMEOUT.0 + 2_000),
+                late(RELEASE_TIMEOUT.0 + 3_000)
             ),
             (0, 1, 0)
         );

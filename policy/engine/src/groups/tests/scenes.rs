@@ -90,7 +90,7 @@ fn swap_out_has_its_target_as_credit() {
 }
 
 #[test]
-fn a_stuck_job_is_due_when_patience_ends() {
+fn a_stuck_job_is_due_at_its_timeout() {
     let mut scene = Scene::new(&[(A, 0), (B, 0)]);
     let (task, job) = (TASK, JobSeq(1));
     let grant = |id, job| Effect::Order(id, Order::Grant { job: JobSeq(job) });

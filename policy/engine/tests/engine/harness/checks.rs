@@ -11,7 +11,7 @@ use super::world::World;
 use super::{CAPACITY, CHUNK, GPUS, MS};
 
 /// How long a process waits to be admitted to a job of its task that should be over.
-const OVERDUE: Nanos = Nanos(100 * MS);
+const ADMISSION_TIMEOUT: Nanos = Nanos(100 * MS);
 
 /// The latest job of a task on one GPU.
 #[derive(Clone, Copy, Debug, Default)]
@@ -160,7 +160,7 @@ impl World {
         device.ran_in = job.number;
     }
 
-    /// Checks that no process waits longer than [`OVERDUE`] for a job of its task that should be over.
+    /// Checks that no process waits longer than [`ADMISSION_TIMEOUT`] for a job of its task that should be over.
     pub(crate) fn check_admitted(&self) {
         for (&(registration, gpu), job) in &self.jobs {
             let Some(stuck) = job.overrun.filter(|_| !self.liars.contains(&registration)) else {
@@ -176,7 +176,7 @@ impl World {
                 let device = &process.devices[gpu];
                 let takes_part = process.connection.is_some() && !device.returns;
                 let waits = device.job.filter(|job| job.granted.is_none() && takes_part);
-                let due = waits.and_then(|job| Some(stuck.max(job.read? + OVERDUE)));
+                let due = waits.and_then(|job| Some(stuck.max(job.read? + ADMISSION_TIMEOUT)));
                 assert!(
                     due.is_none_or(|due| self.now < due),
                     "{} waits since {due:?} to be admitted: {:?}",
