@@ -25,8 +25,7 @@ macro_rules! properties {
         }
 
         impl $name {
-            /// All, by their names on D-Bus. There may be thousands of tasks: a hash map would take twice
-            /// the memory.
+            /// All properties, by their names on D-Bus. A hash map would take twice the memory.
             pub fn to_wire(&self) -> BTreeMap<&'static str, Variant<'static>> {
                 BTreeMap::from([$(($wire, Variant::from(self.$field.clone())),)*])
             }

@@ -52,8 +52,7 @@ impl Published {
         let mut told = self.told.lock().await;
         let snapshot = self.shared.handle.snapshot();
         let told = told.insert(Told::default());
-        // The root first: if it were added last, zbus would read the properties of all objects at once to
-        // announce them.
+        // If the root were added last, zbus would hold the properties of all objects in memory at once.
         let server = connection.object_server();
         server.at(rtswap_dbus::ROOT_PATH, root).await?;
         self.serve(connection, told, &snapshot).await

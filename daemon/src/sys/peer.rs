@@ -142,8 +142,7 @@ fn field(path: &str, name: &str) -> Option<String> {
     Some(value.to_owned())
 }
 
-/// Reads a file of /proc whole. One call gets all of it if there is room, where `fs::read_to_string` would
-/// need several.
+/// Reads a whole file of /proc, with fewer system calls than `fs::read_to_string`.
 fn read(path: &str) -> Option<String> {
     let mut file = File::open(path).ok()?;
     let mut text = vec![0; 4096];

@@ -165,9 +165,8 @@ impl Scheduler {
         &self.state
     }
 
-    /// A number that differs between two calls if the realtime tasks, their timings, their volumes in
-    /// effect or those of a plan to come have changed between them. Jobs, swaps and usage do not change
-    /// it.
+    /// A number that changes with the realtime tasks, their timings, their volumes in effect and those
+    /// of a plan to come. Jobs, swaps and usage do not change it.
     pub fn plan_revision(&mut self) -> u64 {
         self.state.settled().plan_revision()
     }
