@@ -32,4 +32,7 @@ pub struct Arguments {
         default_value = "info"
     )]
     pub log: String,
+    /// Asks the CUDA driver which GPUs there are, and ends: the daemon starts itself so.
+    #[arg(long, hide = true)]
+    pub ask_driver: bool,
 }

@@ -7,6 +7,7 @@
 //! - [`origin`]: the container or unit of a process;
 //! - `runtime`: the folder of sockets;
 //! - [`privileges`]: the capabilities that it drops; [`log`]: how log lines get to stderr;
+//! - `names`: names of tasks in the engine's texts;
 //! - `systemd`: what the service manager is told; [`sys`]: the system calls that need `unsafe`.
 
 pub mod agent;
@@ -16,6 +17,7 @@ pub mod config;
 pub mod dispatch;
 pub mod files;
 pub mod log;
+mod names;
 pub mod origin;
 pub mod privileges;
 mod runtime;

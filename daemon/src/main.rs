@@ -1,9 +1,9 @@
 //! The rtswap daemon.
 
-use std::io::IsTerminal;
 use std::process::ExitCode;
 
 use clap::Parser;
+use rtswap_dbus::text::escape_lines;
 use rtswapd::cli::Arguments;
 use rtswapd::log::Log;
 use rtswapd::privileges;
@@ -12,6 +12,9 @@ use tracing_subscriber::EnvFilter;
 
 fn main() -> ExitCode {
     let arguments = Arguments::parse();
+    if arguments.ask_driver {
+        return rtswapd::source::gpu::answer();
+    }
     let filter = match arguments.log.parse::<EnvFilter>() {
         Ok(filter) => quiet(filter),
         Err(error) => {
@@ -32,7 +35,8 @@ fn main() -> ExitCode {
     let subscriber = tracing_subscriber::fmt()
         .with_env_filter(filter)
         .with_writer(move || writer.clone())
-        .with_ansi(std::io::stderr().is_terminal());
+        // What the log writes out, colours are made of.
+        .with_ansi(false);
     // systemd's journal stamps each line itself.
     if std::env::var_os("JOURNAL_STREAM").is_some() {
         subscriber.without_time().init();
@@ -47,7 +51,7 @@ fn main() -> ExitCode {
     match end {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            eprintln!("rtswapd: {error:#}");
+            eprintln!("rtswapd: {}", escape_lines(&format!("{error:#}")));
             let bad_input = error.is::<rtswapd::config::ConfigError>();
             ExitCode::from(if bad_input { BAD_INPUT } else { FAILED })
         }

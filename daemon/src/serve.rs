@@ -15,7 +15,7 @@ use crate::config::Config;
 use crate::dispatch::{self, Parts, Running};
 use crate::files::Files;
 use crate::runtime::RuntimeDir;
-use crate::{sys, systemd};
+use crate::{names, sys, systemd};
 
 /// How long the control side may take to end.
 const LAST_ANSWERS: Duration = Duration::from_secs(1);
@@ -104,7 +104,7 @@ async fn serve(
         tokio::select! {
             _ = signals.reload.recv() => match files.reload(&handle).await {
                 Ok(()) => tracing::info!("SIGHUP: the files are in effect"),
-                Err(error) => tracing::error!("SIGHUP: {error}"),
+                Err(error) => tracing::error!("SIGHUP: {}", names::show_all(&error.to_string())),
             },
             () = signals.end.recv() => return Ok(()),
             end = &mut dispatch.ended => match end {

@@ -4,6 +4,8 @@ use zbus::message::Header;
 use zbus::names::ErrorName;
 use zbus::{DBusError, Message, fdo};
 
+use crate::text::escape;
+
 /// Why a call was refused. Each text says what, where and what to do.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
@@ -19,7 +21,7 @@ pub enum Error {
     /// An argument is missing, out of range, or contradicts another.
     #[error("{0}")]
     InvalidArgument(String),
-    /// The daemon's own working part is gone.
+    /// The call is about a process to which its agent has lost the connection: it ends with that.
     #[error("{0}")]
     AgentLost(String),
     /// The name is taken, or a limit is reached.
@@ -28,12 +30,17 @@ pub enum Error {
     /// The caller may not do this (`org.freedesktop.DBus.Error.AccessDenied`).
     #[error("{0}")]
     AccessDenied(String),
+    /// The daemon ended before it could answer (`org.freedesktop.DBus.Error.NoReply`): call again when it
+    /// is back.
+    #[error("{0}")]
+    Ending(String),
     /// Not the daemon's answer but the transport's.
     #[error("{0}")]
     Bus(zbus::Error),
 }
 
 const ACCESS_DENIED: &str = "org.freedesktop.DBus.Error.AccessDenied";
+const NO_REPLY: &str = "org.freedesktop.DBus.Error.NoReply";
 const FAILED: &str = "org.freedesktop.DBus.Error.Failed";
 
 /// Makes an error of its text.
@@ -58,6 +65,7 @@ impl Error {
             Self::AgentLost(text) => (NAMED[4].0, Some(text)),
             Self::Busy(text) => (NAMED[5].0, Some(text)),
             Self::AccessDenied(text) => (ACCESS_DENIED, Some(text)),
+            Self::Ending(text) => (NO_REPLY, Some(text)),
             Self::Bus(error) => (FAILED, error.description()),
         }
     }
@@ -66,7 +74,7 @@ impl Error {
 impl DBusError for Error {
     fn create_reply(&self, call: &Header<'_>) -> zbus::Result<Message> {
         let builder = Message::error(call, self.name());
-        builder.build(&(self.to_string(),))
+        builder.build(&(escape(&self.to_string()).as_ref(),))
     }
 
     fn name(&self) -> ErrorName<'_> {
@@ -90,6 +98,7 @@ impl From<zbus::Error> for Error {
                 ),
             zbus::Error::FDO(fdo) => match &**fdo {
                 fdo::Error::AccessDenied(text) => Self::AccessDenied(text.clone()),
+                fdo::Error::NoReply(text) => Self::Ending(text.clone()),
                 _ => Self::Bus(error),
             },
             _ => Self::Bus(error),

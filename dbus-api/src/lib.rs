@@ -4,16 +4,18 @@
 //! - [`objects`]: all tasks and GPUs in one call, as plain structs;
 //! - [`options`]: what `Register` takes;
 //! - [`error`]: the named errors, the same type on both sides;
+//! - [`text`]: texts that may hold others' bytes, fit to be shown;
 //! - [`mod@connect`]: the ways to the daemon, by the system bus or by the control socket.
 //!
 //! `xml/` has one file per interface; the daemon's tests hold what it serves against them. Times
-//! are microseconds (`…USec`), sizes are bytes (`…Bytes`), counters start at the registration.
+//! are microseconds (`…USec`), sizes are bytes (`…Bytes`), counters start at `CountingSinceUSec`.
 
 pub mod connect;
 pub mod error;
 pub mod objects;
 pub mod options;
 pub mod proxy;
+pub mod text;
 
 pub use connect::{connect, find};
 pub use error::Error;
@@ -35,6 +37,9 @@ pub const TASK: &str = "org.rtswap.Task1";
 
 /// `org.rtswap.Gpu1` (on [`gpu_path`]).
 pub const GPU: &str = "org.rtswap.Gpu1";
+
+/// In the place of a task that the caller may not see.
+pub const OTHER_TASK_PATH: &str = "/org/rtswap/task";
 
 const TASK_PREFIX: &str = "/org/rtswap/task/";
 const GPU_PREFIX: &str = "/org/rtswap/gpu/";

@@ -3,20 +3,34 @@
 use std::collections::{BTreeMap, HashMap};
 
 use zbus::fdo::ObjectManagerProxy;
-use zbus::{Connection, OwnedObjectPath, OwnedVariant, Variant};
+use zbus::{Connection, OwnedObjectPath, OwnedVariant, Type, Variant};
 
 use crate::{BUS_NAME, Error, GPU, ROOT_PATH, TASK};
 
 /// The properties of one interface of one object, by name.
 pub type Properties = HashMap<String, OwnedVariant>;
 
-/// An interface's properties, each with its name on D-Bus and how it is told of: fixed, announced
-/// when it changes, or silent because it changes with each job.
+/// One property as it is introspected.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Property {
+    /// The name on D-Bus.
+    pub name: &'static str,
+    /// The type as a D-Bus signature.
+    pub signature: String,
+    /// What `EmitsChangedSignal` says of it.
+    pub emits: &'static str,
+    /// Whether users other than the owner, root and those that may manage others' tasks see it.
+    pub public: bool,
+}
+
+/// An interface's properties, each with its name on D-Bus, how it is told of (fixed, announced when it
+/// changes, or silent because it changes with each job), and who sees it (all, or the owner, root and
+/// those that may manage others' tasks).
 macro_rules! properties {
     (
         $(#[$meta:meta])*
         pub struct $name:ident {
-            $($(#[$doc:meta])* $field:ident: $type:ty = $wire:literal $told:ident,)*
+            $($(#[$doc:meta])* $field:ident: $type:ty = $wire:literal $told:ident $seen:ident,)*
         }
     ) => {
         $(#[$meta])*
@@ -42,11 +56,27 @@ macro_rules! properties {
                 changes
             }
 
-            /// The names of those that are announced when they change.
-            pub fn announced() -> impl Iterator<Item = &'static str> {
-                [$(($wire, properties!(@announced $told)),)*]
-                    .into_iter()
-                    .filter_map(|(name, announced)| announced.then_some(name))
+            /// The properties in the order of their declaration.
+            pub fn list() -> Vec<Property> {
+                vec![$(Property {
+                    name: $wire,
+                    signature: <$type as Type>::SIGNATURE.to_string(),
+                    emits: properties!(@emits $told),
+                    public: properties!(@public $seen),
+                },)*]
+            }
+
+            /// Whether there is a property `name`.
+            pub fn is_property(name: &str) -> bool {
+                matches!(name, $($wire)|*)
+            }
+
+            /// Whether everybody sees the property `name`.
+            pub fn is_public(name: &str) -> bool {
+                match name {
+                    $($wire => properties!(@public $seen),)*
+                    _ => false,
+                }
             }
         }
 
@@ -61,6 +91,11 @@ macro_rules! properties {
     (@announced announced) => { true };
     (@announced fixed) => { false };
     (@announced silent) => { false };
+    (@emits announced) => { "true" };
+    (@emits fixed) => { "const" };
+    (@emits silent) => { "false" };
+    (@public all) => { true };
+    (@public owner) => { false };
 }
 
 properties! {
@@ -68,64 +103,70 @@ properties! {
     #[derive(Clone, Debug, PartialEq, Eq, Default)]
     pub struct TaskProperties {
         /// The name, unique per user.
-        name: String = "Name" fixed,
+        name: String = "Name" fixed owner,
         /// `realtime` or `best-effort`.
-        class: String = "Class" announced,
+        class: String = "Class" announced all,
         /// What it does now: `unclaimed`, `loading`, `idle`, `waiting`, `swapping-out`, `swapping-in`, `running`, `lost` or `gone`.
-        phase: String = "Phase" announced,
+        phase: String = "Phase" announced owner,
         /// UUID of its GPU; empty while it has none.
-        gpu: String = "Gpu" announced,
+        gpu: String = "Gpu" announced all,
         /// The user that may claim it.
-        user_id: u32 = "UserId" fixed,
+        user_id: u32 = "UserId" fixed all,
         /// Its process in the daemon's PID namespace, of several the oldest; 0 while there is none.
-        process_id: u32 = "ProcessId" announced,
+        process_id: u32 = "ProcessId" announced owner,
         /// All its processes, the oldest first.
-        process_ids: Vec<u32> = "ProcessIds" announced,
+        process_ids: Vec<u32> = "ProcessIds" announced owner,
         /// T; 0 for best-effort.
-        period_usec: u64 = "PeriodUSec" announced,
+        period_usec: u64 = "PeriodUSec" announced owner,
         /// D; 0 for best-effort.
-        deadline_usec: u64 = "DeadlineUSec" announced,
+        deadline_usec: u64 = "DeadlineUSec" announced owner,
         /// C; 0 for best-effort.
-        wcet_usec: u64 = "WcetUSec" announced,
+        wcet_usec: u64 = "WcetUSec" announced owner,
         /// m as declared.
-        footprint_bytes: u64 = "FootprintBytes" announced,
+        footprint_bytes: u64 = "FootprintBytes" announced owner,
         /// mˢ as declared.
-        swappable_bytes: u64 = "SwappableBytes" announced,
+        swappable_bytes: u64 = "SwappableBytes" announced owner,
         /// x: what the plan lets leave the GPU.
-        swap_volume_bytes: u64 = "SwapVolumeBytes" announced,
+        swap_volume_bytes: u64 = "SwapVolumeBytes" announced owner,
         /// On the GPU now.
-        resident_bytes: u64 = "ResidentBytes" announced,
+        resident_bytes: u64 = "ResidentBytes" announced owner,
         /// In the backing store now.
-        swapped_bytes: u64 = "SwappedBytes" announced,
+        swapped_bytes: u64 = "SwappedBytes" announced owner,
         /// What it may hold now.
-        budget_bytes: u64 = "BudgetBytes" announced,
+        budget_bytes: u64 = "BudgetBytes" announced owner,
         /// Pinned for its backing store.
-        backing_bytes: u64 = "BackingBytes" announced,
+        backing_bytes: u64 = "BackingBytes" announced owner,
         /// Jobs that ran to completion.
-        jobs: u64 = "Jobs" silent,
+        jobs: u64 = "Jobs" silent owner,
         /// Of them, those that ended late.
-        deadline_misses: u64 = "DeadlineMisses" announced,
+        deadline_misses: u64 = "DeadlineMisses" announced owner,
         /// By how much at most.
-        max_lateness_usec: u64 = "MaxLatenessUSec" announced,
+        max_lateness_usec: u64 = "MaxLatenessUSec" announced owner,
         /// Median response time of the last 4,096 jobs; a job responds from its eligible instant.
-        response_p50_usec: u64 = "ResponseP50USec" silent,
+        response_p50_usec: u64 = "ResponseP50USec" silent owner,
         /// Their 99th percentile.
-        response_p99_usec: u64 = "ResponseP99USec" silent,
+        response_p99_usec: u64 = "ResponseP99USec" silent owner,
         /// The longest response time of all jobs.
-        response_max_usec: u64 = "ResponseMaxUSec" silent,
+        response_max_usec: u64 = "ResponseMaxUSec" silent owner,
         /// Copied to the backing store so far.
-        swap_out_bytes_total: u64 = "SwapOutBytesTotal" silent,
+        swap_out_bytes_total: u64 = "SwapOutBytesTotal" silent owner,
         /// Copied back so far.
-        swap_in_bytes_total: u64 = "SwapInBytesTotal" silent,
+        swap_in_bytes_total: u64 = "SwapInBytesTotal" silent owner,
         /// Time spent on it, by the agent's measure.
-        swap_out_usec_total: u64 = "SwapOutUSecTotal" silent,
+        swap_out_usec_total: u64 = "SwapOutUSecTotal" silent owner,
         /// Time spent on it, by the agent's measure.
-        swap_in_usec_total: u64 = "SwapInUSecTotal" silent,
+        swap_in_usec_total: u64 = "SwapInUSecTotal" silent owner,
         /// Broken promises and senseless reports so far.
-        violations: u64 = "Violations" announced,
+        violations: u64 = "Violations" announced owner,
         /// Why its open job or its request for memory cannot be served at present, in words; empty
         /// while nothing but the jobs before it is in its way.
-        waits: String = "Waits" announced,
+        waits: String = "Waits" announced owner,
+        /// When the counts of jobs, misses, swaps and violations began, in µs since 1970.
+        counting_since_usec: u64 = "CountingSinceUSec" fixed owner,
+        /// The last job that ended late: its number, by how much, and where its time went.
+        last_deadline_miss: String = "LastDeadlineMiss" announced owner,
+        /// The kind of the last violation, and its numbers.
+        last_violation: String = "LastViolation" announced owner,
     }
 }
 
@@ -134,37 +175,38 @@ properties! {
     #[derive(Clone, Debug, PartialEq, Default)]
     pub struct GpuProperties {
         /// `GPU-` and the UUID, or `MIG-` and the instance's, as nvidia-smi prints it.
-        uuid: String = "Uuid" fixed,
+        uuid: String = "Uuid" fixed all,
         /// The daemon's number of it, from 0.
-        index: u32 = "Index" fixed,
+        index: u32 = "Index" fixed all,
         /// As the driver has it; empty where there is no NVML.
-        name: String = "Name" announced,
+        name: String = "Name" announced all,
         /// Whether NVML speaks for it.
-        has_nvml: bool = "HasNvml" announced,
+        has_nvml: bool = "HasNvml" announced all,
         /// All its memory.
-        memory_bytes: u64 = "MemoryBytes" announced,
+        memory_bytes: u64 = "MemoryBytes" announced all,
         /// What processes hold of it, with an agent or without; by the agents where there is no NVML.
-        device_used_bytes: u64 = "DeviceUsedBytes" announced,
+        device_used_bytes: u64 = "DeviceUsedBytes" announced all,
         /// The part of that which processes without an agent hold.
-        unmanaged_bytes: u64 = "UnmanagedBytes" announced,
+        unmanaged_bytes: u64 = "UnmanagedBytes" announced all,
         /// Whether NVML tells how busy it is; of MIG instances it does not.
-        has_utilization: bool = "HasUtilization" announced,
+        has_utilization: bool = "HasUtilization" announced all,
         /// Percent of NVML's last sample period in which kernels ran; 0 where it does not tell.
-        device_utilization_percent: u32 = "DeviceUtilizationPercent" silent,
+        device_utilization_percent: u32 = "DeviceUtilizationPercent" silent all,
         /// mᴰ: what rtswap may hand out.
-        capacity_bytes: u64 = "CapacityBytes" announced,
+        capacity_bytes: u64 = "CapacityBytes" announced all,
         /// What its tasks hold and have reserved now.
-        used_bytes: u64 = "UsedBytes" announced,
+        used_bytes: u64 = "UsedBytes" announced all,
         /// δ.
-        chunk_bytes: u64 = "ChunkBytes" fixed,
-        /// The task whose job holds the GPU; `/` where none does.
-        running_task: OwnedObjectPath = "RunningTask" silent,
+        chunk_bytes: u64 = "ChunkBytes" fixed all,
+        /// The task whose job holds the GPU; `/` where none does, `/org/rtswap/task` where it is one that the
+        /// caller may not see.
+        running_task: OwnedObjectPath = "RunningTask" silent all,
         /// ΣU of the plan, swaps included.
-        utilization: f64 = "Utilization" announced,
+        utilization: f64 = "Utilization" announced all,
         /// B(all) of the plan.
-        blocking_usec: u64 = "BlockingUSec" announced,
+        blocking_usec: u64 = "BlockingUSec" announced all,
         /// What limits rtswap there, in words: a multi-process server, a vGPU, shared memory.
-        notes: Vec<String> = "Notes" announced,
+        notes: Vec<String> = "Notes" announced all,
     }
 }
 
@@ -183,11 +225,36 @@ where
         })
 }
 
+/// What everybody sees of a task.
+#[derive(Clone, Debug, PartialEq, Eq, Default)]
+pub struct OtherTask {
+    /// `realtime` or `best-effort`.
+    pub class: String,
+    /// UUID of its GPU; empty while it has none.
+    pub gpu: String,
+    /// The user that it belongs to.
+    pub user_id: u32,
+}
+
+impl TryFrom<Properties> for OtherTask {
+    type Error = Error;
+
+    fn try_from(mut properties: Properties) -> Result<Self, Error> {
+        Ok(Self {
+            class: take(&mut properties, "Class")?,
+            gpu: take(&mut properties, "Gpu")?,
+            user_id: take(&mut properties, "UserId")?,
+        })
+    }
+}
+
 /// Everything that the daemon serves now, tasks by id and GPUs by index.
 #[derive(Clone, Debug)]
 pub struct Objects {
-    /// The tasks, of all users: everybody may know what the GPUs are promised to.
+    /// The tasks that the caller may see: its own, or all.
     pub tasks: Vec<(OwnedObjectPath, TaskProperties)>,
+    /// The other tasks.
+    pub others: Vec<(OwnedObjectPath, OtherTask)>,
     /// The GPUs.
     pub gpus: Vec<(OwnedObjectPath, GpuProperties)>,
 }
@@ -201,16 +268,22 @@ pub async fn list(connection: &Connection) -> Result<Objects, Error> {
         .await?;
     let mut objects = Objects {
         tasks: Vec::new(),
+        others: Vec::new(),
         gpus: Vec::new(),
     };
     for (path, mut interfaces) in manager.get_managed_objects().await? {
         if let Some(properties) = interfaces.remove(TASK) {
-            objects.tasks.push((path, properties.try_into()?));
+            if properties.contains_key("Name") {
+                objects.tasks.push((path, properties.try_into()?));
+            } else {
+                objects.others.push((path, properties.try_into()?));
+            }
         } else if let Some(properties) = interfaces.remove(GPU) {
             objects.gpus.push((path, properties.try_into()?));
         }
     }
     objects.tasks.sort_by_key(|(path, _)| crate::task_id(path));
+    objects.others.sort_by_key(|(path, _)| crate::task_id(path));
     objects.gpus.sort_by_key(|(_, gpu)| gpu.index);
     Ok(objects)
 }

@@ -1,13 +1,14 @@
 //! How a command fails, and the exit code that says so.
 
 use std::io::ErrorKind;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
 
 use rtswap_dbus::connect::ConnectError;
 use rtswap_simulator::SimError;
 use rtswap_taskset::TaskSetError;
+use zbus::fdo;
 
 /// Why a command did not do what was asked.
 #[derive(Debug, thiserror::Error)]
@@ -18,6 +19,8 @@ pub(crate) enum Failure {
     Name(String),
     #[error("there is no agent at {}; install rtswap, or name its library with --agent", .0.display())]
     NoAgent(PathBuf),
+    #[error("{} is no agent: {why}; name the librtswap_cuda.so of rtswap with --agent, or leave it out", .file.display())]
+    NotAgent { file: PathBuf, why: String },
     #[error("the path of the agent, {}, holds a space or a colon, which LD_PRELOAD cannot name; move it", .0.display())]
     AgentPath(PathBuf),
     #[error("cannot start {program}: {source}")]
@@ -37,6 +40,8 @@ pub(crate) enum Failure {
         file: String,
         source: std::io::Error,
     },
+    #[error("{file} is no regular file; name one, or pipe the task set in and say - for it")]
+    NotRegular { file: String },
     #[error("{file} has more than {} MiB: that is no task set", .most >> 20)]
     TooLarge { file: String, most: u64 },
     #[error("{file}:{line}: not UTF-8: write the file as UTF-8 text")]
@@ -69,6 +74,30 @@ pub(crate) enum Failure {
 }
 
 impl Failure {
+    /// Whether it is what a client meets while the daemon restarts. Where the runtime folder is not there
+    /// either, there was none.
+    pub(crate) fn is_restart(&self) -> bool {
+        use rtswap_dbus::Error;
+        match self {
+            Self::Connect(ConnectError::NoDaemon { path, cause }) => match cause.kind() {
+                ErrorKind::NotFound => path.parent().is_some_and(Path::is_dir),
+                kind => kind == ErrorKind::ConnectionRefused,
+            },
+            Self::Connect(ConnectError::Handshake { .. }) | Self::Refused(Error::Ending(_)) => true,
+            Self::Refused(Error::Bus(error)) => match error {
+                zbus::Error::InputOutput(_) => true,
+                zbus::Error::FDO(error) => matches!(
+                    **error,
+                    fdo::Error::ServiceUnknown(_)
+                        | fdo::Error::NameHasNoOwner(_)
+                        | fdo::Error::Disconnected(_)
+                ),
+                _ => false,
+            },
+            _ => false,
+        }
+    }
+
     /// 1 no, 2 bad input, 3 no daemon, 4 denied, 5 no room for the output; 127 and 126 as a shell for a program that is not
     /// there or cannot run.
     pub(crate) fn exit_code(&self) -> ExitCode {
@@ -80,7 +109,9 @@ impl Failure {
             | Self::Name(_)
             | Self::NoAgent(_)
             | Self::AgentPath(_)
+            | Self::NotAgent { .. }
             | Self::Unreadable { .. }
+            | Self::NotRegular { .. }
             | Self::TooLarge { .. }
             | Self::NotText { .. }
             | Self::TaskSet { .. }
@@ -95,7 +126,7 @@ impl Failure {
             | Self::Refused(Error::InvalidArgument(_)) => 2,
             Self::Start { source, .. } if source.kind() == ErrorKind::NotFound => 127,
             Self::Start { .. } => 126,
-            Self::Connect(_) | Self::Refused(Error::Bus(_) | Error::AgentLost(_)) => 3,
+            Self::Connect(_) | Self::Refused(Error::Bus(_) | Error::Ending(_)) => 3,
             Self::Refused(Error::AccessDenied(_)) => 4,
             Self::No | Self::Simulation { .. } | Self::Refused(_) | Self::System(_) => 1,
         })

@@ -3,6 +3,7 @@
 //! Exit codes: 0 ok, 1 no (not schedulable, not found), 2 bad input, 3 no daemon, 4 denied, 5 the
 //! output could not be written. `run` becomes the program and ends as that does.
 
+mod agent;
 mod daemon;
 mod failure;
 mod output;
@@ -18,6 +19,7 @@ use std::io::Write;
 use std::process::ExitCode;
 
 use clap::Parser;
+use rtswap_dbus::text::escape_lines;
 
 use rtswapctl::cli::{self, Cli, Command};
 
@@ -38,7 +40,8 @@ fn main() -> ExitCode {
         Err(Failure::No) => Failure::No.exit_code(),
         Err(failure) => {
             // If this cannot be written either, the exit code still says it.
-            let _ = writeln!(std::io::stderr(), "rtswapctl: {failure}");
+            let text = failure.to_string();
+            let _ = writeln!(std::io::stderr(), "rtswapctl: {}", escape_lines(&text));
             failure.exit_code()
         }
     }

@@ -3,17 +3,27 @@
 
 use std::io::{self, Write};
 
+use rtswap_dbus::text::{escape_json, escape_lines};
 use serde::Serialize;
 
 use crate::failure::Failure;
 
-/// Prints `text` as it is.
+/// Prints `text`, without what would move a terminal.
 pub(crate) fn text(text: &str) -> Result<(), Failure> {
     read(text).map(drop)
 }
 
-/// Prints `text` as it is, and tells whether there still is a reader.
+/// The same, and tells whether there still is a reader.
 pub(crate) fn read(text: &str) -> Result<bool, Failure> {
+    put(&escape_lines(text))
+}
+
+/// Prints `text` on a cleared terminal, as watch(1) does; and tells whether there still is a reader.
+pub(crate) fn read_cleared(text: &str) -> Result<bool, Failure> {
+    put(&format!("\x1b[H\x1b[2J{}", escape_lines(text)))
+}
+
+fn put(text: &str) -> Result<bool, Failure> {
     let mut stdout = io::stdout().lock();
     let written = stdout.write_all(text.as_bytes());
     match written.and_then(|()| stdout.flush()) {
@@ -30,5 +40,6 @@ pub(crate) fn json(value: &impl Serialize) -> Result<(), Failure> {
 
 /// One line of JSON.
 pub(crate) fn line(value: &impl Serialize) -> String {
-    serde_json::to_string(value).expect("plain data") + "\n"
+    let text = serde_json::to_string(value).expect("plain data");
+    escape_json(&text).into_owned() + "\n"
 }

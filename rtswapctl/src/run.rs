@@ -5,22 +5,28 @@
 //! lease of the registration is a descriptor that it inherits: the registration ends with the last
 //! of its processes.
 
-use std::ffi::OsString;
+use std::io::Write;
 use std::os::fd::OwnedFd;
 use std::os::unix::process::CommandExt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Command;
+use std::thread;
+use std::time::{Duration, Instant};
 
 use rtswap_dbus::connect::RUNTIME_DIR_VARIABLE;
+use rtswap_dbus::text::escape_lines;
 use rtswap_dbus::{Manager1Proxy, Options};
 use rustix::io::FdFlags;
 
+use crate::agent;
 use crate::cli::{Class, RunOptions};
 use crate::daemon::converse;
 use crate::failure::Failure;
 
-const AGENT: &str = "librtswap_cuda.so";
-const SYSTEM_FOLDER: &str = concat!("/usr/lib/", std::env!("RTSWAP_MULTIARCH"));
+/// How long a daemon may take to be back: at an upgrade the scripts of the package run in between.
+const PATIENCE: Duration = Duration::from_secs(8);
+/// Between two attempts.
+const PAUSE: Duration = Duration::from_millis(100);
 /// What the agent reads its task's name from.
 const TASK_VARIABLE: &str = "RTSWAP_TASK";
 
@@ -28,8 +34,8 @@ const TASK_VARIABLE: &str = "RTSWAP_TASK";
 pub(crate) fn run(runtime_dir: Option<&Path>, options: &RunOptions) -> Result<(), Failure> {
     missing(options)?;
     let name = name(options)?;
-    let agent = agent(options.agent.as_deref())?;
-    let preload = preload(&agent)?;
+    let agent = agent::find(options.agent.as_deref())?;
+    let preload = agent::preload(&agent)?;
     let (program, arguments) = options.program.split_first().expect("clap requires one");
     let mut command = Command::new(program);
     command
@@ -41,23 +47,56 @@ pub(crate) fn run(runtime_dir: Option<&Path>, options: &RunOptions) -> Result<()
         command.env(RUNTIME_DIR_VARIABLE, runtime_dir);
     }
 
-    let declared = declared(options);
-    let lease = converse(async {
-        let connection = rtswap_dbus::find(runtime_dir).await?;
-        let manager = Manager1Proxy::new(&connection)
-            .await
-            .map_err(rtswap_dbus::Error::from)?;
-        let (_, lease) = manager
-            .register_with_lease(&name, declared.into_wire())
-            .await?;
-        Ok(OwnedFd::from(lease))
-    })?;
+    let lease = patiently(|| register(runtime_dir, &name, declared(options)))?;
     rustix::io::fcntl_setfd(&lease, FdFlags::empty()).map_err(std::io::Error::from)?;
     let source = command.exec();
     Err(Failure::Start {
         program: program.to_string_lossy().into_owned(),
         source,
     })
+}
+
+/// Registers the task. Returns its lease.
+fn register(runtime_dir: Option<&Path>, name: &str, declared: Options) -> Result<OwnedFd, Failure> {
+    converse(async {
+        let connection = rtswap_dbus::find(runtime_dir).await?;
+        let manager = Manager1Proxy::new(&connection)
+            .await
+            .map_err(rtswap_dbus::Error::from)?;
+        let registered = manager.register_with_lease(name, declared.into_wire());
+        let (_, lease) = registered.await?;
+        Ok(OwnedFd::from(lease))
+    })
+}
+
+/// Tries again for a while where the daemon seems to be restarting, and says so once.
+fn patiently<T>(attempt: impl Fn() -> Result<T, Failure>) -> Result<T, Failure> {
+    let start = Instant::now();
+    let mut is_said = false;
+    loop {
+        let failure = match attempt() {
+            Ok(done) => return Ok(done),
+            Err(failure) => failure,
+        };
+        // A call that was lost may have registered the task: its name is free again once the daemon that
+        // is back has seen that nobody holds the lease.
+        let is_own = is_said && matches!(failure, Failure::Refused(rtswap_dbus::Error::Busy(_)));
+        if start.elapsed() >= PATIENCE || !(failure.is_restart() || is_own) {
+            return Err(failure);
+        }
+        if !is_said {
+            let text = failure.to_string();
+            let text = escape_lines(&text);
+            let seconds = PATIENCE.as_secs();
+            // Unread, it is no reason not to start the program.
+            let _ = writeln!(
+                std::io::stderr(),
+                "rtswapctl: {text}; rtswapd may be restarting: trying again for {seconds} s"
+            );
+            is_said = true;
+        }
+        thread::sleep(PAUSE);
+    }
 }
 
 /// A realtime task must say all its numbers; each one that it does not is named.
@@ -95,39 +134,6 @@ fn name(options: &RunOptions) -> Result<String, Failure> {
     } else {
         Err(Failure::Name(name))
     }
-}
-
-/// The library that is named, else the one beside this program, else the system's.
-fn agent(named: Option<&Path>) -> Result<PathBuf, Failure> {
-    let system = Path::new(SYSTEM_FOLDER).join(AGENT);
-    let candidates = if let Some(path) = named {
-        vec![path.to_path_buf()]
-    } else {
-        let beside = std::env::current_exe()?.with_file_name(AGENT);
-        vec![beside, system]
-    };
-    let found = candidates.iter().find(|path| path.is_file());
-    let found = found.ok_or_else(|| Failure::NoAgent(candidates.last().expect("one").clone()))?;
-    Ok(found.canonicalize()?)
-}
-
-/// The agent ahead of what is preloaded already. The system's by a path that glibc's loader alone
-/// expands: musl's would end each of its programs that the started one starts in turn.
-fn preload(agent: &Path) -> Result<OsString, Failure> {
-    let text = agent.to_string_lossy();
-    if text.contains([' ', ':']) {
-        return Err(Failure::AgentPath(agent.to_path_buf()));
-    }
-    let mut preload = if agent == Path::new(SYSTEM_FOLDER).join(AGENT) {
-        OsString::from(format!("/usr/$LIB/{AGENT}"))
-    } else {
-        agent.as_os_str().to_owned()
-    };
-    if let Some(present) = std::env::var_os("LD_PRELOAD").filter(|present| !present.is_empty()) {
-        preload.push(":");
-        preload.push(present);
-    }
-    Ok(preload)
 }
 
 fn declared(options: &RunOptions) -> Options {
@@ -183,6 +189,25 @@ mod tests {
     }
 
     #[test]
+    fn only_what_a_restart_looks_like_is_tried_again() {
+        let lost = || Failure::Refused(rtswap_dbus::Error::Ending("rtswapd is ending".into()));
+        let busy = || Failure::Refused(rtswap_dbus::Error::Busy("the name is taken".into()));
+        let attempts = |failures: Vec<Failure>| {
+            let failures = std::cell::RefCell::new(failures.into_iter());
+            let result = patiently(|| failures.borrow_mut().next().map_or(Ok(()), Err));
+            (result, failures.into_inner().count())
+        };
+        assert!(matches!(
+            attempts(vec![lost(), busy(), lost()]),
+            (Ok(()), 0)
+        ));
+        let (result, left) = attempts(vec![busy(), lost()]);
+        assert!(matches!((result, left), (Err(Failure::Refused(_)), 1)));
+        let (result, left) = attempts(vec![Failure::No, lost()]);
+        assert!(matches!((result, left), (Err(Failure::No), 1)));
+    }
+
+    #[test]
     fn the_name_is_the_programs_unless_given() {
         assert_eq!(name(&typed(&[])).unwrap(), "true");
         assert_eq!(name(&typed(&["--name", "yolo-608"])).unwrap(), "yolo-608");
@@ -190,25 +215,5 @@ mod tests {
             name(&typed(&["--name", "a/b"])),
             Err(Failure::Name(_))
         ));
-    }
-
-    #[test]
-    fn an_agent_that_is_not_there_is_an_error() {
-        let failure = agent(Some(Path::new("/nonexistent/agent.so"))).unwrap_err();
-        assert!(failure.to_string().contains("/nonexistent/agent.so"));
-        assert!(matches!(
-            preload(Path::new("/a b/agent.so")),
-            Err(Failure::AgentPath(_))
-        ));
-        let first = |agent: &Path| {
-            let preload = preload(agent).unwrap().into_string().unwrap();
-            preload.split(':').next().map(str::to_owned)
-        };
-        let system = first(&Path::new(SYSTEM_FOLDER).join(AGENT));
-        assert_eq!(system.as_deref(), Some("/usr/$LIB/librtswap_cuda.so"));
-        assert_eq!(
-            first(Path::new("/a/agent.so")).as_deref(),
-            Some("/a/agent.so")
-        );
     }
 }

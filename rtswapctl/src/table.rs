@@ -1,5 +1,6 @@
 //! Plain text tables: numbers to the right, words to the left, two spaces between.
 
+use rtswap_dbus::text::escape;
 use rtswap_policy::units::Nanos;
 
 /// Lays out `rows` under `heads`; columns whose index is in `left` are words.
@@ -9,6 +10,10 @@ pub(crate) fn table(heads: &[&str], left: &[usize], rows: &[Vec<String>]) -> Str
 
 /// The lines of [`table`], the heads first, each with its newline.
 pub(crate) fn lines(heads: &[&str], left: &[usize], rows: &[Vec<String>]) -> Vec<String> {
+    let rows: Vec<Vec<_>> = rows
+        .iter()
+        .map(|row| row.iter().map(|cell| escape(cell).into_owned()).collect())
+        .collect();
     let width = |column: usize| {
         let cells = rows.iter().map(|row| row[column].chars().count());
         cells
@@ -84,6 +89,15 @@ mod tests {
         assert_eq!(
             table(&["NAME", "JOBS"], &[0], &rows),
             "NAME  JOBS\na        1\nlong    20\n"
+        );
+    }
+
+    #[test]
+    fn a_cell_cannot_move_the_terminal() {
+        let rows = [vec!["a\n\u{1b}[2J".into(), "1".into()]];
+        assert_eq!(
+            table(&["NAME", "JOBS"], &[0], &rows),
+            "NAME          JOBS\na\\n\\u{1b}[2J     1\n"
         );
     }
 

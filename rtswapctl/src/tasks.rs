@@ -116,6 +116,7 @@ mod tests {
         let objects = Objects {
             gpus: vec![],
             tasks: vec![(rtswap_dbus::task_path(1), task)],
+            others: vec![],
         };
         let tasks = Tasks::new(&objects);
         assert!(

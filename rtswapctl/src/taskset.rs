@@ -1,7 +1,8 @@
 //! Reads task set files.
 
-use std::fs::File;
+use std::fs::{File, OpenOptions};
 use std::io::{self, Read};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
 use rtswap_taskset::{Format, TaskSet, parse};
@@ -23,8 +24,12 @@ pub(crate) fn read(path: &Path) -> Result<Named, Failure> {
     let (file, bytes) = if path == "-" {
         ("stdin".to_owned(), all(io::stdin().lock()))
     } else {
-        let opened = File::open(path);
-        (path.display().to_string(), opened.and_then(all))
+        let file = path.display().to_string();
+        match open(path) {
+            Ok(Some(opened)) => (file, all(opened)),
+            Ok(None) => return Err(Failure::NotRegular { file }),
+            Err(source) => (file, Err(source)),
+        }
     };
     let bytes = match bytes {
         Ok(bytes) if bytes.len() as u64 > MOST_BYTES => {
@@ -49,6 +54,17 @@ pub(crate) fn read(path: &Path) -> Result<Named, Failure> {
             error: error.into(),
         }),
     }
+}
+
+/// Opens a regular file; none where `path` is something else. Without `NONBLOCK` a FIFO would wait for
+/// its writer before it can be told apart.
+fn open(path: &Path) -> io::Result<Option<File>> {
+    let flags = rustix::fs::OFlags::NONBLOCK | rustix::fs::OFlags::NOCTTY;
+    let file = OpenOptions::new()
+        .read(true)
+        .custom_flags(flags.bits().cast_signed())
+        .open(path)?;
+    Ok(file.metadata()?.is_file().then_some(file))
 }
 
 fn all(source: impl Read) -> io::Result<Vec<u8>> {

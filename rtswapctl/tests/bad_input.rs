@@ -2,18 +2,31 @@
 //! to say.
 #![allow(missing_docs)]
 
+use std::path::Path;
 use std::process::{Command, Output};
+use std::time::{Duration, Instant};
 
 fn rtswapctl(arguments: &[&str]) -> Output {
     let folder = tempfile::tempdir().unwrap();
     let agent = folder.path().join("agent.so");
-    std::fs::write(&agent, "").unwrap();
+    library(&agent, "int rtswap_job_begin(void) { return 0; }");
     Command::new(env!("CARGO_BIN_EXE_rtswapctl"))
         .env("RTSWAP_RUNTIME_DIR", folder.path().join("nobody"))
         .env("RTSWAP_AGENT", agent)
         .args(arguments)
         .output()
         .unwrap()
+}
+
+/// Builds a shared object of `source`.
+fn library(path: &Path, source: &str) {
+    let code = path.with_extension("c");
+    std::fs::write(&code, source).unwrap();
+    let mut compiler = Command::new("cc");
+    compiler
+        .args(["-shared", "-nostdlib", "-o"])
+        .args([path, &code]);
+    assert!(compiler.status().unwrap().success());
 }
 
 fn refuses(arguments: &[&str], code: i32, text: &str) {
@@ -58,5 +71,92 @@ fn nonsense_is_bad_input() {
         &["run", "--agent", "/nonexistent.so", "--", "/bin/true"],
         2,
         "there is no agent at",
+    );
+}
+
+#[test]
+fn only_an_agent_is_preloaded() {
+    let folder = tempfile::tempdir().unwrap();
+    let other = folder.path().join("other.so");
+    library(
+        &other,
+        "extern int rtswap_job_begin(void); int x(void) { return rtswap_job_begin(); }",
+    );
+    let foreign = folder.path().join("foreign.so");
+    let mut bytes = std::fs::read(&other).unwrap();
+    // e_machine: MIPS.
+    bytes[18] = 8;
+    std::fs::write(&foreign, bytes).unwrap();
+    for (agent, why) in [
+        (
+            "/etc/passwd",
+            "/etc/passwd is no agent: it is no 64-bit ELF file; name the librtswap_cuda.so",
+        ),
+        ("/etc", "it is no regular file"),
+        (
+            other.to_str().unwrap(),
+            "it does not export rtswap_job_begin",
+        ),
+        (foreign.to_str().unwrap(), "it is not of this machine"),
+    ] {
+        refuses(&["run", "--agent", agent, "--", "/bin/true"], 2, why);
+    }
+}
+
+#[test]
+fn a_pipe_is_no_task_set() {
+    let folder = tempfile::tempdir().unwrap();
+    let pipe = folder.path().join("set.toml");
+    let made = Command::new("mkfifo").arg(&pipe).status().unwrap();
+    assert!(made.success());
+    let start = Instant::now();
+    for command in ["plan", "simulate"] {
+        let pipe = pipe.to_str().unwrap();
+        refuses(
+            &[command, pipe],
+            2,
+            "set.toml is no regular file; name one, or pipe",
+        );
+        refuses(&[command, "/dev/zero"], 2, "/dev/zero is no regular file");
+        refuses(&[command, "/"], 2, "/ is no regular file");
+    }
+    assert!(start.elapsed() < Duration::from_secs(20));
+}
+
+/// A daemon that ends while it is asked, as at a restart: each connection is closed at once. The folder is there
+/// all the time, so it may be back.
+#[test]
+fn run_waits_for_a_daemon_that_restarts_and_says_so() {
+    let folder = tempfile::tempdir().unwrap();
+    let agent = folder.path().join("agent.so");
+    library(&agent, "int rtswap_job_begin(void) { return 0; }");
+    let listener =
+        std::os::unix::net::UnixListener::bind(folder.path().join("control.sock")).unwrap();
+    let calls = std::thread::spawn(move || {
+        let ended = Instant::now() + Duration::from_secs(30);
+        let mut calls = 0;
+        while calls < 3 && Instant::now() < ended {
+            drop(listener.accept().unwrap());
+            calls += 1;
+        }
+        calls
+    });
+    let start = Instant::now();
+    let output = Command::new(env!("CARGO_BIN_EXE_rtswapctl"))
+        .arg("--runtime-dir")
+        .arg(folder.path())
+        .args(["run", "--agent"])
+        .arg(&agent)
+        .args(["--", "/bin/true"])
+        .output()
+        .unwrap();
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(calls.join().unwrap(), 3, "{said}");
+    let hint = "; rtswapd may be restarting: trying again for 8 s\n";
+    assert_eq!(said.matches(hint).count(), 1, "{said}");
+    assert_eq!(output.status.code(), Some(3), "{said}");
+    assert!(
+        start.elapsed() >= Duration::from_secs(8),
+        "it gave up early"
     );
 }

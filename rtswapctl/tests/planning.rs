@@ -129,12 +129,14 @@ fn too_many_tasks_are_refused() {
 fn files_that_are_none_are_refused() {
     for (arguments, said) in [
         (["plan", "nowhere.toml"], "cannot read nowhere.toml: "),
-        (["plan", "."], "cannot read .: "),
-        (["plan", "/dev/zero"], "/dev/zero has more than 64 MiB"),
+        (["plan", "."], ". is no regular file"),
+        (["plan", "large.toml"], "large.toml has more than 64 MiB"),
         (["plan", "set.toml"], "set.toml:2: not UTF-8"),
     ] {
         let folder = tempfile::tempdir().unwrap();
         fs::write(folder.path().join("set.toml"), b"version = 1\n\xff").unwrap();
+        let large = fs::File::create(folder.path().join("large.toml")).unwrap();
+        large.set_len((64 << 20) + 1).unwrap();
         let output = rtswapctl(folder.path(), &arguments);
         let message = String::from_utf8_lossy(&output.stderr);
         assert_eq!(output.status.code(), Some(2), "{message}");

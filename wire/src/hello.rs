@@ -3,8 +3,9 @@
 //!
 //! Agent → daemon: one [`Hello`], with a pidfd of its swap thread (PIDFD_THREAD) as SCM_RIGHTS
 //! where the kernel has it. Daemon → agent: one [`Reply`]; a welcome carries the control page (a
-//! sealed memfd of [`crate::page::PAGE_BYTES`]) and the agent's eventfd, in that order. After that the socket
-//! says nothing more; its end means that the other side is gone.
+//! sealed memfd of [`crate::page::PAGE_BYTES`]) and the agent's eventfd, in that order. After that the agent
+//! sends nothing more, and the daemon only [`Notice`]s to agents that know them; the socket's end means that
+//! the other side is gone.
 
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
@@ -13,8 +14,11 @@ use crate::{MAX_DEVICES, MAX_NAME, OLDEST_VERSION, VERSION};
 /// The first bytes of every message.
 pub const MAGIC: [u8; 4] = *b"RTSW";
 
-/// Feature bits that this version knows: none yet.
-pub const KNOWN_FEATURES: u64 = 0;
+/// Feature bit of an agent that reads [`Notice`]s after its Welcome.
+pub const NOTICES: u64 = 1;
+
+/// Feature bits that this version knows.
+pub const KNOWN_FEATURES: u64 = NOTICES;
 
 /// What an agent holds on one GPU when it says Hello: zeros in a new session, the truth in one
 /// that outlived its daemon.
@@ -100,7 +104,7 @@ impl Hello {
             magic: MAGIC,
             version: VERSION,
             reserved: 0,
-            features: 0,
+            features: NOTICES,
             registration: 0,
             cookie: 0,
             tid,
@@ -260,6 +264,44 @@ impl Reply {
     }
 }
 
+/// Words of the daemon for the agent's user: why the program waits, or was refused memory.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable)]
+pub struct Notice {
+    /// Marks the message as a notice: always [`MAGIC`].
+    pub magic: [u8; 4],
+    /// Bytes of `text` in use.
+    pub text_len: u32,
+    /// The words, UTF-8.
+    pub text: [u8; 504],
+}
+
+impl Notice {
+    /// `text`, cut where it does not fit.
+    pub fn new(text: &str) -> Self {
+        let mut notice = Self {
+            magic: MAGIC,
+            text_len: 0,
+            text: [0; 504],
+        };
+        let len = text.floor_char_boundary(notice.text.len());
+        notice.text_len = len as u32;
+        notice.text[..len].copy_from_slice(&text.as_bytes()[..len]);
+        notice
+    }
+
+    /// Reads a packet; none where it is no notice.
+    pub fn parse(packet: &[u8]) -> Option<Self> {
+        let notice = Self::read_from_bytes(packet).ok()?;
+        (notice.magic == MAGIC).then_some(notice)
+    }
+
+    /// The words; none where they are not UTF-8.
+    pub fn text(&self) -> Option<&str> {
+        core::str::from_utf8(self.text.get(..self.text_len as usize)?).ok()
+    }
+}
+
 #[cfg(all(test, not(loom)))]
 mod tests {
     extern crate std;
@@ -308,6 +350,20 @@ mod tests {
         let back = Reply::parse(reply.as_bytes()).unwrap();
         assert_eq!(back.code(), Some(ReplyCode::Busy));
         assert_eq!(back.text(), "µ".repeat(106));
+    }
+
+    #[test]
+    fn a_notice_keeps_whole_characters_and_a_stranger_s_is_none() {
+        let notice = Notice::new(&"µ".repeat(300));
+        let back = Notice::parse(notice.as_bytes()).unwrap();
+        assert_eq!(back.text(), Some("µ".repeat(252).as_str()));
+        assert_eq!(Notice::parse(&[0; 512]), None);
+        assert_eq!(Notice::parse(&notice.as_bytes()[1..]), None);
+        let long = Notice {
+            text_len: 505,
+            ..notice
+        };
+        assert_eq!(long.text(), None);
     }
 
     #[test]

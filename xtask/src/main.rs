@@ -1,8 +1,9 @@
-//! Developer commands of rtswap: `cargo xtask demo | eval | bench | soundness | milp | pure | test | doors | driver | clients |
+//! Developer commands of rtswap: `cargo xtask demo | eval | bench | attack | soundness | milp | pure | test | doors | driver | clients |
 //! python | wheel | ebpf | deb | gpu-bundle | gpu-kit | system-test | english | ci`.
 //!
 //! It only starts programs and reads texts; what the commands do lives in the crates and tests.
 
+mod attack;
 mod bench;
 mod ci;
 mod clients;
@@ -75,6 +76,12 @@ enum Command {
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         options: Vec<String>,
     },
+    /// Attack the daemon as an unprivileged user would, beside tasks that must not notice; needs root.
+    Attack {
+        /// Options of the attacks: --json, --list, the beginnings of names.
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        options: Vec<String>,
+    },
     /// Link the pure crates without the standard library, which proves that they need none.
     Pure,
     /// Run every test: units, properties, loom models, end to end.
@@ -138,6 +145,7 @@ fn main() -> ExitCode {
         Command::Soundness { .. } => "soundness",
         Command::Milp { .. } => "milp",
         Command::Bench { .. } => "bench",
+        Command::Attack { .. } => "attack",
         Command::Pure => "pure",
         Command::Test => "test",
         Command::Doors { .. } => "doors",
@@ -170,6 +178,7 @@ fn run(command: Command) -> Result<()> {
         Command::Soundness { options } => theory::soundness(&workspace, &options),
         Command::Milp { options } => theory::milp(&workspace, &options),
         Command::Bench { options } => bench::show(&workspace, &options),
+        Command::Attack { options } => attack::show(&workspace, &options),
         Command::Pure => pure::check(&workspace),
         Command::Test => test::all(&workspace),
         Command::Doors { options } => doors::show(&workspace, &options),

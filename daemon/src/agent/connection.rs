@@ -2,13 +2,16 @@
 
 use std::os::fd::{AsFd, OwnedFd};
 
+use rtswap_dbus::text::escape;
 use rtswap_engine::input::Block;
+use rtswap_engine::output::Welcome;
 use rtswap_engine::{ConnectionId, Cookie, RegistrationId};
 use rtswap_wire::doorbell;
-use rtswap_wire::hello::{Reply, ReplyCode};
+use rtswap_wire::hello::{NOTICES, Notice, Reply, ReplyCode};
 use rtswap_wire::page::DeviceBlock;
 use rustix::event::{EventfdFlags, eventfd};
 use rustix::io;
+use rustix::net::sockopt::socket_peercred;
 use rustix::process::{Signal, pidfd_send_signal};
 use rustix::rand::{GetRandomFlags, getrandom};
 use zerocopy::IntoBytes;
@@ -16,6 +19,7 @@ use zerocopy::IntoBytes;
 use super::bells::Bell;
 use super::reader::Reader;
 use crate::config::DaemonConfig;
+use crate::names;
 use crate::sys::packet;
 use crate::sys::page::PageMap;
 use crate::sys::peer;
@@ -40,6 +44,8 @@ struct Link {
     eventfd: OwnedFd,
     cookie: Cookie,
     thread: Option<BellThread>,
+    /// Whether the agent reads notices.
+    reads_notices: bool,
     /// The agent has rung since its Welcome.
     rang: bool,
     /// One for each GPU in the page, by index; GPUs that are learned later are not in it.
@@ -79,23 +85,24 @@ impl Connection {
         }
     }
 
-    /// A connection for which a Welcome can be sent, with a page for `gpus` GPUs.
+    /// A connection for which a Welcome can be sent. Its agent has these `features`.
     pub fn greeted(
-        id: ConnectionId,
         process: OwnedFd,
         socket: OwnedFd,
-        cookie: Cookie,
-        gpus: usize,
+        features: u64,
+        welcome: &Welcome,
         blank: Blank,
     ) -> Self {
+        let id = welcome.connection;
         let link = Link {
             socket: Some(socket),
             page: blank.page,
             eventfd: blank.eventfd,
-            cookie,
+            cookie: welcome.cookie,
             thread: None,
+            reads_notices: features & NOTICES != 0,
             rang: false,
-            devices: (0..gpus).map(|_| Device::default()).collect(),
+            devices: welcome.blocks.iter().map(|_| Device::default()).collect(),
         };
         Self {
             id,
@@ -180,6 +187,26 @@ impl Connection {
     /// Sends SIGKILL to the process.
     pub fn kill(&self) -> io::Result<()> {
         pidfd_send_signal(&self.process, Signal::KILL)
+    }
+
+    /// Sends the agent words for its user, where it reads such. One that has not read the last ones gets no
+    /// more.
+    pub fn notify(&self, text: &str) {
+        let link = self.link.as_ref().filter(|link| link.reads_notices);
+        let Some(socket) = link.and_then(|link| link.socket.as_ref()) else {
+            return;
+        };
+        // Its user may not see the names of others' tasks. No user has the last number.
+        let uid = socket_peercred(socket).map_or(u32::MAX, |peer| peer.uid.as_raw());
+        let text = names::show_to(&escape(text), uid);
+        if let Err(error) = packet::send(socket, Notice::new(&text).as_bytes(), &[]) {
+            tracing::debug!(connection = self.id.0, %error, "a notice was not sent");
+        }
+    }
+
+    /// Whether the process is stopped, by SIGSTOP or a debugger.
+    pub fn is_stopped(&self) -> bool {
+        peer::pidfd_id(&self.process).is_some_and(peer::is_stopped)
     }
 
     /// A GPU's block and doorbell, while the agent is connected.

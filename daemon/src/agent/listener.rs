@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
-use rtswap_engine::Quota;
+use rtswap_engine::owners::Subordinates;
 use rtswap_policy::units::{Nanos, Time};
 use rtswap_wire::hello::{Hello, HelloError, Reply, ReplyCode};
 use rustix::io;
@@ -11,6 +11,7 @@ use rustix::net::sockopt::socket_peercred;
 use rustix::net::{SocketFlags, accept_with};
 use zerocopy::IntoBytes;
 
+use crate::log;
 use crate::sys::packet;
 use crate::sys::peer::Peer;
 
@@ -38,17 +39,18 @@ pub struct Listener {
     pending: BTreeMap<u64, Pending>,
     /// A descriptor to give up when no other is left.
     spare: Option<OwnedFd>,
-    complaints: Quota,
+    subordinates: Subordinates,
 }
 
 impl Listener {
     /// Takes a socket that listens and does not block.
-    pub fn new(socket: OwnedFd) -> Self {
+    /// A user's connections count with those under the user's subordinate ids.
+    pub fn new(socket: OwnedFd, subordinates: Subordinates) -> Self {
         Self {
             spare: socket.try_clone().ok(),
             socket,
             pending: BTreeMap::new(),
-            complaints: Quota::default(),
+            subordinates,
         }
     }
 
@@ -64,19 +66,20 @@ impl Listener {
         let socket = match accept_with(&self.socket, flags) {
             Ok(socket) => socket,
             Err(io::Errno::MFILE | io::Errno::NFILE) => {
-                self.turn_away(now);
+                self.turn_away();
                 return None;
             }
             Err(io::Errno::AGAIN | io::Errno::CONNABORTED | io::Errno::INTR) => return None,
             Err(error) => {
-                if self.may_complain(now) {
+                if log::may_say(log::ANYBODY, "accept") {
                     tracing::error!(%error, "cannot take an agent's connection");
                 }
                 return None;
             }
         };
-        let uid = socket_peercred(&socket).ok()?.uid.as_raw();
-        let same = |pending: &&Pending| pending.peer.uid == uid;
+        let user = |uid: u32| self.subordinates.user(uid);
+        let uid = user(socket_peercred(&socket).ok()?.uid.as_raw());
+        let same = |pending: &&Pending| user(pending.peer.uid) == uid;
         if self.pending.values().filter(same).count() >= SILENT_PER_USER {
             let text = "too many connections without a Hello";
             refuse(&socket, ReplyCode::Busy, text);
@@ -93,8 +96,8 @@ impl Listener {
 
     /// Refuses the waiting connection when no descriptor is left: accepts it with the spare descriptor
     /// and closes it. Left alone, it would wake the thread again and again.
-    fn turn_away(&mut self, now: Time) {
-        if self.may_complain(now) {
+    fn turn_away(&mut self) {
+        if log::may_say(log::ANYBODY, "descriptors") {
             tracing::error!("no descriptor is left for an agent's connection: raise LimitNOFILE");
         }
         self.spare = None;
@@ -108,11 +111,7 @@ impl Listener {
 
     /// Reads the Hello of a pending connection, with the pidfd that came with it. None if none has come yet,
     /// or the peer is gone or was refused.
-    pub fn receive(
-        &mut self,
-        connection: u64,
-        now: Time,
-    ) -> Option<(Box<Hello>, Option<OwnedFd>, Pending)> {
+    pub fn receive(&mut self, connection: u64) -> Option<(Box<Hello>, Option<OwnedFd>, Pending)> {
         let pending = self.pending.get(&connection)?;
         // Longer than any Hello, so that one that is too long is not taken for its beginning.
         let mut packet = [0; size_of::<Hello>() + 1];
@@ -135,25 +134,13 @@ impl Listener {
                     HelloError::Version(_) => ReplyCode::Version,
                     _ => ReplyCode::Malformed,
                 };
-                if self.may_complain(now) {
+                if log::may_say(pending.peer.uid, "hello") {
                     tracing::warn!(pid = pending.peer.pid, uid = pending.peer.uid, "{error}");
                 }
                 refuse(&pending.socket, code, &error.to_string());
                 None
             }
         }
-    }
-
-    /// Whether one more line about refused peers may be logged at `now`. Logs how many lines were left
-    /// out before it.
-    fn may_complain(&mut self, now: Time) -> bool {
-        let Some(permit) = self.complaints.take(now) else {
-            return false;
-        };
-        if permit.unsaid > 0 {
-            tracing::warn!(unsaid = permit.unsaid, "more of the same");
-        }
-        true
     }
 
     /// Closes the connections that stayed silent too long.

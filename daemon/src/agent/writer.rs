@@ -128,7 +128,7 @@ impl Connection {
 #[cfg(test)]
 mod tests {
     use rtswap_engine::input::{JobSeq, SwapSeq};
-    use rtswap_engine::{ConnectionId, Cookie};
+    use rtswap_engine::{ConnectionId, Cookie, RegistrationId, Uuid};
 
     use super::*;
     use crate::agent::connection::Blank;
@@ -138,7 +138,20 @@ mod tests {
         let process = open_process(std::process::id()).unwrap();
         let (socket, _) = rustix::pipe::pipe().unwrap();
         let blank = Blank::new().unwrap();
-        Connection::greeted(ConnectionId(1), process, socket, Cookie(5), 1, blank)
+        let block = BlockSetup {
+            uuid: Uuid::of([1; 16]),
+            chunk: Bytes(2 << 20),
+            capacity: Bytes(1 << 30),
+            granted: None,
+        };
+        let welcome = Welcome {
+            connection: ConnectionId(1),
+            former: None,
+            registration: RegistrationId(1),
+            cookie: Cookie(5),
+            blocks: vec![block],
+        };
+        Connection::greeted(process, socket, 0, &welcome, blank)
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! One connection on the control socket or on a bus, served until it is closed.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -17,7 +18,9 @@ use super::demand::Asked;
 use super::manager::Manager1;
 use super::objects::Objects;
 use super::publish::Published;
-use crate::dispatch::Snapshot;
+use super::viewer::Viewer;
+use crate::dispatch::{Snapshot, TaskNews};
+use crate::log;
 
 /// Property changes are announced at most this often. Properties that change with each job are not
 /// announced at all. Nothing on D-Bus is fit to schedule by: the control pages are for that.
@@ -32,6 +35,25 @@ pub(super) enum End {
     Daemon,
 }
 
+/// A task with the kind of news that there are of it.
+type Hint = (u64, What);
+
+/// The kind of news.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum What {
+    DeadlineMissed,
+    Violation,
+}
+
+impl What {
+    fn of(news: &News) -> Self {
+        match news {
+            News::DeadlineMissed { .. } => Self::DeadlineMissed,
+            News::Violation { .. } => Self::Violation,
+        }
+    }
+}
+
 /// A connection with its objects.
 #[derive(Debug)]
 pub(super) struct Attended {
@@ -41,7 +63,7 @@ pub(super) struct Attended {
     /// Waits until the client asks for objects; none once they are served.
     asked: Option<Asked>,
     snapshots: watch::Receiver<Arc<Snapshot>>,
-    news: broadcast::Receiver<News>,
+    news: broadcast::Receiver<TaskNews>,
 }
 
 impl Attended {
@@ -77,8 +99,11 @@ impl Attended {
     /// Sends signals for changes and news until the connection is closed or the daemon ends.
     pub(super) async fn run(mut self) -> zbus::Result<End> {
         let root = SignalEmitter::new(&self.connection, rtswap_dbus::ROOT_PATH)?;
+        let door = self.published.door;
+        let viewer = Viewer::of_peer(door, &self.connection).await;
         // What came since they were served first.
         self.published.update(&self.connection).await?;
+        let mut hints = BTreeSet::new();
         let mut untold = true;
         let mut told_at = Instant::now();
         loop {
@@ -101,11 +126,26 @@ impl Attended {
                 () = tokio::time::sleep_until(told_at + PACE), if untold => {
                     (untold, told_at) = (false, Instant::now());
                     self.published.announce(&self.connection).await?;
+                    for of in std::mem::take(&mut hints) {
+                        hint(&root, of).await?;
+                    }
                 }
                 news = self.news.recv() => match news {
-                    Ok(news) => tell(&root, &news).await?,
+                    // On a bus everybody hears them: they carry the task alone, so one tells of several, and
+                    // the task's user reads its properties.
+                    Ok(TaskNews { news, .. }) if door != Door::Socket => {
+                        hints.insert((news.task().0, What::of(&news)));
+                        untold = true;
+                    }
+                    Ok(TaskNews { owner, news }) => {
+                        if owner.is_some_and(|owner| viewer.sees(owner)) {
+                            tell(&root, viewer, &news).await?;
+                        }
+                    }
                     Err(RecvError::Lagged(unsaid)) => {
-                        tracing::warn!(unsaid, "a client on D-Bus was too slow for its signals");
+                        if log::may_say(viewer.uid().unwrap_or(log::ANYBODY), "signals") {
+                            tracing::warn!(unsaid, "a client on D-Bus was too slow for its signals");
+                        }
                     }
                     Err(RecvError::Closed) => return Ok(End::Daemon),
                 },
@@ -122,20 +162,31 @@ async fn wait(asked: Option<&Asked>) {
     }
 }
 
-async fn tell(root: &SignalEmitter<'_>, news: &News) -> zbus::Result<()> {
+/// Tells of news with all that they say, to a client that may see the task.
+async fn tell(root: &SignalEmitter<'_>, viewer: Viewer, news: &News) -> zbus::Result<()> {
+    let task = rtswap_dbus::task_path(news.task().0);
     match news {
         News::DeadlineMissed {
-            task,
             job,
             lateness_us,
             cause,
+            ..
         } => {
-            let task = rtswap_dbus::task_path(task.0);
-            Manager1::deadline_missed(root, task.as_ref(), *job, *lateness_us, cause).await
+            let cause = viewer.text(cause);
+            Manager1::deadline_missed(root, task.as_ref(), *job, *lateness_us, &cause).await
         }
-        News::Violation { task, kind, detail } => {
-            let task = rtswap_dbus::task_path(task.0);
-            Manager1::violation(root, task.as_ref(), kind, detail).await
+        News::Violation { kind, detail, .. } => {
+            let detail = viewer.text(detail);
+            Manager1::violation(root, task.as_ref(), kind, &detail).await
         }
+    }
+}
+
+/// Tells everybody of which task there are news.
+async fn hint(root: &SignalEmitter<'_>, (task, what): Hint) -> zbus::Result<()> {
+    let task = rtswap_dbus::task_path(task);
+    match what {
+        What::DeadlineMissed => Manager1::deadline_missed(root, task.as_ref(), 0, 0, "").await,
+        What::Violation => Manager1::violation(root, task.as_ref(), "", "").await,
     }
 }

@@ -52,10 +52,7 @@ impl<'a> Visit<'a> {
             ));
         }
         let uid = match door {
-            Door::Socket => {
-                let credentials = connection.peer_creds().await;
-                credentials.ok().and_then(|peer| peer.unix_user_id())
-            }
+            Door::Socket => peer(connection).await,
             Door::Bus { .. } => match header.sender() {
                 Some(sender) => {
                     let bus = DBusProxy::new(connection).await?;
@@ -71,10 +68,9 @@ impl<'a> Visit<'a> {
                     .into(),
             )
         })?;
-        let own = rustix::process::geteuid().as_raw();
         let caller = Caller {
             uid,
-            privileged: uid == 0 || uid == own,
+            privileged: is_privileged(uid),
         };
         Ok(Self {
             connection,
@@ -84,11 +80,31 @@ impl<'a> Visit<'a> {
         })
     }
 
+    /// Whether polkit lets the caller manage others' tasks without a password, and so see them.
+    pub(super) async fn may_see_others(&self, limits: &Limits) -> bool {
+        if self.door != (Door::Bus { polkit: true }) {
+            return false;
+        }
+        let Some(_question) = limits.ask(self.caller.uid) else {
+            return false;
+        };
+        polkit::allows_unasked(self.connection, self.header, Action::ManageOthers).await
+    }
+
+    /// Whether polkit might give the caller further rights.
+    pub(super) fn may_ask(&self) -> bool {
+        !self.caller.privileged && self.door == (Door::Bus { polkit: true })
+    }
+
     /// The caller with the rights that polkit gives it for this call. Without polkit its rights stay
     /// as they are, and the dispatch thread refuses. Waits for as long as a password is being typed.
-    pub(super) async fn asking_for(self, action: Action, limits: &Limits) -> Result<Caller, Error> {
-        let Caller { uid, privileged } = self.caller;
-        if privileged || self.door != (Door::Bus { polkit: true }) {
+    pub(super) async fn asking_for(
+        &self,
+        action: Action,
+        limits: &Limits,
+    ) -> Result<Caller, Error> {
+        let uid = self.caller.uid;
+        if !self.may_ask() {
             return Ok(self.caller);
         }
         let Some(_question) = limits.ask(uid) else {
@@ -107,4 +123,15 @@ impl<'a> Visit<'a> {
             ))),
         }
     }
+}
+
+/// The user on the other end of the control socket.
+pub(super) async fn peer(connection: &Connection) -> Option<u32> {
+    let credentials = connection.peer_creds().await;
+    credentials.ok().and_then(|peer| peer.unix_user_id())
+}
+
+/// Whether a user may do all.
+pub(super) fn is_privileged(uid: u32) -> bool {
+    uid == 0 || uid == rustix::process::geteuid().as_raw()
 }

@@ -12,6 +12,7 @@ use super::attend::Attended;
 use super::auth::Door;
 use super::demand::demand;
 use super::transport::Transport;
+use crate::log;
 
 /// How long a client may take to authenticate.
 const HANDSHAKE: Duration = Duration::from_secs(10);
@@ -23,7 +24,9 @@ pub async fn serve(listener: UnixListener, shared: Shared) {
         let stream = match listener.accept().await {
             Ok((stream, _)) => stream,
             Err(error) => {
-                tracing::error!(%error, "cannot take a connection on the control socket");
+                if log::may_say(log::ANYBODY, "control") {
+                    tracing::error!(%error, "cannot take a connection on the control socket");
+                }
                 tokio::time::sleep(Duration::from_millis(100)).await;
                 continue;
             }

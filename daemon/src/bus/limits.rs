@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
+use rtswap_engine::owners::Subordinates;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 /// Connections of one user at a time.
@@ -27,7 +28,11 @@ const USERS: usize = 256;
 
 /// The share that each user has taken. Root is not limited: it must get in to set things right.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Limits(Arc<Mutex<BTreeMap<u32, Share>>>);
+pub(super) struct Limits {
+    shares: Arc<Mutex<BTreeMap<u32, Share>>>,
+    /// The ids of which one user may have many.
+    subordinates: Arc<Subordinates>,
+}
 
 #[derive(Debug)]
 struct Share {
@@ -67,6 +72,14 @@ impl Share {
 }
 
 impl Limits {
+    /// Shares of users, with those of their subordinate ids.
+    pub(super) fn new(subordinates: Subordinates) -> Self {
+        Self {
+            subordinates: Arc::new(subordinates),
+            ..Self::default()
+        }
+    }
+
     /// A place for one more connection of `uid`, if it may have one; given back when dropped.
     pub(super) fn connect(&self, uid: u32) -> Option<OwnedSemaphorePermit> {
         let connections = self.share(uid, |share| Arc::clone(&share.connections));
@@ -115,12 +128,13 @@ impl Limits {
     }
 
     fn share<T>(&self, uid: u32, act: impl FnOnce(&mut Share) -> T) -> T {
-        act(self.lock().entry(uid).or_insert_with(|| Share::new(uid)))
+        let user = self.subordinates.user(uid);
+        act(self.lock().entry(user).or_insert_with(|| Share::new(user)))
     }
 
     fn lock(&self) -> MutexGuard<'_, BTreeMap<u32, Share>> {
         // The counts are consistent at any time, so a poisoned lock is no harm.
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.shares.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -6,8 +6,9 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use rtswap_dbus::Error;
+use rtswap_dbus::text::escape;
 use rtswap_engine::RegistrationId;
-use rtswap_engine::input::Call;
+use rtswap_engine::input::{Call, Caller};
 use rtswap_engine::ledger::Disagreement;
 use rtswap_engine::sample::ProbeState;
 use rtswap_engine::status::ProcessStatus;
@@ -20,8 +21,10 @@ use zbus::{Connection, ObjectPath, OwnedObjectPath, OwnedVariant, Variant};
 
 use super::auth::Visit;
 use super::options;
+use super::plan;
 use super::polkit::Action;
 use super::publish::Published;
+use super::viewer::Viewer;
 use crate::dispatch::{OpenCall, Request};
 
 /// The root object's interface, for one connection.
@@ -45,49 +48,89 @@ impl Manager1 {
         )))
     }
 
-    /// Reads and checks what is to be registered, with a lease or without, and that its caller may
-    /// register it.
-    async fn admit(
+    /// Registers a task, with a lease or without. Returns the caller's end of the lease, too.
+    async fn add(
         &self,
         connection: &Connection,
         header: &Header<'_>,
         name: &str,
         options: HashMap<String, OwnedVariant>,
         lease: bool,
-    ) -> Result<Box<Call>, Error> {
+    ) -> Result<(OwnedObjectPath, Option<OwnedFd>), Error> {
         let visit = self.visit(connection, header).await?;
         let read = options::read(name, options);
         let (options, claimant) = read.map_err(Error::InvalidArgument)?;
-        // Before polkit is asked: no password need be typed for a task that is refused anyway.
         let checked = options.clone().check();
-        let class = checked.map_err(Error::InvalidArgument)?.class;
-        let caller = match class {
-            Class::Realtime(_) => {
-                let asked = visit.asking_for(Action::RegisterRealtime, &self.0.shared.limits);
-                asked.await?
-            }
-            Class::BestEffort => visit.caller,
+        let realtime = matches!(
+            checked.map_err(Error::InvalidArgument)?.class,
+            Class::Realtime(_)
+        );
+        let limits = &self.0.shared.limits;
+        let call = |caller| {
+            Box::new(Call::Register {
+                caller,
+                options: options.clone(),
+                claimant,
+                lease,
+            })
         };
-        Ok(Box::new(Call::Register {
-            caller,
-            options,
-            claimant,
-            lease,
-        }))
-    }
-
-    async fn add(
-        &self,
-        connection: &Connection,
-        call: Box<Call>,
-        lease: Option<OwnedFd>,
-    ) -> Result<OwnedObjectPath, Error> {
-        let register = |reply| Request::Call(call, OpenCall::Register { lease, reply });
-        let id = self.0.shared.handle.call(register).await?;
+        let mut caller = visit.caller;
+        if realtime && visit.may_ask() {
+            // First without polkit: no password need be typed for a task that is refused anyway.
+            let refused = self.register_by(call(caller), None).await;
+            if !matches!(refused, Err(Error::AccessDenied(_))) {
+                refused?;
+            }
+            caller = visit.asking_for(Action::RegisterRealtime, limits).await?;
+        }
+        // After the checks, so that refused calls take no descriptors.
+        let (ours, theirs) = lease.then(make_lease).transpose()?.unzip();
+        let registered = self.register_by(call(caller), ours).await;
+        let id = match registered {
+            Ok(id) => id,
+            Err(error) => {
+                let viewer = Viewer::of_visit(&visit, limits, |_| true).await;
+                return Err(viewer.error(error));
+            }
+        };
         // The task's object must be served before the caller is given its path.
         self.0.update(connection).await?;
-        Ok(rtswap_dbus::task_path(id.0))
+        Ok((rtswap_dbus::task_path(id.0), theirs))
     }
+
+    async fn register_by(
+        &self,
+        call: Box<Call>,
+        lease: Option<OwnedFd>,
+    ) -> Result<RegistrationId, Error> {
+        let register = |reply| Request::Call(call, OpenCall::Register { lease, reply });
+        self.0.shared.handle.call(register).await
+    }
+
+    async fn unregister_by(
+        &self,
+        caller: Caller,
+        registration: RegistrationId,
+    ) -> Result<(), Error> {
+        let call = Box::new(Call::Unregister {
+            caller,
+            registration,
+        });
+        let unregister = |reply| {
+            let open = OpenCall::Unregister {
+                registration,
+                reply,
+            };
+            Request::Call(call, open)
+        };
+        self.0.shared.handle.call(unregister).await
+    }
+}
+
+/// The two ends of a lease: ours, and the caller's.
+fn make_lease() -> Result<(OwnedFd, OwnedFd), Error> {
+    pipe_with(PipeFlags::CLOEXEC)
+        .map_err(|error| Error::Busy(format!("no pipe to be had for a lease: {error}")))
 }
 
 #[zbus::interface(name = "org.rtswap.Manager1", introspection_docs = false)]
@@ -100,8 +143,8 @@ impl Manager1 {
         name: &str,
         options: HashMap<String, OwnedVariant>,
     ) -> Result<OwnedObjectPath, Error> {
-        let call = self.admit(connection, &header, name, options, false);
-        self.add(connection, call.await?, None).await
+        let added = self.add(connection, &header, name, options, false).await;
+        Ok(added?.0)
     }
 
     #[zbus(out_args("task", "lease"))]
@@ -112,11 +155,9 @@ impl Manager1 {
         name: &str,
         options: HashMap<String, OwnedVariant>,
     ) -> Result<(OwnedObjectPath, zbus::OwnedFd), Error> {
-        let call = self.admit(connection, &header, name, options, true).await?;
-        // After the checks, so that refused calls take no descriptors.
-        let (ours, theirs) = pipe_with(PipeFlags::CLOEXEC)
-            .map_err(|error| Error::Busy(format!("no pipe to be had for a lease: {error}")))?;
-        let task = self.add(connection, call, Some(ours)).await?;
+        let added = self.add(connection, &header, name, options, true);
+        let (task, theirs) = added.await?;
+        let theirs = theirs.ok_or_else(|| Error::Busy("no lease was made".into()))?;
         Ok((task, theirs.into()))
     }
 
@@ -130,31 +171,14 @@ impl Manager1 {
         let Some(id) = rtswap_dbus::task_id(task.as_str()) else {
             return Err(Error::NoSuchTask(format!("{} is no task", task.as_str())));
         };
-        // Registration numbers are not reused, so the owner is the same when the dispatch thread looks.
-        let snapshot = self.0.shared.handle.snapshot();
-        let owner = snapshot.tasks.get(&id).map(|task| task.user_id);
-        let caller = match owner {
-            Some(uid) if uid != visit.caller.uid => {
-                let asked = visit.asking_for(Action::ManageOthers, &self.0.shared.limits);
-                asked.await?
-            }
-            _ => visit.caller,
-        };
-        let registration = RegistrationId(id);
-        let call = Box::new(Call::Unregister {
-            caller,
-            registration,
-        });
-        let unregister = |reply| {
-            Request::Call(
-                call,
-                OpenCall::Unregister {
-                    registration,
-                    reply,
-                },
-            )
-        };
-        self.0.shared.handle.call(unregister).await?;
+        let (caller, id) = (visit.caller, RegistrationId(id));
+        let mut ended = self.unregister_by(caller, id).await;
+        // A password need be typed only where it is all that is missing.
+        if visit.may_ask() && matches!(ended, Err(Error::AccessDenied(_))) {
+            let asked = visit.asking_for(Action::ManageOthers, &self.0.shared.limits);
+            ended = self.unregister_by(asked.await?, id).await;
+        }
+        ended?;
         self.0.update(connection).await?;
         Ok(())
     }
@@ -165,9 +189,12 @@ impl Manager1 {
         #[zbus(connection)] connection: &Connection,
         #[zbus(header)] header: Header<'_>,
     ) -> Result<String, Error> {
-        self.visit(connection, &header).await?;
+        let visit = self.visit(connection, &header).await?;
         let plan = |reply| Request::Plan { reply };
-        self.0.shared.handle.call(plan).await
+        let gpus = self.0.shared.handle.call(plan).await?;
+        let foreign = |viewer: Viewer| plan::owners(&gpus).any(|owner| !viewer.sees(owner));
+        let viewer = Viewer::of_visit(&visit, &self.0.shared.limits, foreign).await;
+        Ok(plan::json(&gpus, viewer))
     }
 
     async fn reload(
@@ -182,7 +209,9 @@ impl Manager1 {
                 visit.caller.uid
             )));
         }
-        self.0.shared.files.reload(&self.0.shared.handle).await?;
+        let reloaded = self.0.shared.files.reload(&self.0.shared.handle).await;
+        let viewer = Viewer::of_visit(&visit, &self.0.shared.limits, |_| false).await;
+        reloaded.map_err(|error| viewer.error(error))?;
         self.0.update(connection).await?;
         Ok(())
     }
@@ -193,7 +222,7 @@ impl Manager1 {
         match &self.0.shared.handle.snapshot().probes {
             ProbeState::Off => "off".into(),
             ProbeState::On { .. } => "on".into(),
-            ProbeState::Missing(problem) => format!("missing: {problem}"),
+            ProbeState::Missing(problem) => format!("missing: {}", escape(problem)),
         }
     }
 
@@ -241,13 +270,19 @@ impl Manager1 {
         #[zbus(connection)] connection: &Connection,
         #[zbus(header)] header: Header<'_>,
     ) -> Result<Vec<HashMap<String, OwnedVariant>>, Error> {
-        let caller = Visit::of(self.0.door, connection, &header).await?.caller;
-        let _turn = self.0.shared.limits.turn(caller.uid).await;
+        let visit = Visit::of(self.0.door, connection, &header).await?;
+        let limits = &self.0.shared.limits;
+        let _turn = limits.turn(visit.caller.uid).await;
         let snapshot = self.0.shared.handle.snapshot();
-        let visible = |uid| caller.privileged || Some(caller.uid) == uid;
+        // The user of a process that has gone is not known: root and managers see it.
+        let visible = |viewer: Viewer, process: &ProcessStatus| {
+            viewer.sees_all() || process.uid.is_some_and(|uid| viewer.sees(uid))
+        };
         let processes = snapshot.processes.iter();
+        let foreign = |viewer| processes.clone().any(|process| !visible(viewer, process));
+        let viewer = Viewer::of_visit(&visit, limits, foreign).await;
         processes
-            .filter(|process| visible(process.uid))
+            .filter(|process| visible(viewer, process))
             .map(fields)
             .collect()
     }
@@ -264,7 +299,7 @@ fn fields(process: &ProcessStatus) -> Result<HashMap<String, OwnedVariant>, Erro
     };
     let kept = |bytes: Bytes| (bytes > Bytes::ZERO).then(|| bytes.0.into());
     put("pid", Some(process.pid.into()))?;
-    put("comm", Some(process.comm.as_str().into()))?;
+    put("comm", Some(escape(&process.comm).as_ref().into()))?;
     put("managed", Some(process.managed.into()))?;
     put("attached", Some(process.attached.into()))?;
     put("uid", process.uid.map(Variant::from))?;
@@ -279,7 +314,8 @@ fn fields(process: &ProcessStatus) -> Result<HashMap<String, OwnedVariant>, Erro
         put("baseline", Some(probed.baseline.into()))?;
         put("confidence", Some(probed.confidence.into()))?;
     }
-    put("origin", process.origin.as_deref().map(Variant::from))?;
+    let origin = process.origin.as_deref().map(escape);
+    put("origin", origin.as_deref().map(Variant::from))?;
     put("agent_bytes", process.agent.map(|bytes| bytes.0.into()))?;
     put("kept_for_processes_bytes", kept(process.kept.for_processes))?;
     put("kept_for_devices_bytes", kept(process.kept.for_devices))?;

@@ -1,9 +1,9 @@
 //! The D-Bus objects. `control` serves the socket and `join` a bus; `transport` and `bounds` limit what
 //! comes in by the socket, `demand` what goes out by it; `attend` serves one connection of either,
 //! `publish` keeps its objects equal to the snapshot. `manager`, `properties` and `objects` have the
-//! interfaces, `options` reads what `Register` is given; `auth` finds the caller, `polkit` its rights,
-//! `limits` bounds each user's share. The dispatch thread has all state: no method takes `&mut self`, so
-//! that none blocks another.
+//! interfaces, `options` reads what `Register` is given, `plan` writes the plan; `auth` finds the caller,
+//! `polkit` its rights, `viewer` what it may see, `limits` bounds each user's share. The dispatch thread
+//! has all state: no method takes `&mut self`, so that none blocks another.
 
 mod attend;
 mod auth;
@@ -15,15 +15,18 @@ mod limits;
 mod manager;
 mod objects;
 mod options;
+mod plan;
 mod polkit;
 mod properties;
 mod publish;
 mod transport;
+mod viewer;
 
 pub use join::{Bus, JoinError, Joined, join, stay};
 
 use std::sync::Arc;
 
+use crate::config;
 use crate::dispatch::Handle;
 use crate::files::Files;
 use limits::Limits;
@@ -42,7 +45,7 @@ impl Shared {
         Self {
             handle,
             files,
-            limits: Limits::default(),
+            limits: Limits::new(config::subordinates()),
         }
     }
 }

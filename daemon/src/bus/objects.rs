@@ -14,13 +14,13 @@ use zbus::{Connection, ObjectPath, OwnedObjectPath, Variant};
 
 use super::auth::Visit;
 use super::publish::Published;
+use super::viewer::{Values, Viewer};
 
 /// The ObjectManager of one connection.
 #[derive(Clone, Debug)]
 pub(super) struct Objects(pub(super) Arc<Published>);
 
-type Properties = BTreeMap<&'static str, Variant<'static>>;
-type Managed = HashMap<OwnedObjectPath, BTreeMap<&'static str, Properties>>;
+type Managed = HashMap<OwnedObjectPath, BTreeMap<&'static str, Values>>;
 
 #[zbus::interface(
     name = "org.freedesktop.DBus.ObjectManager",
@@ -33,17 +33,24 @@ impl Objects {
         #[zbus(connection)] connection: &Connection,
         #[zbus(header)] header: Header<'_>,
     ) -> Result<Managed, Error> {
-        let caller = Visit::of(self.0.door, connection, &header).await?.caller;
-        let _turn = self.0.shared.limits.turn(caller.uid).await;
+        let visit = Visit::of(self.0.door, connection, &header).await?;
+        let limits = &self.0.shared.limits;
+        let _turn = limits.turn(visit.caller.uid).await;
         // Each object must be served before its path is in an answer.
         let snapshot = self.0.update(connection).await?;
+        let tasks = snapshot.tasks.values();
+        let foreign = |viewer: Viewer| tasks.into_iter().any(|task| !viewer.sees(task.user_id));
+        let viewer = Viewer::of_visit(&visit, limits, foreign).await;
         let tasks = snapshot.tasks.iter().map(|(id, task)| {
             let path = rtswap_dbus::task_path(*id);
-            (path, BTreeMap::from([(TASK, task.to_wire())]))
+            (path, BTreeMap::from([(TASK, viewer.task_values(task))]))
         });
         let gpus = snapshot.gpus.iter().map(|gpu| {
             let path = rtswap_dbus::gpu_path(gpu.index);
-            (path, BTreeMap::from([(GPU, gpu.to_wire())]))
+            (
+                path,
+                BTreeMap::from([(GPU, viewer.gpu_values(gpu, &snapshot))]),
+            )
         });
         Ok(tasks.chain(gpus).collect())
     }

@@ -28,7 +28,10 @@ pub(super) fn read(
             "wcet_us" => task.wcet = Some(time(&key, value)?),
             "footprint" => task.footprint = Some(size(&key, value)?),
             "swappable" => task.swappable = Some(size(&key, value)?),
-            "gpu" => task.gpu = Some(text(&key, value)?),
+            "gpu" => {
+                let index = integer(value).map(|index| index.to_string());
+                task.gpu = Some(index.map_or_else(|| text(&key, value), Ok)?);
+            }
             "class" => task.class = Some(text(&key, value)?),
             "pidfd" => {
                 let wrong = "pidfd must be a descriptor of a living process (pidfd_open)";
@@ -133,6 +136,10 @@ mod tests {
         assert_eq!(read.footprint, Some(Bytes(6_657_199_308)));
         let read = read_one("swappable", Variant::I32(0)).unwrap();
         assert_eq!(read.swappable, Some(Bytes(0)));
+        for index in [Variant::U8(3), Variant::I64(3), Variant::from("3")] {
+            let read = read_one("gpu", index).unwrap();
+            assert_eq!(read.gpu.as_deref(), Some("3"));
+        }
     }
 
     #[test]
@@ -155,9 +162,10 @@ mod tests {
                 .contains("footprint")
         );
         assert_eq!(
-            read_one("gpu", Variant::U32(0)).unwrap_err(),
-            "gpu must be text of at most 64 bytes"
+            read_one("class", Variant::U32(0)).unwrap_err(),
+            "class must be text of at most 64 bytes"
         );
+        assert!(read_one("gpu", Variant::I32(-1)).is_err());
         assert!(read_one("gpu", Variant::from("0".repeat(65))).is_err());
         assert!(
             read_one("perod_us", Variant::U32(1))

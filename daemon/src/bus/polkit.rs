@@ -2,8 +2,10 @@
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
 use futures_util::StreamExt;
+use tokio::time::timeout;
 use zbus::Connection;
 use zbus::fdo::DBusProxy;
 use zbus::message::{Flags, Header};
@@ -116,4 +118,22 @@ pub(super) async fn check(
     } else {
         Err(Denial::No(action.id()))
     }
+}
+
+/// Whether polkit lets the sender of `header` do `action` without any question to a person. An authority
+/// that does not answer within a second does not.
+pub(super) async fn allows_unasked(
+    connection: &Connection,
+    header: &Header<'_>,
+    action: Action,
+) -> bool {
+    const PATIENCE: Duration = Duration::from_secs(1);
+    let ask = async {
+        let subject = Subject::new_for_message_header(header).ok()?;
+        let authority = AuthorityProxy::new(connection).await.ok()?;
+        let (details, flags) = (HashMap::new(), CheckAuthorizationFlags::empty());
+        let answer = authority.check_authorization(&subject, action.id(), &details, flags, "");
+        Some(answer.await.ok()?.is_authorized)
+    };
+    timeout(PATIENCE, ask).await.ok().flatten() == Some(true)
 }

@@ -1,5 +1,6 @@
 //! The objects of a connection, kept equal to the snapshot, and the signals of their changes.
 
+use std::borrow::Cow;
 use std::collections::HashMap;
 use std::collections::btree_map::{BTreeMap, Entry};
 use std::sync::Arc;
@@ -14,6 +15,7 @@ use zbus::{Connection, OwnedObjectPath, Variant};
 use super::Shared;
 use super::auth::Door;
 use super::properties::{Gpu1, Task1};
+use super::viewer::Viewer;
 use crate::dispatch::Snapshot;
 
 /// The objects that one connection serves now.
@@ -76,17 +78,24 @@ impl Published {
             return Ok(());
         };
         self.serve(connection, told, &snapshot).await?;
+        let viewer = Viewer::of_peer(self.door, connection).await;
         for (id, task) in &snapshot.tasks {
-            let Some(before) = told.tasks.get_mut(id) else {
+            let Some(before) = told.tasks.get_mut(id).filter(|before| *before != task) else {
                 continue;
             };
             let path = rtswap_dbus::task_path(*id);
-            changed(connection, path, TASK, task.changes(before)).await?;
+            let (changes, mut hidden) = viewer.task_changes(task, before);
+            // On a bus the owner hears the same signal, and asks for what it may see. The client of a socket
+            // would ask in vain.
+            if self.door == Door::Socket {
+                hidden.clear();
+            }
+            changed(connection, path, TASK, changes, hidden).await?;
             before.clone_from(task);
         }
         for (gpu, before) in snapshot.gpus.iter().zip(&mut told.gpus) {
             let path = rtswap_dbus::gpu_path(gpu.index);
-            changed(connection, path, GPU, gpu.changes(before)).await?;
+            changed(connection, path, GPU, gpu.changes(before), Vec::new()).await?;
             before.clone_from(gpu);
         }
         Ok(())
@@ -100,7 +109,7 @@ impl Published {
     ) -> zbus::Result<()> {
         let server = connection.object_server();
         for (index, first) in snapshot.gpus.iter().enumerate().skip(told.gpus.len()) {
-            let gpu = Gpu1::new(self.shared.handle.clone(), index, first.clone());
+            let gpu = Gpu1::new(self.shared.clone(), self.door, index, first.clone());
             server.at(rtswap_dbus::gpu_path(index as u32), gpu).await?;
             told.gpus.push(first.clone());
         }
@@ -116,7 +125,7 @@ impl Published {
         }
         for (&id, first) in &snapshot.tasks {
             if let Entry::Vacant(untold) = told.tasks.entry(id) {
-                let task = Task1::new(self.shared.handle.clone(), id, first);
+                let task = Task1::new(self.shared.clone(), self.door, id, first);
                 server.at(rtswap_dbus::task_path(id), task).await?;
                 untold.insert(first.clone());
             }
@@ -125,17 +134,18 @@ impl Published {
     }
 }
 
-/// Announces the changed properties of one object, if there are any.
+/// Announces the changed properties of one object, if there are any, `hidden` ones without their values.
 async fn changed(
     connection: &Connection,
     path: OwnedObjectPath,
     interface: &'static str,
     changes: HashMap<&str, Variant<'_>>,
+    hidden: Vec<&str>,
 ) -> zbus::Result<()> {
-    if changes.is_empty() {
+    if changes.is_empty() && hidden.is_empty() {
         return Ok(());
     }
     let emitter = SignalEmitter::new(connection, path)?;
     let interface = InterfaceName::from_static_str_unchecked(interface);
-    Properties::properties_changed(&emitter, interface, changes, (&[]).into()).await
+    Properties::properties_changed(&emitter, interface, changes, Cow::from(hidden)).await
 }

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use rtswap_engine::Uuid;
 use rtswap_engine::config::{
-    Config as EngineConfig, GpuConfig, MAX_GPUS, OnViolation, SchedulerConfig, Settings,
+    Config as EngineConfig, GpuConfig, MAX_GPUS, OnStopped, OnViolation, SchedulerConfig, Settings,
 };
 use rtswap_policy::units::Nanos;
 use serde::Deserialize;
@@ -15,7 +15,9 @@ use toml::Spanned;
 
 use super::ConfigError;
 use super::gpu::{GpuTable, SchedulerTable, drain_complaint};
+use super::users;
 use super::value::{Micros, Millis};
+use crate::sys::descriptor;
 
 /// The whole configuration, checked.
 #[derive(Clone, Debug)]
@@ -55,6 +57,7 @@ struct DaemonTable {
     release_grace_ms: Option<Millis>,
     nvml_period_ms: Option<Millis>,
     on_violation: Option<ViolationWord>,
+    on_stopped: Option<StoppedWord>,
     probes: Option<bool>,
     max_in_flight: Option<u32>,
     max_tasks_per_user: Option<usize>,
@@ -65,6 +68,13 @@ struct DaemonTable {
 enum ViolationWord {
     Warn,
     Demote,
+    Kill,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+enum StoppedWord {
+    Wait,
     Kill,
 }
 
@@ -86,6 +96,12 @@ impl DaemonTable {
                     ViolationWord::Warn => OnViolation::Warn,
                     ViolationWord::Demote => OnViolation::Demote,
                     ViolationWord::Kill => OnViolation::Kill,
+                }),
+            on_stopped: self
+                .on_stopped
+                .map_or(built_in.on_stopped, |word| match word {
+                    StoppedWord::Wait => OnStopped::Wait,
+                    StoppedWord::Kill => OnStopped::Kill,
                 }),
             max_tasks_per_user: self
                 .max_tasks_per_user
@@ -147,11 +163,16 @@ impl Config {
                 settings: daemon.settings(),
                 scheduler,
                 gpus,
-                own_user: rustix::process::geteuid().as_raw(),
+                subordinates: users::subordinates(),
+                max_sessions: descriptor::limit() / DESCRIPTORS,
             },
         }
     }
 }
+
+/// The descriptors of the daemon for one session: socket, page, eventfd and pidfd, the pidfd of its swap
+/// thread, and as many again for connections, leases and all else.
+const DESCRIPTORS: usize = 10;
 
 /// Reads the file `path`, or takes the built-in values where it is not there and not `named` by
 /// the user.

@@ -22,6 +22,10 @@ pub(super) struct SchedulerTable {
     sharing: Sharing,
     #[serde(with = "OverrunWord")]
     overrun: Overrun,
+    #[serde(rename = "undrainable", deserialize_with = "kills")]
+    kills_undrained: bool,
+    #[serde(rename = "kill_ms", deserialize_with = "millis")]
+    kill_bound: Nanos,
     #[serde(with = "ObjectiveWord")]
     objective: Objective,
     #[serde(with = "TestWord")]
@@ -49,6 +53,13 @@ enum OverrunWord {
 }
 
 #[derive(Deserialize)]
+#[serde(rename_all = "kebab-case")]
+enum UndrainedWord {
+    Beside,
+    Kill,
+}
+
+#[derive(Deserialize)]
 #[serde(remote = "Objective", rename_all = "kebab-case")]
 enum ObjectiveWord {
     Time,
@@ -65,6 +76,10 @@ enum TestWord {
 
 fn millis<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Nanos, D::Error> {
     Millis::deserialize(deserializer).map(|span| span.0)
+}
+
+fn kills<'de, D: Deserializer<'de>>(deserializer: D) -> Result<bool, D::Error> {
+    UndrainedWord::deserialize(deserializer).map(|word| matches!(word, UndrainedWord::Kill))
 }
 
 fn some_millis<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Nanos>, D::Error> {

@@ -12,6 +12,7 @@ use toml::Spanned;
 
 use super::ConfigError;
 use super::file::check_version;
+use super::users::uid_of;
 use super::value::{Millis, Size};
 
 #[derive(Deserialize)]
@@ -117,15 +118,6 @@ fn trusted(path: &Path) -> Result<(), ConfigError> {
     };
     let path = path.to_owned();
     Err(ConfigError::Untrusted { path, reason })
-}
-
-fn uid_of(name: &str) -> Option<u32> {
-    let passwd = fs::read_to_string("/etc/passwd").ok()?;
-    passwd.lines().find_map(|line| {
-        let mut fields = line.split(':');
-        (fields.next()? == name).then_some(())?;
-        fields.nth(1)?.parse().ok()
-    })
 }
 
 #[cfg(test)]

@@ -5,6 +5,7 @@ use std::ops::Bound;
 use std::os::fd::OwnedFd;
 
 use rtswap_engine::ConnectionId;
+use rtswap_engine::owners::Subordinates;
 use rtswap_policy::units::{Nanos, Time};
 
 use crate::agent::bells::Bells;
@@ -29,6 +30,8 @@ pub(super) struct Agents {
     /// What the next session gets with its Welcome; none if it could not be made.
     blank: Option<Blank>,
     pub(super) bells: Bells,
+    /// Connections with a process that the engine asked to inspect.
+    pub(super) inspections: Vec<ConnectionId>,
     /// Hellos that may still be taken in this wake-up. Each costs a look at /proc as long as its sender
     /// has made that, and grants wait meanwhile.
     pub(super) hellos_left: u32,
@@ -47,6 +50,8 @@ pub(super) struct Greeting {
     pub(super) thread: Option<OwnedFd>,
     /// The swap thread's id in the agent's own PID namespace.
     pub(super) tid: u32,
+    /// What the agent can do beyond its version.
+    pub(super) features: u64,
 }
 
 /// The progress of the safety sweep of all pages.
@@ -60,12 +65,13 @@ struct Sweep {
 
 impl Agents {
     /// No connections yet; they will come in by `listener`. `now` becomes the epoch.
-    pub(super) fn new(listener: OwnedFd, now: Time) -> Self {
+    pub(super) fn new(listener: OwnedFd, subordinates: Subordinates, now: Time) -> Self {
         Self {
-            listener: Listener::new(listener),
+            listener: Listener::new(listener, subordinates),
             connections: BTreeMap::new(),
             greeting: None,
             bells: Bells::default(),
+            inspections: Vec::new(),
             hellos_left: 0,
             blank: None,
             epoch: now.0,
@@ -164,7 +170,7 @@ mod tests {
     #[test]
     fn an_end_without_a_connection_is_no_end_to_take() {
         let (socket, _) = rustix::pipe::pipe().unwrap();
-        let mut agents = Agents::new(socket, Time(0));
+        let mut agents = Agents::new(socket, Subordinates::default(), Time(0));
         let poll = Poll::new().unwrap();
         let mut child = std::process::Command::new("true")
             .spawn()
@@ -186,7 +192,7 @@ mod tests {
     #[test]
     fn a_sweep_goes_through_all_in_slices() {
         let (socket, _) = rustix::pipe::pipe().unwrap();
-        let mut agents = Agents::new(socket, Time(0));
+        let mut agents = Agents::new(socket, Subordinates::default(), Time(0));
         assert_eq!(agents.next_timeout(), None, "nobody is there");
         for _ in 0..SWEPT_AT_ONCE + 3 {
             let id = agents.take_id();

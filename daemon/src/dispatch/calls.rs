@@ -83,6 +83,7 @@ pub(super) fn error_of(error: &CallError) -> Error {
         CallError::NoSuchTask(_) => Error::NoSuchTask(text),
         CallError::NoSuchGpu(_) => Error::NoSuchGpu(text),
         CallError::NotSchedulable(_) => Error::NotSchedulable(text),
+        CallError::AgentLost(_) => Error::AgentLost(text),
         CallError::Busy(_) => Error::Busy(text),
     }
 }

@@ -54,6 +54,12 @@ impl Dispatcher {
             Output::Close(connection) => self.close(connection),
             Output::Forget(connection) => self.forget(connection),
             Output::Kill(connection) => self.kill(connection),
+            Output::Inspect(connection) => self.agents.inspections.push(connection),
+            Output::Notify { connection, text } => {
+                if let Some(connection) = self.agents.connections.get(&connection) {
+                    connection.notify(&text);
+                }
+            }
             Output::Answer(call, result) => self.answer(call, result, now),
             Output::Checkpoint => self.keeper.checkpoint(self.engine.saved()),
             Output::Announce(news) => self.publisher.announce(*news),
@@ -82,8 +88,8 @@ impl Dispatcher {
             return false;
         };
         let Pending { socket, peer, .. } = greeting.pending;
-        let pid = peer.pid;
-        let connection = match self.begin(welcome, peer.pidfd, socket) {
+        let (pid, uid) = (peer.pid, peer.uid);
+        let connection = match self.begin(welcome, peer.pidfd, socket, greeting.features) {
             Ok(connection) => connection,
             Err(error) => {
                 // The engine says it, as often as strangers may make it.
@@ -98,7 +104,7 @@ impl Dispatcher {
             .insert_entry(connection);
         // The swap thread is looked up after the Welcome is sent, because the program waits for it.
         let thread = bell_thread(greeting.thread, pid, greeting.tid);
-        if thread.is_none() {
+        if thread.is_none() && log::may_say(uid, "swap-thread") {
             tracing::warn!(
                 pid,
                 "its swap thread is not one of its own: no signals, only the futex"
@@ -116,10 +122,11 @@ impl Dispatcher {
         welcome: &Welcome,
         process: OwnedFd,
         socket: OwnedFd,
+        features: u64,
     ) -> io::Result<Connection> {
-        let (id, gpus) = (welcome.connection, welcome.blocks.len());
+        let id = welcome.connection;
         let blank = self.agents.take_blank()?;
-        let connection = Connection::greeted(id, process, socket, welcome.cookie, gpus, blank);
+        let connection = Connection::greeted(process, socket, features, welcome, blank);
         if let Some(page) = connection.page() {
             writer::begin(page, self.agents.epoch, welcome);
         }
@@ -189,7 +196,9 @@ impl Dispatcher {
             OpenCall::Register { lease, reply } => {
                 let result = result.and_then(|answer| match answer {
                     Reply::Registered(id) => Ok(id),
-                    Reply::Done => Err(Error::AgentLost("the engine answered another call".into())),
+                    Reply::Done => Err(Error::Bus(zbus::Error::Failure(
+                        "the engine answered another call".into(),
+                    ))),
                 });
                 if let (Ok(registration), Some(lease)) = (&result, lease) {
                     self.calls.keep_lease(id, *registration, lease);

@@ -12,10 +12,11 @@ use super::Dispatcher;
 use super::agents::Greeting;
 use super::calls::OpenCall;
 use super::message::{Notice, Request};
-use super::plan;
 use super::token::Token;
-use crate::agent::connection::random_cookie;
+use crate::agent::connection::{Connection, random_cookie};
 use crate::agent::listener::{Pending, refuse};
+use crate::log;
+use crate::origin;
 use crate::sys::poll::Watch;
 
 /// New connections that are accepted before other descriptors have their turn.
@@ -80,6 +81,20 @@ impl Dispatcher {
         }
     }
 
+    /// Looks at the processes that the engine asked about.
+    pub(super) fn inspect(&mut self, now: Time) {
+        for connection in std::mem::take(&mut self.agents.inspections) {
+            let looked_at = self.agents.connections.get(&connection);
+            if let Some(is_stopped) = looked_at.map(Connection::is_stopped) {
+                let input = Input::Inspected {
+                    connection,
+                    is_stopped,
+                };
+                self.handle(input, now);
+            }
+        }
+    }
+
     /// Reads all blocks before a sample is handed in, so that the engine knows every value that an agent
     /// had published when the sample was taken.
     fn read_all(&mut self, now: Time) {
@@ -98,7 +113,10 @@ impl Dispatcher {
                 return;
             };
             let token = Token::Socket(id).into();
-            if let Err(error) = self.poll.add(socket, token, Watch::Readable) {
+            let added = self.poll.add(socket, token, Watch::Readable);
+            if let Err(error) = added
+                && log::may_say(log::ANYBODY, "watch")
+            {
                 tracing::error!(%error, "cannot watch an agent's connection");
             }
             self.agents.take_id();
@@ -118,7 +136,7 @@ impl Dispatcher {
         if self.agents.hellos_left == 0 {
             return Ok(());
         }
-        if let Some((hello, thread, pending)) = self.agents.listener.receive(id.0, now) {
+        if let Some((hello, thread, pending)) = self.agents.listener.receive(id.0) {
             self.agents.hellos_left -= 1;
             // A process that died before this Hello must not count as alive when it is judged.
             self.take_deaths(now)?;
@@ -149,6 +167,7 @@ impl Dispatcher {
             pending,
             thread,
             tid: hello.tid,
+            features: hello.features,
         });
         self.handle(Input::Hello(Box::new(input)), now);
         self.agents.greeting = None;
@@ -184,7 +203,7 @@ impl Dispatcher {
         let (call, open) = match request {
             Request::Call(call, open) => (call, open),
             Request::Plan { reply } => {
-                let _ = reply.send(Ok(plan::json(self.engine.plan())));
+                let _ = reply.send(Ok(self.engine.plan()));
                 return true;
             }
             Request::Ping { reply } => {
@@ -221,6 +240,9 @@ fn hello_of(id: ConnectionId, hello: &Hello, pending: &Pending, cookie: Cookie) 
             uid: peer.uid,
             comm: peer.stat.comm.clone(),
             start_ticks: peer.stat.start_ticks,
+            unit: (peer.uid == 0)
+                .then(|| origin::of_process(peer.pid))
+                .flatten(),
         },
         name: hello.task_name().map(str::to_owned),
         resumes: (hello.registration != 0).then_some(former),

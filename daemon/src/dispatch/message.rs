@@ -5,14 +5,15 @@ use std::sync::{Arc, mpsc};
 
 use rtswap_dbus::Error;
 use rtswap_engine::input::Call;
-use rtswap_engine::output::News;
+use rtswap_engine::registry::MAX_TASKS;
 use rtswap_engine::sample::{ProbeSample, Sample};
+use rtswap_engine::status::GpuPlan;
 use rustix::event::{EventfdFlags, eventfd};
 use tokio::sync::{broadcast, oneshot, watch};
 
 use super::Snapshot;
 use super::calls::OpenCall;
-use super::publish::Publisher;
+use super::publish::{MOST_NEWS, Publisher, TaskNews};
 
 /// A call to the dispatch thread. `reply` takes its result, once all can see what it changed.
 #[derive(Debug)]
@@ -20,9 +21,9 @@ use super::publish::Publisher;
 pub enum Request {
     /// A call of the engine, and what is done with its answer.
     Call(Box<Call>, OpenCall),
-    /// `Manager1.Plan`: `reply` takes the plan of all GPUs as JSON.
+    /// `Manager1.Plan`: `reply` takes the plan of all GPUs.
     Plan {
-        reply: oneshot::Sender<Result<String, Error>>,
+        reply: oneshot::Sender<Result<Vec<GpuPlan>, Error>>,
     },
     /// Answered at once, which shows that the thread still takes calls.
     Ping {
@@ -43,8 +44,8 @@ pub(super) enum Notice {
     Checkpointed(u64),
 }
 
-/// The most news that wait for a slow listener; beyond them, it loses the oldest.
-const NEWS: usize = 256;
+/// The most news that wait for a slow listener; beyond them, it loses the oldest. One snapshot brings no more.
+const NEWS: usize = MOST_NEWS * MAX_TASKS;
 
 /// The other threads' end of the channels: calls go in, snapshots and news come out.
 #[derive(Clone, Debug)]
@@ -53,7 +54,7 @@ pub struct Handle {
     notices: mpsc::Sender<Notice>,
     wake: Arc<OwnedFd>,
     snapshot: watch::Receiver<Arc<Snapshot>>,
-    news: broadcast::Sender<News>,
+    news: broadcast::Sender<TaskNews>,
 }
 
 /// The other end of a [`Handle`].
@@ -117,7 +118,7 @@ impl Handle {
         &self,
         request: impl FnOnce(oneshot::Sender<Result<T, Error>>) -> Request,
     ) -> Result<T, Error> {
-        let gone = || Error::AgentLost("rtswapd is ending: its dispatch thread has stopped".into());
+        let gone = || Error::Ending("rtswapd is ending; call again when it is back".into());
         let (reply, answer) = oneshot::channel();
         self.requests.send(request(reply)).map_err(|_| gone())?;
         wake(&self.wake);
@@ -149,7 +150,7 @@ impl Handle {
     }
 
     /// Subscribes to the news from now on.
-    pub fn news(&self) -> broadcast::Receiver<News> {
+    pub fn news(&self) -> broadcast::Receiver<TaskNews> {
         self.news.subscribe()
     }
 }

@@ -4,14 +4,13 @@
 //! `run` waits and takes what came in its order; `inputs` turns it into the engine's inputs and
 //! `effects` carries out its outputs; `start` begins with what the daemon before left. `agents` is
 //! what the thread keeps of agents, `calls` of calls; `token` names descriptors. `message` is how
-//! others talk to the thread, `publish` what they may see, a `snapshot`, and `plan` the JSON.
+//! others talk to the thread, `publish` what they may see, a `snapshot`.
 
 mod agents;
 mod calls;
 mod effects;
 mod inputs;
 mod message;
-mod plan;
 mod publish;
 mod run;
 mod snapshot;
@@ -20,6 +19,7 @@ mod token;
 
 pub use calls::OpenCall;
 pub use message::{Handle, Request};
+pub use publish::TaskNews;
 pub use snapshot::Snapshot;
 pub use start::{Parts, Running, start};
 

@@ -58,6 +58,7 @@ impl Dispatcher {
         if self.engine.poll_timeout().is_some_and(|at| at <= now) {
             self.handle(Input::Timer, now);
         }
+        self.inspect(now);
         self.agents.ring_again(now);
         self.agents.prepare_blank();
         self.agents.listener.expire(now);

@@ -2,10 +2,13 @@
 
 use std::collections::BTreeMap;
 
+use rtswap_dbus::text::escape;
 use rtswap_dbus::{GpuProperties, TaskProperties};
 use rtswap_engine::sample::ProbeState;
 use rtswap_engine::status::{GpuStatus, ProcessStatus, Status, TaskStatus};
 use rtswap_policy::units::Nanos;
+
+use super::publish::Record;
 
 /// Everything that D-Bus serves.
 #[derive(Clone, Debug, Default)]
@@ -23,23 +26,32 @@ pub struct Snapshot {
 }
 
 impl Snapshot {
-    /// Converts the engine's status to D-Bus's types and units.
-    pub(super) fn new(status: Status) -> Self {
+    /// Converts the engine's status to D-Bus's types and units, each task with its record, which is made
+    /// if there is none.
+    pub(super) fn new(status: Status, records: &mut BTreeMap<u64, Record>) -> Self {
         let tasks = status.tasks.into_iter();
         let gpus = status.gpus.iter().enumerate();
         Self {
             tasks: tasks
-                .map(|task| (task.registration.0, of_task(task)))
+                .map(|task| {
+                    let id = task.registration.0;
+                    let record = records.entry(id).or_insert_with(Record::begin);
+                    (id, of_task(task, record))
+                })
                 .collect(),
             gpus: gpus.map(|(index, gpu)| of_gpu(index, gpu)).collect(),
             processes: status.processes,
             probes: status.probes,
-            left_alone: status.left_alone,
+            left_alone: status
+                .left_alone
+                .iter()
+                .map(|text| escape(text).into_owned())
+                .collect(),
         }
     }
 }
 
-fn of_task(task: TaskStatus) -> TaskProperties {
+fn of_task(task: TaskStatus, record: &Record) -> TaskProperties {
     let TaskStatus {
         timing,
         memory,
@@ -76,6 +88,9 @@ fn of_task(task: TaskStatus) -> TaskProperties {
         swap_in_usec_total: micros(statistics.swapped_in.time),
         violations: statistics.violations,
         waits: task.waits.unwrap_or_default(),
+        counting_since_usec: record.since_usec,
+        last_deadline_miss: record.last_deadline_miss.clone(),
+        last_violation: record.last_violation.clone(),
     }
 }
 
@@ -84,7 +99,7 @@ fn of_gpu(index: usize, gpu: &GpuStatus) -> GpuProperties {
     GpuProperties {
         uuid: gpu.uuid.to_string(),
         index: index as u32,
-        name: device.name.to_string(),
+        name: escape(&device.name).into_owned(),
         has_nvml: device.has_nvml,
         memory_bytes: device.total.0,
         device_used_bytes: device.used.0,
@@ -100,7 +115,11 @@ fn of_gpu(index: usize, gpu: &GpuStatus) -> GpuProperties {
         ),
         utilization: gpu.utilization,
         blocking_usec: micros(gpu.blocking),
-        notes: gpu.notes.clone(),
+        notes: gpu
+            .notes
+            .iter()
+            .map(|text| escape(text).into_owned())
+            .collect(),
     }
 }
 

@@ -59,7 +59,8 @@ pub fn start(parts: Parts) -> std::io::Result<Running> {
     let (handle, inbox, publisher) = message::channel()?;
     let Config { daemon, engine } = parts.config;
     let configured = engine.gpus.iter().map(|gpu| gpu.uuid);
-    let mut read = source::gpu::open(configured.collect());
+    let is_open = engine.gpus.is_empty() || engine.gpus.iter().any(|gpu| gpu.memory.is_none());
+    let mut read = source::gpu::open(configured.collect(), is_open);
     let nvml = read();
     let dispatch = handle.clone();
     let deliver = move |sample| dispatch.notify(Notice::Nvml(sample));
@@ -77,7 +78,8 @@ pub fn start(parts: Parts) -> std::io::Result<Running> {
         let _ = dispatch.notify(Notice::Checkpointed(position));
     })?;
     let poll = Poll::new()?;
-    let mut agents = Agents::new(parts.listener, now());
+    let subordinates = engine.subordinates.clone();
+    let mut agents = Agents::new(parts.listener, subordinates, now());
     poll.add(inbox.fd(), Token::Wake.into(), Watch::Readable)?;
     poll.add(
         agents.listener.fd(),

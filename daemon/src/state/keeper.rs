@@ -195,6 +195,7 @@ mod tests {
                 cookie: Cookie(cookie),
                 pid: 1,
                 start_ticks: 2,
+                budgets: vec![],
             }],
             ..Record::default()
         }

@@ -6,10 +6,10 @@ use rtswap_engine::registry::TaskDeclaration;
 use rtswap_engine::saved::{
     NextRelease, Record, Saved, SavedOrigin, SavedRegistration, SavedSession,
 };
-use rtswap_engine::{Cookie, RegistrationId};
+use rtswap_engine::{Cookie, RegistrationId, Uuid};
 use rtswap_policy::task::{Class, MemoryProfile, Timing};
 use rtswap_policy::units::{Bytes, Nanos, Time};
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 /// The version of the checkpoint's format.
 pub(super) const VERSION: u32 = 1;
@@ -59,6 +59,8 @@ struct Registration {
     gpu: Option<String>,
     #[serde(with = "Origin")]
     origin: SavedOrigin,
+    #[serde(default)]
+    leased: bool,
     /// Pid and start, in hundredths of a second since boot, of the only process that may claim it.
     #[serde(default)]
     process: Option<(u32, u64)>,
@@ -84,6 +86,32 @@ struct SessionFields {
     cookie: Cookie,
     pid: u32,
     start_ticks: u64,
+    #[serde(with = "budgets", default)]
+    budgets: Vec<(Uuid, Bytes)>,
+}
+
+/// UUID and bytes. A GPU without a readable UUID is left out: its budget counts as none.
+mod budgets {
+    use super::{Bytes, Deserialize, Deserializer, Serializer, Uuid};
+
+    pub(super) fn serialize<S: Serializer>(
+        budgets: &[(Uuid, Bytes)],
+        serializer: S,
+    ) -> Result<S::Ok, S::Error> {
+        serializer.collect_seq(
+            budgets
+                .iter()
+                .map(|(gpu, bytes)| (gpu.to_string(), bytes.0)),
+        )
+    }
+
+    pub(super) fn deserialize<'a, D: Deserializer<'a>>(
+        deserializer: D,
+    ) -> Result<Vec<(Uuid, Bytes)>, D::Error> {
+        let budgets = Vec::<(String, u64)>::deserialize(deserializer)?;
+        let read = |(gpu, bytes): (String, u64)| Some((gpu.parse().ok()?, Bytes(bytes)));
+        Ok(budgets.into_iter().filter_map(read).collect())
+    }
 }
 
 #[derive(Serialize, Deserialize)]
@@ -120,11 +148,20 @@ impl Checkpoint {
             next_releases: releases
                 .filter_map(|(gpu, task, at)| {
                     let (gpu, at) = (gpu.parse().ok()?, Time(at));
+                    let task = full_name(task);
                     Some(NextRelease { gpu, task, at })
                 })
                 .collect(),
         }
     }
+}
+
+/// Before 0.2 the tasks of the daemon's own user went by their plain names.
+fn full_name(task: String) -> String {
+    if task.contains('@') {
+        return task;
+    }
+    format!("{task}@{}", rustix::process::geteuid().as_raw())
 }
 
 impl Line {
@@ -175,6 +212,7 @@ impl Registration {
             swappable: saved.task.memory.swappable.0,
             gpu: saved.gpu.map(|uuid| uuid.to_string()),
             origin: saved.origin,
+            leased: saved.is_leased,
             process: saved.claimant.map(|it| (it.pid, it.start_ticks)),
         }
     }
@@ -200,6 +238,7 @@ impl Registration {
             demoted: self.demoted,
             gpu: self.gpu.and_then(|uuid| uuid.parse().ok()),
             origin: self.origin,
+            is_leased: self.leased,
             claimant: self
                 .process
                 .map(|(pid, start_ticks)| Claimant { pid, start_ticks }),
@@ -225,12 +264,17 @@ mod tests {
             "no cookie in a log"
         );
         assert_eq!((checkpoint.version, checkpoint.record), (VERSION, None));
-        let saved = checkpoint.saved();
+        let mut saved = checkpoint.saved();
         assert_eq!((saved.next, saved.next_releases[0].at), (9, Time(99)));
         let entry = &saved.registrations[0];
         assert!(matches!(entry.task.class, Class::Realtime(it) if it.wcet == Nanos(10)));
         assert_eq!(entry.claimant.map(|it| it.start_ticks), Some(34));
         assert_eq!(saved.sessions[0].cookie, Cookie(u64::MAX));
+        let gpu = saved.next_releases[0].gpu;
+        assert_eq!(saved.sessions[0].budget(gpu), Bytes::ZERO, "none was kept");
+        saved.sessions[0].budgets = vec![(gpu, Bytes(77))];
+        assert!(!saved.registrations[0].is_leased);
+        saved.registrations[0].is_leased = true;
         let again = Checkpoint::new("b", 4, &saved);
         assert_eq!(again.record, Some(4));
         assert_eq!(again.saved(), saved);

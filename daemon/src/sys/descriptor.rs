@@ -13,3 +13,11 @@ pub fn raise_limit() {
         tracing::warn!(%error, "the limit of open descriptors stays at {:?}", limit.current);
     }
 }
+
+/// How many descriptors the daemon may have open at a time, once the limit is raised.
+pub fn limit() -> usize {
+    let limit = getrlimit(Resource::Nofile).maximum;
+    limit.map_or(usize::MAX, |most| {
+        usize::try_from(most).unwrap_or(usize::MAX)
+    })
+}

@@ -3,7 +3,9 @@
 
 pub mod bpf;
 pub mod clock;
+pub mod cuda;
 pub mod descriptor;
+pub mod namespace;
 pub mod packet;
 pub mod page;
 pub mod peer;

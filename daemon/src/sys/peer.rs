@@ -196,6 +196,16 @@ pub fn stat(pid: u32) -> Option<Stat> {
     })
 }
 
+/// Whether a process is stopped (`T`) or traced (`t`): proc_pid_stat(5).
+pub fn is_stopped(pid: u32) -> bool {
+    let state = || {
+        let stat = read(&format!("/proc/{pid}/stat"))?;
+        let (_, rest) = stat.rsplit_once(')')?;
+        rest.trim_start().chars().next()
+    };
+    matches!(state(), Some('T' | 't'))
+}
+
 /// When a process started, as [`Stat::start_ticks`].
 pub fn start_ticks(pid: u32) -> Option<u64> {
     Some(stat(pid)?.start_ticks)
@@ -264,6 +274,31 @@ mod tests {
         });
         let told = told.join().unwrap().map(|it| (it.comm, it.start_ticks > 0));
         assert_eq!(told, Some(("__R_1____x".to_owned(), true)));
+    }
+
+    #[test]
+    fn a_stopped_process_is_seen() {
+        let mut child = std::process::Command::new("sleep")
+            .arg("60")
+            .spawn()
+            .expect("sleep is there");
+        let pid = Pid::from_child(&child);
+        let is_soon = |expected: bool| {
+            (0..200).any(|_| {
+                std::thread::sleep(std::time::Duration::from_millis(5));
+                is_stopped(child.id()) == expected
+            })
+        };
+        assert!(!is_stopped(child.id()));
+        for (signal, expected) in [
+            (rustix::process::Signal::STOP, true),
+            (rustix::process::Signal::CONT, false),
+        ] {
+            rustix::process::kill_process(pid, signal).unwrap();
+            assert!(is_soon(expected), "{signal:?}");
+        }
+        child.kill().unwrap();
+        child.wait().unwrap();
     }
 
     #[test]

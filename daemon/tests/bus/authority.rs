@@ -22,6 +22,8 @@ pub(crate) struct Authority {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Manner {
     Yes,
+    /// To this action alone.
+    To(&'static str),
     No,
     /// Only to who types a password.
     Challenge,
@@ -70,12 +72,13 @@ impl Authority {
         question: String,
     ) -> (Answer,) {
         assert_eq!((subject.0.as_str(), details.len()), ("system-bus-name", 0));
+        let to_this = matches!(self.manner, Manner::To(one) if one == action);
         self.asked.lock().unwrap().push((action, flags));
         if self.manner == Manner::Wait {
             assert!(!question.is_empty(), "it can be taken back");
             self.answer_now.notified().await;
         }
-        let yes = matches!(self.manner, Manner::Yes | Manner::Wait);
+        let yes = to_this || matches!(self.manner, Manner::Yes | Manner::Wait);
         let challenge = self.manner == Manner::Challenge;
         ((yes, challenge, HashMap::new()),)
     }

@@ -6,12 +6,13 @@ use std::time::Duration;
 
 use futures_util::StreamExt;
 use zbus::fdo::{ObjectManagerProxy, PropertiesProxy};
+use zbus::names::InterfaceName;
 use zbus::{Connection, OwnedObjectPath, OwnedVariant};
 
 use super::private::joined;
 use crate::common::agent::Agent;
 use crate::common::{BOUND, MIB};
-use rtswap_dbus::{BUS_NAME, Manager1Proxy, Options, ROOT_PATH, Size};
+use rtswap_dbus::{BUS_NAME, Manager1Proxy, Options, ROOT_PATH, Size, Task1Proxy};
 use rtswap_wire::page::JobKind;
 
 /// What is told of one object, latest last.
@@ -26,15 +27,21 @@ async fn listen(bus: &Connection, path: &OwnedObjectPath) -> Heard {
     let notes = Arc::clone(&heard);
     tokio::spawn(async move {
         while let Some(signal) = changes.next().await {
-            let changed = signal.args().unwrap().changed_properties;
-            for (name, value) in &changed {
+            let args = signal.args().unwrap();
+            let mut told = Vec::new();
+            for (name, value) in &args.changed_properties {
                 let value = OwnedVariant::try_from(value.try_clone().unwrap()).unwrap();
-                notes
-                    .lock()
-                    .unwrap()
-                    .entry((*name).to_owned())
-                    .or_default()
-                    .push(value);
+                told.push(((*name).to_owned(), value));
+            }
+            // On a bus the value is asked for.
+            for name in args.invalidated_properties.iter() {
+                let interface = InterfaceName::from_static_str_unchecked(rtswap_dbus::TASK);
+                if let Ok(value) = proxy.get(interface, name).await {
+                    told.push(((*name).to_owned(), value));
+                }
+            }
+            for (name, value) in told {
+                notes.lock().unwrap().entry(name).or_default().push(value);
             }
         }
     });
@@ -81,7 +88,8 @@ async fn changes_are_told_on_the_bus_and_on_the_socket() {
     let added = signal.args().unwrap();
     assert_eq!(added.object_path.as_str(), task.as_str());
     let properties = &added.interfaces_and_properties[rtswap_dbus::TASK];
-    assert_eq!(properties["Name"], zbus::Variant::from("x"));
+    assert_eq!(properties["Class"], zbus::Variant::from("best-effort"));
+    assert!(!properties.contains_key("Name"), "everybody hears it");
 
     let (on_bus, on_socket) = (listen(&bus, &task).await, listen(&socket, &task).await);
     let mut agent = Agent::connect(&home.runtime_dir(), Some("x")).unwrap();
@@ -121,6 +129,7 @@ async fn misses_and_violations_are_told() {
     let mut violations = manager.receive_violation().await.unwrap();
     let peer = Manager1Proxy::new(&socket).await.unwrap();
     let mut peers_missed = peer.receive_deadline_missed().await.unwrap();
+    let mut peers_violations = peer.receive_violation().await.unwrap();
     let options = Options {
         period: Some(Duration::from_millis(50)),
         wcet: Some(Duration::from_millis(5)),
@@ -139,28 +148,46 @@ async fn misses_and_violations_are_told() {
         agent
     });
     let _agent = worked.await.unwrap();
-    let signal = tokio::time::timeout(BOUND, violations.next())
-        .await
-        .unwrap()
-        .unwrap();
+    let signal = tokio::time::timeout(BOUND, violations.next()).await;
+    let signal = signal.expect("a Violation").unwrap();
+    let violation = signal.args().unwrap();
+    assert_eq!(
+        (violation.task.as_str(), violation.kind, violation.detail),
+        (task.as_str(), "", ""),
+        "everybody hears it"
+    );
+    let signal = tokio::time::timeout(BOUND, peers_violations.next()).await;
+    let signal = signal.expect("a Violation").unwrap();
     let violation = signal.args().unwrap();
     assert_eq!(
         (violation.task.as_str(), violation.kind),
         (task.as_str(), "overrun")
     );
     assert!(!violation.detail.is_empty());
-    for missed in [&mut missed, &mut peers_missed] {
-        let signal = tokio::time::timeout(BOUND, missed.next())
-            .await
-            .unwrap()
-            .unwrap();
-        let miss = signal.args().unwrap();
-        assert_eq!((miss.task.as_str(), miss.job), (task.as_str(), 1));
-        assert!(
-            (60_000..10_000_000).contains(&miss.lateness_us),
-            "{}",
-            miss.lateness_us
-        );
-        assert!(miss.cause.contains(", execution "), "{}", miss.cause);
-    }
+    let signal = tokio::time::timeout(BOUND, missed.next()).await;
+    let signal = signal.expect("a DeadlineMissed").unwrap();
+    let miss = signal.args().unwrap();
+    assert_eq!(
+        (miss.task.as_str(), miss.job, miss.lateness_us, miss.cause),
+        (task.as_str(), 0, 0, "")
+    );
+    let owner = Task1Proxy::builder(&bus).path(&task).build();
+    let owner = owner.await.unwrap();
+    let last = owner.last_deadline_miss().await.unwrap();
+    assert!(
+        last.starts_with("job 1 by ") && last.contains(", execution "),
+        "{last}"
+    );
+    let last = owner.last_violation().await.unwrap();
+    assert!(last.starts_with("overrun: "), "{last}");
+    let signal = tokio::time::timeout(BOUND, peers_missed.next()).await;
+    let signal = signal.expect("a DeadlineMissed").unwrap();
+    let miss = signal.args().unwrap();
+    assert_eq!((miss.task.as_str(), miss.job), (task.as_str(), 1));
+    assert!(
+        (60_000..10_000_000).contains(&miss.lateness_us),
+        "{}",
+        miss.lateness_us
+    );
+    assert!(miss.cause.contains(", execution "), "{}", miss.cause);
 }

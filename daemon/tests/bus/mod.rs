@@ -9,4 +9,5 @@ mod hand;
 mod polkit;
 mod private;
 mod reload;
+mod seen;
 mod systemd;

@@ -8,6 +8,7 @@ use zbus::Connection;
 
 use super::authority::{Authority, Manner};
 use super::private::{Bus, joined};
+use crate::common::agent::Agent;
 use crate::common::user::{as_nobody, block_on};
 use crate::common::{BOUND, Home, MIB, ONE_GPU, wait_for};
 use rtswap_dbus::objects::list;
@@ -138,15 +139,34 @@ async fn polkit_decides_for_ordinary_users() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn nonsense_is_refused_before_anybody_is_asked() {
-    let Some((_home, bus, _daemon)) = joined() else {
+    let Some((home, bus, _daemon)) = joined() else {
         return;
     };
     let polkit = bus.connect().await;
     let authority = Authority::serve(&polkit, Manner::Yes).await;
+    // A process's own task, which nobody can end.
+    let _agent = Agent::connect(&home.runtime_dir(), None).unwrap();
+    let root = bus.connect().await;
+    let own = wait_for("the process's task", || {
+        let tasks = std::thread::scope(|scope| scope.spawn(|| block_on(list(&root))).join());
+        let tasks = tasks.unwrap().unwrap().tasks;
+        tasks.into_iter().next().map(|(path, _)| path)
+    });
     as_nobody(|| {
         block_on(async {
             let bus = bus.connect().await;
             let manager = Manager1Proxy::new(&bus).await.unwrap();
+            let error = manager.unregister(&own.as_ref()).await.unwrap_err();
+            assert!(matches!(error, Error::InvalidArgument(_)), "{error:?}");
+            let nothing = rtswap_dbus::task_path(99);
+            let error = manager.unregister(&nothing.as_ref()).await.unwrap_err();
+            assert!(matches!(error, Error::NoSuchTask(_)), "{error:?}");
+            let elsewhere = Options {
+                gpu: Some("7".into()),
+                ..realtime()
+            };
+            let error = manager.register("x", elsewhere.into_wire()).await;
+            assert!(matches!(error, Err(Error::NoSuchGpu(_))), "{error:?}");
             let options = Options {
                 wcet: Some(Duration::from_secs(1)),
                 ..realtime()

@@ -66,7 +66,7 @@ async fn a_program_without_a_name_is_a_best_effort_task_of_its_own() {
     wait_task(&home, "running", |task| task.phase == "running").await;
     agent.complete(job);
     wait_task(&home, "done", |task| task.phase == "idle" && task.jobs == 1).await;
-    let Objects { tasks, gpus } = objects(&home).await;
+    let Objects { tasks, gpus, .. } = objects(&home).await;
     let (path, task) = &tasks[0];
     assert_eq!(path.as_str(), "/org/rtswap/task/1");
     assert!(
@@ -236,7 +236,7 @@ async fn a_killed_process_gives_its_memory_back() {
     let bus = home.bus().await;
     let start = Instant::now();
     loop {
-        let Objects { tasks, gpus } = list(&bus).await.unwrap();
+        let Objects { tasks, gpus, .. } = list(&bus).await.unwrap();
         if tasks.is_empty() && gpus[0].1.used_bytes == 0 {
             break;
         }

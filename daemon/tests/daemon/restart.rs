@@ -1,9 +1,12 @@
 //! The daemon ends, well or badly, and another takes over.
 
+use std::path::Path;
+use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use crate::common::agent::Agent;
-use crate::common::{Home, MIB, ONE_GPU, unjudged, wait_for};
+use crate::common::user::block_on;
+use crate::common::{Home, MIB, ONE_GPU, skipped, unjudged, wait_for};
 use rtswap_dbus::objects::list;
 use rtswap_dbus::{Manager1Proxy, Options, Size};
 use rtswap_wire::page::JobKind;
@@ -175,4 +178,45 @@ async fn what_one_process_may_claim_no_other_may_not_even_of_the_next_daemon() {
     let tasks = list(&home.bus().await).await.unwrap().tasks;
     let names: Vec<_> = tasks.iter().map(|(_, task)| task.name.as_str()).collect();
     assert_eq!(names, ["own"], "nobody could ever claim the other");
+}
+
+/// `rtswapctl run` starts its program once the daemon is back. The counts begin anew, and status says so.
+#[test]
+fn a_program_that_meets_a_restart_starts_after_it() {
+    let beside = Path::new(env!("CARGO_BIN_EXE_rtswapd")).with_file_name("rtswapctl");
+    if !beside.exists() || !beside.with_file_name("librtswap_cuda.so").exists() {
+        skipped("rtswapctl and the agent are not built");
+        return;
+    }
+    let home = Home::new(ONE_GPU);
+    let since = || {
+        let tasks = block_on(async { list(&home.bus().await).await.unwrap().tasks });
+        let task = tasks.into_iter().find(|(_, task)| task.name == "kept");
+        task.unwrap().1.counting_since_usec
+    };
+    let mut daemon = home.daemon();
+    block_on(async {
+        let manager = home.bus().await;
+        let manager = Manager1Proxy::new(&manager).await.unwrap();
+        let options = Options::default().into_wire();
+        manager.register("kept", options).await.unwrap();
+    });
+    let before = since();
+    daemon.kill();
+    let mut command = Command::new(beside);
+    command.arg("--runtime-dir").arg(home.runtime_dir());
+    command.args(["run", "--name", "late", "--", "/bin/echo", "started"]);
+    let program = command.stdout(Stdio::piped()).stderr(Stdio::piped());
+    let program = program.spawn().unwrap();
+    std::thread::sleep(Duration::from_millis(700));
+    let _daemon = home.daemon();
+    let output = program.wait_with_output().unwrap();
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(0), "{said}");
+    assert_eq!(output.stdout, b"started\n");
+    assert!(said.contains("rtswapd may be restarting"), "{said}");
+    assert!(
+        since() > before + 600_000,
+        "counts began anew with the daemon"
+    );
 }

@@ -148,9 +148,17 @@ fn a_flood_of_connections_does_not_hold_up_an_agent() {
     let mut agent = Agent::connect(&home.runtime_dir(), None).unwrap();
     let socket = home.runtime_dir();
     let worst = worst_answer(&mut agent, || {
-        // Refused, since nobody has registered that.
-        let refused = Agent::connect(&socket, Some("not-there"));
-        assert!(refused.is_err());
+        // Refused, since nobody has registered that. Lines about root are all written.
+        let refused = as_nobody(|| {
+            for _ in 0..50 {
+                let refused = Agent::connect(&socket, Some("not-there"));
+                assert!(refused.is_err());
+            }
+        });
+        if refused.is_none() {
+            let refused = Agent::connect(&socket, Some("not-there"));
+            assert!(refused.is_err());
+        }
     });
     println!("flood of Hellos: {worst:?}");
     assert!(worst < Duration::from_secs(3), "{worst:?}");
@@ -239,4 +247,60 @@ fn an_impossible_figure_is_a_violation_and_disturbs_nobody() {
     honest.allocate(8 * MIB);
     let job = honest.request(JobKind::Declared);
     honest.wait_granted(job);
+}
+
+/// One user has 5,000 Hellos refused. Few lines tell of them, with how many were left out, and what root's
+/// task does wrong meanwhile is in the log and counted.
+#[test]
+fn a_flood_of_refusals_hides_nothing_in_the_log() {
+    let (home, _daemon) = open_to_all();
+    let roots = block_on(async {
+        let bus = home.bus().await;
+        let manager = Manager1Proxy::new(&bus).await.unwrap();
+        let options = Options {
+            wcet: Some(Duration::from_millis(1)),
+            ..realtime()
+        };
+        manager.register("roots", options.into_wire()).await
+    });
+    let roots = roots.unwrap();
+    let runtime_dir = home.runtime_dir();
+    let before = home.log().lines().count();
+    let start = Instant::now();
+    as_nobody(|| {
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                for _ in 0..5_000 {
+                    let _ = Agent::connect(&runtime_dir, Some("none"));
+                }
+            });
+        });
+    });
+    let mut agent = Agent::connect(&home.runtime_dir(), Some("roots")).unwrap();
+    let job = agent.request(JobKind::Declared);
+    agent.wait_granted(job);
+    std::thread::sleep(Duration::from_millis(20));
+    agent.complete(job);
+    let seconds = start.elapsed().as_secs() as usize + 1;
+    let log = wait_for("what was left out", || {
+        let log = home.log();
+        let is_told = log.contains(" more of user 65534 left out") && log.contains("overrun");
+        is_told.then_some(log)
+    });
+    let lines: Vec<_> = log.lines().skip(before).collect();
+    let of_nobody = lines.iter().filter(|line| line.contains("65534")).count();
+    assert!(
+        of_nobody <= 20 * (seconds + 1),
+        "{of_nobody} in {seconds} s"
+    );
+    block_on(async {
+        let bus = home.bus().await;
+        let tasks = list(&bus).await.unwrap().tasks;
+        let task = tasks
+            .into_iter()
+            .find(|(path, _)| *path == roots)
+            .unwrap()
+            .1;
+        assert_eq!(task.violations, 1);
+    });
 }

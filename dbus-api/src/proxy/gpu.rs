@@ -58,7 +58,8 @@ pub trait Gpu1 {
     #[zbus(property(emits_changed_signal = "const"), name = "ChunkBytes")]
     fn chunk_bytes(&self) -> Result<u64, Error>;
 
-    /// The task whose job holds the GPU; `/` where none does.
+    /// The task whose job holds the GPU; `/` where none does, `/org/rtswap/task` where it is one that the
+    /// caller may not see.
     #[zbus(property(emits_changed_signal = "false"), name = "RunningTask")]
     fn running_task(&self) -> Result<OwnedObjectPath, Error>;
 

@@ -46,7 +46,7 @@ pub trait Manager1 {
     /// container or unit), `nvml_bytes t, agent_bytes t, disagreement s`; the bytes that never
     /// leave because others use them, `kept_for_processes_bytes t, kept_for_devices_bytes t`; and of whom the
     /// probes have seen `probed_bytes t, probed_managed_bytes t, first_seen_usec t` (CLOCK_MONOTONIC), `baseline s`
-    /// (`start`, `nvml`, `unknown`), `confidence s` (`exact`, `estimated`, `at-least`).
+    /// (`start`, `nvml`, `unknown`), `confidence s` (`exact`, `estimated`, `at-least`, `claimed`).
     fn list_processes(&self) -> Result<Vec<HashMap<String, OwnedVariant>>, Error>;
 
     /// How the eBPF probes do: `on`, `off` (by the configuration), or `missing: ` and what is.

@@ -2,7 +2,7 @@
 
 use crate::Error;
 
-/// One task.
+/// One task. Of others' tasks only `Class`, `Gpu` and `UserId` are told.
 #[zbus::proxy(interface = "org.rtswap.Task1", default_service = "org.rtswap")]
 pub trait Task1 {
     /// The name, unique per user.
@@ -122,4 +122,18 @@ pub trait Task1 {
     /// before it is in its way.
     #[zbus(property, name = "Waits")]
     fn waits(&self) -> Result<String, Error>;
+
+    /// When the counts of jobs, misses, swaps and violations began, in µs since 1970: with the task, or
+    /// with the daemon's start.
+    #[zbus(property(emits_changed_signal = "const"), name = "CountingSinceUSec")]
+    fn counting_since_usec(&self) -> Result<u64, Error>;
+
+    /// The last job that ended late: its number, by how much, and where its time went. Empty while
+    /// there was none.
+    #[zbus(property, name = "LastDeadlineMiss")]
+    fn last_deadline_miss(&self) -> Result<String, Error>;
+
+    /// The kind of the last violation, and its numbers. Empty while there was none.
+    #[zbus(property, name = "LastViolation")]
+    fn last_violation(&self) -> Result<String, Error>;
 }

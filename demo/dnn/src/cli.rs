@@ -56,6 +56,10 @@ pub(crate) struct Options {
     /// Say `job N` on standard error after each job that counts.
     #[arg(long)]
     pub progress: bool,
+    /// Say `times WAIT RESPONSE right` (or `wrong`) on standard error after each job that counts: µs from its release
+    /// to its first GPU work being accepted, and to its completion.
+    #[arg(long)]
+    pub times: bool,
     /// After the report, keep the GPU memory until standard input ends.
     #[arg(long)]
     pub hold: bool,

@@ -113,7 +113,14 @@ fn run(options: &Options) -> Result<ExitCode, Failure> {
             .duration
             .is_none_or(|limit| counted.elapsed() < limit)
     {
-        jobs.push(network.job(releases.wait())?);
+        let job = network.job(releases.wait())?;
+        if options.times {
+            let response = job.response.as_micros();
+            let wait = job.response.saturating_sub(job.execution).as_micros();
+            let result = if job.correct { "right" } else { "wrong" };
+            eprintln!("times {wait} {response} {result}");
+        }
+        jobs.push(job);
         if options.progress {
             eprintln!("job {}", jobs.len());
         }

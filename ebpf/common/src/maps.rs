@@ -30,6 +30,12 @@ pub const POOLS: &str = "POOLS";
 /// [`Object`](crate::records::Object) of a GPU's number in the process → `[u8; 16]`, its UUID, where the
 /// process asked for it.
 pub const DEVICES: &str = "DEVICES";
+/// `u32` (owner) → [`Taken`](crate::records::Taken). The reader corrects it when processes have ended.
+pub const OWNERS: &str = "OWNERS";
+/// Array of one [`Taken`](crate::records::Taken), of all owners together; likewise.
+pub const TAKEN: &str = "TAKEN";
+/// Array of [`Subordinates`](crate::records::Subordinates), by ascending ids, apart from each other.
+pub const SUBORDINATES: &str = "SUBORDINATES";
 /// `u64` (process id << 32 | thread id) → [`Current`](crate::records::Current).
 pub const CURRENT: &str = "CURRENT";
 /// `u64` (process id << 32 | thread id) → a call that has not returned.
@@ -44,6 +50,13 @@ pub const EXITS: &str = "EXITS";
 pub const PROGRAMS: &str = "PROGRAMS";
 /// Per-CPU array of `u64`, by [`Lost`](crate::records::Lost).
 pub const LOST: &str = "LOST";
+
+/// How many [`SUBORDINATES`] there may be: a power of two.
+pub const MOST_SUBORDINATES: u32 = 4096;
+
+/// The sizes of the maps that are shared, by [`Share`](crate::records::Share).
+pub const CAPACITIES: [u32; crate::records::SHARES] =
+    [4096, 16384, 1 << 20, 1 << 18, 1 << 18, 8192, 16384, 32768];
 
 /// Maps whose keys are [`Object`](crate::records::Object)s: a dead process's entries are its reader's
 /// to remove. [`BYTES`] as well, when it has been read.

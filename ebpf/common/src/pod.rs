@@ -3,6 +3,7 @@
 
 use crate::records::{
     Account, Allocation, Bytes, Config, Context, Current, Mapping, Object, Physical, Process,
+    Subordinates, Taken,
 };
 
 macro_rules! pod {
@@ -15,5 +16,16 @@ macro_rules! pod {
 }
 
 pod!(
-    Account, Allocation, Bytes, Config, Context, Current, Mapping, Object, Physical, Process,
+    Account,
+    Allocation,
+    Bytes,
+    Config,
+    Context,
+    Current,
+    Mapping,
+    Object,
+    Physical,
+    Process,
+    Subordinates,
+    Taken,
 );

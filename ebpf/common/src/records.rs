@@ -110,8 +110,71 @@ record! {
         pub group_dead_at: u32,
         /// [`TELL_CALLS`], [`TELL_HANDED`].
         pub flags: u32,
+        /// How many entries there are to share, by [`Share`].
+        pub capacities: [u32; SHARES],
+        /// How many entries [`SUBORDINATES`](crate::maps::SUBORDINATES) has.
+        pub subordinates: u32,
+        /// 0.
+        pub zero: u32,
     }
 }
+
+/// What the owners of processes share: entries of maps.
+///
+/// An owner takes entries in batches, and no more than half of what the others leave. What finds no room is
+/// counted in its [`Process`] as not followed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[repr(u32)]
+pub enum Share {
+    /// Of [`PROCESSES`](crate::maps::PROCESSES).
+    Processes = 0,
+    /// Of [`BYTES`](crate::maps::BYTES).
+    Accounts = 1,
+    /// Of [`ALLOCATIONS`](crate::maps::ALLOCATIONS).
+    Allocations = 2,
+    /// Of [`PHYSICAL`](crate::maps::PHYSICAL).
+    Physical = 3,
+    /// Of [`MAPPINGS`](crate::maps::MAPPINGS).
+    Mappings = 4,
+    /// Of [`CONTEXTS`](crate::maps::CONTEXTS), [`PRIMARIES`](crate::maps::PRIMARIES),
+    /// [`POOLS`](crate::maps::POOLS) and [`DEVICES`](crate::maps::DEVICES), of each as many.
+    Names = 5,
+    /// Of [`IN_FLIGHT`](crate::maps::IN_FLIGHT).
+    Calls = 6,
+    /// Of [`CURRENT`](crate::maps::CURRENT).
+    Threads = 7,
+}
+
+/// How many [`Share`]s there are.
+pub const SHARES: usize = 8;
+
+/// The entries that an owner takes at a time of so many.
+pub const fn batch(capacity: u32) -> u32 {
+    let batch = capacity / 4096;
+    if batch == 0 { 1 } else { batch }
+}
+
+record! {
+    /// The entries taken by an owner, or by all.
+    pub struct Taken {
+        /// By [`Share`].
+        pub entries: [u32; SHARES],
+    }
+}
+
+record! {
+    /// Users that count as one owner, which is named by the first: the subordinate ids of a user, who could
+    /// otherwise pass for as many.
+    pub struct Subordinates {
+        /// The first user id.
+        pub first: u32,
+        /// The last user id.
+        pub last: u32,
+    }
+}
+
+/// Added to the cookies of a driver that does not belong to root.
+pub const FOREIGN: u64 = 1 << 32;
 
 /// Flag of [`Config::flags`]: a [`News`] for each counted call.
 pub const TELL_CALLS: u32 = 1;
@@ -146,6 +209,19 @@ record! {
         pub id_here: u32,
         /// The GPU of all contexts seen so far, [`NO_DEVICE`] or [`SEVERAL_DEVICES`].
         pub device: u32,
+        /// The owner of its entries: its user when it was first seen, or the first of that one's
+        /// [`Subordinates`].
+        pub owner: u32,
+        /// Names that found no room: where its memory lies may be wrong.
+        pub unnamed: u32,
+        /// 1: it called a driver that was attached to as [`FOREIGN`]; what it counts may be made up.
+        pub foreign: u32,
+        /// 0.
+        pub zero: u32,
+        /// Entries that it uses, by [`Share`].
+        pub used: [u32; SHARES],
+        /// Entries that it may use, which its owner has taken for it.
+        pub taken: [u32; SHARES],
     }
 }
 
@@ -382,8 +458,12 @@ mod tests {
             size_of::<News>(),
             size_of::<Handed>(),
             size_of::<Exit>(),
+            size_of::<Taken>(),
         ];
-        assert_eq!(sizes, [32, 80, 24, 64, 24, 32, 32, 24, 24, 72, 64, 72, 32]);
+        assert_eq!(
+            sizes,
+            [72, 160, 24, 64, 24, 32, 32, 24, 24, 72, 64, 72, 32, 32]
+        );
         assert_eq!(core::mem::offset_of!(Process, id_here), 72);
         assert_eq!(core::mem::offset_of!(News, process), 48);
         assert_eq!(core::mem::offset_of!(Handed, symbol), 24);

@@ -1,10 +1,13 @@
 //! Live bytes.
 
-use rtswap_probe_abi::records::{Account, Bytes, KINDS, Kind, Lost, NO_DEVICE, News, TELL_CALLS};
+use rtswap_probe_abi::records::{
+    Account, Bytes, KINDS, Kind, Lost, NO_DEVICE, News, Share, TELL_CALLS,
+};
 
 use crate::context::Place;
 use crate::maps::{BYTES, NEWS, add, config, count, lose};
 use crate::process::{Caller, NEW_ONLY, now};
+use crate::share::put;
 
 /// BPF_RB_NO_WAKEUP.
 pub const QUIET: u64 = 1;
@@ -17,7 +20,14 @@ pub fn change(caller: &Caller, place: &Place, kind: u32, name: u64, bytes: i64) 
     let account = place.account(caller);
     let mut found = BYTES.get_ptr_mut(account);
     if found.is_none() {
-        let _ = BYTES.insert(account, Bytes::ZERO, NEW_ONLY);
+        let _ = put(
+            caller,
+            Share::Accounts,
+            &BYTES,
+            account,
+            Bytes::ZERO,
+            NEW_ONLY,
+        );
         found = BYTES.get_ptr_mut(account);
     }
     let Some(found) = found else {

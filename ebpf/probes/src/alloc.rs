@@ -2,7 +2,7 @@
 
 use aya_ebpf::macros::{uprobe, uretprobe};
 use aya_ebpf::programs::{ProbeContext, RetProbeContext};
-use rtswap_probe_abi::records::{Allocation, HOST, Kind, NO_DEVICE};
+use rtswap_probe_abi::records::{Allocation, HOST, Kind, NO_DEVICE, Share};
 
 use crate::account::change;
 use crate::array;
@@ -10,6 +10,7 @@ use crate::context::Place;
 use crate::frame::{Entry, Frame};
 use crate::maps::{ALLOCATIONS, POOLS};
 use crate::process::Caller;
+use crate::share::{give, put};
 use crate::user::{argument, read, read_wide, succeeded};
 
 /// How the size of an allocation is known at its return.
@@ -208,7 +209,7 @@ fn allocated(caller: &Caller, kind: u32, name: u64, bytes: u64, pool: u64) {
     let counted = bytes == 0 || change(caller, &place, kind, name, bytes.cast_signed());
     if !counted {
         caller.unseen(bytes);
-    } else if ALLOCATIONS.insert(key, object, 0).is_err() {
+    } else if !put(caller, Share::Allocations, &ALLOCATIONS, key, object, 0) {
         caller.unfreed(bytes);
     }
 }
@@ -219,7 +220,9 @@ fn take(caller: &Caller, name: u64) -> Option<Allocation> {
     let key = caller.object(name);
     // SAFETY: a copy is taken, and holds good only if the entry was still there to be removed.
     let object = unsafe { ALLOCATIONS.get(key) }.copied()?;
-    ALLOCATIONS.remove(key).ok().map(|()| object)
+    ALLOCATIONS.remove(key).ok()?;
+    give(caller, Share::Allocations);
+    Some(object)
 }
 
 #[inline(always)]
@@ -293,7 +296,8 @@ fn leave_free(ctx: RetProbeContext) -> u32 {
         (true, false) => caller.freed_unknown(),
         (false, known) => {
             caller.failed();
-            if known && ALLOCATIONS.insert(caller.object(name), object, 0).is_err() {
+            let key = caller.object(name);
+            if known && !put(&caller, Share::Allocations, &ALLOCATIONS, key, object, 0) {
                 caller.unfreed(object.bytes);
             }
         }

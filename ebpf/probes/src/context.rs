@@ -3,13 +3,14 @@
 use aya_ebpf::macros::{uprobe, uretprobe};
 use aya_ebpf::programs::{ProbeContext, RetProbeContext};
 use rtswap_probe_abi::records::{
-    Account, CURRENT_DEPTH, Context, Current, NO_DEVICE, SEVERAL_DEVICES,
+    Account, CURRENT_DEPTH, Context, Current, NO_DEVICE, Process, SEVERAL_DEVICES, Share,
 };
 
 use crate::account::end_context;
 use crate::frame::{Entry, Frame};
 use crate::maps::{CONTEXTS, CURRENT, PRIMARIES, add, count};
 use crate::process::{Caller, NEW_ONLY, now};
+use crate::share::{give, give_to, name, put};
 use crate::user::{argument, read, succeeded};
 
 /// Where memory lies: a GPU, and the context that it dies with, 0 if none.
@@ -90,13 +91,16 @@ fn current(thread: u64) -> u64 {
 
 /// Changes the calling thread's stack. Without room its context is not known.
 #[inline(always)]
-fn with_current(thread: u64, change: impl FnOnce(&mut Current)) {
+fn with_current(caller: &Caller, change: impl FnOnce(&mut Current)) {
     const NONE: Current = Current {
         contexts: [0; CURRENT_DEPTH],
         depth: 0,
     };
-    if CURRENT.get_ptr_mut(thread).is_none() {
-        let _ = CURRENT.insert(thread, NONE, NEW_ONLY);
+    let thread = caller.thread;
+    if CURRENT.get_ptr_mut(thread).is_none()
+        && !put(caller, Share::Threads, &CURRENT, thread, NONE, NEW_ONLY)
+    {
+        caller.unnamed();
     }
     if let Some(stack) = CURRENT.get_ptr_mut(thread) {
         // SAFETY: only this thread changes its entry.
@@ -135,8 +139,10 @@ mod step {
 
 /// The thread ends.
 #[inline(always)]
-pub fn thread_ends(thread: u64) {
-    let _ = CURRENT.remove(thread);
+pub fn thread_ends(process: *mut Process, thread: u64) {
+    if CURRENT.remove(thread).is_ok() {
+        give_to(process, Share::Threads);
+    }
 }
 
 #[inline(always)]
@@ -182,9 +188,15 @@ fn leave_current(ctx: RetProbeContext) -> u32 {
             device: NO_DEVICE,
             primary: 0,
         };
-        let _ = CONTEXTS.insert(caller.object(context), unknown, NEW_ONLY);
+        name(
+            &caller,
+            &CONTEXTS,
+            caller.object(context),
+            unknown,
+            NEW_ONLY,
+        );
     }
-    with_current(caller.thread, |stack| match step {
+    with_current(&caller, |stack| match step {
         step::PUSH => push(stack, context),
         step::POP => pop(stack),
         _ => set(stack, context),
@@ -238,7 +250,8 @@ fn leave_context(ctx: RetProbeContext) -> u32 {
     on_device(&caller, device);
     let key = caller.object(context);
     if primary != 0 {
-        let _ = PRIMARIES.insert(caller.object(u64::from(device)), context, 0);
+        let gpu = caller.object(u64::from(device));
+        name(&caller, &PRIMARIES, gpu, context, 0);
         if let Some(known) = CONTEXTS.get_ptr_mut(key) {
             // SAFETY: the map's value.
             unsafe {
@@ -250,7 +263,7 @@ fn leave_context(ctx: RetProbeContext) -> u32 {
             return 0;
         }
     } else {
-        with_current(caller.thread, |stack| push(stack, context));
+        with_current(&caller, |stack| push(stack, context));
     }
     let new = Context {
         since: now(),
@@ -258,7 +271,7 @@ fn leave_context(ctx: RetProbeContext) -> u32 {
         device,
         primary: primary as u32,
     };
-    let _ = CONTEXTS.insert(key, new, 0);
+    name(&caller, &CONTEXTS, key, new, 0);
     0
 }
 
@@ -345,10 +358,12 @@ fn leave_destroy(ctx: RetProbeContext) -> u32 {
             return 0;
         }
     }
-    let _ = CONTEXTS.remove(key);
+    if CONTEXTS.remove(key).is_ok() {
+        give(&caller, Share::Names);
+    }
     end_context(&caller, context, device);
     if how == end::DESTROYED && current(caller.thread) == context {
-        with_current(caller.thread, pop);
+        with_current(&caller, pop);
     }
     0
 }

@@ -18,12 +18,11 @@ use crate::{context, frame};
 fn process_exits(ctx: TracePointContext) -> u32 {
     let thread = bpf_get_current_pid_tgid();
     let id = (thread >> 32) as u32;
-    // SAFETY: a copy of one field is taken.
-    if unsafe { PROCESSES.get(id) }.is_none() {
+    let Some(process) = PROCESSES.get_ptr_mut(id) else {
         return 0;
-    }
-    frame::thread_ends(thread);
-    context::thread_ends(thread);
+    };
+    frame::thread_ends(process, thread);
+    context::thread_ends(process, thread);
     match config().group_dead_at as usize {
         0 if id == thread as u32 => ended(&ctx, id, End::FirstThread),
         0 => {}
@@ -44,8 +43,10 @@ fn process_exits(ctx: TracePointContext) -> u32 {
 fn process_executes(ctx: TracePointContext) -> u32 {
     let thread = bpf_get_current_pid_tgid();
     let id = (thread >> 32) as u32;
-    frame::thread_ends(thread);
-    context::thread_ends(thread);
+    if let Some(process) = PROCESSES.get_ptr_mut(id) {
+        frame::thread_ends(process, thread);
+        context::thread_ends(process, thread);
+    }
     ended(&ctx, id, End::Executed);
     0
 }

@@ -6,10 +6,11 @@
 
 use aya_ebpf::helpers::bpf_get_current_pid_tgid;
 use aya_ebpf::programs::{ProbeContext, RetProbeContext};
-use rtswap_probe_abi::records::Lost;
+use rtswap_probe_abi::records::{Lost, Process, Share};
 
-use crate::maps::{IN_FLIGHT, lose};
+use crate::maps::{IN_FLIGHT, PROCESSES, lose};
 use crate::process::Caller;
+use crate::share::{give_to, put};
 use crate::user::{stack_at_entry, stack_at_return};
 
 /// An outermost call that has not returned.
@@ -46,7 +47,9 @@ impl Entry {
             // Its return never came.
             let open = *open;
             lose(Lost::Unpaired, 1);
-            open.abandon();
+            if let Some(caller) = Caller::find(open.bytes) {
+                open.abandon(&caller);
+            }
         }
         Some(Self { thread, stack })
     }
@@ -60,8 +63,11 @@ impl Entry {
             freeing: u64::from(freeing),
             kept,
         };
-        if IN_FLIGHT.insert(self.thread, frame, 0).is_err() {
-            frame.abandon();
+        let Some(caller) = Caller::find(bytes) else {
+            return;
+        };
+        if !put(&caller, Share::Calls, &IN_FLIGHT, self.thread, frame, 0) {
+            frame.abandon(&caller);
         }
     }
 }
@@ -80,16 +86,17 @@ impl Frame {
             return None;
         }
         let frame = *open;
-        let _ = IN_FLIGHT.remove(thread);
+        if IN_FLIGHT.remove(thread).is_ok()
+            && let Some(process) = PROCESSES.get_ptr_mut((thread >> 32) as u32)
+        {
+            give_to(process, Share::Calls);
+        }
         Some(frame)
     }
 
     /// Counts a call whose end is not known.
     #[inline(always)]
-    pub fn abandon(&self) {
-        let Some(caller) = Caller::find(self.bytes) else {
-            return;
-        };
+    fn abandon(&self, caller: &Caller) {
         if self.freeing == 0 {
             caller.unseen(self.bytes);
         } else {
@@ -100,6 +107,8 @@ impl Frame {
 
 /// The thread ends: its call will not return.
 #[inline(always)]
-pub fn thread_ends(thread: u64) {
-    let _ = IN_FLIGHT.remove(thread);
+pub fn thread_ends(process: *mut Process, thread: u64) {
+    if IN_FLIGHT.remove(thread).is_ok() {
+        give_to(process, Share::Calls);
+    }
 }

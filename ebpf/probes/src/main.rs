@@ -4,6 +4,7 @@
 //!
 //! - [`frame`]: pairs a call's entry with its return; only the outermost call of a thread counts;
 //! - [`process`]: who calls, and what of its calls could not be followed;
+//! - [`share`]: how many entries of the maps each owner may fill;
 //! - [`account`]: live bytes, and news of them;
 //! - [`alloc`], [`array`], [`physical`], [`context`], [`pool`], [`handed`]: the functions;
 //! - [`dispatch`]: from one program for all functions to each function's own;
@@ -31,6 +32,7 @@ mod maps;
 mod physical;
 mod pool;
 mod process;
+mod share;
 mod user;
 
 #[panic_handler]

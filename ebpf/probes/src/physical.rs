@@ -2,13 +2,14 @@
 
 use aya_ebpf::macros::{uprobe, uretprobe};
 use aya_ebpf::programs::{ProbeContext, RetProbeContext};
-use rtswap_probe_abi::records::{Kind, Lost, Mapping, NO_DEVICE, Physical};
+use rtswap_probe_abi::records::{Kind, Lost, Mapping, NO_DEVICE, Physical, Share};
 
 use crate::account::change;
 use crate::context::Place;
 use crate::frame::{Entry, Frame};
 use crate::maps::{MAPPINGS, PHYSICAL, add, count, lose};
 use crate::process::{Caller, now};
+use crate::share::{give, put};
 use crate::user::{argument, read, succeeded};
 
 /// The beginning of CUmemAllocationProp.
@@ -83,6 +84,7 @@ fn leave_create(ctx: RetProbeContext) -> u32 {
     if let Some(gone) = gone
         && PHYSICAL.remove(key).is_ok()
     {
+        give(&caller, Share::Physical);
         // The driver gave the handle anew: what it named is gone, though we did not see it go.
         give_back(&caller, handle, &gone);
     }
@@ -95,7 +97,7 @@ fn leave_create(ctx: RetProbeContext) -> u32 {
     };
     if !charge(&caller, handle, &physical) {
         caller.unseen(bytes);
-    } else if PHYSICAL.insert(key, physical, 0).is_err() {
+    } else if !put(&caller, Share::Physical, &PHYSICAL, key, physical, 0) {
         caller.unfreed(bytes);
     }
     0
@@ -147,7 +149,10 @@ fn let_go(caller: &Caller, handle: u64, since: u64) -> LetGo {
     }
     physical.holds = 1;
     match PHYSICAL.remove(key) {
-        Ok(()) => LetGo::Last(physical),
+        Ok(()) => {
+            give(caller, Share::Physical);
+            LetGo::Last(physical)
+        }
         Err(_) => LetGo::Held,
     }
 }
@@ -208,7 +213,8 @@ fn leave_release(ctx: RetProbeContext) -> u32 {
         (true, _) => {}
         (false, hold::LAST) => {
             caller.failed();
-            if PHYSICAL.insert(caller.object(handle), physical, 0).is_err() {
+            let key = caller.object(handle);
+            if !put(&caller, Share::Physical, &PHYSICAL, key, physical, 0) {
                 caller.unfreed(physical.bytes);
             }
         }
@@ -289,7 +295,8 @@ fn leave_map(ctx: RetProbeContext) -> u32 {
         handle,
         since,
     };
-    if MAPPINGS.insert(caller.object(at), mapping, 0).is_err() {
+    let key = caller.object(at);
+    if !put(&caller, Share::Mappings, &MAPPINGS, key, mapping, 0) {
         // Its unmapping will not be recognised, so the memory will seem held for ever.
         // SAFETY: a copy is taken.
         let held = unsafe { PHYSICAL.get(caller.object(handle)) }.copied();
@@ -333,10 +340,11 @@ fn leave_unmap(ctx: RetProbeContext) -> u32 {
             lose(Lost::Unpaired, 1);
             return 0;
         };
-        if MAPPINGS.remove(key).is_ok()
-            && let LetGo::Last(gone) = let_go(&caller, mapping.handle, mapping.since)
-        {
-            give_back(&caller, mapping.handle, &gone);
+        if MAPPINGS.remove(key).is_ok() {
+            give(&caller, Share::Mappings);
+            if let LetGo::Last(gone) = let_go(&caller, mapping.handle, mapping.since) {
+                give_back(&caller, mapping.handle, &gone);
+            }
         }
         at = at.wrapping_add(mapping.bytes.max(1));
     }

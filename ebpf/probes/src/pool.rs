@@ -7,6 +7,7 @@ use rtswap_probe_abi::records::{HOST, NO_DEVICE};
 use crate::frame::{Entry, Frame};
 use crate::maps::{DEVICES, POOLS};
 use crate::process::Caller;
+use crate::share::name;
 use crate::user::{argument, read, succeeded};
 
 /// CUmemLocation.
@@ -72,7 +73,7 @@ fn leave_pool(ctx: RetProbeContext) -> u32 {
             device = HOST;
         }
     }
-    let _ = POOLS.insert(caller.object(pool), device, 0);
+    name(&caller, &POOLS, caller.object(pool), device, 0);
     0
 }
 
@@ -93,7 +94,7 @@ fn leave_uuid(ctx: RetProbeContext) -> u32 {
         && let Some(uuid) = read::<[u8; 16]>(frame.kept[0])
     {
         let device = u64::from(frame.kept[1] as u32);
-        let _ = DEVICES.insert(caller.object(device), uuid, 0);
+        name(&caller, &DEVICES, caller.object(device), uuid, 0);
     }
     0
 }

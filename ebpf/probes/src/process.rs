@@ -2,9 +2,10 @@
 
 use aya_ebpf::bindings::bpf_pidns_info;
 use aya_ebpf::helpers::{bpf_get_current_pid_tgid, bpf_get_ns_current_pid_tgid, bpf_ktime_get_ns};
-use rtswap_probe_abi::records::{Lost, NO_DEVICE, Object, Process};
+use rtswap_probe_abi::records::{Lost, NO_DEVICE, Object, Process, SHARES, Share};
 
-use crate::maps::{PROCESSES, config, count, lose};
+use crate::maps::{PROCESSES, add_narrow, config, count, lose};
+use crate::share;
 
 /// BPF_NOEXIST: of two threads that come at once, one makes the entry.
 pub const NEW_ONLY: u64 = 1;
@@ -28,7 +29,10 @@ impl Caller {
         let id = (thread >> 32) as u32;
         let mut process = PROCESSES.get_ptr_mut(id);
         if process.is_none() {
-            let _ = PROCESSES.insert(id, first_seen(id), NEW_ONLY);
+            let owner = share::owner();
+            if share::take_for_owner(owner, Share::Processes, 1) {
+                let _ = PROCESSES.insert(id, first_seen(id, owner), NEW_ONLY);
+            }
             process = PROCESSES.get_ptr_mut(id);
         }
         let Some(process) = process else {
@@ -102,6 +106,20 @@ impl Caller {
         }
     }
 
+    /// Counts a name that had no room.
+    #[inline(always)]
+    pub fn unnamed(&self) {
+        // SAFETY: the map's value.
+        unsafe { add_narrow(&raw mut (*self.process).unnamed, 1) };
+    }
+
+    /// Records that it called a driver that is not root's.
+    #[inline(always)]
+    pub fn mark_foreign(&self) {
+        // SAFETY: the map's value.
+        unsafe { (&raw mut (*self.process).foreign).write_volatile(1) };
+    }
+
     /// Counts a free of what is not known.
     #[inline(always)]
     pub fn freed_unknown(&self) {
@@ -111,7 +129,7 @@ impl Caller {
 }
 
 #[inline(always)]
-fn first_seen(id: u32) -> Process {
+fn first_seen(id: u32, owner: u32) -> Process {
     Process {
         since: now(),
         calls: 0,
@@ -124,6 +142,12 @@ fn first_seen(id: u32) -> Process {
         lost_news: 0,
         id_here: id_here(id),
         device: NO_DEVICE,
+        owner,
+        unnamed: 0,
+        foreign: 0,
+        zero: 0,
+        used: [0; SHARES],
+        taken: [0; SHARES],
     }
 }
 

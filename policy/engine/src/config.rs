@@ -8,10 +8,11 @@ pub use rtswap_policy::admission::Test;
 pub use rtswap_policy::assign::Objective;
 pub use rtswap_policy::cost::{DirectionCost, SwapCost};
 use rtswap_policy::scheduler;
-pub use rtswap_policy::scheduler::{Overrun, Sharing};
+pub use rtswap_policy::scheduler::{Overrun, Sharing, Undrained};
 use rtswap_policy::units::{Bytes, Nanos, Ppm};
 
 use crate::Uuid;
+use crate::owners::Subordinates;
 
 /// GPUs at most: the blocks of a control page.
 pub const MAX_GPUS: usize = 8;
@@ -32,10 +33,12 @@ pub struct Config {
     pub settings: Settings,
     /// The same for the schedulers of all GPUs.
     pub scheduler: SchedulerConfig,
-    /// At most [`MAX_GPUS`]; none where GPUs are learned from NVML or from agents.
+    /// At most [`MAX_GPUS`]; none where GPUs are learned from NVML or from the CUDA driver.
     pub gpus: Vec<GpuConfig>,
-    /// The daemon's own user: its tasks go by their plain names in a scheduler.
-    pub own_user: u32,
+    /// The user ids that were given to users.
+    pub subordinates: Subordinates,
+    /// Sessions at a time, for which the daemon has descriptors.
+    pub max_sessions: usize,
 }
 
 /// What a reload may change.
@@ -49,8 +52,20 @@ pub struct Settings {
     pub nvml_period: Nanos,
     /// What follows from a violation.
     pub on_violation: OnViolation,
+    /// What follows where a stopped process keeps others from the GPU.
+    pub on_stopped: OnStopped,
     /// Tasks that one user may have at a time, best-effort ones included.
     pub max_tasks_per_user: usize,
+}
+
+/// What follows where a stopped process (SIGSTOP, a debugger) keeps others from the GPU: nothing but its
+/// end frees its memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum OnStopped {
+    /// Others go on beside it as far as memory goes, and are told of it.
+    Wait,
+    /// It gets SIGKILL.
+    Kill,
 }
 
 /// The consequence for a task that under-reports, exceeds its budget or ignores a swap request. The
@@ -72,6 +87,10 @@ pub struct SchedulerConfig {
     pub sharing: Sharing,
     /// What happens to a job past its WCET: [`scheduler::Config::overrun`].
     pub overrun: Overrun,
+    /// Whether a process is killed that does not leave the GPU: [`scheduler::Config::undrained`].
+    pub kills_undrained: bool,
+    /// How long its end takes at most.
+    pub kill_bound: Nanos,
     /// What the plan minimises: [`scheduler::Config::objective`].
     pub objective: Objective,
     /// The admission test: [`scheduler::Config::test`].
@@ -90,6 +109,8 @@ impl Default for SchedulerConfig {
         Self {
             sharing: Sharing::Exclusive,
             overrun: Overrun::Continue,
+            kills_undrained: false,
+            kill_bound: Nanos(250_000_000),
             objective: Objective::Time,
             test: Test::Demand,
             best_effort_quantum: Nanos(100_000_000),
@@ -106,6 +127,7 @@ impl Default for Settings {
             release_grace: Nanos(250_000_000),
             nvml_period: Nanos(500_000_000),
             on_violation: OnViolation::Warn,
+            on_stopped: OnStopped::Wait,
             max_tasks_per_user: 512,
         }
     }
@@ -214,7 +236,7 @@ impl GpuConfig {
     /// The configuration of its scheduler.
     pub fn scheduler(&self, shared: &SchedulerConfig) -> scheduler::Config {
         // Beside the least that can be kept, time for the kernels in flight.
-        const KERNELS: Nanos = Nanos(5_000_000);
+        const KERNELS: Nanos = Nanos(10_000_000);
         let part = Bytes(self.memory().0 / BEST_EFFORT_PART);
         scheduler::Config {
             capacity: self.capacity(),
@@ -225,6 +247,11 @@ impl GpuConfig {
             sharing: shared.sharing,
             dispatch_latency: shared.dispatch_latency,
             overrun: shared.overrun,
+            undrained: if shared.kills_undrained {
+                Undrained::Kill(shared.kill_bound)
+            } else {
+                Undrained::Beside
+            },
             best_effort_quantum: shared.best_effort_quantum,
             objective: shared.objective,
             test: shared.test,

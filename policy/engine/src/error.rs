@@ -22,6 +22,9 @@ pub enum CallError {
     /// The admission test says no.
     #[error("{0}")]
     NotSchedulable(String),
+    /// The process that the call is about has lost the connection of its agent.
+    #[error("{0}")]
+    AgentLost(String),
     /// A limit is reached, or an operation is under way that excludes the call: it may succeed later.
     #[error("{0}")]
     Busy(String),

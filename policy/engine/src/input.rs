@@ -37,6 +37,12 @@ pub enum Input {
     Disconnected(ConnectionId),
     /// The process of a connection, or one that is awaited, ended: the only proof of death there is.
     ProcessEnded(ConnectionId),
+    /// Whether the process of a connection is stopped (SIGSTOP, a debugger), as
+    /// [`Output::Inspect`](crate::Output::Inspect) asked.
+    Inspected {
+        connection: ConnectionId,
+        is_stopped: bool,
+    },
     /// The holder of a lease closed it.
     LeaseEnded(RegistrationId),
     /// A user or the administrator makes a call. The engine answers by [`Output::Answer`](crate::Output::Answer).
@@ -98,6 +104,8 @@ pub struct Peer {
     pub comm: String,
     /// When it started, in clock ticks since boot: with its id, its identity until the next boot.
     pub start_ticks: u64,
+    /// The container or unit of a process of root.
+    pub unit: Option<String>,
 }
 
 /// The first message of an agent.

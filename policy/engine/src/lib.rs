@@ -6,7 +6,8 @@
 //! times give the same outputs.
 //!
 //! `input` and `output` are the interface, and `saved` is what one daemon leaves for the next. `engine`
-//! makes the decisions over `registry`, `sessions`, `groups` and `ledger`. `status` is what users see.
+//! makes the decisions over `registry`, `sessions`, `groups` and `ledger`;
+//! `owners` says who answers for a process. `status` is what users see.
 //! `config` and `sample` are what the shell reads from configuration files, NVML and the probes.
 #![no_std]
 #![forbid(unsafe_code)]
@@ -23,7 +24,7 @@ mod ids;
 pub mod input;
 pub mod ledger;
 pub mod output;
-mod quota;
+pub mod owners;
 pub mod registry;
 pub mod sample;
 pub mod saved;
@@ -37,5 +38,4 @@ pub use error::CallError;
 pub use ids::{CallId, Claimant, ConnectionId, Cookie, RegistrationId};
 pub use input::Input;
 pub use output::Output;
-pub use quota::{Permit, Quota};
 pub use uuid::{Uuid, UuidError};

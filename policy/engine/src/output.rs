@@ -38,6 +38,13 @@ pub enum Output {
     Forget(ConnectionId),
     /// Send SIGKILL to the process of a connection.
     Kill(ConnectionId),
+    /// Look whether the process of a connection is stopped, and hand that in once the outputs are taken.
+    Inspect(ConnectionId),
+    /// Have the agent of a connection tell its user `text`.
+    Notify {
+        connection: ConnectionId,
+        text: String,
+    },
     /// Answer a call, once what it changed can be seen.
     Answer(CallId, Result<Reply, CallError>),
     /// Append a record to the journal of the state file. A question: answered by `Answer::Kept`.
@@ -128,6 +135,9 @@ pub struct LogLine {
     pub level: Level,
     /// What happened, in words and numbers.
     pub text: String,
+    /// The user that caused it; none for the daemon's own. A shell limits how often it writes of
+    /// one user.
+    pub uid: Option<u32>,
     /// The name of the task that it is about.
     pub task: Option<String>,
     /// The process that it is about.
@@ -149,17 +159,33 @@ pub enum Level {
     Info,
 }
 
+impl News {
+    /// The task that they are of.
+    pub fn task(&self) -> RegistrationId {
+        match self {
+            Self::DeadlineMissed { task, .. } | Self::Violation { task, .. } => *task,
+        }
+    }
+}
+
 impl LogLine {
     /// A line about nothing in particular.
     pub fn new(level: Level, text: impl Into<String>) -> Self {
         Self {
             level,
             text: text.into(),
+            uid: None,
             task: None,
             pid: None,
             gpu: None,
             kind: None,
         }
+    }
+
+    /// About what that user does.
+    #[must_use]
+    pub fn user(self, uid: Option<u32>) -> Self {
+        Self { uid, ..self }
     }
 
     /// About the task of that name.

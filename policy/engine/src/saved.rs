@@ -3,7 +3,7 @@
 use alloc::string::String;
 use alloc::vec::Vec;
 
-use rtswap_policy::units::Time;
+use rtswap_policy::units::{Bytes, Time};
 
 use crate::Uuid;
 use crate::ids::{Claimant, Cookie, RegistrationId};
@@ -37,11 +37,13 @@ pub struct SavedRegistration {
     pub gpu: Option<Uuid>,
     /// What ends it.
     pub origin: SavedOrigin,
+    /// Whether that was a lease, which ends with the daemon.
+    pub is_leased: bool,
     /// The only process that may claim it.
     pub claimant: Option<Claimant>,
 }
 
-/// What ends a registration. The pipe of a lease ends with the daemon: it goes on as a call.
+/// What ends a registration. A daemon that knows no leases of the one before takes them for calls.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SavedOrigin {
     /// `Register` or `RegisterWithLease`.
@@ -63,6 +65,16 @@ pub struct SavedSession {
     pub pid: u32,
     /// When the process started, in clock ticks since boot.
     pub start_ticks: u64,
+    /// The budget that it had last, in bytes, on each GPU where it had one.
+    pub budgets: Vec<(Uuid, Bytes)>,
+}
+
+impl SavedSession {
+    /// The budget that it had last on a GPU, in bytes.
+    pub fn budget(&self, gpu: Uuid) -> Bytes {
+        let on = self.budgets.iter().find(|(uuid, _)| *uuid == gpu);
+        on.map_or(Bytes::ZERO, |(_, bytes)| *bytes)
+    }
 }
 
 /// The earliest eligible time of a task's next job.

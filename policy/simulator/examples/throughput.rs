@@ -6,7 +6,7 @@ use std::time::Instant;
 use rtswap_policy::admission::Test;
 use rtswap_policy::assign::Objective;
 use rtswap_policy::cost::{DirectionCost, SwapCost};
-use rtswap_policy::scheduler::{Config, Direction, Overrun, Sharing};
+use rtswap_policy::scheduler::{Config, Direction, Overrun, Sharing, Undrained};
 use rtswap_policy::task::{Class, MemoryProfile, TaskSpec, Timing};
 use rtswap_policy::units::{Bytes, Nanos, Ppm};
 use rtswap_simulator::{Checks, Observer, Scenario, SimTask, SwapRecord, observe, run};
@@ -48,6 +48,7 @@ fn scenario(test: Test, checks: Checks) -> Scenario {
         sharing: Sharing::Exclusive,
         dispatch_latency: Nanos::ZERO,
         overrun: Overrun::Continue,
+        undrained: Undrained::Beside,
         best_effort_quantum: Nanos(200 * MILLISECOND),
         objective: Objective::Volume,
         test,

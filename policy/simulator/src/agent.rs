@@ -36,6 +36,8 @@ pub(crate) struct Moving {
     pub(crate) pace: Nanos,
     pub(crate) chunk: Bytes,
     pub(crate) aborted: bool,
+    /// It goes on although it is aborted, until then at most.
+    pub(crate) ignores_until: Option<Time>,
     /// When to look at it next; anything planned for other instants is void.
     pub(crate) due: Time,
 }
@@ -148,6 +150,7 @@ mod tests {
             pace: Nanos(10),
             chunk: Bytes(10),
             aborted: false,
+            ignores_until: None,
             due: Time(135),
         }
     }

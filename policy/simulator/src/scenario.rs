@@ -112,6 +112,9 @@ pub struct Scenario {
     /// A best-effort job leaves the GPU between this and `config.drain` after it is revoked,
     /// drawn evenly.
     pub shortest_drain: Nanos,
+    /// Best-effort goes on with a swap operation that is aborted, for as long as others wait for it:
+    /// `config.drain`.
+    pub ignores_aborts: bool,
     /// When invariants are checked. What an agent sees for itself (a job granted without its
     /// memory or beside another, a swap beyond the budget) is always checked.
     pub checks: Checks,
@@ -153,6 +156,7 @@ impl Scenario {
             capacity: Vec::new(),
             duration,
             shortest_drain: config.drain,
+            ignores_aborts: false,
             checks: Checks::default(),
             seed,
         }
@@ -232,7 +236,7 @@ mod tests {
     use rtswap_policy::admission::Test;
     use rtswap_policy::assign::Objective;
     use rtswap_policy::cost::{DirectionCost, SwapCost};
-    use rtswap_policy::scheduler::{Overrun, Sharing};
+    use rtswap_policy::scheduler::{Overrun, Sharing, Undrained};
     use rtswap_policy::task::{MemoryProfile, Timing};
     use rtswap_policy::units::Ppm;
 
@@ -254,6 +258,7 @@ mod tests {
             sharing: Sharing::Exclusive,
             dispatch_latency: Nanos::ZERO,
             overrun: Overrun::Continue,
+            undrained: Undrained::Beside,
             best_effort_quantum: Nanos(1_000),
             objective: Objective::Time,
             test: Test::Demand,

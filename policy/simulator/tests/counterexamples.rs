@@ -4,7 +4,7 @@
 use rtswap_policy::admission::{Candidate, Platform, Test};
 use rtswap_policy::assign::Objective;
 use rtswap_policy::cost::{DirectionCost, SwapCost};
-use rtswap_policy::scheduler::{Config, Overrun, Refusal, Scheduler, Sharing};
+use rtswap_policy::scheduler::{Config, Overrun, Refusal, Scheduler, Sharing, Undrained};
 use rtswap_policy::task::{Class, MemoryProfile, TaskId, TaskSpec, Timing};
 use rtswap_policy::units::{Bytes, Nanos, Ppm, Time};
 use rtswap_simulator::{Arrivals, Scenario, SimTask, run};
@@ -35,6 +35,7 @@ fn config(drain: u64) -> Config {
         sharing: Sharing::Exclusive,
         dispatch_latency: Nanos::ZERO,
         overrun: Overrun::Continue,
+        undrained: Undrained::Beside,
         best_effort_quantum: Nanos(1_000_000),
         objective: Objective::Time,
         test: Test::Theorem1,

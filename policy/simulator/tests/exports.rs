@@ -6,7 +6,7 @@ use std::process::Command;
 use rtswap_policy::admission::Test;
 use rtswap_policy::assign::Objective;
 use rtswap_policy::cost::{DirectionCost, SwapCost};
-use rtswap_policy::scheduler::{Config, Overrun, Sharing};
+use rtswap_policy::scheduler::{Config, Overrun, Sharing, Undrained};
 use rtswap_policy::task::{Class, MemoryProfile, TaskSpec, Timing};
 use rtswap_policy::units::{Bytes, Nanos, Ppm};
 use rtswap_simulator::export::svg::View;
@@ -38,6 +38,7 @@ fn scenario(test: Test) -> Scenario {
         sharing: Sharing::Exclusive,
         dispatch_latency: Nanos(5_000),
         overrun: Overrun::Continue,
+        undrained: Undrained::Beside,
         best_effort_quantum: Nanos(20 * MILLISECOND),
         objective: Objective::Time,
         test,

@@ -3,7 +3,7 @@
 use rtswap_policy::admission::{Candidate, Test};
 use rtswap_policy::assign::Objective;
 use rtswap_policy::cost::{DirectionCost, SwapCost};
-use rtswap_policy::scheduler::{Config, Overrun, Sharing};
+use rtswap_policy::scheduler::{Config, Overrun, Sharing, Undrained};
 use rtswap_policy::task::{Class, MemoryProfile, TaskSpec, Timing};
 use rtswap_policy::units::{Bytes, Nanos, Ppm};
 use rtswap_simulator::{Arrivals, Checks, Rng, Scenario, SimTask, run};
@@ -37,6 +37,7 @@ fn response(costs: Costs, chunks: u64) -> (Nanos, Nanos) {
         sharing: Sharing::Exclusive,
         dispatch_latency: Nanos::ZERO,
         overrun: Overrun::Continue,
+        undrained: Undrained::Beside,
         best_effort_quantum: Nanos(1_000),
         objective: Objective::Time,
         test: Test::Pipelined,

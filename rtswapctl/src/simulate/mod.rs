@@ -12,7 +12,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use rtswap_policy::assign::Assignment;
-use rtswap_policy::scheduler::{Config, Overrun, Sharing};
+use rtswap_policy::scheduler::{Config, Overrun, Sharing, Undrained};
 use rtswap_policy::units::{Bytes, Nanos};
 use rtswap_simulator::export::{chrome, svg};
 use rtswap_simulator::{Arrivals, Responses, Rng, Scenario, SimTask, Timeline, observe};
@@ -138,6 +138,7 @@ fn scenario(planned: &Planned, plan: &Assignment, options: &SimulateOptions) -> 
         sharing: Sharing::Exclusive,
         dispatch_latency: Nanos::ZERO,
         overrun: Overrun::Continue,
+        undrained: Undrained::Beside,
         best_effort_quantum: Nanos::ZERO,
         objective: planned.objective,
         test: planned.test,

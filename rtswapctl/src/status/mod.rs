@@ -18,7 +18,7 @@ use crate::output;
 use crate::table::{lines, table};
 use gpu::Gpu;
 use process::Process;
-use task::Task;
+use task::{Other, Task};
 
 /// The JSON of `status`, version 1.
 #[derive(Debug, Serialize)]
@@ -26,6 +26,7 @@ struct Status {
     version: u32,
     gpus: Vec<Gpu>,
     tasks: Vec<Task>,
+    other_tasks: Vec<Other>,
     processes: Vec<Process>,
     probes: Probes,
     left_alone: Vec<String>,
@@ -35,15 +36,12 @@ struct Status {
 pub(crate) fn status(runtime_dir: Option<&Path>, options: &StatusOptions) -> Result<(), Failure> {
     loop {
         let status = Status::new(daemon::everything(runtime_dir)?);
-        let text = if options.json {
-            output::line(&status)
-        } else if options.watch {
-            // Home and clear, as watch(1) does.
-            format!("\x1b[H\x1b[2J{}", status.text())
-        } else {
-            status.text()
+        let is_read = match (options.json, options.watch) {
+            (true, _) => output::read(&output::line(&status))?,
+            (false, true) => output::read_cleared(&status.text())?,
+            (false, false) => output::read(&status.text())?,
         };
-        if !output::read(&text)? || !options.watch {
+        if !is_read || !options.watch {
             return Ok(());
         }
         thread::sleep(Duration::from_secs(1));
@@ -63,17 +61,23 @@ impl Status {
             gpu.map(|(_, gpu)| gpu.index)
         };
         let name_of = |path: &str| {
+            if path == rtswap_dbus::OTHER_TASK_PATH {
+                return Some("another user's task".to_owned());
+            }
             let task = objects.tasks.iter().find(|(task, _)| task.as_str() == path);
             task.map(|(_, task)| task.name.clone())
         };
         let gpus = objects.gpus.iter();
-        let tasks = objects.tasks.iter();
+        let (tasks, others) = (objects.tasks.iter(), objects.others.iter());
         let processes = processes.into_iter();
         Self {
             version: 1,
             gpus: gpus.map(|(_, gpu)| Gpu::new(gpu, name_of)).collect(),
             tasks: tasks
                 .map(|(path, task)| Task::new(path.as_str(), task, index_of(&task.gpu)))
+                .collect(),
+            other_tasks: others
+                .map(|(path, task)| Other::new(path.as_str(), task, index_of(&task.gpu)))
                 .collect(),
             processes: processes
                 .map(|process| Process::new(process, name_of))
@@ -110,6 +114,7 @@ impl Status {
                 text.extend(note);
             }
         }
+        text.push_str(&Other::text(&self.other_tasks));
         if !self.processes.is_empty() {
             let rows: Vec<_> = self.processes.iter().map(Process::row).collect();
             text.push('\n');
@@ -122,7 +127,7 @@ impl Status {
 
 #[cfg(test)]
 mod tests {
-    use rtswap_dbus::objects::{Objects, Properties};
+    use rtswap_dbus::objects::{Objects, OtherTask, Properties};
     use rtswap_dbus::{GpuProperties, TaskProperties};
     use zbus::{OwnedVariant, Variant};
 
@@ -162,6 +167,7 @@ mod tests {
         Objects {
             gpus: vec![(rtswap_dbus::gpu_path(3), gpu)],
             tasks: vec![(rtswap_dbus::task_path(7), task)],
+            others: Vec::new(),
         }
     }
 
@@ -230,8 +236,8 @@ GPU 3  Simulated  GPU-1
   memory    72 MiB of 128 MiB used, 8 MiB unmanaged, 30 % busy
   capacity  96 MiB, 64 MiB held, chunks of 2 MiB, planned utilization 46 %, running: yolo
 
-TASK  CLASS     PHASE    GPU   PID  RESIDENT  SWAPPED  VOLUME  JOBS  MISSES  P50    P99  MAX
-yolo  realtime  running    3  4711    40 MiB        0       0    12       0    -  33 ms    -
+TASK  CLASS     PHASE    GPU   PID  RESIDENT  SWAPPED  VOLUME  COUNTED  JOBS  MISSES  P50    P99  MAX
+yolo  realtime  running    3  4711    40 MiB        0       0        -    12       0    -  33 ms    -
 
  PID  PROCESS  FROM                  UID  GPU    NVML  PROBED   AGENT  TASK  NOTE
   99  Xorg     -                       0    3   8 MiB       -       -  -     unmanaged
@@ -269,6 +275,32 @@ yolo  realtime  running    3  4711    40 MiB        0       0    12       0    -
         let json = serde_json::to_value(&status).unwrap();
         assert_eq!(json["tasks"][0]["waits"], serde_json::Value::Null);
         assert_eq!(json["tasks"][1]["waits"], why);
+    }
+
+    #[test]
+    fn tasks_of_others_are_counted_by_user() {
+        let mut everything = everything();
+        let other = |uid| OtherTask {
+            class: "best-effort".into(),
+            gpu: "GPU-1".into(),
+            user_id: uid,
+        };
+        let others = [(8, other(7)), (9, other(1_000)), (10, other(7))];
+        let others = others.map(|(id, task)| (rtswap_dbus::task_path(id), task));
+        everything.objects.others = others.to_vec();
+        everything.objects.gpus[0].1.running_task =
+            zbus::ObjectPath::from_static_str_unchecked(rtswap_dbus::OTHER_TASK_PATH).into();
+        let status = Status::new(everything);
+        let text = status.text();
+        assert!(
+            text.contains("\nother tasks: 2 of user 7, 1 of user 1000\n"),
+            "{text}"
+        );
+        assert!(text.contains("running: another user's task\n"), "{text}");
+        let json = serde_json::to_value(&status).unwrap();
+        assert_eq!(json["other_tasks"][0]["uid"], 7);
+        assert_eq!(json["other_tasks"][0]["gpu"], 3);
+        assert_eq!(json["tasks"].as_array().unwrap().len(), 1);
     }
 
     #[test]

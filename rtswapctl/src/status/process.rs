@@ -47,10 +47,11 @@ impl Probed {
         })
     }
 
-    /// With a mark where it may be more.
+    /// With a mark where it may be more, and in parentheses where it may be made up.
     fn text(&self) -> String {
         match &*self.confidence {
             "exact" => bytes(self.bytes),
+            "claimed" => format!("({})", bytes(self.bytes)),
             _ => format!("≥ {}", bytes(self.bytes)),
         }
     }

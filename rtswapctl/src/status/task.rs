@@ -1,6 +1,10 @@
 //! One task.
 
+use std::collections::BTreeMap;
+use std::time::{SystemTime, UNIX_EPOCH};
+
 use rtswap_dbus::TaskProperties;
+use rtswap_dbus::objects::OtherTask;
 use serde::Serialize;
 
 use crate::table::{bytes, ms};
@@ -30,7 +34,45 @@ pub(super) struct Task {
     swap_out_us_total: u64,
     swap_in_us_total: u64,
     violations: u64,
+    /// Since when jobs, misses, swaps and violations are counted, in µs since 1970.
+    counting_since_us: u64,
     waits: Option<String>,
+}
+
+/// A task that its user alone, root and those that may manage others' tasks see more of.
+#[derive(Debug, Serialize)]
+pub(super) struct Other {
+    path: String,
+    class: String,
+    gpu: Option<u32>,
+    uid: u32,
+}
+
+impl Other {
+    pub(super) fn new(path: &str, task: &OtherTask, gpu: Option<u32>) -> Self {
+        Self {
+            path: path.to_owned(),
+            class: task.class.clone(),
+            gpu,
+            uid: task.user_id,
+        }
+    }
+
+    /// How many there are, by user; nothing where there are none.
+    pub(super) fn text(others: &[Self]) -> String {
+        let mut users = BTreeMap::new();
+        for other in others {
+            *users.entry(other.uid).or_insert(0_usize) += 1;
+        }
+        let users: Vec<_> = users
+            .into_iter()
+            .map(|(uid, tasks)| format!("{tasks} of user {uid}"))
+            .collect();
+        if users.is_empty() {
+            return String::new();
+        }
+        format!("\nother tasks: {}\n", users.join(", "))
+    }
 }
 
 #[derive(Debug, Serialize)]
@@ -41,9 +83,9 @@ struct Response {
 }
 
 impl Task {
-    pub(super) const HEADS: [&'static str; 13] = [
-        "TASK", "CLASS", "PHASE", "GPU", "PID", "RESIDENT", "SWAPPED", "VOLUME", "JOBS", "MISSES",
-        "P50", "P99", "MAX",
+    pub(super) const HEADS: [&'static str; 14] = [
+        "TASK", "CLASS", "PHASE", "GPU", "PID", "RESIDENT", "SWAPPED", "VOLUME", "COUNTED", "JOBS",
+        "MISSES", "P50", "P99", "MAX",
     ];
     /// The columns of words.
     pub(super) const WORDS: [usize; 3] = [0, 1, 2];
@@ -77,6 +119,7 @@ impl Task {
             swap_out_us_total: task.swap_out_usec_total,
             swap_in_us_total: task.swap_in_usec_total,
             violations: task.violations,
+            counting_since_us: task.counting_since_usec,
             waits: Some(task.waits.clone()).filter(|why| !why.is_empty()),
         }
     }
@@ -96,6 +139,7 @@ impl Task {
             bytes(self.resident_bytes),
             bytes(self.swapped_bytes),
             bytes(self.swap_volume_bytes),
+            age(self.counting_since_us),
             self.jobs.to_string(),
             self.deadline_misses.to_string(),
             ms(self.response_us.p50),
@@ -107,5 +151,39 @@ impl Task {
     /// The line under the row, where the task waits for more than the jobs before it.
     pub(super) fn note(&self) -> Option<String> {
         self.waits.as_ref().map(|why| format!("  waits: {why}\n"))
+    }
+}
+
+/// For how long there have been counts that began at `since`, in µs since 1970; a dash if that is not known.
+fn age(since: u64) -> String {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH);
+    let Some(seconds) = now
+        .ok()
+        .and_then(|now| now.as_secs().checked_sub(since / 1_000_000))
+    else {
+        return "0 s".to_owned();
+    };
+    match seconds {
+        _ if since == 0 => "-".to_owned(),
+        0..120 => format!("{seconds} s"),
+        120..7_200 => format!("{} min", seconds / 60),
+        7_200..172_800 => format!("{} h", seconds / 3_600),
+        _ => format!("{} d", seconds / 86_400),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn counts_are_dated_by_their_age() {
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap();
+        let ago = |seconds: u64| age((now.as_secs() - seconds) * 1_000_000);
+        assert_eq!(age(0), "-");
+        assert_eq!(age(u64::MAX), "0 s");
+        assert_eq!(ago(130), "2 min");
+        assert_eq!(ago(3 * 3_600 + 60), "3 h");
+        assert_eq!(ago(3 * 86_400 + 60), "3 d");
     }
 }

@@ -162,8 +162,14 @@ impl Machine {
 
     /// Starts the daemon and waits until it serves.
     pub fn daemon(&self) -> Result<Daemon> {
+        self.daemon_with_drivers(&self.driver_dir())
+    }
+
+    /// As [`Self::daemon`], with a daemon that finds the driver's libraries in a folder of its own.
+    pub fn daemon_with_drivers(&self, drivers: &Path) -> Result<Daemon> {
         fs::write(self.path("rtswapd.toml"), self.daemon_toml()?)?;
         let mut command = self.command(self.binary("rtswapd"));
+        command.env("LD_LIBRARY_PATH", drivers);
         command
             .arg("--config")
             .arg(self.path("rtswapd.toml"))

@@ -309,10 +309,7 @@ fn gpus_are_known_from_nvml_before_any_agent() -> Result<()> {
 #[test]
 fn without_nvml_agents_are_believed() -> Result<()> {
     let machine = Machine::new(options())?;
-    // Nothing that can be loaded, and in front of what this machine may have of its own.
-    let library = machine.driver_dir().join("libnvidia-ml.so.1");
-    std::fs::remove_file(&library)?;
-    std::fs::write(library, "")?;
+    hide(&machine, "libnvidia-ml.so.1")?;
     let daemon = machine.daemon()?;
     let _stranger = bare(&machine, "4MiB")?;
     let mut task = managed(&machine, "task", "20MiB")?;
@@ -336,6 +333,79 @@ fn without_nvml_agents_are_believed() -> Result<()> {
 }
 
 #[test]
+fn without_nvml_the_driver_names_the_gpus_before_any_agent() -> Result<()> {
+    let machine = Machine::new(MachineOptions {
+        described: false,
+        ..options()
+    })?;
+    hide(&machine, "libnvidia-ml.so.1")?;
+    let daemon = machine.daemon()?;
+    let status = machine.status()?;
+    let gpu = &status["gpus"][0];
+    ensure!(
+        gpu["uuid"] == machine.uuids()?[0].as_str()
+            && gpu["nvml"] == false
+            && gpu["memory_bytes"] == machine.memory_bytes(),
+        "{status}"
+    );
+    let task = managed(&machine, "task", "20MiB")?;
+    see(&machine, "the task runs", |status| {
+        let row = process(status, task.pid())?;
+        (row["agent_bytes"].as_u64()? > 20 * MIB && row["nvml_bytes"].is_null()).then_some(())
+    })?;
+    daemon.complains_once("without NVML", BOUND)?;
+    Ok(())
+}
+
+#[test]
+fn a_driver_that_hangs_or_crashes_does_not_hold_up_the_daemon() -> Result<()> {
+    for (body, said) in [
+        ("for (;;) pause();", "it did not answer within 5 s"),
+        ("abort();", "the child that asked it ended early: signal: 6"),
+    ] {
+        let machine = Machine::new(MachineOptions {
+            described: false,
+            ..options()
+        })?;
+        let drivers = machine.path("drivers");
+        std::fs::create_dir(&drivers)?;
+        std::fs::write(drivers.join("libnvidia-ml.so.1"), "")?;
+        let source = machine.path("driver.c");
+        let functions = "int cuDeviceGetCount(void) { return 0; } int cuDeviceGet(void) { return 0; }\n\
+                         int cuDeviceGetUuid(void) { return 0; } int cuDeviceTotalMem_v2(void) { return 0; }";
+        std::fs::write(
+            &source,
+            format!(
+                "#include <stdlib.h>\n#include <unistd.h>\nint cuInit(unsigned flags) {{ {body} }}\n{functions}\n"
+            ),
+        )?;
+        let compiled = std::process::Command::new("cc")
+            .args(["-shared", "-fPIC", "-w", "-o"])
+            .arg(drivers.join("libcuda.so.1"))
+            .arg(&source)
+            .status()?;
+        ensure!(compiled.success(), "cc: {compiled}");
+        // It waits 10 s for the daemon to serve.
+        let daemon = machine.daemon_with_drivers(&drivers)?;
+        let status = machine.status()?;
+        ensure!(
+            status["gpus"].as_array().is_some_and(Vec::is_empty),
+            "{status}"
+        );
+        daemon.complains_once(said, BOUND)?;
+    }
+    Ok(())
+}
+
+/// Leaves nothing that can be loaded by that name, in front of what this machine may have of its own.
+fn hide(machine: &Machine, library: &str) -> Result<()> {
+    let library = machine.driver_dir().join(library);
+    std::fs::remove_file(&library)?;
+    std::fs::write(library, "")?;
+    Ok(())
+}
+
+#[test]
 fn a_driver_that_comes_late_is_found() -> Result<()> {
     let machine = Machine::new(MachineOptions {
         described: false,
@@ -345,7 +415,12 @@ fn a_driver_that_comes_late_is_found() -> Result<()> {
     let aside = machine.driver_dir().join("aside");
     std::fs::rename(&library, &aside)?;
     std::fs::write(&library, "")?;
-    let daemon = machine.daemon()?;
+    // Nor does the driver itself name the GPU.
+    let drivers = machine.path("drivers");
+    std::fs::create_dir(&drivers)?;
+    std::fs::write(drivers.join("libcuda.so.1"), "")?;
+    std::os::unix::fs::symlink(&library, drivers.join("libnvidia-ml.so.1"))?;
+    let daemon = machine.daemon_with_drivers(&drivers)?;
     let status = machine.status()?;
     ensure!(
         status["gpus"].as_array().is_some_and(Vec::is_empty),

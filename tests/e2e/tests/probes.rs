@@ -211,6 +211,64 @@ fn a_copied_driver_is_found() -> Result<()> {
     Ok(())
 }
 
+/// What may be handed out of the machine's memory.
+const ALL: u64 = 120 << 20;
+
+/// Bytes of all processes, those of other tests too, that root's drivers counted.
+fn counted_by_root(status: &Value) -> u64 {
+    let rows = status["processes"].as_array().into_iter().flatten();
+    let counted = rows.filter(|row| row["probed"]["confidence"] != "claimed");
+    counted
+        .filter_map(|row| row["probed"]["bytes"].as_u64())
+        .sum()
+}
+
+#[test]
+fn what_a_strangers_driver_counts_is_shown_and_lowers_no_capacity() -> Result<()> {
+    let machine = machine()?;
+    // NVML would show what of it is true.
+    fs::remove_file(machine.driver_dir().join("libnvidia-ml.so.1"))?;
+    let daemon = machine.daemon()?;
+    if !has_probes(&machine)? || !is_root() {
+        return Ok(());
+    }
+    let program = holder(&machine)?;
+    let mut command = machine.command(&program);
+    let strange = copy(&machine, "strange")?;
+    std::os::unix::fs::chown(strange.join("libcuda.so.1"), Some(4711), None)?;
+    command.env("LD_LIBRARY_PATH", &strange);
+    let mut stranger = Holder::start(command)?;
+    says(&daemon, ATTACHED, &strange.join("libcuda.so.1"))?;
+    stranger.does("alloc 6")?;
+    let pid = stranger.program.pid();
+    let row = counts(&machine, pid, pid, 6)?;
+    ensure!(row["confidence"] == "claimed", "{row}");
+    // Root's own driver counts as ever.
+    let mut known = Holder::start(machine.command(&program))?;
+    known.does("alloc 4")?;
+    let own = known.program.pid();
+    counts(&machine, own, own, 4)?;
+    let mut last = Value::Null;
+    wait_until(
+        "the capacity falls by what root's driver counts",
+        BOUND,
+        || {
+            last = machine.status().unwrap_or_default();
+            let gpu = &last["gpus"][0];
+            let counted = counted_by_root(&last);
+            // Programs of other tests may hold more than there is here.
+            let left = ALL.saturating_sub(counted.next_multiple_of(GRANULE));
+            counted >= 4 * GRANULE
+                && gpu["unmanaged_bytes"] == counted
+                && gpu["capacity_bytes"] == left
+        },
+    )
+    .with_context(|| last.to_string())?;
+    let row = probed(&last, pid).context("it is there")?;
+    ensure!(row["bytes"] == 6 * GRANULE, "shown as before: {row}");
+    Ok(())
+}
+
 /// Waits until the daemon has said that the probes are on a file, or off it again. How many there are is
 /// nobody's: the machine may have other drivers in use.
 fn says(daemon: &Daemon, what: &str, path: &Path) -> Result<()> {

@@ -2,6 +2,7 @@
 //!
 //! Needs root, uprobes and BPF. [`missing`] says which is not there.
 
+pub mod elf;
 pub mod prologues;
 
 use std::collections::BTreeMap;
@@ -18,10 +19,10 @@ use rtswap_e2e::{is_initial_pid_namespace, tracefs};
 use rtswap_probe_abi::functions::{FUNCTIONS, Function, TRACEPOINTS};
 use rtswap_probe_abi::maps;
 use rtswap_probe_abi::records::{
-    Account, Bytes, Config, Exit, LOSSES, News, Object, Process, TELL_CALLS, TELL_HANDED,
+    Account, Bytes, Config, Exit, LOSSES, News, Object, Process, SHARES, TELL_CALLS, TELL_HANDED,
 };
 pub use rtswapd::source::probes::Place;
-use rtswapd::source::probes::{Multi, functions};
+use rtswapd::source::probes::{Multi, Shares, functions};
 
 /// The object as it is checked in.
 static OBJECT: &[u8] = aya::include_bytes_aligned!(concat!(
@@ -36,6 +37,8 @@ pub struct Options {
     pub flags: u32,
     /// Sizes of maps that are not the object's own.
     pub sizes: &'static [(&'static str, u32)],
+    /// How many entries owners share, by [`rtswap_probe_abi::records::Share`].
+    pub capacities: [u32; SHARES],
     /// By perf events, as on kernels without `uprobe_multi` (before Linux 6.6).
     pub events: bool,
 }
@@ -45,6 +48,7 @@ impl Default for Options {
         Self {
             flags: TELL_CALLS | TELL_HANDED,
             sizes: &[],
+            capacities: maps::CAPACITIES,
             events: false,
         }
     }
@@ -111,6 +115,9 @@ impl Probes {
             watermark_bytes: 0,
             group_dead_at: group_dead_at()?,
             flags: options.flags,
+            capacities: options.capacities,
+            subordinates: 0,
+            zero: 0,
         };
         let mut loader = EbpfLoader::new();
         loader.override_global(maps::CONFIG, &config, true);
@@ -164,7 +171,7 @@ impl Probes {
         let places = places(library, wanted)?;
         if let Some(multi) = &self.multi {
             let places = places.iter().map(|(on, place)| (at(*place), *on)).collect();
-            let [exits, entries] = multi.attach(&File::open(library)?, &places)?;
+            let [exits, entries] = multi.attach(&File::open(library)?, &places, true)?;
             self.links.push(Box::new(entries));
             self.links.push(Box::new(exits));
             return Ok(places.len());
@@ -191,6 +198,11 @@ impl Probes {
         let loaded = self.ebpf.programs();
         let loaded = loaded.filter(|(_, program)| program.fd().is_ok());
         loaded.map(count).collect()
+    }
+
+    /// What the owners have taken; once.
+    pub fn shares(&mut self) -> Result<Shares> {
+        Ok(Shares::new(&mut self.ebpf)?)
     }
 
     /// Live bytes of all accounts.
@@ -271,7 +283,7 @@ pub fn places(
     wanted: &'static [Function],
 ) -> Result<Vec<(&'static Function, Place)>> {
     let file = File::open(library).with_context(|| library.display().to_string())?;
-    let found = functions(file, |name| wanted.iter().any(|on| on.symbol == name));
+    let found = functions(file, &wanted.iter().map(|on| on.symbol).collect());
     let found = found.with_context(|| format!("{} is no driver", library.display()))?;
     let mut places: Vec<(&'static Function, Place)> = Vec::new();
     for on in wanted {

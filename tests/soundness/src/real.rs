@@ -3,7 +3,7 @@
 
 use rtswap_policy::admission::Test;
 use rtswap_policy::assign::Objective;
-use rtswap_policy::scheduler::{Config, JobEnd, Overrun, Sharing, ViolationKind};
+use rtswap_policy::scheduler::{Config, JobEnd, Overrun, Sharing, Undrained, ViolationKind};
 use rtswap_policy::task::{Class, MemoryProfile, TaskSpec, Timing};
 use rtswap_policy::units::{Bytes, Nanos, Ppm, Time};
 use rtswap_simulator::{
@@ -53,6 +53,7 @@ pub fn scenario(case: &Case, test: Test, objective: Objective, seed: u64) -> Sce
         sharing: Sharing::Exclusive,
         dispatch_latency: Nanos::ZERO,
         overrun: Overrun::Continue,
+        undrained: Undrained::Beside,
         best_effort_quantum: Nanos(1_000_000),
         objective,
         test,
@@ -87,6 +88,8 @@ pub fn scenario(case: &Case, test: Test, objective: Objective, seed: u64) -> Sce
         .first()
         .map_or(case.drain, |task| task.leaves);
     scenario.shortest_drain = nanos(leaves);
+    // Whoever takes its time to leave does so in all that it is asked.
+    scenario.ignores_aborts = leaves == case.drain;
     scenario.checks = Checks::Every;
     scenario
 }

@@ -4,7 +4,7 @@ use rtswap_policy::admission::Test;
 
 use crate::model::{Compute, Early, Mode, Opens, Rules, Transition};
 use crate::search::{Goal, Kind};
-use crate::verdict::{Admission, Bases, Demand, Range, Terms};
+use crate::verdict::{Admission, Bases, Demand, Leaving, Range, Terms};
 
 /// One refuted rule.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -64,7 +64,7 @@ const fn test(rules: Rules, kind: Kind, demand: Demand) -> Goal {
 }
 
 /// All of them.
-pub const ALL: [Refuted; 16] = [
+pub const ALL: [Refuted; 17] = [
     Refuted {
         name: "literal",
         says: "rule 1 for swap-ins only, rule 2 only while the head is swapped, many regions",
@@ -221,6 +221,21 @@ pub const ALL: [Refuted; 16] = [
                     two_runs: true,
                     run_and_drain: false,
                 },
+                ..Demand::right(false)
+            },
+        ),
+    },
+    Refuted {
+        name: "obedient-best-effort",
+        says: "what obedient best-effort takes to leave is charged, where others wait longer for one that ignores it",
+        goal: test(
+            STRICT,
+            Kind {
+                best_effort: true,
+                ..SWAPS
+            },
+            Demand {
+                leaving: Leaving::Obedient,
                 ..Demand::right(false)
             },
         ),

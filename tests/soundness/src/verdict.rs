@@ -38,6 +38,25 @@ pub struct Terms {
     pub run_and_drain: bool,
 }
 
+/// What is charged for best-effort that is to leave.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Leaving {
+    /// The time after which others go on without it: S.
+    Enforced,
+    /// Refuted: half of that, in which obedient best-effort is gone.
+    Obedient,
+}
+
+impl Leaving {
+    fn charged(self, platform: &Platform) -> i128 {
+        let enforced = i128::from(platform.drain.0);
+        match self {
+            Self::Enforced => enforced,
+            Self::Obedient => enforced / 2,
+        }
+    }
+}
+
 /// Processor demand, right or wrong.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Demand {
@@ -49,6 +68,8 @@ pub struct Demand {
     pub range: Range,
     /// Of the blocking.
     pub terms: Terms,
+    /// Of best-effort.
+    pub leaving: Leaving,
 }
 
 /// An admission test.
@@ -81,6 +102,7 @@ impl Demand {
                 two_runs: true,
                 run_and_drain: true,
             },
+            leaving: Leaving::Enforced,
         }
     }
 
@@ -101,7 +123,7 @@ impl Demand {
             (false, Bases::Right) if platform.drain.0 == 0 => once,
             _ => 0,
         };
-        let drain = i128::from(platform.drain.0);
+        let drain = self.leaving.charged(platform);
         let all = hyperperiod(&tasks)?;
         let Some(last) = self.horizon(&tasks, all, drain, drain + bases) else {
             return Some(false);
@@ -179,7 +201,7 @@ impl Demand {
 
     /// Completes `blocks`: of each task and all that are due after it, the largest.
     fn block(self, platform: &Platform, tasks: &mut [Load]) {
-        let drain = i128::from(platform.drain.0);
+        let drain = self.leaving.charged(platform);
         let mut most = 0;
         for place in (0..tasks.len()).rev() {
             let run = tasks[place].run;

@@ -24,7 +24,12 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use rtswap_wire::doorbell::Cookie;
+use rtswap_wire::hello::Notice;
 use rtswap_wire::page::{AgentDevice, DaemonDevice};
+use rustix::io::Errno;
+use rustix::net::RecvFlags;
+
+use crate::log::say;
 
 /// What both ends agreed on, as long as the daemon lives.
 #[derive(Debug)]
@@ -58,10 +63,33 @@ impl Session {
         self.lost.store(true, Ordering::Relaxed);
     }
 
-    /// The socket: it only says when the daemon is gone. Nothing if the program closed it, which
-    /// ends the session as well.
+    /// The socket: it says when the daemon is gone, and little else. Nothing if the program closed it,
+    /// which ends the session as well.
     pub fn socket(&self) -> Option<BorrowedFd<'_>> {
         self.socket.get()
+    }
+
+    /// Tells the user what the daemon has sent; false once the daemon is gone.
+    pub fn read_notices(&self) -> bool {
+        let Some(socket) = self.socket() else {
+            return false;
+        };
+        let mut packet = [0; size_of::<Notice>() + 1];
+        loop {
+            match rustix::net::recv(socket, &mut packet[..], RecvFlags::DONTWAIT) {
+                Ok((0, _)) => return false,
+                Ok((length, _)) => {
+                    let packet = packet.get(..length).unwrap_or_default();
+                    let notice = Notice::parse(packet);
+                    if let Some(text) = notice.as_ref().and_then(Notice::text) {
+                        say(format_args!("{}", text.escape_debug()));
+                    }
+                }
+                Err(Errno::AGAIN) => return true,
+                Err(Errno::INTR) => {}
+                Err(_) => return false,
+            }
+        }
     }
 
     /// This session's descriptors, for the child of a fork to close.

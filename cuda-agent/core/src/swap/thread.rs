@@ -78,7 +78,9 @@ pub(super) fn run(agent: &'static Agent, mut bells: Doorbells) {
             std::thread::sleep(Duration::from_millis(1));
         }
         let ended = orphan.is_none()
-            && (socket.is_none() || waited.first().is_some_and(|it| !it.revents().is_empty()));
+            && (socket.is_none()
+                || (waited.first().is_some_and(|it| !it.revents().is_empty())
+                    && !session.read_notices()));
         drop(waited);
         agent.wake.clear();
         bells.take(session.cookie);

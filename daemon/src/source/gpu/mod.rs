@@ -1,12 +1,14 @@
 //! The driver's own account of the GPUs: `nvml` reads it, `mig` finds MIG instances, `identities` keeps
-//! the processes' identities, `poller` reads periodically on a thread of its own, because a call to NVML
+//! the processes' identities, `driver` asks the CUDA driver where NVML shows no GPU, `poller` reads periodically on a thread of its own, because a call to NVML
 //! may take as long as the driver likes.
 
+mod driver;
 mod identities;
 mod mig;
 mod nvml;
 mod poller;
 
+pub use driver::answer;
 pub use nvml::open;
 pub use poller::{Poller, spawn};
 
@@ -24,6 +26,7 @@ fn begin() -> Sample {
         began: now(),
         gpus: Vec::new(),
         left_alone: Vec::new(),
+        named: Vec::new(),
     }
 }
 

@@ -12,6 +12,7 @@ use nvml_wrapper::struct_wrappers::device::MemoryInfo;
 use nvml_wrapper::{Device, Nvml};
 use rtswap_policy::units::Bytes;
 
+use super::driver::Asker;
 use super::identities::Identities;
 use super::{begin, mig};
 use rtswap_engine::Uuid;
@@ -26,13 +27,21 @@ const LIBRARY: &str = "libnvidia-ml.so.1";
 const RETRY: Duration = Duration::from_secs(5);
 
 /// What reads all GPUs that can be read, by the driver's library where that is there, and may take its
-/// time. Of MIG instances it reads those that are `configured`.
-pub fn open(configured: Vec<Uuid>) -> impl FnMut() -> Sample + Send + 'static {
+/// time. Of MIG instances it reads those that are `configured`. Where
+/// NVML shows no GPU and files leave some open, it asks the CUDA driver.
+pub fn open(configured: Vec<Uuid>, is_open: bool) -> impl FnMut() -> Sample + Send + 'static {
     let mut driver = Driver {
         configured,
         ..Driver::default()
     };
-    move || driver.read()
+    move || {
+        let mut sample = driver.read();
+        driver.spoke |= !sample.gpus.is_empty() || !sample.left_alone.is_empty();
+        if is_open && !driver.spoke {
+            sample.named = driver.asker.ask();
+        }
+        sample
+    }
 }
 
 #[derive(Default)]
@@ -42,6 +51,9 @@ struct Driver {
     /// The time of the last attempt to open the library.
     opened: Option<Instant>,
     identities: Identities,
+    /// NVML has shown a GPU.
+    spoke: bool,
+    asker: Asker,
     /// The last error, by GPU and for all of them, so that each is logged once.
     said: BTreeMap<Of, String>,
 }
@@ -90,11 +102,11 @@ impl Driver {
             }
             Err(error) if !self.is_news(None, &error) => {}
             Err(NvmlError::LibloadingError(error)) => tracing::info!(
-                "without NVML: {error}; memory is known from the configuration and from agents only"
+                "without NVML: {error}; GPUs are known from the configuration and from the CUDA driver only"
             ),
             Err(error) => tracing::warn!(
-                "{LIBRARY} does not work: {error}; memory is known from the configuration and from \
-                 agents only until it does"
+                "{LIBRARY} does not work: {error}; GPUs are known from the configuration and from the \
+                 CUDA driver only until it does"
             ),
         }
     }

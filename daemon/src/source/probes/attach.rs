@@ -16,13 +16,14 @@ use aya::programs::uprobe::{UProbeAttachLocation, UProbeScope};
 use aya::programs::{Program, TracePoint, UProbe};
 use aya::{Ebpf, EbpfLoader};
 use rtswap_probe_abi::functions::{FUNCTIONS, Function, TRACEPOINTS};
-use rtswap_probe_abi::maps::CONFIG;
+use rtswap_probe_abi::maps::{CAPACITIES, CONFIG};
 use rtswap_probe_abi::records::{Config, TELL_CALLS};
 
 use super::libraries::FileId;
 use super::library::Place;
 use super::multi::Multi;
 use super::problem::Problem;
+use super::subordinates;
 
 /// The programs, as `cargo xtask ebpf` builds them from ebpf/.
 #[cfg(target_arch = "x86_64")]
@@ -93,6 +94,7 @@ impl Programs {
             return Err(Problem::Kernel { path });
         }
         let namespace = fs::metadata("/proc/self/ns/pid")?;
+        let subordinates = subordinates::read();
         let config = Config {
             namespace_device: namespace.dev(),
             namespace_inode: match namespace.ino() {
@@ -102,11 +104,15 @@ impl Programs {
             watermark_bytes: watermark,
             group_dead_at: group_dead_at()?,
             flags: TELL_CALLS,
+            capacities: CAPACITIES,
+            subordinates: subordinates.len() as u32,
+            zero: 0,
         };
-        let ebpf = EbpfLoader::new()
+        let mut ebpf = EbpfLoader::new()
             .override_global(CONFIG, &config, true)
             .load(OBJECT)
             .map_err(|error| Problem::of_load(&error))?;
+        subordinates::put(&mut ebpf, &subordinates)?;
         let mut programs = Self {
             multi: Multi::load(&ebpf, OBJECT)?,
             ebpf,
@@ -136,12 +142,14 @@ impl Programs {
         &mut self.ebpf
     }
 
-    /// Attaches to a driver's `functions`, by symbol. All or none.
+    /// Attaches to a driver's `functions`, by symbol. All or none. By perf events nothing tells which driver a
+    /// process calls.
     pub(super) fn attach(
         &mut self,
         id: FileId,
         file: &File,
         functions: &BTreeMap<String, Place>,
+        is_trusted: bool,
     ) -> Result<(), Problem> {
         // Where two symbols are one place, the programs would run twice.
         let mut places = BTreeMap::new();
@@ -153,7 +161,7 @@ impl Programs {
         let mut links = Links::default();
         let attached = match &self.multi {
             Some(multi) => multi
-                .attach(file, &places)
+                .attach(file, &places, is_trusted)
                 .map(|[exits, entries]| {
                     links.exits.push(Box::new(exits));
                     links.entries.push(Box::new(entries));

@@ -27,13 +27,13 @@ pub(super) struct Mapped {
 
 /// The executable mappings in a maps file that may be a driver's: those with `cuda` in their names.
 /// Whether one is a driver its own contents say (see [`super::library`]).
+///
+/// Those that are named as a driver is installed come first: a look may have time for some only.
 pub(super) fn candidates(maps: &str) -> Vec<Mapped> {
-    let mut found: Vec<Mapped> = Vec::new();
-    for mapped in maps.lines().filter_map(candidate) {
-        if found.iter().all(|known| known.file != mapped.file) {
-            found.push(mapped);
-        }
-    }
+    let mut known = BTreeSet::new();
+    let found = maps.lines().filter_map(candidate);
+    let mut found: Vec<Mapped> = found.filter(|mapped| known.insert(mapped.file)).collect();
+    found.sort_by_key(|mapped| !mapped.path.contains("/libcuda.so"));
     found
 }
 
@@ -159,6 +159,15 @@ impl Libraries {
         self.attached.contains_key(&file)
     }
 
+    /// The drivers that a process mapped at the last look.
+    pub(super) fn drivers(&self, pid: u32) -> impl Iterator<Item = FileId> {
+        let looked = self.named(pid).and_then(|process| self.maps.get(&process));
+        looked
+            .into_iter()
+            .flat_map(|looked| &looked.drivers)
+            .copied()
+    }
+
     /// The number of files that the probes are on.
     pub(super) fn count(&self) -> usize {
         self.attached.len()
@@ -230,6 +239,20 @@ mod tests {
             "deleted, with a space"
         );
         assert_eq!(second.file.device, (0, 0x2b));
+    }
+
+    #[test]
+    fn many_mappings_are_found_in_no_time_and_the_driver_first() {
+        let line = |number: u64, name: &str| {
+            format!("{number:x}000-{number:x}800 r-xp 00000000 fe:01 {number}   /home/{name}\n")
+        };
+        let mut maps: String = (1..=65_000).map(|number| line(number, "cuda")).collect();
+        maps += &line(65_001, "libcuda.so.1");
+        let start = std::time::Instant::now();
+        let found = candidates(&maps);
+        let took = start.elapsed();
+        assert_eq!((found.len(), found[0].file.inode), (65_001, 65_001));
+        assert!(took < std::time::Duration::from_secs(2), "{took:?}");
     }
 
     #[test]

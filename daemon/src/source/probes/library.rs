@@ -1,14 +1,18 @@
 //! One library: whether it is a CUDA driver, and where its functions and their probes are.
 //!
-//! The file may be any user's: it is read piece by piece within bounds, never mapped, and a wrong
-//! one is no driver.
+//! The file may be any user's, so the work for one is bounded: headers, symbols, the length of a name and all
+//! bytes read have limits far above those of any driver, each wanted name is looked up once, and what is beyond
+//! is no driver. The file is read, never mapped: one that shrinks meanwhile gives an error, not SIGBUS.
 
-use std::collections::BTreeMap;
+use std::cell::Cell;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
 use std::ops::Range;
 
-use object::elf::{DT_SONAME, FileHeader64, PT_LOAD};
-use object::read::elf::{Dyn as _, FileHeader as _, ProgramHeader as _, Sym as _};
+use object::elf::{DT_SONAME, FileHeader64, PT_LOAD, SHT_DYNSYM};
+use object::read::elf::{
+    Dyn as _, FileHeader as _, ProgramHeader as _, SectionHeader as _, Sym as _,
+};
 use object::{Endianness, ReadCache, ReadRef};
 
 use super::prologue;
@@ -16,14 +20,23 @@ use super::prologue;
 /// The name by which programs are linked to a driver.
 const SONAME: &[u8] = b"libcuda.so.1";
 
-/// No part of a driver's file that is read here is larger.
-const LARGEST: u64 = 16 << 20;
+/// The most program headers and the most sections of a file; NVIDIA's drivers have about 8 and 30.
+const HEADERS: usize = 128;
 
-/// More symbols than any driver has.
-const SYMBOLS: usize = 1 << 16;
+/// The most entries of a dynamic section; NVIDIA's drivers have about 30.
+const DYNAMIC: usize = 1024;
+
+/// The most dynamic symbols; NVIDIA's drivers have some 1,000.
+const SYMBOLS: usize = 1 << 14;
+
+/// The bytes of a symbol's name that are compared; no wanted name is longer.
+const LONGEST_NAME: usize = 128;
 
 /// Bytes of a function that are read for the place of its probe; NVIDIA's are some hundred.
-const LARGEST_FUNCTION: u64 = 64 << 10;
+const LARGEST_FUNCTION: u64 = 16 << 10;
+
+/// The most bytes read of one file; NVIDIA's drivers take about 200 KiB.
+const LARGEST: u64 = 4 << 20;
 
 /// A function of a driver, as offsets in its file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -34,40 +47,50 @@ pub struct Place {
     pub probe: u64,
 }
 
-/// A file, in pieces of at most [`LARGEST`] bytes.
+/// A file of which at most `left` further bytes are read.
 #[derive(Clone, Copy)]
-struct Pieces<'a>(&'a ReadCache<File>);
+struct Bounded<'a> {
+    file: &'a ReadCache<File>,
+    left: &'a Cell<u64>,
+}
 
-impl<'a> ReadRef<'a> for Pieces<'a> {
+impl<'a> ReadRef<'a> for Bounded<'a> {
     fn len(self) -> Result<u64, ()> {
-        self.0.len()
+        self.file.len()
     }
 
     fn read_bytes_at(self, offset: u64, size: u64) -> Result<&'a [u8], ()> {
-        if size > LARGEST {
-            return Err(());
-        }
-        self.0.read_bytes_at(offset, size)
+        self.left.set(self.left.get().checked_sub(size).ok_or(())?);
+        self.file.read_bytes_at(offset, size)
     }
 
     fn read_bytes_at_until(self, range: Range<u64>, delimiter: u8) -> Result<&'a [u8], ()> {
-        self.0.read_bytes_at_until(range, delimiter)
+        // The cache reads no more of a string.
+        const MOST: u64 = 4096;
+        self.left.set(self.left.get().checked_sub(MOST).ok_or(())?);
+        self.file.read_bytes_at_until(range, delimiter)
     }
 }
 
-/// Where a driver's functions are in its file: place by symbol, of those that `wanted` names. None where the
-/// file is no driver.
-pub fn functions(file: File, wanted: impl Fn(&str) -> bool) -> Option<BTreeMap<String, Place>> {
-    let cache = ReadCache::new(file);
-    let data = Pieces(&cache);
+/// Where the `wanted` functions are in a driver's file: place by symbol. None where the file is no driver.
+pub fn functions(file: File, wanted: &BTreeSet<&str>) -> Option<BTreeMap<String, Place>> {
+    let (cache, left) = (ReadCache::new(file), Cell::new(LARGEST));
+    let data = Bounded {
+        file: &cache,
+        left: &left,
+    };
     let header = FileHeader64::<Endianness>::parse(data).ok()?;
     let endian = header.endian().ok()?;
+    let (segments, sections) = (header.e_phnum(endian), header.e_shnum(endian));
+    // A file with more of either than their fields can say has the number elsewhere, and is no driver.
+    if usize::from(segments) > HEADERS || sections == 0 || usize::from(sections) > HEADERS {
+        return None;
+    }
     let sections = header.sections(endian, data).ok()?;
     let (entries, link) = sections.dynamic(endian, data).ok()??;
     let strings = sections.strings(endian, data, link).ok()?;
-    let soname = entries
-        .iter()
-        .find(|entry| entry.tag32(endian) == Some(DT_SONAME))?;
+    let mut entries = entries.iter().take(DYNAMIC);
+    let soname = entries.find(|entry| entry.tag32(endian) == Some(DT_SONAME))?;
     let soname = u32::try_from(soname.d_val(endian)).ok()?;
     if strings.get(soname).ok()? != SONAME {
         return None;
@@ -83,29 +106,50 @@ pub fn functions(file: File, wanted: impl Fn(&str) -> bool) -> Option<BTreeMap<S
                 .filter(|_| loaded)
         })
     };
-    let symbols = sections
-        .symbols(endian, data, object::elf::SHT_DYNSYM)
-        .ok()?;
+    let symbols = sections.symbols(endian, data, SHT_DYNSYM).ok()?;
+    // At once: a system call for each name would take longer than all the rest.
+    let names = sections.section(symbols.string_section()).ok()?;
+    let names = names.data(endian, data).ok()?;
     let mut found = BTreeMap::new();
     for symbol in symbols.iter().take(SYMBOLS) {
         if symbol.is_undefined(endian) || symbol.st_value(endian) == 0 {
             continue;
         }
-        let name = symbol.name(endian, symbols.strings()).ok();
-        let name = name.and_then(|name| str::from_utf8(name).ok());
-        if let Some(name) = name.filter(|name| wanted(name))
-            && let Some(start) = offset_of(symbol.st_value(endian))
-        {
+        let Some(name) = name_at(names, symbol.st_name(endian)) else {
+            continue;
+        };
+        // The first of a name is the one.
+        if !wanted.contains(name) || found.contains_key(name) {
+            continue;
+        }
+        let place = offset_of(symbol.st_value(endian)).map(|start| {
             let size = symbol.st_size(endian);
             let code = (size <= LARGEST_FUNCTION)
                 .then(|| data.read_bytes_at(start, size).ok())
                 .flatten();
             let behind = prologue::probe_offset(code.unwrap_or_default());
-            let probe = start + behind as u64;
-            found.insert(name.to_owned(), Place { start, probe });
+            let probe = start.saturating_add(behind as u64);
+            Place { start, probe }
+        });
+        found.insert(name.to_owned(), place);
+        if found.len() == wanted.len() {
+            break;
         }
     }
-    Some(found)
+    let placed = found.into_iter();
+    Some(
+        placed
+            .filter_map(|(name, place)| Some((name, place?)))
+            .collect(),
+    )
+}
+
+/// The name at an offset of the names' section; none where it is longer than any that may be wanted.
+fn name_at(names: &[u8], offset: u32) -> Option<&str> {
+    let rest = names.get(offset as usize..)?;
+    let rest = &rest[..rest.len().min(LONGEST_NAME)];
+    let end = rest.iter().position(|byte| *byte == 0)?;
+    str::from_utf8(&rest[..end]).ok()
 }
 
 #[cfg(test)]
@@ -117,7 +161,7 @@ mod tests {
     fn read(bytes: &[u8]) -> Option<BTreeMap<String, Place>> {
         let mut file = tempfile::tempfile().unwrap();
         file.write_all(bytes).unwrap();
-        functions(file, |_| true)
+        functions(file, &BTreeSet::from(["main"]))
     }
 
     #[test]
@@ -137,7 +181,13 @@ mod tests {
         // A hole of a tebibyte, which costs nothing until it is read.
         file.set_len(1 << 40).unwrap();
         let cache = ReadCache::new(file);
-        assert!(Pieces(&cache).read_bytes_at(0, 1 << 39).is_err());
-        assert!(Pieces(&cache).read_bytes_at(0, 64).is_ok());
+        let left = Cell::new(LARGEST);
+        let data = Bounded {
+            file: &cache,
+            left: &left,
+        };
+        assert!(data.read_bytes_at(0, 1 << 39).is_err());
+        assert!(data.read_bytes_at(0, LARGEST - 64).is_ok());
+        assert!(data.read_bytes_at(64, 65).is_err(), "in pieces neither");
     }
 }

@@ -16,6 +16,7 @@ use aya::maps::Map;
 use aya_obj::Object;
 use rtswap_probe_abi::functions::{ENTER_ANY, FUNCTIONS, Function, LEAVE_ANY};
 use rtswap_probe_abi::maps::PROGRAMS;
+use rtswap_probe_abi::records::FOREIGN;
 
 use super::problem::Problem;
 use crate::sys::bpf::{self, At};
@@ -65,19 +66,22 @@ impl Multi {
         }))
     }
 
-    /// Attaches to functions of a file, by offset: the link on their returns, then the one on their entries. What
+    /// Attaches to functions of a file, by offset. Processes that call them are told apart where the file is not
+    /// to be trusted. The link on their returns, then the one on their entries. What
     /// was made before an error ends with the error.
     pub fn attach(
         &self,
         file: &File,
         functions: &BTreeMap<u64, &'static Function>,
+        is_trusted: bool,
     ) -> io::Result<[OwnedFd; 2]> {
+        let mark = if is_trusted { 0 } else { FOREIGN };
         // The file itself, whatever lies at its path by now.
         let path = CString::new(format!("/proc/self/fd/{}", file.as_raw_fd()))?;
         let places = |program: fn(&Function) -> &'static str| -> Vec<_> {
             let places = functions.iter();
             places
-                .map(|(&offset, on)| (offset, self.cookies[program(on)]))
+                .map(|(&offset, on)| (offset, self.cookies[program(on)] | mark))
                 .collect()
         };
         let exits = places(|on| on.exit);

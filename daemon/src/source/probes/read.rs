@@ -9,6 +9,7 @@ use rtswap_probe_abi::maps;
 use rtswap_probe_abi::records::{Account, Bytes, End, Exit, Lost, News, Object, Process};
 
 use super::problem::Problem;
+use super::shares::Shares;
 use super::tally::{Books, Name, named};
 use rtswap_engine::Uuid;
 
@@ -21,6 +22,7 @@ pub(super) struct Reader {
     bytes: HashMap<MapData, Account, Bytes>,
     devices: HashMap<MapData, Object, [u8; 16]>,
     lost: PerCpuArray<MapData, u64>,
+    shares: Shares,
     news: RingBuf<MapData>,
     exits: RingBuf<MapData>,
     /// The counters as they were read last.
@@ -50,6 +52,7 @@ impl Reader {
             bytes: table(ebpf, maps::BYTES)?,
             devices: table(ebpf, maps::DEVICES)?,
             lost: PerCpuArray::try_from(take(ebpf, maps::LOST)?)?,
+            shares: Shares::new(ebpf)?,
             news: RingBuf::try_from(take(ebpf, maps::NEWS)?)?,
             exits: RingBuf::try_from(take(ebpf, maps::EXITS)?)?,
             books: Books::default(),
@@ -138,6 +141,11 @@ impl Reader {
         Ok(())
     }
 
+    /// Gives back what the owners of ended processes had taken for them. Not before their entries are removed.
+    pub(super) fn settle(&mut self) -> Result<(), Problem> {
+        self.shares.settle(self.books.processes.values())
+    }
+
     /// Removes the counters of processes that ended.
     pub(super) fn sweep(&mut self) {
         let keys: Vec<_> = self.bytes.keys().filter_map(Result::ok).collect();
@@ -218,11 +226,11 @@ impl Reader {
     }
 }
 
-fn take(ebpf: &mut Ebpf, name: &'static str) -> Result<Map, Problem> {
+pub(super) fn take(ebpf: &mut Ebpf, name: &'static str) -> Result<Map, Problem> {
     ebpf.take_map(name).ok_or(Problem::Object { what: name })
 }
 
-fn table<K: Pod, V: Pod>(
+pub(super) fn table<K: Pod, V: Pod>(
     ebpf: &mut Ebpf,
     name: &'static str,
 ) -> Result<HashMap<MapData, K, V>, Problem> {

@@ -43,6 +43,7 @@ impl Sweeper {
                 swept::<Physical>(ebpf, maps::PHYSICAL)?,
                 swept::<Mapping>(ebpf, maps::MAPPINGS)?,
                 swept::<Context>(ebpf, maps::CONTEXTS)?,
+                swept::<u64>(ebpf, maps::PRIMARIES)?,
                 swept::<u32>(ebpf, maps::POOLS)?,
             ],
         })

@@ -70,12 +70,12 @@ pub(super) fn named(account: &Account) -> Name {
 
 /// Whether every call of the process was followed.
 pub(super) fn is_exact(process: &Process) -> bool {
-    process.unseen_bytes == 0 && process.unfreed_bytes == 0
+    process.unseen_bytes == 0 && process.unfreed_bytes == 0 && process.unnamed == 0
 }
 
 #[cfg(test)]
 mod tests {
-    use rtswap_probe_abi::records::KINDS;
+    use rtswap_probe_abi::records::{KINDS, SHARES};
 
     use super::*;
 
@@ -94,6 +94,12 @@ mod tests {
             lost_news: 0,
             id_here: 5,
             device: NO_DEVICE,
+            owner: 0,
+            unnamed: 0,
+            foreign: 0,
+            zero: 0,
+            used: [0; SHARES],
+            taken: [0; SHARES],
         }
     }
 
@@ -170,6 +176,11 @@ mod tests {
         books.processes.get_mut(&5).unwrap().unfreed_bytes = 4;
         assert!(!is_exact(&books.processes[&5]));
         assert_eq!(books.held(5), [held(Some(GPU), 6, 0)]);
+        let full = Process {
+            unnamed: 1,
+            ..process(100)
+        };
+        assert!(is_exact(&process(100)) && !is_exact(&full));
         // A free that was counted before its allocation.
         books
             .accounts

@@ -1,9 +1,9 @@
 //! The probes at work: the programs, their counters, and the processes that map a driver.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fs::{self, File, OpenOptions};
+use std::fs::File;
 use std::os::fd::BorrowedFd;
-use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -13,13 +13,16 @@ use rtswap_probe_abi::functions::FUNCTIONS;
 use rtswap_probe_abi::records::Lost;
 
 use super::attach::Programs;
-use super::libraries::{FileId, Libraries, Mapped};
+use super::files::{is_of_root, open, open_mapped};
+use super::libraries::{FileId, Libraries};
 use super::library;
 use super::problem::Problem;
 use super::read::Reader;
 use super::scan::{Scanner, Seen};
 use super::sweep::Sweeper;
 use super::tally::{Name, is_exact};
+use super::turns::{Owner, Turns};
+use crate::log::{ANYBODY, may_say};
 use crate::source::gpu::identify;
 use crate::sys::clock;
 use rtswap_engine::sample::{Identity, ProbeSample, ProbeState, ProbedProcess};
@@ -29,6 +32,15 @@ const WATERMARK: u64 = 64 << 20;
 
 /// The most libraries probed at a time: each takes some 80 descriptors and as many uprobes.
 const MOST: usize = 128;
+
+/// The most work for processes and their files in one scan: news are read between scans.
+const SLICE: Duration = Duration::from_millis(50);
+
+/// The same in the first scan, which is of all processes.
+const FIRST_SLICE: Duration = Duration::from_secs(1);
+
+/// The most work for new files in one look at a process; the others are for the next look.
+const LOOK: Duration = Duration::from_millis(10);
 
 /// A file that is no driver, or cannot be attached to, is tried again after this time: another file may
 /// have its inode by then.
@@ -47,6 +59,17 @@ const FOLDERS: [&str; 6] = [
 /// The name under which it is installed.
 const LIBRARY: &str = "libcuda.so.1";
 
+/// A file with probes.
+struct Found {
+    /// Where it was found.
+    path: PathBuf,
+    /// The owner of the process that mapped it first.
+    owner: Owner,
+    /// Whether root alone can have made it. Another's may call itself whatever it likes, and so have bytes
+    /// counted that there are not.
+    is_trusted: bool,
+}
+
 /// The probes at work.
 pub(super) struct Watch {
     programs: Programs,
@@ -54,14 +77,17 @@ pub(super) struct Watch {
     sweeper: Sweeper,
     logger: Option<EbpfLogger<&'static dyn log::Log>>,
     scanner: Scanner,
+    turns: Turns,
     libraries: Libraries,
     /// The drivers installed on this machine: attached to before any process maps them.
     standing: BTreeSet<FileId>,
-    /// The path at which each file with probes was found.
-    paths: BTreeMap<FileId, PathBuf>,
+    /// The files with probes.
+    found: BTreeMap<FileId, Found>,
     /// Files that the probes cannot be put on, and when that was found.
     refused: BTreeMap<FileId, Instant>,
     identities: BTreeMap<Name, Option<Identity>>,
+    /// The names of the functions that are probed.
+    wanted: BTreeSet<&'static str>,
     crowded: bool,
 }
 
@@ -80,11 +106,13 @@ impl Watch {
             sweeper,
             logger,
             scanner: Scanner::default(),
+            turns: Turns::new(Instant::now()),
             libraries: Libraries::default(),
             standing: BTreeSet::new(),
-            paths: BTreeMap::new(),
+            found: BTreeMap::new(),
             refused: BTreeMap::new(),
             identities: BTreeMap::new(),
+            wanted: FUNCTIONS.iter().map(|on| on.symbol).collect(),
             crowded: false,
         };
         watch.scan(true)?;
@@ -129,24 +157,31 @@ impl Watch {
             reader.sweep();
             tracing::trace!(swept, "cleared up after processes that ended");
         }
+        self.reader.settle()?;
         let books = &self.reader.books;
         self.identities.retain(|name, _| books.is_living(*name));
         Ok(())
     }
 
-    /// Looks for drivers in the processes that are due, or in `all`; attaches to new drivers and
-    /// detaches from unused ones.
+    /// Attaches to the machine's own drivers that are new; then looks for drivers in the processes that are
+    /// due, or in `all`, for as long as a scan may take; attaches to new ones and detaches from unused ones.
     pub(super) fn scan(&mut self, all: bool) -> Result<(), Problem> {
         self.attach_installed()?;
-        let (seen, living) = self.scanner.look(all);
+        let living = self.scanner.begin(all);
         self.libraries.retain(&living);
-        for seen in seen {
-            self.record_seen(&seen)?;
+        let begin = Instant::now();
+        self.turns.pass(begin);
+        let slice = if all { FIRST_SLICE } else { SLICE };
+        while begin.elapsed() < slice
+            && let Some((pid, owner)) = self.scanner.next(&self.turns)
+        {
+            self.look(pid, &owner)?;
         }
         self.refused.retain(|_, since| since.elapsed() < AGAIN);
         for file in self.libraries.unused() {
             if !self.standing.contains(&file) {
-                let path = self.paths.remove(&file).unwrap_or_default();
+                let found = self.found.remove(&file);
+                let path = found.map(|found| found.path).unwrap_or_default();
                 tracing::debug!(path = %path.display(), "probes detached");
                 self.programs.detach(file);
                 self.libraries.record_detached(file);
@@ -166,6 +201,7 @@ impl Watch {
             lost_calls: lost(Lost::Calls),
         };
         let books = &self.reader.books;
+        let is_trusted = |file| self.found.get(&file).is_none_or(|found| found.is_trusted);
         let mut processes = Vec::new();
         for (&id, process) in &books.processes {
             if process.id_here == 0 {
@@ -180,6 +216,7 @@ impl Watch {
                 first_seen: Time(process.since),
                 early: self.libraries.is_early(pid) || !self.libraries.knows(pid),
                 exact: is_exact(process),
+                trusted: process.foreign == 0 && self.libraries.drivers(pid).all(is_trusted),
                 held: books.held(id),
             });
         }
@@ -194,11 +231,25 @@ impl Watch {
         let strangers: Vec<_> = pids
             .filter(|pid| *pid != 0 && !self.libraries.knows(*pid))
             .collect();
+        let begin = Instant::now();
         for pid in strangers {
-            if let Some(seen) = self.scanner.look_now(pid) {
-                self.record_seen(&seen)?;
+            if let Some(owner) = Owner::of(pid)
+                && self.turns.rank(&owner).is_some()
+                && begin.elapsed() < SLICE
+            {
+                self.look(pid, &owner)?;
             }
         }
+        Ok(())
+    }
+
+    /// Looks at a process, at its owner's cost.
+    fn look(&mut self, pid: u32, owner: &Owner) -> Result<(), Problem> {
+        let begin = Instant::now();
+        if let Some(seen) = self.scanner.look_now(pid) {
+            self.record_seen(&seen, owner)?;
+        }
+        self.turns.charge(owner, begin.elapsed());
         Ok(())
     }
 
@@ -214,7 +265,7 @@ impl Watch {
             };
             standing.insert(id);
             if !self.libraries.is_attached(id) {
-                self.attach(id, &file, &folder.join(LIBRARY))?;
+                self.attach(id, &file, &folder.join(LIBRARY), None)?;
             }
         }
         self.standing = standing;
@@ -222,14 +273,19 @@ impl Watch {
     }
 
     /// Records what a look found, and attaches to the drivers that are new.
-    fn record_seen(&mut self, seen: &Seen) -> Result<(), Problem> {
+    fn record_seen(&mut self, seen: &Seen, owner: &Owner) -> Result<(), Problem> {
+        let begin = Instant::now();
         let mut drivers = BTreeSet::new();
         for mapped in &seen.mapped {
-            if !self.libraries.is_attached(mapped.file)
-                && !self.refused.contains_key(&mapped.file)
-                && let Some(file) = open_mapped(seen.process.pid, mapped)
-            {
-                self.attach(mapped.file, &file, Path::new(&mapped.path))?;
+            let is_new = !self.libraries.is_attached(mapped.file)
+                && !self.refused.contains_key(&mapped.file);
+            if is_new && begin.elapsed() >= LOOK {
+                self.scanner.look_again(seen.process.pid);
+            } else if is_new {
+                // Where it cannot be opened now, perhaps at the next look.
+                if let Some(file) = open_mapped(seen.process.pid, mapped) {
+                    self.attach(mapped.file, &file, Path::new(&mapped.path), Some(owner))?;
+                }
             }
             if self.libraries.is_attached(mapped.file) {
                 drivers.insert(mapped.file);
@@ -239,83 +295,98 @@ impl Watch {
         Ok(())
     }
 
-    /// Puts the probes on a file, if it is a driver.
-    fn attach(&mut self, id: FileId, file: &File, path: &Path) -> Result<(), Problem> {
+    fn refuse(&mut self, file: FileId) {
+        self.refused.insert(file, Instant::now());
+    }
+
+    /// Whether one more library may be probed for an owner.
+    fn has_room(&self, owner: &Owner) -> bool {
+        let is_own = |found: &&Found| found.owner == *owner;
+        let own = self.found.values().filter(is_own).count();
+        let attached = self.libraries.count();
+        let is_machine = *owner == Owner::machine();
+        attached < MOST && (is_machine || own < share(attached.saturating_sub(own)))
+    }
+
+    /// Puts the probes on a file, if it is a driver: one that a process of some owner maps, or without one the
+    /// machine's own.
+    fn attach(
+        &mut self,
+        id: FileId,
+        file: &File,
+        path: &Path,
+        mapped_by: Option<&Owner>,
+    ) -> Result<(), Problem> {
         if self.refused.contains_key(&id) {
             return Ok(());
         }
-        let wanted = |name: &str| FUNCTIONS.iter().any(|on| on.symbol == name);
         let functions = file.try_clone().ok();
-        let functions = functions.and_then(|file| library::functions(file, wanted));
+        let functions = functions.and_then(|file| library::functions(file, &self.wanted));
         let Some(functions) = functions else {
-            self.refused.insert(id, Instant::now());
+            self.refuse(id);
             return Ok(());
         };
-        if self.libraries.count() >= MOST {
+        let owner = mapped_by.cloned().unwrap_or_else(Owner::machine);
+        if !self.has_room(&owner) {
             if !std::mem::replace(&mut self.crowded, true) {
                 tracing::warn!(
                     path = %path.display(),
-                    "{MOST} copies of the driver are probed already: further ones are not, and what \
-                     their users hold is known from NVML alone"
+                    "of {MOST} copies of the driver that are probed at a time each user has at most half of \
+                     what others leave: further ones are not, and what their users hold is known from NVML \
+                     alone"
                 );
             }
-            self.refused.insert(id, Instant::now());
+            self.refuse(id);
             return Ok(());
         }
-        match self.programs.attach(id, file, &functions) {
+        let file_owner = file.metadata().ok().map(|file| file.uid());
+        // The machine's own is the administrator's choice, wherever it lies.
+        let is_trusted = mapped_by.is_none() || is_of_root(file);
+        match self.programs.attach(id, file, &functions, is_trusted) {
             Ok(()) => {
                 let functions = functions.len();
                 tracing::debug!(functions, path = %path.display(), "probes attached");
-                self.paths.insert(id, path.to_owned());
+                let found = Found {
+                    path: path.to_owned(),
+                    owner,
+                    is_trusted,
+                };
+                self.found.insert(id, found);
                 self.libraries.record_attached(id, clock::boot_ticks());
                 Ok(())
             }
-            // The daemon may not attach at all: no other library would fare better.
-            Err(problem @ Problem::Attach { .. }) => Err(problem),
+            // The daemon may not attach at all: no other library would fare better. What attaching to a
+            // stranger's file says proves nothing.
+            Err(problem @ Problem::Attach { .. }) if is_trusted => Err(problem),
             Err(problem) => {
-                tracing::warn!(path = %path.display(), "a driver cannot be probed: {problem}");
-                self.refused.insert(id, Instant::now());
+                let file_owner = file_owner.unwrap_or(ANYBODY);
+                if may_say(file_owner, "driver") {
+                    tracing::warn!(path = %path.display(), "a driver cannot be probed: {problem}");
+                }
+                self.refuse(id);
                 Ok(())
             }
         }
     }
 }
 
-/// A library by its path in our own mount namespace.
-fn open(path: &Path) -> Option<(FileId, File)> {
-    let file = open_regular(path)?;
-    let metadata = file.metadata().ok()?;
-    let device = metadata.dev();
-    let id = FileId {
-        device: (rustix::fs::major(device), rustix::fs::minor(device)),
-        inode: metadata.ino(),
-    };
-    Some((id, file))
+/// How many libraries may be probed for an owner where so many are for others: half of what they leave.
+fn share(others: usize) -> usize {
+    MOST.saturating_sub(others) / 2
 }
 
-/// A library that a process maps, whatever lies at its path by now; else what lies there.
-fn open_mapped(pid: u32, mapped: &Mapped) -> Option<File> {
-    let link = format!("/proc/{pid}/map_files/{}", mapped.range);
-    let path = format!("/proc/{pid}/root{}", mapped.path);
-    let mut files = [link, path].into_iter().filter_map(|path| {
-        let file = open_regular(Path::new(&path))?;
-        // On some file systems the device of a mapping is another than the file's own.
-        let same = file.metadata().ok()?.ino() == mapped.file.inode;
-        same.then_some(file)
-    });
-    files.next()
-}
+#[cfg(test)]
+mod tests {
+    use super::*;
 
-/// Opens a file that any user may have made. Only regular files, and none that makes this wait.
-fn open_regular(path: &Path) -> Option<File> {
-    if !fs::metadata(path).ok()?.is_file() {
-        return None;
+    #[test]
+    fn however_many_owners_come_none_takes_all_that_is_left() {
+        let mut others = 0;
+        for _ in 0..6 {
+            let own = share(others);
+            assert!(own > 0 && others + own < MOST, "{others} of others");
+            others += own;
+        }
+        assert_eq!(share(MOST), 0);
     }
-    let flags = rustix::fs::OFlags::NONBLOCK | rustix::fs::OFlags::NOCTTY;
-    let file = OpenOptions::new()
-        .read(true)
-        .custom_flags(flags.bits().cast_signed())
-        .open(path)
-        .ok()?;
-    file.metadata().ok()?.is_file().then_some(file)
 }

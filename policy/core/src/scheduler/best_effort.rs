@@ -19,11 +19,15 @@ impl Scheduler {
         if self.state.realtime_active() || wants_wait || self.restore() {
             return;
         }
-        for place in 0..self.state.best_effort.len() {
-            let id = self.state.best_effort[place];
+        let mut place = 0;
+        while let Some(&id) = self.state.best_effort.get(place) {
+            if self.holds_off(id) {
+                continue;
+            }
             if self.serve_next(id) {
                 return;
             }
+            place += 1;
             if self.state.sharing == Sharing::Shared && self.state.running.is_empty() {
                 self.let_pass(id);
             }
@@ -49,13 +53,15 @@ impl Scheduler {
     /// has run since another began to wait for memory lets that one go first: jobs that take turns
     /// would keep the memory from it for ever.
     fn grant_resident(&mut self, wants_wait: bool) {
-        let state = &self.state;
-        let moves = !state.realtime_active();
-        let wants = state.wants.iter().filter(|_| moves && wants_wait);
+        let moves = !self.state.realtime_active();
+        let wants = self.state.wants.iter().filter(|_| moves && wants_wait);
         let since = |id: &TaskId| Some(self.task(*id).want?.since);
         let mut waits_since = wants.filter_map(since).min();
         let mut place = 0;
         while let Some(&id) = self.state.best_effort.get(place) {
+            if self.holds_off(id) {
+                continue;
+            }
             let task = self.task(id);
             let resident = self.wholly_resident(id);
             let asks = task.want.is_some();

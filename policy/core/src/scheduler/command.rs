@@ -75,6 +75,8 @@ pub enum ViolationKind {
     OverBudget,
     /// The GPU work of a task did not end within the drain bound after its gate was closed.
     Undrainable,
+    /// The processes of a task are stopped while others wait.
+    Stopped,
     /// Volume beyond the plan had to leave after unmanaged growth, or memory that the plan
     /// promises was not there.
     Emergency,

@@ -29,6 +29,16 @@ pub enum Overrun {
     Demote,
 }
 
+/// What follows where a best-effort job does not leave the GPU within the drain bound.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Undrained {
+    /// Others go on beside it: while it computes or holds memory that was to leave, no promise holds.
+    #[default]
+    Beside,
+    /// The shell kills it. Others go on once it is gone, or after this much time.
+    Kill(Nanos),
+}
+
 /// The configuration of one GPU's scheduler. It holds for the scheduler's life.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Config {
@@ -41,11 +51,13 @@ pub struct Config {
     pub swap_cost: SwapCost,
     /// What the plan leaves to best-effort memory that cannot be swapped.
     pub best_effort_reserve: Bytes,
-    /// The drain bound: the time within which a best-effort job leaves the GPU after `Revoke` and a
-    /// best-effort swap operation stops after `Abort`. At least the time of one chunk and one base of
-    /// the slower direction. With zero the admission tests promise nothing while a best-effort task
-    /// runs, a task loads or the set of tasks changes.
+    /// The drain bound S: the time from `Revoke` or `Abort` until others go on. A best-effort job or
+    /// swap operation ends within it; others do not wait longer for one that does not. At least the time
+    /// of one chunk and one base of the slower direction. With zero the admission tests promise nothing
+    /// while a best-effort task runs, a task loads or the set of tasks changes.
     pub drain: Nanos,
+    /// What follows where a best-effort job does not leave the GPU within `drain`.
+    pub undrained: Undrained,
     /// Which jobs may hold the GPU at the same time.
     pub sharing: Sharing,
     /// ε, added to each C.
@@ -64,12 +76,21 @@ pub struct Config {
 }
 
 impl Config {
+    /// How long a best-effort job or swap operation may hold the GPU or a copy engine once it is to leave:
+    /// what the admission tests charge.
+    pub fn blocking(&self) -> Nanos {
+        match self.undrained {
+            Undrained::Beside => self.drain,
+            Undrained::Kill(bound) => self.drain + bound,
+        }
+    }
+
     /// What the admission tests assume of this GPU.
     pub fn platform(&self) -> Platform {
         Platform {
             cost: self.swap_cost,
             chunk: self.chunk,
-            drain: self.drain,
+            drain: self.blocking(),
             dispatch_latency: self.dispatch_latency,
             duplex: self.duplex,
         }

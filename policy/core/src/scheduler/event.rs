@@ -2,7 +2,7 @@
 
 use crate::scheduler::EventError;
 use crate::task::TaskId;
-use crate::units::{Bytes, Nanos};
+use crate::units::{Bytes, Nanos, Time};
 
 /// More bytes than any GPU has: larger sizes are rejected, because they would overflow sums.
 pub(super) const IMPOSSIBLE: Bytes = Bytes(1 << 50);
@@ -111,6 +111,12 @@ pub enum Event {
     /// `task` loses its realtime class, because the shell has found its reports unreliable. It stays
     /// best-effort until it is registered again. Without effect on a best-effort task.
     Demote { task: TaskId },
+    /// `task` gets nothing as best-effort before `until` while there are realtime tasks, because its owner's
+    /// processes do not leave the GPU when they must.
+    Bar { task: TaskId, until: Time },
+    /// No process of `task` that runs a job or moves memory can go on: they are stopped (SIGSTOP, a
+    /// debugger). Others do not wait for it any longer.
+    Stopped { task: TaskId },
     /// A process of `task` said Hello and reported `usage`, a backing store of `backing` pinned bytes
     /// and the job that it has `open`, if any.
     Attach {

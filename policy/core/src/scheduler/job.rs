@@ -54,6 +54,8 @@ pub(crate) struct Job {
     /// It ran already when its agent attached.
     pub(crate) adopted: bool,
     pub(crate) overrun: bool,
+    /// It did not leave the GPU in time, and was said so.
+    pub(crate) undrained: bool,
     /// It was put aside once, so that others overtook it.
     pub(crate) stalled: bool,
     pub(crate) swap_ins: u32,
@@ -82,6 +84,7 @@ impl Job {
             revoked: None,
             adopted: false,
             overrun: false,
+            undrained: false,
             stalled: false,
             swap_ins: 0,
             failures: 0,

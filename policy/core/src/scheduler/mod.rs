@@ -6,7 +6,7 @@
 //! volumes that hold for them, `room` chooses these, with what they leave to the others, `jobs` and
 //! `account` follow a job, `region`, `pipeline` (the test `Pipelined`: here is its protocol) and
 //! `best_effort` serve it, `evict`, `swap`, `budget`, `volume` and `wants` move memory, `timer` keeps
-//! the bounds, `invariants` says what must always hold, `waiting` which tasks wait outside the plan.
+//! the bounds, `stray` goes on without those that do not obey, `invariants` says what must always hold, `waiting` which tasks wait outside the plan.
 
 mod account;
 mod best_effort;
@@ -29,6 +29,7 @@ mod region;
 mod registry;
 mod room;
 pub mod state;
+mod stray;
 mod swap;
 mod tasks;
 mod timer;
@@ -37,7 +38,7 @@ mod waiting;
 mod wants;
 
 pub use command::{BudgetAnswer, Command, Direction, JobAccount, JobEnd, ViolationKind};
-pub use config::{Config, Overrun, Sharing};
+pub use config::{Config, Overrun, Sharing, Undrained};
 pub use error::{EventError, Refusal};
 pub use event::{BudgetRequestSeq, Event, JobKind, JobSeq, OpenJob, SwapOutcome, SwapSeq, Usage};
 pub use invariants::InvariantError;
@@ -182,6 +183,8 @@ impl Scheduler {
         match event {
             Event::Unregister { task } => self.unregister(task),
             Event::Demote { task } => self.demote(task),
+            Event::Bar { task, until } => self.bar(task, until),
+            Event::Stopped { task } => self.stopped(task),
             Event::Attach {
                 task,
                 usage,

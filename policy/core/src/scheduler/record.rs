@@ -123,6 +123,8 @@ pub(crate) struct Task {
     /// Not a victim before this, after an operation that went wrong.
     pub(crate) spared_until: Time,
     pub(crate) want: Option<BudgetRequest>,
+    /// It gets nothing as best-effort before this while there are realtime tasks.
+    pub(crate) barred_until: Time,
     /// Until then, or its agent's next report, its unused budget is not taken for best-effort.
     pub(crate) fresh_until: Time,
 

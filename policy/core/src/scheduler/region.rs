@@ -170,13 +170,11 @@ impl Scheduler {
     /// Rule 5: a realtime job waits, so best-effort leaves the GPU and the copy engines.
     fn clear_best_effort(&mut self) {
         for id in [self.state.out, self.state.in_].into_iter().flatten() {
-            let Some(op) = &mut self.task_mut(id).op else {
+            let Some(op) = &self.task(id).op else {
                 continue;
             };
             if op.cause == Cause::BestEffort && !op.aborting {
-                op.aborting = true;
-                let op = op.seq;
-                self.emit(Command::Abort { task: id, op });
+                self.abort(id);
             }
         }
         if self.state.settled().clears_best_effort() {

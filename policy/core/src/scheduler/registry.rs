@@ -2,7 +2,7 @@
 
 use super::record::{Attachment, Op, Phase, Task};
 use super::region::ASIDE;
-use super::{Command, Direction, EventError, JobEnd, OpenJob, Refusal, Scheduler, Usage};
+use super::{Direction, EventError, JobEnd, OpenJob, Refusal, Scheduler, Usage};
 use crate::scheduler::job::{Job, Place};
 use crate::task::{Class, MemoryProfile, TaskId, TaskSpec};
 use crate::units::{Bytes, Nanos, Time};
@@ -191,13 +191,9 @@ impl Scheduler {
         task.backing = backing;
         let beyond = task.holds() > task.asked;
         let inward = |op: &&mut Op| op.direction == Direction::In && !op.pipelined && !op.aborting;
-        if let Some(op) = task.op.as_mut().filter(inward)
-            && beyond
-        {
+        if task.op.as_mut().is_some_and(|op| inward(&op)) && beyond {
             // It was given the budget for what the task was said to have, and waits for the rest.
-            op.aborting = true;
-            let op = op.seq;
-            self.emit(Command::Abort { task: id, op });
+            self.abort(id);
         }
         self.review_claim(id);
         self.update_volume(id);
@@ -334,6 +330,7 @@ impl Task {
             last_op: 0,
             spared_until: Time::ZERO,
             fresh_until: Time::ZERO,
+            barred_until: Time::ZERO,
             keeps_backing: false,
             want: None,
             plan: None,

@@ -118,6 +118,9 @@ pub struct TaskStatus {
     pub next_release: Time,
     /// The open job, if there is one.
     pub job: Option<JobStatus>,
+    /// Until when it gets nothing as best-effort, because its owner's processes do not leave the GPU when
+    /// they must.
+    pub barred_until: Option<Time>,
     /// The swap operation under way: direction and what will be in the backing store.
     pub op: Option<(SwapSeq, Direction, Bytes)>,
 }
@@ -199,8 +202,18 @@ impl State {
                 eligible: job.eligible,
                 granted: job.granted,
             }),
+            barred_until: self.barred_until(id),
             op: task.op.as_ref().map(|op| (op.seq, op.direction, op.target)),
         })
+    }
+
+    /// Until when a task gets nothing as best-effort; none where it does.
+    pub fn barred_until(&self, id: TaskId) -> Option<Time> {
+        let task = self.tasks.get(id)?;
+        let until = task.barred_until;
+        let is_barred = until > self.now && task.phase != Phase::Ready;
+        let beside_realtime = || self.tasks.values().any(|task| task.plan.is_some());
+        (is_barred && beside_realtime()).then_some(until)
     }
 
     /// The task that the swap operation of `id` makes room for or brings in, if one is under way for a

@@ -2,7 +2,7 @@
 
 use alloc::format;
 
-use super::record::{Cause, Op};
+use super::record::{Cause, Op, Phase};
 use super::{Command, Direction, EventError, Scheduler, SwapOutcome, SwapSeq, ViolationKind};
 use crate::scheduler::job::Place;
 use crate::task::TaskId;
@@ -45,7 +45,12 @@ impl Scheduler {
         } else {
             alone
         };
-        let due = allowance(bound + self.config.drain);
+        let due = if cause == Cause::Realtime && self.task(id).phase == Phase::BestEffort {
+            // A realtime job waits for a stranger: it gets twice what the model says, and its time to leave.
+            bound + bound + self.leaving_bound()
+        } else {
+            allowance(bound + self.config.drain)
+        };
         let now = self.state.now;
         let task = self.task_mut(id);
         task.last_op = task.last_op.wrapping_add(1).max(1);

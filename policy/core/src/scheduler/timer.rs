@@ -1,9 +1,9 @@
-//! Bounds that pass without an event: WCETs, swap operations, quanta, wants.
+//! Bounds that pass without an event: WCETs, swap operations, quanta, wants; `stray` has those of jobs that
+//! do not leave the GPU.
 
 use alloc::format;
 
 use super::state::Settled;
-use super::swap::allowance;
 use super::wants::REQUEST_TIMEOUT;
 use super::{Overrun, Scheduler, ViolationKind};
 use crate::scheduler::job::Place;
@@ -19,15 +19,11 @@ impl Scheduler {
                 self.overran(id);
             }
         }
-        while let Some((at, id)) = self.stray_passes()
-            && at <= self.state.now
-        {
-            self.strays(id);
-        }
+        self.check_drains();
         for id in [self.state.out, self.state.in_].into_iter().flatten() {
             let op = self.task(id).op.as_ref();
             if op.is_some_and(|op| op.due <= self.state.now) {
-                self.overdue(id);
+                self.overdue(id, ViolationKind::SwapOverdue);
             }
         }
         for place in 0..self.state.running.len() {
@@ -73,33 +69,9 @@ impl Scheduler {
         }
     }
 
-    /// Which revoked job is to have left the GPU next, and when.
-    fn stray_passes(&self) -> Option<(Time, TaskId)> {
-        let bound = allowance(self.config.drain);
-        let due = |id: &TaskId| Some((self.task(*id).job.as_ref()?.revoked? + bound, *id));
-        self.state.running.iter().filter_map(due).min()
-    }
-
-    /// A revoked job does not leave the GPU: others go on beside it, and its memory stays.
-    fn strays(&mut self, id: TaskId) {
-        self.state.running.retain(|other| *other != id);
-        let now = self.state.now;
-        let Some(job) = &mut self.task_mut(id).job else {
-            return;
-        };
-        job.place = Place::Stray;
-        let (seq, since) = (job.seq.0, now - job.revoked.unwrap_or(now));
-        let held_since = job.granted.unwrap_or(now);
-        self.state.holders.note(id, held_since, now);
-        let detail = format!(
-            "job {seq} has not left the GPU {since} after it was revoked: others go on beside it"
-        );
-        self.violation(id, ViolationKind::Undrainable, detail);
-    }
-
     /// An operation is not acknowledged in time: its engine is used by others again, the task
     /// keeps its memory and is left alone until its agent answers.
-    fn overdue(&mut self, id: TaskId) {
+    pub(super) fn overdue(&mut self, id: TaskId, kind: ViolationKind) {
         let now = self.state.now;
         let Some(op) = &mut self.task_mut(id).op else {
             return;
@@ -112,7 +84,7 @@ impl Scheduler {
             }
         }
         let detail = format!("swap operation {seq} is not acknowledged after {since}");
-        self.violation(id, ViolationKind::SwapOverdue, detail);
+        self.violation(id, kind, detail);
         if self
             .task(id)
             .job
@@ -159,7 +131,7 @@ impl Scheduler {
             .into_iter()
             .chain(memory_frees)
             .chain(overruns)
-            .chain(self.stray_passes().map(|(at, _)| at))
+            .chain(self.drain_passes().map(|(at, _)| at))
             .chain(ops)
             .chain(requests)
             .chain(quanta)

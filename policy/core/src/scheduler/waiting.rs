@@ -3,7 +3,7 @@
 use super::record::{Phase, Task};
 use super::state::State;
 use crate::task::TaskId;
-use crate::units::Bytes;
+use crate::units::{Bytes, Time};
 
 impl State {
     /// The capacity mᴰ, in bytes.
@@ -15,6 +15,16 @@ impl State {
     pub fn waiting(&self) -> impl Iterator<Item = TaskId> + '_ {
         let ids = self.tasks.ids();
         ids.filter(|id| self.awaited_bytes(*id).is_some())
+    }
+
+    /// Since when a task of [`Self::waiting`] waits; none for any other.
+    pub fn waits_since(&self, id: TaskId) -> Option<Time> {
+        self.awaited_bytes(id)?;
+        let task = self.tasks.get(id)?;
+        let job = task.job.as_ref().filter(|job| job.granted.is_none());
+        let job = job.map(|job| job.requested);
+        let want = task.want.map(|want| want.since);
+        [job, want].into_iter().flatten().min()
     }
 
     /// The bytes that a task of [`Self::waiting`] must have on the GPU at once; none for any other.

@@ -115,6 +115,10 @@ impl Scheduler {
         if want.total + fixed > state.capacity || want.since + REQUEST_TIMEOUT <= state.now {
             return Decision::Refuse;
         }
+        if self.state.barred_until(id).is_some() {
+            return Decision::Defer;
+        }
+        let state = self.state.settled();
         if !state.keeps_promise(id, budget, None) {
             return self.pin_for(id, want);
         }

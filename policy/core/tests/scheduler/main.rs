@@ -11,4 +11,5 @@ mod room;
 mod scene;
 mod scenes;
 mod sharing;
+mod undrained;
 mod world;

@@ -10,6 +10,7 @@ use crate::error::CallError;
 use crate::ids::{CallId, Claimant, RegistrationId};
 use crate::input::{Call, Caller};
 use crate::output::{Level, Output, Reply};
+use crate::owners::Owner;
 use crate::registry::{Origin, TaskOptions};
 
 impl Engine {
@@ -50,6 +51,13 @@ impl Engine {
     ) -> Result<RegistrationId, CallError> {
         let task = options.check().map_err(CallError::InvalidArgument)?;
         let realtime = matches!(task.class, Class::Realtime(_));
+        self.end_deserted_lease(caller.uid, &task.name);
+        self.admits(caller.uid, &task.name)?;
+        let gpu = match (&task.gpu, realtime) {
+            (None, false) => None,
+            (wanted, _) => Some(self.find_gpu(wanted.as_deref())?),
+        };
+        // Last: a caller that may yet be given the right types no password for what is refused anyway.
         if realtime && !caller.privileged {
             return Err(CallError::AccessDenied(format!(
                 "user {} may not register realtime tasks: root may, here or by a file in tasks.d; \
@@ -57,11 +65,6 @@ impl Engine {
                 caller.uid
             )));
         }
-        self.admits(caller.uid, &task.name)?;
-        let gpu = match (&task.gpu, realtime) {
-            (None, false) => None,
-            (wanted, _) => Some(self.find_gpu(wanted.as_deref())?),
-        };
         let uuid = gpu.map(|gpu| self.gpus[gpu].uuid);
         let entry = self.registry.add(caller.uid, task, origin);
         entry.gpu = uuid;
@@ -84,31 +87,60 @@ impl Engine {
         Ok(id)
     }
 
+    /// Ends a registration without a process if its lease ended with the daemon before: otherwise a service
+    /// that is started again waits for its own former registration.
+    fn end_deserted_lease(&mut self, uid: u32, name: &str) {
+        if let Some(id) = self.registry.find(uid, name)
+            && self.registry.get(id).map(|entry| entry.origin) == Some(Origin::FormerLease)
+            && !self.has_process(id)
+        {
+            self.end_registration(id);
+        }
+    }
+
     /// Whether a user may have one more task, of that name.
     pub(super) fn admits(&self, uid: u32, name: &str) -> Result<(), CallError> {
+        self.admits_of(&self.registry.user(uid), uid, name)
+    }
+
+    /// Whether an owner may have one more task, of that name.
+    pub(super) fn admits_of(&self, owner: &Owner, uid: u32, name: &str) -> Result<(), CallError> {
         let most = self.config.settings.max_tasks_per_user;
-        self.registry.admits(uid, name, most)
+        self.registry.admits(owner, uid, name, most)
     }
 
     fn unregister(&mut self, caller: Caller, id: RegistrationId) -> Result<(), CallError> {
         let entry = self.registry.get(id).ok_or(CallError::NoSuchTask(id))?;
-        if entry.uid != caller.uid && !caller.privileged {
-            return Err(CallError::AccessDenied(format!(
-                "{id} belongs to user {}; only that user or root may end it",
-                entry.uid
-            )));
-        }
+        let is_own = entry.uid == caller.uid;
         match entry.origin {
             Origin::File => Err(CallError::InvalidArgument(format!(
                 "{id} comes from a file in tasks.d; remove that and reload rtswapd"
             ))),
+            Origin::Session if !self.is_attached(id) => Err(CallError::AgentLost(format!(
+                "{id} is a process's own, and its agent does not answer; it ends with the process"
+            ))),
             Origin::Session => Err(CallError::InvalidArgument(format!(
                 "{id} is a process's own and ends with it"
             ))),
-            Origin::Call | Origin::Lease => {
+            // After what is refused to everybody: a caller that may yet be given the right types no
+            // password in vain.
+            Origin::Call | Origin::Lease | Origin::FormerLease if !is_own && !caller.privileged => {
+                Err(CallError::AccessDenied(format!(
+                    "{id} belongs to user {}; only that user or root may end it",
+                    entry.uid
+                )))
+            }
+            Origin::Call | Origin::Lease | Origin::FormerLease => {
                 self.end_registration(id);
                 Ok(())
             }
         }
+    }
+
+    /// Whether the agent of one of its processes can be talked to.
+    fn is_attached(&self, id: RegistrationId) -> bool {
+        self.sessions
+            .of(id)
+            .any(|(_, session)| session.is_connected)
     }
 }

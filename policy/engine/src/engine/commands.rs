@@ -3,7 +3,9 @@
 use alloc::format;
 use alloc::string::String;
 
-use rtswap_policy::scheduler::{Command, JobAccount, JobEnd, Overrun, ViolationKind};
+use rtswap_policy::scheduler::{
+    Command, JobAccount, JobEnd, Overrun, Phase, Undrained, ViolationKind,
+};
 use rtswap_policy::task::TaskId;
 use rtswap_policy::units::{Bytes, Nanos};
 
@@ -44,9 +46,9 @@ impl Engine {
         self.await_checkpoint();
         let late = account.lateness();
         if late > Nanos::ZERO && account.end == JobEnd::Completed {
-            let cause = self.cause(gpu, account);
+            let (cause, most) = self.cause(gpu, account);
             let job = account.job.0;
-            let text = format!("deadline missed by {late} in job {job}: {cause}");
+            let text = format!("deadline missed by {late} in job {job}: {cause}{most}");
             self.log(self.line(Level::Warn, registration, text).gpu(gpu));
             self.announce(News::DeadlineMissed {
                 task: registration,
@@ -58,17 +60,23 @@ impl Engine {
         if let Some(entry) = self.registry.get_mut(registration) {
             entry.statistics.account(account);
         }
+        // A job that ended with its process, or its connection, may be on the GPU still.
+        if account.granted.is_some() && account.end != JobEnd::TaskGone {
+            self.note_drained(registration);
+        }
     }
 
-    /// Where the time of a job went, the waiting first, and why memory was short.
-    fn cause(&self, gpu: usize, account: &JobAccount) -> String {
+    /// Where the time of a job went, the waiting first, and why memory was short; beside that, for the
+    /// log alone, which process holds most of it.
+    fn cause(&self, gpu: usize, account: &JobAccount) -> (String, &str) {
         let squeezed = self.gpus[gpu].squeezed.as_ref();
-        let short = squeezed
-            .filter(|(at, _)| *at >= account.eligible)
-            .map(|(_, why)| format!("; {why}"));
-        let blocker = account.blocked_by.and_then(|task| self.name_of(task));
-        let behind = blocker.map(|name| format!(" behind {name}"));
-        format!(
+        let squeezed = squeezed.filter(|(at, ..)| *at >= account.eligible);
+        let short = squeezed.map(|(_, why, _)| format!("; {why}"));
+        let most = squeezed.map_or("", |(.., most)| most);
+        let blocker = account.blocked_by.and_then(|task| self.tasks.get(task));
+        let blocker = blocker.and_then(|task| self.registry.get(task.registration));
+        let behind = blocker.map(|entry| format!(" behind {}", entry.full_name()));
+        let cause = format!(
             "queue {}{}, swap-out {}, swap-in {}, execution {}{}",
             account.queue,
             behind.unwrap_or_default(),
@@ -76,7 +84,8 @@ impl Engine {
             account.swap_in,
             account.execution,
             short.unwrap_or_default()
-        )
+        );
+        (cause, most)
     }
 
     fn task_violated(&mut self, gpu: usize, id: TaskId, kind: ViolationKind, detail: String) {
@@ -84,12 +93,38 @@ impl Engine {
             return;
         };
         let registration = task.registration;
+        let mut detail = detail;
+        if matches!(
+            kind,
+            ViolationKind::Undrainable | ViolationKind::SwapOverdue
+        ) {
+            let is_best_effort = self.gpus[gpu]
+                .scheduler
+                .state()
+                .task(id)
+                .is_some_and(|task| task.phase == Phase::BestEffort);
+            let culprits = match kind {
+                ViolationKind::SwapOverdue => task.group.moving(),
+                _ => task.group.running(),
+            };
+            if is_best_effort {
+                if matches!(self.gpus[gpu].config.undrained, Undrained::Kill(_)) {
+                    for pid in self.kill(registration, &culprits) {
+                        detail = format!("{detail}; process {pid} is killed");
+                    }
+                }
+                detail += &self.penalize(registration, kind, &culprits);
+            }
+        }
+        let Some(task) = self.tasks.get(id) else {
+            return;
+        };
         let culprits = match kind {
             ViolationKind::SwapOverdue => Some(task.group.moving()),
             ViolationKind::OverBudget => Some(task.group.beyond_budget()),
             ViolationKind::Emergency => {
-                if let Some(why) = self.shortage(gpu) {
-                    self.gpus[gpu].squeezed = Some((self.now, why));
+                if let Some((why, most)) = self.shortage(gpu) {
+                    self.gpus[gpu].squeezed = Some((self.now, why, most));
                 }
                 None
             }
@@ -99,7 +134,7 @@ impl Engine {
                 }
                 None
             }
-            ViolationKind::Undrainable | ViolationKind::Backing => None,
+            ViolationKind::Undrainable | ViolationKind::Stopped | ViolationKind::Backing => None,
         };
         match culprits {
             Some(culprits) => self.punish(registration, word(kind), detail, &culprits),
@@ -128,6 +163,7 @@ impl Engine {
             }
             return None;
         };
+        let connection = session.connection;
         let reader = &mut session.devices[gpu].reader;
         match order {
             Order::Grant { job } => reader.record_grant(job),
@@ -135,8 +171,13 @@ impl Engine {
             // What the agent does of the others shows in its block by itself.
             _ => {}
         }
+        if let Order::SetBudget { answers, .. } = order
+            && answers.is_some_and(|answer| !answer.granted)
+        {
+            self.notify_refused(connection, gpu);
+        }
         Some(Output::Order {
-            connection: session.connection,
+            connection,
             gpu,
             order,
         })
@@ -151,12 +192,16 @@ impl Engine {
             return;
         };
         let device = &mut session.devices[gpu];
-        device.held = bytes;
         let (task, doubted) = (device.task, device.reader.is_doubted());
+        let group = task.and_then(|task| self.tasks.group(task));
+        let bytes = group.map_or(bytes, |group| group.confirm_budget(id.process, bytes));
+        let has_changed = bytes != device.held;
+        device.held = bytes;
         let pid = session.peer.pid;
         self.gpus[gpu].account.record_budget(pid, bytes);
-        if let Some(group) = task.and_then(|task| self.tasks.group(task)) {
-            group.confirm_budget(id.process, bytes);
+        if has_changed {
+            // The next daemon believes an agent up to its last budget.
+            self.await_checkpoint();
         }
         if doubted {
             // The usage may be right by this budget.
@@ -172,6 +217,7 @@ fn word(kind: ViolationKind) -> &'static str {
         ViolationKind::SwapOverdue => "swap-overdue",
         ViolationKind::OverBudget => "over-budget",
         ViolationKind::Undrainable => "undrainable",
+        ViolationKind::Stopped => "stopped",
         ViolationKind::Emergency => "emergency",
         ViolationKind::Backing => "backing",
     }

@@ -36,6 +36,7 @@ impl Engine {
         let Some(session) = self.sessions.remove(id) else {
             return;
         };
+        self.stopped.remove(&id);
         let text = if died {
             "the process ended"
         } else {
@@ -44,6 +45,9 @@ impl Engine {
         let line = self.line(Level::Info, id.registration, text);
         self.log(line.pid(session.peer.pid));
         self.unrecorded.note_session_left(session.cookie);
+        if session.undrained_since.is_some() {
+            self.note_end_undrained(&session.owner, session.peer.uid);
+        }
         self.emit(Output::Forget(session.connection));
         for (gpu, device) in session.devices.iter().enumerate() {
             self.timers.set(Timer::Doubt(id, gpu), None);
@@ -77,14 +81,14 @@ impl Engine {
             return;
         }
         match self.registry.get(id).map(|entry| entry.origin) {
-            Some(Origin::Session) => self.end_registration(id),
+            Some(Origin::Session | Origin::FormerLease) => self.end_registration(id),
             Some(Origin::Call) => self.await_claim(id),
             Some(Origin::Lease | Origin::File) | None => {}
         }
     }
 
     /// Whether a process lives under a registration, with a session or awaited.
-    fn has_process(&self, id: RegistrationId) -> bool {
+    pub(super) fn has_process(&self, id: RegistrationId) -> bool {
         self.sessions.of(id).next().is_some() || self.recovery.awaits(id)
     }
 
@@ -128,7 +132,8 @@ impl Engine {
             }
         } else if let Some(entry) = self.registry.remove(id) {
             let name = Some(entry.task.name.as_str());
-            self.log(LogLine::new(Level::Info, "the registration ended").task(name));
+            let line = LogLine::new(Level::Info, "the registration ended");
+            self.log(line.user(Some(entry.uid)).task(name));
         }
     }
 }

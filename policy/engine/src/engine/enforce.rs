@@ -54,17 +54,25 @@ impl Engine {
                 }
             }
             OnViolation::Kill => {
-                for &process in culprits {
-                    let culprit = SessionId::new(id, process);
-                    let Some(session) = self.sessions.get(culprit) else {
-                        continue;
-                    };
-                    detail = format!("{detail}; process {} is killed", session.peer.pid);
-                    self.chore(Chore::Enforce(Enforcement::Kill(culprit)));
+                for pid in self.kill(id, culprits) {
+                    detail = format!("{detail}; process {pid} is killed");
                 }
             }
         }
         self.violated(id, kind, detail);
+    }
+
+    /// Has processes killed; returns their pids.
+    pub(super) fn kill(&mut self, id: RegistrationId, culprits: &[ProcessId]) -> Vec<u32> {
+        let mut pids = Vec::new();
+        for &process in culprits {
+            let culprit = SessionId::new(id, process);
+            if let Some(session) = self.sessions.get(culprit) {
+                pids.push(session.peer.pid);
+                self.chore(Chore::Enforce(Enforcement::Kill(culprit)));
+            }
+        }
+        pids
     }
 
     pub(super) fn enforce(&mut self, enforcement: Enforcement) {

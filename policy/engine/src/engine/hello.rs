@@ -8,12 +8,12 @@ use alloc::vec::Vec;
 use super::Engine;
 use super::agenda::Chore;
 use super::welcome::Seat;
-use crate::Uuid;
 use crate::groups::{MAX_PROCESSES, ProcessId};
 use crate::ids::{Claimant, RegistrationId};
 use crate::input::{Hello, Peer};
 use crate::output::{Level, LogLine, Output, RefusalCode};
-use crate::registry::{Origin, TaskOptions};
+use crate::owners::{Owner, has_room};
+use crate::registry::{Origin, Registration, TaskOptions};
 use crate::sessions::SessionId;
 use crate::timers::Timer;
 
@@ -24,11 +24,6 @@ impl Engine {
     /// Takes a Hello in. It is answered once no GPU has work: what its process was before may have to go
     /// first.
     pub(super) fn greet(&mut self, hello: Box<Hello>) {
-        for device in &hello.devices {
-            if device.uuid != [0; 16] {
-                self.learn_gpu(Uuid::of(device.uuid), device.memory);
-            }
-        }
         if matches!(self.resumption(&hello), Ok(None)) {
             self.end_former_image(hello.peer.pid);
         }
@@ -93,7 +88,10 @@ impl Engine {
             Err(Refusal(code, text)) => {
                 let peer = &hello.peer;
                 let line = format!("refused a process of user {}: {text}", peer.uid);
-                self.complain(LogLine::new(Level::Warn, line).pid(peer.pid));
+                let line = LogLine::new(Level::Warn, line)
+                    .user(Some(peer.uid))
+                    .pid(peer.pid);
+                self.log(line);
                 let connection = hello.connection;
                 self.emit(Output::Refuse {
                     connection,
@@ -108,6 +106,7 @@ impl Engine {
         if let Some(seat) = self.resumption(hello)? {
             return Ok(seat);
         }
+        self.admit_session(&hello.peer)?;
         let registration = match &hello.name {
             Some(name) => self.claim(name, &hello.peer)?,
             None => self.own_registration(&hello.peer)?,
@@ -117,6 +116,30 @@ impl Engine {
             cookie: hello.cookie,
             former: None,
         })
+    }
+
+    /// Who answers for a process.
+    pub(super) fn owner(&self, peer: &Peer) -> Owner {
+        match &peer.unit {
+            Some(unit) if peer.uid == 0 => Owner::Unit(unit.clone()),
+            _ => Owner::User(self.config.subordinates.user(peer.uid)),
+        }
+    }
+
+    /// Whether the owner of a process may have one more session.
+    fn admit_session(&self, peer: &Peer) -> Result<(), Refusal> {
+        let owner = self.owner(peer);
+        let (own, all) = self.sessions.count(&owner);
+        let most = self.config.max_sessions;
+        // Root of the host itself is not limited: it must get in to set things right.
+        if owner == Owner::User(0) || has_room(own, all, most) {
+            return Ok(());
+        }
+        let text = format!(
+            "{owner} has {own} of {all} processes with a session, of {most} that rtswapd has descriptors \
+             for: one owner may have half of what the others leave; end some, or raise LimitNOFILE"
+        );
+        Err(Refusal(RefusalCode::Busy, text))
     }
 
     fn claim(&mut self, name: &str, peer: &Peer) -> Result<RegistrationId, Refusal> {
@@ -167,10 +190,15 @@ impl Engine {
             name = format!("{name}-{}", self.registry.next());
         }
         let busy = |text| Refusal(RefusalCode::Busy, text);
-        let admitted = self.admits(peer.uid, &name);
+        let owner = self.owner(peer);
+        let admitted = self.admits_of(&owner, peer.uid, &name);
         admitted.map_err(|error| busy(error.to_string()))?;
         let task = TaskOptions::best_effort(name).check().map_err(busy)?;
-        let id = self.registry.add(peer.uid, task, Origin::Session).id;
+        let id = RegistrationId(self.registry.next());
+        self.registry.insert(Registration {
+            owner,
+            ..Registration::new(id, peer.uid, task, Origin::Session)
+        });
         self.unrecorded.note_registration(id);
         Ok(id)
     }

@@ -5,7 +5,7 @@ use alloc::boxed::Box;
 use alloc::collections::BTreeSet;
 use core::mem;
 
-use rtswap_policy::units::{Nanos, Time};
+use rtswap_policy::units::{Bytes, Nanos, Time};
 
 use super::Engine;
 use crate::ids::{Cookie, RegistrationId};
@@ -110,7 +110,7 @@ impl Engine {
     /// What the next daemon needs of the state as it is now.
     pub fn saved(&self) -> Saved {
         let sessions = self.sessions.iter();
-        let sessions = sessions.map(|(id, session)| saved_session(id, session));
+        let sessions = sessions.map(|(id, session)| self.saved_session(id, session));
         let awaited = self.recovery.awaited().map(|(_, session)| session.clone());
         Saved {
             next: self.registry.next(),
@@ -132,14 +132,19 @@ impl Engine {
         });
         known.chain(self.recovery.next_releases.iter().cloned())
     }
-}
 
-/// What the next daemon needs of a session.
-pub(super) fn saved_session(id: SessionId, session: &Session) -> SavedSession {
-    SavedSession {
-        registration: id.registration,
-        cookie: session.cookie,
-        pid: session.peer.pid,
-        start_ticks: session.peer.start_ticks,
+    /// What the next daemon needs of a session.
+    pub(super) fn saved_session(&self, id: SessionId, session: &Session) -> SavedSession {
+        let devices = session.devices.iter().zip(&self.gpus);
+        let budgets = devices.filter(|(device, _)| device.held > Bytes::ZERO);
+        SavedSession {
+            registration: id.registration,
+            cookie: session.cookie,
+            pid: session.peer.pid,
+            start_ticks: session.peer.start_ticks,
+            budgets: budgets
+                .map(|(device, gpu)| (gpu.uuid, device.held))
+                .collect(),
+        }
     }
 }

@@ -5,7 +5,8 @@
 //! - `hello`, `welcome`, `ends`, `calls`, `reload`, `start`: sessions and registrations begin, change and
 //!   end; `tasks` and `places`: their tasks and the GPUs of these;
 //! - `gpus`, `memory`, `probed`: what NVML, the probes and the agents report of memory;
-//! - `enforce`: violations; `journal`: what the next daemon needs.
+//! - `enforce`: violations, and `penalties` for owners; `stopped`: processes that stand still;
+//!   `notices`: what programs are told; `journal`: what the next daemon needs.
 
 mod agenda;
 mod calls;
@@ -16,11 +17,14 @@ mod gpus;
 mod hello;
 mod journal;
 mod memory;
+mod notices;
+mod penalties;
 mod places;
 mod probed;
 mod reload;
 mod reports;
 mod start;
+mod stopped;
 mod tasks;
 #[cfg(test)]
 mod tests;
@@ -29,12 +33,13 @@ mod work;
 
 pub(crate) use gpus::{Gpu, Planned};
 pub(crate) use memory::Nvml;
+pub(crate) use penalties::Penalties;
 pub(crate) use probed::{Probes, gpu_of};
 pub(crate) use start::Recovery;
 pub(crate) use tasks::{Task, Tasks};
 
 use alloc::boxed::Box;
-use alloc::collections::VecDeque;
+use alloc::collections::{BTreeSet, VecDeque};
 use alloc::string::String;
 use alloc::vec::Vec;
 
@@ -46,9 +51,9 @@ use crate::groups::Order;
 use crate::ids::{ConnectionId, RegistrationId};
 use crate::input::{Answer, Input};
 use crate::output::{Level, LogLine, News, Output};
-use crate::quota::Quota;
+use crate::owners::Subordinates;
 use crate::registry::Registry;
-use crate::sessions::Sessions;
+use crate::sessions::{SessionId, Sessions};
 use crate::timers::{Timer, Timers};
 use agenda::{Chore, Work};
 use journal::Unrecorded;
@@ -72,6 +77,9 @@ pub struct Engine {
     pub(crate) probes: Probes,
     pub(crate) timers: Timers,
     pub(crate) unrecorded: Unrecorded,
+    pub(crate) penalties: Penalties,
+    /// Sessions with a process that was stopped when it was inspected last.
+    pub(crate) stopped: BTreeSet<SessionId>,
     desk: Desk,
 }
 
@@ -86,8 +94,6 @@ struct Desk {
     arrival: Option<Arrival>,
     /// What follows once no GPU has work.
     chores: VecDeque<Chore>,
-    /// Rate limit of the log lines about agents whose reports are invalid.
-    complaints: Quota,
     /// The status may have changed since it was asked for last.
     is_changed: bool,
 }
@@ -120,17 +126,19 @@ impl Engine {
     /// An engine that knows nothing yet. Its first input is [`Input::Start`].
     pub fn new(config: Config) -> Self {
         Self {
+            registry: Registry::new(0, Subordinates::default()),
             config,
             now: Time::ZERO,
             gpus: Vec::new(),
             tasks: Tasks::default(),
-            registry: Registry::new(0),
             sessions: Sessions::default(),
             recovery: Recovery::default(),
             nvml: Nvml::default(),
             probes: Probes::default(),
             timers: Timers::default(),
             unrecorded: Unrecorded::default(),
+            penalties: Penalties::default(),
+            stopped: BTreeSet::new(),
             desk: Desk::default(),
         }
     }
@@ -217,6 +225,10 @@ impl Engine {
             } => self.take_block(connection, gpu, &block, rang),
             Input::Disconnected(connection) => self.disconnected(connection),
             Input::ProcessEnded(connection) => self.connection_died(connection),
+            Input::Inspected {
+                connection,
+                is_stopped,
+            } => self.inspected(connection, is_stopped),
             Input::LeaseEnded(registration) => self.end_registration(registration),
             Input::Call(id, call) => self.call(id, *call),
             Input::Nvml(sample) => self.take_sample(sample),
@@ -279,21 +291,9 @@ impl Engine {
 
     /// A log line about the task of a registration.
     fn line(&self, level: Level, id: RegistrationId, text: impl Into<String>) -> LogLine {
-        LogLine::new(level, text).task(self.registration_name(id))
-    }
-
-    /// Writes a line about a stranger into the log, unless the rate limit of such lines is used up. Returns
-    /// whether it was written.
-    pub(crate) fn complain(&mut self, line: LogLine) -> bool {
-        let Some(permit) = self.desk.complaints.take(self.now) else {
-            return false;
-        };
-        if permit.unsaid > 0 {
-            let text = alloc::format!("{} more of the same", permit.unsaid);
-            self.log(LogLine::new(Level::Warn, text));
-        }
-        self.log(line);
-        true
+        let uid = self.registry.get(id).map(|entry| entry.uid);
+        let line = LogLine::new(level, text).user(uid);
+        line.task(self.registration_name(id))
     }
 
     pub(crate) fn announce(&mut self, news: News) {

@@ -33,8 +33,8 @@ impl Engine {
         };
         if self.gpus.is_empty() {
             return Err(CallError::NoSuchGpu(
-                "no GPU is known yet: describe it as [[gpu]] in rtswapd.toml, or start any program \
-                 under rtswap once, whose agent tells of it"
+                "no GPU is known yet: neither NVML nor the CUDA driver shows one; install the driver, or \
+                 describe the GPU as [[gpu]] in rtswapd.toml"
                     .into(),
             ));
         }

@@ -48,6 +48,7 @@ impl Engine {
             self.note_change();
         }
         self.lay_out(gpu, findings);
+        self.show_all(gpu);
     }
 
     /// What processes hold on a GPU by the last sample: those that hold anything there, and those of
@@ -61,6 +62,7 @@ impl Engine {
                 managed: Bytes::ZERO,
                 first_seen: process.first_seen,
                 early: process.early,
+                trusted: process.trusted,
                 // What is on a GPU that is not known may be on this one.
                 exact: process.exact && process.held.iter().all(|held| place(held).is_some()),
             };
@@ -158,7 +160,8 @@ mod tests {
             settings: Settings::default(),
             scheduler: SchedulerConfig::default(),
             gpus: vec![],
-            own_user: 0,
+            subordinates: crate::owners::Subordinates::default(),
+            max_sessions: 10_000,
         };
         let mut gpu = Gpu::new(&described, &config);
         let sample = GpuSample {

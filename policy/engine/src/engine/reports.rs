@@ -115,6 +115,7 @@ impl Engine {
                     self.timers.set(Timer::Doubt(id, gpu), Some(again));
                     return None;
                 }
+                self.show(gpu, id);
             }
             Report::SwapEnded { outcome, .. } if *outcome == SwapOutcome::OutOfMemory => {
                 // Memory is missing: a process unknown to the engine has taken it, and NVML can tell.
@@ -123,6 +124,12 @@ impl Engine {
             _ => {}
         }
         let heard = self.tasks.group(task)?.report(now, id.process, *report);
+        // At once: the group may get the budget for it, but it was taken without.
+        if matches!(report, Report::Usage(_))
+            && let Some(detail) = self.unproven(gpu, id)
+        {
+            self.punish(id.registration, "over-budget", detail, &[id.process]);
+        }
         Some((task, heard))
     }
 
@@ -158,13 +165,12 @@ impl Engine {
         self.count_violation(id.registration);
         let text = format!("senseless report: {error}");
         let line = self.line(Level::Warn, id.registration, text);
-        if self.complain(line.pid(pid).gpu(gpu)) {
-            self.announce(News::Violation {
-                task: id.registration,
-                kind: "senseless-report",
-                detail: error.to_string(),
-            });
-        }
+        self.log(line.pid(pid).gpu(gpu).kind("senseless-report"));
+        self.announce(News::Violation {
+            task: id.registration,
+            kind: "senseless-report",
+            detail: error.to_string(),
+        });
         let is_turn = matches!(
             report,
             Report::JobRequested { .. } | Report::JobCompleted { .. } | Report::SwapEnded { .. }
@@ -184,13 +190,25 @@ impl Engine {
     ) -> Option<(TaskId, Result<(), EventError>)> {
         let now = self.now;
         let device = &self.sessions.get(id)?.devices[gpu];
-        let task = device.task?;
+        let (task, inherited) = (device.task?, device.held);
         let (usage, backing) = (device.reader.usage(), device.reader.backing());
         let open = device.reader.running();
         let group = self.tasks.group(task)?;
-        let joined = group.attach(now, id.process, usage, backing, open);
+        let joined = group.attach(now, id.process, usage, backing, open, inherited);
         // Drained also where it is refused: that ends what the process was in the group before.
         Some((task, joined))
+    }
+
+    /// A process is one of its task on a GPU now.
+    pub(super) fn attached(&mut self, id: SessionId, gpu: usize) {
+        self.bar_newcomer(gpu, id);
+        self.show(gpu, id);
+        if let Some(text) = self.unproven(gpu, id) {
+            // No violation: the daemon before may have been killed before it kept the budget.
+            let line = self.line(Level::Warn, id.registration, text);
+            self.log(line.gpu(gpu));
+        }
+        self.look_again(id, gpu);
     }
 
     /// What a process brings cannot be true: its connection ends. What is counted for it stays so until
@@ -199,7 +217,7 @@ impl Engine {
         let now = self.now;
         let text = format!("senseless Hello: {error}");
         let line = self.line(Level::Warn, id.registration, text);
-        self.complain(line.gpu(gpu));
+        self.log(line.gpu(gpu));
         let device = self.sessions.get_mut(id).map(|it| &mut it.devices[gpu]);
         if let Some(device) = device
             && let Some(task) = device.task
@@ -244,8 +262,10 @@ impl Engine {
             return;
         };
         session.is_connected = false;
+        session.stopped_since = None;
+        self.stopped.remove(&id);
         let line = LogLine::new(Level::Info, "the agent's connection ended");
-        let line = line.pid(session.peer.pid);
+        let line = line.user(Some(session.peer.uid)).pid(session.peer.pid);
         let devices = session.devices.iter().enumerate();
         let tasks = devices.filter_map(|(gpu, device)| Some((gpu, device.task?)));
         let tasks: Vec<_> = tasks.collect();

@@ -83,7 +83,7 @@ impl Engine {
     /// Takes over from the daemon before, and begins.
     pub(super) fn start(&mut self, start: Start) {
         let saved = start.saved;
-        self.registry = Registry::new(saved.next);
+        self.registry = Registry::new(saved.next, self.config.subordinates.clone());
         self.recovery.next_releases = saved.next_releases;
         let numbers: BTreeMap<_, _> = saved
             .registrations
@@ -142,6 +142,7 @@ impl Engine {
     /// Takes over a registration that is no file's.
     fn revive(&mut self, saved: SavedRegistration) {
         let origin = match saved.origin {
+            SavedOrigin::Call if saved.is_leased => Origin::FormerLease,
             SavedOrigin::Call => Origin::Call,
             SavedOrigin::Session => Origin::Session,
             SavedOrigin::File => return,
@@ -156,7 +157,7 @@ impl Engine {
             claimant: saved.claimant,
             ..entry
         });
-        if origin == Origin::Call {
+        if matches!(origin, Origin::Call | Origin::FormerLease) {
             self.await_claim(saved.id);
         }
     }

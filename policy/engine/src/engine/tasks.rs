@@ -1,8 +1,6 @@
 //! The tasks that schedulers know, each with its processes on one GPU.
 
-use alloc::borrow::ToOwned;
 use alloc::collections::BTreeMap;
-use alloc::format;
 use alloc::string::{String, ToString};
 
 use rtswap_policy::task::{Class, MemoryProfile, TaskId, TaskSpec};
@@ -92,7 +90,7 @@ impl Engine {
     ) -> Result<TaskId, String> {
         let entry = self.registry.get(id).ok_or("its registration has ended")?;
         let spec = TaskSpec {
-            name: self.scheduler_name(entry.uid, &entry.task.name),
+            name: entry.full_name(),
             class,
             memory: match class {
                 Class::Realtime(_) => entry.task.memory,
@@ -117,21 +115,6 @@ impl Engine {
         self.tasks.all.insert(task, entry);
         self.tasks.by_registration.insert((id, gpu), task);
         Ok(task)
-    }
-
-    /// A scheduler knows the tasks of all users: those of others than the daemon's own are told apart
-    /// by their user.
-    fn scheduler_name(&self, uid: u32, name: &str) -> String {
-        if uid == self.config.own_user {
-            name.to_owned()
-        } else {
-            format!("{name}@{uid}")
-        }
-    }
-
-    /// The name of a task's registration.
-    pub(crate) fn name_of(&self, task: TaskId) -> Option<&str> {
-        self.registration_name(self.tasks.get(task)?.registration)
     }
 
     pub(crate) fn registration_name(&self, id: RegistrationId) -> Option<&str> {

@@ -8,7 +8,6 @@ use rtswap_policy::scheduler::{JobKind, Usage};
 use rtswap_policy::units::Bytes;
 
 use super::Engine;
-use super::journal::saved_session;
 use crate::ids::{ConnectionId, Cookie};
 use crate::input::{DeviceState, Hello};
 use crate::output::{BlockSetup, Level, Output, Welcome};
@@ -54,7 +53,10 @@ impl Engine {
             let state = states.find(|state| state.uuid == uuid.bytes());
             let state = state.copied().unwrap_or_default();
             let has_task = self.tasks.on(id.registration, at).is_some();
-            let mut device = Device::default();
+            let mut device = Device {
+                held: self.inherited(&seat, at),
+                ..Device::default()
+            };
             if has_task || home == Some(uuid) || is_active(&state) {
                 attached.push(at);
                 device.reader = BlockReader::resume(&state, kind);
@@ -68,14 +70,20 @@ impl Engine {
             devices.push(device);
         }
         let session = Session {
+            owner: self.owner(&hello.peer),
             peer: hello.peer,
             cookie: seat.cookie,
             connection,
             is_connected: true,
+            undrained_since: None,
+            stopped_since: None,
+            notified: None,
+            refused: None,
             devices,
         };
         if seat.former.is_none() {
-            self.unrecorded.note_session(saved_session(id, &session));
+            self.unrecorded
+                .note_session(self.saved_session(id, &session));
         }
         self.emit_record();
         self.emit(Output::Welcome(Box::new(Welcome {
@@ -92,6 +100,21 @@ impl Engine {
         });
     }
 
+    /// The budget that a session had on a GPU under its connection before, or under the daemon before.
+    fn inherited(&self, seat: &Seat, gpu: usize) -> Bytes {
+        let Some(former) = seat.former else {
+            return Bytes::ZERO;
+        };
+        if let Some(session) = self.sessions.get(seat.id) {
+            return session.devices.get(gpu).map_or(Bytes::ZERO, |it| it.held);
+        }
+        let mut awaited = self.recovery.of(seat.id.registration);
+        let awaited = awaited.find(|(connection, _)| *connection == former);
+        awaited.map_or(Bytes::ZERO, |(_, session)| {
+            session.budget(self.gpus[gpu].uuid)
+        })
+    }
+
     pub(super) fn welcomed(&mut self, sent: bool) {
         let Some(arrival) = self.desk.arrival.take() else {
             return;
@@ -106,7 +129,7 @@ impl Engine {
         if !sent {
             let text = "cannot begin a session: the connection, descriptors or memory are lacking";
             let line = self.line(Level::Error, id.registration, text);
-            self.complain(line.pid(peer.pid));
+            self.log(line.pid(peer.pid));
             self.emit(Output::Forget(session.connection));
             if former.is_none() {
                 // The process may have heard of its session, and comes back as a new one.
@@ -119,6 +142,16 @@ impl Engine {
         let text = format!("a process of user {} has a session{again}", peer.uid);
         let line = self.line(Level::Info, id.registration, text);
         self.log(line.pid(peer.pid));
+        let mut session = session;
+        if let Some(before) = self.sessions.get(id) {
+            // To come back ends no offence, and no limit of what is told.
+            session.notified = before.notified;
+            session.refused.clone_from(&before.refused);
+            if before.undrained_since.is_some() {
+                let (owner, uid) = (before.owner.clone(), before.peer.uid);
+                self.note_end_undrained(&owner, uid);
+            }
+        }
         self.sessions.insert(id, session);
         for gpu in attached {
             self.join_task(id, gpu);

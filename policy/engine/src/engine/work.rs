@@ -87,10 +87,9 @@ impl Engine {
         };
         if answers {
             // The answer was not accepted, so the scheduler would wait for it forever.
-            let line = LogLine::new(Level::Warn, alloc::format!("senseless answer: {error}"));
-            let name = self.registration_name(registration);
-            let line = line.task(name).gpu(gpu);
-            self.complain(line);
+            let text = alloc::format!("senseless answer: {error}");
+            let line = self.line(Level::Warn, registration, text);
+            self.log(line.gpu(gpu));
             self.chore(Chore::RejectAll(registration));
             return;
         }
@@ -133,7 +132,7 @@ impl Engine {
     fn conclude(&mut self, gpu: usize, work: Work, result: Result<(), EventError>) {
         match work {
             Work::Attach(session) => match result {
-                Ok(()) => self.look_again(session, gpu),
+                Ok(()) => self.attached(session, gpu),
                 Err(error) => self.refuse_attach(gpu, session, &error),
             },
             Work::Report(session, report) => self.judge(gpu, session, &report, result),

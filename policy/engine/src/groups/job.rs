@@ -215,7 +215,7 @@ impl ProcessGroup {
     fn overdue_at(&self, process: &Process) -> Option<Time> {
         let stuck = self.jobs.open.filter(|job| job.stuck)?;
         let job = process.job.filter(|_| process.is_present())?;
-        let to_revoke = stuck.revoked && !job.revoked;
-        (!job.granted || to_revoke).then(|| job.since + ADMISSION_TIMEOUT)
+        let to_revoke = stuck.revoked && job.granted && !job.revoked;
+        (process.waits() || to_revoke).then(|| job.since + ADMISSION_TIMEOUT)
     }
 }

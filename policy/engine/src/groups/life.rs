@@ -15,7 +15,7 @@ impl ProcessGroup {
     /// Takes in a process that says Hello: it is new, or returns with what it holds.
     ///
     /// `usage` and `backing` are its bytes and its pinned backing store, `open` a job that it has
-    /// open, by its own count.
+    /// open, by its own count. `inherited` is the budget that the former daemon gave it, in bytes.
     ///
     /// # Errors
     ///
@@ -27,6 +27,7 @@ impl ProcessGroup {
         usage: Usage,
         backing: Bytes,
         open: Option<OpenJob>,
+        inherited: Bytes,
     ) -> Result<(), EventError> {
         let task = self.task;
         if self.find(id).is_some() {
@@ -46,7 +47,8 @@ impl ProcessGroup {
         }
         self.processes[at] = Process {
             presence: Presence::Returning,
-            usage,
+            shown: self.processes[at].shown,
+            inherited,
             budget: self.processes[at].budget,
             unbudgeted: true,
             store: ProcessStore {
@@ -62,6 +64,9 @@ impl ProcessGroup {
             }),
             ..Process::new(id)
         };
+        let process = &mut self.processes[at];
+        process.take_usage(usage);
+        process.has_brought = process.unproven.is_some();
         self.mark_dirty(now);
         Ok(())
     }
@@ -101,6 +106,7 @@ impl ProcessGroup {
                 // Nothing but what it holds already.
                 process.budget = usage.resident;
             }
+            process.inherited = Bytes::ZERO;
             if first || brings || (runs && !job_runs) {
                 return self.attach_task();
             }
@@ -145,6 +151,7 @@ impl ProcessGroup {
         let process = &mut self.processes[at];
         *process = Process {
             budget: process.budget.max(process.usage.resident),
+            shown: process.shown,
             ..Process::new(id)
         };
         self.note_missing(now);

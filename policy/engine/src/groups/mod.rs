@@ -6,7 +6,7 @@
 //! `boundary` is what crosses to processes, `process` what is known of one of them, `scratch` reused
 //! memory. `life` follows how processes come and go; `job`, `swap` and `progress`, `share` and
 //! `request` (budget) and `store` divide what the task does and has; `usage` tells the scheduler where
-//! its bytes are.
+//! its bytes are, `unproven` decides how much of what a process says counts.
 
 mod boundary;
 mod job;
@@ -20,6 +20,7 @@ mod store;
 mod swap;
 #[cfg(test)]
 mod tests;
+mod unproven;
 mod usage;
 
 use alloc::collections::VecDeque;
@@ -176,6 +177,10 @@ impl ProcessGroup {
             Command::Violation { kind, .. } => match kind {
                 ViolationKind::Overrun | ViolationKind::Undrainable => self.mark_stuck(),
                 ViolationKind::SwapOverdue => self.set_aside_overdue(),
+                ViolationKind::Stopped => {
+                    self.mark_stuck();
+                    self.set_aside_overdue();
+                }
                 ViolationKind::OverBudget | ViolationKind::Emergency | ViolationKind::Backing => {}
             },
             Command::Account(_) => {}
@@ -225,6 +230,18 @@ impl ProcessGroup {
     pub fn moving(&self) -> Vec<ProcessId> {
         let moving = self.present().filter(|process| process.moves());
         moving.map(|process| process.id).collect()
+    }
+
+    /// Whether a process is present and has its job on the GPU, or moves memory.
+    pub fn is_active(&self, id: ProcessId) -> bool {
+        let mut present = self.present();
+        present.any(|process| process.id == id && (process.runs() || process.moves()))
+    }
+
+    /// The present processes with a job on the GPU.
+    pub fn running(&self) -> Vec<ProcessId> {
+        let running = self.present().filter(|process| process.runs());
+        running.map(|process| process.id).collect()
     }
 
     fn find(&self, id: ProcessId) -> Option<usize> {

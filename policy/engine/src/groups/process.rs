@@ -51,7 +51,8 @@ impl SwapPart {
 
 #[derive(Clone, Copy, Debug)]
 pub(super) struct BudgetRequest {
-    pub(super) seq: BudgetRequestSeq,
+    /// None where the group asks, to cover what is unproven.
+    pub(super) seq: Option<BudgetRequestSeq>,
     /// Resident and swapped bytes together, so that swapping does not change it.
     pub(super) total: Bytes,
 }
@@ -71,8 +72,18 @@ pub(super) struct Process {
     pub(super) id: ProcessId,
     pub(super) presence: Presence,
     pub(super) usage: Usage,
+    /// What it says to use where its budget and the witnesses explain less; `usage` has what counts.
+    pub(super) unproven: Option<Usage>,
+    /// It has said so since its Hello.
+    pub(super) has_brought: bool,
+    /// The most bytes that it holds by another witness than its agent.
+    pub(super) shown: Bytes,
     /// The last confirmed budget; while not present, what is counted for the process.
     pub(super) budget: Bytes,
+    /// The budget that it was ordered last.
+    pub(super) ordered: Bytes,
+    /// The budget that the former daemon gave it, until it is taken in.
+    pub(super) inherited: Bytes,
     /// It has not been told a budget since its agent (re)appeared.
     pub(super) unbudgeted: bool,
     pub(super) store: ProcessStore,
@@ -81,6 +92,8 @@ pub(super) struct Process {
     pub(super) served: bool,
     pub(super) part: Option<SwapPart>,
     pub(super) request: Option<BudgetRequest>,
+    /// What is unproven is not requested again before this.
+    pub(super) retry_at: Time,
 }
 
 impl Process {
@@ -90,13 +103,19 @@ impl Process {
             id,
             presence: Presence::Missing,
             usage: Usage::default(),
+            unproven: None,
+            has_brought: false,
+            shown: Bytes::ZERO,
             budget: Bytes::ZERO,
+            ordered: Bytes::ZERO,
+            inherited: Bytes::ZERO,
             unbudgeted: false,
             store: ProcessStore::default(),
             job: None,
             served: false,
             part: None,
             request: None,
+            retry_at: Time::ZERO,
         }
     }
 
@@ -135,9 +154,9 @@ impl Process {
         self.job.is_some_and(|job| job.granted)
     }
 
-    /// Whether it waits to run.
+    /// Whether it waits to run. With unproven memory it may not: nobody has made room for that.
     pub(super) fn waits(&self) -> bool {
-        self.job.is_some_and(|job| !job.granted)
+        self.unproven.is_none() && self.job.is_some_and(|job| !job.granted)
     }
 
     /// Whether it moves memory now.
@@ -168,6 +187,8 @@ impl Process {
     /// Takes in that `swapped` bytes are in the backing store. The rest of the usage is inferred
     /// until the next report.
     pub(super) fn record_swapped(&mut self, swapped: Bytes) {
+        self.unproven = None;
+        self.has_brought = false;
         let usage = &mut self.usage;
         let left = swapped.saturating_sub(usage.swapped);
         let came = if self.part.is_some_and(|part| part.is_inward()) {

@@ -10,6 +10,23 @@ use super::{ProcessGroup, ProcessId};
 /// otherwise two loading processes would take it from each other forever.
 const FRESH: Nanos = Nanos(20_000_000);
 
+/// The scheduler's answer to the task's request, for the process that made it.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct ProcessAnswer {
+    pub(super) process: ProcessId,
+    /// None where the process has not asked itself.
+    want: Option<BudgetRequestSeq>,
+    pub(super) granted: bool,
+}
+
+impl ProcessAnswer {
+    /// What the process is told.
+    pub(super) fn told(self) -> Option<BudgetAnswer> {
+        let granted = self.granted;
+        self.want.map(|want| BudgetAnswer { want, granted })
+    }
+}
+
 #[derive(Clone, Copy, Debug)]
 pub(super) enum TaskRequest {
     /// The scheduler has it, for `asker`; none once that process is gone.
@@ -23,6 +40,7 @@ impl ProcessGroup {
     pub(super) fn record_request(&mut self, at: usize, seq: BudgetRequestSeq, bytes: Bytes) {
         let process = &mut self.processes[at];
         let total = bytes + process.usage.swapped;
+        let seq = Some(seq);
         process.request = Some(BudgetRequest { seq, total });
         let id = process.id;
         let ours = |request: &mut TaskRequest| match request {
@@ -34,6 +52,7 @@ impl ProcessGroup {
 
     /// Passes the first process's request on to the scheduler, unless one is pending or fresh.
     pub(super) fn request_budget(&mut self) {
+        self.request_proof();
         let first = self.processes.iter().position(Process::requests);
         let abandoned = match self.budget.request {
             Some(TaskRequest::Pending { asker, .. }) => {
@@ -61,11 +80,14 @@ impl ProcessGroup {
 
     /// When [`Self::request_budget`] may pass on a request that waits for a fresh one.
     pub(super) fn request_timeout(&self) -> Option<Time> {
-        let Some(TaskRequest::Fresh { until, .. }) = self.budget.request else {
+        if self.attachment != Attachment::Attached {
             return None;
+        }
+        let Some(TaskRequest::Fresh { until, .. }) = self.budget.request else {
+            return self.proof_timeout();
         };
         let waits = self.processes.iter().any(Process::requests);
-        (waits && self.attachment == Attachment::Attached).then_some(until)
+        waits.then_some(until)
     }
 
     /// Lets a pending request be sent anew, because it was reckoned with what other processes had.
@@ -96,11 +118,7 @@ impl ProcessGroup {
     }
 
     /// The scheduler's answer as one to the process that asked, if it still waits.
-    pub(super) fn pass_answer(
-        &mut self,
-        now: Time,
-        answer: BudgetAnswer,
-    ) -> Option<(ProcessId, BudgetAnswer)> {
+    pub(super) fn pass_answer(&mut self, now: Time, answer: BudgetAnswer) -> Option<ProcessAnswer> {
         let Some(TaskRequest::Pending { seq, asker }) = self.budget.request else {
             return None;
         };
@@ -109,14 +127,20 @@ impl ProcessGroup {
         }
         self.budget.request = None;
         let asker = asker?;
-        let process = &self.processes[self.find(asker)?];
+        let at = self.find(asker)?;
+        let process = &self.processes[at];
         let request = process.request.filter(|_| process.is_present())?;
         if answer.granted {
             let until = now + FRESH;
             self.budget.request = Some(TaskRequest::Fresh { asker, until });
+        } else {
+            self.defer_proof(now, at);
         }
-        let want = request.seq;
-        Some((asker, BudgetAnswer { want, ..answer }))
+        Some(ProcessAnswer {
+            process: asker,
+            want: request.seq,
+            granted: answer.granted,
+        })
     }
 }
 

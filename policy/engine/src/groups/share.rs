@@ -12,7 +12,7 @@ use rtswap_policy::scheduler::{BudgetAnswer, Event};
 use rtswap_policy::units::{Bytes, Time};
 
 use super::process::Process;
-use super::request::TaskRequest;
+use super::request::{ProcessAnswer, TaskRequest};
 use super::{Order, ProcessGroup, ProcessId};
 
 /// The budget of the task, and what is under way about it.
@@ -29,8 +29,8 @@ pub(super) struct TaskBudget {
 
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Round {
-    /// The request that it answers, the process that made it, and how.
-    answer: Option<(ProcessId, BudgetAnswer)>,
+    /// How it answers a process's request.
+    answer: Option<ProcessAnswer>,
     /// The scheduler waits for the end.
     commanded: bool,
     /// How many orders are not confirmed yet.
@@ -47,19 +47,15 @@ impl ProcessGroup {
     }
 
     /// Divides the budget anew. `commanded` says whether the scheduler waits for the end.
-    pub(super) fn start_round(
-        &mut self,
-        answer: Option<(ProcessId, BudgetAnswer)>,
-        commanded: bool,
-    ) {
+    pub(super) fn start_round(&mut self, answer: Option<ProcessAnswer>, commanded: bool) {
         self.budget.round = Some(Round {
             answer,
             commanded,
             unconfirmed: 0,
             raising: false,
         });
-        let asker = answer.filter(|(_, answer)| answer.granted);
-        self.compute_shares(asker.and_then(|(id, _)| self.find(id)));
+        let asker = answer.filter(|answer| answer.granted);
+        self.compute_shares(asker.and_then(|answer| self.find(answer.process)));
         for at in 0..self.processes.len() {
             let share = self.scratch.shares[at];
             if self.processes[at].is_present() && share < self.processes[at].budget {
@@ -112,14 +108,21 @@ impl ProcessGroup {
         if let Some(round) = &mut self.budget.round {
             round.unconfirmed += 1;
         }
-        self.processes[at].unbudgeted = false;
+        let process = &mut self.processes[at];
+        process.unbudgeted = false;
+        process.ordered = bytes;
         self.order(at, Order::SetBudget { bytes, answers });
     }
 
-    /// Takes in what the last [`Order::SetBudget`] came to: the process may hold `bytes`, more than
-    /// ordered if it had taken them already.
-    pub fn confirm_budget(&mut self, id: ProcessId, bytes: Bytes) {
+    /// Takes in what the last [`Order::SetBudget`] came to: the process says that it may hold `bytes`,
+    /// more than ordered if it had taken them already. Returns what counts: it cannot have taken more than
+    /// the budget that it had, unless another witness shows it.
+    pub fn confirm_budget(&mut self, id: ProcessId, bytes: Bytes) -> Bytes {
+        let mut bytes = bytes;
         if let Some(at) = self.find(id) {
+            let process = &self.processes[at];
+            let before = process.budget.max(process.shown);
+            bytes = bytes.min(process.ordered.max(before));
             // Reckoned with the usage as reported.
             self.lower_credit(at, bytes);
             let process = &mut self.processes[at];
@@ -128,11 +131,13 @@ impl ProcessGroup {
             let usage = &mut process.usage;
             usage.resident = usage.resident.min(bytes);
             usage.arena = usage.arena.min(usage.resident + usage.swapped);
+            self.prove(at);
         }
         if let Some(round) = &mut self.budget.round {
             round.unconfirmed = round.unconfirmed.saturating_sub(1);
             self.continue_round();
         }
+        bytes
     }
 
     /// Raises budgets once all lowering is confirmed, and ends the round with the last confirmation.
@@ -149,8 +154,8 @@ impl ProcessGroup {
         }
     }
 
-    fn raise_budgets(&mut self, answer: Option<(ProcessId, BudgetAnswer)>) {
-        let answer = answer.and_then(|(id, answer)| Some((self.find(id)?, answer)));
+    fn raise_budgets(&mut self, answer: Option<ProcessAnswer>) {
+        let answer = answer.and_then(|answer| Some((self.find(answer.process)?, answer)));
         let granted = answer.filter(|(_, answer)| answer.granted);
         self.compute_shares(granted.map(|(at, _)| at));
         let mut free = self.budget.bytes.saturating_sub(self.held_budget());
@@ -171,7 +176,7 @@ impl ProcessGroup {
             if answers.is_some() {
                 self.processes[at].request = None;
             }
-            self.order_budget(at, bytes, answers.map(|(_, answer)| answer));
+            self.order_budget(at, bytes, answers.and_then(|(_, answer)| answer.told()));
         }
     }
 

@@ -27,7 +27,7 @@ impl ProcessGroup {
         let (most, pinned) = (process.most_swapped(), process.store.pinned);
         self.check_usage(usage, most, pinned)?;
         let process = &mut self.processes[at];
-        process.usage = usage;
+        process.take_usage(usage);
         self.told.stale |= process.is_present();
         let id = process.id;
         if matches!(self.budget.request, Some(TaskRequest::Fresh { asker, .. }) if asker == id) {

@@ -109,6 +109,16 @@ impl Account {
         self.nvml.is_shared
     }
 
+    /// The most bytes that a process holds by another witness than its agent: by NVML, or by the probes
+    /// where NVML does not tell.
+    pub fn shown(&self, pid: u32) -> Bytes {
+        let by_nvml = self.last().filter(|_| self.nvml.tells_processes());
+        match by_nvml {
+            Some(last) => last.process(pid).map_or(Bytes::ZERO, bytes_of),
+            None => self.probes.get(pid).map_or(Bytes::ZERO, |it| it.now.bytes),
+        }
+    }
+
     /// Records whether the probes count what processes ask the driver for.
     pub fn set_probes(&mut self, are_on: bool) {
         self.probes.are_on = are_on;
@@ -328,7 +338,7 @@ impl Account {
                 }
                 sums.excess += process.record_excess(nvml, tolerance);
             }
-            process.settle(claim);
+            process.settle(now, claim);
         }
         sums
     }
@@ -337,8 +347,9 @@ impl Account {
     fn growth(&self, claims: &BTreeMap<u32, Claim>, awaited: &BTreeSet<u32>) -> Bytes {
         let is_other = is_other(claims, awaited);
         let excess = self.managed.iter().filter_map(|(&pid, process)| {
-            let counted = self.probes.get(pid)?.now.bytes;
-            Some(process.excess_counted(counted, self.terms.chunk))
+            let counted = self.probes.get(pid)?.now;
+            let excess = || process.excess_counted(counted.bytes, self.terms.chunk);
+            counted.trusted.then(excess)
         });
         let excess: Bytes = excess.sum();
         let Some(last) = self.last() else {

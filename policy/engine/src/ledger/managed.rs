@@ -16,6 +16,34 @@ pub(super) const LASTING: Nanos = Nanos(2_000_000_000);
 /// after the probes were read.
 const SHORTFALL: Nanos = Nanos(200_000_000);
 
+/// What the probes count may have been read so long before a sample of NVML with which it is compared.
+const PROBED_LATE: Nanos = Nanos(500_000_000);
+
+/// The greatest of the values of the last one to two times [`PROBED_LATE`].
+#[derive(Clone, Copy, Debug, Default)]
+struct Recent {
+    since: Time,
+    before: Bytes,
+    high: Bytes,
+}
+
+impl Recent {
+    fn record(&mut self, now: Time, high: Bytes) {
+        if now - self.since >= PROBED_LATE {
+            *self = Self {
+                since: now,
+                before: self.high,
+                high: Bytes::ZERO,
+            };
+        }
+        self.high = self.high.max(high);
+    }
+
+    fn high(&self) -> Bytes {
+        self.before.max(self.high)
+    }
+}
+
 /// The least and the greatest value of something since the last sample. A sample is not of one
 /// instant, so it may have met any of them.
 #[derive(Clone, Copy, Debug, Default)]
@@ -68,6 +96,8 @@ pub(super) struct ManagedProcess {
     reported: Range,
     /// What the scheduler counted since the last sample of NVML.
     held: Range,
+    /// What the scheduler counted before that.
+    held_before: Recent,
     /// A sample of NVML has been compared with it: the first may be older than its memory.
     pub(super) is_compared: bool,
     /// What the agent reported since the last sample of the probes.
@@ -85,7 +115,7 @@ pub(super) struct ManagedProcess {
 impl ManagedProcess {
     pub(super) fn new(claim: &Claim) -> Self {
         let mut process = Self::default();
-        process.settle(claim);
+        process.settle(Time::ZERO, claim);
         process.settle_counted(claim);
         process.is_compared = false;
         process
@@ -122,8 +152,9 @@ impl ManagedProcess {
     }
 
     /// Forgets values older than a sample of NVML that has been compared.
-    pub(super) fn settle(&mut self, claim: &Claim) {
+    pub(super) fn settle(&mut self, now: Time, claim: &Claim) {
         self.is_compared = true;
+        self.held_before.record(now, self.held.high);
         self.held = Range::at(claim.held);
         self.reported = Range::at(claim.agent.unwrap_or_default());
     }
@@ -147,7 +178,12 @@ impl ManagedProcess {
     /// What the probes count beyond what is accounted for and what NVML's last sample has added to
     /// it; zero within `tolerance`.
     pub(super) fn excess_counted(&self, counted: Bytes, tolerance: Bytes) -> Bytes {
-        let excess = counted.saturating_sub(self.accounted());
+        let mut accounted = self.accounted();
+        if !self.disagreement().is_some_and(Disagreement::is_shortfall) {
+            // The count may be older than chunks that have left since.
+            accounted = accounted.max(self.held_before.high());
+        }
+        let excess = counted.saturating_sub(accounted);
         beyond_noise(excess, tolerance).saturating_sub(self.lasting_excess)
     }
 
@@ -276,7 +312,7 @@ mod tests {
         let (nvml, agent) = (bytes(nvml), bytes(agent));
         let found = process.compare(now, 5, nvml, &Probes::default(), agent, tolerance);
         let excess = process.record_excess(nvml, tolerance);
-        process.settle(&claim);
+        process.settle(now, &claim);
         (found.is_some(), excess.0 / MIB)
     }
 
@@ -308,5 +344,24 @@ mod tests {
             assert_eq!(seen, (false, 0));
             assert!(!process.is_doubted());
         }
+    }
+
+    #[test]
+    fn a_count_from_before_a_swap_out_is_no_memory_of_others() {
+        let mut process = ManagedProcess::default();
+        let counted = |process: &ManagedProcess| {
+            let excess = process.excess_counted(Bytes(40 * MIB), Bytes(2 * MIB));
+            excess.0 / MIB
+        };
+        look(&mut process, 0, [40, 40, 40]);
+        // Half has left, and NVML has seen that before the probes.
+        look(&mut process, 20, [20, 20, 20]);
+        look(&mut process, 40, [20, 20, 20]);
+        assert_eq!(counted(&process), 0);
+        // What they count for long is there.
+        for ms in (60..1_500).step_by(20) {
+            look(&mut process, ms, [20, 20, 20]);
+        }
+        assert_eq!(counted(&process), 20);
     }
 }

@@ -21,8 +21,12 @@
 //! - managed memory may be in host memory, so it is not counted here.
 //!
 //! The probes are believed as a lower bound only. A process may run a library that poses as a driver,
-//! and so have bytes counted that do not exist. Therefore, where NVML speaks, memory of unmanaged
-//! processes counts only after NVML has shown the process on that GPU, and never more than is free.
+//! and so have bytes counted that do not exist. So what is counted of a process that calls a library
+//! which is not root's lowers no capacity, with NVML or without: it is shown, and may contradict the
+//! process's own agent. NVML shows what of it is true. Root inside a container that maps its users to
+//! subordinate ids is not root here: the image's libraries are files of a subordinate id, which that
+//! container's maker can write. And where NVML speaks, memory of unmanaged processes counts only after
+//! NVML has shown the process on that GPU, and never more than is free.
 
 use alloc::collections::BTreeMap;
 
@@ -48,6 +52,9 @@ pub struct Probed {
     /// Whether every call since `first_seen` was followed to its return. If not, status shows `bytes` as
     /// a lower bound, and it is not believed against NVML.
     pub exact: bool,
+    /// Whether all drivers that the process is known to have called are root's. What others have counted is
+    /// compared with its own agent's reports and shown, and lowers no capacity.
+    pub trusted: bool,
 }
 
 /// What is known of the time before the probes were attached.
@@ -94,10 +101,11 @@ impl ProbeEntry {
         }
     }
 
-    /// How far the counters can be trusted: `exact`, `estimated` (with a baseline from NVML) or
-    /// `at-least`.
+    /// How far the counters can be trusted: `exact`, `estimated` (with a baseline from NVML),
+    /// `at-least`, or `claimed` by a driver that is not root's.
     pub fn confidence(&self) -> &'static str {
         match self.baseline() {
+            _ if !self.now.trusted => "claimed",
             _ if !self.now.exact => "at-least",
             Baseline::Start => "exact",
             Baseline::Nvml => "estimated",
@@ -174,9 +182,10 @@ impl Probes {
         }
     }
 
-    /// The bytes that the counters have of processes with pids `of`.
+    /// The bytes that can be believed that the counters have of processes with pids `of`.
     pub(super) fn counted(&self, of: impl Fn(u32) -> bool) -> Bytes {
-        let entries = self.entries.iter().filter(|(pid, _)| of(**pid));
+        let entries = self.entries.iter();
+        let entries = entries.filter(|(pid, entry)| entry.now.trusted && of(**pid));
         entries.map(|(_, entry)| entry.now.bytes).sum()
     }
 
@@ -189,7 +198,8 @@ impl Probes {
     ) -> Bytes {
         let processes = since.processes.iter().filter(|process| of(process.pid));
         let grown = processes.filter_map(|process| {
-            let expected = self.get(process.pid)?.expected(tolerance);
+            let entry = self.get(process.pid).filter(|entry| entry.now.trusted)?;
+            let expected = entry.expected(tolerance);
             Some(expected.saturating_sub(process.bytes?))
         });
         grown.sum()

@@ -81,6 +81,14 @@ impl TaskOptions {
             footprint: self.footprint.or(self.swappable).unwrap_or_default(),
             swappable: self.swappable.unwrap_or_default(),
         };
+        // Every CUDA program holds a context at least, and the plan must keep its memory.
+        if matches!(class, Class::Realtime(_)) && memory.footprint == Bytes::ZERO {
+            return Err(
+                "footprint is 0: a realtime task holds at least its context; run it once as \
+                 best-effort, and `rtswapctl status` shows what it holds"
+                    .into(),
+            );
+        }
         if memory.swappable > memory.footprint {
             return Err(format!(
                 "swappable is {}, which is more than the footprint of {}; it is the part of the \
@@ -213,6 +221,17 @@ mod tests {
             fat.check()
                 .unwrap_err()
                 .contains("more than the footprint of 6.00 GiB")
+        );
+        let empty = TaskOptions {
+            footprint: Some(Bytes::ZERO),
+            swappable: Some(Bytes::ZERO),
+            ..yolo()
+        };
+        assert!(
+            empty
+                .check()
+                .unwrap_err()
+                .starts_with("footprint is 0: a realtime task holds at least")
         );
         let both = TaskOptions {
             class: Some("best-effort".into()),

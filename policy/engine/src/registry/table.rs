@@ -12,6 +12,7 @@ use super::{Statistics, TaskDeclaration};
 use crate::Uuid;
 use crate::error::CallError;
 use crate::ids::{Claimant, RegistrationId};
+use crate::owners::{Owner, Subordinates, has_room};
 use crate::saved::{SavedOrigin, SavedRegistration};
 
 /// Where a registration comes from, and so what ends it.
@@ -21,6 +22,8 @@ pub enum Origin {
     Call,
     /// `RegisterWithLease`: ends when the lease is closed.
     Lease,
+    /// `RegisterWithLease` of the daemon before, with which the lease ended: ends with its last process.
+    FormerLease,
     /// A file in `tasks.d`: stays as long as the file.
     File,
     /// A process without a registration: ends with it.
@@ -34,6 +37,8 @@ pub struct Registration {
     pub id: RegistrationId,
     /// The user id; processes of this user may claim the registration.
     pub uid: u32,
+    /// Who answers for it.
+    pub owner: Owner,
     /// What it declared. Its name is unique for the user.
     pub task: TaskDeclaration,
     /// The GPU of a realtime task.
@@ -55,6 +60,7 @@ impl Registration {
         Self {
             id,
             uid,
+            owner: Owner::User(uid),
             task,
             gpu: None,
             demoted: false,
@@ -62,6 +68,12 @@ impl Registration {
             claimant: None,
             statistics: Statistics::default(),
         }
+    }
+
+    /// The name by which schedulers and texts know it: that of each user's tasks, with `@` and the user. A
+    /// shell makes of it what the reader of a text may see.
+    pub fn full_name(&self) -> String {
+        format!("{}@{}", self.task.name, self.uid)
     }
 
     /// The class that schedulers are told.
@@ -90,10 +102,11 @@ impl Registration {
             demoted: self.demoted,
             gpu: self.gpu,
             origin: match self.origin {
-                Origin::Call | Origin::Lease => SavedOrigin::Call,
+                Origin::Call | Origin::Lease | Origin::FormerLease => SavedOrigin::Call,
                 Origin::File => SavedOrigin::File,
                 Origin::Session => SavedOrigin::Session,
             },
+            is_leased: matches!(self.origin, Origin::Lease | Origin::FormerLease),
             claimant: self.claimant,
         }
     }
@@ -107,15 +120,20 @@ pub const MAX_TASKS: usize = 4096;
 pub struct Registry {
     by_id: BTreeMap<RegistrationId, Registration>,
     by_name: BTreeMap<(u32, String), RegistrationId>,
+    /// How many each owner has.
+    counts: BTreeMap<Owner, usize>,
+    subordinates: Subordinates,
     next: u64,
 }
 
 impl Registry {
     /// None yet; numbers start at `next`.
-    pub fn new(next: u64) -> Self {
+    pub fn new(next: u64, subordinates: Subordinates) -> Self {
         Self {
             by_id: BTreeMap::new(),
             by_name: BTreeMap::new(),
+            counts: BTreeMap::new(),
+            subordinates,
             next: next.max(1),
         }
     }
@@ -125,8 +143,19 @@ impl Registry {
         self.next
     }
 
-    /// Whether `uid` may add a task of this name, where each user may have `most`.
-    pub fn admits(&self, uid: u32, name: &str, most: usize) -> Result<(), CallError> {
+    /// Who answers for what a user registers.
+    pub fn user(&self, uid: u32) -> Owner {
+        Owner::User(self.subordinates.user(uid))
+    }
+
+    /// Whether `uid` may add a task of this name for `owner`, where each owner may have `most`.
+    pub fn admits(
+        &self,
+        owner: &Owner,
+        uid: u32,
+        name: &str,
+        most: usize,
+    ) -> Result<(), CallError> {
         if let Some(id) = self.find(uid, name) {
             return Err(CallError::Busy(format!(
                 "user {uid} has a task named {name} already ({id}); end it with Unregister or take \
@@ -138,11 +167,18 @@ impl Registry {
                 "{MAX_TASKS} tasks are registered, which is the most; end some"
             )));
         }
-        let own = self.by_name.range((uid, String::new())..);
-        if own.take_while(|((user, _), _)| *user == uid).count() >= most {
+        let own = self.counts.get(owner).copied().unwrap_or_default();
+        if own >= most {
             return Err(CallError::Busy(format!(
-                "user {uid} has {most} tasks, which is the most; end some, or raise \
+                "{owner} has {most} tasks, which is the most; end some, or raise \
                  daemon.max_tasks_per_user"
+            )));
+        }
+        if *owner != Owner::User(0) && !has_room(own, self.by_id.len(), MAX_TASKS) {
+            return Err(CallError::Busy(format!(
+                "{owner} has {own} tasks of {}, of {MAX_TASKS} at most: one owner may have half of \
+                 what the others leave; end some",
+                self.by_id.len()
             )));
         }
         Ok(())
@@ -155,19 +191,31 @@ impl Registry {
     }
 
     /// Puts one back that a state file kept.
-    pub fn insert(&mut self, registration: Registration) -> &mut Registration {
+    pub fn insert(&mut self, mut registration: Registration) -> &mut Registration {
         let id = registration.id;
+        if let Owner::User(uid) = registration.owner {
+            registration.owner = self.user(uid);
+        }
         self.next = self.next.max(id.0.saturating_add(1));
         let name = (registration.uid, registration.task.name.clone());
-        self.by_name.insert(name, id);
+        if self.by_name.insert(name, id).is_none() {
+            *self.counts.entry(registration.owner.clone()).or_default() += 1;
+        }
         self.by_id.entry(id).insert_entry(registration).into_mut()
     }
 
     /// Removes a registration and returns it.
     pub fn remove(&mut self, id: RegistrationId) -> Option<Registration> {
         let registration = self.by_id.remove(&id)?;
-        self.by_name
-            .remove(&(registration.uid, registration.task.name.clone()));
+        let name = (registration.uid, registration.task.name.clone());
+        if self.by_name.remove(&name).is_some()
+            && let Some(count) = self.counts.get_mut(&registration.owner)
+        {
+            *count -= 1;
+            if *count == 0 {
+                self.counts.remove(&registration.owner);
+            }
+        }
         Some(registration)
     }
 
@@ -210,22 +258,28 @@ mod tests {
 
     #[test]
     fn a_name_is_one_users_own() {
-        let mut registry = Registry::new(7);
+        let mut registry = Registry::new(7, Subordinates::default());
         let id = registry.add(5, checked("a"), Origin::Call).id;
         assert_eq!(id, RegistrationId(7));
         assert_eq!(
-            registry.admits(5, "a", 2).unwrap_err().to_string(),
+            registry
+                .admits(&Owner::User(5), 5, "a", 2)
+                .unwrap_err()
+                .to_string(),
             "user 5 has a task named a already (/org/rtswap/task/7); end it with Unregister or \
              take another name"
         );
-        assert!(registry.admits(6, "a", 2).is_ok());
+        assert!(registry.admits(&Owner::User(6), 6, "a", 2).is_ok());
         registry.add(5, checked("b"), Origin::Call);
         assert_eq!(
-            registry.admits(5, "c", 2).unwrap_err().to_string(),
+            registry
+                .admits(&Owner::User(5), 5, "c", 2)
+                .unwrap_err()
+                .to_string(),
             "user 5 has 2 tasks, which is the most; end some, or raise daemon.max_tasks_per_user"
         );
         registry.remove(id);
-        assert!(registry.admits(5, "a", 2).is_ok());
+        assert!(registry.admits(&Owner::User(5), 5, "a", 2).is_ok());
         let id = registry.add(5, checked("a"), Origin::Call).id;
         assert_eq!(id, RegistrationId(9), "numbers are not reused");
     }

@@ -20,6 +20,17 @@ pub struct Sample {
     pub gpus: Vec<GpuSample>,
     /// The GPUs that CUDA programs do not use as such, in the driver's order.
     pub left_alone: Vec<LeftAlone>,
+    /// The GPUs that the CUDA driver names where NVML shows none; empty while it was not asked.
+    pub named: Vec<NamedGpu>,
+}
+
+/// A GPU as the CUDA driver names it where there is no NVML.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct NamedGpu {
+    /// The UUID of the GPU.
+    pub uuid: Uuid,
+    /// All memory in bytes.
+    pub total: Bytes,
 }
 
 /// A GPU that the driver shows, but on which no task can run.
@@ -158,6 +169,9 @@ pub struct ProbedProcess {
     /// Whether every call since `first_seen` was followed to its return: the counters are then
     /// complete.
     pub exact: bool,
+    /// Whether all drivers that it is known to have called are root's. Others may have bytes counted that there
+    /// are not.
+    pub trusted: bool,
     /// The counters by GPU, each GPU once. Those of no known GPU come first.
     pub held: Vec<Held>,
 }

@@ -1,15 +1,17 @@
 //! One agent with its process, and all of them.
 
 use alloc::collections::{BTreeMap, BTreeSet};
+use alloc::string::String;
 use alloc::vec::Vec;
 
 use rtswap_policy::task::TaskId;
-use rtswap_policy::units::Bytes;
+use rtswap_policy::units::{Bytes, Time};
 
 use super::BlockReader;
 use crate::groups::ProcessId;
 use crate::ids::{ConnectionId, Cookie, RegistrationId};
 use crate::input::{Block, Peer};
+use crate::owners::Owner;
 
 /// Names a session: that of one process of a registration.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -36,19 +38,30 @@ pub(crate) struct Device {
     pub(crate) reader: BlockReader,
     /// The block as it was read last.
     pub(crate) block: Block,
-    /// The budget that its page holds, in bytes.
+    /// The budget that its page holds, in bytes; before it is told one, that of its page before.
     pub(crate) held: Bytes,
+    /// Its agent says more than that, and no other witness shows it.
+    pub(crate) is_unproven: bool,
 }
 
 /// A process with an agent, from its first Hello to its death.
 #[derive(Clone, Debug)]
 pub(crate) struct Session {
     pub(crate) peer: Peer,
+    pub(crate) owner: Owner,
     pub(crate) cookie: Cookie,
     /// The connection that it has, or had last.
     pub(crate) connection: ConnectionId,
     /// Whether the agent can be talked to.
     pub(crate) is_connected: bool,
+    /// Since when its process has not left a GPU or a copy engine that it had to leave.
+    pub(crate) undrained_since: Option<Time>,
+    /// Since when its process is stopped, as far as was looked.
+    pub(crate) stopped_since: Option<Time>,
+    /// When its agent was last told something for its user.
+    pub(crate) notified: Option<Time>,
+    /// When memory was last refused to it, and why.
+    pub(crate) refused: Option<(Time, String)>,
     /// By the GPUs' indices; GPUs that are learned later are not in its page.
     pub(crate) devices: Vec<Device>,
 }
@@ -72,6 +85,8 @@ pub(crate) struct Sessions {
     all: BTreeMap<SessionId, Session>,
     by_connection: BTreeMap<ConnectionId, SessionId>,
     by_pid: BTreeSet<(u32, SessionId)>,
+    /// How many sessions each owner has.
+    counts: BTreeMap<Owner, usize>,
 }
 
 impl Sessions {
@@ -80,6 +95,7 @@ impl Sessions {
         self.remove(id);
         self.by_connection.insert(session.connection, id);
         self.by_pid.insert((session.peer.pid, id));
+        *self.counts.entry(session.owner.clone()).or_default() += 1;
         self.all.insert(id, session);
     }
 
@@ -87,6 +103,12 @@ impl Sessions {
         let session = self.all.remove(&id)?;
         self.by_connection.remove(&session.connection);
         self.by_pid.remove(&(session.peer.pid, id));
+        if let Some(count) = self.counts.get_mut(&session.owner) {
+            *count -= 1;
+            if *count == 0 {
+                self.counts.remove(&session.owner);
+            }
+        }
         Some(session)
     }
 
@@ -113,12 +135,28 @@ impl Sessions {
         self.all.range(all).map(|(id, session)| (*id, session))
     }
 
+    /// As [`Self::of`].
+    pub(crate) fn of_mut(
+        &mut self,
+        registration: RegistrationId,
+    ) -> impl Iterator<Item = &mut Session> {
+        let at = |process| SessionId::new(registration, process);
+        let all = at(ProcessId(0))..=at(ProcessId(u64::MAX));
+        self.all.range_mut(all).map(|(_, session)| session)
+    }
+
     /// The sessions of a process: it may have several, of several tasks.
     pub(crate) fn of_pid(&self, pid: u32) -> impl Iterator<Item = (SessionId, &Session)> {
         let id = |number| SessionId::new(RegistrationId(number), ProcessId(number));
         let all = (pid, id(0))..=(pid, id(u64::MAX));
         let ids = self.by_pid.range(all);
         ids.filter_map(|(_, id)| Some((*id, self.all.get(id)?)))
+    }
+
+    /// How many sessions an owner has, and how many there are.
+    pub(crate) fn count(&self, owner: &Owner) -> (usize, usize) {
+        let own = self.counts.get(owner).copied().unwrap_or_default();
+        (own, self.all.len())
     }
 
     pub(crate) fn iter(&self) -> impl Iterator<Item = (SessionId, &Session)> {

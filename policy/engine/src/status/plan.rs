@@ -52,8 +52,7 @@ impl GpuPlan {
 pub struct TaskPlan {
     /// The number in its D-Bus path.
     pub registration: RegistrationId,
-    /// The name by which the scheduler knows it: with `@` and the user for users other than the
-    /// daemon's own.
+    /// The name by which the scheduler knows it: with `@` and the user.
     pub name: String,
     /// T, D and C.
     pub timing: Timing,

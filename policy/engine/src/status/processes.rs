@@ -58,7 +58,7 @@ pub struct ProbedStatus {
     pub first_seen: Time,
     /// What is known of the time before: `start`, `nvml` or `unknown`.
     pub baseline: &'static str,
-    /// How far the counters can be trusted: `exact`, `estimated` or `at-least`.
+    /// How far the counters can be trusted: `exact`, `estimated`, `at-least` or `claimed`.
     pub confidence: &'static str,
 }
 
@@ -181,7 +181,11 @@ impl<'a> Witnesses<'a> {
         let account = gpu.map(|gpu| &self.gpus[gpu].account);
         let entry = account.and_then(|account| account.probed(process.pid));
         let unknown = if process.early { "unknown" } else { "start" };
-        let is_certain = process.exact && !process.early;
+        let confidence = match (process.trusted, process.exact && !process.early) {
+            (false, _) => "claimed",
+            (true, true) => "exact",
+            (true, false) => "at-least",
+        };
         ProcessStatus {
             gpu,
             probed: Some(ProbedStatus {
@@ -189,7 +193,7 @@ impl<'a> Witnesses<'a> {
                 managed: held.managed,
                 first_seen: process.first_seen,
                 baseline: entry.map_or(unknown, |entry| entry.baseline().name()),
-                confidence: if is_certain { "exact" } else { "at-least" },
+                confidence,
             }),
             disagreement: account.and_then(|account| account.disagreement(process.pid)),
             ..of_identity(process.pid, process.identity.as_ref())

@@ -40,7 +40,8 @@ pub struct TaskStatus {
     /// What its jobs and swaps came to.
     pub statistics: StatisticsStatus,
     /// The reason why its open job or its request for memory cannot be served at present, in words;
-    /// none while nothing is in its way but the jobs before it.
+    /// none while nothing is in its way but the jobs before it. Also that a process of it is stopped while
+    /// others wait, and for a minute why memory was refused.
     pub waits: Option<String>,
 }
 
@@ -191,9 +192,13 @@ impl Engine {
         let status = describe(entry, states, sessions);
         TaskStatus {
             gpu: first.map(|(gpu, _)| self.gpus[gpu].uuid).or(status.gpu),
-            waits: on
-                .clone()
-                .find_map(|(gpu, task)| planned[gpu].starved(task)),
+            waits: self.standstill(entry.id).or_else(|| {
+                let why = on.clone().find_map(|(gpu, task)| {
+                    let hindrance = self.hindrance(gpu, task);
+                    hindrance.or_else(|| planned[gpu].starved(task))
+                });
+                why.or_else(|| self.refusal(entry.id))
+            }),
             ..status
         }
     }

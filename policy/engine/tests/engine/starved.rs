@@ -96,7 +96,7 @@ fn a_task_that_the_plan_leaves_too_little_is_told_of_once() {
     assert!(swapped(&pair, program) > Bytes::ZERO, "it made room");
     assert_eq!(task(&mut pair, program).waits, None, "it asks for nothing");
     request(&mut pair, program, JobKind::Implicit);
-    let why = "the plan of a leaves 96.0 MiB, and it needs 192.0 MiB";
+    let why = "the plan of a@0 leaves 96.0 MiB, and it needs 192.0 MiB";
     for _ in 0..3 {
         assert!(!runs(&pair, program));
         assert_eq!(task(&mut pair, program).waits.as_deref(), Some(why));
@@ -131,7 +131,7 @@ fn best_effort_memory_that_cannot_be_swapped_starves_as_a_plan_does() {
     request(&mut pair, program, JobKind::Implicit);
     pair.pass(Nanos(1_500 * MS), false);
     assert!(!runs(&pair, program));
-    let why = "the plan of a and 32.0 MiB of best-effort memory that cannot be swapped leave 64.0 \
+    let why = "the plan of a@0 and 32.0 MiB of best-effort memory that cannot be swapped leave 64.0 \
                MiB, and it needs 80.0 MiB";
     assert_eq!(task(&mut pair, program).waits.as_deref(), Some(why));
     assert_eq!(said(&pair), [format!("waits: {why}")]);

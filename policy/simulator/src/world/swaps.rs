@@ -68,6 +68,7 @@ impl<O: Observer> World<'_, O> {
             pace,
             chunk: config.chunk,
             aborted: false,
+            ignores_until: None,
             due: Time::MAX,
         };
         moving.chunks = match direction {
@@ -101,7 +102,9 @@ impl<O: Observer> World<'_, O> {
         let Some(moving) = &mut self.agent(id).moving else {
             return;
         };
-        let due = if moving.aborted {
+        let due = if let Some(ends) = moving.ignores_until {
+            moving.instant(moving.chunks).min(ends)
+        } else if moving.aborted {
             moving.instant(moving.begun(now)).max(now)
         } else if moving.direction == Direction::Out && waited_for {
             moving.instant((moving.moved(now) + 1).min(moving.chunks))
@@ -136,10 +139,13 @@ impl<O: Observer> World<'_, O> {
     }
 
     pub(super) fn abort_swap(&mut self, id: TaskId, op: SwapSeq) {
+        let most = self.clock.now + self.scenario.config.drain;
+        let ignores = self.scenario.ignores_aborts;
         if let Some(moving) = &mut self.agent(id).moving
             && moving.op == op
         {
             moving.aborted = true;
+            moving.ignores_until = ignores.then_some(most);
             self.plan_swap(id);
         }
     }

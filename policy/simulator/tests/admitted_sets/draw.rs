@@ -3,7 +3,7 @@
 use rtswap_policy::admission::Test;
 use rtswap_policy::assign::{Assignment, Demand, Objective, assign};
 use rtswap_policy::cost::{DirectionCost, SwapCost};
-use rtswap_policy::scheduler::{Config, Overrun, Sharing};
+use rtswap_policy::scheduler::{Config, Overrun, Sharing, Undrained};
 use rtswap_policy::task::{Class, MemoryProfile, TaskSpec, Timing};
 use rtswap_policy::units::{Bytes, Nanos, Ppm};
 use rtswap_simulator::{Arrivals, Checks, Departure, Execution, Rng, Scenario, SimTask};
@@ -72,6 +72,7 @@ fn config(rng: &mut Rng, kind: Kind, capacity: u64, reserve: u64) -> Config {
         sharing: Sharing::Exclusive,
         dispatch_latency: Nanos(rng.within(0, 1) * rng.within(0, 3) * UNIT),
         overrun: Overrun::Continue,
+        undrained: Undrained::Beside,
         best_effort_quantum: Nanos(200 * UNIT),
         objective: match rng.within(0, 3) {
             0 => Objective::Volume,
@@ -217,6 +218,7 @@ pub(crate) fn tight(rng: &mut Rng, kind: Kind) -> Option<Scenario> {
     }
     Some(Scenario {
         shortest_drain: Nanos(config.drain.0 * rng.within(0, 1)),
+        ignores_aborts: false,
         checks: Checks::Every,
         ..Scenario::new(config, tasks, duration, rng.number())
     })

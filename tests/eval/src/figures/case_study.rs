@@ -3,7 +3,7 @@
 use rtswap_policy::admission::{Analysis, Platform, Test};
 use rtswap_policy::assign::{Assignment, Demand, Infeasible, Objective, assign, assign_any_chunk};
 use rtswap_policy::cost::SwapCost;
-use rtswap_policy::scheduler::{Config, JobEnd, Overrun, Sharing};
+use rtswap_policy::scheduler::{Config, JobEnd, Overrun, Sharing, Undrained};
 use rtswap_policy::task::{Class, TaskSpec};
 use rtswap_policy::units::{Bytes, Nanos, Time};
 
@@ -188,6 +188,7 @@ fn config(test: Test, reading: &Reading, variant: &Variant) -> Config {
         sharing: Sharing::Exclusive,
         dispatch_latency: Nanos::ZERO,
         overrun: Overrun::Continue,
+        undrained: Undrained::Beside,
         best_effort_quantum: Nanos(100_000_000),
         objective: variant.objective,
         test,
@@ -240,6 +241,7 @@ fn schedule(
         capacity: Vec::new(),
         duration: PLAYED,
         shortest_drain: Nanos::ZERO,
+        ignores_aborts: false,
         checks: Checks::Every,
         seed: 0,
     };

@@ -8,7 +8,7 @@
 use rtswap_policy::admission::Test;
 use rtswap_policy::assign::Objective;
 use rtswap_policy::cost::{DirectionCost, SwapCost};
-use rtswap_policy::scheduler::{Config, Direction, Overrun, Sharing};
+use rtswap_policy::scheduler::{Config, Direction, Overrun, Sharing, Undrained};
 use rtswap_policy::task::{Class, MemoryProfile, TaskSpec, Timing};
 use rtswap_policy::units::{Bytes, Nanos, Ppm, Time};
 
@@ -275,6 +275,7 @@ impl Scene {
             sharing: Sharing::Exclusive,
             dispatch_latency: Nanos::ZERO,
             overrun: Overrun::Continue,
+            undrained: Undrained::Beside,
             best_effort_quantum: Nanos(MILLI),
             objective: Objective::Volume,
             test: Test::Theorem1,
@@ -286,6 +287,7 @@ impl Scene {
             capacity: Vec::new(),
             duration: Nanos(2 * PROLOGUE as u64 * MILLI),
             shortest_drain: Nanos::ZERO,
+            ignores_aborts: false,
             checks: Checks::Every,
             seed: 0,
         }

@@ -1,8 +1,11 @@
-//! Allocates and frees on the first GPU, without any library of ours: `allocator THREADS CALLS SEED`.
+//! Allocates and frees on the first GPU, without any library of ours: `allocator THREADS CALLS SEED [UID]`.
 //!
 //! Each thread makes so many allocations of random sizes and frees most of them. Prints what it holds, `held
 //! ASKED GRANULES`: the bytes it asked for, and as whole granules of 2 MiB; on a line of standard input it frees
 //! the rest and prints it again, on another it ends.
+//!
+//! `allocator flood OBJECTS UID` makes small objects as that user and keeps them: prints `held ASKED OBJECTS`, and
+//! ends on a line.
 
 use std::ffi::{c_int, c_uint, c_void};
 use std::io::{BufRead as _, stdin};
@@ -94,13 +97,50 @@ fn work(driver: Driver, context: usize, calls: u64, seed: u64) -> Vec<(u64, u64)
     held
 }
 
+/// Makes the process that user's. The effective user stays, which the simulated GPU's folder belongs to.
+fn become_user(user: u32) {
+    // SAFETY: it takes no pointer.
+    let result = unsafe { libc::setreuid(user, libc::geteuid()) };
+    assert_eq!(result, 0, "setreuid");
+}
+
+fn flood(objects: &str, user: &str) {
+    /// Bytes of an object: as small as the driver makes them.
+    const SMALL: u64 = 512;
+    let objects: u64 = objects.parse().expect("a number");
+    become_user(user.parse().expect("a number"));
+    let (driver, context) = open();
+    let context = std::ptr::without_provenance_mut(context);
+    // SAFETY: the context that was retained.
+    assert_eq!(unsafe { (driver.set)(context) }, 0, "cuCtxSetCurrent");
+    for _ in 0..objects {
+        let mut at = 0;
+        // SAFETY: a pointer to fill.
+        let result = unsafe { (driver.alloc)(&raw mut at, SMALL as usize) };
+        assert_eq!(result, 0, "cuMemAlloc");
+    }
+    println!("held {} {objects}", objects * SMALL);
+    stdin().lock().lines().next();
+}
+
 fn main() {
-    let numbers: Vec<u64> = std::env::args()
-        .skip(1)
+    let words: Vec<String> = std::env::args().skip(1).collect();
+    if let [word, objects, user] = &words[..]
+        && word == "flood"
+    {
+        return flood(objects, user);
+    }
+    let numbers: Vec<u64> = words
+        .iter()
         .map(|number| number.parse().expect("a number"))
         .collect();
-    let [threads, calls, seed] = numbers[..] else {
-        panic!("allocator THREADS CALLS SEED");
+    let (threads, calls, seed) = match numbers[..] {
+        [threads, calls, seed] => (threads, calls, seed),
+        [threads, calls, seed, user] => {
+            become_user(user as u32);
+            (threads, calls, seed)
+        }
+        _ => panic!("allocator THREADS CALLS SEED [UID]"),
     };
     let (driver, context) = open();
     let workers: Vec<_> = (0..threads)

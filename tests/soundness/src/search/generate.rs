@@ -123,7 +123,8 @@ pub fn draw(rng: &mut Rng, kind: Kind) -> Case {
             swappable,
             swapped: if many { 0 } else { number(rng, 0, swappable) },
             runs: number(rng, 1, 100),
-            leaves: number(rng, 0, 80),
+            // Above all bounds: many take all the time that they have.
+            leaves: number(rng, 0, 240),
         }
     });
     let best_effort = best_effort.collect();

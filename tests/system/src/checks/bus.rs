@@ -62,9 +62,15 @@ fn managed(machine: &Machine, task: &str) -> Result<()> {
         "/org/rtswap",
     ];
     let method = ["org.freedesktop.DBus.ObjectManager", "GetManagedObjects"];
-    let answer = machine
-        .run_as(OTHER, &[&objects[..], &method].concat())?
-        .json()?;
+    let list = [&objects[..], &method].concat();
+    let others = machine.run_as(OTHER, &list)?.json()?;
+    let seen = others["data"][0][task]["org.rtswap.Task1"].as_object();
+    let seen: Option<Vec<_>> = seen.map(|seen| seen.keys().map(String::as_str).collect());
+    ensure!(
+        seen.as_deref() == Some(&["Class", "Gpu", "UserId"]),
+        "another user sees {seen:?}"
+    );
+    let answer = machine.run_as(USER, &list)?.json()?;
     let properties = &answer["data"][0][task]["org.rtswap.Task1"];
     let uid: u64 = machine.run(&["id", "-u", USER])?.ok()?.trim().parse()?;
     let footprint = 6.2 * f64::from(1 << 20);

@@ -3,7 +3,7 @@
 use rtswap_policy::admission::Test;
 use rtswap_policy::assign::Objective;
 use rtswap_policy::cost::{DirectionCost, SwapCost};
-use rtswap_policy::scheduler::{Config, Overrun, Sharing};
+use rtswap_policy::scheduler::{Config, Overrun, Sharing, Undrained};
 use rtswap_policy::task::{Class, MemoryProfile, TaskSpec, Timing};
 use rtswap_policy::units::{Bytes, Nanos, Ppm};
 
@@ -34,6 +34,7 @@ pub(crate) fn config(capacity: u64) -> Config {
         sharing: Sharing::Exclusive,
         dispatch_latency: Nanos::ZERO,
         overrun: Overrun::Continue,
+        undrained: Undrained::Beside,
         best_effort_quantum: Nanos(100 * MS),
         objective: Objective::Time,
         test: Test::Theorem1,

@@ -27,8 +27,11 @@ pub(crate) struct Gpu {
     pub(crate) account: Account,
     /// Dead processes with memory that the driver may not have released yet.
     pub(crate) dead: Vec<Dead>,
-    /// When memory that the plan promises was last missing because of others, and what they held.
-    pub(crate) squeezed: Option<(Time, String)>,
+    /// When memory that the plan promises was last missing because of others, what they held, and,
+    /// for the log, which process held most.
+    pub(crate) squeezed: Option<(Time, String, String)>,
+    /// When the log was last told of a change of the capacity.
+    pub(in crate::engine) capacity_said: Option<Time>,
     /// What happens to its process groups.
     pub(in crate::engine) work: WorkList,
     /// Tasks that the log says are starved.
@@ -55,6 +58,7 @@ impl Gpu {
             account: Account::new(terms),
             dead: Vec::new(),
             squeezed: None,
+            capacity_said: None,
             work: WorkList::default(),
             starving: BTreeSet::new(),
             in_effect: Verdict::default(),

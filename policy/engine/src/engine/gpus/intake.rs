@@ -1,5 +1,5 @@
-//! How GPUs become known: from the configuration, from NVML at the start or later, from agents. Then
-//! the registrations that waited for them are placed.
+//! How GPUs become known: from the configuration, from NVML or, where there is none, from the CUDA
+//! driver, at the start or later. Then the registrations that waited for them are placed.
 
 use alloc::format;
 use alloc::string::String;
@@ -12,22 +12,31 @@ use crate::Uuid;
 use crate::config::{GpuConfig, MAX_GPUS};
 use crate::engine::Engine;
 use crate::output::{Level, LogLine};
-use crate::sample::{GpuSample, LeftAlone, Sample};
+use crate::sample::{GpuSample, LeftAlone, NamedGpu, Sample};
 
 impl Engine {
-    /// Takes in the GPUs of the configuration, or all that NVML shows where it has none.
+    /// Takes in the GPUs of the configuration, or all that NVML shows where it has none. Where NVML shows
+    /// none, those that the CUDA driver names stand for them.
     pub(in crate::engine) fn add_first_gpus(&mut self, first: Sample) {
         self.expect_sample();
         self.leave_alone(first.left_alone);
         let mut shown = first.gpus;
         self.nvml.speaks |= !shown.is_empty();
+        let named = if self.nvml.speaks {
+            Vec::new()
+        } else {
+            first.named
+        };
         let mut gpus = self.config.gpus.clone();
         if gpus.is_empty() {
             gpus.extend(shown.iter().map(|gpu| GpuConfig::learned(gpu.uuid)));
+            gpus.extend(named.iter().map(|gpu| GpuConfig::learned(gpu.uuid)));
             gpus.truncate(MAX_GPUS);
         }
         for gpu in gpus {
             let uuid = gpu.uuid;
+            let total = named.iter().find(|named| named.uuid == uuid);
+            let gpu = total.map_or(gpu, |named| gpu.completed(named.total, Bytes::ZERO));
             match shown.iter().position(|shown| shown.uuid == uuid) {
                 Some(at) => {
                     let shown = shown.swap_remove(at);
@@ -47,8 +56,8 @@ impl Engine {
                 None if gpu.memory() > Bytes::ZERO => self.add_gpu(&gpu, None),
                 None => {
                     let text = format!(
-                        "the memory of {uuid} is not known: no file says it and NVML does not show \
-                         the GPU; it waits for an agent that sees it"
+                        "the memory of {uuid} is not known: no file says it, and neither NVML nor \
+                         the CUDA driver shows the GPU; it waits for one of them"
                     );
                     self.log(LogLine::new(Level::Warn, text));
                 }
@@ -57,9 +66,9 @@ impl Engine {
         self.place_registered();
     }
 
-    /// Takes in a GPU that an agent sees, with all its memory in bytes. NVML and files go before: a
-    /// stranger introduces only what both leave open.
-    pub(in crate::engine) fn learn_gpu(&mut self, uuid: Uuid, memory: Bytes) {
+    /// Takes in a GPU that the CUDA driver names after the start. NVML and files go before.
+    pub(in crate::engine) fn add_named(&mut self, named: NamedGpu) {
+        let NamedGpu { uuid, total } = named;
         let is_known = self.gpus.iter().any(|gpu| gpu.uuid == uuid);
         if is_known || self.is_left_alone(uuid) || self.gpus.len() == MAX_GPUS {
             return;
@@ -69,7 +78,7 @@ impl Engine {
             None if self.config.gpus.is_empty() && !self.nvml.speaks => GpuConfig::learned(uuid),
             None => return,
         };
-        self.add_gpu(&gpu.completed(memory, Bytes::ZERO), None);
+        self.add_gpu(&gpu.completed(total, Bytes::ZERO), None);
         self.place_registered();
     }
 

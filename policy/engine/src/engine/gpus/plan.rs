@@ -85,6 +85,15 @@ impl<'a> Planned<'a> {
         }
     }
 
+    /// What stays on the GPU of others than `id`, in bytes: of planned tasks, and of the others.
+    pub(crate) fn kept(&self, id: Option<TaskId>) -> (Bytes, Bytes) {
+        let planned = self.tasks.iter().filter(|(other, ..)| Some(*other) != id);
+        let fixed = self.unswappable.iter();
+        let fixed = fixed.filter(|(other, _)| Some(*other) != id);
+        let planned = planned.map(|(_, _, bytes)| *bytes).sum();
+        (planned, fixed.map(|(_, bytes)| *bytes).sum())
+    }
+
     /// Why a task that is not under the plan may wait forever, as in "the plan of a, b leaves 1.20
     /// GiB, and it needs 2.00 GiB"; none where it does not wait or what stays leaves enough.
     pub(crate) fn starved(&self, id: TaskId) -> Option<String> {

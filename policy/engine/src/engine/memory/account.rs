@@ -6,12 +6,15 @@ use alloc::string::String;
 use alloc::vec::Vec;
 
 use rtswap_policy::scheduler::Event;
-use rtswap_policy::units::Bytes;
+use rtswap_policy::units::{Bytes, Nanos};
 
 use crate::engine::{Engine, Task};
 use crate::ledger::{Claim, Disagreement, Finding};
 use crate::output::{Level, LogLine};
 use crate::sample::GpuSample;
+
+/// The least time between two lines about the capacity of a GPU.
+const CAPACITY_LINES: Nanos = Nanos(1_000_000_000);
 
 impl Engine {
     /// Compares a sample with what is claimed on a GPU, and tells the scheduler of the capacity that
@@ -22,6 +25,7 @@ impl Engine {
         let account = &mut self.gpus[gpu].account;
         let findings = account.reconcile(self.now, shown, &claims, &awaited);
         self.lay_out(gpu, findings);
+        self.show_all(gpu);
     }
 
     /// Says what was found, and tells the scheduler of the capacity that follows.
@@ -32,15 +36,21 @@ impl Engine {
         let account = &mut self.gpus[gpu].account;
         if let Some(bytes) = account.update_capacity(self.now) {
             let others = account.others();
-            let text = format!("capacity changed to {bytes}: others hold {others}");
-            self.log(LogLine::new(Level::Info, text).gpu(gpu));
+            // Whoever allocates and frees at once could fill the log with it.
+            let now = self.now;
+            let said = self.gpus[gpu].capacity_said;
+            if said.is_none_or(|at| now - at >= CAPACITY_LINES) {
+                self.gpus[gpu].capacity_said = Some(now);
+                let text = format!("capacity changed to {bytes}: others hold {others}");
+                self.log(LogLine::new(Level::Info, text).gpu(gpu));
+            }
             self.tell(gpu, Event::Capacity { bytes });
         }
     }
 
-    /// Why memory is short on a GPU: what others hold there, and the process that holds most of it;
-    /// none where that is nothing.
-    pub(in crate::engine) fn shortage(&self, gpu: usize) -> Option<String> {
+    /// Why memory is short on a GPU: what others hold there, and, for the log, the process that holds most
+    /// of it; none where that is nothing.
+    pub(in crate::engine) fn shortage(&self, gpu: usize) -> Option<(String, String)> {
         let account = &self.gpus[gpu].account;
         let others = account.others();
         if others == Bytes::ZERO {
@@ -52,10 +62,8 @@ impl Engine {
             let comm = identity.map_or("unknown", |identity| &identity.comm);
             format!(", most of it process {} ({comm})", process.pid)
         });
-        let most = most.unwrap_or_default();
-        Some(format!(
-            "memory was short because others hold {others}{most}"
-        ))
+        let why = format!("memory was short because others hold {others}");
+        Some((why, most.unwrap_or_default()))
     }
 
     /// What is known of each managed process on a GPU, by pid. To the driver one pid is one process:
@@ -91,6 +99,22 @@ impl Engine {
         claims
     }
 
+    /// The user of a process, as its session or a witness has it.
+    fn user_of(&self, gpu: usize, pid: u32) -> Option<u32> {
+        let session = self.sessions.of_pid(pid).next();
+        let shown = || {
+            self.gpus[gpu]
+                .account
+                .last()?
+                .process(pid)?
+                .identity
+                .as_ref()
+        };
+        session
+            .map(|(_, session)| session.peer.uid)
+            .or_else(|| Some(shown()?.uid))
+    }
+
     /// Writes a finding into the log. A process that holds more than its agent says broke a promise.
     fn found(&mut self, gpu: usize, finding: Finding) {
         let line = |level, text: &str| LogLine::new(level, text).gpu(gpu);
@@ -111,7 +135,8 @@ impl Engine {
                 let text = format!(
                     "untracked: a process without an agent holds {nvml}, and takes from the capacity"
                 );
-                return self.log(line(Level::Info, &text).pid(pid));
+                let line = line(Level::Info, &text).user(self.user_of(gpu, pid));
+                return self.log(line.pid(pid));
             }
             Finding::Blind => {
                 let text = "NVML does not show the processes of this PID namespace: what each holds \
@@ -128,10 +153,12 @@ impl Engine {
         let bytes = format!("{shown} by {witness}, {agent} by its agent");
         let Some(named) = disagreement else {
             let text = format!("the witnesses agree again: {bytes}");
-            return self.log(line(Level::Info, &text).pid(pid));
+            let line = line(Level::Info, &text).user(self.user_of(gpu, pid));
+            return self.log(line.pid(pid));
         };
         let text = format!("{named}: the witnesses differ: {bytes}");
-        self.log(line(Level::Warn, &text).pid(pid));
+        let line = line(Level::Warn, &text).user(self.user_of(gpu, pid));
+        self.log(line.pid(pid));
         let session = self.sessions.of_pid(pid).next().map(|(id, _)| id);
         if matches!(named, Disagreement::Underreport | Disagreement::Untracked)
             && let Some(id) = session

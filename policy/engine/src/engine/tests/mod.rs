@@ -27,7 +27,7 @@ use crate::input::{
 };
 use crate::output::{Output, RefusalCode, Reply, Welcome};
 use crate::registry::TaskOptions;
-use crate::sample::Sample;
+use crate::sample::{NamedGpu, Sample};
 use crate::saved::Saved;
 
 const MIB: u64 = 1 << 20;
@@ -58,7 +58,8 @@ fn config(gpus: Vec<GpuConfig>) -> Config {
         settings: Settings::default(),
         scheduler: SchedulerConfig::default(),
         gpus,
-        own_user: USER,
+        subordinates: crate::owners::Subordinates::default(),
+        max_sessions: 10_000,
     }
 }
 
@@ -90,6 +91,7 @@ fn hello(connection: u64, pid: u32, name: Option<&str>) -> Hello {
             uid: USER,
             comm: "python".into(),
             start_ticks: u64::from(pid) * 7,
+            unit: None,
         },
         name: name.map(Into::into),
         resumes: None,
@@ -180,6 +182,7 @@ impl Shell {
             began: shell.now,
             gpus: Vec::new(),
             left_alone: Vec::new(),
+            named: Vec::new(),
         };
         shell.handle(Input::Start(Box::new(Start {
             saved,
@@ -188,6 +191,16 @@ impl Shell {
             nvml,
         })));
         shell
+    }
+
+    /// The CUDA driver names the GPU, with so much memory.
+    fn name_gpu(&mut self, total: Bytes) {
+        self.handle(Input::Nvml(Sample {
+            began: self.now,
+            gpus: Vec::new(),
+            left_alone: Vec::new(),
+            named: vec![NamedGpu { uuid: GPU, total }],
+        }));
     }
 
     /// The next daemon, after a kill.
@@ -274,11 +287,23 @@ impl Shell {
     }
 
     fn register(&mut self, options: TaskOptions) -> Result<RegistrationId, CallError> {
+        self.register_by(options, false)
+    }
+
+    fn lease(&mut self, options: TaskOptions) -> Result<RegistrationId, CallError> {
+        self.register_by(options, true)
+    }
+
+    fn register_by(
+        &mut self,
+        options: TaskOptions,
+        lease: bool,
+    ) -> Result<RegistrationId, CallError> {
         let call = Call::Register {
             caller: CALLER,
             options,
             claimant: None,
-            lease: false,
+            lease,
         };
         self.call(call).map(|reply| match reply {
             Reply::Registered(id) => id,

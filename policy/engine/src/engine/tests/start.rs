@@ -60,6 +60,40 @@ fn requests_do_not_wait_for_the_dead() {
     assert!(shell.names().is_empty(), "no process claimed it");
 }
 
+/// A daemon after one that leased the name "yolo", with a process of it and without.
+fn after_a_lease(is_alive: bool) -> (Shell, Welcome) {
+    let mut shell = Shell::new();
+    shell.lease(options("yolo")).unwrap();
+    let welcome = shell.greet(hello(1, 70, Some("yolo"))).unwrap();
+    let alive: &[u32] = if is_alive { &[70] } else { &[] };
+    let shell = shell.restart(alive).restart(alive);
+    (shell, welcome)
+}
+
+#[test]
+fn a_former_lease_ends_with_its_process() {
+    let (mut shell, welcome) = after_a_lease(true);
+    let back = shell.greet(again(11, 70, &welcome, 0)).unwrap();
+    let refused = shell.lease(options("yolo")).unwrap_err();
+    assert!(refused.to_string().contains("has a task named yolo"));
+    shell.handle(Input::ProcessEnded(back.connection));
+    assert!(shell.names().is_empty(), "no claim_timeout");
+    shell.lease(options("yolo")).unwrap();
+}
+
+#[test]
+fn a_former_lease_without_a_process_gives_its_name_to_the_next() {
+    let (mut shell, welcome) = after_a_lease(false);
+    assert_eq!(
+        shell.names(),
+        ["yolo"],
+        "its program may not have said Hello"
+    );
+    let next = shell.lease(options("yolo")).unwrap();
+    assert_ne!(next, welcome.registration);
+    assert_eq!(shell.names(), ["yolo"]);
+}
+
 #[test]
 fn an_awaited_process_that_executed_another_program_is_not_awaited() {
     let (shell, one, other) = killed();
@@ -161,13 +195,8 @@ fn a_file_waits_for_its_gpu_to_be_known() {
         shell.engine.registry.get(RegistrationId(1)).unwrap().gpu,
         None
     );
-    let mut introducing = hello(1, 70, Some("a"));
-    introducing.devices.push(DeviceState {
-        uuid: GPU.bytes(),
-        memory: Bytes(1 << 30),
-        ..DeviceState::default()
-    });
-    let welcome = shell.greet(introducing).unwrap();
+    shell.name_gpu(Bytes(1 << 30));
+    let welcome = shell.greet(hello(1, 70, Some("a"))).unwrap();
     assert_eq!(welcome.blocks.len(), 1);
     assert_eq!(
         shell.engine.registry.get(RegistrationId(1)).unwrap().gpu,
@@ -206,13 +235,8 @@ fn a_promise_that_a_late_gpu_cannot_keep_is_recorded_as_void() {
     let saved = shell.disk.clone();
     let mut shell = Shell::start(config(Vec::new()), saved, &[], Vec::new());
     assert!(shell.engine.registry.get(id).unwrap().is_realtime());
-    let mut introducing = hello(1, 70, Some("a"));
-    introducing.devices.push(DeviceState {
-        uuid: GPU.bytes(),
-        memory: Bytes(32 * MIB),
-        ..DeviceState::default()
-    });
-    shell.greet(introducing).unwrap();
+    shell.name_gpu(Bytes(32 * MIB));
+    shell.greet(hello(1, 70, Some("a"))).unwrap();
     assert!(!shell.engine.registry.get(id).unwrap().is_realtime());
     assert_eq!(shell.disk, shell.engine.saved());
 }
@@ -222,7 +246,7 @@ fn eligible_times_outlive_daemons_that_do_not_know_the_gpu() {
     let other = Uuid::of([2; 16]);
     let releases = [GPU, other].map(|gpu| NextRelease {
         gpu,
-        task: "a".into(),
+        task: "a@1000".into(),
         at: seconds(5),
     });
     let saved = Saved {

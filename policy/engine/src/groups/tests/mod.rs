@@ -47,7 +47,9 @@ impl Scene {
     /// A process says Hello, without a job.
     fn attach(&mut self, id: ProcessId, usage: Usage, backing: Bytes) -> Vec<Effect> {
         let now = self.time();
-        let attached = self.group.attach(now, id, usage, backing, None);
+        let attached = self
+            .group
+            .attach(now, id, usage, backing, None, usage.resident);
         assert_eq!(attached, Ok(()));
         self.effects()
     }

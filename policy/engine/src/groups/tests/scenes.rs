@@ -155,7 +155,7 @@ fn a_process_that_brings_only_a_request_is_admitted_at_once() {
     let none = Usage::default();
     let attached = scene
         .group
-        .attach(scene.time(), B, none, Bytes::ZERO, Some(open));
+        .attach(scene.time(), B, none, Bytes::ZERO, Some(open), Bytes::ZERO);
     assert_eq!(attached, Ok(()));
     let admitted = vec![Effect::Order(B, Order::Grant { job })];
     assert_eq!(scene.effects(), admitted);
@@ -180,7 +180,7 @@ fn a_process_that_the_scheduler_refuses_is_counted_on_until_it_leaves() {
     };
     let attached = scene
         .group
-        .attach(scene.time(), A, usage, Bytes::ZERO, None);
+        .attach(scene.time(), A, usage, Bytes::ZERO, None, usage.resident);
     assert_eq!(attached, Ok(()));
     assert!(matches!(
         scene.effects()[..],
@@ -203,7 +203,7 @@ fn a_process_that_is_refused_without_a_session_has_never_been() {
     };
     let attached = scene
         .group
-        .attach(scene.time(), A, usage, Bytes::ZERO, None);
+        .attach(scene.time(), A, usage, Bytes::ZERO, None, Bytes::ZERO);
     assert!(attached.is_err());
     assert!(!scene.group.refuse(scene.time(), A, Attachment::Absent));
     assert!(scene.group.is_empty());

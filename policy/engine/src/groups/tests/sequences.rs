@@ -105,7 +105,7 @@ impl Play {
                     ..Usage::default()
                 };
                 let group = &mut self.scene.group;
-                let attached = group.attach(now, IDS[at], usage, Bytes::ZERO, None);
+                let attached = group.attach(now, IDS[at], usage, Bytes::ZERO, None, Bytes::ZERO);
                 assert_eq!(attached, Ok(()));
             }
             Step::Grant => self.obey(self.job.map(|job| Command::Grant { task, job })),

@@ -6,7 +6,7 @@ use std::vec::Vec;
 use rtswap_policy::units::Bytes;
 
 use super::{MIB, account, at, claim, process, sample};
-use crate::ledger::{Account, Baseline, Claim, Disagreement, Finding, Probed};
+use crate::ledger::{Account, Baseline, Claim, Disagreement, Finding, ProbeEntry, Probed};
 
 fn counted(mib: u64) -> Probed {
     Probed {
@@ -15,6 +15,7 @@ fn counted(mib: u64) -> Probed {
         first_seen: at(1),
         early: false,
         exact: true,
+        trusted: true,
     }
 }
 
@@ -310,4 +311,78 @@ fn the_baseline_is_unknown_until_nvml_shows_the_process() {
     assert_eq!(describe(&account), (Baseline::Start, "at-least", untracked));
     probe(&mut account, 60, &[], &[]);
     assert!(account.probed(9).is_none());
+}
+
+/// As [`counted`], by a driver that is not root's.
+fn claimed(mib: u64) -> Probed {
+    Probed {
+        trusted: false,
+        ..counted(mib)
+    }
+}
+
+#[test]
+fn what_a_strangers_driver_counts_lowers_no_capacity_beside_nvml() {
+    let mut account = account();
+    let claims = [(5, claim(10, 10))];
+    look(&mut account, 0, &[(5, 10), (9, 4)], &claims);
+    assert_eq!(account.others(), Bytes(4 * MIB));
+    // A process without an agent, and one with an agent that reports 10 MiB.
+    for ms in [10, 20] {
+        probe(
+            &mut account,
+            ms,
+            &[(5, claimed(30)), (9, claimed(40))],
+            &claims,
+        );
+        assert_eq!(account.others(), Bytes(4 * MIB), "only what NVML shows");
+    }
+    let shown = account.probed(9).map(ProbeEntry::confidence);
+    assert_eq!(shown, Some("claimed"));
+    // By root's driver the same takes from the capacity at once.
+    probe(
+        &mut account,
+        30,
+        &[(5, counted(30)), (9, counted(40))],
+        &claims,
+    );
+    assert_eq!(account.others(), Bytes(54 * MIB), "all that is free, too");
+}
+
+#[test]
+fn what_a_strangers_driver_counts_lowers_no_capacity_without_nvml() {
+    let mut account = account();
+    let claims = [(5, claim(10, 10))];
+    probe(
+        &mut account,
+        10,
+        &[(5, claimed(30)), (9, claimed(40))],
+        &claims,
+    );
+    assert_eq!(account.others(), Bytes::ZERO);
+    assert_eq!(account.update_capacity(at(10)), None);
+    probe(
+        &mut account,
+        20,
+        &[(5, counted(30)), (9, counted(40))],
+        &claims,
+    );
+    assert_eq!(account.others(), Bytes(60 * MIB));
+}
+
+#[test]
+fn what_a_strangers_driver_counts_contradicts_its_own_agent() {
+    let mut account = account();
+    let lying = [(5, claim(10, 10))];
+    let findings: Vec<_> = (0..10)
+        .flat_map(|tenth| probe(&mut account, tenth * 100, &[(5, claimed(30))], &lying))
+        .collect();
+    let named = Finding::Counted {
+        pid: 5,
+        disagreement: Some(Disagreement::Underreport),
+        counted: Bytes(30 * MIB),
+        agent: Bytes(10 * MIB),
+    };
+    assert_eq!(findings, [named]);
+    assert_eq!(account.others(), Bytes::ZERO);
 }

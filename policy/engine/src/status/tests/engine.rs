@@ -51,6 +51,7 @@ fn started() -> Engine {
             uuid: uuid(2),
             why: "GPU 2 is in MIG mode".into(),
         }],
+        named: vec![],
     };
     let start = Start {
         saved: Saved::default(),
@@ -92,6 +93,7 @@ fn hello(name: Option<&str>, connection: u64) -> Input {
             uid: 1000,
             comm: "viewer".into(),
             start_ticks: 5,
+            unit: None,
         },
         name: name.map(Into::into),
         resumes: None,
@@ -185,6 +187,7 @@ fn what_only_the_probes_know_is_shown() {
         first_seen: Time(4),
         early: false,
         exact: true,
+        trusted: true,
         held: vec![Held {
             gpu: Some(uuid(1)),
             bytes: mib(3),

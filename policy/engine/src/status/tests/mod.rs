@@ -40,7 +40,8 @@ fn config() -> Config {
         settings: Settings::default(),
         scheduler: SchedulerConfig::default(),
         gpus: Vec::new(),
-        own_user: 0,
+        subordinates: crate::owners::Subordinates::default(),
+        max_sessions: 10_000,
     }
 }
 
@@ -127,10 +128,16 @@ fn session(pid: u32, resident: &[Option<u64>]) -> Session {
             uid: 1000,
             comm: "agent".into(),
             start_ticks: 5,
+            unit: None,
         },
+        owner: crate::owners::Owner::User(1000),
         cookie: Cookie(1),
         connection: ConnectionId(u64::from(pid)),
         is_connected: true,
+        undrained_since: None,
+        stopped_since: None,
+        notified: None,
+        refused: None,
         devices: resident.iter().map(device).collect(),
     }
 }

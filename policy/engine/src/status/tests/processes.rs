@@ -37,6 +37,7 @@ fn probed(pid: u32, held: &[(Option<u8>, u64)]) -> ProbedProcess {
         first_seen: Time(33),
         early: false,
         exact: true,
+        trusted: true,
         held: held.collect(),
     }
 }
@@ -146,6 +147,7 @@ fn the_probes_add_to_what_is_known_and_tell_of_what_is_not() {
         first_seen: Time(33),
         early: true,
         exact: false,
+        trusted: true,
     };
     let (claims, awaited) = Default::default();
     let on_first = [(10, counted(12))].into_iter().collect();

@@ -49,6 +49,7 @@ fn ready() -> scheduler::TaskStatus {
         dying: Bytes::ZERO,
         volume: Some(mib(48)),
         next_volume: None,
+        barred_until: None,
         backing: mib(50),
         next_release: Time::ZERO,
         job: None,

@@ -70,7 +70,10 @@ impl World {
         let task = |process: &Process| process.session.map(|(registration, _)| registration);
         let has_stray = |of: &Process| {
             let mut group = self.processes.iter().filter(|it| task(it) == task(of));
-            group.any(|it| self.is_stray(it, gpu) == Some(true))
+            let job = task(of).and_then(|of| self.jobs.get(&(of, gpu)));
+            // Its processes are admitted to a job that should be over.
+            job.is_some_and(|job| job.is_stuck)
+                || group.any(|it| self.is_stray(it, gpu) == Some(true))
         };
         let own = self.processes.iter().find(|it| it.pid == pid);
         let own = own.expect("a dead process takes no orders");
@@ -118,7 +121,7 @@ impl World {
         running.is_some() && running != process.devices[gpu].resumed
     }
 
-    fn group(&self, registration: RegistrationId) -> impl Iterator<Item = &Process> {
+    pub(crate) fn group(&self, registration: RegistrationId) -> impl Iterator<Item = &Process> {
         let is_of = move |it: &&Process| it.session.is_some_and(|(id, _)| id == registration);
         self.processes.iter().filter(is_of)
     }

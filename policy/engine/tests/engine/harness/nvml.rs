@@ -48,6 +48,7 @@ impl World {
             began: self.now,
             gpus: (0..GPUS).map(|gpu| self.gpu_sample(gpu)).collect(),
             left_alone: Vec::new(),
+            named: Vec::new(),
         }
     }
 

@@ -96,6 +96,7 @@ impl Process {
                 uid: self.uid,
                 comm: "python".into(),
                 start_ticks: self.start_ticks(),
+                unit: None,
             },
             name,
             resumes: self.session,

@@ -58,9 +58,9 @@ impl Setting {
                 task("camera", 1000, Some(0)),
                 task("lidar", 1000, Some(0)),
                 task("radar", 1001, Some(1)),
-                task("train", 1000, None),
-                task("train", 1001, None),
-                task("batch", 1001, None),
+                task("train", 1002, None),
+                task("train", 1003, None),
+                task("batch", 1004, None),
             ],
             own_chunks: if overflows { 1 } else { 2 },
         }
@@ -90,10 +90,13 @@ impl Setting {
                 sharing: self.sharing,
                 test: self.test,
                 best_effort_quantum: Nanos(20 * MS),
+                // Agents take long at times: with the built-in bound nearly all would be barred.
+                drain: (self.number % 8 != 7).then_some(Nanos(110 * MS)),
                 ..SchedulerConfig::default()
             },
             gpus: UUIDS.map(gpu).to_vec(),
-            own_user: 0,
+            subordinates: rtswap_engine::owners::Subordinates::default(),
+            max_sessions: 10_000,
         }
     }
 

@@ -84,8 +84,13 @@ impl Pair {
         let saved = self.engine.saved();
         if saved.registrations.iter().all(|it| it.id != registered.id) {
             let unused = self.world.now - registered.used;
+            let may_end = if registered.is_former {
+                self.world.group(registered.id).next().is_none()
+            } else {
+                !registered.is_leased && unused >= Settings::default().claim_timeout
+            };
             assert!(
-                !registered.is_leased && unused >= Settings::default().claim_timeout,
+                may_end,
                 "{registered:?} of task {task} is gone after {unused}"
             );
             self.world.registered[task] = None;

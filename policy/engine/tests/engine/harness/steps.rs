@@ -232,12 +232,14 @@ impl Pair {
 
     pub(crate) fn join(&mut self, task: Option<usize>) {
         let tasks = &self.world.setting.tasks;
-        let uid = task.map_or(0, |task| tasks[task].uid);
+        let named = task.map(|task| tasks[task].uid);
         let group = self.world.processes.iter().filter(|it| it.task == task);
         if group.count() >= 4 || self.world.processes.len() >= 12 {
             return;
         }
         let pid = self.world.number() as u32;
+        // Not all of one user, which may be barred.
+        let uid = named.unwrap_or(pid % 16);
         self.world.processes.push(Process::new(pid, uid, task));
         self.hello(self.world.processes.len() - 1);
         // It comes again later where there is no room for it.

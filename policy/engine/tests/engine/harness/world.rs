@@ -28,6 +28,8 @@ pub(crate) enum Request {
 pub(crate) struct Registered {
     pub(crate) id: RegistrationId,
     pub(crate) is_leased: bool,
+    /// It was leased from a daemon before.
+    pub(crate) is_former: bool,
     /// When it was made or last had a process.
     pub(crate) used: Time,
 }
@@ -112,7 +114,7 @@ impl World {
         }
         self.nvml.reading = None;
         for registered in self.registered.iter_mut().flatten() {
-            registered.is_leased = false;
+            registered.is_former |= core::mem::take(&mut registered.is_leased);
             registered.used = self.now;
         }
         let saved = self.disk.end_daemon();
@@ -188,6 +190,9 @@ impl World {
             Output::Forget(connection) => {
                 self.link(*connection);
                 self.forget(*connection);
+            }
+            Output::Inspect(connection) | Output::Notify { connection, .. } => {
+                self.link(*connection);
             }
             Output::Kill(connection) => {
                 let pid = self.link(*connection).pid;
@@ -274,6 +279,7 @@ impl World {
                 self.registered[task] = Some(Registered {
                     id: *registration,
                     is_leased: lease,
+                    is_former: false,
                     used: self.now,
                 });
             }

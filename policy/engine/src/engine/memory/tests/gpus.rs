@@ -7,9 +7,9 @@ use rtswap_policy::units::Bytes;
 use super::world::{GIB, GPU, MEMORY, World, config, realtime, shown};
 use crate::Uuid;
 use crate::config::{Config, GpuConfig};
-use crate::ids::CallId;
-use crate::input::{Call, Input};
-use crate::sample::{LeftAlone, Sample};
+use crate::ids::{CallId, ConnectionId, Cookie};
+use crate::input::{Call, DeviceState, Hello, Input, Peer};
+use crate::sample::{LeftAlone, NamedGpu, Sample};
 
 const OTHER: Uuid = Uuid::of([2; 16]);
 
@@ -42,20 +42,61 @@ fn a_file_decides_which_gpus_are_managed() {
     let third = Uuid::of([3; 16]);
     let mut world = World::new(config, vec![], vec![shown(GPU, &[]), shown(third, &[])]);
     assert_eq!(world.engine.gpus.len(), 1);
-    assert_eq!(world.lines("it waits for an agent that sees it").len(), 1);
+    assert_eq!(world.lines("it waits for one of them").len(), 1);
     world.nvml(vec![shown(GPU, &[]), shown(third, &[]), shown(OTHER, &[])]);
     let uuids: std::vec::Vec<_> = world.engine.gpus.iter().map(|gpu| gpu.uuid).collect();
     assert_eq!(uuids, [GPU, OTHER]);
 }
 
 #[test]
-fn an_agent_introduces_a_gpu_only_where_nvml_and_files_leave_that_open() {
+fn an_agent_names_no_gpus() {
     let mut world = World::new(undescribed(), vec![], vec![]);
-    world.hello(7, None);
-    assert_eq!(world.engine.gpus.len(), 1);
-    assert_eq!(world.engine.gpus[0].uuid, GPU);
+    let forged = (10..18).map(|byte| DeviceState {
+        uuid: [byte; 16],
+        memory: Bytes(1 << 63),
+        ..DeviceState::default()
+    });
+    world.put(Input::Hello(Box::new(Hello {
+        connection: ConnectionId(7),
+        peer: Peer {
+            pid: 7,
+            uid: 1000,
+            comm: "forger".into(),
+            start_ticks: 7,
+            unit: None,
+        },
+        name: None,
+        resumes: None,
+        cookie: Cookie(7),
+        devices: forged.collect(),
+    })));
+    assert_eq!(world.engine.gpus.len(), 0);
+    world.nvml(vec![shown(GPU, &[])]);
+    assert_eq!(world.engine.gpus.len(), 1, "the table has room");
+}
+
+#[test]
+fn the_driver_names_gpus_only_where_nvml_and_files_leave_that_open() {
+    let named = |world: &World| Sample {
+        began: world.now,
+        gpus: vec![],
+        left_alone: vec![],
+        named: vec![NamedGpu {
+            uuid: GPU,
+            total: MEMORY,
+        }],
+    };
+    let mut world = World::new(undescribed(), vec![], vec![]);
+    for _ in 0..2 {
+        let sample = named(&world);
+        world.put(Input::Nvml(sample));
+        let uuids: std::vec::Vec<_> = world.engine.gpus.iter().map(|gpu| gpu.uuid).collect();
+        assert_eq!(uuids, [GPU]);
+    }
+    assert_eq!(world.capacity(), 8 * GIB - 128 * (1 << 20));
     let mut world = World::new(undescribed(), vec![], vec![shown(OTHER, &[])]);
-    world.hello(7, None);
+    let sample = named(&world);
+    world.put(Input::Nvml(sample));
     assert_eq!(world.engine.gpus.len(), 1);
     assert_eq!(world.engine.gpus[0].uuid, OTHER, "NVML has spoken");
 }
@@ -98,6 +139,7 @@ fn a_gpu_that_is_left_alone_is_said_once_and_not_learned() {
                 uuid: GPU,
                 why: "it is split into instances".into(),
             }],
+            named: vec![],
         }));
     }
     assert_eq!(world.lines("a GPU is left alone: it is split").len(), 1);

@@ -3,4 +3,5 @@
 
 mod gpus;
 mod scenes;
+mod unproven;
 mod world;

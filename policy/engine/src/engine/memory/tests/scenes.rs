@@ -189,7 +189,10 @@ fn capacity_falls_at_once_and_rises_once_that_lasts() {
     );
     assert_eq!(
         world.engine.shortage(0).unwrap(),
-        "memory was short because others hold 3.00 GiB, most of it process 99 (unknown)"
+        (
+            "memory was short because others hold 3.00 GiB".into(),
+            ", most of it process 99 (unknown)".into()
+        )
     );
     assert!(world.hurries().is_empty());
     world.wait(500);
@@ -211,6 +214,7 @@ fn probed(pid: u32, bytes: u64) -> ProbeSample {
         first_seen: Time(1_000_000_000),
         early: false,
         exact: true,
+        trusted: true,
         held: vec![Held {
             gpu: Some(GPU),
             bytes: Bytes(bytes),

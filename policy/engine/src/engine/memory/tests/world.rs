@@ -1,10 +1,10 @@
 //! One engine, processes that hold memory and do nothing else, and NVML as the scene has it.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::vec;
 use std::vec::Vec;
 
-use rtswap_policy::scheduler::{BudgetRequestSeq, TaskStatus};
+use rtswap_policy::scheduler::{BudgetRequestSeq, JobKind, JobSeq, TaskStatus, Usage};
 use rtswap_policy::units::{Bytes, Nanos, Time};
 
 use crate::Uuid;
@@ -12,7 +12,7 @@ use crate::config::{Config, GpuConfig, SchedulerConfig, Settings};
 use crate::engine::Engine;
 use crate::groups::Order;
 use crate::ids::{ConnectionId, Cookie, RegistrationId};
-use crate::input::{Answer, Block, DeviceState, Hello, Input, Peer, Start, TaskFile};
+use crate::input::{Answer, Block, DeviceState, Hello, Input, Jobs, Peer, Start, TaskFile};
 use crate::output::{LogLine, News, Output};
 use crate::registry::TaskOptions;
 use crate::sample::{GpuSample, ProcessSample, Sample};
@@ -30,6 +30,8 @@ pub(super) struct World {
     blocks: BTreeMap<ConnectionId, Block>,
     /// The last request for memory was granted.
     is_granted: bool,
+    /// The processes that had a job granted.
+    granted: BTreeSet<ConnectionId>,
     /// What the engine gave since it was last asked, orders apart.
     outputs: Vec<Output>,
 }
@@ -40,7 +42,8 @@ pub(super) fn config() -> Config {
         settings: Settings::default(),
         scheduler: SchedulerConfig::default(),
         gpus: vec![GpuConfig::learned(GPU).completed(MEMORY, Bytes::ZERO)],
-        own_user: 0,
+        subordinates: crate::owners::Subordinates::default(),
+        max_sessions: 10_000,
     }
 }
 
@@ -88,6 +91,7 @@ impl World {
             now: Time(1_000_000_000),
             blocks: BTreeMap::new(),
             is_granted: false,
+            granted: BTreeSet::new(),
             outputs: Vec::new(),
         };
         let nvml = world.sample_of(gpus);
@@ -112,10 +116,31 @@ impl World {
         pid: u32,
         name: Option<&str>,
     ) -> ConnectionId {
-        self.blocks.insert(connection, Block::default());
+        self.hello_with(connection, pid, name, 0)
+    }
+
+    /// As [`Self::hello_on`], by an agent that says that it holds so many bytes already.
+    pub(super) fn hello_with(
+        &mut self,
+        connection: ConnectionId,
+        pid: u32,
+        name: Option<&str>,
+        resident: u64,
+    ) -> ConnectionId {
+        let usage = Usage {
+            resident: Bytes(resident),
+            swapped: Bytes::ZERO,
+            arena: Bytes(resident),
+        };
+        let block = Block {
+            usage,
+            ..Block::default()
+        };
+        self.blocks.insert(connection, block);
         let device = DeviceState {
             uuid: GPU.bytes(),
             memory: MEMORY,
+            usage,
             ..DeviceState::default()
         };
         self.put(Input::Hello(std::boxed::Box::new(Hello {
@@ -125,6 +150,7 @@ impl World {
                 uid: 0,
                 comm: "program".into(),
                 start_ticks: 7,
+                unit: None,
             },
             name: name.map(Into::into),
             resumes: None,
@@ -141,6 +167,23 @@ impl World {
         self.ring(agent);
         assert!(std::mem::take(&mut self.is_granted), "there is room");
         self.say_resident(agent, bytes);
+    }
+
+    /// A process asks for its first job. Returns whether it runs by now.
+    pub(super) fn ask_job(&mut self, agent: ConnectionId) -> bool {
+        let jobs = Jobs {
+            requested: JobSeq(1),
+            kind: JobKind::Declared,
+            completed: JobSeq(0),
+        };
+        self.blocks.get_mut(&agent).unwrap().jobs = Some(jobs);
+        self.ring(agent);
+        self.runs(agent)
+    }
+
+    /// Whether a job of a process was granted.
+    pub(super) fn runs(&self, agent: ConnectionId) -> bool {
+        self.granted.contains(&agent)
     }
 
     /// A process says that it holds so many bytes.
@@ -173,6 +216,7 @@ impl World {
             began: Time(self.now.0 - 1_000_000),
             gpus,
             left_alone: vec![],
+            named: vec![],
         }
     }
 
@@ -210,6 +254,13 @@ impl World {
                     let held = bytes.max(self.blocks[&connection].usage.resident);
                     let answer = Answer::Held(held);
                     self.engine.handle(self.now, Input::Answer(answer));
+                }
+                Output::Order {
+                    connection,
+                    order: Order::Grant { .. },
+                    ..
+                } => {
+                    self.granted.insert(connection);
                 }
                 Output::Order { .. } => {}
                 Output::Welcome(_) => {

@@ -3,6 +3,9 @@
 use rtswap_engine::status;
 use serde::Serialize;
 
+use super::viewer::Viewer;
+use crate::names;
+
 /// The JSON, version 1. Times are ns, sizes bytes; the keys are those of `rtswapctl plan`.
 #[derive(Debug, Serialize)]
 struct Plan {
@@ -25,7 +28,10 @@ struct GpuPlan {
     utilization: f64,
     bound: f64,
     slack: f64,
+    /// The tasks that the caller may see.
     tasks: Vec<TaskPlan>,
+    /// The number of the others; the sums count them.
+    other_tasks: usize,
 }
 
 #[derive(Debug, Serialize)]
@@ -43,17 +49,33 @@ struct TaskPlan {
     in_effect: bool,
 }
 
-/// The JSON of the plan of every GPU.
-pub(super) fn json(gpus: Vec<status::GpuPlan>) -> String {
-    let gpus = gpus.into_iter().enumerate();
+/// The users of the tasks in a plan.
+pub(super) fn owners(gpus: &[status::GpuPlan]) -> impl Iterator<Item = u32> {
+    let tasks = gpus.iter().flat_map(|gpu| &gpu.tasks);
+    tasks.filter_map(|task| names::owner(&task.name))
+}
+
+/// The JSON of the plan of every GPU, as `viewer` may see it.
+pub(super) fn json(gpus: &[status::GpuPlan], viewer: Viewer) -> String {
+    let gpus = gpus.iter().enumerate();
     let plan = Plan {
         version: 1,
-        gpus: gpus.map(|(index, gpu)| of_gpu(index, gpu)).collect(),
+        gpus: gpus
+            .map(|(index, gpu)| of_gpu(index, gpu, viewer))
+            .collect(),
     };
     serde_json::to_string(&plan).expect("plain data with text keys")
 }
 
-fn of_gpu(index: usize, gpu: status::GpuPlan) -> GpuPlan {
+fn of_gpu(index: usize, gpu: &status::GpuPlan, viewer: Viewer) -> GpuPlan {
+    let total_swap_bytes = gpu.total_swap().0;
+    let is_seen = |task: &status::TaskPlan| {
+        let owner = names::owner(&task.name);
+        owner.is_some_and(|owner| viewer.sees(owner))
+    };
+    let all = gpu.tasks.len();
+    let tasks = gpu.tasks.iter().filter(|task| is_seen(task));
+    let tasks: Vec<_> = tasks.map(|task| of_task(task, viewer)).collect();
     GpuPlan {
         index,
         uuid: gpu.uuid.to_string(),
@@ -62,19 +84,20 @@ fn of_gpu(index: usize, gpu: status::GpuPlan) -> GpuPlan {
         chunk_bytes: gpu.chunk.0,
         test: gpu.test.name(),
         schedulable: gpu.schedulable,
-        total_swap_bytes: gpu.total_swap().0,
+        total_swap_bytes,
         blocking_ns: gpu.blocking.0,
-        blocking_term: gpu.blocking_term,
+        blocking_term: viewer.text(&gpu.blocking_term),
         utilization: gpu.utilization,
         bound: gpu.bound,
         slack: gpu.slack,
-        tasks: gpu.tasks.into_iter().map(of_task).collect(),
+        other_tasks: all - tasks.len(),
+        tasks,
     }
 }
 
-fn of_task(task: status::TaskPlan) -> TaskPlan {
+fn of_task(task: &status::TaskPlan, viewer: Viewer) -> TaskPlan {
     TaskPlan {
-        name: task.name,
+        name: viewer.text(&task.name),
         path: rtswap_dbus::task_path(task.registration.0).to_string(),
         period_ns: task.timing.period.0,
         deadline_ns: task.timing.deadline.0,

@@ -1,0 +1,168 @@
+//! What realtime pays for best-effort that ignores a revoke or an abort, or that is stopped: the drain
+//! bound S, as the admission tests charge it, and no more.
+
+use rtswap_policy::scheduler::{Config, Direction, Event, Undrained, ViolationKind};
+use rtswap_policy::task::TaskId;
+use rtswap_policy::units::{Nanos, Time};
+
+use crate::world::setting::{MS, best_effort, config, realtime};
+use crate::world::{Answers, World};
+
+/// A realtime task of 40 and two best-effort tasks of 30, on a GPU of `config`.
+fn three(config: Config) -> World {
+    let mut world = World::new(config);
+    world.load_ready(1, realtime(1_000, 10, 40, 40), 40);
+    world.load(2, best_effort(), 30);
+    world.load(3, best_effort(), 30);
+    world.at(2_000);
+    world
+}
+
+fn due(world: &mut World) -> u64 {
+    world.scheduler.poll_timeout().unwrap().0
+}
+
+#[test]
+fn an_abort_that_is_ignored_holds_the_engine_no_longer_than_the_drain_bound() {
+    let mut world = World::new(config(100));
+    world.load_ready(1, realtime(1_000, 10, 40, 40), 40);
+    world.load(2, best_effort(), 60);
+    world.load(3, best_effort(), 60);
+    world.at(2_000);
+    world.request(2);
+    assert_eq!(world.op(3), Some((Direction::Out, 60)));
+    // By the cost model it may take four times 6 ms and 100 ms.
+    assert!(due(&mut world) > 2_100 * MS);
+    world.answers = Answers::Budgets;
+    world.request(1);
+    assert_eq!(due(&mut world), 2_001 * MS + 1);
+    world.at(2_002);
+    assert_eq!(world.violations, [(3, ViolationKind::SwapOverdue)]);
+}
+
+#[test]
+fn a_process_that_is_killed_has_the_bound_of_the_kill_beside() {
+    let mut world = three(Config {
+        undrained: Undrained::Kill(Nanos(50 * MS)),
+        ..config(100)
+    });
+    world.request(2);
+    world.request(1);
+    world.at(2_002);
+    assert_eq!(
+        world.violations,
+        [(2, ViolationKind::Undrainable)],
+        "now it is killed"
+    );
+    assert!(!world.runs(1), "and waited for");
+    world.detach(2);
+    assert!(world.runs(1));
+    // Another one does not die.
+    world.complete(1);
+    world.request(3);
+    assert!(world.runs(3));
+    world.at(3_000);
+    world.request(1);
+    world.at(3_002);
+    assert!(!world.runs(1));
+    assert_eq!(due(&mut world), 3_051 * MS + 1);
+    world.at(3_052);
+    assert!(world.runs(1), "no longer than is charged");
+    let bound = world.scheduler.state().gpu();
+    assert_eq!(bound.running, [TaskId(1)]);
+}
+
+#[test]
+fn what_a_kill_takes_is_charged() {
+    let kills = Config {
+        undrained: Undrained::Kill(Nanos(50 * MS)),
+        ..config(100)
+    };
+    assert_eq!(config(100).platform().drain, Nanos(MS));
+    assert_eq!(kills.platform().drain, Nanos(51 * MS));
+}
+
+#[test]
+fn a_realtime_job_that_stands_still_is_passed_by_in_the_end() {
+    let mut world = three(config(100));
+    world.request(1);
+    assert!(world.runs(1));
+    world.request(2);
+    world.at(3_009);
+    assert!(!world.runs(2), "its 10 ms and a second are not over");
+    world.at(3_011);
+    assert!(world.runs(2));
+    assert!(world.violations.contains(&(1, ViolationKind::Undrainable)));
+    assert_eq!(world.status(1).volume, None, "it is best-effort now");
+}
+
+#[test]
+fn a_barred_task_gets_nothing_beside_realtime() {
+    let mut world = three(config(100));
+    world.request(2);
+    assert!(world.runs(2));
+    let bar = Event::Bar {
+        task: TaskId(2),
+        until: Time(5_000 * MS),
+    };
+    world.tell(bar);
+    assert!(world.agents[2].revoked);
+    world.complete(2);
+    world.request(2);
+    world.want(2, 40);
+    world.at(4_500);
+    assert!(!world.runs(2));
+    assert_eq!(world.budget(2).0, 30);
+    world.request(3);
+    assert!(world.runs(3), "others are not concerned");
+    world.complete(3);
+    world.at(5_000);
+    assert!(world.runs_after_swaps(2));
+}
+
+#[test]
+fn nobody_is_barred_from_a_gpu_without_realtime() {
+    let mut world = three(config(100));
+    world.tell(Event::Bar {
+        task: TaskId(2),
+        until: Time(500_000 * MS),
+    });
+    world.request(2);
+    assert!(!world.runs(2));
+    world.tell(Event::Unregister { task: TaskId(1) });
+    world.detach(1);
+    world.at(3_001);
+    assert!(world.runs(2));
+}
+
+#[test]
+fn others_go_on_beside_a_process_that_is_stopped() {
+    let mut world = three(config(100));
+    world.request(2);
+    world.request(3);
+    assert!(world.runs(2) && !world.runs(3));
+    world.tell(Event::Stopped { task: TaskId(2) });
+    assert!(world.runs(3));
+    world.complete(3);
+    world.complete(2);
+    world.request(2);
+    assert!(world.runs(2), "once it goes on it is one of many again");
+}
+
+#[test]
+fn a_stopped_swap_in_frees_its_engine() {
+    let mut world = World::new(config(100));
+    for (id, bytes) in [(2, 60), (3, 60), (4, 20)] {
+        world.load(id, best_effort(), bytes);
+    }
+    assert_eq!((world.out(2), world.out(3)), (40, 0));
+    world.request(2);
+    world.swap_until_in(2);
+    world.tell(Event::Stopped { task: TaskId(2) });
+    assert_eq!(world.violations, [(2, ViolationKind::Stopped)]);
+    world.request(4);
+    assert!(
+        world.runs_after_swaps(4),
+        "it needs nothing of the stopped one"
+    );
+}

@@ -1,0 +1,161 @@
+//! What programs are told on their own stderr: why they wait, and why memory was refused.
+
+use alloc::format;
+use alloc::string::String;
+use alloc::vec::Vec;
+
+use rtswap_policy::task::TaskId;
+use rtswap_policy::units::{Bytes, Nanos, Time};
+
+use super::Engine;
+use crate::ids::{ConnectionId, RegistrationId};
+use crate::output::Output;
+use crate::sessions::{Session, SessionId};
+
+/// A task that waits for so long is told why.
+const NOTICE_DELAY: Nanos = Nanos(3_000_000_000);
+
+/// A process is told something at most this often.
+const INTERVAL: Nanos = Nanos(10_000_000_000);
+
+/// For so long status shows a refusal.
+const SHOWN: Nanos = Nanos(60_000_000_000);
+
+impl Engine {
+    /// Why a task that waits may wait long: its owner is barred, or a process is stopped. What plans keep
+    /// is said by `Planned`.
+    pub(crate) fn hindrance(&self, gpu: usize, task: TaskId) -> Option<String> {
+        let state = self.gpus[gpu].scheduler.state();
+        state.awaited_bytes(task)?;
+        if let Some(until) = state.barred_until(task) {
+            let seconds = (until - self.now).0.div_ceil(1_000_000_000);
+            return Some(format!(
+                "a process of its owner did not leave the GPU in time, so that the owner gets nothing \
+                 beside realtime for {seconds} s"
+            ));
+        }
+        let (id, held) = self.largest_stopped(gpu)?;
+        let session = self.sessions.get(id)?;
+        let own = self.tasks.get(task)?.registration == id.registration;
+        let seconds = (self.now - session.stopped_since?).0 / 1_000_000_000;
+        let pid = session.peer.pid;
+        (!own).then(|| {
+            format!(
+                "process {pid} is stopped since {seconds} s and holds {held}, which only its end or \
+                 SIGCONT frees"
+            )
+        })
+    }
+
+    /// Tells the processes of tasks that wait for long on a GPU why they do.
+    pub(super) fn notify_waiting(&mut self, gpu: usize) {
+        let mut told = Vec::new();
+        let mut planned = None;
+        let now = self.now;
+        let untold = |session: &Session| session.is_connected && !session.is_told(now);
+        for (id, session) in self.sessions.iter().filter(|(_, it)| untold(it)) {
+            let task = session.devices.get(gpu).and_then(|device| device.task);
+            let Some(task) = task else {
+                continue;
+            };
+            let state = self.gpus[gpu].scheduler.state();
+            if state
+                .waits_since(task)
+                .is_none_or(|at| self.now - at < NOTICE_DELAY)
+            {
+                continue;
+            }
+            let planned = planned.get_or_insert_with(|| self.gpus[gpu].planned());
+            let why = self.hindrance(gpu, task).or_else(|| planned.starved(task));
+            if let Some(why) = why {
+                told.push((id, format!("waiting for the GPU: {why}")));
+            }
+        }
+        for (id, text) in told {
+            self.notify(id, text);
+        }
+    }
+
+    /// A process was refused memory: says why, and what would help.
+    pub(super) fn notify_refused(&mut self, connection: ConnectionId, gpu: usize) {
+        let Some(id) = self.sessions.of_connection(connection) else {
+            return;
+        };
+        let Some(session) = self.sessions.get(id) else {
+            return;
+        };
+        if session.is_told(self.now) {
+            return;
+        }
+        let wanted = session.devices[gpu].block.want.map(|(_, bytes)| bytes);
+        let task = session.devices[gpu].task;
+        let wanted = wanted.unwrap_or_default();
+        let text = format!(
+            "refused {wanted} of GPU memory: {}",
+            self.occupancy(gpu, task)
+        );
+        if let Some(session) = self.sessions.get_mut(id) {
+            session.refused = Some((self.now, text.clone()));
+        }
+        self.note_change();
+        self.notify(id, text);
+    }
+
+    /// Where the memory of a GPU is that a task cannot have, and what would help.
+    fn occupancy(&self, gpu: usize, task: Option<TaskId>) -> String {
+        if let Some(why) = task.and_then(|task| self.hindrance(gpu, task)) {
+            return why;
+        }
+        let at = &self.gpus[gpu];
+        let (capacity, others) = (at.scheduler.state().capacity(), at.account.others());
+        let planned = at.planned().kept(task);
+        let mut parts = Vec::new();
+        let mut add = |bytes: Bytes, what: &str| {
+            if bytes > Bytes::ZERO {
+                parts.push(format!("{bytes} {what}"));
+            }
+        };
+        add(planned.0, "stay with realtime tasks");
+        add(planned.1, "of others cannot be swapped");
+        add(others, "are held by processes without rtswap");
+        let occupants = if parts.is_empty() {
+            String::from("all of it is in use")
+        } else {
+            parts.join(", ")
+        };
+        format!(
+            "of {} that the GPU has for tasks, {occupants}; ask for less, end a program, or let realtime \
+             tasks swap more",
+            capacity + others
+        )
+    }
+
+    /// The last refusal to a process of a registration, if that is not long ago.
+    pub(crate) fn refusal(&self, id: RegistrationId) -> Option<String> {
+        let sessions = self.sessions.of(id);
+        let refused = sessions.filter_map(|(_, session)| session.refused.as_ref());
+        let (at, text) = refused.max_by_key(|(at, _)| *at)?;
+        (self.now - *at < SHOWN).then(|| text.clone())
+    }
+
+    fn notify(&mut self, id: SessionId, text: String) {
+        let now = self.now;
+        let session = self.sessions.get_mut(id).filter(|it| it.is_connected);
+        let Some(session) = session else {
+            return;
+        };
+        if session.is_told(now) {
+            return;
+        }
+        session.notified = Some(now);
+        let connection = session.connection;
+        self.emit(Output::Notify { connection, text });
+    }
+}
+
+impl Session {
+    /// Whether the agent was told something only just now.
+    fn is_told(&self, now: Time) -> bool {
+        self.notified.is_some_and(|at| now - at < INTERVAL)
+    }
+}

@@ -1,0 +1,147 @@
+//! Hellos that claim what nobody has.
+
+use anyhow::{Result, ensure};
+use rtswap_wire::hello::DeviceState;
+use zerocopy::IntoBytes as _;
+
+use crate::attack::{Attack, PLAIN, Setting};
+use crate::attacker::Attacker;
+use crate::attacker::wire::{hello, hello_on};
+use crate::judge::Scene;
+
+const MIB: u64 = 1 << 20;
+
+pub(super) const ATTACKS: &[Attack] = &[
+    Attack {
+        name: "claim-resident",
+        act: resident,
+        judge: claims_are_charged_to_nobody,
+        ..PLAIN
+    },
+    Attack {
+        name: "claim-resident-reconnecting",
+        act: reconnecting,
+        judge: claims_are_charged_to_nobody,
+        ..PLAIN
+    },
+    Attack {
+        name: "claim-absurd",
+        act: absurd,
+        judge: claims_are_charged_to_nobody,
+        ..PLAIN
+    },
+    Attack {
+        name: "claim-gpus",
+        act: gpus,
+        judge: no_gpu_is_learned,
+        ..PLAIN
+    },
+    Attack {
+        name: "claim-gpus-without-nvml",
+        setting: Setting::WithoutNvml,
+        act: gpus,
+        judge: no_gpu_is_learned,
+        ..PLAIN
+    },
+];
+
+/// Says Hello with a claim again and again, and keeps the sessions.
+fn claim(
+    attacker: &mut Attacker,
+    change: impl Fn(&mut DeviceState, u64),
+    resumed: bool,
+) -> Result<()> {
+    let uuid = attacker.uuid()?;
+    let mut sessions = Vec::new();
+    let mut number = 0;
+    while attacker.goes_on() {
+        let mut said = hello_on(uuid);
+        change(&mut said.devices[0], number);
+        if resumed {
+            said.registration = number % 9 + 1;
+            said.cookie = number + 1;
+        }
+        sessions.extend(attacker.knock(said.as_bytes(), &[]));
+        sessions.truncate(32);
+        number += 1;
+        std::thread::sleep(std::time::Duration::from_millis(5));
+    }
+    Ok(())
+}
+
+/// 700 MiB of 768, as on a GPU of this size.
+fn resident(attacker: &mut Attacker) -> Result<()> {
+    claim(
+        attacker,
+        |device, _| device.resident_bytes = 58 * MIB,
+        false,
+    )
+}
+
+fn reconnecting(attacker: &mut Attacker) -> Result<()> {
+    let change = |device: &mut DeviceState, number: u64| {
+        device.resident_bytes = 40 * MIB;
+        device.arena_bytes = 38 * MIB;
+        device.chunk_bytes = 2 * MIB;
+        device.requested = number as u32 + 1;
+        device.granted = device.requested;
+    };
+    claim(attacker, change, true)
+}
+
+fn absurd(attacker: &mut Attacker) -> Result<()> {
+    let change = |device: &mut DeviceState, number: u64| match number % 4 {
+        0 => device.resident_bytes = u64::MAX,
+        1 => (device.swapped_bytes, device.arena_bytes) = (u64::MAX, u64::MAX),
+        2 => (device.backing_bytes, device.chunk_bytes) = (u64::MAX, 3),
+        _ => (device.requested, device.granted, device.completed) = (1, u32::MAX, 77),
+    };
+    claim(attacker, change, false)
+}
+
+fn claims_are_charged_to_nobody(scene: &Scene) -> Result<()> {
+    scene.was_tried()?;
+    scene.capacity_did_not_fall()?;
+    let used =
+        |status: &serde_json::Value| status["gpus"][0]["used_bytes"].as_u64().unwrap_or_default();
+    // The victims' own swaps move it by less.
+    let most = used(&scene.before) + 24 * MIB;
+    for status in &scene.during {
+        let now = used(status);
+        ensure!(
+            now <= most,
+            "{} MiB are charged, and {} before",
+            now / MIB,
+            used(&scene.before) / MIB
+        );
+    }
+    Ok(())
+}
+
+/// Eight GPUs of 8 EiB, and never the same.
+fn gpus(attacker: &mut Attacker) -> Result<()> {
+    let mut number = 0_u8;
+    let mut sessions = Vec::new();
+    while attacker.goes_on() {
+        let mut said = hello();
+        for device in &mut said.devices {
+            number = number.wrapping_add(1);
+            device.uuid = [number, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15];
+            device.memory_bytes = 8 << 60;
+        }
+        sessions.extend(attacker.knock(said.as_bytes(), &[]));
+        sessions.truncate(8);
+    }
+    Ok(())
+}
+
+fn no_gpu_is_learned(scene: &Scene) -> Result<()> {
+    scene.was_tried()?;
+    let gpus = |status: &serde_json::Value| status["gpus"].as_array().map_or(0, Vec::len);
+    let (before, after) = (gpus(&scene.before), gpus(&scene.after));
+    ensure!(
+        before == after,
+        "{after} GPUs are known, and {before} before"
+    );
+    Ok(())
+}

@@ -1,0 +1,185 @@
+//! Clients that do not do what the daemon asks for.
+
+use std::time::Duration;
+
+use anyhow::Result;
+
+use crate::attack::{Attack, PLAIN};
+use crate::attacker::Attacker;
+use crate::attacker::page::Session;
+use crate::attacker::privileges::{fork, reap, signal};
+use crate::judge::Scene;
+
+const MIB: u64 = 1 << 20;
+
+/// What the simulated GPU takes for a context: the least that a program needs.
+const CONTEXT: u64 = 2 * MIB;
+
+pub(super) const ATTACKS: &[Attack] = &[
+    Attack {
+        name: "revokes-ignored",
+        attackers: 4,
+        span: Duration::from_millis(2_500),
+        act: ignore_revokes,
+        judge: |scene| scene.painter_went_on(2),
+        ..PLAIN
+    },
+    Attack {
+        name: "revokes-ignored-by-one",
+        span: Duration::from_secs(2),
+        act: |attacker| {
+            let _held = hold(attacker, 8 * MIB)?;
+            attacker.stay();
+            Ok(())
+        },
+        judge: |scene| scene.painter_went_on(2),
+        ..PLAIN
+    },
+    Attack {
+        name: "swaps-ignored",
+        attackers: 2,
+        act: ignore_swaps,
+        judge: |scene| scene.painter_went_on(2),
+        ..PLAIN
+    },
+    Attack {
+        name: "jobs-stormed",
+        attackers: 2,
+        act: storm_jobs,
+        judge: |scene| {
+            scene.was_tried()?;
+            scene.painter_went_on(2)
+        },
+        ..PLAIN
+    },
+    Attack {
+        name: "killed-in-jobs",
+        attackers: 2,
+        act: killed_in_jobs,
+        judge: |scene| {
+            scene.was_tried()?;
+            scene.painter_went_on(2)
+        },
+        ..PLAIN
+    },
+    Attack {
+        name: "wants-stormed",
+        attackers: 2,
+        act: storm_wants,
+        judge: Scene::was_tried,
+        ..PLAIN
+    },
+    Attack {
+        name: "swappable-in-words-only",
+        act: swappable_in_words,
+        judge: |scene| scene.painter_went_on(2),
+        ..PLAIN
+    },
+];
+
+/// A session with a budget and a job that is running, or none if none was granted in time.
+fn hold(attacker: &mut Attacker, bytes: u64) -> Result<Option<Session>> {
+    let mut session = attacker.session()?;
+    let holds = session.take(bytes, Duration::from_millis(300))
+        && session.job(1, Duration::from_millis(600));
+    if holds {
+        attacker.count("held");
+    }
+    Ok(holds.then_some(session))
+}
+
+/// Each process holds a job past its revoke, ends when the daemon has given it up, and another one comes.
+fn ignore_revokes(attacker: &mut Attacker) -> Result<()> {
+    while attacker.goes_on() {
+        let child = fork(|| {
+            if let Ok(Some(_held)) = hold(attacker, CONTEXT) {
+                std::thread::sleep(Duration::from_millis(380));
+            }
+        })?;
+        reap(child);
+        attacker.count("tried");
+    }
+    Ok(())
+}
+
+/// Takes what there is, and never gives it back.
+fn ignore_swaps(attacker: &mut Attacker) -> Result<()> {
+    let mut session = attacker.session()?;
+    let mut bytes = CONTEXT;
+    while attacker.goes_on() {
+        if session.take(bytes + 2 * MIB, Duration::from_millis(50)) {
+            bytes += 2 * MIB;
+        }
+        attacker.count("tried");
+    }
+    Ok(())
+}
+
+fn storm_jobs(attacker: &mut Attacker) -> Result<()> {
+    let mut session = attacker.session()?;
+    session.take(CONTEXT, Duration::from_millis(300));
+    let mut seq = 0;
+    while attacker.goes_on() {
+        seq += 1;
+        session.job(seq, Duration::from_millis(100));
+        session.block().agent.complete_job(seq);
+        session.ring();
+        attacker.count("tried");
+    }
+    Ok(())
+}
+
+fn killed_in_jobs(attacker: &mut Attacker) -> Result<()> {
+    while attacker.goes_on() {
+        let child = fork(|| {
+            let _held = hold(attacker, CONTEXT);
+            std::thread::sleep(Duration::from_secs(5));
+        })?;
+        std::thread::sleep(Duration::from_millis(60));
+        signal(child, libc::SIGKILL);
+        reap(child);
+        attacker.count("tried");
+    }
+    Ok(())
+}
+
+fn storm_wants(attacker: &mut Attacker) -> Result<()> {
+    let mut session = attacker.session()?;
+    let mut number = 0;
+    while attacker.goes_on() {
+        number += 1;
+        session.block().agent.want(CONTEXT + number % 24 * MIB);
+        session.ring();
+        session.confirm();
+        attacker.count("tried");
+    }
+    Ok(())
+}
+
+/// Says that all of it may leave, and acknowledges each order without having moved a byte.
+fn swappable_in_words(attacker: &mut Attacker) -> Result<()> {
+    let mut session = attacker.session()?;
+    session.take(12 * MIB, Duration::from_millis(300));
+    let mut seq = 0;
+    while attacker.goes_on() {
+        if let Some(order) = session.block().daemon.swap_request()
+            && order.seq != seq
+        {
+            seq = order.seq;
+            session
+                .block()
+                .agent
+                .end_swap(rtswap_wire::page::SwapReport {
+                    seq,
+                    outcome: rtswap_wire::page::SwapOutcome::Done,
+                    ns: 1,
+                    moved_bytes: order.target_bytes,
+                });
+            session.ring();
+            attacker.count("tried");
+        }
+        session.confirm();
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    Ok(())
+}

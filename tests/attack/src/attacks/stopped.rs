@@ -1,0 +1,92 @@
+//! Processes that stand still.
+
+use std::time::Duration;
+
+use anyhow::{Result, ensure};
+
+use crate::attack::{Attack, PLAIN};
+use crate::attacker::Attacker;
+use crate::attacker::privileges::{fork, signal};
+use crate::judge::Scene;
+
+const MIB: u64 = 1 << 20;
+
+pub(super) const ATTACKS: &[Attack] = &[
+    Attack {
+        name: "stopped-in-a-job",
+        span: Duration::from_secs(4),
+        act: |attacker| stopped(attacker, true),
+        judge: others_went_on,
+        ..PLAIN
+    },
+    Attack {
+        name: "stopped-beside-jobs",
+        span: Duration::from_millis(2_500),
+        act: |attacker| stopped(attacker, false),
+        judge: others_went_on,
+        ..PLAIN
+    },
+    Attack {
+        name: "stopped-and-continued",
+        span: Duration::from_millis(1_500),
+        act: stopped_and_continued,
+        judge: |scene| scene.painter_went_on(3),
+        ..PLAIN
+    },
+];
+
+/// A best-effort program that is stopped, as by Ctrl-Z.
+fn stopped(attacker: &mut Attacker, in_a_job: bool) -> Result<()> {
+    let mut session = attacker.session()?;
+    let child = fork(|| {
+        if session.take(4 * MIB, Duration::from_millis(500)) && in_a_job {
+            session.job(1, Duration::from_millis(800));
+        }
+        signal(
+            rustix::process::getpid().as_raw_nonzero().get(),
+            libc::SIGSTOP,
+        );
+    })?;
+    attacker.stay();
+    signal(child, libc::SIGKILL);
+    Ok(())
+}
+
+/// What fits beside it goes on within 2 s: half of the time of this attack and more.
+fn others_went_on(scene: &Scene) -> Result<()> {
+    ensure!(
+        scene.count("tried") > 0,
+        "nothing was tried: {:?}",
+        scene.said
+    );
+    // One in 120 ms, but for the 2 s.
+    let painted = scene.jobs.painted;
+    ensure!(
+        painted >= 6,
+        "the best-effort task did {painted} jobs beside a stopped program"
+    );
+    Ok(())
+}
+
+fn stopped_and_continued(attacker: &mut Attacker) -> Result<()> {
+    let mut session = attacker.session()?;
+    let child = fork(|| {
+        session.take(4 * MIB, Duration::from_millis(300));
+        let mut seq = 0;
+        loop {
+            seq += 1;
+            session.job(seq, Duration::from_millis(50));
+            session.block().agent.complete_job(seq);
+            session.ring();
+        }
+    })?;
+    while attacker.goes_on() {
+        for which in [libc::SIGSTOP, libc::SIGCONT] {
+            signal(child, which);
+            std::thread::sleep(Duration::from_millis(35));
+        }
+        attacker.count("tried");
+    }
+    signal(child, libc::SIGKILL);
+    Ok(())
+}

@@ -1,0 +1,131 @@
+//! rtswapd attacked as an unprivileged user would, one attack after the other, beside two realtime tasks and a
+//! best-effort one that must not notice.
+//!
+//! The daemon runs as root with the packaged unit's capabilities in namespaces of its own, over a simulated GPU.
+//! `cargo xtask attack` builds what is started here. An attack that breaks a promise ends the run with 1.
+
+mod attack;
+mod attacker;
+#[allow(
+    clippy::unnecessary_wraps,
+    reason = "what attacks do has one type in their table"
+)]
+mod attacks;
+mod baseline;
+mod crew;
+mod host;
+mod judge;
+mod measure;
+mod report;
+mod stage;
+mod unit;
+mod victims;
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::time::Duration;
+
+use anyhow::{Result, ensure};
+use clap::Parser;
+
+use crate::attacker::Order;
+use crate::measure::Run;
+use crate::report::Report;
+
+/// Attack rtswapd beside tasks that must not notice.
+#[derive(Parser)]
+#[command(name = "rtswap-attack")]
+struct Cli {
+    /// Only the attacks whose name begins so.
+    prefixes: Vec<String>,
+    /// Print JSON instead of a table.
+    #[arg(long)]
+    json: bool,
+    /// Attack nothing, list the names.
+    #[arg(long)]
+    list: bool,
+    /// Be one attacker of this attack: what a run starts.
+    #[arg(long, hide = true, value_name = "NAME", requires_all = ["user", "millis", "folder", "room"])]
+    as_attacker: Option<String>,
+    /// The user that the attacker becomes.
+    #[arg(long, hide = true)]
+    user: Option<u32>,
+    /// How long the attacker goes on.
+    #[arg(long, hide = true)]
+    millis: Option<u64>,
+    /// The attacker's number among those of its attack.
+    #[arg(long, hide = true, default_value_t = 0)]
+    number: u32,
+    /// The machine's folder.
+    #[arg(long, hide = true)]
+    folder: Option<PathBuf>,
+    /// A folder that the attacker may write in.
+    #[arg(long, hide = true)]
+    room: Option<PathBuf>,
+}
+
+fn main() -> ExitCode {
+    let cli = Cli::parse();
+    let done = match (cli.as_attacker, cli.user, cli.millis, cli.folder, cli.room) {
+        (Some(name), Some(user), Some(millis), Some(folder), Some(room)) => {
+            let order = Order {
+                name,
+                number: cli.number,
+                user,
+                span: Duration::from_millis(millis),
+                folder,
+                room,
+            };
+            attacker::be(order).map(|()| true)
+        }
+        _ => run(&cli.prefixes, cli.json, cli.list),
+    };
+    match done {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::FAILURE,
+        Err(error) => {
+            eprintln!("rtswap-attack: {error:#}");
+            ExitCode::from(2)
+        }
+    }
+}
+
+/// Whether all attacks were held.
+fn run(prefixes: &[String], json: bool, list: bool) -> Result<bool> {
+    let wanted = |name: &str| {
+        prefixes.is_empty()
+            || prefixes
+                .iter()
+                .any(|prefix| name.starts_with(prefix.as_str()))
+    };
+    let mut attacks = attacks::all();
+    attacks.retain(|attack| wanted(attack.name));
+    ensure!(!attacks.is_empty(), "no attack's name begins so");
+    if list {
+        for attack in attacks {
+            println!("{}", attack.name);
+        }
+        return Ok(true);
+    }
+    if !rustix::process::geteuid().is_root() {
+        eprintln!(
+            "SKIPPED the attacks: only root can start a daemon as the unit does, and become other users"
+        );
+        return Ok(true);
+    }
+    let mut report = Report::default();
+    let mut run = Run::new();
+    for attack in &attacks {
+        let outcome = run.of(attack)?;
+        eprintln!("{}", outcome.line());
+        report.attacks.push(outcome);
+    }
+    if json {
+        println!("{}", serde_json::to_string_pretty(&report)?);
+    } else {
+        print!("{}", report.text());
+    }
+    let broken = report.broken();
+    eprintln!("{} attacks, {broken} broken", report.attacks.len());
+    Ok(broken == 0)
+}

@@ -1,0 +1,183 @@
+//! One attack from its beginning to its verdict.
+
+use std::thread;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result};
+use rtswap_e2e::wait_until;
+
+use crate::attack::{Attack, PLAIN};
+use crate::baseline::Baselines;
+use crate::crew::{Crew, USERS};
+use crate::host::Host;
+use crate::judge::{self, Bounds, Measured, Scene};
+use crate::report::{Outcome, Verdict};
+use crate::stage::Stage;
+use crate::victims::Jobs;
+
+/// Between two looks at the daemon's memory and descriptors.
+const LOOK: Duration = Duration::from_millis(40);
+/// In this time what an attack took must be back.
+const BACK: Duration = Duration::from_millis(2_500);
+/// Runs of one attack that may stay unjudged, the last of which counts.
+const ATTEMPTS: u32 = 3;
+
+/// All attacks of one run, with what they share.
+pub(crate) struct Run {
+    stage: Option<Stage>,
+    baselines: Baselines,
+    /// Whom the next attack becomes.
+    user: u32,
+    bystander: u32,
+    host: Host,
+}
+
+impl Run {
+    /// Nothing is started yet.
+    pub(crate) fn new() -> Self {
+        // Users of runs beside this one are others.
+        let first = 20_000 + std::process::id() % 40 * 1_000;
+        Self {
+            stage: None,
+            baselines: Baselines::default(),
+            user: first + 1,
+            bystander: first,
+            host: Host::watch(),
+        }
+    }
+
+    /// Makes one attack; again, where the host or the luck of few jobs may have made the victims late.
+    pub(crate) fn of(&mut self, attack: &Attack) -> Result<Outcome> {
+        for attempt in 1.. {
+            let (outcome, doubt) = self.attempt(attack, attempt > 1)?;
+            let Some(doubt) = doubt.filter(|_| attempt < ATTEMPTS) else {
+                return Ok(outcome);
+            };
+            eprintln!(
+                "UNJUDGED: {}: run {attempt} of {ATTEMPTS}: {doubt}",
+                attack.name
+            );
+        }
+        unreachable!("the last attempt is returned")
+    }
+
+    /// The outcome, and why it may be another one next time.
+    fn attempt(&mut self, attack: &Attack, again: bool) -> Result<(Outcome, Option<String>)> {
+        let mut stage = match self.stage.take() {
+            Some(stage) if stage.setting == attack.setting => stage,
+            // The former daemon ends before the next begins.
+            former => {
+                drop(former);
+                Stage::start(attack.setting, self.bystander)?
+            }
+        };
+        let (burners, user) = (attack.attackers, self.user);
+        let baseline = if again {
+            self.baselines.measure(&stage, burners, user, &self.host)?
+        } else {
+            self.baselines.beside(&stage, burners, user, &self.host)?
+        };
+        let user = self.user + USERS;
+        self.user = user;
+        let before = stage.status()?;
+        let bounds = Bounds::of(stage.daemon.pid()).context("the daemon's memory")?;
+        let logged = stage.daemon.stderr().len();
+        let from = stage.victims.mark();
+        self.host.begin();
+        let begun = Instant::now();
+        let mut crew = Crew::start(&stage, attack, user)?;
+        let mut most = bounds;
+        let mut at_once = Vec::new();
+        let mut next_status = attack.span / 3;
+        // Whoever is done earlier gives the victims their time all the same.
+        while begun.elapsed() < PLAIN.span || begun.elapsed() < attack.span && crew.is_at_work() {
+            thread::sleep(LOOK);
+            most = most.or_more(Bounds::of(stage.daemon.pid()));
+            if begun.elapsed() >= next_status {
+                next_status += attack.span / 3;
+                at_once.extend(stage.status());
+            }
+        }
+        let took = begun.elapsed();
+        let beside = stage.victims.between(from, stage.victims.mark());
+        let said = crew.end()?;
+        let ended = stage.victims.mark();
+        let back = returned(&stage, bounds);
+        // A job that began beside the attack counts, and may end after it.
+        let go_on = wait_until("a job of each", BACK, || {
+            stage.victims.are_done_since(ended)
+        });
+        let to = stage.victims.mark();
+        let stall = self.host.stall();
+        let after = stage.status().unwrap_or_default();
+        let log = stage.daemon.stderr().split_off(logged);
+        let jobs = Jobs {
+            painted: beside.painted,
+            ..stage.victims.between(from, to)
+        };
+        let calm = baseline.lines;
+        let measured = Measured {
+            jobs,
+            baseline,
+            bounds: [bounds, most, back],
+            took,
+        };
+        let (misses, late_grants) = (measured.misses(), measured.late_grants());
+        let doubt = match (stall, &misses, &late_grants) {
+            (Some(stall), Some(late), _) | (Some(stall), None, Some(late)) => {
+                Some(format!("the host stalled for {stall:?}, and {late}"))
+            }
+            (None, None, Some(late)) => Some(late.clone()),
+            _ => None,
+        };
+        let mut reasons: Vec<_> = misses.into_iter().chain(late_grants).collect();
+        if go_on.is_err() {
+            reasons.push("a realtime task did no job after the attack".into());
+        }
+        reasons.extend(measured.bounds_exceeded());
+        reasons.extend(judge::log(&log, begun.elapsed(), calm));
+        reasons.extend(judge::alive(&mut stage, &after));
+        let is_whole = stage.daemon.is_running() && stage.victims.ended().is_none();
+        let scene = Scene {
+            stage,
+            user,
+            before,
+            during: at_once,
+            after,
+            said,
+            jobs: measured.jobs.clone(),
+            capacity: measured.baseline.capacity,
+        };
+        if is_whole && let Err(error) = (attack.judge)(&scene) {
+            reasons.push(format!("{error:#}"));
+        }
+        let outcome = Outcome {
+            name: attack.name,
+            result: if reasons.is_empty() {
+                Verdict::Held
+            } else {
+                Verdict::Broken
+            },
+            victim_p99_ratio: measured.ratio(),
+            misses: measured.jobs.misses,
+            reasons,
+        };
+        // What one attack broke is not the next one's.
+        if outcome.result == Verdict::Held {
+            self.stage = Some(scene.stage);
+        }
+        Ok((outcome, doubt))
+    }
+}
+
+/// The daemon's memory and descriptors once they are back, or when their time is over.
+fn returned(stage: &Stage, before: Bounds) -> Bounds {
+    let until = Instant::now() + BACK;
+    loop {
+        let now = Bounds::of(stage.daemon.pid()).unwrap_or_default();
+        if now.is_back(before) || Instant::now() > until {
+            return now;
+        }
+        thread::sleep(LOOK);
+    }
+}
