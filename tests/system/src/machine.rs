@@ -12,8 +12,8 @@ use serde_json::Value;
 
 /// How long systemd may take to boot.
 const BOOT: Duration = Duration::from_mins(1);
-/// How long one command in it may take, in seconds; those that install take longest.
-const COMMAND: u32 = 90;
+/// How long one command in it may take, in seconds; programs beside one that is stopped for a minute take longest.
+const COMMAND: u32 = 150;
 const POLL: Duration = Duration::from_millis(100);
 
 /// The system. Dropping it kills it, and leaves nothing behind.

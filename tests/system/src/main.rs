@@ -20,7 +20,7 @@ use crate::machine::{Machine, cgroup_mount};
 use crate::report::Report;
 
 /// The whole run ends within this once there is a root file system: that has limits of its own.
-const BOUND: Duration = Duration::from_mins(6);
+const BOUND: Duration = Duration::from_mins(8);
 const FAILED: u8 = 1;
 
 /// Install the packages in a booted system and use them

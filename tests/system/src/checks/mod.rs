@@ -7,6 +7,8 @@ mod install;
 mod realtime;
 mod reload;
 mod removal;
+mod restarts;
+mod stopped;
 mod swapping;
 
 use std::path::Path;
@@ -28,6 +30,8 @@ pub(crate) fn all(report: &mut Report<'_>) {
     clients::check(report);
     realtime::check(report);
     swapping::check(report);
+    stopped::check(report);
+    restarts::check(report);
     reload::check(report);
     hardening::check(report);
     removal::check(report);

@@ -1,6 +1,6 @@
 //! Two programs that do not fit together, and a daemon that dies meanwhile.
 
-use std::process::{Child, Stdio};
+use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
@@ -43,6 +43,22 @@ fn start(machine: &Machine) -> Result<Vec<Child>> {
 
 /// Starts `jobs` jobs of the workload under rtswap, one in 3 s, as the ordinary user.
 pub(super) fn program(machine: &Machine, name: &str, memory: &str, jobs: u64) -> Result<Child> {
+    let mut command = command(machine, name, memory, "3s", jobs);
+    let child = command
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn();
+    child.context("nsenter")
+}
+
+/// The command that does so, one job in each `period`.
+pub(super) fn command(
+    machine: &Machine,
+    name: &str,
+    memory: &str,
+    period: &str,
+    jobs: u64,
+) -> Command {
     let jobs = jobs.to_string();
     let run = [
         "rtswap-simgpu",
@@ -54,14 +70,9 @@ pub(super) fn program(machine: &Machine, name: &str, memory: &str, jobs: u64) ->
         "rtswap-dnn",
     ];
     let dnn = [
-        "--memory", memory, "--period", "3s", "--jobs", &jobs, "--json",
+        "--memory", memory, "--period", period, "--jobs", &jobs, "--json",
     ];
-    let mut command = machine.command_as(USER, &[&run[..], &dnn].concat());
-    let child = command
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn();
-    child.context("nsenter")
+    machine.command_as(USER, &[&run[..], &dnn].concat())
 }
 
 /// Whether both programs are there, each with its process.
