@@ -8,6 +8,7 @@ use rtswap_engine::ConnectionId;
 use rtswap_engine::owners::Subordinates;
 use rtswap_policy::units::{Nanos, Time};
 
+use crate::agent::allowance::Allowance;
 use crate::agent::bells::Bells;
 use crate::agent::connection::{Blank, Connection};
 use crate::agent::listener::{Listener, Pending};
@@ -24,6 +25,8 @@ const SWEPT_AT_ONCE: usize = 64;
 #[derive(Debug)]
 pub(super) struct Agents {
     pub(super) listener: Listener,
+    /// For what connects and has no session.
+    pub(super) allowance: Allowance,
     pub(super) connections: BTreeMap<ConnectionId, Connection>,
     /// The connection that sent the Hello which the engine has and has not answered.
     pub(super) greeting: Option<Greeting>,
@@ -68,6 +71,7 @@ impl Agents {
     pub(super) fn new(listener: OwnedFd, subordinates: Subordinates, now: Time) -> Self {
         Self {
             listener: Listener::new(listener, subordinates),
+            allowance: Allowance::default(),
             connections: BTreeMap::new(),
             greeting: None,
             bells: Bells::default(),
@@ -122,7 +126,12 @@ impl Agents {
     /// which a pending connection must send its Hello.
     pub(super) fn next_timeout(&self) -> Option<Time> {
         let sweep = (!self.connections.is_empty()).then_some(self.sweep.due);
-        let all = [sweep, self.bells.next(), self.listener.next_expiry()];
+        let all = [
+            sweep,
+            self.bells.next(),
+            self.listener.next_expiry(),
+            self.allowance.resumes(),
+        ];
         all.into_iter().flatten().min()
     }
 

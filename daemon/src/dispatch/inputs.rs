@@ -5,7 +5,7 @@ use std::os::fd::OwnedFd;
 use rtswap_dbus::Error;
 use rtswap_engine::input::{self, DeviceState, Input, Usage};
 use rtswap_engine::{CallId, ConnectionId, Cookie, RegistrationId};
-use rtswap_policy::units::{Bytes, Time};
+use rtswap_policy::units::{Bytes, Nanos, Time};
 use rtswap_wire::hello::{self, Hello, ReplyCode};
 
 use super::Dispatcher;
@@ -17,6 +17,7 @@ use crate::agent::connection::{Connection, random_cookie};
 use crate::agent::listener::{Pending, refuse};
 use crate::log;
 use crate::origin;
+use crate::sys::clock::worked;
 use crate::sys::poll::Watch;
 
 /// New connections that are accepted before other descriptors have their turn.
@@ -107,6 +108,29 @@ impl Dispatcher {
     /// Accepts some of the waiting connections. The others wake the thread again, so that a program that
     /// connects as fast as it can does not keep the others from their turns.
     pub(super) fn accept(&mut self, now: Time) {
+        let before = worked();
+        self.accept_some(now);
+        self.charge(before, now);
+    }
+
+    /// Charges what was worked since `before` to those that connect. Where that was much, the next of them wait.
+    fn charge(&mut self, before: Nanos, now: Time) {
+        if self.agents.allowance.charge(now, worked() - before) {
+            self.poll.remove(self.agents.listener.fd());
+        }
+    }
+
+    /// Accepts connections again, if they have waited long enough.
+    pub(super) fn accept_again(&mut self, now: Time) -> rustix::io::Result<()> {
+        if self.agents.allowance.resume(now) {
+            let listener = self.agents.listener.fd();
+            self.poll
+                .add(listener, Token::Listener.into(), Watch::Readable)?;
+        }
+        Ok(())
+    }
+
+    fn accept_some(&mut self, now: Time) {
         for _ in 0..ACCEPTED_AT_ONCE {
             let id = self.agents.next_id();
             let Some(socket) = self.agents.listener.accept(id.0, now) else {
@@ -136,7 +160,12 @@ impl Dispatcher {
         if self.agents.hellos_left == 0 {
             return Ok(());
         }
-        if let Some((hello, thread, pending)) = self.agents.listener.receive(id.0) {
+        let before = worked();
+        let received = self.agents.listener.receive(id.0);
+        if received.is_none() {
+            self.charge(before, now);
+        }
+        if let Some((hello, thread, pending)) = received {
             self.agents.hellos_left -= 1;
             // A process that died before this Hello must not count as alive when it is judged.
             self.take_deaths(now)?;

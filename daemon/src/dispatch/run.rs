@@ -31,6 +31,7 @@ impl Dispatcher {
                     return Ok(());
                 }
             }
+            self.accept_again(now)?;
             self.run_due(now);
         }
     }

@@ -9,6 +9,12 @@ pub fn now() -> Time {
     Time(now.tv_sec.cast_unsigned() * NANOS_PER_SECOND + now.tv_nsec.cast_unsigned())
 }
 
+/// The processor time that the calling thread has taken so far.
+pub fn worked() -> Nanos {
+    let worked = clock_gettime(ClockId::ThreadCPUTime);
+    Nanos(worked.tv_sec.cast_unsigned() * NANOS_PER_SECOND + worked.tv_nsec.cast_unsigned())
+}
+
 /// The time now in hundredths of a second since boot, time in suspend included, as
 /// [`super::peer::start_ticks`] counts.
 pub fn boot_ticks() -> u64 {

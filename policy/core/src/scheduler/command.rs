@@ -71,6 +71,8 @@ pub enum ViolationKind {
     Overrun,
     /// A swap operation was not acknowledged within its bound.
     SwapOverdue,
+    /// A best-effort task did not swap out what a realtime job needs, and says that the operation is over.
+    SwapFailed,
     /// A task holds more than its budget.
     OverBudget,
     /// The GPU work of a task did not end within the drain bound after its gate was closed.

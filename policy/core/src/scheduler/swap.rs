@@ -166,16 +166,21 @@ impl Scheduler {
                 Direction::In => self.state.in_ = None,
             }
         }
-        let now = self.state.now;
+        let (now, chunk) = (self.state.now, self.config.chunk);
         let task = self.task_mut(id);
         task.op = None;
         if task.usage.swapped <= task.plan.unwrap_or_default() {
             task.carried = Bytes::ZERO;
         }
         let asked_to_stop = op.aborting && outcome == SwapOutcome::Aborted;
-        if op.direction == Direction::Out && outcome != SwapOutcome::Done && !asked_to_stop {
+        // One that has freed the rest meanwhile did what it could.
+        let keeps = task.can_leave(op.cause, task.asked, chunk) > Bytes::ZERO;
+        let fell_short = op.direction == Direction::Out && outcome != SwapOutcome::Done;
+        let kept_back = fell_short && keeps && !asked_to_stop;
+        if kept_back {
             task.spared_until = now + SPARED;
         }
+        let is_stranger = task.phase == Phase::BestEffort && op.cause == Cause::Realtime;
         let (asked, resident, short) = (task.asked, task.usage.resident, task.short());
         // Out: what has left is free. In: what was reserved and not filled is free again.
         let freed = match op.direction {
@@ -187,7 +192,17 @@ impl Scheduler {
         if budget < asked {
             self.set_budget(id, budget, None);
         }
-        if outcome == SwapOutcome::Undrainable {
+        // Aborted without being asked to are those whose processes are gone.
+        let is_refusal = kept_back && outcome != SwapOutcome::Aborted;
+        if is_refusal && is_stranger && !op.overdue {
+            let left = swapped.saturating_sub(op.from);
+            let detail = format!(
+                "swap operation {} has ended, and {left} of {} have left: a realtime job waits for the rest",
+                seq.0,
+                op.target.saturating_sub(op.from)
+            );
+            self.violation(id, ViolationKind::SwapFailed, detail);
+        } else if outcome == SwapOutcome::Undrainable {
             let detail = format!("its gate could not be drained for swap operation {}", seq.0);
             self.violation(id, ViolationKind::Undrainable, detail);
             self.leave_plan(id);

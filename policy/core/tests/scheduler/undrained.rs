@@ -1,7 +1,9 @@
 //! What realtime pays for best-effort that ignores a revoke or an abort, or that is stopped: the drain
 //! bound S, as the admission tests charge it, and no more.
 
-use rtswap_policy::scheduler::{Config, Direction, Event, Undrained, ViolationKind};
+use rtswap_policy::scheduler::{
+    Config, Direction, Event, SwapOutcome, Undrained, Usage, ViolationKind,
+};
 use rtswap_policy::task::TaskId;
 use rtswap_policy::units::{Nanos, Time};
 
@@ -38,6 +40,40 @@ fn an_abort_that_is_ignored_holds_the_engine_no_longer_than_the_drain_bound() {
     assert_eq!(due(&mut world), 2_001 * MS + 1);
     world.at(2_002);
     assert_eq!(world.violations, [(3, ViolationKind::SwapOverdue)]);
+}
+
+#[test]
+fn who_says_that_it_swapped_out_and_keeps_its_memory_is_told_of() {
+    let answers = [
+        (0, SwapOutcome::Done),
+        (10, SwapOutcome::Failed),
+        (0, SwapOutcome::OutOfMemory),
+        (0, SwapOutcome::Undrainable),
+    ];
+    for (swapped, outcome) in answers {
+        let mut world = World::new(config(100));
+        world.load_ready(1, realtime(1_000, 10, 40, 40), 40);
+        world.load(2, best_effort(), 80);
+        world.at(2_000);
+        world.request(1);
+        assert_eq!(world.op(2), Some((Direction::Out, 20)));
+        world.end_swap(2, swapped, outcome);
+        assert_eq!(world.violations[0], (2, ViolationKind::SwapFailed));
+    }
+}
+
+#[test]
+fn who_has_freed_meanwhile_what_it_should_swap_out_did_what_it_could() {
+    let mut world = World::new(config(100));
+    world.load_ready(1, realtime(1_000, 10, 40, 40), 40);
+    world.load(2, best_effort(), 80);
+    world.at(2_000);
+    world.request(1);
+    world.agent(2).usage = Usage::default();
+    world.report_usage(2);
+    world.end_swap(2, 0, SwapOutcome::Done);
+    assert!(!world.violations.contains(&(2, ViolationKind::SwapFailed)));
+    assert!(world.runs_after_swaps(1));
 }
 
 #[test]

@@ -96,7 +96,7 @@ impl Engine {
         let mut detail = detail;
         if matches!(
             kind,
-            ViolationKind::Undrainable | ViolationKind::SwapOverdue
+            ViolationKind::Undrainable | ViolationKind::SwapOverdue | ViolationKind::SwapFailed
         ) {
             let is_best_effort = self.gpus[gpu]
                 .scheduler
@@ -105,6 +105,7 @@ impl Engine {
                 .is_some_and(|task| task.phase == Phase::BestEffort);
             let culprits = match kind {
                 ViolationKind::SwapOverdue => task.group.moving(),
+                ViolationKind::SwapFailed => task.group.failed(),
                 _ => task.group.running(),
             };
             if is_best_effort {
@@ -134,7 +135,10 @@ impl Engine {
                 }
                 None
             }
-            ViolationKind::Undrainable | ViolationKind::Stopped | ViolationKind::Backing => None,
+            ViolationKind::SwapFailed
+            | ViolationKind::Undrainable
+            | ViolationKind::Stopped
+            | ViolationKind::Backing => None,
         };
         match culprits {
             Some(culprits) => self.punish(registration, word(kind), detail, &culprits),
@@ -215,6 +219,7 @@ fn word(kind: ViolationKind) -> &'static str {
     match kind {
         ViolationKind::Overrun => "overrun",
         ViolationKind::SwapOverdue => "swap-overdue",
+        ViolationKind::SwapFailed => "swap-failed",
         ViolationKind::OverBudget => "over-budget",
         ViolationKind::Undrainable => "undrainable",
         ViolationKind::Stopped => "stopped",

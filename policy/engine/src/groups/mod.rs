@@ -65,6 +65,8 @@ pub struct ProcessGroup {
     processes: Vec<Process>,
     jobs: Jobs,
     swap: Option<TaskSwap>,
+    /// The processes that did not do their part in the last swap operation.
+    failed: Vec<ProcessId>,
     budget: TaskBudget,
     /// The backing store that the scheduler asks for and has no answer to.
     store_asked: Option<Bytes>,
@@ -84,6 +86,7 @@ impl ProcessGroup {
             processes: Vec::new(),
             jobs: Jobs::default(),
             swap: None,
+            failed: Vec::new(),
             budget: TaskBudget::default(),
             store_asked: None,
             told: Told::default(),
@@ -181,7 +184,10 @@ impl ProcessGroup {
                     self.mark_stuck();
                     self.set_aside_overdue();
                 }
-                ViolationKind::OverBudget | ViolationKind::Emergency | ViolationKind::Backing => {}
+                ViolationKind::SwapFailed
+                | ViolationKind::OverBudget
+                | ViolationKind::Emergency
+                | ViolationKind::Backing => {}
             },
             Command::Account(_) => {}
         }
@@ -230,6 +236,11 @@ impl ProcessGroup {
     pub fn moving(&self) -> Vec<ProcessId> {
         let moving = self.present().filter(|process| process.moves());
         moving.map(|process| process.id).collect()
+    }
+
+    /// The processes that did not do their part in the swap operation that has ended last.
+    pub fn failed(&self) -> Vec<ProcessId> {
+        self.failed.clone()
     }
 
     /// Whether a process is present and has its job on the GPU, or moves memory.

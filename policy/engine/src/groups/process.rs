@@ -39,6 +39,8 @@ pub(super) struct SwapPart {
     pub(super) target: Bytes,
     /// The credit that it was told last; none before the order to swap.
     pub(super) credit: Option<Bytes>,
+    /// It was told to abort.
+    pub(super) aborted: bool,
     /// How it ended, and what it took.
     pub(super) ended: Option<(SwapOutcome, Nanos)>,
 }
@@ -46,6 +48,16 @@ pub(super) struct SwapPart {
 impl SwapPart {
     pub(super) fn is_inward(&self) -> bool {
         self.target < self.from
+    }
+
+    /// Whether it ended elsewhere than at its target, without having been told to.
+    pub(super) fn has_failed(&self, swapped: Bytes) -> bool {
+        let outcome = self.ended.map(|(outcome, _)| outcome);
+        match outcome {
+            None | Some(SwapOutcome::Aborted) => false,
+            Some(SwapOutcome::Done) => swapped != self.target,
+            Some(_) => true,
+        }
     }
 }
 

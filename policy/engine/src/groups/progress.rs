@@ -27,7 +27,12 @@ impl ProcessGroup {
             return Ok(());
         }
         if let Some(part) = &mut process.part {
-            part.ended = ended;
+            // Nobody told it to stop.
+            let gave_up = |outcome| outcome == SwapOutcome::Aborted && !part.aborted;
+            part.ended = ended.map(|(outcome, took)| match outcome {
+                outcome if gave_up(outcome) => (SwapOutcome::Failed, took),
+                outcome => (outcome, took),
+            });
         }
         if process.presence == Presence::Missing {
             // It was set aside, and is back.
@@ -67,6 +72,11 @@ impl ProcessGroup {
             return;
         }
         self.swap = None;
+        let failed = |process: &&Process| {
+            let swapped = process.usage.swapped;
+            process.part.is_some_and(|part| part.has_failed(swapped))
+        };
+        self.failed = self.present().filter(failed).map(|it| it.id).collect();
         let ours = |part: &mut SwapPart| part.seq == swap.seq && part.ended.is_some();
         let parts = self.processes.iter_mut();
         let ends = parts.filter_map(|process| process.part.take_if(ours)?.ended);

@@ -59,6 +59,7 @@ impl ProcessGroup {
                     Direction::In => from.saturating_sub(moves),
                 },
                 credit: None,
+                aborted: false,
                 ended: None,
             });
         }
@@ -108,9 +109,16 @@ impl ProcessGroup {
             let process = &self.processes[at];
             let ours = process.part.is_some_and(|part| part.seq == op);
             if ours && process.moves() && process.is_present() {
-                self.order(at, Order::Abort { op });
+                self.abort_part(at, op);
             }
         }
+    }
+
+    fn abort_part(&mut self, at: usize, op: SwapSeq) {
+        if let Some(part) = &mut self.processes[at].part {
+            part.aborted = true;
+        }
+        self.order(at, Order::Abort { op });
     }
 
     /// Sets processes aside that do not end their part in time: what they may hold stays counted and
@@ -127,7 +135,7 @@ impl ProcessGroup {
                 && process.moves()
                 && process.is_present()
             {
-                self.order(at, Order::Abort { op: part.seq });
+                self.abort_part(at, part.seq);
                 if others {
                     self.processes[at].presence = Presence::Missing;
                     self.told.stale = true;

@@ -120,7 +120,8 @@ impl Attacker {
         knocked
     }
 
-    fn try_knock(&self, packet: &[u8], fds: &[BorrowedFd<'_>]) -> Result<Session> {
+    /// As [`Self::knock`], and neither counts nor keeps what became of it.
+    pub(crate) fn try_knock(&self, packet: &[u8], fds: &[BorrowedFd<'_>]) -> Result<Session> {
         let wire = self.wire()?;
         wire.send(packet, fds)?;
         let Some((reply, fds)) = wire.answer(SOON) else {

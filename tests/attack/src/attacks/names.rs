@@ -122,7 +122,7 @@ fn read_refusals(attacker: &mut Attacker) -> Result<()> {
     let mut session = attacker.session()?;
     while attacker.goes_on() {
         let _ = attacker.knock(hello().as_bytes(), &[]);
-        if let Err(refusal) = attacker.knock(named.as_bytes(), &[]) {
+        if let Err(refusal) = attacker.try_knock(named.as_bytes(), &[]) {
             // It repeats what the attacker said.
             let text = refusal.to_string().replace(PAINTER, "");
             attacker.keep(text);
