@@ -1,9 +1,11 @@
 //! The control socket: each connection is a D-Bus of its own, without a bus.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::net::{UnixListener, UnixStream};
-use tokio::time::timeout;
+use tokio::sync::Notify;
+use tokio::time::{sleep, timeout};
 use zbus::Guid;
 use zbus::connection::Builder;
 
@@ -13,13 +15,19 @@ use super::auth::Door;
 use super::demand::demand;
 use super::transport::Transport;
 use crate::log;
+use crate::sys::heap;
 
 /// How long a client may take to authenticate.
 const HANDSHAKE: Duration = Duration::from_secs(10);
 
+/// From the end of a connection to giving back what it took.
+const PAUSE: Duration = Duration::from_secs(1);
+
 /// Serves `listener` until it is dropped.
 pub async fn serve(listener: UnixListener, shared: Shared) {
     let guid = Guid::generate();
+    let ended = Arc::new(Notify::new());
+    tokio::spawn(give_back(Arc::clone(&ended)));
     loop {
         let stream = match listener.accept().await {
             Ok((stream, _)) => stream,
@@ -27,7 +35,7 @@ pub async fn serve(listener: UnixListener, shared: Shared) {
                 if log::may_say(log::ANYBODY, "control") {
                     tracing::error!(%error, "cannot take a connection on the control socket");
                 }
-                tokio::time::sleep(Duration::from_millis(100)).await;
+                sleep(Duration::from_millis(100)).await;
                 continue;
             }
         };
@@ -37,13 +45,24 @@ pub async fn serve(listener: UnixListener, shared: Shared) {
         let Some(slot) = uid.ok().and_then(|uid| shared.limits.connect(uid)) else {
             continue;
         };
-        let (guid, shared) = (guid.clone(), shared.clone());
+        let (guid, shared, ended) = (guid.clone(), shared.clone(), Arc::clone(&ended));
         tokio::spawn(async move {
             if let Err(error) = serve_one(stream, guid, &shared).await {
                 tracing::debug!(%error, "a connection on the control socket ended");
             }
             drop(slot);
+            ended.notify_one();
         });
+    }
+}
+
+/// Gives back what connections that have ended took: long answers that were never read leave gaps of many MiB.
+async fn give_back(ended: Arc<Notify>) {
+    loop {
+        ended.notified().await;
+        // However many end.
+        sleep(PAUSE).await;
+        heap::trim();
     }
 }
 

@@ -5,6 +5,7 @@ pub mod bpf;
 pub mod clock;
 pub mod cuda;
 pub mod descriptor;
+pub mod heap;
 pub mod namespace;
 pub mod packet;
 pub mod page;

@@ -10,6 +10,7 @@ use std::os::fd::AsRawFd as _;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 use std::sync::mpsc::{Sender, channel};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 
 use aya::programs::uprobe::{UProbeAttachLocation, UProbeScope};
@@ -65,19 +66,31 @@ struct Links {
     exits: Vec<Link>,
 }
 
-/// Starts a thread that drops links: for each one the kernel waits until no CPU can be running the program
-/// there any more. That takes 10 ms, on a busy machine 200; for perf events it holds a lock meanwhile.
+/// Threads that drop links.
+const RELEASING: usize = 4;
+
+/// Starts the threads that drop links: for each one the kernel waits until no CPU can be running the program
+/// there any more. That takes 10 ms, on a busy machine 200; for perf events it holds a lock meanwhile. Waits beside
+/// each other end together.
 fn start_releasing() -> io::Result<Sender<Links>> {
-    let (release, released) = channel();
-    thread::Builder::new()
-        .name("probes-off".into())
-        .spawn(move || {
-            for Links { entries, exits } in released {
-                // Entries first, or calls would seem to hang.
-                drop(entries);
-                drop(exits);
-            }
-        })?;
+    let (release, released) = channel::<Links>();
+    let released = Arc::new(Mutex::new(released));
+    for _ in 0..RELEASING {
+        let released = Arc::clone(&released);
+        let next = move || {
+            let released = released.lock().unwrap_or_else(PoisonError::into_inner);
+            released.recv()
+        };
+        thread::Builder::new()
+            .name("probes-off".into())
+            .spawn(move || {
+                while let Ok(Links { entries, exits }) = next() {
+                    // Entries first, or calls would seem to hang.
+                    drop(entries);
+                    drop(exits);
+                }
+            })?;
+    }
     Ok(release)
 }
 

@@ -180,7 +180,7 @@ impl Scheduler {
         if kept_back {
             task.spared_until = now + SPARED;
         }
-        let is_stranger = task.phase == Phase::BestEffort && op.cause == Cause::Realtime;
+        let is_best_effort = task.phase == Phase::BestEffort;
         let (asked, resident, short) = (task.asked, task.usage.resident, task.short());
         // Out: what has left is free. In: what was reserved and not filled is free again.
         let freed = match op.direction {
@@ -194,10 +194,10 @@ impl Scheduler {
         }
         // Aborted without being asked to are those whose processes are gone.
         let is_refusal = kept_back && outcome != SwapOutcome::Aborted;
-        if is_refusal && is_stranger && !op.overdue {
+        if is_refusal && is_best_effort && !op.overdue {
             let left = swapped.saturating_sub(op.from);
             let detail = format!(
-                "swap operation {} has ended, and {left} of {} have left: a realtime job waits for the rest",
+                "swap operation {} has ended, and {left} of {} have left: others wait for the rest",
                 seq.0,
                 op.target.saturating_sub(op.from)
             );
