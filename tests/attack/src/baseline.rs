@@ -56,7 +56,11 @@ impl Baseline {
     }
 }
 
-/// The baselines that were measured.
+/// Jobs of which a 99th percentile is more than the worst of a few.
+const ENOUGH: usize = 100;
+
+/// The baselines that were measured. Burners run only when no other process wants to, however many they are: the waits
+/// beside any number of them are one sample.
 #[derive(Default)]
 pub(crate) struct Baselines(BTreeMap<(Setting, u32), Baseline>);
 
@@ -69,20 +73,40 @@ impl Baselines {
         user: u32,
         host: &Host,
     ) -> Result<Baseline> {
-        if let Some(known) = self.0.get(&(stage.setting, burners)) {
-            return Ok(known.clone());
+        if !self.0.contains_key(&(stage.setting, burners)) {
+            self.measure(stage, burners, user, host)?;
         }
-        self.measure(stage, burners, user, host)
+        let mut all = self.0[&(stage.setting, burners)].clone();
+        let others = self
+            .0
+            .iter()
+            .filter(|((setting, number), _)| *setting == stage.setting && *number != burners);
+        for (_, other) in others {
+            all.jobs.waits.extend(&other.jobs.waits);
+        }
+        all.jobs.waits.sort_unstable();
+        Ok(all)
     }
 
-    /// Measures once more, and adds it to what was measured before: a percentile of few jobs is a matter of luck.
-    pub(crate) fn measure(
+    /// As [`Self::beside`], of enough jobs.
+    pub(crate) fn enough_beside(
         &mut self,
         stage: &Stage,
         burners: u32,
         user: u32,
         host: &Host,
     ) -> Result<Baseline> {
+        loop {
+            let met = self.beside(stage, burners, user, host)?;
+            if met.jobs.waits.len() >= ENOUGH {
+                return Ok(met);
+            }
+            self.measure(stage, burners, user, host)?;
+        }
+    }
+
+    /// Measures once more, and adds it to what was measured before.
+    fn measure(&mut self, stage: &Stage, burners: u32, user: u32, host: &Host) -> Result<()> {
         let mut met = once(stage, burners, user, host)?;
         // A host that stalls makes the victims late, and would excuse any attack.
         for _ in 1..ATTEMPTS {
@@ -96,10 +120,10 @@ impl Baselines {
             }
         }
         let known = self.0.entry((stage.setting, burners));
-        let known = known
+        known
             .and_modify(|known| known.add(met.clone()))
             .or_insert(met);
-        Ok(known.clone())
+        Ok(())
     }
 }
 

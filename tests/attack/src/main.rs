@@ -100,6 +100,8 @@ fn run(prefixes: &[String], json: bool, list: bool) -> Result<bool> {
     };
     let mut attacks = attacks::all();
     attacks.retain(|attack| wanted(attack.name));
+    // A stage is made once.
+    attacks.sort_by_key(|attack| attack.setting);
     ensure!(!attacks.is_empty(), "no attack's name begins so");
     if list {
         for attack in attacks {

@@ -21,6 +21,8 @@ const LOOK: Duration = Duration::from_millis(40);
 const BACK: Duration = Duration::from_millis(2_500);
 /// Runs of one attack that may stay unjudged, the last of which counts.
 const ATTEMPTS: u32 = 3;
+/// How long an attack is made again that a few jobs do not judge: a hundred of the victim do.
+const LONG: Duration = Duration::from_millis(10_500);
 
 /// All attacks of one run, with what they share.
 pub(crate) struct Run {
@@ -46,7 +48,7 @@ impl Run {
         }
     }
 
-    /// Makes one attack; again, where the host or the luck of few jobs may have made the victims late.
+    /// Makes one attack; again and longer, where the host or the luck of few jobs may have made the victims late.
     pub(crate) fn of(&mut self, attack: &Attack) -> Result<Outcome> {
         for attempt in 1.. {
             let (outcome, doubt) = self.attempt(attack, attempt > 1)?;
@@ -72,11 +74,14 @@ impl Run {
             }
         };
         let (burners, user) = (attack.attackers, self.user);
-        let baseline = if again {
-            self.baselines.measure(&stage, burners, user, &self.host)?
+        let (baselines, host) = (&mut self.baselines, &self.host);
+        let (baseline, span) = if again {
+            let baseline = baselines.enough_beside(&stage, burners, user, host)?;
+            (baseline, LONG.max(attack.span))
         } else {
-            self.baselines.beside(&stage, burners, user, &self.host)?
+            (baselines.beside(&stage, burners, user, host)?, attack.span)
         };
+        let attack = &Attack { span, ..*attack };
         let user = self.user + USERS;
         self.user = user;
         let before = stage.status()?;
@@ -90,7 +95,8 @@ impl Run {
         let mut at_once = Vec::new();
         let mut next_status = attack.span / 3;
         // Whoever is done earlier gives the victims their time all the same.
-        while begun.elapsed() < PLAIN.span || begun.elapsed() < attack.span && crew.is_at_work() {
+        let least = if again { LONG } else { PLAIN.span };
+        while begun.elapsed() < least || begun.elapsed() < attack.span && crew.is_at_work() {
             thread::sleep(LOOK);
             most = most.or_more(Bounds::of(stage.daemon.pid()));
             if begun.elapsed() >= next_status {

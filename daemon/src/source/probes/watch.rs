@@ -24,7 +24,7 @@ use super::tally::{Name, is_exact};
 use super::turns::{Owner, Turns};
 use crate::log::{ANYBODY, may_say};
 use crate::source::gpu::identify;
-use crate::sys::clock;
+use crate::sys::{clock, heap};
 use rtswap_engine::sample::{Identity, ProbeSample, ProbeState, ProbedProcess};
 
 /// A change of a process's memory by so many bytes is read at once.
@@ -32,6 +32,9 @@ const WATERMARK: u64 = 64 << 20;
 
 /// The most libraries probed at a time: each takes some 80 descriptors and as many uprobes.
 const MOST: usize = 128;
+
+/// Entries of ended processes that take much memory to clear up.
+const MANY: usize = 1_000;
 
 /// The most work for processes and their files in one scan: news are read between scans.
 const SLICE: Duration = Duration::from_millis(50);
@@ -86,6 +89,8 @@ pub(super) struct Watch {
     /// Files that the probes cannot be put on, and when that was found.
     refused: BTreeMap<FileId, Instant>,
     identities: BTreeMap<Name, Option<Identity>>,
+    /// Entries that were cleared up since memory was given back.
+    swept: usize,
     /// The names of the functions that are probed.
     wanted: BTreeSet<&'static str>,
     crowded: bool,
@@ -112,6 +117,7 @@ impl Watch {
             found: BTreeMap::new(),
             refused: BTreeMap::new(),
             identities: BTreeMap::new(),
+            swept: 0,
             wanted: FUNCTIONS.iter().map(|on| on.symbol).collect(),
             crowded: false,
         };
@@ -156,6 +162,11 @@ impl Watch {
             let swept = sweeper.sweep(|name| reader.is_living(name));
             reader.sweep();
             tracing::trace!(swept, "cleared up after processes that ended");
+            self.swept += swept;
+            if self.swept > MANY {
+                self.swept = 0;
+                heap::trim();
+            }
         }
         self.reader.settle()?;
         let books = &self.reader.books;
