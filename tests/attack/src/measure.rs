@@ -133,8 +133,8 @@ impl Run {
             (Some(stall), Some(late), _) | (Some(stall), None, Some(late)) => {
                 Some(format!("the host stalled for {stall:?}, and {late}"))
             }
-            (None, None, Some(late)) => Some(late.clone()),
-            _ => None,
+            (None, Some(late), _) | (None, None, Some(late)) => Some(late.clone()),
+            (_, None, None) => None,
         };
         let mut reasons: Vec<_> = misses.into_iter().chain(late_grants).collect();
         if go_on.is_err() {

@@ -19,8 +19,8 @@ use anyhow::{Context, Result, bail, ensure};
 
 use crate::workspace::Workspace;
 use crate::{
-    bench, clients, deb, dist, doors, driver, ebpf, eval, gpu_bundle, pure, system, test, theory,
-    tools, wheel,
+    attack, bench, clients, deb, dist, doors, driver, ebpf, eval, gpu_bundle, pure, system, test,
+    theory, tools, wheel,
 };
 
 use environment::CleanEnvironment;
@@ -97,6 +97,7 @@ const STAGES: &[&[Lane]] = &[
     &[lane(&[
         Step::new("figures that a busy machine allows", check_bench).counting("figures"),
         Step::new("demo", demo::check).counting("jobs"),
+        Step::new("attacks", check_attacks).counting(" broken"),
     ])],
 ];
 
@@ -198,6 +199,10 @@ fn shipped(workspace: &Workspace) -> Result<PathBuf> {
         "SKIPPED what is shipped: there is no python3 in the PATH; the same for this machine instead"
     );
     workspace.release(&["rtswap-bench", "rtswap-demo"])
+}
+
+fn check_attacks(workspace: &Workspace) -> Result<()> {
+    attack::show(workspace, &[])
 }
 
 fn check_doors(workspace: &Workspace) -> Result<()> {
