@@ -1,5 +1,5 @@
-//! The processor time that connections without a session may cost. The others compute on the same processors, and
-//! who connects again and again costs the daemon more than that process itself.
+//! Bounds the processor time that connections without a session cost. A connection costs the daemon more than the
+//! process that makes it, and tasks with deadlines compute on the same processors.
 
 use rtswap_policy::units::{Nanos, Time};
 

@@ -113,7 +113,8 @@ impl Dispatcher {
         self.charge(before, now);
     }
 
-    /// Charges what was worked since `before` to those that connect. Where that was much, the next of them wait.
+    /// Charges the processor time since `before` to the allowance for connections, and stops accepting while that is
+    /// used up.
     fn charge(&mut self, before: Nanos, now: Time) {
         if self.agents.allowance.charge(now, worked() - before) {
             self.poll.remove(self.agents.listener.fd());

@@ -65,30 +65,16 @@ fn sums<'a>(living: impl Iterator<Item = &'a Process>) -> (BTreeMap<u32, Taken>,
 
 #[cfg(test)]
 mod tests {
-    use rtswap_probe_abi::records::NO_DEVICE;
-
+    use super::super::tally::tests;
     use super::*;
 
     #[test]
     fn what_the_processes_of_an_owner_took_is_added() {
         let process = |owner, taken| Process {
-            since: 1,
-            calls: 0,
-            failures: 0,
-            unseen_calls: 0,
-            unseen_bytes: 0,
-            unfreed_objects: 0,
-            unfreed_bytes: 0,
-            unknown_frees: 0,
-            lost_news: 0,
-            id_here: 5,
-            device: NO_DEVICE,
             owner,
-            unnamed: 0,
-            foreign: 0,
-            zero: 0,
             used: [9; SHARES],
             taken,
+            ..tests::process(1)
         };
         let living = [
             process(7, [0, 4, 256, 0, 0, 2, 0, 0]),

@@ -74,14 +74,15 @@ pub(super) fn is_exact(process: &Process) -> bool {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use rtswap_probe_abi::records::{KINDS, SHARES};
 
     use super::*;
 
     const GPU: Uuid = Uuid::of([7; 16]);
 
-    fn process(since: u64) -> Process {
+    /// A process that has made no call.
+    pub(in super::super) fn process(since: u64) -> Process {
         Process {
             since,
             calls: 0,

@@ -192,7 +192,7 @@ impl Scheduler {
         if budget < asked {
             self.set_budget(id, budget, None);
         }
-        // Aborted without being asked to are those whose processes are gone.
+        // An operation that nobody asked to stop is Aborted where its processes are gone.
         let is_refusal = kept_back && outcome != SwapOutcome::Aborted;
         if is_refusal && is_best_effort && !op.overdue {
             let left = swapped.saturating_sub(op.from);

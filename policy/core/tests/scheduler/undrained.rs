@@ -43,7 +43,7 @@ fn an_abort_that_is_ignored_holds_the_engine_no_longer_than_the_drain_bound() {
 }
 
 #[test]
-fn who_says_that_it_swapped_out_and_keeps_its_memory_is_told_of() {
+fn a_swap_out_that_ends_with_its_memory_still_there_is_a_violation() {
     let answers = [
         (0, SwapOutcome::Done),
         (10, SwapOutcome::Failed),
@@ -63,7 +63,7 @@ fn who_says_that_it_swapped_out_and_keeps_its_memory_is_told_of() {
 }
 
 #[test]
-fn who_has_freed_meanwhile_what_it_should_swap_out_did_what_it_could() {
+fn a_task_may_free_what_it_should_swap_out() {
     let mut world = World::new(config(100));
     world.load_ready(1, realtime(1_000, 10, 40, 40), 40);
     world.load(2, best_effort(), 80);

@@ -1,6 +1,7 @@
 //! Libraries that take long to read.
 
 use std::fs;
+use std::path::Path;
 use std::time::Duration;
 
 use anyhow::Result;
@@ -24,7 +25,7 @@ pub(super) const ATTACKS: &[Attack] = &[
                 symbols: 65_536,
                 ..Made::default()
             };
-            fresh(attacker, |_| made.clone(), 1)
+            fresh_libraries(attacker, 1, |_| made.clone())
         },
         judge: probes_go_on,
         ..PLAIN
@@ -37,14 +38,14 @@ pub(super) const ATTACKS: &[Attack] = &[
                 function_bytes: 64 << 10,
                 ..Made::default()
             };
-            fresh(attacker, |_| made.clone(), 8)
+            fresh_libraries(attacker, 8, |_| made.clone())
         },
         judge: probes_go_on,
         ..PLAIN
     },
     Attack {
         name: "elf-offsets-overflow",
-        act: |attacker| fresh(attacker, overflowing, 8),
+        act: |attacker| fresh_libraries(attacker, 8, overflowing),
         judge: probes_go_on,
         ..PLAIN
     },
@@ -71,22 +72,30 @@ pub(super) const ATTACKS: &[Attack] = &[
     },
 ];
 
-/// Maps fresh files, so many in a process.
-fn fresh(attacker: &mut Attacker, make: impl Fn(u64) -> Made, at_once: u64) -> Result<()> {
+/// A process that maps hostile files lives so long.
+const LIFE: Duration = Duration::from_millis(400);
+
+/// Starts processes one after the other, each of which maps `at_once` fresh files for `life`; `write` makes each file.
+fn fresh(
+    attacker: &mut Attacker,
+    at_once: u64,
+    life: Duration,
+    mut write: impl FnMut(u64, &Path) -> Result<()>,
+) -> Result<()> {
     let mut number = 0;
     while attacker.goes_on() {
         let mut paths = Vec::new();
         for _ in 0..at_once {
             number += 1;
             let path = attacker.path(format!("libcuda.so.{number}"));
-            fs::write(&path, library(&make(number)))?;
+            write(number, &path)?;
             paths.push(path);
         }
         let child = fork(|| {
             for path in &paths {
                 let _ = map(path);
             }
-            std::thread::sleep(Duration::from_millis(400));
+            std::thread::sleep(life);
         })?;
         reap(child);
         for path in paths {
@@ -95,6 +104,17 @@ fn fresh(attacker: &mut Attacker, make: impl Fn(u64) -> Made, at_once: u64) -> R
         attacker.count("tried");
     }
     Ok(())
+}
+
+/// As [`fresh`], of libraries.
+fn fresh_libraries(
+    attacker: &mut Attacker,
+    at_once: u64,
+    make: impl Fn(u64) -> Made,
+) -> Result<()> {
+    fresh(attacker, at_once, LIFE, |number, path| {
+        Ok(fs::write(path, library(&make(number)))?)
+    })
 }
 
 fn overflowing(number: u64) -> Made {
@@ -119,8 +139,7 @@ fn overflowing(number: u64) -> Made {
 
 fn random_bytes(attacker: &mut Attacker) -> Result<()> {
     let mut word = 0x9e37_79b9_7f4a_7c15_u64;
-    let mut number = 0;
-    while attacker.goes_on() {
+    fresh(attacker, 1, Duration::from_millis(50), |_, path| {
         let mut bytes = library(&Made {
             symbols: 64,
             ..Made::default()
@@ -134,18 +153,8 @@ fn random_bytes(attacker: &mut Attacker) -> Result<()> {
                 bytes[at] = word as u8;
             }
         }
-        number += 1;
-        let path = attacker.path(format!("libcuda.so.{number}"));
-        fs::write(&path, &bytes)?;
-        let child = fork(|| {
-            let _ = map(&path);
-            std::thread::sleep(Duration::from_millis(50));
-        })?;
-        reap(child);
-        fs::remove_file(&path)?;
-        attacker.count("tried");
-    }
-    Ok(())
+        Ok(fs::write(path, &bytes)?)
+    })
 }
 
 /// Thousands of files, each of which may be a driver by its name.
@@ -174,28 +183,11 @@ fn many_mappings(attacker: &mut Attacker) -> Result<()> {
     Ok(())
 }
 
-/// Copies of the machine's own driver, each probed on its own.
+/// Copies of a driver, each of which is probed on its own.
 fn many_drivers(attacker: &mut Attacker) -> Result<()> {
-    let mut number = 0;
-    while attacker.goes_on() {
-        let mut paths = Vec::new();
-        for _ in 0..40 {
-            number += 1;
-            let path = attacker.path(format!("libcuda.so.{number}"));
-            fs::copy(attacker.order.folder.join(FAKE_DRIVER), &path)?;
-            paths.push(path);
-        }
-        let child = fork(|| {
-            for path in &paths {
-                let _ = map(path);
-            }
-            std::thread::sleep(Duration::from_millis(500));
-        })?;
-        reap(child);
-        for path in paths {
-            fs::remove_file(path)?;
-        }
-        attacker.count("tried");
-    }
-    Ok(())
+    let driver = attacker.order.folder.join(FAKE_DRIVER);
+    fresh(attacker, 40, Duration::from_millis(500), |_, path| {
+        fs::copy(&driver, path)?;
+        Ok(())
+    })
 }

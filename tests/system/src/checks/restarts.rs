@@ -1,4 +1,4 @@
-//! A service of the machine whose program runs under rtswap, and a daemon that is restarted ten times.
+//! A systemd service with a program under rtswap, and a daemon that is restarted ten times.
 
 use std::time::Duration;
 
