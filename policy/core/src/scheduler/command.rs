@@ -71,7 +71,7 @@ pub enum ViolationKind {
     Overrun,
     /// A swap operation was not acknowledged within its bound.
     SwapOverdue,
-    /// A best-effort task did not swap out what others wait for, and says that the operation is over.
+    /// A best-effort task moved nothing in two swap-outs that others wait for, and reports their ends.
     SwapFailed,
     /// A task holds more than its budget.
     OverBudget,

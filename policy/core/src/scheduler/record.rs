@@ -122,6 +122,8 @@ pub(crate) struct Task {
     pub(crate) last_op: u32,
     /// Not a victim before this, after an operation that went wrong.
     pub(crate) spared_until: Time,
+    /// Its last swap-out moved nothing of what it could have moved.
+    pub(crate) moved_nothing: bool,
     pub(crate) want: Option<BudgetRequest>,
     /// It gets nothing as best-effort before this while there are realtime tasks.
     pub(crate) barred_until: Time,

@@ -329,6 +329,7 @@ impl Task {
             op: None,
             last_op: 0,
             spared_until: Time::ZERO,
+            moved_nothing: false,
             fresh_until: Time::ZERO,
             barred_until: Time::ZERO,
             keeps_backing: false,

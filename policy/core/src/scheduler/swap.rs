@@ -17,7 +17,10 @@ pub(super) fn allowance(bound: Nanos) -> Nanos {
     Nanos(bound.0.saturating_mul(OVERDUE_FACTOR)) + OVERDUE_FLOOR
 }
 
-/// How long a task is spared as a victim after its swap operation failed.
+/// How long a best-effort task is spared as a victim after a swap-out that fell short: others have their turn.
+const RETRY: Nanos = Nanos(5_000_000);
+
+/// How long after one that failed for good, or of a realtime task.
 const SPARED: Nanos = Nanos(100_000_000);
 
 impl Scheduler {
@@ -173,14 +176,18 @@ impl Scheduler {
             task.carried = Bytes::ZERO;
         }
         let asked_to_stop = op.aborting && outcome == SwapOutcome::Aborted;
-        // One that has freed the rest meanwhile did what it could.
-        let keeps = task.can_leave(op.cause, task.asked, chunk) > Bytes::ZERO;
         let fell_short = op.direction == Direction::Out && outcome != SwapOutcome::Done;
-        let kept_back = fell_short && keeps && !asked_to_stop;
-        if kept_back {
-            task.spared_until = now + SPARED;
-        }
+        let keeps = task.can_leave(op.cause, task.asked, chunk) > Bytes::ZERO;
+        let fell_short = fell_short && keeps && !asked_to_stop;
+        // A program that frees memory meanwhile falls short, too, but hardly twice.
+        let moved_nothing = fell_short && swapped <= op.from;
+        let kept_back = moved_nothing && core::mem::replace(&mut task.moved_nothing, moved_nothing);
+        task.moved_nothing = moved_nothing && !kept_back;
         let is_best_effort = task.phase == Phase::BestEffort;
+        if fell_short {
+            let is_first = is_best_effort && !kept_back && outcome != SwapOutcome::Undrainable;
+            task.spared_until = now + if is_first { RETRY } else { SPARED };
+        }
         let (asked, resident, short) = (task.asked, task.usage.resident, task.short());
         // Out: what has left is free. In: what was reserved and not filled is free again.
         let freed = match op.direction {
@@ -192,20 +199,17 @@ impl Scheduler {
         if budget < asked {
             self.set_budget(id, budget, None);
         }
-        // An operation that nobody asked to stop is Aborted where its processes are gone.
-        let is_refusal = kept_back && outcome != SwapOutcome::Aborted;
-        if is_refusal && is_best_effort && !op.overdue {
-            let left = swapped.saturating_sub(op.from);
+        if outcome == SwapOutcome::Undrainable {
+            let detail = format!("its gate could not be drained for swap operation {}", seq.0);
+            self.violation(id, ViolationKind::Undrainable, detail);
+            self.leave_plan(id);
+        } else if kept_back && is_best_effort && !op.overdue {
             let detail = format!(
-                "swap operation {} has ended, and {left} of {} have left: others wait for the rest",
+                "swap operation {} has ended, the second that moved nothing: others wait for {}",
                 seq.0,
                 op.target.saturating_sub(op.from)
             );
             self.violation(id, ViolationKind::SwapFailed, detail);
-        } else if outcome == SwapOutcome::Undrainable {
-            let detail = format!("its gate could not be drained for swap operation {}", seq.0);
-            self.violation(id, ViolationKind::Undrainable, detail);
-            self.leave_plan(id);
         }
         if op.direction == Direction::In && swapped > op.target {
             self.fell_short(id, outcome, asked_to_stop);

@@ -43,22 +43,33 @@ fn an_abort_that_is_ignored_holds_the_engine_no_longer_than_the_drain_bound() {
 }
 
 #[test]
-fn a_swap_out_that_ends_with_its_memory_still_there_is_a_violation() {
-    let answers = [
-        (0, SwapOutcome::Done),
-        (10, SwapOutcome::Failed),
-        (0, SwapOutcome::OutOfMemory),
-        (0, SwapOutcome::Undrainable),
+fn a_second_swap_out_that_moves_nothing_is_a_violation() {
+    let outcomes = [
+        SwapOutcome::Done,
+        SwapOutcome::Failed,
+        SwapOutcome::OutOfMemory,
     ];
-    for (swapped, outcome) in answers {
+    for outcome in outcomes {
         let mut world = World::new(config(100));
         world.load_ready(1, realtime(1_000, 10, 40, 40), 40);
         world.load(2, best_effort(), 80);
         world.at(2_000);
         world.request(1);
         assert_eq!(world.op(2), Some((Direction::Out, 20)));
-        world.end_swap(2, swapped, outcome);
-        assert_eq!(world.violations[0], (2, ViolationKind::SwapFailed));
+        let lie = |world: &mut World, at| {
+            world.end_swap(2, 10, outcome);
+            world.at(at);
+            assert_eq!(world.op(2), Some((Direction::Out, 20)), "asked again soon");
+        };
+        lie(&mut world, 2_005);
+        lie(&mut world, 2_010);
+        let failed = (2, ViolationKind::SwapFailed);
+        assert!(
+            !world.violations.contains(&failed),
+            "it may have freed some"
+        );
+        world.end_swap(2, 10, outcome);
+        assert!(world.violations.contains(&failed));
     }
 }
 

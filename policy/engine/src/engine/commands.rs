@@ -2,6 +2,7 @@
 
 use alloc::format;
 use alloc::string::String;
+use alloc::vec::Vec;
 
 use rtswap_policy::scheduler::{
     Command, JobAccount, JobEnd, Overrun, Phase, Undrained, ViolationKind,
@@ -103,11 +104,15 @@ impl Engine {
                 .state()
                 .task(id)
                 .is_some_and(|task| task.phase == Phase::BestEffort);
-            let culprits = match kind {
+            let mut culprits = match kind {
                 ViolationKind::SwapOverdue => task.group.moving(),
-                ViolationKind::SwapFailed => task.group.failed(),
+                ViolationKind::SwapFailed => Vec::new(),
                 _ => task.group.running(),
             };
+            // Also where an agent says that a job keeps it from swapping out, and none runs.
+            if culprits.is_empty() && kind != ViolationKind::SwapOverdue {
+                culprits = task.group.failed();
+            }
             if is_best_effort {
                 if matches!(self.gpus[gpu].config.undrained, Undrained::Kill(_)) {
                     for pid in self.kill(registration, &culprits) {

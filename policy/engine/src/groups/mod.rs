@@ -65,7 +65,7 @@ pub struct ProcessGroup {
     processes: Vec<Process>,
     jobs: Jobs,
     swap: Option<TaskSwap>,
-    /// The processes that did not do their part in the last swap operation.
+    /// The processes that moved nothing in the last swap-out.
     failed: Vec<ProcessId>,
     budget: TaskBudget,
     /// The backing store that the scheduler asks for and has no answer to.
@@ -238,7 +238,7 @@ impl ProcessGroup {
         moving.map(|process| process.id).collect()
     }
 
-    /// The processes that did not do their part in the swap operation that has ended last.
+    /// The processes that moved nothing in the swap-out that has ended last.
     pub fn failed(&self) -> Vec<ProcessId> {
         self.failed.clone()
     }

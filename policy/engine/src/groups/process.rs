@@ -50,14 +50,11 @@ impl SwapPart {
         self.target < self.from
     }
 
-    /// Whether it ended elsewhere than at its target, without having been told to.
+    /// Whether it ended without having moved anything outward, and without having been told to.
     pub(super) fn has_failed(&self, swapped: Bytes) -> bool {
         let outcome = self.ended.map(|(outcome, _)| outcome);
-        match outcome {
-            None | Some(SwapOutcome::Aborted) => false,
-            Some(SwapOutcome::Done) => swapped != self.target,
-            Some(_) => true,
-        }
+        let is_over = outcome.is_some_and(|outcome| outcome != SwapOutcome::Aborted);
+        is_over && swapped <= self.from && self.from < self.target
     }
 }
 
