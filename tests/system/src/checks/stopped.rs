@@ -29,35 +29,38 @@ const IS_TOLD: Duration = Duration::from_secs(5);
 /// Commands in the system are asked one after the other, while another lane of the same run works.
 const ASKING: Duration = Duration::from_secs(1);
 
-/// Of the 768 MiB of the simulated GPU.
+/// Of the 768 MiB of the simulated GPU, 756 of them to hand out: the first two fit together.
 const STOPPED: &str = "400MiB";
 const FITS: &str = "200MiB";
 const LARGE: &str = "440MiB";
-/// Of the two that do not fit together. Each of them brings in what the other has pushed out.
-const JOBS: u64 = 8;
+/// Of the one that is stopped: more than it does before that.
+const HELD: u64 = 30;
 /// Of the one that fits: a minute is enough for them, and 20 s are not.
-const MANY: u64 = 250;
+const MANY: u64 = 50;
+/// Of the one that does not fit.
+const FEW: u64 = 4;
 
 fn stopped(machine: &Machine) -> Result<()> {
-    let held = program(machine, "held", STOPPED, "1s", JOBS)?;
-    let beside = program(machine, "beside", FITS, "100ms", MANY)?;
-    let large = program(machine, "large", LARGE, "1s", JOBS)?;
-    machine.wait("all have run", Duration::from_secs(30), |machine| {
-        let names = ["held", "beside", "large"];
-        Ok(names.iter().all(|name| jobs(machine, name) > 0))
+    let held = program(machine, "held", STOPPED, "500ms", HELD)?;
+    // Between two jobs it is idle, even where it is late: what is not idle in between counts as one job.
+    let beside = program(machine, "beside", FITS, "500ms", MANY)?;
+    machine.wait("both have run", Duration::from_secs(30), |machine| {
+        let status = status(machine)?;
+        let ran = |name: &&str| task(&status, name).is_some_and(|task| task["jobs"] != 0);
+        ensure!(["held", "beside"].iter().all(ran), "{}", status["tasks"]);
+        Ok(true)
     })?;
     let pid = stop_active(machine, "held")?;
     let at = Instant::now();
-    let before = jobs(machine, "beside");
+    let before = jobs(machine, "beside")?;
     machine.wait("the one that fits goes on", GOES_ON + ASKING, |machine| {
-        Ok(jobs(machine, "beside") > before)
+        Ok(jobs(machine, "beside")? > before)
     })?;
+    let large = program(machine, "large", LARGE, "1s", FEW)?;
     let reason = format!("process {pid} is stopped since");
-    machine.wait(
-        "the large one is told",
-        (IS_TOLD + ASKING).saturating_sub(at.elapsed()),
-        |machine| Ok(complaints(machine, "large")?.contains(&reason)),
-    )?;
+    machine.wait("the large one is told", IS_TOLD + ASKING, |machine| {
+        Ok(complaints(machine, "large")?.contains(&reason))
+    })?;
     let waits = text(machine, "large", "waits")?;
     ensure!(waits.contains(&reason), "the large one waits: {waits:?}");
     let waits = text(machine, "held", "waits")?;
@@ -65,20 +68,20 @@ fn stopped(machine: &Machine) -> Result<()> {
         waits.contains("stopped since"),
         "the stopped one waits: {waits:?}"
     );
-    let kept = jobs(machine, "large");
     finish(beside, "beside", MANY)?;
     ensure!(
         at.elapsed() < SPAN,
         "the one that fits took longer than {SPAN:?}"
     );
     thread::sleep(SPAN.saturating_sub(at.elapsed()));
+    let waits = text(machine, "large", "waits")?;
     ensure!(
-        jobs(machine, "large") == kept,
-        "the large one found room beside the stopped one"
+        waits.contains(&reason),
+        "after {SPAN:?} the large one waits: {waits:?}"
     );
     machine.run(&["kill", "-CONT", &pid.to_string()])?.ok()?;
-    finish(held, "held", JOBS)?;
-    finish(large, "large", JOBS)
+    finish(held, "held", HELD)?;
+    finish(large, "large", FEW)
 }
 
 /// Starts a program with a job in each `period`. Its complaints are kept, for others to read meanwhile.
@@ -123,12 +126,11 @@ fn stop_active(machine: &Machine, name: &str) -> Result<u64> {
     Ok(stopped)
 }
 
-/// The jobs that a task has done; none where nobody can say.
-fn jobs(machine: &Machine, name: &str) -> u64 {
-    let status = status(machine).unwrap_or_default();
-    task(&status, name)
-        .and_then(|task| task["jobs"].as_u64())
-        .unwrap_or_default()
+/// The jobs that a task has done.
+fn jobs(machine: &Machine, name: &str) -> Result<u64> {
+    let status = status(machine)?;
+    let task = task(&status, name).with_context(|| format!("no {name}: {}", status["tasks"]))?;
+    task["jobs"].as_u64().context("no jobs")
 }
 
 fn text(machine: &Machine, name: &str, key: &str) -> Result<String> {
