@@ -118,8 +118,14 @@ fn run(prefixes: &[String], json: bool, list: bool) -> Result<bool> {
     let mut report = Report::default();
     let mut run = Run::new();
     for attack in &attacks {
-        let outcome = run.of(attack)?;
+        let mut outcome = run.of(attack)?;
         eprintln!("{}", outcome.line());
+        if outcome.is_only_late {
+            // A machine gets slower within minutes: only beside baselines of now is lateness an attack's.
+            eprintln!("AGAIN: {} on a new stage with new baselines", attack.name);
+            outcome = Run::new().of(attack)?;
+            eprintln!("{}", outcome.line());
+        }
         report.attacks.push(outcome);
     }
     if json {

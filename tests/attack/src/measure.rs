@@ -137,6 +137,7 @@ impl Run {
             (_, None, None) => None,
         };
         let mut reasons: Vec<_> = misses.into_iter().chain(late_grants).collect();
+        let late = reasons.len();
         if go_on.is_err() {
             reasons.push("a realtime task did no job after the attack".into());
         }
@@ -157,8 +158,10 @@ impl Run {
         if is_whole && let Err(error) = (attack.judge)(&scene) {
             reasons.push(format!("{error:#}"));
         }
+        let is_only_late = late > 0 && reasons.len() == late;
         let outcome = Outcome {
             name: attack.name,
+            is_only_late,
             result: if reasons.is_empty() {
                 Verdict::Held
             } else {

@@ -43,6 +43,9 @@ pub(crate) struct Outcome {
     /// What was broken, all of it.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub reasons: Vec<String>,
+    /// That the victims were late is all that was broken.
+    #[serde(skip)]
+    pub is_only_late: bool,
 }
 
 impl Outcome {
@@ -87,6 +90,7 @@ mod tests {
     fn outcome(result: Verdict) -> Outcome {
         Outcome {
             name: "hello-truncated",
+            is_only_late: false,
             result,
             victim_p99_ratio: 1.25,
             misses: 0,
