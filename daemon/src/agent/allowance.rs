@@ -1,36 +1,55 @@
-//! Bounds the processor time that connections without a session cost. A connection costs the daemon more than the
-//! process that makes it, and tasks with deadlines compute on the same processors.
+//! Bounds the processor time that strangers' requests cost. One may cost the daemon more than the process that
+//! makes it, and tasks with deadlines compute on the same processors.
 
 use rtswap_policy::units::{Nanos, Time};
 
-/// The work that is done at once: hundreds of programs that start together need less.
-const BURST: Nanos = Nanos(20_000_000);
-
-/// After that, one of so many parts of the time.
-const SHARE: u64 = 10;
-
-/// The next burst after a pause.
-const NEXT: Nanos = Nanos(1_000_000);
+/// What may be spent.
+#[derive(Clone, Copy, Debug)]
+pub struct Terms {
+    /// The work that is done at once.
+    pub burst: Nanos,
+    /// After that, one of so many parts of the time.
+    pub share: u64,
+    /// The next burst after a pause.
+    pub next: Nanos,
+}
 
 /// The work that was done and is not paid off by the time since.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Allowance {
+    terms: Terms,
     spent: Nanos,
     at: Time,
     resumes: Option<Time>,
 }
 
 impl Allowance {
+    /// Nothing was done yet.
+    pub fn new(terms: Terms) -> Self {
+        Self {
+            terms,
+            spent: Nanos::ZERO,
+            at: Time::ZERO,
+            resumes: None,
+        }
+    }
+
     /// Charges `work`. Returns whether the next must wait until [`Self::resumes`].
     pub fn charge(&mut self, now: Time, work: Nanos) -> bool {
-        let paid = (now - self.at).0 / SHARE;
-        self.spent = Nanos(self.spent.0.saturating_sub(paid)) + work;
+        let Terms { burst, share, next } = self.terms;
+        self.spent = self.owed(now) + work;
         self.at = now;
-        if self.spent > BURST {
-            let excess = self.spent.0 - (BURST.0 - NEXT.0);
-            self.resumes = Some(now + Nanos(excess * SHARE));
+        if self.spent > burst {
+            let excess = self.spent.0 - (burst.0 - next.0);
+            self.resumes = Some(now + Nanos(excess * share));
         }
         self.resumes.is_some()
+    }
+
+    /// The work that is not paid off yet.
+    pub fn owed(&self, now: Time) -> Nanos {
+        let paid = (now - self.at).0 / self.terms.share;
+        Nanos(self.spent.0.saturating_sub(paid))
     }
 
     /// When work goes on, while it waits.
@@ -50,6 +69,12 @@ mod tests {
 
     const WORK: Nanos = Nanos(30_000);
 
+    const TERMS: Terms = Terms {
+        burst: Nanos(20_000_000),
+        share: 10,
+        next: Nanos(1_000_000),
+    };
+
     /// Works whenever it may for a second; the sum.
     fn work_for_a_second(allowance: &mut Allowance, from: u64) -> u64 {
         let mut worked = 0;
@@ -65,17 +90,20 @@ mod tests {
     }
 
     #[test]
-    fn a_flood_costs_a_tenth_of_the_time() {
-        let mut allowance = Allowance::default();
+    fn a_flood_costs_its_share_of_the_time() {
+        let mut allowance = Allowance::new(TERMS);
         let first = work_for_a_second(&mut allowance, 0);
         assert!((100_000_000..125_000_000).contains(&first), "{first}");
         let second = work_for_a_second(&mut allowance, 1_000_000_000);
         assert!((95_000_000..105_000_000).contains(&second), "{second}");
+        let later = Time(2_000_000_000);
+        assert!(allowance.owed(later) > Nanos::ZERO);
+        assert_eq!(allowance.owed(later + Nanos(200_000_000)), Nanos::ZERO);
     }
 
     #[test]
-    fn a_crowd_of_hundreds_waits_for_nothing() {
-        let mut allowance = Allowance::default();
+    fn a_burst_waits_for_nothing() {
+        let mut allowance = Allowance::new(TERMS);
         let now = Time(1_000_000_000);
         assert!((0..600).all(|_| !allowance.charge(now, WORK)));
         assert!((0..100).any(|_| allowance.charge(now, WORK)));

@@ -8,10 +8,11 @@ use rtswap_engine::ConnectionId;
 use rtswap_engine::owners::Subordinates;
 use rtswap_policy::units::{Nanos, Time};
 
-use crate::agent::allowance::Allowance;
+use crate::agent::allowance::{Allowance, Terms};
 use crate::agent::bells::Bells;
 use crate::agent::connection::{Blank, Connection};
 use crate::agent::listener::{Listener, Pending};
+use crate::agent::requests::Requests;
 use crate::sys::poll::Poll;
 
 /// Each page is read at least this often, because a doorbell may be lost. With hundreds of processes
@@ -21,12 +22,22 @@ const SWEEP: Nanos = Nanos(250_000_000);
 /// Connections that are swept before others have their turn.
 const SWEPT_AT_ONCE: usize = 64;
 
+/// For connections that have no session: hundreds of programs that start together need less than the burst, and
+/// all that follows gets a tenth of one processor.
+const WITHOUT_SESSION: Terms = Terms {
+    burst: Nanos(20_000_000),
+    share: 10,
+    next: Nanos(1_000_000),
+};
+
 /// The dispatch thread's agents: connections, doorbells to repeat, the sweep of their pages.
 #[derive(Debug)]
 pub(super) struct Agents {
     pub(super) listener: Listener,
     /// For what connects and has no session.
     pub(super) allowance: Allowance,
+    /// For what best-effort sessions ask for.
+    pub(super) requests: Requests,
     pub(super) connections: BTreeMap<ConnectionId, Connection>,
     /// The connection that sent the Hello which the engine has and has not answered.
     pub(super) greeting: Option<Greeting>,
@@ -71,7 +82,8 @@ impl Agents {
     pub(super) fn new(listener: OwnedFd, subordinates: Subordinates, now: Time) -> Self {
         Self {
             listener: Listener::new(listener, subordinates),
-            allowance: Allowance::default(),
+            allowance: Allowance::new(WITHOUT_SESSION),
+            requests: Requests::default(),
             connections: BTreeMap::new(),
             greeting: None,
             bells: Bells::default(),
@@ -122,7 +134,7 @@ impl Agents {
         Ok(ended)
     }
 
-    /// The next time that something is due: a doorbell, a slice of the sweep, or the end of the time in
+    /// The next time that something is due: a doorbell, a slice of the sweep, the end of a pause, or of the time in
     /// which a pending connection must send its Hello.
     pub(super) fn next_timeout(&self) -> Option<Time> {
         let sweep = (!self.connections.is_empty()).then_some(self.sweep.due);
@@ -131,6 +143,7 @@ impl Agents {
             self.bells.next(),
             self.listener.next_expiry(),
             self.allowance.resumes(),
+            self.requests.resumes(),
         ];
         all.into_iter().flatten().min()
     }

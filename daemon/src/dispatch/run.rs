@@ -32,6 +32,7 @@ impl Dispatcher {
                 }
             }
             self.accept_again(now)?;
+            self.hear_again(now);
             self.run_due(now);
         }
     }

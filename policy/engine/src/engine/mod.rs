@@ -51,8 +51,8 @@ use crate::groups::Order;
 use crate::ids::{ConnectionId, RegistrationId};
 use crate::input::{Answer, Input};
 use crate::output::{Level, LogLine, News, Output};
-use crate::owners::Subordinates;
-use crate::registry::Registry;
+use crate::owners::{Owner, Subordinates};
+use crate::registry::{Registration, Registry};
 use crate::sessions::{SessionId, Sessions};
 use crate::timers::{Timer, Timers};
 use agenda::{Chore, Work};
@@ -211,6 +211,15 @@ impl Engine {
     /// Whether the status may have changed since this was called last.
     pub fn take_changed(&mut self) -> bool {
         core::mem::take(&mut self.desk.is_changed)
+    }
+
+    /// Who pays for the work that a connection's requests are; nobody pays for realtime ones.
+    pub fn payer(&self, connection: ConnectionId) -> Option<&Owner> {
+        let id = self.sessions.of_connection(connection)?;
+        let entry = self.registry.get(id.registration);
+        let is_realtime = entry.is_some_and(Registration::is_realtime);
+        let session = self.sessions.get(id).filter(|_| !is_realtime);
+        session.map(|session| &session.owner)
     }
 
     fn take_input(&mut self, input: Input) {

@@ -1,7 +1,7 @@
 use super::*;
 use crate::ids::Claimant;
 use crate::output::Level;
-use crate::owners::{Subordinate, Subordinates};
+use crate::owners::{Owner, Subordinate, Subordinates};
 
 #[test]
 fn a_name_that_is_not_registered_is_refused() {
@@ -277,4 +277,15 @@ fn one_owner_leaves_half_of_the_sessions_to_others() {
         shell.greet(of_owner(90, 1000, None)).is_err(),
         "root has most now"
     );
+}
+
+#[test]
+fn the_owner_pays_for_requests_and_nobody_for_realtime_ones() {
+    let mut shell = Shell::new();
+    shell.register(realtime("camera")).unwrap();
+    shell.greet(hello(1, 70, None)).unwrap();
+    shell.greet(hello(2, 71, Some("camera"))).unwrap();
+    let payer = |shell: &Shell, id| shell.engine.payer(ConnectionId(id)).cloned();
+    assert_eq!(payer(&shell, 1), Some(Owner::User(1000)));
+    assert_eq!([2, 3].map(|id| payer(&shell, id)), [None, None]);
 }
