@@ -213,7 +213,7 @@ impl Engine {
         core::mem::take(&mut self.desk.is_changed)
     }
 
-    /// Who pays for the work that a connection's requests are; nobody pays for realtime ones.
+    /// The owner that pays for the work of taking a best-effort connection's requests; none for realtime ones.
     pub fn payer(&self, connection: ConnectionId) -> Option<&Owner> {
         let id = self.sessions.of_connection(connection)?;
         let entry = self.registry.get(id.registration);
