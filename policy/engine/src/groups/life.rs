@@ -66,7 +66,7 @@ impl ProcessGroup {
         };
         let process = &mut self.processes[at];
         process.take_usage(usage);
-        process.has_brought = process.unproven.is_some();
+        process.brought = process.unproven.map(|_| now);
         self.mark_dirty(now);
         Ok(())
     }
@@ -209,7 +209,7 @@ impl ProcessGroup {
     }
 
     /// Goes on with one present process less.
-    fn note_missing(&mut self, now: Time) {
+    pub(super) fn note_missing(&mut self, now: Time) {
         self.told.stale = true;
         self.renew_request();
         if self.attachment == Attachment::Attached && self.present().next().is_none() {

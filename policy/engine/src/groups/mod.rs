@@ -70,6 +70,8 @@ pub struct ProcessGroup {
     budget: TaskBudget,
     /// The backing store that the scheduler asks for and has no answer to.
     store_asked: Option<Bytes>,
+    /// How many swap-outs the group has ordered by itself.
+    evictions: u32,
     told: Told,
     agenda: Agenda,
     scratch: Scratch,
@@ -89,6 +91,7 @@ impl ProcessGroup {
             failed: Vec::new(),
             budget: TaskBudget::default(),
             store_asked: None,
+            evictions: 0,
             told: Told::default(),
             agenda: Agenda::default(),
             scratch: Scratch::default(),
@@ -112,6 +115,7 @@ impl ProcessGroup {
             ProcessGroup::settle_store,
             ProcessGroup::end_job,
             ProcessGroup::end_swap,
+            ProcessGroup::evict_unproven,
             ProcessGroup::take_back,
             ProcessGroup::request_budget,
             ProcessGroup::request_job,

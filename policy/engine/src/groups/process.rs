@@ -83,8 +83,10 @@ pub(super) struct Process {
     pub(super) usage: Usage,
     /// What it says to use where its budget and the witnesses explain less; `usage` has what counts.
     pub(super) unproven: Option<Usage>,
-    /// It has said so since its Hello.
-    pub(super) has_brought: bool,
+    /// When it said Hello, if it has said so since.
+    pub(super) brought: Option<Time>,
+    /// The budget for it was refused, and it is to leave the GPU.
+    pub(super) must_leave: bool,
     /// The most bytes that it holds by another witness than its agent.
     pub(super) shown: Bytes,
     /// The last confirmed budget; while not present, what is counted for the process.
@@ -113,7 +115,8 @@ impl Process {
             presence: Presence::Missing,
             usage: Usage::default(),
             unproven: None,
-            has_brought: false,
+            brought: None,
+            must_leave: false,
             shown: Bytes::ZERO,
             budget: Bytes::ZERO,
             ordered: Bytes::ZERO,
@@ -196,19 +199,22 @@ impl Process {
     /// Takes in that `swapped` bytes are in the backing store. The rest of the usage is inferred
     /// until the next report.
     pub(super) fn record_swapped(&mut self, swapped: Bytes) {
-        self.unproven = None;
-        self.has_brought = false;
-        let usage = &mut self.usage;
-        let left = swapped.saturating_sub(usage.swapped);
+        let before = self.unproven.unwrap_or(self.usage);
+        let left = swapped.saturating_sub(before.swapped);
         let came = if self.part.is_some_and(|part| part.is_inward()) {
-            usage.swapped.saturating_sub(swapped)
+            before.swapped.saturating_sub(swapped)
         } else {
             // What disappears from the store during a swap-out was freed; nothing came in.
             Bytes::ZERO
         };
-        let resident = (usage.resident + came).saturating_sub(left);
-        usage.resident = resident.min(self.budget);
-        usage.swapped = swapped;
-        usage.arena = usage.arena.max(swapped).min(usage.resident + swapped);
+        let mut resident = (before.resident + came).saturating_sub(left);
+        if self.unproven.is_none() {
+            resident = resident.min(self.budget);
+        }
+        self.take_usage(Usage {
+            resident,
+            swapped,
+            arena: before.arena.max(swapped).min(resident + swapped),
+        });
     }
 }

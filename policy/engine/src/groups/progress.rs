@@ -54,7 +54,7 @@ impl ProcessGroup {
             "swapped, which its operation cannot have reached"
         } else if swapped.round_down(self.chunk) != swapped {
             "swapped, not a multiple of the chunk size"
-        } else if left > process.budget {
+        } else if left > process.most_resident() {
             "swapped, more than it may hold"
         } else {
             return Ok(());

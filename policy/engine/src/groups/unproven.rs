@@ -3,15 +3,18 @@
 //! An agent's word counts up to its budget, which the scheduler made room for, and up to what NVML or
 //! the probes show. What it says beyond is charged to nobody, otherwise a lie would lock others out.
 //! It may be true all the same, after a crash of the daemon for example: so the process runs no job
-//! until its budget covers what it says, and the group requests that budget as for an allocation.
+//! until its budget covers what it says, and the group requests that budget as for an allocation. Where
+//! there is no room, what a process has brought with its Hello leaves the GPU. The scheduler counts none
+//! of it and so cannot order that: the group does, and sets the process aside meanwhile.
 
-use rtswap_policy::scheduler::{OpenJob, Usage};
+use rtswap_policy::scheduler::{Direction, OpenJob, SwapSeq, Usage};
 use rtswap_policy::units::{Bytes, Nanos, Time};
 
-use super::process::{BudgetRequest, Process};
-use super::{ProcessGroup, ProcessId};
+use super::process::{BudgetRequest, Presence, Process, SwapPart};
+use super::{Order, ProcessGroup, ProcessId};
 
-/// How long after a refusal the budget for unproven memory is requested again.
+/// How long after a refusal the budget for unproven memory is requested again, and how long witnesses
+/// have to show what a process brought before it leaves.
 const RETRY: Nanos = Nanos(1_000_000_000);
 
 impl ProcessGroup {
@@ -26,7 +29,7 @@ impl ProcessGroup {
         let Some(said) = process.unproven else {
             return false;
         };
-        if process.has_brought && shown > process.budget && process.part.is_none() {
+        if process.brought.is_some() && shown > process.budget && process.part.is_none() {
             self.take_back_proven(now, at, said);
         } else {
             self.prove(at);
@@ -73,7 +76,11 @@ impl ProcessGroup {
 
     /// The budget for unproven memory was refused.
     pub(super) fn defer_proof(&mut self, now: Time, at: usize) {
-        self.processes[at].retry_at = now + RETRY;
+        let process = &mut self.processes[at];
+        process.retry_at = now + RETRY;
+        process.must_leave = process
+            .brought
+            .is_some_and(|brought| brought + RETRY <= now);
     }
 
     /// Requests, in their names, the budget that processes need for what is unproven.
@@ -96,6 +103,60 @@ impl ProcessGroup {
         let deferred = self.present().filter(deferred);
         deferred.map(|process| process.retry_at).min()
     }
+
+    /// Swaps out what processes have brought and there is no room for, once nothing of the task moves
+    /// and they run no job. Each is set aside until it has followed, and then attaches anew.
+    pub(super) fn evict_unproven(&mut self) {
+        if self.swap.is_some() || self.budget.round.is_some() {
+            return;
+        }
+        for at in 0..self.processes.len() {
+            let process = &mut self.processes[at];
+            if !process.is_present() || !process.must_leave {
+                continue;
+            }
+            if process.runs() {
+                // A best-effort job lasts until it is revoked.
+                if !self.realtime {
+                    self.revoke(at);
+                }
+                continue;
+            }
+            process.must_leave = false;
+            if let Some(target) = process.eviction(self.chunk) {
+                self.evict(at, target);
+            }
+        }
+    }
+
+    /// Sets a process aside until `target` bytes are in its backing store.
+    fn evict(&mut self, at: usize, target: Bytes) {
+        // The scheduler numbers its operations upwards from 1: these have the other end.
+        self.evictions = self.evictions.wrapping_add(1);
+        let op = SwapSeq(self.evictions.wrapping_neg());
+        let process = &mut self.processes[at];
+        process.part = Some(SwapPart {
+            seq: op,
+            from: process.usage.swapped,
+            target,
+            credit: Some(target),
+            aborted: false,
+            ended: None,
+        });
+        process.presence = Presence::Missing;
+        // Once it is back it is told what is left to it, and asks at once for what it cannot do without.
+        process.unbudgeted = true;
+        process.retry_at = Time::ZERO;
+        self.note_missing(self.agenda.now);
+        let (direction, credit) = (Direction::Out, target);
+        let order = Order::Swap {
+            op,
+            direction,
+            target,
+            credit,
+        };
+        self.order(at, order);
+    }
 }
 
 impl Process {
@@ -103,12 +164,31 @@ impl Process {
     pub(super) fn take_usage(&mut self, said: Usage) {
         let most = self.budget.max(self.inherited).max(self.shown);
         self.unproven = (said.resident > most).then_some(said);
-        self.has_brought &= self.unproven.is_some();
+        self.brought.take_if(|_| said.resident <= most);
+        self.must_leave &= self.unproven.is_some();
         let resident = said.resident.min(most);
         self.usage = Usage {
             resident,
             swapped: said.swapped,
             arena: said.arena.min(resident + said.swapped),
         };
+    }
+
+    /// The most bytes that it can have on the GPU, by its budget or by its own word.
+    pub(super) fn most_resident(&self) -> Bytes {
+        let said = self.unproven.map_or(Bytes::ZERO, |said| said.resident);
+        self.budget.max(said)
+    }
+
+    /// The bytes in its backing store once what is unproven has left as far as it can, in swap chunks of
+    /// `chunk` bytes; none where nothing can.
+    fn eviction(&self, chunk: Bytes) -> Option<Bytes> {
+        let said = self.unproven?;
+        let excess = said.resident.saturating_sub(self.usage.resident);
+        let arena = said.arena.saturating_sub(said.swapped).min(said.resident);
+        let room = self.store.pinned.saturating_sub(said.swapped);
+        let most = excess.round_up(chunk).min(arena).min(room);
+        let leaves = most.round_down(chunk);
+        (leaves > Bytes::ZERO).then_some(said.swapped + leaves)
     }
 }

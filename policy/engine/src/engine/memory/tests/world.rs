@@ -4,15 +4,19 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::vec;
 use std::vec::Vec;
 
-use rtswap_policy::scheduler::{BudgetRequestSeq, JobKind, JobSeq, TaskStatus, Usage};
+use rtswap_policy::scheduler::{
+    BudgetRequestSeq, JobKind, JobSeq, SwapOutcome, SwapSeq, TaskStatus, Usage,
+};
 use rtswap_policy::units::{Bytes, Nanos, Time};
 
 use crate::Uuid;
 use crate::config::{Config, GpuConfig, SchedulerConfig, Settings};
 use crate::engine::Engine;
 use crate::groups::Order;
-use crate::ids::{ConnectionId, Cookie, RegistrationId};
-use crate::input::{Answer, Block, DeviceState, Hello, Input, Jobs, Peer, Start, TaskFile};
+use crate::ids::{CallId, ConnectionId, Cookie, RegistrationId};
+use crate::input::{
+    Answer, Block, Call, DeviceState, Hello, Input, Jobs, Peer, Start, SwapReport, TaskFile,
+};
 use crate::output::{LogLine, News, Output};
 use crate::registry::TaskOptions;
 use crate::sample::{GpuSample, ProcessSample, Sample};
@@ -32,6 +36,10 @@ pub(super) struct World {
     is_granted: bool,
     /// The processes that had a job granted.
     granted: BTreeSet<ConnectionId>,
+    /// Those that had one revoked.
+    revoked: BTreeSet<ConnectionId>,
+    /// The swap operation that each was ordered last, and the bytes that are then in its backing store.
+    swaps: BTreeMap<ConnectionId, (SwapSeq, Bytes)>,
     /// What the engine gave since it was last asked, orders apart.
     outputs: Vec<Output>,
 }
@@ -92,6 +100,8 @@ impl World {
             blocks: BTreeMap::new(),
             is_granted: false,
             granted: BTreeSet::new(),
+            revoked: BTreeSet::new(),
+            swaps: BTreeMap::new(),
             outputs: Vec::new(),
         };
         let nvml = world.sample_of(gpus);
@@ -132,17 +142,32 @@ impl World {
             swapped: Bytes::ZERO,
             arena: Bytes(resident),
         };
-        let block = Block {
-            usage,
-            ..Block::default()
-        };
-        self.blocks.insert(connection, block);
         let device = DeviceState {
-            uuid: GPU.bytes(),
-            memory: MEMORY,
             usage,
             ..DeviceState::default()
         };
+        self.hello_from(connection, pid, name, device)
+    }
+
+    /// As [`Self::hello_on`], by an agent that says this of the GPU of the scene.
+    pub(super) fn hello_from(
+        &mut self,
+        connection: ConnectionId,
+        pid: u32,
+        name: Option<&str>,
+        device: DeviceState,
+    ) -> ConnectionId {
+        let device = DeviceState {
+            uuid: GPU.bytes(),
+            memory: MEMORY,
+            ..device
+        };
+        let block = Block {
+            usage: device.usage,
+            backing: (0, device.backing),
+            ..Block::default()
+        };
+        self.blocks.insert(connection, block);
         self.put(Input::Hello(std::boxed::Box::new(Hello {
             connection,
             peer: Peer {
@@ -184,6 +209,56 @@ impl World {
     /// Whether a job of a process was granted.
     pub(super) fn runs(&self, agent: ConnectionId) -> bool {
         self.granted.contains(&agent)
+    }
+
+    /// Whether a job of a process was revoked.
+    pub(super) fn is_revoked(&self, agent: ConnectionId) -> bool {
+        self.revoked.contains(&agent)
+    }
+
+    /// The folder of tasks is empty, and the daemon is told.
+    pub(super) fn remove_tasks(&mut self, config: Config) {
+        let tasks = vec![];
+        let call = Call::Reload { config, tasks };
+        self.put(Input::Call(CallId(1), std::boxed::Box::new(call)));
+    }
+
+    /// The number of the swap operation that a process was ordered last, and its target.
+    pub(super) fn ordered_swap(&self, agent: ConnectionId) -> Option<(SwapSeq, Bytes)> {
+        self.swaps.get(&agent).copied()
+    }
+
+    /// A process ends the swap operation that it was ordered last, with that many bytes swapped out.
+    pub(super) fn end_swap(&mut self, agent: ConnectionId, swapped: Bytes) {
+        let (op, _) = self.swaps.remove(&agent).unwrap();
+        let block = self.blocks.get_mut(&agent).unwrap();
+        let usage = &mut block.usage;
+        usage.resident = usage.resident + usage.swapped - swapped;
+        let moved = Bytes(usage.swapped.0.abs_diff(swapped.0));
+        usage.swapped = swapped;
+        block.swap = Some(SwapReport {
+            op,
+            outcome: SwapOutcome::Done,
+            took: Nanos(1_000_000),
+            moved,
+        });
+        self.ring(agent);
+    }
+
+    /// As [`Self::end_swap`], having done as it was told.
+    pub(super) fn follow(&mut self, agent: ConnectionId) {
+        let (_, target) = self.swaps[&agent];
+        self.end_swap(agent, target);
+    }
+
+    /// A process completes its first job.
+    pub(super) fn complete_job(&mut self, agent: ConnectionId) {
+        self.blocks.get_mut(&agent).unwrap().jobs = Some(Jobs {
+            requested: JobSeq(1),
+            kind: JobKind::Declared,
+            completed: JobSeq(1),
+        });
+        self.ring(agent);
     }
 
     /// A process says that it holds so many bytes.
@@ -243,6 +318,7 @@ impl World {
     /// Hands an input in and does all that follows.
     pub(super) fn put(&mut self, input: Input) {
         self.engine.handle(self.now, input);
+        let mut answered = Vec::new();
         while let Some(output) = self.engine.poll_output() {
             match output {
                 Output::Order {
@@ -262,6 +338,31 @@ impl World {
                 } => {
                     self.granted.insert(connection);
                 }
+                Output::Order {
+                    connection,
+                    order: Order::Revoke { .. },
+                    ..
+                } => {
+                    self.revoked.insert(connection);
+                }
+                Output::Order {
+                    connection,
+                    order: Order::Swap { op, target, .. },
+                    ..
+                } => {
+                    self.swaps.insert(connection, (op, target));
+                }
+                Output::Order {
+                    connection,
+                    order: Order::SetBackingStore { .. },
+                    ..
+                } => {
+                    let block = self.blocks.get_mut(&connection).unwrap();
+                    let (seq, bytes) = block.backing;
+                    // It has no more host memory, and unpins nothing.
+                    block.backing = (seq + 1, bytes);
+                    answered.push(connection);
+                }
                 Output::Order { .. } => {}
                 Output::Welcome(_) => {
                     self.engine
@@ -273,6 +374,9 @@ impl World {
                 }
                 output => self.outputs.push(output),
             }
+        }
+        for agent in answered {
+            self.ring(agent);
         }
     }
 
