@@ -87,7 +87,11 @@ impl ProcessGroup {
             return self.proof_timeout();
         };
         let waits = self.processes.iter().any(Process::requests);
-        waits.then_some(until)
+        if waits {
+            Some(until)
+        } else {
+            self.proof_timeout()
+        }
     }
 
     /// Lets a pending request be sent anew, because it was reckoned with what other processes had.

@@ -3,9 +3,12 @@
 //! An agent's word counts up to its budget, which the scheduler made room for, and up to what NVML or
 //! the probes show. What it says beyond is charged to nobody, otherwise a lie would lock others out.
 //! It may be true all the same, after a crash of the daemon for example: so the process runs no job
-//! until its budget covers what it says, and the group requests that budget as for an allocation. Where
-//! there is no room, what a process has brought with its Hello leaves the GPU. The scheduler counts none
-//! of it and so cannot order that: the group does, and sets the process aside meanwhile.
+//! until its budget covers what it says, and the group requests that budget as for an allocation.
+//!
+//! Where there is no room, what a process has brought with its Hello leaves the GPU. If some of it
+//! counts, the scheduler orders that out where it is short of memory, and the budget then falls only to
+//! what is left, which so counts in turn. If none does, the scheduler has nothing to order: the group
+//! orders it, and sets the process aside meanwhile, which withholds nothing from others.
 
 use rtswap_policy::scheduler::{Direction, OpenJob, SwapSeq, Usage};
 use rtswap_policy::units::{Bytes, Nanos, Time};
@@ -104,8 +107,8 @@ impl ProcessGroup {
         deferred.map(|process| process.retry_at).min()
     }
 
-    /// Swaps out what processes have brought and there is no room for, once nothing of the task moves
-    /// and they run no job. Each is set aside until it has followed, and then attaches anew.
+    /// Swaps out what processes have brought, of which nothing counts and for which there is no room,
+    /// once nothing of the task moves and they run no job. Each is set aside until it has followed, and then attaches anew.
     pub(super) fn evict_unproven(&mut self) {
         if self.swap.is_some() || self.budget.round.is_some() {
             return;
@@ -115,16 +118,14 @@ impl ProcessGroup {
             if !process.is_present() || !process.must_leave {
                 continue;
             }
-            if process.runs() {
+            let target = process.eviction(self.chunk);
+            let runs = process.runs();
+            process.must_leave = target.is_some() && runs;
+            match target {
+                Some(target) if !runs => self.evict(at, target),
                 // A best-effort job lasts until it is revoked.
-                if !self.realtime {
-                    self.revoke(at);
-                }
-                continue;
-            }
-            process.must_leave = false;
-            if let Some(target) = process.eviction(self.chunk) {
-                self.evict(at, target);
+                Some(_) if !self.realtime => self.revoke(at),
+                _ => {}
             }
         }
     }
@@ -180,15 +181,13 @@ impl Process {
         self.budget.max(said)
     }
 
-    /// The bytes in its backing store once what is unproven has left as far as it can, in swap chunks of
-    /// `chunk` bytes; none where nothing can.
+    /// The bytes in its backing store once all has left that can, in swap chunks of `chunk` bytes; none
+    /// where some of it counts or nothing can.
     fn eviction(&self, chunk: Bytes) -> Option<Bytes> {
-        let said = self.unproven?;
-        let excess = said.resident.saturating_sub(self.usage.resident);
+        let said = self.unproven.filter(|_| self.held() == Bytes::ZERO)?;
         let arena = said.arena.saturating_sub(said.swapped).min(said.resident);
         let room = self.store.pinned.saturating_sub(said.swapped);
-        let most = excess.round_up(chunk).min(arena).min(room);
-        let leaves = most.round_down(chunk);
+        let leaves = arena.min(room).round_down(chunk);
         (leaves > Bytes::ZERO).then_some(said.swapped + leaves)
     }
 }

@@ -2,7 +2,8 @@
 
 use alloc::vec;
 
-use rtswap_policy::scheduler::{Attachment, ViolationKind};
+use rtswap_policy::scheduler::{Attachment, SwapOutcome, ViolationKind};
+use rtswap_policy::units::Nanos;
 
 use super::*;
 
@@ -208,4 +209,100 @@ fn a_process_that_is_refused_without_a_session_has_never_been() {
     assert!(!scene.group.refuse(scene.time(), A, Attachment::Absent));
     assert!(scene.group.is_empty());
     assert_eq!(scene.effects(), []);
+}
+
+#[test]
+fn what_a_process_brings_leaves_while_its_sibling_runs_on() {
+    let mut scene = Scene::new(&[(A, 0)]);
+    let (task, job) = (TASK, JobSeq(1));
+    scene.job(A, 1);
+    scene.obey(&Command::Grant { task, job });
+    let brought = Usage {
+        resident: Bytes(50),
+        swapped: Bytes::ZERO,
+        arena: Bytes(40),
+    };
+    let now = scene.time();
+    let attached = scene
+        .group
+        .attach(now, B, brought, Bytes(60), None, Bytes::ZERO);
+    assert_eq!(attached, Ok(()));
+    assert!(scene.effects().contains(&wants(50, 1)));
+    let refused = |want| BudgetAnswer {
+        want: BudgetRequestSeq(want),
+        granted: false,
+    };
+    scene.answer(0, Some(refused(1)));
+    assert_eq!(scene.due(), Some(1_000));
+    assert_eq!(scene.tick(1_000), [wants(50, 2)]);
+    let target = Bytes(40);
+    let leave = Order::Swap {
+        op: SwapSeq(u32::MAX),
+        direction: Direction::Out,
+        target,
+        credit: target,
+    };
+    let told = scene.answer(0, Some(refused(2)));
+    assert!(told.contains(&Effect::Order(B, leave)), "{told:?}");
+    assert!(!told.contains(&Effect::Tell(Event::Lost { task })));
+    // Back at the next quiet instant, with what its context takes still to be covered.
+    let ended = Report::SwapEnded {
+        op: SwapSeq(u32::MAX),
+        swapped: target,
+        took: Nanos(1),
+        outcome: SwapOutcome::Done,
+    };
+    assert_eq!(scene.report(B, ended), []);
+    let quiet = scene.report(A, Report::JobCompleted { job });
+    let usage = Usage {
+        resident: Bytes::ZERO,
+        swapped: target,
+        arena: target,
+    };
+    let attach = Event::Attach {
+        task,
+        usage,
+        backing: Bytes(60),
+        open: None,
+    };
+    assert!(quiet.contains(&Effect::Tell(attach)), "{quiet:?}");
+    assert_eq!(quiet.last(), Some(&wants(10, 3)));
+}
+
+#[test]
+fn of_what_was_brought_the_rest_counts_once_the_part_that_counts_has_left() {
+    let mut scene = Scene::new(&[]);
+    let brought = Usage {
+        resident: Bytes(50),
+        swapped: Bytes::ZERO,
+        arena: Bytes(50),
+    };
+    let now = scene.time();
+    let attached = scene
+        .group
+        .attach(now, A, brought, Bytes(50), None, Bytes(30));
+    assert_eq!(attached, Ok(()));
+    scene.effects();
+    assert_eq!(scene.group.held_by(A), Bytes(30));
+    scene.swap(Direction::Out, Bytes(30));
+    let ended = Report::SwapEnded {
+        op: SwapSeq(1),
+        swapped: Bytes(30),
+        took: Nanos(1),
+        outcome: SwapOutcome::Done,
+    };
+    scene.report(A, ended);
+    scene.group.obey(
+        scene.time(),
+        &Command::SetBudget {
+            task: TASK,
+            bytes: Bytes::ZERO,
+            answers: None,
+        },
+    );
+    assert_eq!(scene.group.poll(), Some(budget(A, 0)));
+    // The page says that 20 bytes of the budget are in use.
+    assert_eq!(scene.group.confirm_budget(A, Bytes(20)), Bytes(20));
+    assert_eq!(scene.group.held_by(A), Bytes(20));
+    assert_eq!(scene.group.unproven(A), None);
 }

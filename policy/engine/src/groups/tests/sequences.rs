@@ -3,7 +3,8 @@
 use alloc::vec;
 
 use proptest::prelude::*;
-use rtswap_policy::scheduler::ViolationKind;
+use rtswap_policy::scheduler::{SwapOutcome, ViolationKind};
+use rtswap_policy::units::Nanos;
 
 use super::*;
 
@@ -18,6 +19,10 @@ enum Step {
     Use(usize),
     Lose(usize),
     Return(usize),
+    /// A process returns with more than anybody knows of.
+    Bring(usize),
+    /// A process that was told to leave has left.
+    Follow(usize),
     /// The task's last job is granted.
     Grant,
     Revoke,
@@ -35,12 +40,15 @@ fn step() -> impl Strategy<Value = Step> {
         6 => (which.clone(), 1..9_u64).prop_map(|(at, bytes)| Step::Request(at, bytes)),
         4 => which.clone().prop_map(Step::Use),
         1 => which.clone().prop_map(Step::Lose),
-        2 => which.prop_map(Step::Return),
+        2 => which.clone().prop_map(Step::Return),
+        2 => which.clone().prop_map(Step::Bring),
+        4 => which.prop_map(Step::Follow),
         6 => Just(Step::Grant),
         1 => Just(Step::Revoke),
         3 => Just(Step::Overrun),
         6 => (1..20_u64, any::<bool>()).prop_map(|(bytes, granted)| Step::Budget(bytes, granted)),
         8 => (0..60_u64).prop_map(Step::Pass),
+        1 => (900..1_100_u64).prop_map(Step::Pass),
     ]
 }
 
@@ -56,6 +64,8 @@ struct Play {
     /// What the task asked for last.
     job: Option<JobSeq>,
     want: Option<BudgetRequestSeq>,
+    /// What each process was told to swap out, and has not.
+    swaps: [Option<(SwapSeq, Bytes)>; IDS.len()],
 }
 
 impl Play {
@@ -68,6 +78,7 @@ impl Play {
             wants: 0,
             job: None,
             want: None,
+            swaps: [None; IDS.len()],
         }
     }
 
@@ -98,15 +109,21 @@ impl Play {
                 self.report(at, Report::Usage(usage));
             }
             Step::Lose(at) => self.scene.group.lose(now, IDS[at]),
-            Step::Return(at) => {
-                let resident = self.scene.group.budget_of(IDS[at]);
-                let usage = Usage {
-                    resident,
-                    ..Usage::default()
-                };
-                let group = &mut self.scene.group;
-                let attached = group.attach(now, IDS[at], usage, Bytes::ZERO, None, Bytes::ZERO);
-                assert_eq!(attached, Ok(()));
+            Step::Return(at) => self.bring(at, 0),
+            Step::Bring(at) => self.bring(at, 3 * CHUNK),
+            Step::Follow(at) => {
+                if let Some((op, swapped)) = self.swaps[at].take() {
+                    let (took, outcome) = (Nanos(1), SwapOutcome::Done);
+                    self.report(
+                        at,
+                        Report::SwapEnded {
+                            op,
+                            swapped,
+                            took,
+                            outcome,
+                        },
+                    );
+                }
             }
             Step::Grant => self.obey(self.job.map(|job| Command::Grant { task, job })),
             Step::Revoke => self.obey(self.job.map(|job| Command::Revoke { task, job })),
@@ -127,6 +144,20 @@ impl Play {
             Step::Pass(ms) => (0..ms).for_each(|_| self.pass()),
         }
         self.note();
+    }
+
+    /// A process returns with what it may have and so many bytes more, all of which could leave.
+    fn bring(&mut self, at: usize, more: u64) {
+        let (now, group) = (self.scene.time(), &mut self.scene.group);
+        let resident = group.budget_of(IDS[at]) + Bytes(more);
+        let usage = Usage {
+            resident,
+            swapped: Bytes::ZERO,
+            arena: Bytes(more),
+        };
+        let attached = group.attach(now, IDS[at], usage, Bytes(more), None, Bytes::ZERO);
+        assert_eq!(attached, Ok(()));
+        self.swaps[at] = None;
     }
 
     fn report(&mut self, at: usize, report: Report) -> bool {
@@ -155,6 +186,10 @@ impl Play {
             match effect {
                 Effect::Tell(Event::JobRequested { job, .. }) => self.job = Some(job),
                 Effect::Tell(Event::BudgetRequested { want, .. }) => self.want = Some(want),
+                Effect::Order(id, Order::Swap { op, target, .. }) => {
+                    let at = IDS.iter().position(|it| *it == id);
+                    self.swaps[at.expect("one of these")] = Some((op, target));
+                }
                 _ => {}
             }
             self.log.push((self.scene.now, effect));
