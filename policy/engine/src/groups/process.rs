@@ -208,7 +208,7 @@ impl Process {
             Bytes::ZERO
         };
         let mut resident = (before.resident + came).saturating_sub(left);
-        if self.unproven.is_none() {
+        if self.unproven.is_none() && !self.unbudgeted {
             resident = resident.min(self.budget);
         }
         self.take_usage(Usage {

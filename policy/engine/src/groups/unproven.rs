@@ -108,7 +108,8 @@ impl ProcessGroup {
     }
 
     /// Swaps out what processes have brought, of which nothing counts and for which there is no room,
-    /// once nothing of the task moves and they run no job. Each is set aside until it has followed, and then attaches anew.
+    /// once nothing of the task moves and they run no job. Each is set aside until it has followed, and
+    /// then attaches anew.
     pub(super) fn evict_unproven(&mut self) {
         if self.swap.is_some() || self.budget.round.is_some() {
             return;
@@ -175,10 +176,10 @@ impl Process {
         };
     }
 
-    /// The most bytes that it can have on the GPU, by its budget or by its own word.
+    /// The most bytes that it can have on the GPU: by its budget, by another witness or by its own word.
     pub(super) fn most_resident(&self) -> Bytes {
         let said = self.unproven.map_or(Bytes::ZERO, |said| said.resident);
-        self.budget.max(said)
+        self.budget.max(self.shown).max(said)
     }
 
     /// The bytes in its backing store once all has left that can, in swap chunks of `chunk` bytes; none

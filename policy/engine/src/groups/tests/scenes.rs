@@ -37,6 +37,15 @@ fn wants(bytes: u64, want: u32) -> Effect {
     Effect::Tell(Event::BudgetRequested { task, want, bytes })
 }
 
+fn ended(op: u32, swapped: u64) -> Report {
+    Report::SwapEnded {
+        op: SwapSeq(op),
+        swapped: Bytes(swapped),
+        took: Nanos(1),
+        outcome: SwapOutcome::Done,
+    }
+}
+
 #[test]
 fn credit_falls_with_each_budget_and_never_rises() {
     let mut scene = Scene::new(&[(A, 60)]);
@@ -246,13 +255,7 @@ fn what_a_process_brings_leaves_while_its_sibling_runs_on() {
     assert!(told.contains(&Effect::Order(B, leave)), "{told:?}");
     assert!(!told.contains(&Effect::Tell(Event::Lost { task })));
     // Back at the next quiet instant, with what its context takes still to be covered.
-    let ended = Report::SwapEnded {
-        op: SwapSeq(u32::MAX),
-        swapped: target,
-        took: Nanos(1),
-        outcome: SwapOutcome::Done,
-    };
-    assert_eq!(scene.report(B, ended), []);
+    assert_eq!(scene.report(B, ended(u32::MAX, 40)), []);
     let quiet = scene.report(A, Report::JobCompleted { job });
     let usage = Usage {
         resident: Bytes::ZERO,
@@ -285,24 +288,54 @@ fn of_what_was_brought_the_rest_counts_once_the_part_that_counts_has_left() {
     scene.effects();
     assert_eq!(scene.group.held_by(A), Bytes(30));
     scene.swap(Direction::Out, Bytes(30));
-    let ended = Report::SwapEnded {
-        op: SwapSeq(1),
-        swapped: Bytes(30),
-        took: Nanos(1),
-        outcome: SwapOutcome::Done,
+    scene.report(A, ended(1, 30));
+    let nothing = Command::SetBudget {
+        task: TASK,
+        bytes: Bytes::ZERO,
+        answers: None,
     };
-    scene.report(A, ended);
-    scene.group.obey(
-        scene.time(),
-        &Command::SetBudget {
-            task: TASK,
-            bytes: Bytes::ZERO,
-            answers: None,
-        },
-    );
+    scene.group.obey(scene.time(), &nothing);
     assert_eq!(scene.group.poll(), Some(budget(A, 0)));
     // The page says that 20 bytes of the budget are in use.
     assert_eq!(scene.group.confirm_budget(A, Bytes(20)), Bytes(20));
     assert_eq!(scene.group.held_by(A), Bytes(20));
     assert_eq!(scene.group.unproven(A), None);
+}
+
+#[test]
+fn a_witness_that_speaks_while_it_leaves_makes_what_is_left_count() {
+    let mut scene = Scene::new(&[]);
+    let brought = Usage {
+        resident: Bytes(50),
+        swapped: Bytes::ZERO,
+        arena: Bytes(40),
+    };
+    let now = scene.time();
+    let attached = scene
+        .group
+        .attach(now, A, brought, Bytes(60), None, Bytes::ZERO);
+    assert_eq!(attached, Ok(()));
+    scene.effects();
+    for want in 1..=2 {
+        let want = BudgetRequestSeq(want);
+        let granted = false;
+        scene.answer(0, Some(BudgetAnswer { want, granted }));
+        scene.tick(1_000);
+    }
+    assert!(scene.group.moving().is_empty(), "it is set aside");
+    assert!(scene.group.record_shown(scene.time(), A, Bytes(50)));
+    let back = scene.report(A, ended(u32::MAX, 40));
+    let usage = Usage {
+        resident: Bytes(10),
+        swapped: Bytes(40),
+        arena: Bytes(40),
+    };
+    let attach = Event::Attach {
+        task: TASK,
+        usage,
+        backing: Bytes(60),
+        open: None,
+    };
+    assert_eq!(back, [Effect::Tell(attach)]);
+    assert_eq!(scene.group.held_by(A), Bytes(10), "no more, and no less");
 }
