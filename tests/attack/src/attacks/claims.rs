@@ -1,7 +1,10 @@
 //! Hellos that claim what nobody has.
 
+use std::time::Duration;
+
 use anyhow::{Result, ensure};
 use rtswap_wire::hello::DeviceState;
+use rtswap_wire::page::{SwapOutcome, SwapReport, UsageReport};
 use zerocopy::IntoBytes as _;
 
 use crate::attack::{Attack, PLAIN, Setting};
@@ -22,6 +25,16 @@ pub(super) const ATTACKS: &[Attack] = &[
         name: "claim-resident-reconnecting",
         act: reconnecting,
         judge: claims_are_charged_to_nobody,
+        ..PLAIN
+    },
+    Attack {
+        name: "claim-and-leave-in-words",
+        span: Duration::from_millis(2_500),
+        act: leave_in_words,
+        judge: |scene| {
+            ensure!(scene.count("ordered") > 0, "it was never told to leave");
+            claims_are_charged_to_nobody(scene)
+        },
         ..PLAIN
     },
     Attack {
@@ -64,7 +77,7 @@ fn claim(
         sessions.extend(attacker.knock(said.as_bytes(), &[]));
         sessions.truncate(32);
         number += 1;
-        std::thread::sleep(std::time::Duration::from_millis(5));
+        std::thread::sleep(Duration::from_millis(5));
     }
     Ok(())
 }
@@ -87,6 +100,62 @@ fn reconnecting(attacker: &mut Attacker) -> Result<()> {
         device.granted = device.requested;
     };
     claim(attacker, change, true)
+}
+
+/// Brings what no witness shows and there is no room for, and follows the order to leave only in words: says
+/// that all has left, that nothing has, or nothing.
+fn leave_in_words(attacker: &mut Attacker) -> Result<()> {
+    let mut said = hello_on(attacker.uuid()?);
+    let arena = 56 * MIB;
+    let resident = arena + 2 * MIB;
+    let device = &mut said.devices[0];
+    (device.resident_bytes, device.arena_bytes) = (resident, arena);
+    (device.backing_bytes, device.chunk_bytes) = (arena, 2 * MIB);
+    let mut turn = 0;
+    while attacker.goes_on() {
+        let session = attacker.knock(said.as_bytes(), &[])?;
+        let publish = |swapped_bytes| {
+            let usage = UsageReport {
+                resident_bytes: resident - swapped_bytes,
+                swapped_bytes,
+                arena_bytes: arena,
+                ..UsageReport::default()
+            };
+            session.block().agent.restore(usage, arena, 0);
+        };
+        publish(0);
+        session.ring();
+        let mut followed = 0;
+        while attacker.goes_on() && !session.is_over() {
+            std::thread::sleep(Duration::from_millis(1));
+            let Some(request) = session.block().daemon.swap_request() else {
+                continue;
+            };
+            if request.seq == followed {
+                continue;
+            }
+            followed = request.seq;
+            attacker.count("ordered");
+            turn += 1;
+            if turn % 3 == 0 {
+                continue;
+            }
+            let moved_bytes = if turn % 3 == 1 {
+                request.target_bytes
+            } else {
+                0
+            };
+            publish(moved_bytes);
+            session.block().agent.end_swap(SwapReport {
+                seq: request.seq,
+                outcome: SwapOutcome::Done,
+                ns: 1,
+                moved_bytes,
+            });
+            session.ring();
+        }
+    }
+    Ok(())
 }
 
 fn absurd(attacker: &mut Attacker) -> Result<()> {
