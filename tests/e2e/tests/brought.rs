@@ -9,11 +9,11 @@ use rtswap_e2e::{Machine, MachineOptions, Program, wait_until};
 use rustix::process::{Pid, Signal, kill_process};
 
 const BOUND: Duration = Duration::from_mins(1);
-const JOBS: u64 = 60;
+const JOBS: u64 = 40;
 
 fn dnn(mut command: std::process::Command, mib: u64, jobs: u64) -> Result<Program> {
     command.args(["--json", "--memory", &format!("{mib}MiB"), "--layers", "4"]);
-    command.args(["--period", "50ms", "--jobs", &jobs.to_string()]);
+    command.args(["--period", "100ms", "--jobs", &jobs.to_string()]);
     Program::start(command)
 }
 
@@ -50,7 +50,7 @@ fn without_a_witness_and_without_room_it_leaves_the_gpu_and_comes_back() -> Resu
     let daemon = machine.daemon()?;
     let realtime = [
         "--name=second",
-        "--period=50ms",
+        "--period=100ms",
         "--wcet=40ms",
         "--footprint=58MiB",
         "--swappable=0",
