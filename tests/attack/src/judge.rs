@@ -162,7 +162,7 @@ pub(crate) fn alive(stage: &mut Stage, status: &Value) -> Vec<String> {
         return vec![format!("the daemon ended: {}", last.join(" / "))];
     }
     if let Some(victim) = stage.victims.ended() {
-        return vec![format!("{victim} has ended")];
+        return vec![end_of(victim, stage)];
     }
     let class = |name: &str| task(status, name).map(|task| task["class"].clone());
     let expected = [
@@ -176,6 +176,14 @@ pub(crate) fn alive(stage: &mut Stage, status: &Value) -> Vec<String> {
     wrong
         .map(|(name, kind)| format!("{name} is no longer registered as {kind}"))
         .collect()
+}
+
+/// That a victim has ended, with what the daemon said of it last.
+pub(crate) fn end_of(victim: &str, stage: &Stage) -> String {
+    let log = stage.daemon.stderr();
+    let last = log.lines().rev().find(|line| line.contains(victim));
+    let last = last.unwrap_or("the daemon said nothing of it");
+    format!("{victim} has ended: {last}")
 }
 
 /// The capacity of the GPU in a `status`, in bytes.
