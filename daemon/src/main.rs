@@ -8,6 +8,7 @@ use rtswapd::cli::Arguments;
 use rtswapd::log::Log;
 use rtswapd::privileges;
 use rtswapd::serve;
+use rtswapd::sys::heap;
 use tracing_subscriber::EnvFilter;
 
 fn main() -> ExitCode {
@@ -15,6 +16,7 @@ fn main() -> ExitCode {
     if arguments.ask_driver {
         return rtswapd::source::gpu::answer();
     }
+    heap::keep_little();
     let filter = match arguments.log.parse::<EnvFilter>() {
         Ok(filter) => quiet(filter),
         Err(error) => {

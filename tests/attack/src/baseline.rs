@@ -56,53 +56,43 @@ impl Baseline {
     }
 }
 
-/// Jobs of which a 99th percentile is more than the worst of a few.
-const ENOUGH: usize = 100;
-
 /// The baselines that were measured. Burners run only when no other process wants to, however many they are: the waits
 /// beside any number of them are one sample.
 #[derive(Default)]
 pub(crate) struct Baselines(BTreeMap<(Setting, u32), Baseline>);
 
 impl Baselines {
-    /// The victims beside so many burners of `user`.
+    /// At least so many jobs of the victim beside so many burners of `user`.
     pub(crate) fn beside(
         &mut self,
         stage: &Stage,
         burners: u32,
         user: u32,
         host: &Host,
-    ) -> Result<Baseline> {
-        if !self.0.contains_key(&(stage.setting, burners)) {
-            self.measure(stage, burners, user, host)?;
-        }
-        let mut all = self.0[&(stage.setting, burners)].clone();
-        let others = self
-            .0
-            .iter()
-            .filter(|((setting, number), _)| *setting == stage.setting && *number != burners);
-        for (_, other) in others {
-            all.jobs.waits.extend(&other.jobs.waits);
-        }
-        all.jobs.waits.sort_unstable();
-        Ok(all)
-    }
-
-    /// As [`Self::beside`], of enough jobs.
-    pub(crate) fn enough_beside(
-        &mut self,
-        stage: &Stage,
-        burners: u32,
-        user: u32,
-        host: &Host,
+        jobs: usize,
     ) -> Result<Baseline> {
         loop {
-            let met = self.beside(stage, burners, user, host)?;
-            if met.jobs.waits.len() >= ENOUGH {
+            if let Some(met) = self.known(stage.setting, burners)
+                && met.jobs.waits.len() >= jobs
+            {
                 return Ok(met);
             }
             self.measure(stage, burners, user, host)?;
         }
+    }
+
+    /// What was measured beside so many, with all waits of that stage.
+    fn known(&self, setting: Setting, burners: u32) -> Option<Baseline> {
+        let mut all = self.0.get(&(setting, burners))?.clone();
+        let others = self
+            .0
+            .iter()
+            .filter(|((stage, number), _)| *stage == setting && *number != burners);
+        for (_, other) in others {
+            all.jobs.waits.extend(&other.jobs.waits);
+        }
+        all.jobs.waits.sort_unstable();
+        Some(all)
     }
 
     /// Measures once more, and adds it to what was measured before.

@@ -3,17 +3,17 @@
 use std::thread;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result};
+use anyhow::Result;
 use rtswap_e2e::wait_until;
 
-use crate::attack::{Attack, PLAIN};
+use crate::attack::Attack;
 use crate::baseline::Baselines;
 use crate::crew::{Crew, USERS};
 use crate::host::Host;
 use crate::judge::{self, Bounds, Measured, Scene};
 use crate::report::{Outcome, Verdict};
 use crate::stage::Stage;
-use crate::victims::{Jobs, PAINTER};
+use crate::victims::{CAMERA_PERIOD, Jobs, PAINTER};
 
 /// Between two looks at the daemon's memory and descriptors.
 const LOOK: Duration = Duration::from_millis(40);
@@ -21,10 +21,9 @@ const LOOK: Duration = Duration::from_millis(40);
 const BACK: Duration = Duration::from_secs(10);
 /// In this time each realtime task must do a job once an attack is over.
 const NEXT_JOB: Duration = Duration::from_millis(2_500);
-/// Runs of one attack that may stay unjudged, the last of which counts.
-const ATTEMPTS: u32 = 3;
-/// How long an attack is made again that a few jobs do not judge: a hundred of the victim do.
-const LONG: Duration = Duration::from_millis(10_500);
+/// Runs of one attack, by the victim's jobs that each takes at least. All but the last may stay unjudged: of a few jobs
+/// one late one says little, of a hundred it is the 99th percentile.
+const RUNS: [usize; 3] = [7, 50, 100];
 
 /// All attacks of one run, with what they share.
 pub(crate) struct Run {
@@ -52,21 +51,21 @@ impl Run {
 
     /// Makes one attack; again and longer, where the host or the luck of few jobs may have made the victims late.
     pub(crate) fn of(&mut self, attack: &Attack) -> Result<Outcome> {
-        for attempt in 1.. {
-            let (outcome, doubt) = self.attempt(attack, attempt > 1)?;
-            let Some(doubt) = doubt.filter(|_| attempt < ATTEMPTS) else {
+        let [all_but_last @ .., last] = RUNS;
+        for (run, jobs) in (1..).zip(all_but_last) {
+            let (outcome, doubt) = self.attempt(attack, jobs)?;
+            let Some(doubt) = doubt else {
                 return Ok(outcome);
             };
-            eprintln!(
-                "UNJUDGED: {}: run {attempt} of {ATTEMPTS}: {doubt}",
-                attack.name
-            );
+            let (name, runs) = (attack.name, RUNS.len());
+            eprintln!("UNJUDGED: {name}: run {run} of {runs}: {doubt}");
         }
-        unreachable!("the last attempt is returned")
+        let (outcome, _) = self.attempt(attack, last)?;
+        Ok(outcome)
     }
 
-    /// The outcome, and why it may be another one next time.
-    fn attempt(&mut self, attack: &Attack, again: bool) -> Result<(Outcome, Option<String>)> {
+    /// The outcome by at least so many jobs of the victim, and why it may be another one by more.
+    fn attempt(&mut self, attack: &Attack, jobs: usize) -> Result<(Outcome, Option<String>)> {
         let mut stage = match self.stage.take() {
             Some(stage) if stage.setting == attack.setting => stage,
             // The former daemon ends before the next begins.
@@ -77,27 +76,23 @@ impl Run {
         };
         let (burners, user) = (attack.attackers, self.user);
         let (baselines, host) = (&mut self.baselines, &self.host);
-        let (baseline, span) = if again {
-            let baseline = baselines.enough_beside(&stage, burners, user, host)?;
-            (baseline, LONG.max(attack.span))
-        } else {
-            (baselines.beside(&stage, burners, user, host)?, attack.span)
-        };
+        let baseline = baselines.beside(&stage, burners, user, host, jobs)?;
+        let least = CAMERA_PERIOD * jobs as u32;
+        let span = attack.span.max(least);
         let attack = &Attack { span, ..*attack };
         let user = self.user + USERS;
         self.user = user;
         let before = stage.status()?;
-        let bounds = Bounds::of(stage.daemon.pid()).context("the daemon's memory")?;
         let logged = stage.daemon.stderr().len();
         let from = stage.victims.mark();
         self.host.begin();
         let begun = Instant::now();
         let mut crew = Crew::start(&stage, attack, user)?;
+        let bounds = stage.bounds;
         let mut most = bounds;
         let mut at_once = Vec::new();
         let mut next_status = attack.span / 3;
         // Whoever is done earlier gives the victims their time all the same.
-        let least = if again { LONG } else { PLAIN.span };
         while begun.elapsed() < least || begun.elapsed() < attack.span && crew.is_at_work() {
             thread::sleep(LOOK);
             most = most.or_more(Bounds::of(stage.daemon.pid()));
@@ -110,7 +105,7 @@ impl Run {
         let beside = stage.victims.between(from, stage.victims.mark());
         let said = crew.end()?;
         let ended = stage.victims.mark();
-        let back = returned(&stage, bounds);
+        let back = returned(&stage, &mut most);
         // A job that began beside the attack counts, and may end after it.
         let go_on = wait_until("a job of each", NEXT_JOB, || {
             stage.victims.are_done_since(ended)
@@ -186,12 +181,15 @@ impl Run {
     }
 }
 
-/// The daemon's memory and descriptors once they are back, or when their time is over.
-fn returned(stage: &Stage, before: Bounds) -> Bounds {
+/// The daemon's memory and descriptors once they are back, or when their time is over. `most` is what they were until
+/// then. What an attack takes only after its end is found by the next one: all must come back to what it was on the
+/// stage before the first.
+fn returned(stage: &Stage, most: &mut Bounds) -> Bounds {
     let until = Instant::now() + BACK;
     loop {
         let now = Bounds::of(stage.daemon.pid()).unwrap_or_default();
-        if now.is_back(before) || Instant::now() > until {
+        *most = most.or_more(Some(now));
+        if now.is_back(stage.bounds) || Instant::now() > until {
             return now;
         }
         thread::sleep(LOOK);

@@ -13,6 +13,7 @@ use rustix::process::{Resource, getrlimit};
 use serde_json::Value;
 
 use crate::attack::Setting;
+use crate::judge::Bounds;
 use crate::unit;
 use crate::victims::{Victims, installed};
 
@@ -43,6 +44,8 @@ pub(crate) struct Stage {
     pub victims: Victims,
     /// An ordinary user without an evil thought.
     pub bystander: u32,
+    /// The daemon's memory and descriptors in the beginning.
+    pub bounds: Bounds,
     /// Copies of the driver that were probed in the beginning.
     pub libraries: Option<u64>,
 }
@@ -81,12 +84,14 @@ impl Stage {
         fs::write(machine.path("pids"), pids.join(" "))?;
         fake_driver(&machine)?;
         let libraries = machine.status()?["probes"]["libraries"].as_u64();
+        let bounds = Bounds::of(daemon.pid()).context("the daemon's memory")?;
         Ok(Self {
             setting,
             machine,
             daemon,
             victims,
             bystander,
+            bounds,
             libraries,
         })
     }

@@ -13,6 +13,8 @@ const BOUND: Duration = Duration::from_secs(30);
 
 /// The first of the realtime tasks: its wait for a grant is what is measured.
 pub(crate) const CAMERA: &str = "camera-of-the-victim";
+/// Its period.
+pub(crate) const CAMERA_PERIOD: Duration = Duration::from_millis(100);
 /// The second, with which the first does not fit on the GPU.
 pub(crate) const PLANNER: &str = "planner-of-the-victim";
 /// The best-effort task.
@@ -27,7 +29,7 @@ struct Realtime {
 const REALTIME: [Realtime; 2] = [
     Realtime {
         name: CAMERA,
-        period: Duration::from_millis(100),
+        period: CAMERA_PERIOD,
     },
     // No multiple of the other's period: the two meet in every way.
     Realtime {

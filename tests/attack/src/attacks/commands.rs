@@ -3,40 +3,35 @@
 use std::process::Command;
 use std::time::Duration;
 
-use anyhow::{Result, ensure};
-use rtswap_e2e::Program;
+use anyhow::{Context, Result, ensure};
+use rtswap_e2e::{Program, wait_until};
 use rustix::fs::{CWD, FileType, Mode, mknodat};
 
 use crate::attack::{Attack, PLAIN};
 use crate::judge::Scene;
 use crate::victims::{as_user, installed, on_machine};
 
-/// What attacks by its arguments does so in its judgement.
-const COMMAND: Attack = Attack {
-    span: Duration::from_millis(400),
-    ..PLAIN
-};
-
+// These attack by the arguments of commands, in their judgements.
 pub(super) const ATTACKS: &[Attack] = &[
     Attack {
         name: "command-plan-of-a-fifo",
         judge: plan_of_a_fifo,
-        ..COMMAND
+        ..PLAIN
     },
     Attack {
         name: "command-agent-of-no-agent",
         judge: agent_of_no_agent,
-        ..COMMAND
+        ..PLAIN
     },
     Attack {
         name: "command-meets-a-restart",
         judge: meets_a_restart,
-        ..COMMAND
+        ..PLAIN
     },
     Attack {
         name: "command-out-of-memory",
         judge: out_of_memory,
-        ..COMMAND
+        ..PLAIN
     },
 ];
 
@@ -116,7 +111,7 @@ fn meets_a_restart(scene: &Scene) -> Result<()> {
     Ok(())
 }
 
-/// A program that gets no memory is told why.
+/// A program that gets no memory, or waits for the GPU because the plan leaves too little of it, is told why.
 fn out_of_memory(scene: &Scene) -> Result<()> {
     let machine = &scene.stage.machine;
     let mut command = ctl(scene);
@@ -126,14 +121,22 @@ fn out_of_memory(scene: &Scene) -> Result<()> {
     command.args([
         "--memory", "40MiB", "--layers", "2", "--jobs", "1", "--period", "100ms",
     ]);
-    let end = Program::start(command)?.finish(Duration::from_secs(15))?;
-    let says = |word: &str| {
-        end.stderr
-            .lines()
-            .any(|line| line.contains("rtswap") && line.contains(word))
+    let mut program = Program::start(command)?;
+    let is_told = |program: &Program| {
+        let stderr = program.stderr();
+        let mut lines = stderr.lines().filter(|line| line.contains("rtswap"));
+        lines.any(|line| line.contains("stay with realtime tasks") || line.contains("the plan of"))
     };
+    wait_until("the program ends, or is told why not", SOON, || {
+        !program.is_running() || is_told(&program)
+    })
+    .with_context(|| program.stderr())?;
+    if is_told(&program) {
+        return Ok(());
+    }
+    let end = program.finish(SOON)?;
     ensure!(
-        end.status.success() || says("stay with realtime tasks") || says("plan"),
+        end.status.success(),
         "a program without memory was told no reason: {}",
         end.stderr
     );

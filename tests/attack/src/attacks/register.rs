@@ -68,7 +68,6 @@ pub(super) const ATTACKS: &[Attack] = &[
     },
     Attack {
         name: "register-footprint-zero",
-        span: std::time::Duration::from_millis(400),
         judge: footprint_zero,
         ..PLAIN
     },
