@@ -101,6 +101,33 @@ fn a_program_that_does_not_fit_beside_a_stopped_one_is_told_of_it() -> Result<()
     Ok(())
 }
 
+/// While it loads, another takes turns with it: it waits often and briefly, before it lacks what the stopped one holds.
+#[test]
+fn a_program_that_loads_beside_another_is_told_of_a_stopped_one() -> Result<()> {
+    let machine = Machine::new(MachineOptions {
+        link_gib_per_s: 0.026,
+        ..MachineOptions::default()
+    })?;
+    let daemon = machine.daemon()?;
+    let stopped = dnn(&machine, "stopped", 30, 400)?;
+    let beside = dnn(&machine, "beside", 18, 400)?;
+    wait_until("both run", BOUND, || {
+        jobs(&machine, "stopped") > 3 && jobs(&machine, "beside") > 3
+    })?;
+    stop_active(&machine, &stopped, "stopped")?;
+    let large = dnn(&machine, "large", 40, 1)?;
+    let at = Instant::now();
+    let says = format!("process {} is stopped since", stopped.pid());
+    large
+        .wait_for_complaint(&says, Duration::from_secs(15))
+        .with_context(|| daemon.stderr())?;
+    let took = at.elapsed();
+    ensure!(took < Duration::from_secs(6), "{took:?}");
+    drop((stopped, beside));
+    large.finish_dnn(BOUND, 1)?;
+    Ok(())
+}
+
 #[test]
 fn a_stopped_program_is_killed_where_the_file_says_so() -> Result<()> {
     let machine = Machine::new(MachineOptions {

@@ -15,6 +15,10 @@ use crate::sessions::{Session, SessionId};
 /// A task that waits for so long is told why.
 const NOTICE_DELAY: Nanos = Nanos(3_000_000_000);
 
+/// The same once another process has been stopped for longer than that. A program that loads waits many times
+/// and briefly, for tasks that take turns with it, before it comes to what the stopped process holds.
+const NOTICE_DELAY_BESIDE_STOPPED: Nanos = Nanos(500_000_000);
+
 /// A process is told something at most this often.
 const INTERVAL: Nanos = Nanos(10_000_000_000);
 
@@ -52,6 +56,12 @@ impl Engine {
         let mut told = Vec::new();
         let mut planned = None;
         let now = self.now;
+        let stopped = self.largest_stopped(gpu);
+        let stopped = stopped.and_then(|(id, _)| self.sessions.get(id)?.stopped_since);
+        let delay = match stopped {
+            Some(since) if now - since >= NOTICE_DELAY => NOTICE_DELAY_BESIDE_STOPPED,
+            _ => NOTICE_DELAY,
+        };
         let untold = |session: &Session| session.is_connected && !session.is_told(now);
         for (id, session) in self.sessions.iter().filter(|(_, it)| untold(it)) {
             let task = session.devices.get(gpu).and_then(|device| device.task);
@@ -59,10 +69,7 @@ impl Engine {
                 continue;
             };
             let state = self.gpus[gpu].scheduler.state();
-            if state
-                .waits_since(task)
-                .is_none_or(|at| self.now - at < NOTICE_DELAY)
-            {
+            if state.waits_since(task).is_none_or(|at| now - at < delay) {
                 continue;
             }
             let planned = planned.get_or_insert_with(|| self.gpus[gpu].planned());
