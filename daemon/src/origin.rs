@@ -33,13 +33,13 @@ pub fn parse(cgroup: &str) -> Option<String> {
     containers.or_else(units).filter(|name| is_plain(name))
 }
 
-/// The container of the innermost part of the path that names one.
+/// The container of the outermost part of the path that names one: the parts within are named by its own root, who
+/// could so be any number of owners.
 fn container(path: &str) -> Option<String> {
     let parts: Vec<_> = path.split('/').filter(|part| !part.is_empty()).collect();
     let (at, (kind, number)) = parts
         .iter()
         .enumerate()
-        .rev()
         .find_map(|(at, part)| Some((at, scope(part)?)))?;
     let above = &parts[..at];
     let under = |name: &str| above.iter().any(|part| part.starts_with(name));
@@ -78,20 +78,20 @@ fn scope(part: &str) -> Option<(Option<&'static str>, &str)> {
     is_number.then_some((kind, number))
 }
 
-/// The innermost unit of the path; none of a user's own session.
+/// The outermost unit, or container of LXC, of the path: containers name the parts within. A login session and a user's
+/// own service manager are none.
 fn unit(path: &str) -> Option<String> {
-    let parts = path.split('/').rev();
-    let is_unit = |part: &&str| {
+    const SESSIONS: [&str; 3] = ["session-", "init.scope", "user@"];
+    let mut parts = path.split('/');
+    parts.find_map(|part| {
+        if let Some(name) = part.strip_prefix("lxc.payload.") {
+            return Some(format!("lxc {name}"));
+        }
         let kind = part.rsplit_once('.').map(|(_, kind)| kind);
-        matches!(kind, Some("service" | "scope"))
-    };
-    let unit = parts.into_iter().find(is_unit)?;
-    // A login session, or the user's own service manager.
-    let sessions = ["session-", "init.scope", "user@"];
-    if sessions.iter().any(|session| unit.starts_with(session)) {
-        return None;
-    }
-    Some(unit.to_owned())
+        let is_unit = matches!(kind, Some("service" | "scope"));
+        let is_session = SESSIONS.iter().any(|session| part.starts_with(session));
+        (is_unit && !is_session).then(|| part.to_owned())
+    })
 }
 
 /// Whether the name can be shown: a path of cgroups may hold any bytes.
@@ -178,6 +178,20 @@ mod tests {
             "x.service",
         );
         is("0::/system.slice/run-r12.scope\n", "run-r12.scope");
+    }
+
+    #[test]
+    fn what_a_container_names_is_the_container_s() {
+        is(
+            "0::/system.slice/docker-ID.scope/docker-0000000000000000000000000000000000000000000000000000000000000000.scope\n",
+            "docker 3f2a1b4c5d6e",
+        );
+        is(
+            "0::/machine.slice/systemd-nspawn@web.service/payload/system.slice/x.service\n",
+            "systemd-nspawn@web.service",
+        );
+        is("0::/lxc.payload.web/system.slice/x.service\n", "lxc web");
+        is("0::/lxc.payload.web/init.scope\n", "lxc web");
     }
 
     #[test]

@@ -16,6 +16,7 @@ use std::time::{Duration, Instant};
 use rtswap_dbus::text::escape;
 use rtswap_engine::output::{Level, LogLine};
 
+use crate::config::subordinates;
 use crate::names;
 pub(crate) use quota::ANYBODY;
 use quota::Quota;
@@ -30,7 +31,8 @@ const FLUSH: Duration = Duration::from_secs(1);
 const PACE: Duration = Duration::from_secs(1);
 
 /// One for all threads: each looks at it for as long as a few comparisons take.
-static QUOTA: LazyLock<Mutex<Quota>> = LazyLock::new(|| Mutex::new(Quota::new(Instant::now())));
+static QUOTA: LazyLock<Mutex<Quota>> =
+    LazyLock::new(|| Mutex::new(Quota::new(Instant::now(), subordinates())));
 
 enum Item {
     Line(Vec<u8>),

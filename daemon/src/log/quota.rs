@@ -1,12 +1,14 @@
 //! How many lines the log takes about users: the daemon's own lines and root's always, those about all other
 //! users together at most 20 a second with the line that counts the rest. A user has at most half of what the others
 //! leave, and each kind of line half of what the user's other kinds leave: so a flood hides neither other
-//! users nor other kinds of lines.
+//! users nor other kinds of lines. Subordinate ids are their user's.
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::time::{Duration, Instant};
+
+use rtswap_engine::owners::Subordinates;
 
 /// In the place of a user that is not known. No user has this number.
 pub(crate) const ANYBODY: u32 = u32::MAX;
@@ -30,6 +32,7 @@ pub(super) struct Quota {
     left_out: BTreeMap<u32, u64>,
     /// Of users beyond [`USERS`].
     left_out_of_others: u64,
+    subordinates: Subordinates,
 }
 
 /// The lines about one user.
@@ -41,18 +44,20 @@ struct User {
 
 impl Quota {
     /// Begins the first span.
-    pub(super) fn new(now: Instant) -> Self {
+    pub(super) fn new(now: Instant, subordinates: Subordinates) -> Self {
         Self {
             since: now,
             users: BTreeMap::new(),
             left_out: BTreeMap::new(),
             left_out_of_others: 0,
+            subordinates,
         }
     }
 
     /// Takes the permission for a line of that kind about the user `uid`. Where there is none, the line is
     /// counted as left out.
     pub(super) fn take(&mut self, now: Instant, uid: u32, kind: &'static str) -> bool {
+        let uid = self.subordinates.user(uid);
         if uid == 0 {
             return true;
         }
@@ -125,12 +130,14 @@ impl Quota {
 
 #[cfg(test)]
 mod tests {
+    use rtswap_engine::owners::Subordinate;
+
     use super::*;
 
     #[test]
     fn a_flood_is_cut_and_counted() {
         let start = Instant::now();
-        let mut quota = Quota::new(start);
+        let mut quota = Quota::new(start, Subordinates::default());
         let flood = |quota: &mut Quota, at: Instant| {
             (0..18_000)
                 .filter(|_| quota.take(at, 1_000, "info"))
@@ -154,9 +161,26 @@ mod tests {
     }
 
     #[test]
+    fn subordinate_ids_have_the_lines_of_their_user() {
+        let start = Instant::now();
+        let range = Subordinate {
+            first: 100_000,
+            count: 65_536,
+            user: 1_000,
+        };
+        let mut quota = Quota::new(start, Subordinates::new(vec![range]));
+        let taken = (100_000..100_100).filter(|uid| quota.take(start, *uid, "info"));
+        assert_eq!(taken.count(), 5);
+        assert!(!quota.take(start, 1_000, "info"));
+        assert!(quota.take(start, 1_001, "info"));
+        let summary = quota.summary(start + SPAN).unwrap();
+        assert_eq!(summary, "… 96 more of user 1000 left out");
+    }
+
+    #[test]
     fn all_users_together_have_no_more_than_the_lines_of_a_span() {
         let start = Instant::now();
-        let mut quota = Quota::new(start);
+        let mut quota = Quota::new(start, Subordinates::default());
         let kinds = ["a", "b", "c", "d", "e", "f", "g", "h"];
         let mut taken = 0;
         for _ in 0..10 {

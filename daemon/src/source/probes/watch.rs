@@ -78,7 +78,7 @@ pub(super) struct Watch {
     programs: Programs,
     reader: Reader,
     sweeper: Sweeper,
-    logger: Option<EbpfLogger<&'static dyn log::Log>>,
+    logger: Option<EbpfLogger<Limited>>,
     scanner: Scanner,
     turns: Turns,
     libraries: Libraries,
@@ -96,13 +96,32 @@ pub(super) struct Watch {
     crowded: bool,
 }
 
+/// Writes the lines of the programs, as many as strangers may cause.
+struct Limited;
+
+impl log::Log for Limited {
+    fn enabled(&self, metadata: &log::Metadata<'_>) -> bool {
+        log::logger().enabled(metadata)
+    }
+
+    fn log(&self, record: &log::Record<'_>) {
+        if may_say(ANYBODY, "probes") {
+            log::logger().log(record);
+        }
+    }
+
+    fn flush(&self) {
+        log::logger().flush();
+    }
+}
+
 impl Watch {
     /// Loads the programs, and attaches them to all drivers that there are.
     pub(super) fn begin() -> Result<Self, Problem> {
         let mut programs = Programs::load(WATERMARK)?;
         let object = programs.object();
         // Programs that log nothing have no map for it.
-        let logger = EbpfLogger::init(object).ok();
+        let logger = EbpfLogger::init_with_logger(object, Limited).ok();
         let reader = Reader::new(object)?;
         let sweeper = Sweeper::new(object)?;
         let mut watch = Self {

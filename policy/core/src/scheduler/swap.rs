@@ -48,11 +48,16 @@ impl Scheduler {
         } else {
             alone
         };
-        let due = if cause == Cause::Realtime && self.task(id).phase == Phase::BestEffort {
-            // A realtime job waits for a stranger: it gets twice what the model says, and its time to leave.
-            bound + bound + self.leaving_bound()
-        } else {
-            allowance(bound + self.config.drain)
+        let is_realtime = self.task(id).phase == Phase::Ready;
+        let due = match cause {
+            // A realtime job waits for a stranger: it gets twice what the model says, and its time to leave. Where one
+            // of the same owner has just wasted that time, the model is all: many processes of one user would
+            // make realtime wait for each of them anew.
+            Cause::Realtime if !is_realtime => match self.state.barred_until(id) {
+                Some(_) => bound,
+                None => bound + bound + self.leaving_bound(),
+            },
+            _ => allowance(bound + self.config.drain),
         };
         let now = self.state.now;
         let task = self.task_mut(id);
@@ -183,7 +188,7 @@ impl Scheduler {
         let moved_nothing = fell_short && swapped <= op.from;
         let kept_back = moved_nothing && core::mem::replace(&mut task.moved_nothing, moved_nothing);
         task.moved_nothing = moved_nothing && !kept_back;
-        let is_best_effort = task.phase == Phase::BestEffort;
+        let is_best_effort = task.phase != Phase::Ready;
         if fell_short {
             let is_first = is_best_effort && !kept_back && outcome != SwapOutcome::Undrainable;
             task.spared_until = now + if is_first { RETRY } else { SPARED };

@@ -103,7 +103,7 @@ impl Engine {
                 .scheduler
                 .state()
                 .task(id)
-                .is_some_and(|task| task.phase == Phase::BestEffort);
+                .is_some_and(|task| task.phase != Phase::Ready);
             let mut culprits = match kind {
                 ViolationKind::SwapOverdue => task.group.moving(),
                 ViolationKind::SwapFailed => Vec::new(),

@@ -15,11 +15,12 @@ use crate::sessions::{Session, SessionId};
 /// A task that waits for so long is told why.
 const NOTICE_DELAY: Nanos = Nanos(3_000_000_000);
 
-/// The same once another process has been stopped for longer than that. A program that loads waits many times
-/// and briefly, for tasks that take turns with it, before it comes to what the stopped process holds.
+/// The same for a task that waits for memory, once a process of another has been stopped for longer than that. A
+/// program that loads waits many times and briefly, for tasks that take turns with it in the memory that
+/// is left.
 const NOTICE_DELAY_BESIDE_STOPPED: Nanos = Nanos(500_000_000);
 
-/// A process is told something at most this often.
+/// A process is told why it waits at most this often, and why memory is refused to it at most this often.
 const INTERVAL: Nanos = Nanos(10_000_000_000);
 
 /// For so long status shows a refusal.
@@ -56,19 +57,29 @@ impl Engine {
         let mut told = Vec::new();
         let mut planned = None;
         let now = self.now;
-        let stopped = self.largest_stopped(gpu);
-        let stopped = stopped.and_then(|(id, _)| self.sessions.get(id)?.stopped_since);
-        let delay = match stopped {
-            Some(since) if now - since >= NOTICE_DELAY => NOTICE_DELAY_BESIDE_STOPPED,
-            _ => NOTICE_DELAY,
-        };
-        let untold = |session: &Session| session.is_connected && !session.is_told(now);
+        let stopped = self.largest_stopped(gpu).map(|(id, _)| id).filter(|id| {
+            let since = self.sessions.get(*id).and_then(|it| it.stopped_since);
+            since.is_some_and(|since| now - since >= NOTICE_DELAY)
+        });
+        let is_told = |at: Time| now - at < INTERVAL;
+        let untold =
+            |session: &Session| session.is_connected && !session.notified.is_some_and(is_told);
         for (id, session) in self.sessions.iter().filter(|(_, it)| untold(it)) {
             let task = session.devices.get(gpu).and_then(|device| device.task);
             let Some(task) = task else {
                 continue;
             };
             let state = self.gpus[gpu].scheduler.state();
+            let is_short = || {
+                let budget = state.task(task).map(|status| status.budget);
+                state.awaited_bytes(task) > budget
+            };
+            let is_beside = stopped.is_some_and(|other| other.registration != id.registration);
+            let delay = if is_beside && is_short() {
+                NOTICE_DELAY_BESIDE_STOPPED
+            } else {
+                NOTICE_DELAY
+            };
             if state.waits_since(task).is_none_or(|at| now - at < delay) {
                 continue;
             }
@@ -79,6 +90,9 @@ impl Engine {
             }
         }
         for (id, text) in told {
+            if let Some(session) = self.sessions.get_mut(id) {
+                session.notified = Some(now);
+            }
             self.notify(id, text);
         }
     }
@@ -91,7 +105,9 @@ impl Engine {
         let Some(session) = self.sessions.get(id) else {
             return;
         };
-        if session.is_told(self.now) {
+        let now = self.now;
+        let is_told = |(at, _): &(Time, String)| now - *at < INTERVAL;
+        if session.refused.as_ref().is_some_and(is_told) {
             return;
         }
         let wanted = session.devices[gpu].block.want.map(|(_, bytes)| bytes);
@@ -102,7 +118,7 @@ impl Engine {
             self.occupancy(gpu, task)
         );
         if let Some(session) = self.sessions.get_mut(id) {
-            session.refused = Some((self.now, text.clone()));
+            session.refused = Some((now, text.clone()));
         }
         self.note_change();
         self.notify(id, text);
@@ -146,23 +162,10 @@ impl Engine {
     }
 
     fn notify(&mut self, id: SessionId, text: String) {
-        let now = self.now;
-        let session = self.sessions.get_mut(id).filter(|it| it.is_connected);
-        let Some(session) = session else {
-            return;
-        };
-        if session.is_told(now) {
-            return;
+        let session = self.sessions.get(id).filter(|it| it.is_connected);
+        if let Some(session) = session {
+            let connection = session.connection;
+            self.emit(Output::Notify { connection, text });
         }
-        session.notified = Some(now);
-        let connection = session.connection;
-        self.emit(Output::Notify { connection, text });
-    }
-}
-
-impl Session {
-    /// Whether the agent was told something only just now.
-    fn is_told(&self, now: Time) -> bool {
-        self.notified.is_some_and(|at| now - at < INTERVAL)
     }
 }

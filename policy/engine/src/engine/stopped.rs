@@ -19,16 +19,16 @@ use crate::sessions::SessionId;
 /// How long a process is stopped before it is killed, where the configuration says so.
 const KILL_DELAY: Nanos = Nanos(2_000_000_000);
 
-/// Processes that are looked at for one sample of a GPU.
+/// Processes of each kind that are looked at for one sample of a GPU.
 const INSPECTED: usize = 64;
 
 impl Engine {
     /// Looks at the processes that run or move on a GPU where others wait, and at those that were stopped
-    /// when they were looked at last.
+    /// when they were looked at last: of many stopped ones at some in turn.
     pub(super) fn inspect(&mut self, gpu: usize) {
         let state = self.gpus[gpu].scheduler.state();
         let others_wait = state.waiting().next().is_some() || !state.gpu().queue.is_empty();
-        let mut inspected = Vec::new();
+        let (mut active, mut stopped) = (Vec::new(), Vec::new());
         for (id, session) in self.sessions.iter().filter(|(_, it)| it.is_connected) {
             let task = session.devices.get(gpu).and_then(|device| device.task);
             let Some(task) = task.and_then(|task| self.tasks.get(task)) else {
@@ -36,11 +36,22 @@ impl Engine {
             };
             let group = &task.group;
             let is_active = || group.is_active(id.process);
-            if session.stopped_since.is_some() || (others_wait && is_active()) {
-                inspected.push(session.connection);
+            if session.stopped_since.is_some() {
+                stopped.push(session.connection);
+            } else if others_wait && is_active() {
+                active.push(session.connection);
             }
         }
-        for connection in inspected.into_iter().take(INSPECTED) {
+        stopped.sort_unstable();
+        let inspected = &mut self.gpus[gpu].inspected;
+        let after = stopped.partition_point(|connection| *connection <= *inspected);
+        stopped.rotate_left(after);
+        stopped.truncate(INSPECTED);
+        if let Some(last) = stopped.last() {
+            *inspected = *last;
+        }
+        active.truncate(INSPECTED);
+        for connection in active.into_iter().chain(stopped) {
             self.emit(Output::Inspect(connection));
         }
     }

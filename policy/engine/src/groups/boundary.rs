@@ -5,8 +5,8 @@ use rtswap_policy::scheduler::{
 };
 use rtswap_policy::units::{Bytes, Nanos};
 
-/// The most processes of one task.
-pub const MAX_PROCESSES: usize = 64;
+/// The most processes of one task: 64 workers of a data loader and their parent are an ordinary one.
+pub const MAX_PROCESSES: usize = 128;
 
 /// Names a process of a task: the number of its first connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]

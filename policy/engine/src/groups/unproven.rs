@@ -107,8 +107,8 @@ impl ProcessGroup {
         deferred.map(|process| process.retry_at).min()
     }
 
-    /// Swaps out what processes have brought, of which nothing counts and for which there is no room,
-    /// once nothing of the task moves and they run no job. Each is set aside until it has followed, and
+    /// Swaps out each process with brought memory that is wholly unproven and was refused a budget, once
+    /// nothing of the task moves and the process runs no job. It is set aside until it has followed, and
     /// then attaches anew.
     pub(super) fn evict_unproven(&mut self) {
         if self.swap.is_some() || self.budget.round.is_some() {
@@ -133,7 +133,7 @@ impl ProcessGroup {
 
     /// Sets a process aside until `target` bytes are in its backing store.
     fn evict(&mut self, at: usize, target: Bytes) {
-        // The scheduler numbers its operations upwards from 1: these have the other end.
+        // The scheduler numbers its operations upwards from 1: these count down from the largest number.
         self.evictions = self.evictions.wrapping_add(1);
         let op = SwapSeq(self.evictions.wrapping_neg());
         let process = &mut self.processes[at];
@@ -146,6 +146,8 @@ impl ProcessGroup {
             ended: None,
         });
         process.presence = Presence::Missing;
+        // One that does not follow is asked again, and not at the pace at which it says so.
+        process.brought = Some(self.agenda.now);
         // Once it is back it is told what is left to it, and asks at once for what it cannot do without.
         process.unbudgeted = true;
         process.retry_at = Time::ZERO;

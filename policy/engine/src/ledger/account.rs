@@ -115,7 +115,12 @@ impl Account {
         let by_nvml = self.last().filter(|_| self.nvml.tells_processes());
         match by_nvml {
             Some(last) => last.process(pid).map_or(Bytes::ZERO, bytes_of),
-            None => self.probes.get(pid).map_or(Bytes::ZERO, |it| it.now.bytes),
+            // By a driver that is not root's a process would witness for itself.
+            None => {
+                let counted = self.probes.get(pid).map(|it| it.now);
+                let counted = counted.filter(|counted| counted.trusted);
+                counted.map_or(Bytes::ZERO, |counted| counted.bytes)
+            }
         }
     }
 

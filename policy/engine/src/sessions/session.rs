@@ -58,9 +58,9 @@ pub(crate) struct Session {
     pub(crate) undrained_since: Option<Time>,
     /// Since when its process is stopped, as far as was looked.
     pub(crate) stopped_since: Option<Time>,
-    /// When its agent was last told something for its user.
+    /// When its agent was last told why the process waits.
     pub(crate) notified: Option<Time>,
-    /// When memory was last refused to it, and why.
+    /// When its agent was last told why memory is refused to it, and what.
     pub(crate) refused: Option<(Time, String)>,
     /// By the GPUs' indices; GPUs that are learned later are not in its page.
     pub(crate) devices: Vec<Device>,

@@ -15,6 +15,7 @@ use super::plan::{self, Planned, Verdict};
 use crate::Uuid;
 use crate::config::{Config, GpuConfig};
 use crate::engine::agenda::WorkList;
+use crate::ids::ConnectionId;
 use crate::ledger::{Account, Dead, Terms};
 
 /// One GPU with its scheduler, its account and the work of its process groups. The scheduler knows one
@@ -36,6 +37,8 @@ pub(crate) struct Gpu {
     pub(in crate::engine) work: WorkList,
     /// Tasks that the log says are starved.
     pub(in crate::engine) starving: BTreeSet<TaskId>,
+    /// The connection of the stopped process that was looked at last.
+    pub(in crate::engine) inspected: ConnectionId,
     /// The verdict on the plan in effect.
     in_effect: Verdict,
     /// The verdict on the plan to come.
@@ -61,6 +64,7 @@ impl Gpu {
             capacity_said: None,
             work: WorkList::default(),
             starving: BTreeSet::new(),
+            inspected: ConnectionId(0),
             in_effect: Verdict::default(),
             to_come: Verdict::default(),
         }

@@ -153,14 +153,14 @@ fn one_process_claims_a_task_once() {
         text.starts_with("pid 70 has a session of task yolo already"),
         "{text}"
     );
-    for at in 1..64 {
+    for at in 1..128 {
         shell
             .greet(hello(2 + at, 70 + u32::try_from(at).unwrap(), Some("yolo")))
             .unwrap();
     }
-    let (_, text) = shell.greet(hello(99, 200, Some("yolo"))).unwrap_err();
+    let (_, text) = shell.greet(hello(999, 900, Some("yolo"))).unwrap_err();
     assert!(
-        text.starts_with("task yolo has 64 processes, which is the most"),
+        text.starts_with("task yolo has 128 processes, which is the most"),
         "{text}"
     );
 }

@@ -360,6 +360,7 @@ fn what_a_strangers_driver_counts_lowers_no_capacity_without_nvml() {
         &claims,
     );
     assert_eq!(account.others(), Bytes::ZERO);
+    assert_eq!(account.shown(5), Bytes::ZERO, "nor does it prove a claim");
     assert_eq!(account.update_capacity(at(10)), None);
     probe(
         &mut account,
@@ -368,6 +369,7 @@ fn what_a_strangers_driver_counts_lowers_no_capacity_without_nvml() {
         &claims,
     );
     assert_eq!(account.others(), Bytes(60 * MIB));
+    assert_eq!(account.shown(5), Bytes(30 * MIB));
 }
 
 #[test]

@@ -2,6 +2,7 @@
 //! tests/engine, where agents swap.
 
 mod gpus;
+mod notices;
 mod scenes;
 mod unproven;
 mod world;

@@ -193,7 +193,9 @@ fn who_does_not_leave_is_asked_again_and_takes_nothing() {
     world.wait(1_100);
     let (first, _) = world.ordered_swap(agent).unwrap();
     world.end_swap(agent, Bytes::ZERO);
-    world.wait(1_100);
+    world.wait(900);
+    assert_eq!(world.ordered_swap(agent), None, "not at its own pace");
+    world.wait(200);
     let (second, _) = world.ordered_swap(agent).unwrap();
     assert_ne!(first, second, "an agent takes an operation by its number");
     // Nor one that never ends it.

@@ -185,11 +185,16 @@ impl World {
         connection
     }
 
-    /// A process asks for so many bytes in all, and takes them.
-    pub(super) fn ask_memory(&mut self, agent: ConnectionId, bytes: u64) {
+    /// A process asks for so many bytes in all.
+    pub(super) fn want_memory(&mut self, agent: ConnectionId, bytes: u64) {
         let want = (BudgetRequestSeq(1), Bytes(bytes));
         self.blocks.get_mut(&agent).unwrap().want = Some(want);
         self.ring(agent);
+    }
+
+    /// A process asks for so many bytes in all, and takes them.
+    pub(super) fn ask_memory(&mut self, agent: ConnectionId, bytes: u64) {
+        self.want_memory(agent, bytes);
         assert!(std::mem::take(&mut self.is_granted), "there is room");
         self.say_resident(agent, bytes);
     }
@@ -266,6 +271,15 @@ impl World {
         let usage = &mut self.blocks.get_mut(&agent).unwrap().usage;
         (usage.resident, usage.arena) = (Bytes(bytes), Bytes(bytes));
         self.ring(agent);
+    }
+
+    /// The process of a connection was looked at, and is stopped.
+    pub(super) fn see_stopped(&mut self, connection: ConnectionId) {
+        let is_stopped = true;
+        self.put(Input::Inspected {
+            connection,
+            is_stopped,
+        });
     }
 
     /// A process ends, and the shell sees it.
