@@ -42,6 +42,28 @@ fn an_abort_that_is_ignored_holds_the_engine_no_longer_than_the_drain_bound() {
     assert_eq!(world.violations, [(3, ViolationKind::SwapOverdue)]);
 }
 
+/// Many processes of one user would each cost realtime the whole bound otherwise.
+#[test]
+fn a_barred_task_swaps_out_for_realtime_within_the_model() {
+    for (barred, overdue) in [(false, 2_005), (true, 2_002)] {
+        let mut world = World::new(config(100));
+        world.load_ready(1, realtime(1_000, 10, 40, 40), 40);
+        world.load(2, best_effort(), 80);
+        world.at(2_000);
+        if barred {
+            let until = Time(5_000 * MS);
+            let task = TaskId(2);
+            world.tell(Event::Bar { task, until });
+        }
+        world.request(1);
+        assert_eq!(world.op(2), Some((Direction::Out, 20)));
+        world.at(overdue);
+        assert!(world.violations.is_empty(), "2 ms by the model");
+        world.at(overdue + 1);
+        assert_eq!(world.violations[0], (2, ViolationKind::SwapOverdue));
+    }
+}
+
 #[test]
 fn a_second_swap_out_that_moves_nothing_is_a_violation() {
     let outcomes = [
