@@ -34,6 +34,7 @@ pub(crate) struct Probes {
     pub(crate) state: String,
     pub(crate) libraries: u32,
     pub(crate) lost_records: u64,
+    pub(crate) lost_calls: u64,
 }
 
 /// All that `status` shows.
@@ -57,6 +58,7 @@ pub(crate) fn everything(runtime_dir: Option<&Path>) -> Result<Everything, Failu
                 state: manager.probes().await?,
                 libraries: manager.probed_libraries().await?,
                 lost_records: manager.probe_records_lost().await?,
+                lost_calls: manager.probe_calls_lost().await?,
             })
         };
         let left_alone = manager.left_alone().await;

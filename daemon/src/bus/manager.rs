@@ -247,6 +247,14 @@ impl Manager1 {
         }
     }
 
+    #[zbus(property(emits_changed_signal = "false"))]
+    fn probe_calls_lost(&self) -> u64 {
+        match self.0.shared.handle.snapshot().probes {
+            ProbeState::On { lost_calls, .. } => lost_calls,
+            _ => 0,
+        }
+    }
+
     #[zbus(signal)]
     pub(super) async fn deadline_missed(
         emitter: &SignalEmitter<'_>,

@@ -65,6 +65,10 @@ pub trait Manager1 {
     #[zbus(property(emits_changed_signal = "false"))]
     fn probe_records_lost(&self) -> zbus::Result<u64>;
 
+    /// Calls of processes for which the probes had no room. What those processes hold is known from NVML alone.
+    #[zbus(property(emits_changed_signal = "false"))]
+    fn probe_calls_lost(&self) -> zbus::Result<u64>;
+
     /// A job of `task` ended `lateness_us` late; `cause` says where its time went.
     #[zbus(signal)]
     fn deadline_missed(

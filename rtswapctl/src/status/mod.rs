@@ -220,6 +220,7 @@ mod tests {
                 state: "on".into(),
                 libraries: 1,
                 lost_records: 0,
+                lost_calls: 0,
             },
             left_alone: Vec::new(),
         }
@@ -346,23 +347,28 @@ left alone: GPU-2 (Other) is in MIG mode"
 
     #[test]
     fn how_the_probes_do_is_said_where_it_matters() {
-        let text = |state: &str, lost_records| {
+        let text = |state: &str, lost_records, lost_calls| {
             let probes = Probes {
                 state: state.into(),
                 libraries: 2,
                 lost_records,
+                lost_calls,
             };
             probes.text()
         };
-        assert_eq!(text("on", 0), "");
-        assert_eq!(text("off", 0), "");
+        assert_eq!(text("on", 0, 0), "");
+        assert_eq!(text("off", 0, 0), "");
         assert_eq!(
-            text("missing: no tracefs; mount it", 0),
+            text("missing: no tracefs; mount it", 0, 0),
             "\nprobes: missing: no tracefs; mount it\n"
         );
         assert_eq!(
-            text("on", 7),
+            text("on", 7, 0),
             "\nprobes: 7 records found no room; totals are read from the counters and exact\n"
+        );
+        assert_eq!(
+            text("on", 0, 3),
+            "\nprobes: no room for 3 calls of processes that are therefore known from NVML alone\n"
         );
     }
 }

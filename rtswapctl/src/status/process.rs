@@ -63,12 +63,17 @@ impl Probes {
         if self.state != "on" && self.state != "off" {
             return format!("\nprobes: {}\n", self.state);
         }
-        match self.lost_records {
-            0 => String::new(),
-            lost => format!(
-                "\nprobes: {lost} records found no room; totals are read from the counters and exact\n"
-            ),
-        }
+        let records = (self.lost_records > 0).then(|| {
+            let lost = self.lost_records;
+            format!("\nprobes: {lost} records found no room; totals are read from the counters and exact\n")
+        });
+        let calls = (self.lost_calls > 0).then(|| {
+            let lost = self.lost_calls;
+            format!(
+                "\nprobes: no room for {lost} calls of processes that are therefore known from NVML alone\n"
+            )
+        });
+        [records, calls].into_iter().flatten().collect()
     }
 }
 

@@ -113,15 +113,13 @@ impl Account {
     /// where NVML does not tell.
     pub fn shown(&self, pid: u32) -> Bytes {
         let by_nvml = self.last().filter(|_| self.nvml.tells_processes());
-        match by_nvml {
-            Some(last) => last.process(pid).map_or(Bytes::ZERO, bytes_of),
-            // By a driver that is not root's a process would witness for itself.
-            None => {
-                let counted = self.probes.get(pid).map(|it| it.now);
-                let counted = counted.filter(|counted| counted.trusted);
-                counted.map_or(Bytes::ZERO, |counted| counted.bytes)
-            }
+        if let Some(last) = by_nvml {
+            return last.process(pid).map_or(Bytes::ZERO, bytes_of);
         }
+        // By a driver that is not root's a process would witness for itself.
+        let counted = self.probes.get(pid).map(|it| it.now);
+        let counted = counted.filter(|counted| counted.trusted);
+        counted.map_or(Bytes::ZERO, |counted| counted.bytes)
     }
 
     /// Records whether the probes count what processes ask the driver for.
