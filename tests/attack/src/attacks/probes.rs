@@ -98,6 +98,12 @@ impl Fake {
         address
     }
 
+    /// Takes memory and does not say where its address is to be written, which no probe can follow.
+    fn take_unfollowed(&self, bytes: u64) {
+        // SAFETY: the function writes no address where it is given none.
+        unsafe { (self.allocate)(std::ptr::null_mut(), bytes) };
+    }
+
     fn give(&self, address: u64) {
         // SAFETY: the function looks at its argument only.
         unsafe { (self.free)(address) };
@@ -137,7 +143,8 @@ fn fill(attacker: &mut Attacker) -> Result<()> {
     Ok(())
 }
 
-/// More processes than there are places for them, each with one allocation.
+/// More processes than there are places for them, each with some allocations and one that cannot be followed, of which
+/// the programs tell at its end.
 fn processes(attacker: &mut Attacker) -> Result<()> {
     let fake = Fake::load(attacker)?;
     std::thread::sleep(Duration::from_millis(400));
@@ -146,6 +153,7 @@ fn processes(attacker: &mut Attacker) -> Result<()> {
             for _ in 0..8 {
                 fake.take(4_096);
             }
+            fake.take_unfollowed(4_096);
         })?;
         reap(child);
         attacker.count("tried");
