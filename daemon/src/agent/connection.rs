@@ -4,7 +4,7 @@ use std::os::fd::{AsFd, OwnedFd};
 
 use rtswap_dbus::text::escape;
 use rtswap_engine::input::Block;
-use rtswap_engine::output::Welcome;
+use rtswap_engine::output::{BlockSetup, Welcome};
 use rtswap_engine::{ConnectionId, Cookie, RegistrationId};
 use rtswap_wire::doorbell;
 use rtswap_wire::hello::{NOTICES, Notice, Reply, ReplyCode};
@@ -16,6 +16,7 @@ use rustix::process::{Signal, pidfd_send_signal};
 use rustix::rand::{GetRandomFlags, getrandom};
 use zerocopy::IntoBytes;
 
+use super::awaited::Awaited;
 use super::bells::Bell;
 use super::reader::Reader;
 use crate::config::DaemonConfig;
@@ -48,6 +49,8 @@ struct Link {
     reads_notices: bool,
     /// The agent has rung since its Welcome.
     rang: bool,
+    /// The rings to come that are heard even while its owner is paused.
+    hearings: u8,
     /// One for each GPU in the page, by index; GPUs that are learned later are not in it.
     devices: Vec<Device>,
 }
@@ -69,10 +72,22 @@ impl Blank {
     }
 }
 
-#[derive(Debug, Default)]
-struct Device {
+/// One GPU's block.
+#[derive(Debug)]
+pub(super) struct Device {
     reader: Reader,
-    bell: Bell,
+    pub(super) bell: Bell,
+    pub(super) awaited: Awaited,
+}
+
+impl Device {
+    fn new(setup: &BlockSetup) -> Self {
+        Self {
+            reader: Reader::default(),
+            bell: Bell::default(),
+            awaited: Awaited::new(setup.chunk),
+        }
+    }
 }
 
 impl Connection {
@@ -102,7 +117,8 @@ impl Connection {
             thread: None,
             reads_notices: features & NOTICES != 0,
             rang: false,
-            devices: welcome.blocks.iter().map(|_| Device::default()).collect(),
+            hearings: 0,
+            devices: welcome.blocks.iter().map(Device::new).collect(),
         };
         Self {
             id,
@@ -174,9 +190,53 @@ impl Connection {
     /// the agent has rung since its Welcome.
     pub fn read(&mut self, gpu: usize, anyway: bool) -> Option<(Block, bool)> {
         let link = self.link.as_mut().filter(|link| link.socket.is_some())?;
-        let reader = &mut link.devices.get_mut(gpu)?.reader;
-        let block = reader.read(&link.page.devices()[gpu].agent, anyway)?;
+        let device = link.devices.get_mut(gpu)?;
+        let agent = &link.page.devices()[gpu].agent;
+        let block = device.reader.read(agent, anyway)?;
+        device.awaited.record(&block);
         Some((block, link.rang))
+    }
+
+    /// Whether an order has no answer yet that was read, and a bound for it.
+    pub fn is_bounded(&self) -> bool {
+        let link = self.link.as_ref().filter(|link| link.socket.is_some());
+        link.is_some_and(|link| {
+            link.devices
+                .iter()
+                .any(|device| device.awaited.is_bounded())
+        })
+    }
+
+    /// Whether its page has an answer to an order that was not read yet.
+    pub fn has_answered(&self) -> bool {
+        let Some(link) = self.link.as_ref().filter(|link| link.socket.is_some()) else {
+            return false;
+        };
+        let mut devices = link.devices.iter().zip(link.page.devices());
+        devices.any(|(Device { awaited, .. }, block)| {
+            awaited.is_open() && awaited.is_answered(&Reader::peek(&block.agent))
+        })
+    }
+
+    /// Sees to it that at least `count` more rings are heard even while its owner is paused.
+    pub fn promise_hearings(&mut self, count: u8) {
+        if let Some(link) = &mut self.link {
+            link.hearings = link.hearings.max(count);
+        }
+    }
+
+    /// Whether a ring is heard although its owner is paused: it brings an answer, or is one of those promised, which
+    /// it uses up.
+    pub fn take_hearing(&mut self) -> bool {
+        if self.has_answered() {
+            return true;
+        }
+        let Some(link) = &mut self.link else {
+            return false;
+        };
+        let is_promised = link.hearings > 0;
+        link.hearings -= u8::from(is_promised);
+        is_promised
     }
 
     /// The number of GPUs in its page.
@@ -209,11 +269,11 @@ impl Connection {
         peer::pidfd_id(&self.process).is_some_and(peer::is_stopped)
     }
 
-    /// A GPU's block and doorbell, while the agent is connected.
-    pub(super) fn device(&mut self, gpu: usize) -> Option<(&DeviceBlock, &mut Bell)> {
+    /// A GPU's block, and what is known of it, while the agent is connected.
+    pub(super) fn device(&mut self, gpu: usize) -> Option<(&DeviceBlock, &mut Device)> {
         let link = self.link.as_mut().filter(|link| link.socket.is_some())?;
         let device = link.devices.get_mut(gpu)?;
-        Some((&link.page.devices()[gpu], &mut device.bell))
+        Some((&link.page.devices()[gpu], device))
     }
 
     /// Queues `signal` for the agent's swap thread, where that is known.

@@ -17,9 +17,14 @@ pub struct Reader {
 impl Reader {
     /// Reads the fields. None where they have not changed since the last time, unless `anyway`.
     pub fn read(&mut self, agent: &AgentDevice, anyway: bool) -> Option<Block> {
-        let block = block_of(&agent.read());
+        let block = Self::peek(agent);
         let former = mem::replace(&mut self.last, block);
         (anyway || block != former).then_some(block)
+    }
+
+    /// The fields as they are now. They do not count as read.
+    pub fn peek(agent: &AgentDevice) -> Block {
+        block_of(&agent.read())
     }
 }
 

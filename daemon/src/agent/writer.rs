@@ -11,6 +11,10 @@ use super::bells::Bells;
 use super::connection::Connection;
 use crate::sys::page::{PageMap, wake};
 
+/// The rings that are heard after an order even while the agent's owner is paused: an agent may ring for other
+/// reasons before it answers.
+const HEARINGS: u8 = 4;
+
 /// Marks a fresh page as one of this run of the daemon, and describes the GPUs.
 pub fn begin(page: &PageMap, epoch: u64, welcome: &Welcome) {
     page.init(epoch);
@@ -40,7 +44,8 @@ impl Connection {
         now: Time,
         bells: &mut Bells,
     ) -> Option<Bytes> {
-        let (block, bell) = self.device(gpu)?;
+        let (block, device) = self.device(gpu)?;
+        let (bell, awaited) = (&mut device.bell, &mut device.awaited);
         let (daemon, agent) = (&block.daemon, &block.agent);
         let direction = match *order {
             Order::Grant { job } => {
@@ -60,6 +65,7 @@ impl Connection {
             // Only a swap-out is rung as such; any other order rings as a swap-in does.
             Order::Revoke { job } => {
                 bell.record_revoke(job.0);
+                awaited.await_end(job);
                 daemon.revoke(job.0);
                 page::Direction::In
             }
@@ -73,7 +79,9 @@ impl Connection {
                     Direction::Out => page::Direction::Out,
                     Direction::In => page::Direction::In,
                 };
-                bell.record_swap(op.0, agent.usage().swapped_bytes);
+                let swapped = agent.usage().swapped_bytes;
+                bell.record_swap(op.0, swapped);
+                awaited.await_swap(op, target, Bytes(swapped));
                 let request = SwapRequest {
                     seq: op.0,
                     direction,
@@ -92,28 +100,32 @@ impl Connection {
             }
             Order::SetBackingStore { bytes } => {
                 daemon.set_volume(bytes.0);
+                if let Some((seq, _)) = daemon.volume() {
+                    awaited.await_store(seq);
+                }
                 page::Direction::In
             }
         };
+        self.promise_hearings(HEARINGS);
         self.ring(gpu, direction, now, bells);
         None
     }
 
     /// Rings a GPU's doorbell again, if that was due at `at` and the agent has not followed it.
     pub fn ring_again(&mut self, gpu: usize, at: Time, now: Time, bells: &mut Bells) {
-        let Some((block, bell)) = self.device(gpu) else {
+        let Some((block, device)) = self.device(gpu) else {
             return;
         };
-        if let Some(direction) = bell.take_due(at, block) {
+        if let Some(direction) = device.bell.take_due(at, block) {
             self.ring(gpu, direction, now, bells);
         }
     }
 
     fn ring(&mut self, gpu: usize, direction: page::Direction, now: Time, bells: &mut Bells) {
-        let Some((block, bell)) = self.device(gpu) else {
+        let Some((block, device)) = self.device(gpu) else {
             return;
         };
-        let former = bell.record_ring(direction, now);
+        let former = device.bell.record_ring(direction, now);
         block.daemon.ring();
         wake(block.daemon.bell_word());
         bells.schedule(now, former, self.id, gpu);

@@ -38,6 +38,8 @@ pub(super) struct Agents {
     pub(super) allowance: Allowance,
     /// For what best-effort sessions ask for.
     pub(super) requests: Requests,
+    /// The connections with an order that has a bound and may have no answer yet.
+    pub(super) awaiting: Vec<ConnectionId>,
     pub(super) connections: BTreeMap<ConnectionId, Connection>,
     /// The connection that sent the Hello which the engine has and has not answered.
     pub(super) greeting: Option<Greeting>,
@@ -84,6 +86,7 @@ impl Agents {
             listener: Listener::new(listener, subordinates),
             allowance: Allowance::new(WITHOUT_SESSION),
             requests: Requests::default(),
+            awaiting: Vec::new(),
             connections: BTreeMap::new(),
             greeting: None,
             bells: Bells::default(),

@@ -77,7 +77,18 @@ impl Dispatcher {
         match order {
             // For an agent that is gone, the ordered budget counts.
             Order::SetBudget { bytes, .. } => Some(held.unwrap_or(*bytes)),
-            _ => None,
+            Order::Grant { .. } => None,
+            Order::Revoke { .. }
+            | Order::Swap { .. }
+            | Order::SetCredit { .. }
+            | Order::Abort { .. } => {
+                self.await_answer(id);
+                None
+            }
+            Order::SetBackingStore { .. } => {
+                self.hurry(id);
+                None
+            }
         }
     }
 
@@ -159,6 +170,7 @@ impl Dispatcher {
             if let Some(eventfd) = connection.eventfd() {
                 self.poll.remove(eventfd);
             }
+            self.agents.awaiting.retain(|awaiting| *awaiting != id);
         }
     }
 

@@ -53,68 +53,6 @@ impl Dispatcher {
         }
     }
 
-    /// Reads the blocks of an agent that rang, or does not hear its bell while its owner's requests wait.
-    pub(super) fn bell_rang(&mut self, id: ConnectionId, now: Time) {
-        let Some(connection) = self.agents.connections.get_mut(&id) else {
-            return;
-        };
-        let owner = self.engine.payer(id).cloned();
-        if let Some(owner) = &owner
-            && self.agents.requests.wait(owner, id)
-        {
-            if let Some(eventfd) = connection.eventfd() {
-                self.poll.remove(eventfd);
-            }
-            return;
-        }
-        let before = owner.as_ref().map(|_| worked());
-        let is_first = connection.record_ring();
-        self.read_blocks(id, is_first, now);
-        if let (Some(owner), Some(before)) = (owner, before) {
-            let work = worked() - before;
-            self.agents.requests.charge(&owner, now, work);
-        }
-    }
-
-    /// Hears the bells again of which the owners have waited long enough. One that rang meanwhile rings at once.
-    pub(super) fn hear_again(&mut self, now: Time) {
-        for id in self.agents.requests.resume(now) {
-            let connection = self.agents.connections.get(&id);
-            // Its agent may be gone.
-            let connected = connection.filter(|connection| connection.is_connected());
-            let Some(eventfd) = connected.and_then(Connection::eventfd) else {
-                continue;
-            };
-            let added = self.poll.add(eventfd, Token::Bell(id).into(), Watch::Edge);
-            if let Err(error) = added
-                && log::may_say(log::ANYBODY, "watch")
-            {
-                // The sweep reads its page all the same.
-                tracing::error!(%error, "cannot watch an agent's doorbell");
-            }
-        }
-    }
-
-    /// Reads a connection's blocks, and hands in those that have changed, or all `anyway`.
-    pub(super) fn read_blocks(&mut self, id: ConnectionId, anyway: bool, now: Time) {
-        let mut gpu = 0;
-        // The connection may be removed by what follows from a block.
-        while let Some(connection) = self.agents.connections.get_mut(&id)
-            && gpu < connection.gpus()
-        {
-            if let Some((block, rang)) = connection.read(gpu, anyway) {
-                let input = Input::Block {
-                    connection: id,
-                    gpu,
-                    block,
-                    rang,
-                };
-                self.handle(input, now);
-            }
-            gpu += 1;
-        }
-    }
-
     /// Looks at the processes that the engine asked about.
     pub(super) fn inspect(&mut self, now: Time) {
         for connection in std::mem::take(&mut self.agents.inspections) {
@@ -134,7 +72,7 @@ impl Dispatcher {
     fn read_all(&mut self, now: Time) {
         let all: Vec<_> = self.agents.connections.keys().copied().collect();
         for id in all {
-            self.read_blocks(id, false, now);
+            self.read_charged(id, now);
         }
     }
 

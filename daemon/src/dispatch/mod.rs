@@ -1,13 +1,14 @@
 //! The one thread that owns the engine and the control pages; nothing else touches them, so there is
 //! no lock. It decides nothing.
 //!
-//! `run` waits and takes what came in its order; `inputs` turns it into the engine's inputs and
-//! `effects` carries out its outputs; `start` begins with what the daemon before left. `agents` is
+//! `run` waits and takes what came in its order; `inputs` turns it into the engine's inputs, `doorbells`
+//! what agents write, and `effects` carries out its outputs; `start` begins with what the daemon before left. `agents` is
 //! what the thread keeps of agents, `calls` of calls; `token` names descriptors. `message` is how
 //! others talk to the thread, `publish` what they may see, a `snapshot`.
 
 mod agents;
 mod calls;
+mod doorbells;
 mod effects;
 mod inputs;
 mod message;

@@ -32,7 +32,7 @@ impl Dispatcher {
                 }
             }
             self.accept_again(now)?;
-            self.hear_again(now);
+            self.resume_bells(now);
             self.run_due(now);
         }
     }
@@ -55,9 +55,10 @@ impl Dispatcher {
     fn run_due(&mut self, now: Time) {
         // The pages first: what the engine doubts may have been put right.
         for connection in self.agents.next_slice(now) {
-            self.read_blocks(connection, false, now);
+            self.read_charged(connection, now);
         }
         if self.engine.poll_timeout().is_some_and(|at| at <= now) {
+            self.read_answers(now);
             self.handle(Input::Timer, now);
         }
         self.inspect(now);

@@ -44,6 +44,7 @@ use alloc::string::String;
 use alloc::vec::Vec;
 
 use rtswap_policy::scheduler::Event;
+use rtswap_policy::task::Class;
 use rtswap_policy::units::Time;
 
 use crate::config::Config;
@@ -213,13 +214,15 @@ impl Engine {
         core::mem::take(&mut self.desk.is_changed)
     }
 
-    /// The owner that pays for the work of taking a best-effort connection's requests; none for realtime ones.
+    /// The owner that pays for the work of taking a best-effort connection's requests. None for a task that is
+    /// scheduled as realtime, and for root on the host, which is not limited.
     pub fn payer(&self, connection: ConnectionId) -> Option<&Owner> {
         let id = self.sessions.of_connection(connection)?;
         let entry = self.registry.get(id.registration);
-        let is_realtime = entry.is_some_and(Registration::is_realtime);
-        let session = self.sessions.get(id).filter(|_| !is_realtime);
-        session.map(|session| &session.owner)
+        let class = entry.map_or(Class::BestEffort, Registration::scheduled_class);
+        let session = self.sessions.get(id)?;
+        let pays = class == Class::BestEffort && session.owner != Owner::User(0);
+        pays.then_some(&session.owner)
     }
 
     fn take_input(&mut self, input: Input) {

@@ -280,12 +280,18 @@ fn one_owner_leaves_half_of_the_sessions_to_others() {
 }
 
 #[test]
-fn the_owner_pays_for_requests_and_nobody_for_realtime_ones() {
+fn an_owner_pays_for_requests_of_what_is_scheduled_as_best_effort() {
     let mut shell = Shell::new();
-    shell.register(realtime("camera")).unwrap();
+    let id = shell.register(realtime("camera")).unwrap();
     shell.greet(hello(1, 70, None)).unwrap();
     shell.greet(hello(2, 71, Some("camera"))).unwrap();
+    shell.greet(of_owner(4, 0, None)).unwrap();
+    shell.greet(of_owner(5, 0, Some("docker a"))).unwrap();
     let payer = |shell: &Shell, id| shell.engine.payer(ConnectionId(id)).cloned();
     assert_eq!(payer(&shell, 1), Some(Owner::User(1000)));
     assert_eq!([2, 3].map(|id| payer(&shell, id)), [None, None]);
+    assert_eq!(payer(&shell, 4), None, "root on the host is not limited");
+    assert_eq!(payer(&shell, 5), Some(Owner::Unit("docker a".into())));
+    shell.engine.record_demotion(id);
+    assert_eq!(payer(&shell, 2), Some(Owner::User(1000)));
 }
