@@ -90,9 +90,16 @@ impl Dispatcher {
         }
     }
 
-    /// Reads the pages that have an answer for which a bound runs, whether their doorbells were heard or not. Called
-    /// before the engine judges bounds, so that no answer is late because it was not read.
+    /// Once a bound is over, reads the pages with an answer, whether their doorbells were heard or not. Each is handed
+    /// in as of the last instant before that bound, so that no answer is late because another page was read first.
     pub(super) fn read_answers(&mut self, now: Time) {
+        if self.agents.awaiting.is_empty() {
+            return;
+        }
+        let Some(bound) = self.engine.poll_timeout().filter(|at| *at <= now) else {
+            return;
+        };
+        let before = Time(bound.0.saturating_sub(1));
         let mut at = 0;
         while let Some(&id) = self.agents.awaiting.get(at) {
             let connection = self.agents.connections.get(&id);
@@ -101,7 +108,9 @@ impl Dispatcher {
                 continue;
             }
             if connection.is_some_and(Connection::has_answered) {
-                self.read_charged(id, now);
+                self.charged(id, now, |dispatcher| {
+                    dispatcher.read_blocks(id, false, before);
+                });
             }
             at += 1;
         }
@@ -149,6 +158,7 @@ impl Dispatcher {
 
 #[cfg(test)]
 mod tests {
+    use std::cmp::Reverse;
     use std::time::Duration;
 
     use rtswap_engine::config::GpuConfig;
@@ -209,7 +219,7 @@ mod tests {
             let (_, inbox, publisher) = message::channel().unwrap();
             let (keeper, saved) = Keeper::open(runtime_dir.path(), |_| {}).unwrap();
             let (listener, _) = rustix::pipe::pipe().unwrap();
-            let hour = Duration::from_secs(3600);
+            let hour = Duration::from_hours(1);
             let nvml = source::gpu::spawn(sample, hour, |_| false).unwrap();
             let dispatcher = Dispatcher {
                 engine: Engine::new(engine),
@@ -387,7 +397,7 @@ mod tests {
             at = at.max(stage.dispatcher.agents.requests.resumes().unwrap_or(at));
             stage.dispatcher.resume_bells(at);
             let mut rings = stage.take_rings(at);
-            rings.sort_unstable_by_key(|id| u64::MAX - id);
+            rings.sort_unstable_by_key(|id| Reverse(*id));
             assert!(rings.len() <= RESUMED_AT_ONCE);
             heard.append(&mut rings);
         }
@@ -424,14 +434,25 @@ mod tests {
     }
 
     #[test]
-    fn an_answer_is_read_before_its_bound_is_judged() {
-        let mut stage = Stage::new(1);
-        stage.block(1).agent.request_job(1, JobKind::Declared);
-        stage.ring(1);
-        stage.take_rings(now());
-        stage.revoke(1);
+    fn a_job_that_ended_in_time_is_not_judged_late_because_its_owner_is_paused() {
+        let mut stage = Stage::new(2);
+        for id in [1, 2] {
+            stage.block(id).agent.request_job(1, JobKind::Declared);
+            stage.ring(id);
+            assert_eq!(stage.take_rings(now()), [id]);
+        }
+        let mut at = now();
+        for _ in 0..100 {
+            if stage.connection(1).is_bounded() {
+                break;
+            }
+            at = stage.dispatcher.engine.poll_timeout().expect("a quantum");
+            stage.dispatcher.run_due(at);
+        }
+        assert!(stage.connection(1).is_bounded(), "it is told to end");
+        assert_eq!(stage.dispatcher.agents.awaiting, [ConnectionId(1)]);
+        assert_eq!(stage.block(2).daemon.granted(), 0);
         stage.pause();
-        let at = now();
         // It rings for other things more often than is heard.
         while stage.connection(1).take_hearing() {}
         stage.ring(1);
@@ -439,9 +460,11 @@ mod tests {
         stage.block(1).agent.complete_job(1);
         stage.ring(1);
         assert_eq!(stage.take_rings(at), NONE);
-        stage.dispatcher.read_answers(at);
-        assert!(!stage.connection(1).is_bounded());
-        stage.dispatcher.read_answers(at);
-        assert_eq!(stage.dispatcher.agents.awaiting, []);
+        let bound = stage.dispatcher.engine.poll_timeout().expect("a bound");
+        stage.dispatcher.read_answers(bound);
+        stage.dispatcher.run_due(bound);
+        assert_eq!(stage.block(2).daemon.granted(), 1);
+        let tasks = stage.dispatcher.engine.status().tasks;
+        assert!(tasks.iter().all(|task| task.statistics.violations == 0));
     }
 }

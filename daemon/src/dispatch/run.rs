@@ -19,6 +19,8 @@ impl Dispatcher {
             let until = self.next_wake();
             self.poll.wait(until, &mut ready)?;
             let now = now();
+            // Before anything at this time is handed in: that judges the bounds that are over.
+            self.read_answers(now);
             tokens.clear();
             tokens.extend(ready.iter().filter_map(|token| Token::parse(*token)));
             // In Token's order: deaths first, since a dead process asks for nothing, then agents, which
@@ -52,13 +54,12 @@ impl Dispatcher {
     }
 
     /// Does everything that is due at `now`.
-    fn run_due(&mut self, now: Time) {
+    pub(super) fn run_due(&mut self, now: Time) {
         // The pages first: what the engine doubts may have been put right.
         for connection in self.agents.next_slice(now) {
             self.read_charged(connection, now);
         }
         if self.engine.poll_timeout().is_some_and(|at| at <= now) {
-            self.read_answers(now);
             self.handle(Input::Timer, now);
         }
         self.inspect(now);
