@@ -134,24 +134,35 @@ impl Measured {
     }
 }
 
-/// What is wrong with what the daemon logged in this time. So many lines a second it logs without an attack.
-pub(crate) fn log(text: &str, span: Duration, calm: f64) -> Vec<String> {
-    let mut reasons = Vec::new();
+/// More lines than the daemon may have logged in this time. So many lines a second it logs without an attack.
+pub(crate) fn rate_of_log(text: &str, span: Duration, calm: f64) -> Option<String> {
     let lines = text.lines().count();
     // A second is the least that a rate is counted over.
     let seconds = span.as_secs_f64().max(1.0);
-    if lines as f64 > ((LINES + calm) * seconds).ceil() {
-        let last = text.lines().last().unwrap_or_default();
-        reasons.push(format!(
-            "{lines} lines of log in {seconds:.1} s, at last: {last}"
-        ));
-    }
-    if let Some(line) = text.lines().find(|line| line.chars().any(char::is_control)) {
-        reasons.push(format!(
-            "a line of the log has control characters: {line:?}"
-        ));
-    }
-    reasons
+    let last = text.lines().last().unwrap_or_default();
+    (lines as f64 > ((LINES + calm) * seconds).ceil())
+        .then(|| format!("{lines} lines of log in {seconds:.1} s, at last: {last}"))
+}
+
+/// A line of the daemon's log that would move a terminal.
+pub(crate) fn control_characters(text: &str) -> Option<String> {
+    let line = text
+        .lines()
+        .find(|line| line.chars().any(char::is_control))?;
+    Some(format!(
+        "a line of the log has control characters: {line:?}"
+    ))
+}
+
+/// Whether the daemon says in this part of its log that it killed a victim's process because it was late to leave the
+/// GPU, or a copy engine.
+pub(crate) fn was_killed_for_lateness(victim: &str, text: &str) -> bool {
+    const LATE: [&str; 2] = ["kind=\"undrainable\"", "kind=\"swap-overdue\""];
+    text.lines().any(|line| {
+        line.contains(victim)
+            && line.contains(" is killed")
+            && LATE.iter().any(|kind| line.contains(kind))
+    })
 }
 
 /// What is wrong with the daemon and the victims themselves.
@@ -366,9 +377,32 @@ mod tests {
 
     #[test]
     fn a_log_is_slow_and_plain() {
-        assert!(log(&"a line\n".repeat(40), 2 * SECOND, 0.0).is_empty());
-        assert!(log(&"a line\n".repeat(44), 2 * SECOND, 2.0).is_empty());
-        assert_eq!(log(&"a line\n".repeat(41), 2 * SECOND, 0.0).len(), 1);
-        assert_eq!(log("a\x1b[31mline\n", SECOND, 0.0).len(), 1);
+        let is_slow =
+            |lines, calm| rate_of_log(&"a line\n".repeat(lines), 2 * SECOND, calm).is_none();
+        assert!(is_slow(40, 0.0) && is_slow(44, 2.0) && !is_slow(41, 0.0));
+        assert!(control_characters("a line\n").is_none());
+        assert!(control_characters("a\x1b[31mline\n").is_some());
+    }
+
+    #[test]
+    fn only_a_kill_for_lateness_is_excused() {
+        let line = |detail: &str, kind: &str| {
+            format!("WARN violation: {detail} task=\"{PAINTER}\" kind=\"{kind}\"\n")
+        };
+        let killed = "job 3 has not left the GPU 20 ms after it was revoked; process 7 is killed";
+        let is_excused = |text: &str| was_killed_for_lateness(PAINTER, text);
+        assert!(is_excused(&line(killed, "undrainable")));
+        assert!(is_excused(&line(
+            "late; process 7 is killed",
+            "swap-overdue"
+        )));
+        assert!(!is_excused(&line("late", "swap-overdue")));
+        assert!(!is_excused(&line(killed, "swap-failed")));
+        assert!(!was_killed_for_lateness(
+            CAMERA,
+            &line(killed, "undrainable")
+        ));
+        let apart = line("late", "undrainable") + &line("process 7 is killed", "stopped");
+        assert!(!is_excused(&apart));
     }
 }

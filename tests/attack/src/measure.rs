@@ -4,7 +4,6 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::Result;
-use rtswap_e2e::wait_until;
 
 use crate::attack::Attack;
 use crate::baseline::Baselines;
@@ -13,7 +12,7 @@ use crate::host::Host;
 use crate::judge::{self, Bounds, Measured, Scene};
 use crate::report::{Outcome, Verdict};
 use crate::stage::Stage;
-use crate::victims::{CAMERA_PERIOD, Jobs, PAINTER};
+use crate::victims::{CAMERA_PERIOD, Jobs, Mark, PAINTER};
 
 /// Between two looks at the daemon's memory and descriptors.
 const LOOK: Duration = Duration::from_millis(40);
@@ -21,8 +20,8 @@ const LOOK: Duration = Duration::from_millis(40);
 const BACK: Duration = Duration::from_secs(10);
 /// In this time each realtime task must do a job once an attack is over.
 const NEXT_JOB: Duration = Duration::from_millis(2_500);
-/// Runs of one attack, by the victim's jobs that each takes at least. All but the last may stay unjudged: of a few jobs
-/// one late one says little, of a hundred it is the 99th percentile.
+/// The least number of the victim's jobs in each run of one attack. All but the last run may stay unjudged: of a few
+/// jobs one late one says little, of a hundred it is the 99th percentile.
 const RUNS: [usize; 3] = [7, 50, 100];
 
 /// All attacks of one run, with what they share.
@@ -51,7 +50,7 @@ impl Run {
 
     /// Makes one attack; again and longer, where the host or the luck of few jobs may have made the victims late.
     pub(crate) fn of(&mut self, attack: &Attack) -> Result<Outcome> {
-        let [all_but_last @ .., last] = RUNS;
+        let [all_but_last @ .., _] = RUNS;
         for (run, jobs) in (1..).zip(all_but_last) {
             let (outcome, doubt) = self.attempt(attack, jobs)?;
             let Some(doubt) = doubt else {
@@ -60,11 +59,18 @@ impl Run {
             let (name, runs) = (attack.name, RUNS.len());
             eprintln!("UNJUDGED: {name}: run {run} of {runs}: {doubt}");
         }
+        self.last_of(attack)
+    }
+
+    /// Makes one attack once, for as many jobs as its last run takes.
+    pub(crate) fn last_of(&mut self, attack: &Attack) -> Result<Outcome> {
+        let [.., last] = RUNS;
         let (outcome, _) = self.attempt(attack, last)?;
         Ok(outcome)
     }
 
-    /// The outcome by at least so many jobs of the victim, and why it may be another one by more.
+    /// The outcome by at least so many jobs of the victim, and why it may be another one by more: only where nothing
+    /// was broken that neither the host nor luck excuses.
     fn attempt(&mut self, attack: &Attack, jobs: usize) -> Result<(Outcome, Option<String>)> {
         let mut stage = match self.stage.take() {
             Some(stage) if stage.setting == attack.setting => stage,
@@ -104,16 +110,12 @@ impl Run {
         let took = begun.elapsed();
         let beside = stage.victims.between(from, stage.victims.mark());
         let said = crew.end()?;
-        let ended = stage.victims.mark();
-        let back = returned(&stage, &mut most);
-        // A job that began beside the attack counts, and may end after it.
-        let go_on = wait_until("a job of each", NEXT_JOB, || {
-            stage.victims.are_done_since(ended)
-        });
-        let to = stage.victims.mark();
+        let log = stage.daemon.stderr().split_off(logged);
+        let logged_for = begun.elapsed();
+        let (back, next_jobs) = returned(&stage, &mut most);
+        let to = next_jobs.unwrap_or_else(|| stage.victims.mark());
         let stall = self.host.stall();
         let after = stage.status().unwrap_or_default();
-        let log = stage.daemon.stderr().split_off(logged);
         let jobs = Jobs {
             painted: beside.painted,
             ..stage.victims.between(from, to)
@@ -126,27 +128,27 @@ impl Run {
             took,
         };
         let (misses, late_grants) = (measured.misses(), measured.late_grants());
-        let doubt = match (stall, &misses, &late_grants) {
-            (Some(stall), Some(late), _) | (Some(stall), None, Some(late)) => {
-                Some(format!("the host stalled for {stall:?}, and {late}"))
-            }
-            (None, Some(late), _) | (None, None, Some(late)) => Some(late.clone()),
-            // The daemon ends a best-effort process that is late to leave, as a host can make it.
-            (_, None, None) => stage
-                .victims
-                .ended()
-                .filter(|victim| *victim == PAINTER)
-                .map(|victim| judge::end_of(victim, &stage)),
-        };
         let mut reasons: Vec<_> = misses.into_iter().chain(late_grants).collect();
         let late = reasons.len();
-        if go_on.is_err() {
+        if next_jobs.is_none() {
             reasons.push("a realtime task did no job after the attack".into());
         }
         reasons.extend(measured.bounds_exceeded());
-        reasons.extend(judge::log(&log, begun.elapsed(), calm));
+        reasons.extend(judge::rate_of_log(&log, logged_for, calm));
         reasons.extend(judge::alive(&mut stage, &after));
-        let is_whole = stage.daemon.is_running() && stage.victims.ended().is_none();
+        let all_logged = stage.daemon.stderr().split_off(logged);
+        reasons.extend(judge::control_characters(&all_logged));
+        let is_daemon_whole = stage.daemon.is_running();
+        let ended = stage.victims.ended();
+        // The daemon ends a best-effort process that is late to leave, as a host can make it.
+        let excused_end = ended
+            .filter(|victim| {
+                is_daemon_whole
+                    && *victim == PAINTER
+                    && judge::was_killed_for_lateness(victim, &all_logged)
+            })
+            .map(|victim| judge::end_of(victim, &stage));
+        let is_whole = is_daemon_whole && ended.is_none();
         let scene = Scene {
             stage,
             user,
@@ -161,6 +163,15 @@ impl Run {
             reasons.push(format!("{error:#}"));
         }
         let is_only_late = late > 0 && reasons.len() == late;
+        let excused = late + usize::from(excused_end.is_some());
+        let doubt = match (reasons.first(), stall) {
+            _ if reasons.len() > excused => None,
+            (Some(lateness), Some(stall)) if late > 0 => {
+                Some(format!("the host stalled for {stall:?}, and {lateness}"))
+            }
+            (Some(lateness), None) if late > 0 => Some(lateness.clone()),
+            _ => excused_end,
+        };
         let outcome = Outcome {
             name: attack.name,
             is_only_late,
@@ -181,16 +192,25 @@ impl Run {
     }
 }
 
-/// The daemon's memory and descriptors once they are back, or when their time is over. `most` is what they were until
-/// then. What an attack takes only after its end is found by the next one: all must come back to what it was on the
-/// stage before the first.
-fn returned(stage: &Stage, most: &mut Bounds) -> Bounds {
-    let until = Instant::now() + BACK;
+/// The daemon's memory and descriptors once they are back, or when their time is over, and the victims' jobs once each
+/// realtime task has done one more, if that is in time. Both times begin with the end of the attack. `most` is what the
+/// daemon had until then. What an attack takes only after its end is found by the next one: all must come back to what
+/// it was on the stage before the first.
+fn returned(stage: &Stage, most: &mut Bounds) -> (Bounds, Option<Mark>) {
+    let ended = stage.victims.mark();
+    let over = Instant::now();
+    let mut next_jobs = None;
     loop {
+        let since = over.elapsed();
         let now = Bounds::of(stage.daemon.pid()).unwrap_or_default();
         *most = most.or_more(Some(now));
-        if now.is_back(stage.bounds) || Instant::now() > until {
-            return now;
+        // A job that began beside the attack counts, and may end after it.
+        if next_jobs.is_none() && since <= NEXT_JOB && stage.victims.are_done_since(ended) {
+            next_jobs = Some(stage.victims.mark());
+        }
+        let is_back = now.is_back(stage.bounds) || since > BACK;
+        if is_back && (next_jobs.is_some() || since > NEXT_JOB) {
+            return (now, next_jobs);
         }
         thread::sleep(LOOK);
     }

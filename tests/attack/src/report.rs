@@ -43,7 +43,7 @@ pub(crate) struct Outcome {
     /// What was broken, all of it.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub reasons: Vec<String>,
-    /// That the victims were late is all that was broken.
+    /// Lateness of the victims was all that was broken.
     #[serde(skip)]
     pub is_only_late: bool,
 }
