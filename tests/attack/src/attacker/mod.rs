@@ -105,6 +105,12 @@ impl Attacker {
         self.lent.take()
     }
 
+    /// Says what it met so far: a process that the daemon kills says nothing more.
+    pub(crate) fn say(&self) -> Result<()> {
+        println!("{}", serde_json::to_string(&self.words)?);
+        Ok(())
+    }
+
     /// Waits until its time is over.
     pub(crate) fn stay(&self) {
         std::thread::sleep(self.until.saturating_duration_since(Instant::now()));
@@ -130,6 +136,5 @@ pub(crate) fn be(order: Order) -> Result<()> {
     if let Err(error) = (attack.act)(&mut attacker) {
         attacker.words.end = format!("{error:#}");
     }
-    println!("{}", serde_json::to_string(&attacker.words)?);
-    Ok(())
+    attacker.say()
 }

@@ -29,10 +29,18 @@ pub(super) const ATTACKS: &[Attack] = &[
     },
     Attack {
         name: "claim-and-leave-in-words",
+        attackers: WORDS_OF_LEAVING.len() as u32,
         span: Duration::from_millis(2_500),
         act: leave_in_words,
         judge: |scene| {
-            ensure!(scene.count("ordered") > 0, "it was never told to leave");
+            for kind in WORDS_OF_LEAVING {
+                let ordered = scene.count(kind);
+                ensure!(
+                    ordered > 0,
+                    "{kind} was never told to leave: {:?}",
+                    scene.said
+                );
+            }
             claims_are_charged_to_nobody(scene)
         },
         ..PLAIN
@@ -102,6 +110,9 @@ fn reconnecting(attacker: &mut Attacker) -> Result<()> {
     claim(attacker, change, true)
 }
 
+/// Answers to an order to leave, one for each attacker by its number.
+const WORDS_OF_LEAVING: [&str; 3] = ["all-has-left", "nothing-has-left", "silence"];
+
 /// Brings what no witness shows and there is no room for, and follows the order to leave only in words: says
 /// that all has left, that nothing has, or nothing.
 fn leave_in_words(attacker: &mut Attacker) -> Result<()> {
@@ -111,7 +122,7 @@ fn leave_in_words(attacker: &mut Attacker) -> Result<()> {
     let device = &mut said.devices[0];
     (device.resident_bytes, device.arena_bytes) = (resident, arena);
     (device.backing_bytes, device.chunk_bytes) = (arena, 2 * MIB);
-    let mut turn = 0;
+    let answer = WORDS_OF_LEAVING[attacker.order.number as usize];
     while attacker.goes_on() {
         let session = attacker.knock(said.as_bytes(), &[])?;
         let publish = |swapped_bytes| {
@@ -135,15 +146,12 @@ fn leave_in_words(attacker: &mut Attacker) -> Result<()> {
                 continue;
             }
             followed = request.seq;
-            attacker.count("ordered");
-            turn += 1;
-            if turn % 3 == 0 {
-                continue;
-            }
-            let moved_bytes = if turn % 3 == 1 {
-                request.target_bytes
-            } else {
-                0
+            attacker.count(answer);
+            attacker.say()?;
+            let moved_bytes = match answer {
+                "all-has-left" => request.target_bytes,
+                "nothing-has-left" => 0,
+                _ => continue,
             };
             publish(moved_bytes);
             session.block().agent.end_swap(SwapReport {
