@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use anyhow::Result;
+use anyhow::{Result, ensure};
+use rtswap_wire::page::{SwapOutcome, SwapReport};
 
 use crate::attack::{Attack, PLAIN};
 use crate::attacker::Attacker;
@@ -38,8 +39,19 @@ pub(super) const ATTACKS: &[Attack] = &[
     Attack {
         name: "swaps-ignored",
         attackers: 2,
-        act: ignore_swaps,
+        act: |attacker| ignore_swaps(attacker, u64::MAX),
         judge: |scene| scene.painter_went_on(2),
+        ..PLAIN
+    },
+    Attack {
+        name: "swaps-ignored-by-many",
+        attackers: 12,
+        act: |attacker| ignore_swaps(attacker, CONTEXT),
+        judge: |scene| {
+            let held = scene.count("held");
+            ensure!(held >= 4, "{held} processes held memory: {:?}", scene.said);
+            scene.painter_went_on(2)
+        },
         ..PLAIN
     },
     Attack {
@@ -102,15 +114,21 @@ fn ignore_revokes(attacker: &mut Attacker) -> Result<()> {
     Ok(())
 }
 
-/// Takes what there is, and never gives it back.
-fn ignore_swaps(attacker: &mut Attacker) -> Result<()> {
+/// Takes what there is up to `most`, and never gives it back.
+fn ignore_swaps(attacker: &mut Attacker, most: u64) -> Result<()> {
     let mut session = attacker.session()?;
-    let mut bytes = CONTEXT;
-    while attacker.goes_on() {
+    let mut bytes = 0;
+    while attacker.goes_on() && bytes < most {
         if session.take(bytes + 2 * MIB, Duration::from_millis(50)) {
             bytes += 2 * MIB;
         }
         attacker.count("tried");
+    }
+    if bytes >= most {
+        attacker.count("held");
+        // The daemon may kill it.
+        attacker.say()?;
+        attacker.stay();
     }
     Ok(())
 }
@@ -166,15 +184,12 @@ fn swappable_in_words(attacker: &mut Attacker) -> Result<()> {
             && order.seq != seq
         {
             seq = order.seq;
-            session
-                .block()
-                .agent
-                .end_swap(rtswap_wire::page::SwapReport {
-                    seq,
-                    outcome: rtswap_wire::page::SwapOutcome::Done,
-                    ns: 1,
-                    moved_bytes: order.target_bytes,
-                });
+            session.block().agent.end_swap(SwapReport {
+                seq,
+                outcome: SwapOutcome::Done,
+                ns: 1,
+                moved_bytes: order.target_bytes,
+            });
             session.ring();
             attacker.count("tried");
         }
