@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use anyhow::{Result, ensure};
-use rtswap_wire::page::{SwapOutcome, SwapReport};
+use rtswap_wire::page::{JobKind, SwapOutcome, SwapReport};
 
 use crate::attack::{Attack, PLAIN};
 use crate::attacker::Attacker;
@@ -62,6 +62,20 @@ pub(super) const ATTACKS: &[Attack] = &[
             scene.was_tried()?;
             scene.painter_went_on(2)
         },
+        ..PLAIN
+    },
+    Attack {
+        name: "bells-stormed",
+        span: Duration::from_secs(2),
+        act: |attacker| storm_bells(attacker, false),
+        judge: bells_were_stormed,
+        ..PLAIN
+    },
+    Attack {
+        name: "bells-stormed-with-jobs",
+        span: Duration::from_secs(2),
+        act: |attacker| storm_bells(attacker, true),
+        judge: bells_were_stormed,
         ..PLAIN
     },
     Attack {
@@ -145,6 +159,47 @@ fn storm_jobs(attacker: &mut Attacker) -> Result<()> {
         attacker.count("tried");
     }
     Ok(())
+}
+
+/// Changes what all sessions of one process want as fast as it can, and rings for each. With jobs it also asks for a
+/// next one before the daemon has seen the last, which makes no sense.
+fn storm_bells(attacker: &mut Attacker, with_jobs: bool) -> Result<()> {
+    const SESSIONS: usize = 100;
+    let mut sessions = Vec::new();
+    while attacker.goes_on() && sessions.len() < SESSIONS {
+        let Ok(session) = attacker.session() else {
+            break;
+        };
+        attacker.count("sessions");
+        sessions.push(session);
+    }
+    let mut number = 0;
+    while attacker.goes_on() {
+        number += 1;
+        for session in &mut sessions {
+            let agent = &session.block().agent;
+            agent.want(CONTEXT + u64::from(number) % 24 * MIB);
+            if with_jobs {
+                agent.complete_job(number - 1);
+                agent.request_job(number, JobKind::Declared);
+            }
+            session.ring();
+            session.confirm();
+        }
+        attacker.count("rounds");
+        if number == 1 {
+            // The daemon may kill it.
+            attacker.say()?;
+        }
+    }
+    Ok(())
+}
+
+fn bells_were_stormed(scene: &Scene) -> Result<()> {
+    let sessions = scene.count("sessions");
+    ensure!(sessions >= 10, "{sessions} sessions: {:?}", scene.said);
+    ensure!(scene.count("rounds") > 0, "none was rung: {:?}", scene.said);
+    scene.painter_went_on(2)
 }
 
 fn killed_in_jobs(attacker: &mut Attacker) -> Result<()> {
