@@ -80,7 +80,7 @@ pub trait Manager1 {
     ) -> zbus::Result<()>;
 
     /// A promise was broken: `kind` is `overrun`, `swap-overdue`, `swap-failed`, `over-budget`, `undrainable`,
-    /// `emergency`, `backing` or `senseless-report`, `detail` has the numbers.
+    /// `emergency`, `backing`, `lost` or `senseless-report`, `detail` has the numbers.
     #[zbus(signal)]
     fn violation(&self, task: zbus::ObjectPath<'_>, kind: &str, detail: &str) -> zbus::Result<()>;
 }

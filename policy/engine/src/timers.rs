@@ -16,6 +16,8 @@ pub(crate) enum Timer {
     Group(usize, TaskId),
     /// The doubted usage of a session on a GPU is judged.
     Doubt(SessionId, usize),
+    /// The process of a session without a connection should have come back.
+    Lost(SessionId),
     /// A registration without a process ends.
     Claim(RegistrationId),
     /// What a dead process left on a GPU is taken for free where NVML does not tell.

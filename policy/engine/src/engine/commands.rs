@@ -132,6 +132,7 @@ impl Engine {
                 if let Some((why, most)) = self.shortage(gpu) {
                     self.gpus[gpu].squeezed = Some((self.now, why, most));
                 }
+                self.note_shortage(gpu);
                 None
             }
             ViolationKind::Overrun => {

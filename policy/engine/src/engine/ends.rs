@@ -37,6 +37,7 @@ impl Engine {
             return;
         };
         self.stopped.remove(&id);
+        self.timers.set(Timer::Lost(id), None);
         let text = if died {
             "the process ended"
         } else {
@@ -47,6 +48,9 @@ impl Engine {
         self.unrecorded.note_session_left(session.cookie);
         if session.undrained_since.is_some() {
             self.note_end_undrained(&session.owner, session.peer.uid);
+        }
+        if !died {
+            self.note_begun_anew(id, &session);
         }
         self.emit(Output::Forget(session.connection));
         for (gpu, device) in session.devices.iter().enumerate() {

@@ -16,6 +16,7 @@ mod enforce;
 mod gpus;
 mod hello;
 mod journal;
+mod lost;
 mod memory;
 mod notices;
 mod penalties;
@@ -275,6 +276,7 @@ impl Engine {
             match timer {
                 Timer::Group(gpu, task) => self.queue(gpu, Work::Tick(task)),
                 Timer::Doubt(session, gpu) => self.look_again(session, gpu),
+                Timer::Lost(session) => self.has_not_returned(session),
                 Timer::Claim(registration) => self.claim_expired(registration),
                 Timer::Grace => self.graces_over(),
                 Timer::Recovery => self.recovery_over(),

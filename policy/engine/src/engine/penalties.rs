@@ -98,12 +98,17 @@ impl Engine {
             }
         }
         for owner in owners {
-            text += &self.bar_owner(&owner, LATE);
+            text += &self.bar_owner(&owner);
         }
         text
     }
 
-    fn bar_owner(&mut self, owner: &Owner, least: Nanos) -> String {
+    /// Bars an owner for lateness. Returns what follows for it, in words.
+    pub(super) fn bar_owner(&mut self, owner: &Owner) -> String {
+        self.bar_for(owner, LATE)
+    }
+
+    fn bar_for(&mut self, owner: &Owner, least: Nanos) -> String {
         let (bar, until) = self.penalties.bar(self.now, owner, least);
         let sessions = self.sessions.iter().filter(|(_, it)| it.owner == *owner);
         let devices = sessions.flat_map(|(_, it)| it.devices.iter().enumerate());
@@ -141,7 +146,7 @@ impl Engine {
 
     /// A process, or its session, ends that had not left the GPU when it had to: the next one may do the same.
     pub(super) fn note_end_undrained(&mut self, owner: &Owner, uid: u32) {
-        let text = self.bar_owner(owner, STUBBORN);
+        let text = self.bar_for(owner, STUBBORN);
         let text =
             format!("a process ended, or came back, that had not left the GPU in time{text}");
         let line = LogLine::new(Level::Warn, text);
@@ -158,7 +163,7 @@ impl Engine {
         for owner in stubborn {
             let is_barred = |until: Time| until - now > LATE;
             if !self.penalties.until(now, &owner).is_some_and(is_barred) {
-                self.bar_owner(&owner, STUBBORN);
+                self.bar_for(&owner, STUBBORN);
             }
         }
     }

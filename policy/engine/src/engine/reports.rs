@@ -264,6 +264,10 @@ impl Engine {
         session.is_connected = false;
         session.stopped_since = None;
         self.stopped.remove(&id);
+        self.await_return(id);
+        let Some(session) = self.sessions.get(id) else {
+            return;
+        };
         let line = LogLine::new(Level::Info, "the agent's connection ended");
         let line = line.user(Some(session.peer.uid)).pid(session.peer.pid);
         let devices = session.devices.iter().enumerate();

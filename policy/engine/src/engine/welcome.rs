@@ -76,6 +76,7 @@ impl Engine {
             connection,
             is_connected: true,
             undrained_since: None,
+            lost_since: None,
             stopped_since: None,
             notified: None,
             refused: None,

@@ -28,6 +28,8 @@ pub struct Dead {
     pub died: Time,
     /// How long its memory counts where NVML cannot tell.
     pub grace: Nanos,
+    /// Whether it executed another program: NVML may show what that one holds under the same pid.
+    pub lives_on: bool,
     /// Whether [`Departed::late`] has named it.
     is_reported: bool,
 }
@@ -41,6 +43,7 @@ impl Dead {
             identity,
             died,
             grace,
+            lives_on: false,
             is_reported: false,
         }
     }
@@ -58,7 +61,7 @@ impl Dead {
             let identity = process.identity.as_ref();
             identity.is_none_or(|it| it.start_ticks == self.identity.start_ticks)
         });
-        !shown && (look.trusted || past_grace)
+        (!shown && look.trusted) || ((!shown || self.lives_on) && past_grace)
     }
 }
 

@@ -56,6 +56,8 @@ pub(crate) struct Session {
     pub(crate) is_connected: bool,
     /// Since when its process has not left a GPU or a copy engine that it had to leave.
     pub(crate) undrained_since: Option<Time>,
+    /// Since when its process has no connection; none too once it was said that it keeps memory from realtime.
+    pub(crate) lost_since: Option<Time>,
     /// Since when its process is stopped, as far as was looked.
     pub(crate) stopped_since: Option<Time>,
     /// When its agent was last told why the process waits.

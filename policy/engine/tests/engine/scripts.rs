@@ -46,7 +46,10 @@ fn a_task_without_a_registration_goes_on_with_its_other_processes() {
         Op::Execute { process: 10 },
         Op::Request { process: 11, gpu },
     ];
-    let pair = run(0, &steps);
+    let mut pair = run(0, &steps);
+    // Their user gets nothing beside realtime for 1 s, because one left memory behind.
+    pair.pass(Nanos(1_000 * MS), false);
+    pair.calm_down();
     let processes = &pair.world.processes;
     assert_eq!(processes.len(), 12, "one was turned away");
     assert_eq!(processes[11].devices[gpu].completed, 1);

@@ -55,6 +55,13 @@ pub(super) const ATTACKS: &[Attack] = &[
         ..PLAIN
     },
     Attack {
+        name: "sessions-closed-with-budgets",
+        span: Duration::from_secs(2),
+        act: close_with_budget,
+        judge: lost_memory_came_back,
+        ..PLAIN
+    },
+    Attack {
         name: "jobs-stormed",
         attackers: 2,
         act: storm_jobs,
@@ -145,6 +152,39 @@ fn ignore_swaps(attacker: &mut Attacker, most: u64) -> Result<()> {
         attacker.stay();
     }
     Ok(())
+}
+
+/// Gets budgets for all that there is, closes its sessions and lives on.
+fn close_with_budget(attacker: &mut Attacker) -> Result<()> {
+    let mut bytes = CONTEXT;
+    while attacker.goes_on() && bytes > 0 {
+        let mut session = attacker.session()?;
+        bytes = [20 * MIB, 8 * MIB, CONTEXT, 0]
+            .into_iter()
+            .find(|bytes| *bytes == 0 || session.take(*bytes, Duration::from_millis(150)))
+            .unwrap_or_default();
+        if bytes > 0 {
+            attacker.count("held");
+        }
+    }
+    // The daemon may kill it.
+    attacker.say()?;
+    attacker.stay();
+    Ok(())
+}
+
+/// Realtime lacked that memory for a moment at most.
+fn lost_memory_came_back(scene: &Scene) -> Result<()> {
+    ensure!(scene.count("held") > 0, "no budget: {:?}", scene.said);
+    let last = scene.during.last().unwrap_or(&scene.after);
+    let tasks = last["tasks"].as_array();
+    let lost = tasks
+        .into_iter()
+        .flatten()
+        .filter(|task| task["phase"] == "lost");
+    let held: u64 = lost.filter_map(|task| task["budget_bytes"].as_u64()).sum();
+    ensure!(held == 0, "closed sessions still hold {} MiB", held / MIB);
+    scene.painter_went_on(2)
 }
 
 fn storm_jobs(attacker: &mut Attacker) -> Result<()> {

@@ -31,6 +31,8 @@ pub(crate) struct Gpu {
     /// When memory that the plan promises was last missing because of others, what they held, and,
     /// for the log, which process held most.
     pub(crate) squeezed: Option<(Time, String, String)>,
+    /// When that was last so.
+    pub(in crate::engine) short_at: Option<Time>,
     /// When the log was last told of a change of the capacity.
     pub(in crate::engine) capacity_said: Option<Time>,
     /// What happens to its process groups.
@@ -61,6 +63,7 @@ impl Gpu {
             account: Account::new(terms),
             dead: Vec::new(),
             squeezed: None,
+            short_at: None,
             capacity_said: None,
             work: WorkList::default(),
             starving: BTreeSet::new(),

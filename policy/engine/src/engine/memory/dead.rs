@@ -28,7 +28,7 @@ impl Engine {
             return;
         }
         let (now, grace) = (self.now, self.config.settings.release_grace);
-        if !died || self.gpus[gpu].account.last().is_none() {
+        if self.gpus[gpu].account.last().is_none() {
             self.begin_grace(gpu, task, now + grace);
             return;
         }
@@ -38,7 +38,8 @@ impl Engine {
             origin: None,
             start_ticks: peer.start_ticks,
         };
-        let dead = Dead::new(task, peer.pid, identity, now, grace);
+        let mut dead = Dead::new(task, peer.pid, identity, now, grace);
+        dead.lives_on = !died;
         self.gpus[gpu].dead.push(dead);
         self.hurry_nvml(true);
     }

@@ -135,6 +135,7 @@ fn session(pid: u32, resident: &[Option<u64>]) -> Session {
         connection: ConnectionId(u64::from(pid)),
         is_connected: true,
         undrained_since: None,
+        lost_since: None,
         stopped_since: None,
         notified: None,
         refused: None,

@@ -2,6 +2,7 @@
 //! tests/engine, where agents swap.
 
 mod gpus;
+mod lost;
 mod notices;
 mod scenes;
 mod unproven;

@@ -63,11 +63,26 @@ fn memory_of_a_program_that_executed_another_is_free_after_a_grace() {
     world.take_outputs();
     world.hello_on(ConnectionId(70), 7, None);
     assert_eq!(world.dying(), 2 * GIB);
-    assert!(world.hurries().is_empty(), "NVML shows the pid for ever");
+    // NVML may show for ever what the pid holds now.
     world.wait(249);
+    world.nvml(vec![shown(GPU, &[(7, GIB)])]);
     assert_eq!(world.dying(), 2 * GIB);
-    world.wait(1);
+    world.wait(2);
+    world.nvml(vec![shown(GPU, &[(7, GIB)])]);
     assert_eq!(world.dying(), 0);
+}
+
+#[test]
+fn what_nvml_shows_no_more_of_a_program_that_executed_another_is_free_at_once() {
+    let (mut world, agent) = with_process();
+    world.disconnect(agent);
+    world.hello_on(ConnectionId(70), 7, None);
+    world.wait(2);
+    world.nvml(vec![shown(GPU, &[])]);
+    assert_eq!(world.dying(), 0);
+    assert_eq!(world.violations(), ["lost"]);
+    let line = "user 0 gets nothing beside realtime for 1 s";
+    assert_eq!(world.lines(line).len(), 1);
 }
 
 #[test]

@@ -1,0 +1,99 @@
+//! Processes without a connection. What they hold stays counted, and no order reaches them. So a process that
+//! keeps memory from realtime and does not come back is taken for one that ignores an order to leave.
+
+use alloc::format;
+use alloc::vec::Vec;
+
+use rtswap_policy::scheduler::Undrained;
+use rtswap_policy::units::{Bytes, Nanos};
+
+use super::Engine;
+use crate::sessions::{Device, Session, SessionId};
+use crate::timers::Timer;
+
+impl Engine {
+    /// A process has lost its connection: it has as long to come back as a job has to leave the GPU.
+    pub(super) fn await_return(&mut self, id: SessionId) {
+        let Some(session) = self.sessions.get_mut(id) else {
+            return;
+        };
+        session.lost_since = Some(self.now);
+        let gpus = session.devices.iter().enumerate();
+        let drains = gpus.filter(|(_, device)| device.task.is_some());
+        let drain = drains.map(|(gpu, _)| self.gpus[gpu].config.drain).max();
+        let at = drain.map(|drain| self.now + drain + Nanos(1));
+        self.timers.set(Timer::Lost(id), at);
+    }
+
+    /// A process had the time to come back.
+    pub(super) fn has_not_returned(&mut self, id: SessionId) {
+        let session = self.sessions.get(id);
+        let Some(since) = session.and_then(|session| session.lost_since) else {
+            return;
+        };
+        for gpu in 0..self.gpus.len() {
+            // Otherwise realtime has what it needs beside it so far.
+            if self.gpus[gpu].short_at.is_some_and(|at| at >= since) {
+                self.enforce_lost(gpu);
+            }
+        }
+    }
+
+    /// A process has begun anew, and left a session with what it held. Realtime waits until the driver shows that
+    /// this is free: one that does so again and again would cost it that time again and again.
+    pub(super) fn note_begun_anew(&mut self, id: SessionId, session: &Session) {
+        let held = |(gpu, device): (usize, &Device)| {
+            let task = device.task?;
+            let status = self.gpus[gpu].scheduler.state().task(task)?;
+            let group = &self.tasks.get(task)?.group;
+            let is_best_effort = status.volume.is_none();
+            is_best_effort.then(|| group.held_by(id.process))
+        };
+        let held: Bytes = session.devices.iter().enumerate().filter_map(held).sum();
+        if held > Bytes::ZERO {
+            let pid = session.peer.pid;
+            let bar = self.bar_owner(&session.owner);
+            let detail =
+                format!("process {pid} has begun anew, and left {held} in its last session{bar}");
+            self.violated(id.registration, "lost", detail);
+        }
+    }
+
+    /// Memory that the plan promises is missing.
+    pub(super) fn note_shortage(&mut self, gpu: usize) {
+        self.gpus[gpu].short_at = Some(self.now);
+        self.enforce_lost(gpu);
+    }
+
+    /// Says of each best-effort process that should have come back and holds memory, once, that it keeps it
+    /// from realtime; bars its owner and, where the configuration says so, ends it.
+    fn enforce_lost(&mut self, gpu: usize) {
+        let (now, drain) = (self.now, self.gpus[gpu].config.drain);
+        let state = self.gpus[gpu].scheduler.state();
+        let lost = self.sessions.iter().filter_map(|(id, session)| {
+            let since = session.lost_since?;
+            let task = session.devices.get(gpu)?.task?;
+            let is_best_effort = state.task(task)?.volume.is_none();
+            let held = self.tasks.get(task)?.group.held_by(id.process);
+            let is_over = now - since > drain && is_best_effort && held > Bytes::ZERO;
+            is_over.then(|| (id, held, session.owner.clone()))
+        });
+        let lost: Vec<_> = lost.collect();
+        for (id, held, owner) in lost {
+            let Some(session) = self.sessions.get_mut(id) else {
+                continue;
+            };
+            session.lost_since = None;
+            let pid = session.peer.pid;
+            let mut detail =
+                format!("process {pid} has closed its session and keeps {held} from realtime");
+            if matches!(self.gpus[gpu].config.undrained, Undrained::Kill(_)) {
+                for pid in self.kill(id.registration, &[id.process]) {
+                    detail = format!("{detail}; process {pid} is killed");
+                }
+            }
+            detail += &self.bar_owner(&owner);
+            self.violated(id.registration, "lost", detail);
+        }
+    }
+}
