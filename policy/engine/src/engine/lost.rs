@@ -44,10 +44,11 @@ impl Engine {
     pub(super) fn note_begun_anew(&mut self, id: SessionId, session: &Session) {
         let held = |(gpu, device): (usize, &Device)| {
             let task = device.task?;
-            let status = self.gpus[gpu].scheduler.state().task(task)?;
+            let state = self.gpus[gpu].scheduler.state();
+            let is_best_effort = state.task(task)?.volume.is_none();
+            let is_beside_realtime = state.planned_residents().next().is_some();
             let group = &self.tasks.get(task)?.group;
-            let is_best_effort = status.volume.is_none();
-            is_best_effort.then(|| group.held_by(id.process))
+            (is_best_effort && is_beside_realtime).then(|| group.held_by(id.process))
         };
         let held: Bytes = session.devices.iter().enumerate().filter_map(held).sum();
         if held > Bytes::ZERO {

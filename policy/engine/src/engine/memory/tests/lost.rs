@@ -73,3 +73,16 @@ fn a_lost_process_lives_where_the_configuration_says_so() {
     assert_eq!(world.violations(), ["lost", "emergency"]);
     assert!(!is_killed(&mut world));
 }
+
+#[test]
+fn a_process_that_begins_anew_and_leaves_memory_behind_gets_nothing_for_a_while() {
+    let mut world = beside_lost(true);
+    let again = world.hello_on(ConnectionId(70), 66, None);
+    assert_eq!(world.violations(), ["lost"]);
+    let line = "process 66 has begun anew, and left 3.00 GiB in its last session; user 0 gets nothing \
+                beside realtime for 1 s";
+    assert_eq!(world.lines(line).len(), 1);
+    assert!(!world.ask_job(again));
+    world.wait(1_000);
+    assert!(world.runs(again));
+}

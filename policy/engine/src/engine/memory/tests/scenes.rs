@@ -80,9 +80,7 @@ fn what_nvml_shows_no_more_of_a_program_that_executed_another_is_free_at_once() 
     world.wait(2);
     world.nvml(vec![shown(GPU, &[])]);
     assert_eq!(world.dying(), 0);
-    assert_eq!(world.violations(), ["lost"]);
-    let line = "user 0 gets nothing beside realtime for 1 s";
-    assert_eq!(world.lines(line).len(), 1);
+    assert!(world.violations().is_empty(), "there is no realtime");
 }
 
 #[test]
