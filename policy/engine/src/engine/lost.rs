@@ -14,15 +14,55 @@ use crate::timers::Timer;
 impl Engine {
     /// A process has lost its connection: it has as long to come back as a job has to leave the GPU.
     pub(super) fn await_return(&mut self, id: SessionId) {
+        let has_dodged = self.is_ordered_out(id);
         let Some(session) = self.sessions.get_mut(id) else {
             return;
         };
         session.lost_since = Some(self.now);
+        session.has_dodged = has_dodged;
         let gpus = session.devices.iter().enumerate();
         let drains = gpus.filter(|(_, device)| device.task.is_some());
         let drain = drains.map(|(gpu, _)| self.gpus[gpu].config.drain).max();
         let at = drain.map(|drain| self.now + drain + Nanos(1));
         self.timers.set(Timer::Lost(id), at);
+    }
+
+    /// Whether a best-effort process is to swap out where there is realtime.
+    fn is_ordered_out(&self, id: SessionId) -> bool {
+        let devices = self.sessions.get(id).into_iter();
+        let mut devices = devices.flat_map(|session| session.devices.iter().enumerate());
+        devices.any(|(gpu, device)| {
+            let state = self.gpus[gpu].scheduler.state();
+            let group = |task| self.tasks.get(task).map(|task| &task.group);
+            device.task.is_some_and(|task| {
+                let is_best_effort = state.task(task).is_some_and(|task| task.volume.is_none());
+                let is_ordered = group(task).is_some_and(|it| it.is_ordered_out(id.process));
+                is_best_effort && is_ordered && state.planned_residents().next().is_some()
+            })
+        })
+    }
+
+    /// A process is back that had closed its session when it was to swap out: the order is gone with the session. The
+    /// second time it has no excuse.
+    pub(super) fn note_dodge(&mut self, id: SessionId) {
+        let Some(session) = self.sessions.get(id) else {
+            return;
+        };
+        let (pid, owner) = (session.peer.pid, session.owner.clone());
+        let kills = self
+            .gpus
+            .iter()
+            .any(|gpu| matches!(gpu.config.undrained, Undrained::Kill(_)));
+        let is_stubborn = session.dodges > 1;
+        let mut detail =
+            format!("process {pid} has closed its session when it was to swap out, and is back");
+        if kills && is_stubborn {
+            for pid in self.kill(id.registration, &[id.process]) {
+                detail = format!("{detail}; process {pid} is killed");
+            }
+        }
+        detail += &self.bar_owner(&owner);
+        self.violated(id.registration, "lost", detail);
     }
 
     /// A process had the time to come back.

@@ -77,6 +77,8 @@ impl Engine {
             is_connected: true,
             undrained_since: None,
             lost_since: None,
+            has_dodged: false,
+            dodges: 0,
             stopped_since: None,
             notified: None,
             refused: None,
@@ -144,16 +146,22 @@ impl Engine {
         let line = self.line(Level::Info, id.registration, text);
         self.log(line.pid(peer.pid));
         let mut session = session;
+        let mut has_dodged = false;
         if let Some(before) = self.sessions.get(id) {
             // To come back ends no offence, and no limit of what is told.
             session.notified = before.notified;
             session.refused.clone_from(&before.refused);
+            session.dodges = before.dodges + u32::from(before.has_dodged);
+            has_dodged = before.has_dodged;
             if before.undrained_since.is_some() {
                 let (owner, uid) = (before.owner.clone(), before.peer.uid);
                 self.note_end_undrained(&owner, uid);
             }
         }
         self.sessions.insert(id, session);
+        if has_dodged {
+            self.note_dodge(id);
+        }
         for gpu in attached {
             self.join_task(id, gpu);
         }

@@ -242,6 +242,13 @@ impl ProcessGroup {
         moving.map(|process| process.id).collect()
     }
 
+    /// Whether a process is to swap out, and has not ended that.
+    pub fn is_ordered_out(&self, id: ProcessId) -> bool {
+        let mut present = self.present();
+        let outward = |process: &Process| process.part.is_some_and(|part| !part.is_inward());
+        present.any(|process| process.id == id && process.moves() && outward(process))
+    }
+
     /// The processes that moved nothing in the swap-out that has ended last.
     pub fn failed(&self) -> Vec<ProcessId> {
         self.failed.clone()

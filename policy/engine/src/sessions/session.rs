@@ -58,6 +58,10 @@ pub(crate) struct Session {
     pub(crate) undrained_since: Option<Time>,
     /// Since when its process has no connection; none too once it was said that it keeps memory from realtime.
     pub(crate) lost_since: Option<Time>,
+    /// Its connection was lost when its process was to swap out beside realtime.
+    pub(crate) has_dodged: bool,
+    /// How often it came back after that.
+    pub(crate) dodges: u32,
     /// Since when its process is stopped, as far as was looked.
     pub(crate) stopped_since: Option<Time>,
     /// When its agent was last told why the process waits.

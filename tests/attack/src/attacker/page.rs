@@ -26,12 +26,14 @@ pub(crate) struct Session {
     pub memfd: OwnedFd,
     /// The eventfd by which the daemon is rung.
     pub bell: OwnedFd,
+    /// What the Hello that resumes it says: its registration, and its cookie.
+    pub ticket: (u64, u64),
     page: *const ControlPage,
     confirmed: u32,
 }
 
 impl Session {
-    pub(super) fn new(wire: Wire, fds: Vec<OwnedFd>) -> Result<Self> {
+    pub(super) fn new(wire: Wire, ticket: (u64, u64), fds: Vec<OwnedFd>) -> Result<Self> {
         let [memfd, bell] = <[OwnedFd; 2]>::try_from(fds).ok().context("no page")?;
         let anywhere = std::ptr::null_mut();
         let protection = ProtFlags::READ | ProtFlags::WRITE;
@@ -43,6 +45,7 @@ impl Session {
             wire,
             memfd,
             bell,
+            ticket,
             page: page.cast(),
             confirmed: 0,
         })

@@ -130,7 +130,7 @@ impl Attacker {
         if reply.code() != Some(ReplyCode::Welcome) {
             bail!("{:?}: {}", reply.code(), reply.text());
         }
-        Session::new(wire, fds)
+        Session::new(wire, (reply.registration, reply.cookie), fds)
     }
 
     /// A session like that of an honest agent without a name.

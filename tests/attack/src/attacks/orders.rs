@@ -4,11 +4,13 @@ use std::time::Duration;
 
 use anyhow::{Result, ensure};
 use rtswap_wire::page::{JobKind, SwapOutcome, SwapReport};
+use zerocopy::IntoBytes as _;
 
 use crate::attack::{Attack, PLAIN};
 use crate::attacker::Attacker;
 use crate::attacker::page::Session;
 use crate::attacker::privileges::{fork, reap, signal};
+use crate::attacker::wire::hello_on;
 use crate::judge::Scene;
 
 const MIB: u64 = 1 << 20;
@@ -59,6 +61,16 @@ pub(super) const ATTACKS: &[Attack] = &[
         span: Duration::from_secs(2),
         act: close_with_budget,
         judge: lost_memory_came_back,
+        ..PLAIN
+    },
+    Attack {
+        name: "orders-dodged",
+        span: Duration::from_secs(2),
+        act: dodge,
+        judge: |scene| {
+            ensure!(scene.count("held") > 0, "no budget: {:?}", scene.said);
+            scene.painter_went_on(2)
+        },
         ..PLAIN
     },
     Attack {
@@ -150,6 +162,34 @@ fn ignore_swaps(attacker: &mut Attacker, most: u64) -> Result<()> {
         // The daemon may kill it.
         attacker.say()?;
         attacker.stay();
+    }
+    Ok(())
+}
+
+/// Closes its session each time that it is told to swap out, and resumes it at once: the order is gone.
+fn dodge(attacker: &mut Attacker) -> Result<()> {
+    const HELD: u64 = 20 * MIB;
+    let mut session = attacker.session()?;
+    if !session.take(HELD, Duration::from_millis(500)) {
+        return Ok(());
+    }
+    attacker.count("held");
+    // The daemon may kill it.
+    attacker.say()?;
+    let mut said = hello_on(attacker.uuid()?);
+    (said.registration, said.cookie) = session.ticket;
+    let device = &mut said.devices[0];
+    (device.resident_bytes, device.arena_bytes) = (HELD, HELD);
+    (device.backing_bytes, device.chunk_bytes) = (HELD, 2 * MIB);
+    while attacker.goes_on() {
+        if session.block().daemon.swap_request().is_some() {
+            drop(session);
+            session = attacker.knock(said.as_bytes(), &[])?;
+            (said.registration, said.cookie) = session.ticket;
+            attacker.count("dodged");
+        }
+        session.confirm();
+        std::thread::sleep(Duration::from_micros(200));
     }
     Ok(())
 }

@@ -136,6 +136,8 @@ fn session(pid: u32, resident: &[Option<u64>]) -> Session {
         is_connected: true,
         undrained_since: None,
         lost_since: None,
+        has_dodged: false,
+        dodges: 0,
         stopped_since: None,
         notified: None,
         refused: None,

@@ -2,6 +2,7 @@
 
 use std::vec;
 
+use rtswap_policy::scheduler::Usage;
 use rtswap_policy::units::Bytes;
 
 use super::world::{GIB, GPU, World, config, realtime, shown};
@@ -85,4 +86,41 @@ fn a_process_that_begins_anew_and_leaves_memory_behind_gets_nothing_for_a_while(
     assert!(!world.ask_job(again));
     world.wait(1_000);
     assert!(world.runs(again));
+}
+
+#[test]
+fn a_process_that_closes_its_session_at_the_order_to_swap_out_is_killed_the_second_time() {
+    let mut config = config();
+    config.scheduler.kills_undrained = true;
+    let tasks = vec![realtime("victim", 4 * GIB, 2 * GIB)];
+    let mut world = World::new(config, tasks, vec![shown(GPU, &[])]);
+    let victim = world.hello(7, Some("victim"));
+    world.ask_memory(victim, 4 * GIB);
+    world.ask_job(victim);
+    world.complete_job(victim);
+    let store = DeviceState {
+        backing: Bytes(3 * GIB),
+        ..DeviceState::default()
+    };
+    let mut agent = world.hello_from(LOST, 66, None, store);
+    world.ask_memory(agent, 3 * GIB);
+    squeeze(&mut world);
+    for (turn, killed) in [(1, false), (2, true)] {
+        assert!(world.ordered_swap(agent).is_some(), "turn {turn}");
+        world.take_outputs();
+        world.disconnect(agent);
+        let usage = Usage {
+            resident: Bytes(3 * GIB),
+            swapped: Bytes::ZERO,
+            arena: Bytes(3 * GIB),
+        };
+        agent = world.come_back(
+            agent,
+            ConnectionId(66 + turn),
+            DeviceState { usage, ..store },
+        );
+        assert_eq!(world.violations(), ["lost"]);
+        let kill = |output: &Output| *output == Output::Kill(agent);
+        assert_eq!(world.take_outputs().iter().any(kill), killed, "turn {turn}");
+    }
 }

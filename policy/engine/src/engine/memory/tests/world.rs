@@ -157,6 +157,36 @@ impl World {
         name: Option<&str>,
         device: DeviceState,
     ) -> ConnectionId {
+        self.greet(connection, pid, name, device, None)
+    }
+
+    /// The process of a closed connection comes back on `connection`, and says this of the GPU.
+    pub(super) fn come_back(
+        &mut self,
+        former: ConnectionId,
+        connection: ConnectionId,
+        device: DeviceState,
+    ) -> ConnectionId {
+        let id = self.engine.sessions.of_connection(former).unwrap();
+        let session = self.engine.sessions.get(id).unwrap();
+        let (pid, cookie) = (session.peer.pid, session.cookie);
+        self.greet(
+            connection,
+            pid,
+            None,
+            device,
+            Some((id.registration, cookie)),
+        )
+    }
+
+    fn greet(
+        &mut self,
+        connection: ConnectionId,
+        pid: u32,
+        name: Option<&str>,
+        device: DeviceState,
+        resumes: Option<(RegistrationId, Cookie)>,
+    ) -> ConnectionId {
         let device = DeviceState {
             uuid: GPU.bytes(),
             memory: MEMORY,
@@ -178,7 +208,7 @@ impl World {
                 unit: None,
             },
             name: name.map(Into::into),
-            resumes: None,
+            resumes,
             cookie: Cookie(connection.0),
             devices: vec![device],
         })));
