@@ -33,8 +33,8 @@ pub fn parse(cgroup: &str) -> Option<String> {
     containers.or_else(units).filter(|name| is_plain(name))
 }
 
-/// The container of the outermost part of the path that names one: the parts within are named by its own root, who
-/// could so be any number of owners.
+/// The container of the outermost part of the path that names one. The root of a container names the parts within, and
+/// could pass for any number of owners by them.
 fn container(path: &str) -> Option<String> {
     let parts: Vec<_> = path.split('/').filter(|part| !part.is_empty()).collect();
     let (at, (kind, number)) = parts

@@ -13,7 +13,7 @@ const BOUND: Duration = Duration::from_secs(30);
 
 /// The first of the realtime tasks: its wait for a grant is what is measured.
 pub(crate) const CAMERA: &str = "camera-of-the-victim";
-/// Its period.
+/// The period of the first.
 pub(crate) const CAMERA_PERIOD: Duration = Duration::from_millis(100);
 /// The second, with which the first does not fit on the GPU.
 pub(crate) const PLANNER: &str = "planner-of-the-victim";
