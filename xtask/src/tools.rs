@@ -86,7 +86,8 @@ pub(crate) fn python(workspace: &Workspace, name: &str, version: &str) -> Result
 }
 
 /// A virtual environment of this name, made once for each list of what it needs (a file, relative to
-/// the root folder); its Python.
+/// the root folder); its Python. The list names every package, what others need too: what nobody
+/// pinned is an error, so that a release of another's breaks nothing here.
 pub(crate) fn environment(
     workspace: &Workspace,
     name: &str,
@@ -110,8 +111,11 @@ pub(crate) fn environment(
         .args(&[&root])
         .succeed()?;
     Run::new(&python, workspace.root())
-        .args(&["-m", "pip", "install", "--quiet", "--requirement"])
+        .args(&["-m", "pip", "install", "--quiet", "--no-deps", "-r"])
         .args(&[&requirements])
+        .succeed()?;
+    Run::new(&python, workspace.root())
+        .args(&["-m", "pip", "check", "--quiet"])
         .succeed()?;
     fs::write(installed, wanted)?;
     Ok(python)
