@@ -5,11 +5,14 @@ use std::path::Path;
 use anyhow::Result;
 
 use crate::process::Run;
-use crate::workspace::Workspace;
+use crate::workspace::{Workspace, link_simgpu};
 
-/// Builds what is attacked and hands over to the attacks.
+/// Builds what is attacked and hands over to the attacks. A debug build checks all invariants after every event, in a
+/// time that grows with the sessions: what is shipped does not, and how late it makes others is what is judged.
 pub(crate) fn show(workspace: &Workspace, options: &[String]) -> Result<()> {
-    Run::new(workspace.debug()?.join("rtswap-attack"), Path::new("."))
+    let built = workspace.demo(&["rtswap-attack"])?;
+    link_simgpu(&built)?;
+    Run::new(built.join("rtswap-attack"), Path::new("."))
         .args(options)
         .files_in_memory()
         .succeed()

@@ -17,7 +17,7 @@ Before that rtswapd, its agent, the simulated GPU and the programs are built: th
 pub(crate) fn show(workspace: &Workspace, options: &[String]) -> Result<()> {
     eprintln!("{PLAN}");
     let start = Instant::now();
-    let built = workspace.demo()?;
+    let built = workspace.demo(&["rtswap-demo"])?;
     eprintln!("built in {:.0} s\n", start.elapsed().as_secs_f64());
     prepare(&built, options)?.succeed()
 }

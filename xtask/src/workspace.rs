@@ -85,10 +85,10 @@ impl Workspace {
         Ok(self.target().join("release"))
     }
 
-    /// As [`Self::release`], but soon: what a demonstration needs, with little of it optimised.
-    pub(crate) fn demo(&self) -> Result<PathBuf> {
+    /// As [`Self::release`], but soon, with little of it optimised.
+    pub(crate) fn demo(&self, others: &[&str]) -> Result<PathBuf> {
         self.cargo(&["build", "--profile", "demo"])
-            .args(&stack_and(&["rtswap-demo"]))
+            .args(&stack_and(others))
             .succeed()?;
         Ok(self.target().join("demo"))
     }
