@@ -29,12 +29,17 @@ pub(crate) struct Attack {
     pub attackers: u32,
     /// The users that they may be: more than one where subordinate ids are lent.
     pub users: u32,
+    /// Whether they take all the memory that best-effort may have. Realtime pays for that whoever takes it, so its
+    /// victims are compared with those beside an honest program that does.
+    pub takes_memory: bool,
     /// How long they attack.
     pub span: Duration,
     /// What a process does as root before it becomes the attacker; most do nothing.
     pub prepare: fn(&mut Attacker) -> Result<()>,
     /// What each process does, as the attacker, until its time is over.
     pub act: fn(&mut Attacker) -> Result<()>,
+    /// The least number of jobs of the best-effort victim beside them.
+    pub painted: usize,
     /// What must hold besides the promises to the victims and the daemon's bounds.
     pub judge: fn(&Scene) -> Result<()>,
 }
@@ -48,8 +53,10 @@ pub(crate) const PLAIN: Attack = Attack {
     setting: Setting::Whole,
     attackers: 1,
     users: 1,
+    takes_memory: false,
     span: Duration::from_millis(700),
     prepare: |_| Ok(()),
     act: |_| Ok(()),
+    painted: 0,
     judge: |_| Ok(()),
 };

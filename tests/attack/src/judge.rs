@@ -103,6 +103,14 @@ impl Measured {
         (self.ratio() > RATIO).then(text)
     }
 
+    /// Fewer jobs of the best-effort victim than there should be.
+    pub(crate) fn starved(&self, least: usize) -> Option<String> {
+        let painted = self.jobs.painted;
+        let text =
+            || format!("the best-effort task did {painted} jobs, and should have done {least}");
+        (painted < least).then(text)
+    }
+
     /// Broken promises that no host excuses.
     pub(crate) fn bounds_exceeded(&self) -> Vec<String> {
         let [before, most, after] = self.bounds;
@@ -161,6 +169,14 @@ pub(crate) fn excused_end(stage: &mut Stage) -> Option<String> {
         && stage.victims.ended() == Some(PAINTER)
         && was_killed_for_lateness(PAINTER, &stage.daemon.stderr());
     is_excused.then(|| end_of(PAINTER, stage))
+}
+
+/// Whether the daemon killed one of the victims because it was late, as a host can make it.
+pub(crate) fn was_any_late(text: &str) -> bool {
+    let victims = [CAMERA, PLANNER, PAINTER];
+    victims
+        .iter()
+        .any(|victim| was_killed_for_lateness(victim, text))
 }
 
 /// Whether the daemon says in its log that it killed a victim's process because it was late to leave the
@@ -233,8 +249,6 @@ pub(crate) struct Scene {
     pub after: Value,
     /// The last words of each attacker.
     pub said: Vec<Value>,
-    /// The victims' jobs.
-    pub jobs: Jobs,
     /// The largest capacity beside burners, in bytes.
     pub capacity: u64,
 }
@@ -297,16 +311,6 @@ impl Scene {
             "the capacity fell to {} MiB, from {} beside burners",
             largest >> 20,
             self.capacity >> 20
-        );
-        Ok(())
-    }
-
-    /// The best-effort victim went on.
-    pub(crate) fn painter_went_on(&self, jobs: usize) -> Result<()> {
-        let painted = self.jobs.painted;
-        ensure!(
-            painted >= jobs,
-            "the best-effort task did {painted} jobs, and should have done {jobs}"
         );
         Ok(())
     }

@@ -64,6 +64,10 @@ struct Cli {
     room: Option<PathBuf>,
 }
 
+/// A machine gets slower for a minute or two: only beside baselines of now is lateness an attack's. Attacks beside which the
+/// victims were late are made again so often, after all others.
+const ROUNDS: u32 = 3;
+
 fn main() -> ExitCode {
     let cli = Cli::parse();
     let done = match (cli.as_attacker, cli.user, cli.millis, cli.folder, cli.room) {
@@ -118,16 +122,20 @@ fn run(prefixes: &[String], json: bool, list: bool) -> Result<bool> {
     let mut report = Report::default();
     let mut run = Run::new();
     for attack in &attacks {
-        let mut outcome = run.of(attack)?;
+        let outcome = run.of(attack)?;
         eprintln!("{}", outcome.line());
-        if outcome.is_only_late {
-            // A machine gets slower within minutes: only beside baselines of now is lateness an attack's. Fewer jobs than
-            // those of the last run would overturn what more have shown.
-            eprintln!("AGAIN: {} on a new stage with new baselines", attack.name);
-            outcome = Run::new().last_of(attack)?;
+        report.attacks.push(outcome);
+    }
+    drop(run);
+    for round in 1..=ROUNDS {
+        let all = attacks.iter().zip(&mut report.attacks);
+        for (attack, outcome) in all.filter(|(_, outcome)| outcome.is_only_late) {
+            let name = attack.name;
+            eprintln!("AGAIN: {name} on a new stage with new baselines: {round} of {ROUNDS}");
+            // Fewer jobs than those of the last run would overturn what more have shown.
+            *outcome = Run::new().last_of(attack)?;
             eprintln!("{}", outcome.line());
         }
-        report.attacks.push(outcome);
     }
     if json {
         println!("{}", serde_json::to_string_pretty(&report)?);

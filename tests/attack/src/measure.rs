@@ -80,9 +80,9 @@ impl Run {
                 Stage::start(attack.setting, self.bystander)?
             }
         };
-        let (burners, user) = (attack.attackers, self.user);
+        let user = self.user;
         let (baselines, host) = (&mut self.baselines, &self.host);
-        let baseline = baselines.beside(&stage, burners, user, host, jobs)?;
+        let baseline = baselines.beside(&stage, attack, user, host, jobs)?;
         if judge::excused_end(&mut stage).is_some() {
             // Beside burners it was the host: what an attack does to the best-effort victim needs one that runs.
             drop(stage);
@@ -132,8 +132,12 @@ impl Run {
             bounds: [bounds, most, back],
             took,
         };
-        let (misses, late_grants) = (measured.misses(), measured.late_grants());
-        let mut reasons: Vec<_> = misses.into_iter().chain(late_grants).collect();
+        let lateness = [
+            measured.misses(),
+            measured.late_grants(),
+            measured.starved(attack.painted),
+        ];
+        let mut reasons: Vec<_> = lateness.into_iter().flatten().collect();
         let late = reasons.len();
         if next_jobs.is_none() {
             reasons.push("a realtime task did no job after the attack".into());
@@ -152,7 +156,6 @@ impl Run {
             during: at_once,
             after,
             said,
-            jobs: measured.jobs.clone(),
             capacity: measured.baseline.capacity,
         };
         if is_whole && let Err(error) = (attack.judge)(&scene) {

@@ -6,13 +6,14 @@ mod common;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File};
 use std::io::Write as _;
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use common::{BOUND, possible};
+use common::{BOUND, machine, possible};
 use rtswap_e2e::{Machine, MachineOptions, Program, wait_until};
 use rtswap_probes_test::Place;
 use rtswap_probes_test::elf::{self, FUNCTION};
-use rtswapd::source::probes::functions;
+use rtswapd::source::probes::{functions, spawn};
 
 /// For a file that took minutes; it takes less than a millisecond.
 const SOON: Duration = Duration::from_millis(500);
@@ -140,4 +141,56 @@ fn a_stranger_with_many_files_holds_nobody_up() {
     let took = start.elapsed();
     assert!(took < Duration::from_secs(10), "{took:?}");
     mapper.kill().unwrap();
+}
+
+/// It took seconds to remove what one process had left in the maps, and nobody was counted meanwhile.
+#[test]
+fn what_a_stranger_leaves_behind_holds_nobody_up() {
+    if !possible() {
+        return;
+    }
+    const LEFT: u32 = 400_000;
+    let machine = machine();
+    let delivered = Arc::new(Mutex::new(Vec::new()));
+    let samples = Arc::clone(&delivered);
+    let _prober = spawn(move |sample| {
+        samples.lock().unwrap().push((Instant::now(), sample));
+        true
+    })
+    .unwrap();
+    let flood = |objects: u32, user: u32| {
+        let mut command = machine.command(env!("CARGO_BIN_EXE_allocator"));
+        command.args(["flood", &objects.to_string(), &user.to_string()]);
+        let mut program = Program::start(command).unwrap();
+        program.wait_for_line("held", BOUND).unwrap();
+        program
+    };
+    // The driver is found in its first process. There is something to tell of as long as one lives that is counted.
+    let mut honest = Vec::new();
+    let is_counted = |program: &Program| {
+        let samples = delivered.lock().unwrap();
+        let last = samples.last().map(|(_, sample)| &sample.processes);
+        let pids = last.into_iter().flatten().map(|process| process.pid);
+        pids.into_iter().any(|pid| pid == program.pid())
+    };
+    wait_until("an honest program is counted", BOUND, || {
+        honest.push(flood(1, STRANGER + 1));
+        std::thread::sleep(Duration::from_millis(300));
+        honest.iter().any(is_counted)
+    })
+    .unwrap();
+    let stranger = flood(LEFT, STRANGER);
+    wait_until("the stranger is counted", BOUND, || is_counted(&stranger)).unwrap();
+    let ended = Instant::now();
+    drop(stranger);
+    std::thread::sleep(Duration::from_secs(4));
+    let samples = delivered.lock().unwrap();
+    let times = samples.iter().map(|(at, _)| *at);
+    let after: Vec<_> = times.filter(|at| *at >= ended).collect();
+    let gaps = after.windows(2).map(|pair| pair[1] - pair[0]);
+    let longest = gaps.max().expect("the probes go on");
+    assert!(
+        longest < Duration::from_secs(1),
+        "for {longest:?} nothing was told of anybody"
+    );
 }

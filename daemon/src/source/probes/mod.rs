@@ -1,8 +1,8 @@
 //! What eBPF probes on the CUDA driver count: the bytes that each process asks the driver for,
 //! with an agent or without. `libraries` knows the drivers of each process, `scan` looks, each owner in its
 //! turn by `turns`, `files` opens what it finds, `library` finds a driver's functions in its file and
-//! `prologue` the instruction to probe, `attach` puts the programs there, by `multi` where the kernel can, `read` reads what they count, `sweep` removes
-//! what the dead leave and `shares` gives it back to its owner, as `subordinates` names owners; `watch` keeps it all together, `thread` drives it, beside the dispatch
+//! `prologue` the instruction to probe, `attach` puts the programs there, by `multi` where the kernel can, `read` reads what they count, `sweep` removes,
+//! in a thread of its own, what the dead leave and `shares` gives it back to its owner, as `subordinates` names owners; `watch` keeps it all together, `thread` drives it, beside the dispatch
 //! thread.
 
 mod attach;

@@ -1,6 +1,6 @@
 //! Reads what the programs counted: the counters are the truth, the rings say where to look first.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::os::fd::{AsFd as _, BorrowedFd};
 
 use aya::maps::{HashMap, Map, MapData, PerCpuArray, RingBuf};
@@ -27,8 +27,8 @@ pub(super) struct Reader {
     exits: RingBuf<MapData>,
     /// The counters as they were read last.
     pub(super) books: Books,
-    /// Processes that ended and still have entries in the maps, for the next sweep.
-    pub(super) ended: BTreeSet<Name>,
+    /// Processes that ended and still have entries in the maps, for the next sweep, with what was known of them last.
+    ended: BTreeMap<Name, Option<Process>>,
     /// [`Lost::News`] as of the last full reading.
     lost_news: u64,
 }
@@ -56,7 +56,7 @@ impl Reader {
             news: RingBuf::try_from(take(ebpf, maps::NEWS)?)?,
             exits: RingBuf::try_from(take(ebpf, maps::EXITS)?)?,
             books: Books::default(),
-            ended: BTreeSet::new(),
+            ended: BTreeMap::new(),
             lost_news: 0,
         })
     }
@@ -95,7 +95,7 @@ impl Reader {
             }
             // Otherwise other threads of the process may go on. The next look at all processes tells.
             if exit.end != End::FirstThread as u32 {
-                self.ended.insert((exit.process, exit.since));
+                self.ended.entry((exit.process, exit.since)).or_default();
             }
         }
         came.changed = !touched.is_empty() || came.ended;
@@ -127,26 +127,39 @@ impl Reader {
         // Accounts before processes: one without its process is then of a dead one.
         let accounts: Vec<_> = self.bytes.iter().filter_map(Result::ok).collect();
         let processes: Vec<_> = self.processes.iter().filter_map(Result::ok).collect();
-        self.books.processes = processes.into_iter().collect();
+        let before = std::mem::replace(&mut self.books.processes, processes.into_iter().collect());
+        for (id, process) in before {
+            if !self.books.is_living((id, process.since)) {
+                let last = self.ended.entry((id, process.since)).or_default();
+                last.get_or_insert(process);
+            }
+        }
         self.books.accounts.clear();
         for (account, bytes) in accounts {
             if self.books.is_living(named(&account)) {
                 self.books.accounts.insert(account, bytes);
                 self.learn(&account)?;
             } else {
-                self.ended.insert(named(&account));
+                self.ended.entry(named(&account)).or_default();
             }
         }
         self.forget_ended();
         Ok(())
     }
 
-    /// Gives back what the owners of ended processes had taken for them. Not before their entries are removed.
-    pub(super) fn settle(&mut self) -> Result<(), Problem> {
-        self.shares.settle(self.books.processes.values())
+    /// Whether ended processes have entries in the maps.
+    pub(super) fn has_ended(&self) -> bool {
+        !self.ended.is_empty()
     }
 
-    /// Removes the counters of processes that ended.
+    /// Gives back what the owners of ended processes had taken for them. Not while their entries are being removed.
+    pub(super) fn settle(&mut self) -> Result<(), Problem> {
+        let ended = self.ended.values().flatten();
+        self.shares
+            .settle(self.books.processes.values().chain(ended))
+    }
+
+    /// Removes the counters of processes that ended; their other entries are the sweeper's.
     pub(super) fn sweep(&mut self) {
         let keys: Vec<_> = self.bytes.keys().filter_map(Result::ok).collect();
         for key in keys {
@@ -166,7 +179,7 @@ impl Reader {
 
     /// Whether the programs still count for a process. What is not in the kernel's map never comes
     /// back under the same name.
-    pub(super) fn is_living(&self, (id, since): Name) -> bool {
+    fn is_living(&self, (id, since): Name) -> bool {
         let process = self.processes.get(&id, 0);
         process.is_ok_and(|process| process.since == since)
     }
@@ -174,7 +187,7 @@ impl Reader {
     /// Records the end of a process of which the kernel did not tell: it is no longer counted.
     pub(super) fn record_end(&mut self, id: u32) {
         if let Some(process) = self.books.processes.get(&id) {
-            self.ended.insert((id, process.since));
+            self.ended.entry((id, process.since)).or_default();
             // Gone already is as good as removed.
             let _ = self.processes.remove(&id);
         }
@@ -216,13 +229,16 @@ impl Reader {
         if ended.is_empty() {
             return;
         }
-        books
-            .processes
-            .retain(|id, process| !ended.contains(&(*id, process.since)));
+        for ((id, since), last) in ended.iter_mut() {
+            if books.is_living((*id, *since)) {
+                *last = books.processes.remove(id);
+            }
+        }
+        let has_ended = |name: &Name| ended.contains_key(name);
         books
             .accounts
-            .retain(|account, _| !ended.contains(&named(account)));
-        books.gpus.retain(|(name, _), _| !ended.contains(name));
+            .retain(|account, _| !has_ended(&named(account)));
+        books.gpus.retain(|(name, _), _| !has_ended(name));
     }
 }
 

@@ -74,6 +74,7 @@ fn watch(ended: &OwnedFd, deliver: &mut impl FnMut(ProbeSample) -> bool) -> Resu
         }
         let now = Instant::now();
         let came = watch.take_news()?;
+        watch.finish_sweep()?;
         if now - scanned >= SCAN {
             scanned = now;
             watch.scan(false)?;

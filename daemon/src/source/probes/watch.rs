@@ -122,8 +122,8 @@ impl Watch {
         let object = programs.object();
         // Programs that log nothing have no map for it.
         let logger = EbpfLogger::init_with_logger(object, Limited).ok();
+        let sweeper = Sweeper::start(object)?;
         let reader = Reader::new(object)?;
-        let sweeper = Sweeper::new(object)?;
         let mut watch = Self {
             programs,
             reader,
@@ -162,7 +162,21 @@ impl Watch {
         Ok(came.changed)
     }
 
-    /// Reads every counter, and removes those of ended processes.
+    /// Gives back what ended processes had taken, once all of it is cleared up.
+    pub(super) fn finish_sweep(&mut self) -> Result<(), Problem> {
+        let Some(swept) = self.sweeper.take_done()? else {
+            return Ok(());
+        };
+        tracing::trace!(swept, "cleared up after processes that ended");
+        self.swept += swept;
+        if self.swept > MANY {
+            self.swept = 0;
+            heap::trim();
+        }
+        self.reader.settle()
+    }
+
+    /// Reads every counter, and begins to remove those of ended processes.
     pub(super) fn read_whole(&mut self) -> Result<(), Problem> {
         self.reader.read_all()?;
         let living = self.reader.books.processes.iter();
@@ -174,20 +188,13 @@ impl Watch {
         for id in gone {
             self.reader.record_end(id);
         }
-        if !self.reader.ended.is_empty() {
-            let Self {
-                reader, sweeper, ..
-            } = self;
-            let swept = sweeper.sweep(|name| reader.is_living(name));
-            reader.sweep();
-            tracing::trace!(swept, "cleared up after processes that ended");
-            self.swept += swept;
-            if self.swept > MANY {
-                self.swept = 0;
-                heap::trim();
+        if !self.sweeper.is_busy() {
+            self.reader.settle()?;
+            if self.reader.has_ended() {
+                self.reader.sweep();
+                self.sweeper.begin();
             }
         }
-        self.reader.settle()?;
         let books = &self.reader.books;
         self.identities.retain(|name, _| books.is_living(*name));
         Ok(())

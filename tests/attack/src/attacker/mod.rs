@@ -17,7 +17,7 @@ use anyhow::{Context, Result};
 use serde::Serialize;
 
 use crate::attacks;
-use crate::baseline::BURNER;
+use crate::baseline::{BURNER, HOLDER};
 
 /// Different texts that one attacker keeps.
 const TEXTS: usize = 200;
@@ -122,7 +122,7 @@ pub(crate) fn be(order: Order) -> Result<()> {
     let all = attacks::all();
     let attack = all
         .iter()
-        .chain([&BURNER])
+        .chain([&BURNER, &HOLDER])
         .find(|attack| attack.name == order.name);
     let attack = *attack.context("no attack has that name")?;
     let mut attacker = Attacker {

@@ -50,10 +50,8 @@ pub(super) const ATTACKS: &[Attack] = &[
         users: USERS,
         prepare: lend_users,
         act: subordinate_users,
-        judge: |scene| {
-            scene.was_tried()?;
-            scene.painter_went_on(2)
-        },
+        painted: 2,
+        judge: Scene::was_tried,
         ..PLAIN
     },
 ];

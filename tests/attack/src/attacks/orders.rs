@@ -24,7 +24,7 @@ pub(super) const ATTACKS: &[Attack] = &[
         attackers: 4,
         span: Duration::from_millis(2_500),
         act: ignore_revokes,
-        judge: |scene| scene.painter_went_on(2),
+        painted: 2,
         ..PLAIN
     },
     Attack {
@@ -35,14 +35,14 @@ pub(super) const ATTACKS: &[Attack] = &[
             attacker.stay();
             Ok(())
         },
-        judge: |scene| scene.painter_went_on(2),
+        painted: 2,
         ..PLAIN
     },
     Attack {
         name: "swaps-ignored",
         attackers: 2,
         act: |attacker| ignore_swaps(attacker, u64::MAX),
-        judge: |scene| scene.painter_went_on(2),
+        painted: 2,
         ..PLAIN
     },
     Attack {
@@ -52,14 +52,16 @@ pub(super) const ATTACKS: &[Attack] = &[
         judge: |scene| {
             let held = scene.count("held");
             ensure!(held >= 4, "{held} processes held memory: {:?}", scene.said);
-            scene.painter_went_on(2)
+            Ok(())
         },
+        painted: 2,
         ..PLAIN
     },
     Attack {
         name: "sessions-closed-with-budgets",
         span: Duration::from_secs(2),
         act: close_with_budget,
+        painted: 2,
         judge: lost_memory_came_back,
         ..PLAIN
     },
@@ -69,24 +71,25 @@ pub(super) const ATTACKS: &[Attack] = &[
         act: dodge,
         judge: |scene| {
             ensure!(scene.count("held") > 0, "no budget: {:?}", scene.said);
-            scene.painter_went_on(2)
+            Ok(())
         },
+        painted: 2,
         ..PLAIN
     },
     Attack {
         name: "jobs-stormed",
         attackers: 2,
         act: storm_jobs,
-        judge: |scene| {
-            scene.was_tried()?;
-            scene.painter_went_on(2)
-        },
+        painted: 2,
+        judge: Scene::was_tried,
         ..PLAIN
     },
     Attack {
         name: "bells-stormed",
         span: Duration::from_secs(2),
         act: |attacker| storm_bells(attacker, false),
+        takes_memory: true,
+        painted: 2,
         judge: bells_were_stormed,
         ..PLAIN
     },
@@ -94,6 +97,8 @@ pub(super) const ATTACKS: &[Attack] = &[
         name: "bells-stormed-with-jobs",
         span: Duration::from_secs(2),
         act: |attacker| storm_bells(attacker, true),
+        takes_memory: true,
+        painted: 2,
         judge: bells_were_stormed,
         ..PLAIN
     },
@@ -101,23 +106,23 @@ pub(super) const ATTACKS: &[Attack] = &[
         name: "killed-in-jobs",
         attackers: 2,
         act: killed_in_jobs,
-        judge: |scene| {
-            scene.was_tried()?;
-            scene.painter_went_on(2)
-        },
+        painted: 2,
+        judge: Scene::was_tried,
         ..PLAIN
     },
     Attack {
         name: "wants-stormed",
         attackers: 2,
         act: storm_wants,
+        takes_memory: true,
+        painted: 2,
         judge: Scene::was_tried,
         ..PLAIN
     },
     Attack {
         name: "swappable-in-words-only",
         act: swappable_in_words,
-        judge: |scene| scene.painter_went_on(2),
+        painted: 2,
         ..PLAIN
     },
 ];
@@ -224,7 +229,7 @@ fn lost_memory_came_back(scene: &Scene) -> Result<()> {
         .filter(|task| task["phase"] == "lost");
     let held: u64 = lost.filter_map(|task| task["budget_bytes"].as_u64()).sum();
     ensure!(held == 0, "closed sessions still hold {} MiB", held / MIB);
-    scene.painter_went_on(2)
+    Ok(())
 }
 
 fn storm_jobs(attacker: &mut Attacker) -> Result<()> {
@@ -279,7 +284,7 @@ fn bells_were_stormed(scene: &Scene) -> Result<()> {
     let sessions = scene.count("sessions");
     ensure!(sessions >= 10, "{sessions} sessions: {:?}", scene.said);
     ensure!(scene.count("rounds") > 0, "none was rung: {:?}", scene.said);
-    scene.painter_went_on(2)
+    Ok(())
 }
 
 fn killed_in_jobs(attacker: &mut Attacker) -> Result<()> {

@@ -204,15 +204,17 @@ fn others_are_counted_exactly(scene: &Scene) -> Result<()> {
     );
     let program = honest(scene, None)?;
     let machine = &scene.stage.machine;
-    wait_until("another user's program is counted exactly", SOON, || {
+    let mut row = None;
+    let counted = wait_until("another user's program is counted exactly", SOON, || {
         let status = machine.status().unwrap_or_default();
         let rows = status["processes"].as_array().cloned().unwrap_or_default();
-        let row = rows.into_iter().find(|row| row["pid"] == program.pid());
-        row.is_some_and(|row| {
+        row = rows.into_iter().find(|row| row["pid"] == program.pid());
+        row.as_ref().is_some_and(|row| {
             let probed = &row["probed"];
             probed["confidence"] == "exact" && probed["bytes"].as_u64() > Some(0)
         })
-    })
+    });
+    counted.with_context(|| format!("it is seen as {row:?} and says {:?}", program.stderr()))
 }
 
 /// A program of another user that takes a little memory, with the driver in `folder`, else with the machine's.
