@@ -16,6 +16,9 @@ use super::problem::Problem;
 use super::read::table;
 use super::tally::Name;
 
+/// Keys that are kept at a time: a process may leave a million.
+const AT_ONCE: usize = 1 << 15;
+
 /// The work between two pauses.
 const WORK: Duration = Duration::from_millis(1);
 
@@ -45,23 +48,32 @@ impl Pace {
 
 impl<V: Pod + Send> Swept for HashMap<MapData, Object, V> {
     fn sweep(&mut self, living: &mut Living, pace: &mut Pace) -> usize {
-        // First all keys: a walk starts again from the beginning when the entry it stands on is removed, and so pauses
-        // only where nobody else removes it. Keys that cannot be read now are found by the next sweep.
-        let keys = self.keys().filter_map(Result::ok);
-        let is_dead = |key: &Object| {
-            let is_dead = !living.has((key.process, key.since));
-            if is_dead {
+        let mut swept = 0;
+        loop {
+            // First keys, then removals: a walk starts again from the beginning when the entry it stands on is removed,
+            // and so pauses only where nobody else removes it. Keys that cannot be read now are found by the next sweep.
+            let keys = self.keys().filter_map(Result::ok);
+            let is_dead = |key: &Object| {
+                let is_dead = !living.has((key.process, key.since));
+                if is_dead {
+                    pace.keep();
+                }
+                is_dead
+            };
+            let mut taken = 0;
+            let dead = keys.filter(is_dead).take(AT_ONCE);
+            let dead: BTreeSet<_> = dead.inspect(|_| taken += 1).collect();
+            let mut remove = |key: &Object| {
                 pace.keep();
+                // Gone already is as good as removed.
+                self.remove(key).is_ok()
+            };
+            let removed = dead.iter().filter(|key| remove(key)).count();
+            swept += removed;
+            if taken < AT_ONCE || removed == 0 {
+                return swept;
             }
-            is_dead
-        };
-        let dead: BTreeSet<_> = keys.filter(is_dead).collect();
-        let mut remove = |key: &Object| {
-            pace.keep();
-            // Gone already is as good as removed.
-            self.remove(key).is_ok()
-        };
-        dead.iter().filter(|key| remove(key)).count()
+        }
     }
 }
 
