@@ -18,6 +18,9 @@ use rtswapd::source::probes::{functions, spawn};
 /// For a file that took minutes; it takes less than a millisecond.
 const SOON: Duration = Duration::from_millis(500);
 
+/// Allocations that a process leaves.
+const LEFT: u32 = 400_000;
+
 /// A user that nobody is.
 const STRANGER: u32 = 4711;
 
@@ -149,7 +152,6 @@ fn what_a_stranger_leaves_behind_holds_nobody_up() {
     if !possible() {
         return;
     }
-    const LEFT: u32 = 400_000;
     let machine = machine();
     let delivered = Arc::new(Mutex::new(Vec::new()));
     let samples = Arc::clone(&delivered);
