@@ -22,12 +22,13 @@ const GLIBC: (u32, u32) = (2, 28);
 pub(crate) const PROFILE: &str = "dist";
 
 /// What tries on any machine what is shipped.
-const OTHERS: [&str; 5] = [
+const OTHERS: [&str; 6] = [
     "rtswap-bench",
     "rtswap-conformance",
     "rtswap-demo",
     "rtswap-doors",
     "rtswap-movement",
+    "rtswap-attack",
 ];
 
 /// Builds rtswap, the simulated GPU and the others at once: cargo builds a dependency anew for
