@@ -148,7 +148,7 @@ impl Sweeper {
         })
     }
 
-    /// Begins to remove the entries of all processes that do not live, unless it is at it.
+    /// Begins to remove the entries of all processes that do not live, unless a removal goes on.
     pub(super) fn begin(&mut self) {
         if !self.is_busy {
             self.is_busy = self.orders.try_send(()).is_ok();
