@@ -17,6 +17,8 @@ use crate::work::in_context;
 
 /// Between two questions for a budget that was refused.
 const PAUSE: Duration = Duration::from_millis(5);
+/// For how many jobs it is tried that end before anything of theirs has left.
+const TRIES: u32 = 20;
 
 /// How a process is tortured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -47,37 +49,48 @@ impl Torture {
     /// once a job runs. Not while a stream captures, or where work does not end in the drain bound.
     pub(crate) fn inflict(self, agent: &Agent, device: &Device) {
         let Self::EveryCall = self;
-        device.admit(|| agent.wake.ring());
-        let Some(context) = agent.work.context_on(device.ordinal) else {
-            return;
-        };
-        seat_all(agent, device, context);
-        device.prepare_fingerprints();
-        let (mut left, mut moved) = (0, 0);
-        let bound = agent.session().drain_bound;
-        let mut paused = device.pause(&agent.work, bound, || {
-            let mut memory = device.memory();
-            if memory.fingerprints() {
-                memory.fingerprint(context);
+        for _ in 0..TRIES {
+            device.admit(|| agent.wake.ring());
+            let Some(context) = agent.work.context_on(device.ordinal) else {
+                return;
+            };
+            seat_all(agent, device, context);
+            // The caller is in no call, so that its job may have ended meanwhile, as too long idle.
+            if out_and_in(agent, device, context) != Paused::Not || device.runs() {
+                return;
             }
-            out(agent, &mut memory, context, &mut moved);
-            left = memory.swapped_bytes();
-            back(agent, &mut memory, context)
-        });
-        while paused == Paused::Closed {
-            // Somebody was given the budget meanwhile. The job may end while it is asked for, as
-            // any job may; then its next one finds the memory.
-            if device.lacks_budget() {
-                std::thread::sleep(PAUSE);
-            }
-            paused = device.pause(&agent.work, bound, || {
-                back(agent, &mut device.memory(), context)
-            });
         }
-        debug(format_args!(
-            "torture: {left} bytes out and in, {moved} of them copied out"
-        ));
     }
+}
+
+/// Swaps everything out and in between two calls of the job that runs, if one does.
+fn out_and_in(agent: &Agent, device: &Device, context: Context) -> Paused {
+    device.prepare_fingerprints();
+    let (mut left, mut moved) = (0, 0);
+    let bound = agent.session().drain_bound;
+    let mut paused = device.pause(&agent.work, bound, || {
+        let mut memory = device.memory();
+        if memory.fingerprints() {
+            memory.fingerprint(context);
+        }
+        out(agent, &mut memory, context, &mut moved);
+        left = memory.swapped_bytes();
+        back(agent, &mut memory, context)
+    });
+    while paused == Paused::Closed {
+        // Somebody was given the budget meanwhile. The job may end while it is asked for, as
+        // any job may; then its next one finds the memory.
+        if device.lacks_budget() {
+            std::thread::sleep(PAUSE);
+        }
+        paused = device.pause(&agent.work, bound, || {
+            back(agent, &mut device.memory(), context)
+        });
+    }
+    debug(format_args!(
+        "torture: {left} bytes out and in, {moved} of them copied out"
+    ));
+    paused
 }
 
 /// Pins a slot for each chunk that has none.
@@ -123,6 +136,9 @@ fn back(agent: &Agent, memory: &mut Memory, context: Context) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicU32, Ordering};
+    use std::thread;
     use std::time::Instant;
 
     use super::*;
@@ -173,6 +189,36 @@ mod tests {
         bench.alloc(2 * CHUNK);
         torture(&bench, || ());
         assert_eq!(bench.driver.copied().0 - out, 6 * CHUNK);
+    }
+
+    #[test]
+    fn a_job_that_ends_before_its_memory_has_left_is_followed_by_one_that_is_tortured() {
+        let bench = bench("torture-late", |terms| terms.idle_us = 2_000);
+        bench.alloc(3 * CHUNK);
+        bench.launch(|| ());
+        let (out, _) = bench.driver.copied();
+        let (driver, agent) = (bench.driver, bench.agent);
+        let idled = Arc::new(AtomicU32::new(0));
+        let idles = Arc::clone(&idled);
+        std::thread::scope(|scope| {
+            let inflicted = scope.spawn(move || {
+                let me = thread::current().id();
+                driver.subscribe(Some(Arc::new(move |name| {
+                    let pins = thread::current().id() == me && name == "current_context";
+                    let first = pins && idles.fetch_add(1, Ordering::Relaxed) == 0;
+                    let start = Instant::now();
+                    while first && agent.devices[0].runs() {
+                        assert!(start.elapsed() < BOUND, "the job never ends");
+                        thread::yield_now();
+                    }
+                })));
+                Torture::EveryCall.inflict(agent, &agent.devices[0]);
+            });
+            bench.grant_until(|| inflicted.is_finished());
+        });
+        driver.subscribe(None);
+        assert!(idled.load(Ordering::Relaxed) > 0, "no call was slow");
+        assert_eq!(driver.copied().0 - out, 3 * CHUNK);
     }
 
     #[test]
