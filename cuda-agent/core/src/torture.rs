@@ -55,8 +55,9 @@ impl Torture {
                 return;
             };
             seat_all(agent, device, context);
-            // The caller is in no call, so that its job may have ended meanwhile, as too long idle.
-            if out_and_in(agent, device, context) != Paused::Not || device.runs() {
+            // The caller is in no call, so that its job may have ended meanwhile, as too long idle:
+            // then the gate is closed.
+            if out_and_in(agent, device, context) != Paused::Not || gate::is_open(device.bit) {
                 return;
             }
         }
@@ -254,6 +255,25 @@ mod tests {
         assert!(asked >= 3, "asked again after a no");
         assert_eq!(bench.driver.read(at, data.len()).unwrap(), data);
         assert_eq!(bench.usage(), (CONTEXT + bytes, 0));
+    }
+
+    #[test]
+    fn work_that_does_not_end_is_waited_for_once_a_call_without_a_daemon_too() {
+        const DRAIN: Duration = Duration::from_millis(200);
+        let bench = bench("torture-busy", |terms| {
+            terms.idle_us = 10_000_000;
+            terms.drain_ms = DRAIN.as_millis() as u32;
+        });
+        bench.alloc(CHUNK);
+        bench.launch(|| ());
+        bench.agent.devices[0].go_alone();
+        bench.driver.set_busy(Stream::LEGACY, true);
+        let before = bench.driver.copied();
+        let start = Instant::now();
+        torture(&bench, || ());
+        let took = start.elapsed();
+        assert!(took >= DRAIN && took < TRIES / 2 * DRAIN, "{took:?}");
+        assert_eq!(bench.driver.copied(), before);
     }
 
     #[test]
