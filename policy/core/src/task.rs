@@ -37,6 +37,36 @@ pub struct MemoryProfile {
     pub swappable: Bytes,
 }
 
+/// How much of the GPU a best-effort task gets beside others that want it as well, relative to theirs:
+/// from 1 to [`Weight::MOST`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Weight(u32);
+
+impl Weight {
+    /// The largest weight.
+    pub const MOST: u32 = 10_000;
+
+    /// The weight `weight`; none if it is 0 or above [`Weight::MOST`].
+    pub const fn new(weight: u32) -> Option<Self> {
+        match weight {
+            1..=Self::MOST => Some(Self(weight)),
+            _ => None,
+        }
+    }
+
+    /// As a number.
+    pub const fn get(self) -> u32 {
+        self.0
+    }
+}
+
+/// 100, as the weights of control groups have it.
+impl Default for Weight {
+    fn default() -> Self {
+        Self(100)
+    }
+}
+
 /// One registered task.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TaskSpec {
@@ -46,4 +76,6 @@ pub struct TaskSpec {
     pub class: Class,
     /// Its memory. A best-effort task may declare zeros: it takes what it is given.
     pub memory: MemoryProfile,
+    /// Its part of what realtime leaves, while it is treated as best-effort.
+    pub weight: Weight,
 }

@@ -64,8 +64,12 @@ pub struct Config {
     pub dispatch_latency: Nanos,
     /// What happens to a job past C + ε.
     pub overrun: Overrun,
-    /// How long a best-effort job keeps the GPU when another waits.
-    pub best_effort_quantum: Nanos,
+    /// The part of the time that best-effort programs which compute without end may lose to swapping,
+    /// while `longest_wait` allows it.
+    pub swap_share: Ppm,
+    /// How long a best-effort job waits at most for its turn, the time of realtime jobs not counted; longer
+    /// only where so many wait that the swaps alone take it.
+    pub longest_wait: Nanos,
     /// What the volumes minimise.
     pub objective: Objective,
     /// The admission test. `Pipelined` also lets evictions and the swap-in that they are for
