@@ -26,7 +26,7 @@ impl Scheduler {
         let served = state
             .region
             .or_else(|| state.queue.first().map(|(_, id)| id))
-            .or_else(|| state.best_effort.front().copied());
+            .or(state.turns.next);
         let span = served.and_then(|id| {
             let inward = self.task(id).op.as_ref();
             if inward.is_some_and(|op| op.direction == Direction::In) {

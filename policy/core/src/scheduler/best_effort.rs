@@ -1,46 +1,45 @@
-//! Best-effort: first come first, and only while no realtime job waits or runs (rule 5). Requests for
-//! memory are answered from here too, those of realtime tasks included: see `wants`.
+//! Best-effort: one task after another has its turn, and only while no realtime job waits or runs (rule 5).
+//! `discipline` says which and for how long. Requests for memory are answered from here too, those of
+//! realtime tasks included: see `wants`.
 
 use super::record::Cause;
 use super::{Direction, Scheduler, Sharing};
+use crate::scheduler::job::Job;
 use crate::task::TaskId;
 use crate::units::{Bytes, Nanos, Time};
 
 /// When to look again at best-effort jobs for which nothing can move.
 const RETRY: Nanos = Nanos(100_000_000);
+/// How many jobs whose turn has not come are looked at: what comes after them comes after them.
+pub(super) const LOOK: usize = 16;
+
+/// What became of a job that waits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Served {
+    /// It waits no more.
+    Gone,
+    /// It waits until its turn comes, or until it can be served.
+    Waits,
+    /// Its memory is on its way, or those that have it are leaving: no other is served.
+    Comes,
+}
 
 impl Scheduler {
     pub(super) fn serve_best_effort(&mut self) {
         self.state.retry = None;
         let wants_wait = self.serve_wants();
-        if self.state.sharing == Sharing::Shared && !self.state.settled().clears_best_effort() {
-            self.grant_resident(wants_wait);
-        }
-        if self.state.realtime_active() || wants_wait || self.restore() {
+        let realtime = self.state.realtime_active();
+        if realtime || wants_wait {
+            self.state.turns.change = None;
+            if self.shares() && !self.state.settled().clears_best_effort() {
+                self.grant_resident(wants_wait);
+            }
             return;
         }
-        let mut place = 0;
-        while let Some(&id) = self.state.best_effort.get(place) {
-            if self.holds_off(id) {
-                continue;
-            }
-            if self.serve_next(id) {
-                return;
-            }
-            place += 1;
-            if self.state.sharing == Sharing::Shared && self.state.running.is_empty() {
-                self.let_pass(id);
-            }
+        if self.restore() || self.serve_turns() {
+            return;
         }
-        for place in 0..self.state.best_effort.len() {
-            let id = self.state.best_effort[place];
-            if self.state.running.is_empty() && self.finds_room(id) {
-                break;
-            }
-        }
-        if !self.state.best_effort.is_empty() {
-            self.retry_by(self.state.now + RETRY);
-        }
+        self.bring_ahead();
     }
 
     /// Looks at best-effort again at `at`, or earlier.
@@ -49,60 +48,139 @@ impl Scheduler {
         self.state.retry = Some(known.min(at));
     }
 
-    /// In `Shared` mode: lets every job run that is wholly resident. While memory can move, one that
-    /// has run since another began to wait for memory lets that one go first: jobs that take turns
-    /// would keep the memory from it for ever.
-    fn grant_resident(&mut self, wants_wait: bool) {
-        let moves = !self.state.realtime_active();
-        let wants = self.state.wants.iter().filter(|_| moves && wants_wait);
-        let since = |id: &TaskId| Some(self.task(*id).want?.since);
-        let mut waits_since = wants.filter_map(since).min();
-        let mut place = 0;
-        while let Some(&id) = self.state.best_effort.get(place) {
-            if self.holds_off(id) {
+    fn shares(&self) -> bool {
+        self.state.sharing == Sharing::Shared
+    }
+
+    /// Whether the GPU may be given to another best-effort job.
+    fn has_room(&self) -> bool {
+        self.shares() || self.state.running.is_empty()
+    }
+
+    /// Serves those that wait in their order. True if memory moves for one, so that nothing else may.
+    fn serve_turns(&mut self) -> bool {
+        self.state.turns.next = None;
+        let begun = self.state.turns.change.map(|change| change.to);
+        let begun = begun.filter(|id| self.waits(*id));
+        if begun.is_none() {
+            self.state.turns.change = None;
+        }
+        let first = begun.or_else(|| self.pressing());
+        if let Some(id) = first
+            && self.serve(id) == Served::Comes
+        {
+            return true;
+        }
+        let (mut place, mut early) = (0, 0);
+        while let Some((_, id)) = self.state.best_effort.get(place)
+            && early < LOOK
+        {
+            if Some(id) == first {
+                place += 1;
                 continue;
             }
-            let task = self.task(id);
-            let resident = self.wholly_resident(id);
-            let asks = task.want.is_some();
-            let ran = waits_since.is_some_and(|since| since < task.last_left);
-            if resident && (asks || !ran) {
+            match self.serve(id) {
+                Served::Gone => {}
+                Served::Waits => (place, early) = (place + 1, early + 1),
+                Served::Comes => return true,
+            }
+        }
+        false
+    }
+
+    /// Whether the job of `id` waits for its turn.
+    fn waits(&self, id: TaskId) -> bool {
+        let rank = self.state.tasks.get(id).and_then(|task| task.job.as_ref()?.rank);
+        rank.is_some_and(|rank| self.state.best_effort.contains((rank, id)))
+    }
+
+    fn serve(&mut self, id: TaskId) -> Served {
+        if self.holds_off(id) {
+            return Served::Gone;
+        }
+        let now = self.state.now;
+        let begun = self.state.turns.change.is_some_and(|change| change.to == id);
+        let due = begun || self.turn_due(id) <= now;
+        if self.wholly_resident(id) {
+            let shares = self.discipline.manners().shares_turns || self.shares();
+            if (shares || due) && self.has_room() {
                 self.grant(id);
-                continue;
+                return Served::Gone;
             }
-            let waiting = task.job.as_ref().filter(|job| !job.stalled);
-            if let Some(job) = waiting.filter(|_| moves && !resident) {
-                let since = waits_since.unwrap_or(job.eligible);
-                waits_since = Some(since.min(job.eligible));
+            if !due {
+                return Served::Waits;
             }
-            place += 1;
+            // Only the GPU is missing: none takes its memory for itself meanwhile.
+            self.state.turns.next = Some(id);
+            return Served::Comes;
         }
+        if !due || self.task(id).op.as_ref().is_some_and(|op| op.overdue) {
+            return Served::Waits;
+        }
+        self.state.turns.next = Some(id);
+        if self.bring(id) || self.makes_way(id) {
+            self.begin_change(id);
+            return Served::Comes;
+        }
+        // Nothing can be done for it now, so that it holds nobody back.
+        self.state.turns.next = None;
+        let again = now + RETRY;
+        self.retry_by(again);
+        if self.state.running.is_empty()
+            && !self.finds_room(id)
+            && let Some(job) = &mut self.task_mut(id).job
+        {
+            // No other leaves the GPU for it meanwhile.
+            job.wakes = again;
+        }
+        Served::Waits
     }
 
-    /// Nothing can be done for the job of `id` though nobody runs: it holds nobody back.
-    fn let_pass(&mut self, id: TaskId) {
-        if let Some(job) = &mut self.task_mut(id).job {
-            job.stalled = true;
+    /// Has best-effort jobs leave the GPU so that their memory can leave for `id`. False if that would not
+    /// do.
+    fn makes_way(&mut self, id: TaskId) -> bool {
+        if self.state.running.is_empty() || !self.may_come(id) {
+            return false;
         }
+        let now = self.state.now;
+        let mut leaving = false;
+        for place in 0..self.state.running.len() {
+            let holder = self.state.running[place];
+            if self.turn_ends(holder, id) <= now {
+                leaving |= self.revoke(holder);
+            }
+        }
+        leaving
     }
 
-    /// Brings the memory of `id` in and lets it run. False if nothing can be done for it, so
-    /// that the next may be served.
-    fn serve_next(&mut self, id: TaskId) -> bool {
+    /// Whether all memory of `id` could be there, if others gave what they can and left the GPU.
+    fn may_come(&mut self, id: TaskId) -> bool {
+        let task = self.task(id);
+        let kept_off = |job: &Job| job.wakes > self.state.now;
+        let (off, short) = (task.job.as_ref().is_some_and(kept_off), task.short());
+        let state = self.state.settled();
+        let leaves = state.sums().leaves.saturating_sub(state.share(id).leaves);
+        !off && short <= state.free() + leaves
+    }
+
+    /// Brings the memory of `id` in for its turn. True if that is under way or done.
+    fn bring(&mut self, id: TaskId) -> bool {
         let task = self.task(id);
         if let Some(op) = &task.op {
-            return !op.overdue;
-        }
-        if self.wholly_resident(id) {
-            if self.state.running.is_empty() {
-                self.grant(id);
-            }
-            return true;
+            return match op.direction {
+                Direction::In if op.pipelined && !op.aborting => self.fill(id),
+                Direction::In | Direction::Out => true,
+            };
         }
         let (need, short) = (task.need(), task.short());
         let inward = task.usage.swapped > Bytes::ZERO;
-        if short > Bytes::ZERO && short > self.state.free() {
-            return self.evict(short, Cause::BestEffort, Some(id));
+        let required = self.required(short);
+        if required > Bytes::ZERO && required > self.state.free() {
+            if inward && self.discipline.manners().overlaps && self.opens(id) {
+                self.start_fill(id);
+                return self.fill(id);
+            }
+            return self.evict(required, Cause::BestEffort, Some(id));
         }
         if inward && self.state.in_.is_some() {
             return true;
@@ -112,8 +190,77 @@ impl Scheduler {
         }
         if inward {
             self.start_swap(id, Direction::In, Bytes::ZERO, Cause::BestEffort, Some(id));
-            return true;
         }
-        self.serve_next(id)
+        true
+    }
+
+    /// The bytes that must be free for a task that is `short` of so many.
+    fn required(&self, short: Bytes) -> Bytes {
+        let holder = self.state.turns.holder.filter(|_| self.discipline.manners().suspends);
+        let Some(task) = holder.and_then(|id| self.state.tasks.get(id)) else {
+            return short;
+        };
+        if !task.evictable() {
+            return short;
+        }
+        let leaves = task.can_leave(Cause::BestEffort, task.asked, self.config.chunk);
+        short.max(match leaves {
+            Bytes::ZERO => Bytes::ZERO,
+            leaves => self.state.free() + leaves,
+        })
+    }
+
+    /// While the turn of another lasts: memory of those that have theirs later leaves, and that of the next
+    /// one comes in. Not beside realtime tasks, because it would have to leave again for their jobs.
+    fn bring_ahead(&mut self) {
+        let realtime = self.state.settled().sums().needs[0] > Bytes::ZERO;
+        if realtime || !self.discipline.manners().brings_ahead {
+            return;
+        }
+        let pressing = self.state.turns.ages.first().map(|(_, id)| id);
+        let waiting = self.state.best_effort.iter().map(|(_, id)| id);
+        let waiting = pressing.filter(|id| self.presses(*id) <= self.state.now).into_iter().chain(waiting);
+        let next = waiting.take(LOOK).find(|id| !self.wholly_resident(*id));
+        let Some(id) = next else { return };
+        if self.task(id).op.is_some() || !self.may_come(id) {
+            return;
+        }
+        self.state.turns.next = Some(id);
+        self.evict_ahead(id);
+        let (free, chunk) = (self.state.free(), self.config.chunk);
+        let task = self.task(id);
+        let comes = free.round_down(chunk).min(task.usage.swapped);
+        let target = task.usage.swapped - comes;
+        let (asked, raised) = (task.asked, comes.min(task.short()));
+        if comes > Bytes::ZERO && self.state.in_.is_none() {
+            if raised > Bytes::ZERO {
+                self.set_budget(id, asked + raised, None);
+            }
+            self.start_swap(id, Direction::In, target, Cause::BestEffort, Some(id));
+        }
+    }
+
+    /// In `Shared` mode: lets every job run that is wholly resident. While memory can move, one that
+    /// has run since another began to wait for memory lets that one go first: jobs that take turns
+    /// would keep the memory from it for ever.
+    fn grant_resident(&mut self, wants_wait: bool) {
+        let moves = !self.state.realtime_active();
+        let wants = self.state.wants.iter().filter(|_| moves && wants_wait);
+        let since = |id: &TaskId| Some(self.task(*id).want?.since);
+        let waits_since = wants.filter_map(since).min();
+        let mut place = 0;
+        while let Some((_, id)) = self.state.best_effort.get(place) {
+            if self.holds_off(id) {
+                continue;
+            }
+            let task = self.task(id);
+            let asks = task.want.is_some();
+            let ran = waits_since.is_some_and(|since| since < task.last_left);
+            if self.wholly_resident(id) && (asks || !ran) {
+                self.grant(id);
+            } else {
+                place += 1;
+            }
+        }
     }
 }

@@ -3,7 +3,7 @@
 use alloc::format;
 
 use super::record::Victim;
-use super::record::{Cause, Task};
+use super::record::{Cause, Phase, Task};
 use super::state::Settled;
 use super::{Direction, Scheduler, Sharing, State, ViolationKind};
 use crate::scheduler::job::{Job, Place};
@@ -44,7 +44,7 @@ impl Spared {
             task.runs() || task.job.as_ref().is_some_and(waits)
         });
         let next = (cause == Cause::BestEffort && !passes)
-            .then(|| state.best_effort.front().copied())
+            .then_some(state.turns.next)
             .flatten();
         Self([next, beneficiary])
     }
@@ -148,6 +148,41 @@ impl Scheduler {
             || self.state.out.is_some()
             || answers
             || (cause == Cause::Realtime && self.evict_beyond(lacking, beneficiary))
+    }
+
+    /// Has memory leave for the best-effort task `id` that has its turn next: of idle tasks, and of those that
+    /// wait longer and cannot run as they are.
+    pub(super) fn evict_ahead(&mut self, id: TaskId) {
+        if self.state.out.is_some() {
+            return;
+        }
+        let chunk = self.config.chunk;
+        let short = self.task(id).short();
+        let state = self.state.settled();
+        let lacking = state.lacking(short);
+        if lacking == Bytes::ZERO {
+            return;
+        }
+        let spared = Spared::new(&state, Cause::BestEffort, Some(id));
+        let kept = state.turns.holder;
+        let own = state.tasks[id].victim(id);
+        let may = |other: &TaskId| {
+            let task = &state.tasks[*other];
+            task.phase != Phase::Ready
+                && Some(*other) != kept
+                && !spared.contains(&state, *other)
+                && task.victim(*other) < own
+                && (task.job.is_none() || task.usage.swapped > Bytes::ZERO)
+                && task.can_leave(Cause::BestEffort, task.asked, chunk) > Bytes::ZERO
+        };
+        let victim = state.victims().find(may);
+        let Some(victim) = victim else {
+            return;
+        };
+        let task = self.task(victim);
+        let leaves = task.can_leave(Cause::BestEffort, task.asked, chunk);
+        let target = task.usage.swapped + lacking.round_up(chunk).min(leaves);
+        self.start_swap(victim, Direction::Out, target, Cause::BestEffort, Some(id));
     }
 
     /// Takes back up to `lacking` bytes of budget that `id` does not use.

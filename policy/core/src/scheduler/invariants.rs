@@ -121,7 +121,7 @@ impl State {
             (Place::Region, usize::from(self.region == Some(id))),
             (
                 Place::BestEffort,
-                self.best_effort.iter().filter(|o| **o == id).count(),
+                usize::from(self.best_effort.contains((job.rank.unwrap_or_default(), id))),
             ),
             (
                 Place::Running,
@@ -192,9 +192,10 @@ impl State {
     /// Invariant 7: the queues name open jobs, budget requests and operations only.
     fn queues_hold_only_jobs(&self) -> Result<(), InvariantError> {
         let waiting = self.queue.iter().chain(self.later.iter()).map(|(_, id)| id);
-        let others = self.best_effort.iter().chain(&self.running);
+        let best_effort = self.best_effort.iter().map(|(_, id)| id);
+        let others = self.running.iter().chain(&self.region).copied();
         let mut placed = 0;
-        for id in waiting.chain(others.chain(&self.region).copied()) {
+        for id in waiting.chain(best_effort).chain(others) {
             placed += 1;
             if self.tasks.get(id).is_none_or(|task| task.job.is_none()) {
                 return violated(7, format!("{id:?} is queued without a job"));
@@ -204,6 +205,10 @@ impl State {
         let stray = |job: &Job| job.place == Place::Stray;
         let jobs = self.tasks.values().filter_map(|task| task.job.as_ref());
         let open = jobs.filter(|job| !stray(job)).count();
+        let ages = self.turns.ages.len();
+        if ages != self.best_effort.len() {
+            return violated(7, format!("{ages} best-effort jobs wait by their age"));
+        }
         if open != placed {
             return violated(7, format!("{open} jobs are open, {placed} queued"));
         }

@@ -1,6 +1,7 @@
 //! A job from its request to its account.
 
 use crate::scheduler::command::{JobAccount, JobEnd};
+use crate::scheduler::discipline::Rank;
 use crate::scheduler::event::{JobKind, JobSeq};
 use crate::task::TaskId;
 use crate::units::{Bytes, Nanos, Time};
@@ -42,7 +43,7 @@ pub(crate) struct Job {
     pub(crate) place: Place,
     pub(crate) requested: Time,
     pub(crate) eligible: Time,
-    /// When it enters a queue, in `Later` and `Aside`.
+    /// When it enters a queue, in `Later` and `Aside`; in `BestEffort`, when it is tried again.
     pub(crate) wakes: Time,
     /// Realtime if there is one.
     pub(crate) deadline: Option<Time>,
@@ -67,6 +68,10 @@ pub(crate) struct Job {
     pub(crate) blocked: Option<TaskId>,
     /// The arena when it was granted.
     pub(crate) arena: Bytes,
+    /// Its place among best-effort jobs, once it had one.
+    pub(crate) rank: Option<Rank>,
+    /// What its turn takes at most, by the cost model.
+    pub(crate) price: Nanos,
 }
 
 impl Job {
@@ -92,6 +97,8 @@ impl Job {
             swap_in: Nanos::ZERO,
             blocked: None,
             arena: Bytes::ZERO,
+            rank: None,
+            price: Nanos::ZERO,
         }
     }
 

@@ -29,17 +29,19 @@ impl Scheduler {
         let task = self.task_mut(id);
         task.last_job = Some(seq);
         let mut job = Job::new(seq, kind, now);
-        if let Some(timing) = task.timing().filter(|_| realtime) {
+        let timing = task.timing().filter(|_| realtime);
+        if let Some(timing) = timing {
             job.eligible = now.max(task.next_release);
             task.next_release = job.eligible + timing.period;
             job.deadline = Some(job.eligible + timing.deadline);
             job.place = Place::Later;
             job.wakes = job.eligible;
             self.state.later.insert((job.eligible, id));
-        } else {
-            self.state.best_effort.push_back(id);
         }
         self.task_mut(id).job = Some(job);
+        if timing.is_none() {
+            self.enqueue(id);
+        }
         Ok(())
     }
 
@@ -120,9 +122,10 @@ impl Scheduler {
                 self.state.queue.remove((due, id));
             }
             Place::Region => self.state.region = None,
-            Place::BestEffort => self.state.best_effort.retain(|other| *other != id),
+            Place::BestEffort => self.dequeue(id, &job),
             Place::Running => {
                 self.state.running.retain(|other| *other != id);
+                self.count_turn(id, &job);
                 let since = job.granted.unwrap_or(now);
                 self.state.holders.note(id, since, now);
             }
@@ -155,6 +158,7 @@ impl Scheduler {
         };
         job.blocked = self.state.holders.longest(job.eligible);
         let former = core::mem::replace(&mut job.place, Place::Running);
+        let waited = job.clone();
         job.granted = Some(now);
         job.opened = job.opened.or(Some(now));
         job.arena = arena;
@@ -164,7 +168,10 @@ impl Scheduler {
                 self.state.queue.remove((due.unwrap_or_default(), id));
             }
             Place::Region => self.state.region = None,
-            _ => self.state.best_effort.retain(|other| *other != id),
+            _ => {
+                self.dequeue(id, &waited);
+                self.begin_turn(id);
+            }
         }
         self.state.running.push(id);
         self.emit(Command::Grant { task: id, job: seq });
@@ -184,13 +191,13 @@ impl Scheduler {
         job.wakes = until;
         job.failures = 0;
         job.swap_ins = 0;
-        let due = job.deadline;
+        let (due, waited) = (job.deadline, job.clone());
         match former {
             Place::Queue => {
                 self.state.queue.remove((due.unwrap_or_default(), id));
             }
             Place::Region => self.state.region = None,
-            _ => self.state.best_effort.retain(|other| *other != id),
+            _ => self.dequeue(id, &waited),
         }
         self.state.later.insert((until, id));
     }
@@ -210,7 +217,7 @@ impl Scheduler {
                 self.state.queue.insert((due, id));
             } else {
                 job.place = Place::BestEffort;
-                self.state.best_effort.push_back(id);
+                self.enqueue(id);
             }
         }
     }

@@ -14,9 +14,11 @@ mod books;
 mod budget;
 pub mod command;
 pub mod config;
+pub mod discipline;
 mod error;
 pub mod event;
 mod evict;
+mod fair;
 mod holders;
 mod invariants;
 mod job;
@@ -33,13 +35,16 @@ mod stray;
 mod swap;
 mod tasks;
 mod timer;
+mod turns;
 mod volume;
 mod waiting;
 mod wants;
 
 pub use command::{BudgetAnswer, Command, Direction, JobAccount, JobEnd, ViolationKind};
 pub use config::{Config, Overrun, Sharing, Undrained};
+pub use discipline::{Discipline, Manners, Moment, Rank, Standing};
 pub use error::{EventError, Refusal};
+pub use fair::Fair;
 pub use event::{BudgetRequestSeq, Event, JobKind, JobSeq, OpenJob, SwapOutcome, SwapSeq, Usage};
 pub use invariants::InvariantError;
 pub use record::{Attachment, Phase};
@@ -48,6 +53,7 @@ pub use state::{GpuStatus, JobStatus, State, TaskStatus};
 
 use alloc::collections::VecDeque;
 use alloc::string::String;
+use alloc::sync::Arc;
 
 use crate::scheduler::record::Task;
 use crate::task::{TaskId, TaskSpec};
@@ -61,6 +67,8 @@ const RECENT: usize = 32;
 #[derive(Clone, Debug)]
 pub struct Scheduler {
     config: Config,
+    /// How best-effort takes turns.
+    discipline: Arc<dyn Discipline>,
     state: State,
     commands: VecDeque<Command>,
     /// What came last, for the message of a violated invariant.
@@ -80,8 +88,19 @@ enum Input {
 impl Scheduler {
     /// A scheduler that knows no task yet.
     pub fn new(config: Config) -> Self {
+        let fair = Fair {
+            swap_share: config.swap_share,
+            longest_wait: config.longest_wait,
+            drain: config.drain,
+        };
+        Self::with_discipline(config, Arc::new(fair))
+    }
+
+    /// One whose best-effort tasks take turns by `discipline`.
+    pub fn with_discipline(config: Config, discipline: Arc<dyn Discipline>) -> Self {
         Self {
             state: State::new(&config),
+            discipline,
             config,
             commands: VecDeque::new(),
             #[cfg(debug_assertions)]

@@ -86,6 +86,45 @@ impl Scheduler {
         true
     }
 
+    /// Whether `id` gets the chunks of others one by one.
+    pub(super) fn is_filled(&self, id: TaskId) -> bool {
+        let op = self.task(id).op.as_ref();
+        let fills = op.is_some_and(|op| op.pipelined && op.direction == Direction::In);
+        fills || (self.pipelined() && self.state.region == Some(id))
+    }
+
+    /// Whether all that `id` lacks can leave at once, and both copy engines are free.
+    pub(super) fn opens(&mut self, id: TaskId) -> bool {
+        let state = self.state.settled();
+        if state.out.is_some() || state.in_.is_some() {
+            return false;
+        }
+        let lacking = (state.held + state.tasks[id].short()).saturating_sub(state.capacity);
+        state.missing(lacking, Cause::BestEffort, Some(id)) == Bytes::ZERO
+    }
+
+    /// Starts the swap-in of the best-effort task `id`, which goes on as others give their chunks.
+    pub(super) fn start_fill(&mut self, id: TaskId) {
+        self.start_swap(id, Direction::In, Bytes::ZERO, Cause::BestEffort, Some(id));
+        if let Some(op) = &mut self.task_mut(id).op {
+            op.pipelined = true;
+        }
+    }
+
+    /// Goes on with the swap-in of the best-effort task `id`. False if nobody is left that could give what it
+    /// lacks.
+    pub(super) fn fill(&mut self, id: TaskId) -> bool {
+        self.credit(id);
+        let short = self.task(id).short();
+        if short == Bytes::ZERO || self.evict(short, Cause::BestEffort, Some(id)) {
+            return true;
+        }
+        if !self.state.settled().awaits_release() {
+            self.abort(id);
+        }
+        true
+    }
+
     /// Raises the budget of the region by the chunks that have become free. What no swap-in waits
     /// for comes in one piece.
     fn credit(&mut self, id: TaskId) {
@@ -122,8 +161,8 @@ impl Scheduler {
         }
     }
 
-    /// The swap-in of the region `id` may take longer by `span`: it waits for an eviction.
-    pub(super) fn extend_region(&mut self, id: TaskId, span: Nanos) {
+    /// The swap-in of `id` may take longer by `span`: it waits for an eviction.
+    pub(super) fn extend_fill(&mut self, id: TaskId, span: Nanos) {
         if let Some(op) = &mut self.task_mut(id).op {
             op.due = op.due + span;
         }

@@ -147,7 +147,7 @@ impl Scheduler {
                 job.eligible = job.eligible.min(now);
                 self.state.queue.remove((due, id));
                 self.state.later.remove((wakes, id));
-                self.state.best_effort.push_back(id);
+                self.enqueue(id);
             }
         }
         self.state.stale = true;

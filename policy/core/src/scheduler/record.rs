@@ -3,14 +3,24 @@
 use core::cmp::Reverse;
 
 use crate::scheduler::command::Direction;
+use crate::scheduler::discipline::{Rank, Standing};
 use crate::scheduler::event::{BudgetRequestSeq, JobSeq, SwapSeq, Usage};
 use crate::scheduler::job::{Job, Place};
 use crate::task::{Class, MemoryProfile, TaskId, TaskSpec, Timing};
 use crate::units::{Bytes, Time};
 
 /// The position of a task in the eviction order: the task with the latest next release goes first.
-/// Best-effort tasks have none, so they precede all realtime tasks, the oldest grant first.
-pub(crate) type Victim = (Reverse<Time>, Time, TaskId);
+/// Best-effort tasks have none, so they precede all realtime tasks.
+pub(crate) type Victim = (Reverse<Time>, Return, TaskId);
+
+/// When a best-effort task has its next turn: the later ones go first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Return {
+    /// Nobody knows. It has had no job since then: the longest idle one goes first.
+    Idle(Time),
+    /// Its job has this place among those that wait.
+    Waits(Reverse<Rank>),
+}
 
 /// How a task is treated now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -144,6 +154,7 @@ pub(crate) struct Task {
     pub(crate) last_granted: Time,
     /// When a job of it last left the GPU.
     pub(crate) last_left: Time,
+    pub(crate) standing: Standing,
 
     /// Whether what the books have of it may be out of date.
     pub(crate) touched: bool,
@@ -283,7 +294,12 @@ impl Task {
 
     /// Its place among the victims.
     pub(crate) fn victim(&self, id: TaskId) -> Victim {
-        (Reverse(self.release()), self.last_granted, id)
+        let rank = self.job.as_ref().and_then(|job| job.rank);
+        let returns = match rank {
+            Some(rank) => Return::Waits(Reverse(rank)),
+            None => Return::Idle(self.last_left),
+        };
+        (Reverse(self.release()), returns, id)
     }
 
     /// Whether it may be a victim: not one that runs or is in its region, nor while it moves.

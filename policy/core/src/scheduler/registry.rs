@@ -1,6 +1,7 @@
 //! How tasks are registered, attached and detached, and what they leave behind.
 
 use super::record::{Attachment, Op, Phase, Task};
+use super::discipline::Standing;
 use super::region::ASIDE;
 use super::{Direction, EventError, JobEnd, OpenJob, Refusal, Scheduler, Usage};
 use crate::scheduler::job::{Job, Place};
@@ -309,6 +310,7 @@ fn sound(spec: &TaskSpec) -> Result<(), Refusal> {
 
 impl Task {
     fn new(spec: TaskSpec, chunk: Bytes) -> Self {
+        let standing = Standing::of(spec.weight);
         Self {
             footprint: spec.memory.footprint.round_up(chunk),
             spec,
@@ -342,6 +344,7 @@ impl Task {
             next_release: Time::ZERO,
             last_granted: Time::ZERO,
             last_left: Time::ZERO,
+            standing,
             touched: false,
         }
     }

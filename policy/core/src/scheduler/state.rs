@@ -15,6 +15,8 @@ use super::order::Order;
 use super::record::{Attachment, Phase, Task, Victim};
 use super::room::Denied;
 use super::tasks::Tasks;
+use super::turns::Turns;
+use crate::scheduler::discipline::Rank;
 use crate::scheduler::command::Direction;
 use crate::scheduler::config::{Config, Sharing};
 use crate::scheduler::event::{JobSeq, SwapSeq, Usage};
@@ -43,8 +45,9 @@ pub struct State {
     pub(crate) queue: Order<(Time, TaskId)>,
     /// Jobs that enter a queue at a known time: not yet eligible, or put aside.
     pub(crate) later: Order<(Time, TaskId)>,
-    /// Waiting best-effort jobs, first come first.
-    pub(crate) best_effort: VecDeque<TaskId>,
+    /// Waiting best-effort jobs, the lowest rank first.
+    pub(crate) best_effort: Order<(Rank, TaskId)>,
+    pub(crate) turns: Turns,
     /// Tasks with an open budget request, first come first.
     pub(crate) wants: VecDeque<TaskId>,
     /// The region that waits to execute.
@@ -156,7 +159,8 @@ impl State {
             emergency: Vec::new(),
             queue: Order::new(),
             later: Order::new(),
-            best_effort: VecDeque::new(),
+            best_effort: Order::new(),
+            turns: Turns::new(),
             wants: VecDeque::new(),
             region: None,
             running: Vec::new(),
@@ -230,7 +234,7 @@ impl State {
             running: self.running.clone(),
             region: self.region,
             queue: self.queue.iter().map(|(_, id)| id).collect(),
-            best_effort: self.best_effort.iter().copied().collect(),
+            best_effort: self.best_effort.iter().map(|(_, id)| id).collect(),
         }
     }
 
@@ -257,7 +261,8 @@ impl State {
         self.queue.reserve(tasks);
         self.later.reserve(tasks);
         let room = |len: usize| tasks.saturating_sub(len);
-        self.best_effort.reserve(room(self.best_effort.len()));
+        self.best_effort.reserve(tasks);
+        self.turns.ages.reserve(tasks);
         self.wants.reserve(room(self.wants.len()));
         self.running.reserve(room(self.running.len()));
         self.emergency.reserve(room(self.emergency.len()));

@@ -40,8 +40,8 @@ impl Scheduler {
             Direction::Out => self.config.swap_cost.out,
             Direction::In => self.config.swap_cost.in_,
         };
-        let region = self.state.region.filter(|id| beneficiary == Some(*id));
-        let pipelined = self.pipelined() && region.is_some();
+        let filled = beneficiary.filter(|id| self.is_filled(*id));
+        let pipelined = filled.is_some();
         let alone = cost.bound(moved, self.config.chunk);
         let bound = if pipelined {
             alone.slowed(self.config.duplex)
@@ -80,8 +80,8 @@ impl Scheduler {
         match direction {
             Direction::Out => {
                 self.state.out = Some(id);
-                if let Some(region) = region.filter(|_| pipelined) {
-                    self.extend_region(region, due);
+                if let Some(filled) = filled {
+                    self.extend_fill(filled, due);
                 }
             }
             Direction::In => self.state.in_ = Some(id),

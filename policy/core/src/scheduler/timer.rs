@@ -4,11 +4,15 @@
 use alloc::format;
 
 use super::state::Settled;
+use super::best_effort::LOOK;
 use super::wants::REQUEST_TIMEOUT;
-use super::{Overrun, Scheduler, ViolationKind};
+use super::{Overrun, Scheduler, Sharing, ViolationKind};
 use crate::scheduler::job::Place;
 use crate::task::TaskId;
 use crate::units::{Nanos, Time};
+
+/// How long a best-effort job keeps the GPU when another task asks for memory.
+const WANT_QUANTUM: Nanos = Nanos(100_000_000);
 
 impl Scheduler {
     /// Does what is due by now.
@@ -28,10 +32,7 @@ impl Scheduler {
         }
         for place in 0..self.state.running.len() {
             let id = self.state.running[place];
-            if self
-                .quantum_expires(id)
-                .is_some_and(|at| at <= self.state.now)
-            {
+            if self.gives_way(id).is_some_and(|at| at <= self.state.now) {
                 self.revoke(id);
             }
         }
@@ -95,15 +96,39 @@ impl Scheduler {
         }
     }
 
-    /// When the best-effort job of `id`, which runs, must give way to others that wait.
-    fn quantum_expires(&self, id: TaskId) -> Option<Time> {
+    /// When the best-effort job of `id`, which runs, must give way to another that waits and needs nothing
+    /// but the GPU, or to a request for memory.
+    fn gives_way(&self, id: TaskId) -> Option<Time> {
         let state = &self.state;
-        if state.best_effort.is_empty() && state.wants.iter().all(|waiting| *waiting == id) {
-            return None;
-        }
         let job = self.task(id).job.as_ref()?;
         let best_effort = job.deadline.is_none() && job.revoked.is_none();
-        Some(job.granted.filter(|_| best_effort)? + self.config.best_effort_quantum)
+        let granted = job.granted.filter(|_| best_effort)?;
+        let asked = state.wants.iter().any(|waiting| *waiting != id);
+        let asked = asked.then_some(granted + WANT_QUANTUM);
+        let others = self.next_ones().filter(|other| self.wholly_resident(*other));
+        let others = others.filter(|_| state.sharing == Sharing::Exclusive);
+        others.map(|other| self.turn_ends(id, other)).chain(asked).min()
+    }
+
+    /// The first of those that wait for a turn.
+    fn next_ones(&self) -> impl Iterator<Item = TaskId> + '_ {
+        let oldest = self.state.turns.ages.first().map(|(_, id)| id);
+        let first = self.state.best_effort.iter().map(|(_, id)| id);
+        oldest.into_iter().chain(first.take(LOOK))
+    }
+
+    /// When the next turn may begin for a task that is not wholly resident.
+    fn turn_comes(&self) -> Option<Time> {
+        if self.state.best_effort.is_empty() || self.state.realtime_active() {
+            return None;
+        }
+        let waits = |id: &TaskId| !self.wholly_resident(*id) && self.task(*id).op.is_none();
+        let due = |id: TaskId| {
+            let wakes = self.task(id).job.as_ref().map_or(Time::ZERO, |job| job.wakes);
+            self.turn_due(id).max(wakes)
+        };
+        let times = self.next_ones().filter(waits).map(due);
+        times.filter(|at| *at > self.state.now).min()
     }
 
     pub(super) fn next_timeout(&mut self) -> Option<Time> {
@@ -117,7 +142,7 @@ impl Scheduler {
         let quanta = state
             .running
             .iter()
-            .filter_map(|id| self.quantum_expires(*id));
+            .filter_map(|id| self.gives_way(*id));
         let engines = [state.out, state.in_];
         let ops = engines
             .iter()
@@ -135,6 +160,7 @@ impl Scheduler {
             .chain(ops)
             .chain(requests)
             .chain(quanta)
+            .chain(self.turn_comes())
             .chain(state.retry)
             .min()
     }

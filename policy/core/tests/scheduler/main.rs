@@ -11,5 +11,6 @@ mod room;
 mod scene;
 mod scenes;
 mod sharing;
+mod turns;
 mod undrained;
 mod world;

@@ -18,6 +18,9 @@ fn on_its_way_in(pinnable: u64, others: u64) -> World {
     world.request(1);
     world.complete(2);
     world.swap_until_in(1);
+    while world.op(2).is_some() {
+        world.chunk(2);
+    }
     world
 }
 

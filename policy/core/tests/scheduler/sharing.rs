@@ -25,25 +25,7 @@ fn a_realtime_job_takes_the_gpu_from_best_effort() {
 }
 
 #[test]
-fn best_effort_gives_way_after_its_quantum() {
-    let mut world = World::new(config(100));
-    world.load(1, best_effort(), 70);
-    world.load(2, best_effort(), 70);
-    assert_eq!(world.out(1), 40);
-    world.request(2);
-    world.at(60);
-    world.request(1);
-    world.at(99);
-    assert!(!world.agents[2].revoked);
-    world.at(100);
-    assert!(world.agents[2].revoked);
-    world.complete(2);
-    world.request(2);
-    assert!(world.runs_after_swaps(1) && !world.runs(2));
-}
-
-#[test]
-fn only_a_job_whose_own_quantum_has_expired_is_revoked() {
+fn only_those_whose_memory_is_needed_leave_for_one_that_comes_after_idleness() {
     let mut world = World::shared();
     for id in [1, 2, 3] {
         world.load(id, best_effort(), 40);
@@ -51,18 +33,11 @@ fn only_a_job_whose_own_quantum_has_expired_is_revoked() {
     assert_eq!(world.out(1), 20);
     world.request(2);
     world.at(60);
-    world.request(3);
+    // What 1 lacks is had of 3, which is idle.
     world.request(1);
-    assert!(world.runs(2) && world.runs(3) && !world.runs(1));
-    world.at(100);
-    assert!(world.agents[2].revoked && !world.agents[3].revoked);
-    world.complete(2);
-    assert!(world.runs_after_swaps(1) && !world.agents[3].revoked);
-    world.request(2);
-    world.at(159);
-    assert!(!world.agents[3].revoked);
-    world.at(160);
-    assert!(world.agents[3].revoked && !world.agents[1].revoked);
+    assert!(!world.agents[2].revoked);
+    assert!(world.runs_after_swaps(1) && world.runs(2));
+    assert_eq!(world.out(3), 20);
 }
 
 #[test]
@@ -72,16 +47,17 @@ fn jobs_that_take_turns_do_not_keep_the_memory_from_one_that_waits() {
     world.load(2, best_effort(), 40);
     world.load(3, best_effort(), 40);
     assert_eq!(world.out(1), 60);
+    world.at(1);
     world.request(2);
     world.at(60);
     world.request(3);
     world.request(1);
-    world.at(100);
+    world.at(120);
+    assert!(world.agents[2].revoked && world.agents[3].revoked);
     world.complete(2);
     // 1 lacks what 2 and 3 hold together, so 2 may not go on before 1 has run.
     world.request(2);
     assert!(!world.runs(2));
-    world.at(160);
     world.complete(3);
     assert!(world.runs_after_swaps(1));
 }

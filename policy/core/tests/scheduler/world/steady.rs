@@ -47,7 +47,8 @@ impl Steady {
             },
             drain: Nanos::ZERO,
             sharing,
-            best_effort_quantum: Nanos(1_000_000),
+            swap_share: rtswap_policy::units::Ppm(100_000),
+            longest_wait: Nanos(1_000_000),
             test,
             ..config(REALTIME * u64::from(realtime) * 7 / 10)
         });
@@ -117,6 +118,11 @@ impl Steady {
         }
         if let Some(task) = world.running.front() {
             return world.complete(task.0);
+        }
+        let waits = world.agents.iter().any(|agent| agent.job.is_some());
+        if let Some(at) = world.scheduler.poll_timeout().filter(|_| waits) {
+            world.now = world.now.max(at);
+            return world.tell(Event::Timer);
         }
         // All have run: the next round begins when every period has passed.
         assert!(

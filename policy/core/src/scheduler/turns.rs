@@ -1,0 +1,323 @@
+//! Turns of best-effort: which jobs wait, the account of each task's GPU time, and what a change of turns
+//! costs.
+
+use super::discipline::{Moment, Rank, Standing};
+use super::fair::virtual_time;
+use super::order::Order;
+use super::record::{Attachment, Task};
+use super::{Scheduler, State};
+use crate::scheduler::job::{Job, Place};
+use crate::task::TaskId;
+use crate::units::{Bytes, Nanos, Time};
+
+/// Pauses between two jobs are counted up to this: longer ones are idleness.
+const IDLE: Nanos = Nanos(1_000_000_000);
+/// What a change takes is learnt within these, in thousandths of what the cost model says.
+const LEARNT: core::ops::RangeInclusive<u64> = 250..=100_000;
+
+/// A change of turns that moves memory.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Change {
+    /// The task whose turn comes.
+    pub(crate) to: TaskId,
+    /// Since when nobody runs because of it.
+    still_since: Option<Time>,
+    /// What it takes by the cost model.
+    modelled: Nanos,
+}
+
+/// Who has the turn, who waits for it, and what is known of changes.
+#[derive(Clone, Debug)]
+pub(crate) struct Turns {
+    /// Waiting best-effort jobs in the order of their requests.
+    pub(crate) ages: Order<(Time, TaskId)>,
+    /// What it takes to give each of them its turn, by the cost model, everything moved in and out.
+    rounds: Nanos,
+    /// The least virtual time of those that waited or ran when one last did.
+    floor: Nanos,
+    /// The task that was granted the GPU last.
+    pub(crate) holder: Option<TaskId>,
+    /// Since when it has had it, or since memory moved for it.
+    since: Time,
+    /// The GPU time of best-effort since memory last moved for a turn.
+    settled: Nanos,
+    pub(crate) change: Option<Change>,
+    /// The task that memory comes in for.
+    pub(crate) next: Option<TaskId>,
+    /// What changes took over what the cost model says, in thousandths.
+    learnt: Option<u64>,
+}
+
+impl Turns {
+    pub(crate) fn new() -> Self {
+        Self {
+            ages: Order::new(),
+            rounds: Nanos::ZERO,
+            floor: Nanos::ZERO,
+            holder: None,
+            since: Time::ZERO,
+            settled: Nanos::ZERO,
+            change: None,
+            next: None,
+            learnt: None,
+        }
+    }
+
+    fn as_learnt(&self, modelled: Nanos) -> Nanos {
+        let thousandths = self.learnt.unwrap_or(1_000);
+        Nanos(modelled.0.saturating_mul(thousandths) / 1_000)
+    }
+
+    /// A change that the model says takes `modelled` took `took`.
+    fn learn(&mut self, modelled: Nanos, took: Nanos) {
+        let seen = took.0.saturating_mul(1_000) / modelled.0.max(1_000_000);
+        let seen = seen.clamp(*LEARNT.start(), *LEARNT.end());
+        self.learnt = Some(match self.learnt {
+            Some(before) => (3 * before + seen) / 4,
+            None => seen,
+        });
+    }
+}
+
+impl State {
+    /// The virtual time of a task, what it runs now included.
+    fn virtual_time(&self, id: TaskId) -> Nanos {
+        let task = &self.tasks[id];
+        let granted = task.job.as_ref().and_then(|job| job.granted);
+        let runs = granted.map_or(Nanos::ZERO, |granted| self.now - granted);
+        task.standing.virtual_time + virtual_time(runs, task.standing.weight)
+    }
+
+    /// The least virtual time of those that run and of those that wait after all urgent ones.
+    fn floor(&self) -> Nanos {
+        let urgent = Rank {
+            level: 0,
+            place: u64::MAX,
+        };
+        let waits = self.best_effort.after((urgent, TaskId(u32::MAX)));
+        let waits = waits.map(|(_, id)| self.tasks[id].standing.virtual_time);
+        let runs = self
+            .running
+            .iter()
+            .filter(|id| !self.tasks[**id].realtime_job());
+        let runs = runs.map(|id| self.virtual_time(*id)).min();
+        let least = waits.into_iter().chain(runs).min();
+        self.turns.floor.max(least.unwrap_or_default())
+    }
+}
+
+impl Scheduler {
+    /// Puts the job of `id` among those that wait for a turn.
+    pub(super) fn enqueue(&mut self, id: TaskId) {
+        let floor = self.state.floor();
+        self.state.turns.floor = floor;
+        let mut moment = self.moment(id, id);
+        let price = self.price(id);
+        moment.rounds += price;
+        let task = self.task(id);
+        let Some(job) = &task.job else { return };
+        let mut standing = task.standing;
+        let (requested, place) = (job.requested, job.rank);
+        if place.is_none() {
+            standing.idle = match task.last_granted {
+                Time::ZERO => Nanos::MAX,
+                _ => requested - task.last_left,
+            };
+            if standing.idle > IDLE {
+                (standing.burst, standing.cuts) = (Nanos::ZERO, 0);
+            } else {
+                standing.pause = Nanos((3 * standing.pause.0 + standing.idle.0) / 4);
+            }
+            standing.requested = requested;
+        }
+        let rank = place.unwrap_or_else(|| self.discipline.rank(&mut standing, floor, &moment));
+        standing.rank = rank;
+        let task = self.task_mut(id);
+        task.standing = standing;
+        if let Some(job) = &mut task.job {
+            (job.rank, job.price) = (Some(rank), price);
+        }
+        let state = &mut self.state;
+        state.best_effort.insert((rank, id));
+        state.turns.ages.insert((requested, id));
+        state.turns.rounds += price;
+    }
+
+    /// Takes `job` of `id` out of those that wait.
+    pub(super) fn dequeue(&mut self, id: TaskId, job: &Job) {
+        let state = &mut self.state;
+        state.best_effort.remove((job.rank.unwrap_or_default(), id));
+        state.turns.ages.remove((job.requested, id));
+        state.turns.rounds = state.turns.rounds.saturating_sub(job.price);
+        if state.turns.next == Some(id) {
+            state.turns.next = None;
+        }
+    }
+
+    /// Counts the GPU time of the best-effort `job` of `id`, which ends now.
+    pub(super) fn count_turn(&mut self, id: TaskId, job: &Job) {
+        let Some(granted) = job.granted.filter(|_| job.deadline.is_none()) else {
+            return;
+        };
+        let ran = self.state.now - granted;
+        let standing = &mut self.task_mut(id).standing;
+        standing.virtual_time += virtual_time(ran, standing.weight);
+        standing.burst += ran;
+        self.state.turns.settled += ran;
+    }
+
+    /// The best-effort job of `id` is granted the GPU.
+    pub(super) fn begin_turn(&mut self, id: TaskId) {
+        let now = self.state.now;
+        let turns = &mut self.state.turns;
+        let change = turns.change.take_if(|change| change.to == id);
+        let former = turns.holder.replace(id).filter(|former| *former != id);
+        if former.is_some() || change.is_some() {
+            turns.since = now;
+        }
+        let Some(change) = change else { return };
+        turns.settled = Nanos::ZERO;
+        let took = change.still_since.map_or(Nanos::ZERO, |since| now - since);
+        if change.modelled > Nanos::ZERO && change.still_since.is_some() {
+            turns.learn(change.modelled, took);
+        }
+        let mut standing = self.task(id).standing;
+        let former = former.filter(|id| self.state.tasks.get(*id).is_some_and(|t| t.job.is_some()));
+        let former = former.and_then(|id| self.state.tasks.get_mut(id));
+        let former = former.map(|task| &mut task.standing);
+        self.discipline.changed(&mut standing, former, took);
+        self.task_mut(id).standing = standing;
+    }
+
+    /// Memory moves from now on to give `id` its turn, unless it does so already.
+    pub(super) fn begin_change(&mut self, id: TaskId) {
+        if self.state.turns.change.is_none_or(|change| change.to != id) {
+            let modelled = self.modelled(id);
+            self.state.turns.change = Some(Change {
+                to: id,
+                still_since: None,
+                modelled,
+            });
+        }
+        let (now, runs) = (self.state.now, !self.state.running.is_empty());
+        let modelled = self.modelled(id);
+        if let Some(change) = &mut self.state.turns.change
+            && change.still_since.is_none()
+            && !runs
+        {
+            change.still_since = Some(now);
+            change.modelled = modelled;
+        }
+    }
+
+    /// The state of the GPU for a decision between `holder` and `other`.
+    pub(super) fn moment(&self, holder: TaskId, other: TaskId) -> Moment {
+        let (state, turns) = (&self.state, &self.state.turns);
+        let job = state.tasks.get(holder).and_then(|task| task.job.as_ref());
+        let granted = job.and_then(|job| job.granted);
+        Moment {
+            now: state.now,
+            since: turns.since,
+            granted: granted.unwrap_or(state.now),
+            settled: turns.settled,
+            change: turns.as_learnt(self.modelled(other)),
+            waiting: state.best_effort.len() as u64,
+            rounds: turns.as_learnt(turns.rounds),
+        }
+    }
+
+    /// When the turn of `holder` ends for `other`.
+    pub(super) fn turn_ends(&self, holder: TaskId, other: TaskId) -> Time {
+        let moment = self.moment(holder, other);
+        let standing = |id| &self.task(id).standing;
+        let (holder, other) = (standing(holder), standing(other));
+        self.discipline.turn_ends(holder, other, &moment)
+    }
+
+    /// Until when the GPU is kept for the next job of the task that ran last, if it has none now and `other`
+    /// waits for the turn.
+    pub(super) fn keeps_until(&self, other: TaskId) -> Option<Time> {
+        let holder = self.state.turns.holder?;
+        let task = self.state.tasks.get(holder)?;
+        let kept = task.job.is_none() && task.attachment == Attachment::Attached;
+        let moment = self.moment(holder, other);
+        kept.then(|| task.last_left + self.discipline.keeps(&task.standing, &moment))
+    }
+
+    /// When `other`, which waits, may have its turn.
+    pub(super) fn turn_due(&self, other: TaskId) -> Time {
+        let now = self.state.now;
+        let Some(holder) = self.state.turns.holder else {
+            return now;
+        };
+        let goes_on = |job: &Job| matches!(job.place, Place::Running | Place::BestEffort);
+        let job = self.state.tasks.get(holder).map(|task| task.job.as_ref());
+        match job {
+            _ if holder == other => now,
+            Some(Some(job)) if goes_on(job) => self.turn_ends(holder, other),
+            Some(None) => match self.keeps_until(other) {
+                Some(until) => until.min(self.turn_ends(holder, other)),
+                None => now,
+            },
+            _ => now,
+        }
+    }
+
+    /// The job that goes before all others because it has waited so long.
+    pub(super) fn pressing(&self) -> Option<TaskId> {
+        let (_, id) = self.state.turns.ages.first()?;
+        (self.presses(id) <= self.state.now).then_some(id)
+    }
+
+    pub(super) fn presses(&self, id: TaskId) -> Time {
+        let moment = self.moment(id, id);
+        self.discipline.presses(&self.task(id).standing, &moment)
+    }
+
+    /// How long the GPU stands still to give `id` its turn now, by the cost model.
+    fn modelled(&self, id: TaskId) -> Nanos {
+        let task = self.task(id);
+        let leaves = task.short().saturating_sub(self.state.free());
+        self.exchange(leaves, task.usage.swapped)
+    }
+
+    /// What it takes to move `leaves` out and `comes` in.
+    fn exchange(&self, leaves: Bytes, comes: Bytes) -> Nanos {
+        let (cost, chunk) = (&self.config.swap_cost, self.config.chunk);
+        let out = cost.out.bound(leaves, chunk);
+        let in_ = cost.in_.bound(comes, chunk);
+        if self.discipline.manners().overlaps {
+            out.max(in_)
+        } else {
+            out + in_
+        }
+    }
+
+    /// What giving `id` its turn takes at most, by the cost model.
+    fn price(&self, id: TaskId) -> Nanos {
+        let (cost, chunk) = (&self.config.swap_cost, self.config.chunk);
+        let movable = |task: &Task| task.usage.arena;
+        let bytes = movable(self.task(id));
+        cost.out.bound(bytes, chunk) + cost.in_.bound(bytes, chunk)
+    }
+
+    /// How long any of those that wait now waits at most for its turn.
+    pub fn longest_wait(&self) -> Nanos {
+        let holder = self.state.turns.holder.unwrap_or(TaskId(u32::MAX));
+        let first = self.state.best_effort.first().map(|(_, id)| id);
+        let mut moment = self.moment(holder, holder);
+        if let Some(id) = first {
+            moment.change = self.state.turns.as_learnt(self.modelled(id));
+        }
+        self.discipline.longest_wait(&moment)
+    }
+}
+
+impl Standing {
+    pub(crate) fn of(weight: crate::task::Weight) -> Self {
+        Self {
+            weight,
+            ..Self::default()
+        }
+    }
+}

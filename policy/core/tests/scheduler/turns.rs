@@ -1,0 +1,132 @@
+//! Scenes of best-effort tasks that take turns: two or more of 70 in 100, chunks of 10, and a
+//! millisecond for each chunk in either direction.
+
+use rtswap_policy::scheduler::{Direction, JobEnd};
+
+use crate::world::World;
+use crate::world::setting::{best_effort, config};
+
+/// Tasks that are loaded; the last one is wholly in.
+fn loaded(tasks: u32) -> World {
+    let mut world = World::new(config(100));
+    for id in 1..=tasks {
+        world.load(id, best_effort(), 70);
+    }
+    world
+}
+
+/// The job of `id` is requested and completed after `millis`.
+fn job(world: &mut World, id: u32, millis: u64) {
+    world.request(id);
+    assert!(world.runs_after_swaps(id), "{:?}", world.status(id));
+    world.pass(millis);
+    world.complete(id);
+}
+
+/// Both compute without end: 1 has run alone until now, and 2 has just got its first turn.
+fn endless() -> World {
+    let mut world = loaded(2);
+    for id in [1, 2] {
+        job(&mut world, id, 500);
+        world.pass(1);
+        job(&mut world, id, 500);
+    }
+    world.pass(2_000);
+    world.request(1);
+    assert!(world.runs_after_swaps(1));
+    world.complete(1);
+    world.pass(1);
+    world.request(1);
+    world.request(2);
+    // It comes after idleness, and so at once.
+    assert!(world.agents[1].revoked);
+    world.complete(1);
+    world.request(1);
+    assert!(world.runs_after_swaps(2));
+    world
+}
+
+#[test]
+fn who_comes_after_idleness_is_served_at_once() {
+    let mut world = loaded(2);
+    world.request(1);
+    assert!(world.runs_after_swaps(1));
+    world.at(3_000);
+    world.request(2);
+    assert!(world.agents[1].revoked);
+    world.complete(1);
+    assert_eq!(world.account(1).end, JobEnd::Revoked);
+    assert!(world.runs_after_swaps(2));
+}
+
+#[test]
+fn a_turn_pays_for_its_swap_and_lasts_over_many_jobs() {
+    let mut world = endless();
+    // 40 leave and 40 come, at the same time: 4 ms, of which nine times as much is the turn ...
+    world.pass(30);
+    world.complete(2);
+    // ... at least 50 ms. Between two jobs the GPU is kept for it.
+    assert!(!world.runs(1) && world.op(2).is_none());
+    world.pass(1);
+    world.request(2);
+    assert!(world.runs(2));
+    world.pass(19);
+    assert!(!world.agents[2].revoked);
+    world.pass(2);
+    assert!(world.agents[2].revoked);
+}
+
+#[test]
+fn chunks_leave_and_come_at_the_same_time() {
+    let mut world = endless();
+    world.pass(100);
+    world.complete(2);
+    assert_eq!(world.op(1), Some((Direction::In, 0)));
+    assert_eq!(world.op(2), Some((Direction::Out, 40)));
+    world.chunk(2);
+    assert!(world.chunk(1));
+    assert_eq!(world.out(1), 30);
+}
+
+#[test]
+fn a_task_that_does_not_come_back_loses_its_turn() {
+    let mut world = endless();
+    world.pass(10);
+    world.complete(2);
+    assert!(!world.runs(1));
+    world.pass(10);
+    assert!(world.runs_after_swaps(1));
+}
+
+#[test]
+fn memory_comes_in_ahead_of_the_turn_from_those_that_have_theirs_later() {
+    let mut world = loaded(3);
+    world.request(3);
+    assert!(world.runs_after_swaps(3));
+    world.request(1);
+    world.complete(3);
+    world.request(3);
+    world.finish_swaps();
+    assert!(world.runs(1), "{:#?}", world.scheduler.state());
+    // 2 is idle and holds nothing or something; what 3 lacks comes while 1 runs, as far as it can.
+    world.finish_swaps();
+    assert_eq!(world.status(2).usage.resident.0, 0);
+    assert_eq!(world.status(3).usage.resident.0, 30);
+    assert!(world.runs(1));
+}
+
+#[test]
+fn what_an_idle_task_has_leaves_before_what_a_waiting_one_has() {
+    let mut world = loaded(3);
+    for id in [2, 3, 2] {
+        job(&mut world, id, 1);
+        world.pass(100);
+    }
+    world.request(2);
+    world.pass(2_000);
+    world.request(1);
+    world.complete(2);
+    world.request(2);
+    assert!(world.runs_after_swaps(1));
+    assert_eq!((world.out(3), world.out(2)), (70, 40));
+}
