@@ -4,7 +4,7 @@ use rtswap_policy::admission::Test;
 use rtswap_policy::assign::Objective;
 use rtswap_policy::cost::{DirectionCost, SwapCost};
 use rtswap_policy::scheduler::{Config, Overrun, Sharing, Undrained};
-use rtswap_policy::task::{Class, MemoryProfile, TaskSpec, Timing};
+use rtswap_policy::task::{Class, MemoryProfile, TaskSpec, Timing, Weight};
 use rtswap_policy::units::{Bytes, Nanos, Ppm};
 
 /// δ, and the unit of sizes.
@@ -35,7 +35,8 @@ pub(crate) fn config(capacity: u64) -> Config {
         dispatch_latency: Nanos::ZERO,
         overrun: Overrun::Continue,
         undrained: Undrained::Beside,
-        best_effort_quantum: Nanos(100 * MS),
+        swap_share: Ppm(100_000),
+        longest_wait: Nanos(15_000 * MS),
         objective: Objective::Time,
         test: Test::Theorem1,
         duplex: Ppm::ONE,
@@ -55,6 +56,7 @@ pub(crate) fn periodic(period: u64, wcet: u64, footprint: u64, swappable: u64) -
             footprint: Bytes(footprint),
             swappable: Bytes(swappable),
         },
+        weight: Weight::default(),
     }
 }
 
@@ -68,5 +70,6 @@ pub(crate) fn best_effort() -> TaskSpec {
         name: "best-effort".into(),
         class: Class::BestEffort,
         memory: MemoryProfile::default(),
+        weight: Weight::default(),
     }
 }
