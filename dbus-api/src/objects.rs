@@ -126,6 +126,8 @@ properties! {
         footprint_bytes: u64 = "FootprintBytes" announced owner,
         /// mˢ as declared.
         swappable_bytes: u64 = "SwappableBytes" announced owner,
+        /// Its weight among best-effort tasks, as declared: 100 where nothing was.
+        weight: u32 = "Weight" announced owner,
         /// x: what the plan lets leave the GPU.
         swap_volume_bytes: u64 = "SwapVolumeBytes" announced owner,
         /// On the GPU now.

@@ -29,6 +29,8 @@ pub struct Options {
     pub footprint: Option<Size>,
     /// mˢ: the part of it that may be swapped.
     pub swappable: Option<Size>,
+    /// Its weight among best-effort tasks, from 1 to 10000.
+    pub weight: Option<u32>,
     /// Index or UUID of the GPU that it lives on.
     pub gpu: Option<String>,
     /// `realtime` or `best-effort`.
@@ -51,6 +53,7 @@ impl Options {
             ("wcet_us", self.wcet.map(time)),
             ("footprint", self.footprint.map(size)),
             ("swappable", self.swappable.map(size)),
+            ("weight", self.weight.map(Variant::U32)),
             ("gpu", self.gpu.map(Variant::from)),
             ("class", self.class.map(Variant::from)),
             (

@@ -58,6 +58,9 @@ pub struct RunOptions {
     /// The part of the footprint that may be swapped
     #[arg(long, value_parser = size)]
     pub swappable: Option<Size>,
+    /// Its weight among best-effort tasks, from 1 to 10000; above 100 by the right to register realtime tasks [default: 100]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    pub weight: Option<u32>,
     /// Index or UUID of the GPU that it lives on
     #[arg(long)]
     pub gpu: Option<String>,

@@ -143,6 +143,7 @@ fn declared(options: &RunOptions) -> Options {
         wcet: options.wcet,
         footprint: options.footprint.clone(),
         swappable: options.swappable.clone(),
+        weight: options.weight,
         gpu: options.gpu.clone(),
         class: options.class.map(|class| match class {
             Class::Realtime => "realtime".to_owned(),
@@ -186,6 +187,16 @@ mod tests {
         );
         assert!(missing(&typed(&[])).is_ok());
         assert!(missing(&typed(&["--period", "33ms", "--class", "best-effort"])).is_ok());
+    }
+
+    #[test]
+    fn a_weight_is_checked_before_the_daemon_is_asked() {
+        assert_eq!(declared(&typed(&["--weight", "200"])).weight, Some(200));
+        assert_eq!(declared(&typed(&[])).weight, None);
+        for wrong in ["0", "10001", "-1", "much"] {
+            let typed = ["rtswapctl", "run", "--weight", wrong, "--", "true"];
+            assert!(Cli::try_parse_from(typed).is_err(), "{wrong}");
+        }
     }
 
     #[test]

@@ -30,6 +30,7 @@ struct Task {
     wcet_us: u64,
     footprint_bytes: u64,
     swappable_bytes: u64,
+    weight: u32,
     swap_volume_bytes: u64,
 }
 
@@ -56,6 +57,7 @@ impl Tasks {
             wcet_us: task.wcet_usec,
             footprint_bytes: task.footprint_bytes,
             swappable_bytes: task.swappable_bytes,
+            weight: task.weight,
             swap_volume_bytes: task.swap_volume_bytes,
         });
         Self {
@@ -78,6 +80,7 @@ impl Tasks {
             "FOOTPRINT",
             "SWAPPABLE",
             "VOLUME",
+            "WEIGHT",
             "GPU",
         ];
         let rows = self.tasks.iter().map(|task| {
@@ -91,10 +94,11 @@ impl Tasks {
                 bytes(task.footprint_bytes),
                 bytes(task.swappable_bytes),
                 bytes(task.swap_volume_bytes),
+                task.weight.to_string(),
                 task.gpu.clone(),
             ]
         });
-        table(&heads, &[0, 1, 9], &rows.collect::<Vec<_>>())
+        table(&heads, &[0, 1, 10], &rows.collect::<Vec<_>>())
     }
 }
 
@@ -111,6 +115,7 @@ mod tests {
             class: "realtime".into(),
             period_usec: 33_000,
             footprint_bytes: 6 << 30,
+            weight: 100,
             ..TaskProperties::default()
         };
         let objects = Objects {
@@ -130,6 +135,10 @@ mod tests {
         assert_eq!(
             serde_json::to_value(&tasks).unwrap()["tasks"][0]["period_us"],
             33_000
+        );
+        assert_eq!(
+            serde_json::to_value(&tasks).unwrap()["tasks"][0]["weight"],
+            100
         );
         let nothing = Tasks {
             version: 1,

@@ -10,9 +10,9 @@ use rtswap_dbus::text::escape;
 use rtswap_engine::RegistrationId;
 use rtswap_engine::input::{Call, Caller};
 use rtswap_engine::ledger::Disagreement;
+use rtswap_engine::registry::Right;
 use rtswap_engine::sample::ProbeState;
 use rtswap_engine::status::ProcessStatus;
-use rtswap_policy::task::Class;
 use rtswap_policy::units::Bytes;
 use rustix::pipe::{PipeFlags, pipe_with};
 use zbus::message::Header;
@@ -61,10 +61,7 @@ impl Manager1 {
         let read = options::read(name, options);
         let (options, claimant) = read.map_err(Error::InvalidArgument)?;
         let checked = options.clone().check();
-        let realtime = matches!(
-            checked.map_err(Error::InvalidArgument)?.class,
-            Class::Realtime(_)
-        );
+        let right = checked.map_err(Error::InvalidArgument)?.right();
         let limits = &self.0.shared.limits;
         let call = |caller| {
             Box::new(Call::Register {
@@ -75,13 +72,19 @@ impl Manager1 {
             })
         };
         let mut caller = visit.caller;
-        if realtime && visit.may_ask() {
+        if let Some(right) = right
+            && visit.may_ask()
+        {
             // First without polkit: no password need be typed for a task that is refused anyway.
             let refused = self.register_by(call(caller), None).await;
             if !matches!(refused, Err(Error::AccessDenied(_))) {
                 refused?;
             }
-            caller = visit.asking_for(Action::RegisterRealtime, limits).await?;
+            let action = match right {
+                Right::Realtime => Action::RegisterRealtime,
+                Right::Weight => Action::RegisterWeight,
+            };
+            caller = visit.asking_for(action, limits).await?;
         }
         // After the checks, so that refused calls take no descriptors.
         let (ours, theirs) = lease.then(make_lease).transpose()?.unzip();

@@ -4,6 +4,7 @@ use std::collections::HashMap;
 
 use rtswap_engine::Claimant;
 use rtswap_engine::registry::TaskOptions;
+use rtswap_policy::task::Weight;
 use rtswap_policy::units::{Bytes, Nanos};
 use zbus::{OwnedVariant, Variant};
 
@@ -28,6 +29,7 @@ pub(super) fn read(
             "wcet_us" => task.wcet = Some(time(&key, value)?),
             "footprint" => task.footprint = Some(size(&key, value)?),
             "swappable" => task.swappable = Some(size(&key, value)?),
+            "weight" => task.weight = Some(weight(&key, value)?),
             "gpu" => {
                 let index = integer(value).map(|index| index.to_string());
                 task.gpu = Some(index.map_or_else(|| text(&key, value), Ok)?);
@@ -40,7 +42,7 @@ pub(super) fn read(
             _ => {
                 return Err(format!(
                     "option {key:?} is not known; known are period_us, deadline_us, wcet_us, \
-                     footprint, swappable, gpu, class, pidfd"
+                     footprint, swappable, weight, gpu, class, pidfd"
                 ));
             }
         }
@@ -85,6 +87,12 @@ fn size(key: &str, value: &Variant<'_>) -> Result<Bytes, String> {
              \"500MB\""
         )
     })
+}
+
+fn weight(key: &str, value: &Variant<'_>) -> Result<u32, String> {
+    let said = integer(value).and_then(|weight| u32::try_from(weight).ok());
+    said.filter(|said| Weight::new(*said).is_some())
+        .ok_or_else(|| format!("{key} must be an integer from 1 to {}", Weight::MOST))
 }
 
 fn text(key: &str, value: &Variant<'_>) -> Result<String, String> {
@@ -132,6 +140,9 @@ mod tests {
             let read = read_one("period_us", value).unwrap();
             assert_eq!(read.period, Some(Nanos(100_000)));
         }
+        for value in [Variant::U8(200), Variant::I64(200)] {
+            assert_eq!(read_one("weight", value).unwrap().weight, Some(200));
+        }
         let read = read_one("footprint", Variant::from("6.2GiB")).unwrap();
         assert_eq!(read.footprint, Some(Bytes(6_657_199_308)));
         let read = read_one("swappable", Variant::I32(0)).unwrap();
@@ -154,6 +165,18 @@ mod tests {
             assert_eq!(
                 read_one("wcet_us", value).unwrap_err(),
                 "wcet_us must be an integer from 1 to 86400000000 (a day), in microseconds"
+            );
+        }
+        for value in [
+            Variant::I16(-1),
+            Variant::U8(0),
+            Variant::U32(10_001),
+            Variant::U64((1 << 32) + 100),
+            Variant::from("100"),
+        ] {
+            assert_eq!(
+                read_one("weight", value).unwrap_err(),
+                "weight must be an integer from 1 to 10000"
             );
         }
         assert!(

@@ -17,6 +17,9 @@ use zbus_polkit::policykit1::{AuthorityProxy, CheckAuthorizationFlags, Subject};
 pub(super) enum Action {
     /// To register a realtime task.
     RegisterRealtime,
+    /// To register a best-effort task with a weight above the default. The same right as for a realtime
+    /// task: it takes from other users likewise.
+    RegisterWeight,
     /// To end another user's task.
     ManageOthers,
 }
@@ -24,7 +27,7 @@ pub(super) enum Action {
 impl Action {
     fn id(self) -> &'static str {
         match self {
-            Self::RegisterRealtime => "org.rtswap.register-realtime",
+            Self::RegisterRealtime | Self::RegisterWeight => "org.rtswap.register-realtime",
             Self::ManageOthers => "org.rtswap.manage-others",
         }
     }
@@ -33,6 +36,7 @@ impl Action {
     pub(super) fn words(self) -> &'static str {
         match self {
             Self::RegisterRealtime => "register realtime tasks",
+            Self::RegisterWeight => "register tasks with a weight above 100",
             Self::ManageOthers => "end other users' tasks",
         }
     }

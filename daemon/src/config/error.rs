@@ -52,6 +52,12 @@ impl ConfigError {
     }
 }
 
+/// Keys that an earlier version had, and what to write instead.
+const GONE: [(&str, &str); 1] = [(
+    "best_effort_quantum_ms",
+    "`swap_share` and `longest_wait_s` in [scheduler] say now how long best-effort turns are",
+)];
+
 /// Rewords what serde says of an unknown key, which lists the known ones.
 fn explain(message: &str) -> String {
     let message = message.trim_end();
@@ -61,6 +67,9 @@ fn explain(message: &str) -> String {
     let mut words = known.split('`').skip(1).step_by(2);
     let key = words.next().unwrap_or_default();
     let known: Vec<_> = words.collect();
+    if let Some((_, instead)) = GONE.iter().find(|(gone, _)| *gone == key) {
+        return format!("key `{key}` is gone; {instead}");
+    }
     match nearest(key, &known) {
         Some(meant) => format!("unknown key `{key}`; did you mean `{meant}`?"),
         None => format!("unknown key `{key}`; known here: {}", known.join(", ")),

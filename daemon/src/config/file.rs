@@ -297,7 +297,8 @@ mod tests {
             (said.swap_cost, said.chunk, said.duplex),
             (learned.swap_cost, learned.chunk, learned.duplex)
         );
-        assert_eq!(said.best_effort_quantum, learned.best_effort_quantum);
+        assert_eq!(said.swap_share, learned.swap_share);
+        assert_eq!(said.longest_wait, learned.longest_wait);
         assert_eq!(said.dispatch_latency, learned.dispatch_latency);
         assert_eq!((said.test, learned.test), (Test::Demand, Test::Demand));
     }
@@ -366,6 +367,44 @@ mod tests {
         }
         assert!(complaint("version = 1\n[daemon\n").starts_with("f.toml:2:"));
         assert!(complaint("").contains("missing field `version`"));
+    }
+
+    #[test]
+    fn the_turns_of_best_effort_have_their_bounds() {
+        let with = |line: &str| format!("version = 1\n[scheduler]\n{line}\n");
+        let read = |line: &str| parse(Path::new("f.toml"), &with(line)).unwrap();
+        let built_in = read("").engine.scheduler;
+        assert_eq!(built_in.swap_share, Ppm(100_000));
+        assert_eq!(built_in.longest_wait, Nanos(15_000_000_000));
+        let said = read("swap_share = 0.5\nlongest_wait_s = 0.1")
+            .engine
+            .scheduler;
+        assert_eq!(said.swap_share, Ppm(500_000));
+        assert_eq!(said.longest_wait, Nanos(100_000_000));
+        let whole = read("longest_wait_s = 60").engine.scheduler;
+        assert_eq!(whole.longest_wait, Nanos(60_000_000_000));
+        for wrong in ["0", "0.51", "1", "-0.1", "nan"] {
+            let said = complaint(&with(&format!("swap_share = {wrong}")));
+            assert!(
+                said.starts_with("f.toml:3:14: ")
+                    && said.ends_with("is no share: above 0 and at most 0.5"),
+                "{said}"
+            );
+        }
+        assert_eq!(
+            complaint(&with("longest_wait_s = 0.0999")),
+            "f.toml:3:18: longest_wait_s is 99.900 ms; it must be at least 0.1"
+        );
+        assert_eq!(
+            complaint(&with("longest_wait_s = -1")),
+            "f.toml:3:18: -1 is not a time of 0 or more"
+        );
+        assert!(complaint(&with("longest_wait_s = \"15\"")).starts_with("f.toml:3:18: "));
+        assert_eq!(
+            complaint(&with("best_effort_quantum_ms = 100.0")),
+            "f.toml:3:1: key `best_effort_quantum_ms` is gone; `swap_share` and `longest_wait_s` in \
+             [scheduler] say now how long best-effort turns are"
+        );
     }
 
     #[test]

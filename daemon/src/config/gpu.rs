@@ -4,11 +4,11 @@ use rtswap_engine::Uuid;
 use rtswap_engine::config::{
     DirectionCost, GpuConfig, Objective, Overrun, SchedulerConfig, Sharing, SwapCost, Test,
 };
-use rtswap_policy::units::Nanos;
+use rtswap_policy::units::{Nanos, Ppm};
 use serde::Deserialize;
 use serde::de::{Deserializer, Error};
 
-use super::value::{Micros, Millis, Share, Size};
+use super::value::{Micros, Millis, Seconds, Share, Size};
 
 /// `[scheduler]`: the same for all GPUs. What is left out takes the engine's value.
 #[derive(Deserialize)]
@@ -30,8 +30,10 @@ pub(super) struct SchedulerTable {
     objective: Objective,
     #[serde(with = "TestWord")]
     test: Test,
-    #[serde(rename = "best_effort_quantum_ms", deserialize_with = "millis")]
-    best_effort_quantum: Nanos,
+    #[serde(deserialize_with = "swap_share")]
+    swap_share: Ppm,
+    #[serde(rename = "longest_wait_s", deserialize_with = "longest_wait")]
+    longest_wait: Nanos,
     #[serde(rename = "drain_ms", deserialize_with = "some_millis")]
     drain: Option<Nanos>,
     #[serde(rename = "dispatch_latency_us", deserialize_with = "micros")]
@@ -76,6 +78,23 @@ enum TestWord {
 
 fn millis<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Nanos, D::Error> {
     Millis::deserialize(deserializer).map(|span| span.0)
+}
+
+/// Where more than half of the time is swapping, less is computed than moved.
+fn swap_share<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Ppm, D::Error> {
+    Share::<50>::deserialize(deserializer).map(|share| share.0)
+}
+
+fn longest_wait<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Nanos, D::Error> {
+    /// Below this a swap takes longer than the turn that it is for.
+    const LEAST: Nanos = Nanos(100_000_000);
+    let wait = Seconds::deserialize(deserializer)?.0;
+    if wait < LEAST {
+        return Err(D::Error::custom(format_args!(
+            "longest_wait_s is {wait}; it must be at least 0.1"
+        )));
+    }
+    Ok(wait)
 }
 
 fn kills<'de, D: Deserializer<'de>>(deserializer: D) -> Result<bool, D::Error> {
@@ -123,7 +142,7 @@ pub(super) struct GpuTable {
     reserve: Option<Size>,
     best_effort_reserve: Option<Size>,
     chunk: Option<Size>,
-    duplex: Option<Share>,
+    duplex: Option<Share<100>>,
     #[serde(default)]
     swap_cost: SwapCostTables,
 }

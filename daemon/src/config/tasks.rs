@@ -27,6 +27,7 @@ struct File {
     wcet_ms: Option<Millis>,
     footprint: Option<Size>,
     swappable: Option<Size>,
+    weight: Option<u32>,
     gpu: Option<String>,
 }
 
@@ -93,6 +94,7 @@ fn load_one(path: &Path) -> Result<TaskFile, ConfigError> {
             wcet: file.wcet_ms.map(|span| span.0),
             footprint: file.footprint.map(|size| size.0),
             swappable: file.swappable.map(|size| size.0),
+            weight: file.weight,
             gpu: file.gpu,
         },
     })
@@ -136,7 +138,7 @@ mod tests {
         };
         write(
             "a.toml",
-            "version = 1\nname = \"yolo\"\nuser = \"root\"\nperiod_ms = 33.0\n",
+            "version = 1\nname = \"yolo\"\nuser = \"root\"\nperiod_ms = 33.0\nweight = 200\n",
         );
         write(
             "b.toml",
@@ -153,6 +155,7 @@ mod tests {
         let (tasks, errors) = load_tasks(folder.path());
         assert_eq!((tasks.len(), errors.len()), (1, 4));
         assert_eq!((tasks[0].uid, tasks[0].options.name.as_str()), (0, "yolo"));
+        assert_eq!(tasks[0].options.weight, Some(200));
         let errors: Vec<_> = errors.iter().map(ToString::to_string).collect();
         assert!(
             errors[0].ends_with("b.toml:4:1: unknown key `footprnt`; did you mean `footprint`?"),

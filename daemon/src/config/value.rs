@@ -87,6 +87,9 @@ impl<'de> Deserialize<'de> for Size {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Span<const UNIT: u64>(pub(super) Nanos);
 
+/// A time that the file gives in seconds.
+pub(super) type Seconds = Span<1_000_000_000>;
+
 /// A time that the file gives in milliseconds.
 pub(super) type Millis = Span<1_000_000>;
 
@@ -109,27 +112,29 @@ impl<'de, const UNIT: u64> Deserialize<'de> for Span<UNIT> {
     }
 }
 
-/// A share in a file: above 0, at most 1.
+/// A share in a file: above 0, at most `MOST` percent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Share(pub(super) Ppm);
+pub(super) struct Share<const MOST: u32>(pub(super) Ppm);
 
-impl<'de> Deserialize<'de> for Share {
+impl<'de, const MOST: u32> Deserialize<'de> for Share<MOST> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let most = f64::from(MOST) / 100.0;
         let read = |value: f64| {
             // Rounded down, so that no more is promised than there is.
             let millionths = (value * f64::from(Ppm::ONE.0)).floor();
-            (value <= 1.0 && millionths >= 1.0)
+            (value <= most && millionths >= 1.0)
                 .then_some(Self(Ppm(millionths as u32)))
-                .ok_or_else(|| format!("{value} is no share: above 0 and at most 1, such as 0.8"))
+                .ok_or_else(|| format!("{value} is no share: above 0 and at most {most}"))
         };
-        deserializer.deserialize_any(NumberVisitor("a number above 0 and at most 1", read))
+        let expecting = format!("a number above 0 and at most {most}");
+        deserializer.deserialize_any(NumberVisitor(&expecting, read))
     }
 }
 
 /// Takes what is expected, in words, from any number; the function says why one will not do.
-struct NumberVisitor<F>(&'static str, F);
+struct NumberVisitor<'a, F>(&'a str, F);
 
-impl<T, F: FnOnce(f64) -> Result<T, String>> Visitor<'_> for NumberVisitor<F> {
+impl<T, F: FnOnce(f64) -> Result<T, String>> Visitor<'_> for NumberVisitor<'_, F> {
     type Value = T;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -71,6 +71,7 @@ fn of_task(task: TaskStatus, record: &Record) -> TaskProperties {
         wcet_usec: timing.map_or(0, |timing| micros(timing.wcet)),
         footprint_bytes: task.declared.footprint.0,
         swappable_bytes: task.declared.swappable.0,
+        weight: task.weight.get(),
         swap_volume_bytes: memory.swap_volume.0,
         resident_bytes: memory.resident.0,
         swapped_bytes: memory.swapped.0,

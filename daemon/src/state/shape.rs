@@ -7,7 +7,7 @@ use rtswap_engine::saved::{
     NextRelease, Record, Saved, SavedOrigin, SavedRegistration, SavedSession,
 };
 use rtswap_engine::{Cookie, RegistrationId, Uuid};
-use rtswap_policy::task::{Class, MemoryProfile, Timing};
+use rtswap_policy::task::{Class, MemoryProfile, Timing, Weight};
 use rtswap_policy::units::{Bytes, Nanos, Time};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
@@ -56,6 +56,8 @@ struct Registration {
     footprint: u64,
     /// Swappable memory mˢ in bytes.
     swappable: u64,
+    /// None in a state by a daemon that knows no weights: it is the default then.
+    weight: Option<u32>,
     gpu: Option<String>,
     #[serde(with = "Origin")]
     origin: SavedOrigin,
@@ -210,6 +212,7 @@ impl Registration {
             demoted: saved.demoted,
             footprint: saved.task.memory.footprint.0,
             swappable: saved.task.memory.swappable.0,
+            weight: Some(saved.task.weight.get()),
             gpu: saved.gpu.map(|uuid| uuid.to_string()),
             origin: saved.origin,
             leased: saved.is_leased,
@@ -233,6 +236,7 @@ impl Registration {
                     footprint: Bytes(self.footprint),
                     swappable: Bytes(self.swappable),
                 },
+                weight: self.weight.and_then(Weight::new).unwrap_or_default(),
                 gpu: None,
             },
             demoted: self.demoted,
@@ -275,6 +279,8 @@ mod tests {
         saved.sessions[0].budgets = vec![(gpu, Bytes(77))];
         assert!(!saved.registrations[0].is_leased);
         saved.registrations[0].is_leased = true;
+        assert_eq!(saved.registrations[0].task.weight, Weight::default());
+        saved.registrations[0].task.weight = Weight::new(300).unwrap();
         let again = Checkpoint::new("b", 4, &saved);
         assert_eq!(again.record, Some(4));
         assert_eq!(again.saved(), saved);

@@ -137,6 +137,52 @@ async fn polkit_decides_for_ordinary_users() {
     assert!(list(&root).await.unwrap().tasks.is_empty());
 }
 
+/// A large weight takes from other users as a deadline does.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_weight_above_the_default_needs_the_same_leave() {
+    let Some((_home, bus, _daemon)) = joined() else {
+        return;
+    };
+    let polkit = bus.connect().await;
+    let authority = Authority::serve(&polkit, Manner::No).await;
+    let weighing = |name, weight| {
+        let options = Options {
+            weight: Some(weight),
+            ..Options::default()
+        };
+        as_nobody(|| {
+            block_on(async {
+                let bus = bus.connect().await;
+                let manager = Manager1Proxy::new(&bus).await.unwrap();
+                manager.register(name, options.into_wire()).await
+            })
+        })
+        .unwrap()
+    };
+    weighing("light", 1).unwrap();
+    weighing("usual", 100).unwrap();
+    assert_eq!(authority.asked(), [], "up to the default it needs no leave");
+    assert_eq!(
+        denial(weighing("heavy", 101)),
+        "user 65534 may not register tasks with a weight above 100: polkit says no to \
+         org.rtswap.register-realtime; ask the administrator for a rule, or do it as root"
+    );
+    assert_eq!(authority.asked(), [(REALTIME.to_owned(), 1)]);
+    polkit.close().await.unwrap();
+
+    let polkit = bus.connect().await;
+    let authority = Authority::serve(&polkit, Manner::Yes).await;
+    let task = weighing("heavy", 10_000).unwrap();
+    assert_eq!(authority.asked(), [(REALTIME.to_owned(), 1)]);
+    let tasks = list(&bus.connect().await).await.unwrap().tasks;
+    let weights = tasks.iter().map(|(_, task)| (&*task.name, task.weight));
+    assert_eq!(
+        weights.collect::<Vec<_>>(),
+        [("light", 1), ("usual", 100), ("heavy", 10_000)]
+    );
+    assert_eq!(tasks[2].0, task);
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn nonsense_is_refused_before_anybody_is_asked() {
     let Some((home, bus, _daemon)) = joined() else {

@@ -53,6 +53,11 @@ pub trait Task1 {
     #[zbus(property, name = "SwappableBytes")]
     fn swappable_bytes(&self) -> Result<u64, Error>;
 
+    /// Its weight among best-effort tasks, as declared: 100 where nothing was. A realtime task has it while it
+    /// is treated as best-effort.
+    #[zbus(property, name = "Weight")]
+    fn weight(&self) -> Result<u32, Error>;
+
     /// x: what the plan lets leave the GPU.
     #[zbus(property, name = "SwapVolumeBytes")]
     fn swap_volume_bytes(&self) -> Result<u64, Error>;

@@ -95,9 +95,11 @@ pub struct SchedulerConfig {
     pub objective: Objective,
     /// The admission test: [`scheduler::Config::test`].
     pub test: Test,
-    /// How long a best-effort job keeps the GPU while another waits:
-    /// [`scheduler::Config::best_effort_quantum`].
-    pub best_effort_quantum: Nanos,
+    /// The part of the time that endless best-effort programs may lose to swapping:
+    /// [`scheduler::Config::swap_share`].
+    pub swap_share: Ppm,
+    /// How long a best-effort job waits at most for its turn: [`scheduler::Config::longest_wait`].
+    pub longest_wait: Nanos,
     /// The drain bound, [`scheduler::Config::drain`]; none: derived from the GPU's swap cost.
     pub drain: Option<Nanos>,
     /// The latency from a decision to its effect, ε: [`scheduler::Config::dispatch_latency`].
@@ -113,7 +115,8 @@ impl Default for SchedulerConfig {
             kill_bound: Nanos(250_000_000),
             objective: Objective::Time,
             test: Test::Demand,
-            best_effort_quantum: Nanos(100_000_000),
+            swap_share: Ppm(100_000),
+            longest_wait: Nanos(15_000_000_000),
             drain: None,
             dispatch_latency: Nanos(200_000),
         }
@@ -252,7 +255,8 @@ impl GpuConfig {
             } else {
                 Undrained::Beside
             },
-            best_effort_quantum: shared.best_effort_quantum,
+            swap_share: shared.swap_share,
+            longest_wait: shared.longest_wait,
             objective: shared.objective,
             test: shared.test,
             duplex: self.duplex,

@@ -7,7 +7,7 @@ use rtswap_policy::admission::Test;
 use rtswap_policy::assign::Objective;
 use rtswap_policy::cost::{DirectionCost, SwapCost};
 use rtswap_policy::scheduler::{Config, Direction, Overrun, Sharing, Undrained};
-use rtswap_policy::task::{Class, MemoryProfile, TaskSpec, Timing};
+use rtswap_policy::task::{Class, MemoryProfile, TaskSpec, Timing, Weight};
 use rtswap_policy::units::{Bytes, Nanos, Ppm};
 use rtswap_simulator::{Checks, Observer, Scenario, SimTask, SwapRecord, observe, run};
 
@@ -49,7 +49,8 @@ fn scenario(test: Test, checks: Checks) -> Scenario {
         dispatch_latency: Nanos::ZERO,
         overrun: Overrun::Continue,
         undrained: Undrained::Beside,
-        best_effort_quantum: Nanos(200 * MILLISECOND),
+        swap_share: Ppm(100_000),
+        longest_wait: Nanos(15_000 * MILLISECOND),
         objective: Objective::Volume,
         test,
         duplex: Ppm(800_000),
@@ -69,6 +70,7 @@ fn scenario(test: Test, checks: Checks) -> Scenario {
             name: format!("task-{n}"),
             class: Class::Realtime(timing),
             memory,
+            weight: Weight::default(),
         };
         SimTask::new(spec, Nanos::ZERO)
     };

@@ -237,7 +237,7 @@ mod tests {
     use rtswap_policy::assign::Objective;
     use rtswap_policy::cost::{DirectionCost, SwapCost};
     use rtswap_policy::scheduler::{Overrun, Sharing, Undrained};
-    use rtswap_policy::task::{MemoryProfile, Timing};
+    use rtswap_policy::task::{MemoryProfile, Timing, Weight};
     use rtswap_policy::units::Ppm;
 
     fn scenario() -> Scenario {
@@ -259,7 +259,8 @@ mod tests {
             dispatch_latency: Nanos::ZERO,
             overrun: Overrun::Continue,
             undrained: Undrained::Beside,
-            best_effort_quantum: Nanos(1_000),
+            swap_share: Ppm(100_000),
+            longest_wait: Nanos(150_000),
             objective: Objective::Time,
             test: Test::Demand,
             duplex: Ppm::ONE,
@@ -272,6 +273,7 @@ mod tests {
                 wcet: Nanos(10),
             }),
             memory: MemoryProfile::default(),
+            weight: Weight::default(),
         };
         Scenario::new(config, vec![SimTask::new(spec, Nanos(5))], Nanos(990), 1)
     }

@@ -5,7 +5,7 @@ use rtswap_policy::admission::{Candidate, Platform, Test};
 use rtswap_policy::assign::Objective;
 use rtswap_policy::cost::{DirectionCost, SwapCost};
 use rtswap_policy::scheduler::{Config, Overrun, Refusal, Scheduler, Sharing, Undrained};
-use rtswap_policy::task::{Class, MemoryProfile, TaskId, TaskSpec, Timing};
+use rtswap_policy::task::{Class, MemoryProfile, TaskId, TaskSpec, Timing, Weight};
 use rtswap_policy::units::{Bytes, Nanos, Ppm, Time};
 use rtswap_simulator::{Arrivals, Scenario, SimTask, run};
 
@@ -36,7 +36,8 @@ fn config(drain: u64) -> Config {
         dispatch_latency: Nanos::ZERO,
         overrun: Overrun::Continue,
         undrained: Undrained::Beside,
-        best_effort_quantum: Nanos(1_000_000),
+        swap_share: Ppm(100_000),
+        longest_wait: Nanos(150_000_000),
         objective: Objective::Time,
         test: Test::Theorem1,
         duplex: Ppm::ONE,
@@ -95,6 +96,7 @@ fn a_drain_counts_at_the_longest_period_too() {
         name: "x".into(),
         class: Class::Realtime(timing(10, 10, 9)),
         memory: MemoryProfile::default(),
+        weight: Weight::default(),
     };
     let task = TaskId(1);
     let refusal = scheduler.register(Time(0), task, spec).unwrap_err();
@@ -130,6 +132,7 @@ fn best_effort_is_evicted_too() {
             footprint: Bytes(footprint),
             swappable: Bytes(footprint),
         },
+        weight: Weight::default(),
     };
     let realtime = |name, period, first| {
         let class = Class::Realtime(timing(period, period, 1));
@@ -180,6 +183,7 @@ fn asking(
             footprint: Bytes(footprint),
             swappable: Bytes(swappable),
         },
+        weight: Weight::default(),
     };
     SimTask {
         arrivals: Arrivals::At(at.into_iter().map(Nanos).collect()),
@@ -195,6 +199,7 @@ fn beside(name: &str, size: u64, quantum: u64) -> SimTask {
             footprint: Bytes(size),
             swappable: Bytes(size),
         },
+        weight: Weight::default(),
     };
     SimTask::new(spec, Nanos(quantum))
 }

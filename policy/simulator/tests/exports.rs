@@ -7,7 +7,7 @@ use rtswap_policy::admission::Test;
 use rtswap_policy::assign::Objective;
 use rtswap_policy::cost::{DirectionCost, SwapCost};
 use rtswap_policy::scheduler::{Config, Overrun, Sharing, Undrained};
-use rtswap_policy::task::{Class, MemoryProfile, TaskSpec, Timing};
+use rtswap_policy::task::{Class, MemoryProfile, TaskSpec, Timing, Weight};
 use rtswap_policy::units::{Bytes, Nanos, Ppm};
 use rtswap_simulator::export::svg::View;
 use rtswap_simulator::export::{chrome, svg};
@@ -39,7 +39,8 @@ fn scenario(test: Test) -> Scenario {
         dispatch_latency: Nanos(5_000),
         overrun: Overrun::Continue,
         undrained: Undrained::Beside,
-        best_effort_quantum: Nanos(20 * MILLISECOND),
+        swap_share: Ppm(100_000),
+        longest_wait: Nanos(3_000 * MILLISECOND),
         objective: Objective::Time,
         test,
         duplex: Ppm(800_000),
@@ -57,6 +58,7 @@ fn scenario(test: Test) -> Scenario {
                 footprint: Bytes(footprint),
                 swappable: Bytes(footprint),
             },
+            weight: Weight::default(),
         };
         SimTask::new(spec, Nanos::ZERO)
     };
@@ -77,6 +79,7 @@ fn scenario(test: Test) -> Scenario {
             footprint: Bytes(2),
             swappable: Bytes(1),
         },
+        weight: Weight::default(),
     };
     let mut planner = realtime("planner", 160, 11, 6);
     planner.arrivals = Arrivals::Sporadic {

@@ -4,7 +4,7 @@ use rtswap_policy::admission::{Candidate, Test};
 use rtswap_policy::assign::Objective;
 use rtswap_policy::cost::{DirectionCost, SwapCost};
 use rtswap_policy::scheduler::{Config, Overrun, Sharing, Undrained};
-use rtswap_policy::task::{Class, MemoryProfile, TaskSpec, Timing};
+use rtswap_policy::task::{Class, MemoryProfile, TaskSpec, Timing, Weight};
 use rtswap_policy::units::{Bytes, Nanos, Ppm};
 use rtswap_simulator::{Arrivals, Checks, Rng, Scenario, SimTask, run};
 
@@ -38,7 +38,8 @@ fn response(costs: Costs, chunks: u64) -> (Nanos, Nanos) {
         dispatch_latency: Nanos::ZERO,
         overrun: Overrun::Continue,
         undrained: Undrained::Beside,
-        best_effort_quantum: Nanos(1_000),
+        swap_share: Ppm(100_000),
+        longest_wait: Nanos(150_000),
         objective: Objective::Time,
         test: Test::Pipelined,
         duplex: costs.duplex,
@@ -56,6 +57,7 @@ fn response(costs: Costs, chunks: u64) -> (Nanos, Nanos) {
                 footprint: Bytes(chunks),
                 swappable: Bytes(chunks),
             },
+            weight: Weight::default(),
         };
         SimTask {
             arrivals: Arrivals::At(vec![Nanos(at)]),

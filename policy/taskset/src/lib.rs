@@ -30,7 +30,7 @@ pub use rtswap_policy::scheduler::MAX_TASKS;
 use rtswap_policy::admission::{Platform, Test};
 use rtswap_policy::assign::{Assignment, Demand, Infeasible, Objective, assign, assign_any_chunk};
 use rtswap_policy::cost::SwapCost;
-use rtswap_policy::task::{Class, MemoryProfile, TaskSpec, Timing};
+use rtswap_policy::task::{Class, MemoryProfile, TaskSpec, Timing, Weight};
 use rtswap_policy::units::{Bytes, Nanos, Ppm};
 
 /// What a file is written in.
@@ -159,6 +159,7 @@ impl RealtimeTask {
             name: self.name.clone(),
             class: Class::Realtime(self.timing),
             memory: self.memory,
+            weight: Weight::default(),
         }
     }
 }

@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use rtswap_policy::assign::Assignment;
 use rtswap_policy::scheduler::{Config, Overrun, Sharing, Undrained};
-use rtswap_policy::units::{Bytes, Nanos};
+use rtswap_policy::units::{Bytes, Nanos, Ppm};
 use rtswap_simulator::export::{chrome, svg};
 use rtswap_simulator::{Arrivals, Responses, Rng, Scenario, SimTask, Timeline, observe};
 
@@ -139,7 +139,8 @@ fn scenario(planned: &Planned, plan: &Assignment, options: &SimulateOptions) -> 
         dispatch_latency: Nanos::ZERO,
         overrun: Overrun::Continue,
         undrained: Undrained::Beside,
-        best_effort_quantum: Nanos::ZERO,
+        swap_share: Ppm(100_000),
+        longest_wait: Nanos(15_000_000_000),
         objective: planned.objective,
         test: planned.test,
         duplex: gpu.duplex,

@@ -4,7 +4,7 @@
 use rtswap_policy::admission::Test;
 use rtswap_policy::assign::Objective;
 use rtswap_policy::scheduler::{Config, JobEnd, Overrun, Sharing, Undrained, ViolationKind};
-use rtswap_policy::task::{Class, MemoryProfile, TaskSpec, Timing};
+use rtswap_policy::task::{Class, MemoryProfile, TaskSpec, Timing, Weight};
 use rtswap_policy::units::{Bytes, Nanos, Ppm, Time};
 use rtswap_simulator::{
     Arrivals, Checks, Departure, Execution, Observer, Record, Scenario, SimError, SimTask,
@@ -54,7 +54,8 @@ pub fn scenario(case: &Case, test: Test, objective: Objective, seed: u64) -> Sce
         dispatch_latency: Nanos::ZERO,
         overrun: Overrun::Continue,
         undrained: Undrained::Beside,
-        best_effort_quantum: Nanos(1_000_000),
+        swap_share: Ppm(100_000),
+        longest_wait: Nanos(150_000_000),
         objective,
         test,
         duplex: Ppm::ONE,
@@ -73,6 +74,7 @@ pub fn scenario(case: &Case, test: Test, objective: Objective, seed: u64) -> Sce
                 footprint: bytes(task.footprint),
                 swappable: bytes(task.swappable),
             },
+            weight: Weight::default(),
         };
         // However long the run is, it has not many more jobs of best-effort than others.
         let runs = task.runs.max((longest + after) / 64);
@@ -106,6 +108,7 @@ fn realtime(case: &Case, place: usize, task: &Task) -> SimTask {
             footprint: bytes(task.footprint),
             swappable: bytes(task.volume.max(task.volume_after)),
         },
+        weight: Weight::default(),
     };
     let mut sim = SimTask::new(spec, Nanos::ZERO);
     let from = match (task.stay, case.change) {

@@ -1,6 +1,7 @@
 //! Calls of users and of the administrator.
 
 use alloc::format;
+use alloc::string::String;
 
 use rtswap_policy::task::Class;
 
@@ -11,7 +12,7 @@ use crate::ids::{CallId, Claimant, RegistrationId};
 use crate::input::{Call, Caller};
 use crate::output::{Level, Output, Reply};
 use crate::owners::Owner;
-use crate::registry::{Origin, TaskOptions};
+use crate::registry::{Origin, Right, TaskOptions};
 
 impl Engine {
     /// Does what a call asks for. It is answered once its effect is kept and what follows from it has gone
@@ -58,12 +59,10 @@ impl Engine {
             (wanted, _) => Some(self.find_gpu(wanted.as_deref())?),
         };
         // Last: a caller that may yet be given the right types no password for what is refused anyway.
-        if realtime && !caller.privileged {
-            return Err(CallError::AccessDenied(format!(
-                "user {} may not register realtime tasks: root may, here or by a file in tasks.d; \
-                 as best-effort (no period) it needs no permission",
-                caller.uid
-            )));
+        if let Some(right) = task.right()
+            && !caller.privileged
+        {
+            return Err(CallError::AccessDenied(denial(caller.uid, right)));
         }
         let uuid = gpu.map(|gpu| self.gpus[gpu].uuid);
         let entry = self.registry.add(caller.uid, task, origin);
@@ -143,4 +142,19 @@ impl Engine {
             .of(id)
             .any(|(_, session)| session.is_connected)
     }
+}
+
+/// The text for a user that lacks a right.
+fn denial(uid: u32, right: Right) -> String {
+    let (what, instead) = match right {
+        Right::Realtime => (
+            "realtime tasks",
+            "as best-effort (no period) it needs no permission",
+        ),
+        Right::Weight => (
+            "tasks with a weight above 100",
+            "with a weight of at most 100 it needs no permission",
+        ),
+    };
+    format!("user {uid} may not register {what}: root may, here or by a file in tasks.d; {instead}")
 }

@@ -126,7 +126,8 @@ impl Engine {
                 |gpu| Some(self.gpus[gpu].uuid) == entry.gpu,
             ),
         };
-        entry.task.class == task.class && entry.task.memory == task.memory && there
+        let now = &entry.task;
+        (now.class, now.memory, now.weight) == (task.class, task.memory, task.weight) && there
     }
 
     /// Finds the GPU of a file's new registration, and drops the registration where it cannot be had.

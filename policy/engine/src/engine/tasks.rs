@@ -97,6 +97,7 @@ impl Engine {
                 // It takes what it is given.
                 Class::BestEffort => MemoryProfile::default(),
             },
+            weight: entry.task.weight,
         };
         self.tasks.last += 1;
         let task = TaskId(self.tasks.last);

@@ -4,7 +4,7 @@ use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
 
-use rtswap_policy::task::{Class, MemoryProfile, Timing};
+use rtswap_policy::task::{Class, MemoryProfile, Timing, Weight};
 use rtswap_policy::units::{Bytes, Nanos};
 
 /// The longest name of a task, in bytes.
@@ -33,6 +33,8 @@ pub struct TaskOptions {
     pub footprint: Option<Bytes>,
     /// The swappable part of the footprint, mˢ.
     pub swappable: Option<Bytes>,
+    /// The weight; of a realtime task while it is treated as best-effort.
+    pub weight: Option<u32>,
     /// Index or UUID of a GPU.
     pub gpu: Option<String>,
 }
@@ -46,8 +48,29 @@ pub struct TaskDeclaration {
     pub class: Class,
     /// Its memory; zeros where nothing was said.
     pub memory: MemoryProfile,
+    /// Its part of what realtime leaves, while it is treated as best-effort.
+    pub weight: Weight,
     /// Index or UUID of a GPU, not looked up yet.
     pub gpu: Option<String>,
+}
+
+/// What only the privileged may register, because it takes from other users.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Right {
+    /// A realtime task, of any weight.
+    Realtime,
+    /// A best-effort task with a weight above the default.
+    Weight,
+}
+
+impl TaskDeclaration {
+    /// The right that its registration needs; none if everybody may register it.
+    pub fn right(&self) -> Option<Right> {
+        match self.class {
+            Class::Realtime(_) => Some(Right::Realtime),
+            Class::BestEffort => (self.weight > Weight::default()).then_some(Right::Weight),
+        }
+    }
 }
 
 impl TaskOptions {
@@ -97,6 +120,7 @@ impl TaskOptions {
             ));
         }
         Ok(TaskDeclaration {
+            weight: self.weight()?,
             name: self.name,
             class,
             memory,
@@ -134,6 +158,19 @@ impl TaskOptions {
             deadline,
             wcet,
         }))
+    }
+
+    fn weight(&self) -> Result<Weight, String> {
+        let Some(said) = self.weight else {
+            return Ok(Weight::default());
+        };
+        Weight::new(said).ok_or_else(|| {
+            format!(
+                "weight is {said}: it is from 1 to {}, {} where nothing is said",
+                Weight::MOST,
+                Weight::default().get()
+            )
+        })
     }
 
     fn best_effort_class(&self) -> Result<Class, String> {
@@ -184,6 +221,36 @@ mod tests {
         let checked = TaskOptions::best_effort("x".into()).check().unwrap();
         assert_eq!(checked.class, Class::BestEffort);
         assert_eq!(checked.memory, MemoryProfile::default());
+    }
+
+    #[test]
+    fn every_task_has_a_weight() {
+        let weighing = |weight| TaskOptions { weight, ..yolo() }.check();
+        for (said, weight) in [(None, 100), (Some(1), 1), (Some(10_000), 10_000)] {
+            assert_eq!(weighing(said).unwrap().weight.get(), weight);
+        }
+        for wrong in [0, 10_001, u32::MAX] {
+            assert_eq!(
+                weighing(Some(wrong)).unwrap_err(),
+                format!("weight is {wrong}: it is from 1 to 10000, 100 where nothing is said")
+            );
+        }
+    }
+
+    #[test]
+    fn only_what_takes_from_others_needs_a_right() {
+        let right = |options: TaskOptions| options.check().unwrap().right();
+        let weighing = |weight| TaskOptions {
+            weight: Some(weight),
+            ..TaskOptions::best_effort("x".into())
+        };
+        assert_eq!(right(weighing(100)), None);
+        assert_eq!(right(weighing(101)), Some(Right::Weight));
+        let weight = Some(101);
+        assert_eq!(
+            right(TaskOptions { weight, ..yolo() }),
+            Some(Right::Realtime)
+        );
     }
 
     #[test]

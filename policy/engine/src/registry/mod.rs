@@ -5,6 +5,6 @@ mod declaration;
 mod statistics;
 mod table;
 
-pub use declaration::{MAX_NAME, TaskDeclaration, TaskOptions, is_name};
+pub use declaration::{MAX_NAME, Right, TaskDeclaration, TaskOptions, is_name};
 pub use statistics::{Moved, Statistics};
 pub use table::{MAX_TASKS, Origin, Registration, Registry};

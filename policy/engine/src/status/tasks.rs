@@ -4,7 +4,7 @@ use alloc::string::String;
 use alloc::vec::Vec;
 
 use rtswap_policy::scheduler::{self, Direction};
-use rtswap_policy::task::{Class, MemoryProfile, Timing};
+use rtswap_policy::task::{Class, MemoryProfile, Timing, Weight};
 use rtswap_policy::units::{Bytes, Nanos};
 
 use crate::Uuid;
@@ -35,6 +35,8 @@ pub struct TaskStatus {
     pub timing: Option<Timing>,
     /// m and mˢ as declared.
     pub declared: MemoryProfile,
+    /// Its weight among best-effort tasks, as declared.
+    pub weight: Weight,
     /// Its memory, summed over all GPUs.
     pub memory: MemoryStatus,
     /// What its jobs and swaps came to.
@@ -245,6 +247,7 @@ pub(super) fn describe<'a>(
         processes,
         timing,
         declared: entry.task.memory,
+        weight: entry.task.weight,
         memory,
         statistics: StatisticsStatus::from(&entry.statistics),
         waits: None,

@@ -1,7 +1,6 @@
-//! Swap operations: one event each, and under `Test::Pipelined` one more for each chunk that a
-//! swap-in waits for.
+//! Swap operations: one event each, and one more for each chunk that a swap-in waits for.
 //!
-//! In a pipelined region a swap-in fills chunks up to its budget, pauses, and goes on when the budget
+//! In a pipelined region, and for the turn of a best-effort task, a swap-in fills chunks up to its budget, pauses, and goes on when the budget
 //! grows. A swap-out reports after each chunk, unless the swap-in under way still has credit: no task
 //! waits for the report then, so it is made when the credit is used up. Both directions always move
 //! at the pace of two loaded copy engines.
@@ -48,7 +47,6 @@ impl<O: Observer> World<'_, O> {
             Direction::Out => (config.swap_cost.out.base, self.pace.0),
             Direction::In => (config.swap_cost.in_.base, self.pace.1),
         };
-        let pipelined = self.pipelined();
         let agent = self.agent(id);
         let busy = agent.moving.is_some() || agent.running.is_some();
         let from = agent.usage.swapped;
@@ -72,8 +70,8 @@ impl<O: Observer> World<'_, O> {
             due: Time::MAX,
         };
         moving.chunks = match direction {
-            Direction::In if pipelined => agent.credit(&moving),
-            _ => moving.rest(),
+            Direction::In => agent.credit(&moving),
+            Direction::Out => moving.rest(),
         };
         agent.moving = Some(moving);
         self.forbid(busy, id, "is swapped while it runs or swaps")?;
@@ -98,7 +96,7 @@ impl<O: Observer> World<'_, O> {
     /// Plans when to look at the operation of `id` next.
     fn plan_swap(&mut self, id: TaskId) {
         let now = self.clock.now;
-        let waited_for = self.pipelined() && self.waits_for_chunks();
+        let waited_for = self.waits_for_chunks();
         let Some(moving) = &mut self.agent(id).moving else {
             return;
         };
@@ -123,12 +121,13 @@ impl<O: Observer> World<'_, O> {
         }
     }
 
-    /// Whether a task may wait for each chunk that leaves: not while the swap-in has credit left.
+    /// Whether a task may wait for each chunk that leaves: not while the swap-in has credit left. With none
+    /// under way only a pipelined region may.
     fn waits_for_chunks(&self) -> bool {
         let inward = self
             .in_
             .and_then(|id| self.agents[id.0 as usize].moving.as_ref());
-        inward.is_none_or(|moving| moving.chunks == 0)
+        inward.map_or(self.pipelined(), |moving| moving.chunks == 0)
     }
 
     /// The operation outward, if there is one, reports at its next chunk.
@@ -152,7 +151,7 @@ impl<O: Observer> World<'_, O> {
 
     /// The budget of `id` has changed: a swap-in under way fills up to it.
     pub(super) fn refill(&mut self, id: TaskId) {
-        if self.in_ != Some(id) || !self.pipelined() {
+        if self.in_ != Some(id) {
             return;
         }
         let now = self.clock.now;

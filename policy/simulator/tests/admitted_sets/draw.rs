@@ -4,7 +4,7 @@ use rtswap_policy::admission::Test;
 use rtswap_policy::assign::{Assignment, Demand, Objective, assign};
 use rtswap_policy::cost::{DirectionCost, SwapCost};
 use rtswap_policy::scheduler::{Config, Overrun, Sharing, Undrained};
-use rtswap_policy::task::{Class, MemoryProfile, TaskSpec, Timing};
+use rtswap_policy::task::{Class, MemoryProfile, TaskSpec, Timing, Weight};
 use rtswap_policy::units::{Bytes, Nanos, Ppm};
 use rtswap_simulator::{Arrivals, Checks, Departure, Execution, Rng, Scenario, SimTask};
 
@@ -73,7 +73,8 @@ fn config(rng: &mut Rng, kind: Kind, capacity: u64, reserve: u64) -> Config {
         dispatch_latency: Nanos(rng.within(0, 1) * rng.within(0, 3) * UNIT),
         overrun: Overrun::Continue,
         undrained: Undrained::Beside,
-        best_effort_quantum: Nanos(200 * UNIT),
+        swap_share: Ppm(100_000),
+        longest_wait: Nanos(2_000 * UNIT),
         objective: match rng.within(0, 3) {
             0 => Objective::Volume,
             _ => Objective::Time,
@@ -212,6 +213,7 @@ pub(crate) fn tight(rng: &mut Rng, kind: Kind) -> Option<Scenario> {
                     footprint: Bytes(footprint),
                     swappable: Bytes(footprint - rng.within(0, 1)),
                 },
+                weight: Weight::default(),
             };
             tasks.push(SimTask::new(spec, Nanos(rng.within(1, 300) * UNIT)));
         }
@@ -231,6 +233,7 @@ fn task(rng: &mut Rng, place: usize, demand: &Demand) -> SimTask {
         name: format!("realtime-{place}"),
         class: Class::Realtime(demand.timing),
         memory: demand.memory,
+        weight: Weight::default(),
     };
     SimTask {
         spec,

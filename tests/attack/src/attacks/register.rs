@@ -67,6 +67,15 @@ pub(super) const ATTACKS: &[Attack] = &[
         ..PLAIN
     },
     Attack {
+        name: "register-large-weight",
+        act: large_weight,
+        judge: |scene| {
+            scene.all_refused()?;
+            scene.says(&["may not", "root", "weight"])
+        },
+        ..PLAIN
+    },
+    Attack {
         name: "register-footprint-zero",
         judge: footprint_zero,
         ..PLAIN
@@ -164,7 +173,7 @@ fn wrong_types(attacker: &mut Attacker) -> Result<()> {
 
 fn odd_numbers(attacker: &mut Attacker) -> Result<()> {
     register(attacker, |number| {
-        let wrong = match number % 9 {
+        let wrong = match number % 11 {
             0 => ("footprint", Variant::from(-1_i64)),
             1 => ("footprint", Variant::from(u64::MAX)),
             2 => ("footprint", Variant::from("NaN")),
@@ -173,6 +182,8 @@ fn odd_numbers(attacker: &mut Attacker) -> Result<()> {
             5 => ("swappable", Variant::from("∞")),
             6 => ("period_us", Variant::from(0_u64)),
             7 => ("period_us", Variant::from(i64::MIN)),
+            8 => ("weight", Variant::from(0_u8)),
+            9 => ("weight", Variant::from((1_u64 << 32) + 100)),
             _ => ("deadline_us", Variant::from(u64::MAX)),
         };
         ("numbered".into(), options([wrong]))
@@ -226,6 +237,13 @@ fn declared(footprint: u64) -> HashMap<&'static str, Variant<'static>> {
 fn realtime(attacker: &mut Attacker) -> Result<()> {
     register(attacker, |number| {
         ("urgent".into(), declared(number as u64 % 2 * (4 << 20)))
+    })
+}
+
+fn large_weight(attacker: &mut Attacker) -> Result<()> {
+    register(attacker, |number| {
+        let weight = Variant::from([101_u32, 10_000][number % 2]);
+        ("heavy".into(), options([("weight", weight)]))
     })
 }
 

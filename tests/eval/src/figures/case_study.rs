@@ -4,8 +4,8 @@ use rtswap_policy::admission::{Analysis, Platform, Test};
 use rtswap_policy::assign::{Assignment, Demand, Infeasible, Objective, assign, assign_any_chunk};
 use rtswap_policy::cost::SwapCost;
 use rtswap_policy::scheduler::{Config, JobEnd, Overrun, Sharing, Undrained};
-use rtswap_policy::task::{Class, TaskSpec};
-use rtswap_policy::units::{Bytes, Nanos, Time};
+use rtswap_policy::task::{Class, TaskSpec, Weight};
+use rtswap_policy::units::{Bytes, Nanos, Ppm, Time};
 
 use super::approach::DUPLEX;
 use super::workload::{Model, Reading, Resolution, Work};
@@ -189,7 +189,8 @@ fn config(test: Test, reading: &Reading, variant: &Variant) -> Config {
         dispatch_latency: Nanos::ZERO,
         overrun: Overrun::Continue,
         undrained: Undrained::Beside,
-        best_effort_quantum: Nanos(100_000_000),
+        swap_share: Ppm(100_000),
+        longest_wait: Nanos(15_000_000_000),
         objective: variant.objective,
         test,
         duplex: DUPLEX,
@@ -232,6 +233,7 @@ fn schedule(
             name: name.clone(),
             class: Class::Realtime(demand.timing),
             memory: demand.memory,
+            weight: Weight::default(),
         };
         SimTask::new(spec, Nanos::ZERO)
     });

@@ -9,7 +9,7 @@ use rtswap_policy::admission::Test;
 use rtswap_policy::assign::Objective;
 use rtswap_policy::cost::{DirectionCost, SwapCost};
 use rtswap_policy::scheduler::{Config, Direction, Overrun, Sharing, Undrained};
-use rtswap_policy::task::{Class, MemoryProfile, TaskSpec, Timing};
+use rtswap_policy::task::{Class, MemoryProfile, TaskSpec, Timing, Weight};
 use rtswap_policy::units::{Bytes, Nanos, Ppm, Time};
 
 use rtswap_simulator::record::{Observer, Record, SwapRecord};
@@ -276,7 +276,8 @@ impl Scene {
             dispatch_latency: Nanos::ZERO,
             overrun: Overrun::Continue,
             undrained: Undrained::Beside,
-            best_effort_quantum: Nanos(MILLI),
+            swap_share: Ppm(100_000),
+            longest_wait: Nanos(150 * MILLI),
             objective: Objective::Volume,
             test: Test::Theorem1,
             duplex: Ppm::ONE,
@@ -310,6 +311,7 @@ impl Actor {
                     footprint: Bytes(2 * CHUNK),
                     swappable: Bytes(if self.swaps { CHUNK } else { 0 }),
                 },
+                weight: Weight::default(),
             },
             arrivals: Arrivals::At(self.releases.iter().map(at).collect()),
             execution: Execution::Between {

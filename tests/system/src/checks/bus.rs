@@ -80,6 +80,7 @@ fn managed(machine: &Machine, task: &str) -> Result<()> {
         ("UserId", Value::from(uid)),
         ("FootprintBytes", Value::from(footprint as u64)),
         ("SwappableBytes", Value::from(4 << 20)),
+        ("Weight", Value::from(100)),
     ] {
         ensure!(
             properties[name]["data"] == wanted,

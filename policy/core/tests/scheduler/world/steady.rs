@@ -6,7 +6,7 @@ use rtswap_policy::admission::Test;
 use rtswap_policy::cost::SwapCost;
 use rtswap_policy::scheduler::{Config, Event, Phase, Sharing, Usage};
 use rtswap_policy::task::TaskId;
-use rtswap_policy::units::{Bytes, Nanos, Time};
+use rtswap_policy::units::{Bytes, Nanos, Ppm, Time};
 
 use super::setting::{best_effort, config, engine, periodic};
 use super::{Agent, Answers, World};
@@ -47,8 +47,8 @@ impl Steady {
             },
             drain: Nanos::ZERO,
             sharing,
-            swap_share: rtswap_policy::units::Ppm(100_000),
-            longest_wait: Nanos(1_000_000),
+            swap_share: Ppm(100_000),
+            longest_wait: Nanos(150_000_000),
             test,
             ..config(REALTIME * u64::from(realtime) * 7 / 10)
         });

@@ -20,6 +20,37 @@ fn only_the_privileged_register_realtime_tasks() {
 }
 
 #[test]
+fn only_the_privileged_take_more_than_the_default_weight() {
+    let mut shell = Shell::new();
+    let mut register = |name, weight, privileged| {
+        let options = TaskOptions {
+            weight: Some(weight),
+            ..options(name)
+        };
+        shell.call(Call::Register {
+            caller: Caller {
+                privileged,
+                ..CALLER
+            },
+            options,
+            claimant: None,
+            lease: false,
+        })
+    };
+    assert_eq!(
+        register("a", 101, false).unwrap_err().to_string(),
+        alloc::format!(
+            "user {} may not register tasks with a weight above 100: root may, here or by a file in \
+             tasks.d; with a weight of at most 100 it needs no permission",
+            CALLER.uid
+        )
+    );
+    register("b", 100, false).unwrap();
+    register("c", 101, true).unwrap();
+    assert_eq!(shell.names(), ["b", "c"]);
+}
+
+#[test]
 fn what_is_not_schedulable_leaves_nothing() {
     let mut shell = Shell::new();
     let large = TaskOptions {

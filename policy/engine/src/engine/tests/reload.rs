@@ -66,6 +66,18 @@ fn settings_and_files_take_effect_and_are_kept() {
 }
 
 #[test]
+fn another_weight_is_another_declaration() {
+    let mut shell = shell(vec![file(options("a"))]);
+    let weighing = TaskOptions {
+        weight: Some(300),
+        ..options("a")
+    };
+    assert_eq!(reload(&mut shell, vec![file(weighing)]), Ok(Reply::Done));
+    assert_eq!(shell.disk.registrations[0].task.weight.get(), 300);
+    assert_eq!(shell.engine.status().tasks[0].weight.get(), 300);
+}
+
+#[test]
 fn what_runs_is_left_as_it_is() {
     let mut shell = shell(vec![file(realtime("a"))]);
     shell.greet(hello(1, 70, Some("a"))).unwrap();

@@ -3,7 +3,7 @@
 use std::string::ToString;
 
 use rtswap_policy::scheduler::{Event, Usage};
-use rtswap_policy::task::{Class, MemoryProfile, TaskId, TaskSpec, Timing};
+use rtswap_policy::task::{Class, MemoryProfile, TaskId, TaskSpec, Timing, Weight};
 use rtswap_policy::units::{Bytes, Nanos, Time};
 
 use super::{gpu, mib, uuid};
@@ -29,6 +29,7 @@ fn register(gpu: &mut Gpu, id: u32, period: u64, footprint: u64) {
             footprint: mib(footprint),
             swappable: mib(footprint),
         },
+        weight: Weight::default(),
     };
     gpu.scheduler
         .register(Time::ZERO, TaskId(id), spec)

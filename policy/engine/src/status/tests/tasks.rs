@@ -3,7 +3,7 @@
 use std::vec::Vec;
 
 use rtswap_policy::scheduler::{self, Direction, JobSeq, JobStatus, SwapSeq, Usage};
-use rtswap_policy::task::{Class, MemoryProfile, TaskId, Timing};
+use rtswap_policy::task::{Class, MemoryProfile, TaskId, Timing, Weight};
 use rtswap_policy::units::{Bytes, Nanos, Time};
 
 use super::{lost, mib, session, uuid};
@@ -27,6 +27,7 @@ fn entry(class: Class) -> Registration {
             footprint: mib(80),
             swappable: mib(64),
         },
+        weight: Weight::new(300).unwrap(),
         gpu: None,
     };
     Registration::new(RegistrationId(4), 1000, task, Origin::Call)

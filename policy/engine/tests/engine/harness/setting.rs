@@ -89,7 +89,8 @@ impl Setting {
             scheduler: SchedulerConfig {
                 sharing: self.sharing,
                 test: self.test,
-                best_effort_quantum: Nanos(20 * MS),
+                swap_share: Ppm(100_000),
+                longest_wait: Nanos(3_000 * MS),
                 // Agents take long at times: with the built-in bound nearly all would be barred.
                 drain: (self.number % 8 != 7).then_some(Nanos(110 * MS)),
                 ..SchedulerConfig::default()
