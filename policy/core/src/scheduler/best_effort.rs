@@ -18,7 +18,9 @@ pub(super) const LOOK: usize = 16;
 enum Served {
     /// It waits no more.
     Gone,
-    /// It waits until its turn comes, or until it can be served.
+    /// Its turn has not come.
+    Early,
+    /// It cannot be served now.
     Waits,
     /// Its memory is on its way, or those that have it are leaving: no other is served.
     Comes,
@@ -66,10 +68,14 @@ impl Scheduler {
             self.state.turns.change = None;
         }
         let first = begun.or_else(|| self.pressing());
-        if let Some(id) = first
-            && self.serve(id) == Served::Comes
-        {
-            return true;
+        let mut moves = true;
+        if let Some(id) = first {
+            match self.serve(id, true) {
+                Served::Comes => return true,
+                // It has the next turn, and soon.
+                Served::Early => moves = false,
+                Served::Gone | Served::Waits => {}
+            }
         }
         let (mut place, mut early) = (0, 0);
         while let Some((_, id)) = self.state.best_effort.get(place)
@@ -79,9 +85,10 @@ impl Scheduler {
                 place += 1;
                 continue;
             }
-            match self.serve(id) {
+            match self.serve(id, moves) {
                 Served::Gone => {}
-                Served::Waits => (place, early) = (place + 1, early + 1),
+                Served::Early => (place, early) = (place + 1, early + 1),
+                Served::Waits => place += 1,
                 Served::Comes => return true,
             }
         }
@@ -89,12 +96,13 @@ impl Scheduler {
     }
 
     /// Whether the job of `id` waits for its turn.
-    fn waits(&self, id: TaskId) -> bool {
+    pub(super) fn waits(&self, id: TaskId) -> bool {
         let rank = self.state.tasks.get(id).and_then(|task| task.job.as_ref()?.rank);
         rank.is_some_and(|rank| self.state.best_effort.contains((rank, id)))
     }
 
-    fn serve(&mut self, id: TaskId) -> Served {
+    /// Serves the job of `id`, with memory of others only if it `moves`.
+    fn serve(&mut self, id: TaskId, moves: bool) -> Served {
         if self.holds_off(id) {
             return Served::Gone;
         }
@@ -108,13 +116,16 @@ impl Scheduler {
                 return Served::Gone;
             }
             if !due {
-                return Served::Waits;
+                return Served::Early;
             }
             // Only the GPU is missing: none takes its memory for itself meanwhile.
             self.state.turns.next = Some(id);
             return Served::Comes;
         }
-        if !due || self.task(id).op.as_ref().is_some_and(|op| op.overdue) {
+        if !due || !moves {
+            return Served::Early;
+        }
+        if self.task(id).op.as_ref().is_some_and(|op| op.overdue) {
             return Served::Waits;
         }
         self.state.turns.next = Some(id);
@@ -147,7 +158,7 @@ impl Scheduler {
         for place in 0..self.state.running.len() {
             let holder = self.state.running[place];
             if self.turn_ends(holder, id) <= now {
-                leaving |= self.revoke(holder);
+                leaving |= self.give_way(holder);
             }
         }
         leaving
@@ -217,11 +228,12 @@ impl Scheduler {
         if realtime || !self.discipline.manners().brings_ahead {
             return;
         }
-        let pressing = self.state.turns.ages.first().map(|(_, id)| id);
-        let waiting = self.state.best_effort.iter().map(|(_, id)| id);
-        let waiting = pressing.filter(|id| self.presses(*id) <= self.state.now).into_iter().chain(waiting);
-        let next = waiting.take(LOOK).find(|id| !self.wholly_resident(*id));
-        let Some(id) = next else { return };
+        let waiting = self.next_ones().filter(|id| !self.wholly_resident(*id));
+        let next = waiting.map(|id| (self.turn_due(id), id));
+        // Of those whose turn comes at the same time the first.
+        let Some((_, id)) = next.min_by_key(|(due, _)| *due) else {
+            return;
+        };
         if self.task(id).op.is_some() || !self.may_come(id) {
             return;
         }

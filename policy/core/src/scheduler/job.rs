@@ -52,6 +52,8 @@ pub(crate) struct Job {
     pub(crate) granted: Option<Time>,
     /// Since when it is to leave the GPU.
     pub(crate) revoked: Option<Time>,
+    /// That is for other best-effort jobs alone.
+    pub(crate) yields: bool,
     /// It ran already when its agent attached.
     pub(crate) adopted: bool,
     pub(crate) overrun: bool,
@@ -87,6 +89,7 @@ impl Job {
             opened: None,
             granted: None,
             revoked: None,
+            yields: false,
             adopted: false,
             overrun: false,
             undrained: false,
