@@ -23,9 +23,9 @@ mod world;
 
 pub use error::{ScenarioError, SimError};
 pub use export::Timeline;
-pub use record::{Change, Moved, Observer, Record, SwapRecord, Violation};
+pub use record::{Burst, Change, Moved, Observer, Record, SwapRecord, Violation};
 pub use report::{Report, TaskReport};
 pub use rng::Rng;
 pub use scenario::{Arrivals, Checks, Departure, Execution, Scenario, SimTask};
 pub use stats::{Responses, Summary};
-pub use world::{observe, run};
+pub use world::{observe, observe_with, run};
