@@ -9,14 +9,14 @@
 //!   had it for the time of the level, and for three times what its migration took at 16 GB/s. One of a
 //!   lower level waits until the holder sinks or is idle.
 //! - A program that is idle rises by one level after half the time of its level and what it had computed
-//!   there, and twice the time of its level after the last change.
+//!   there, and twice the time of its level after the last change. One that waits rises too, at a third of
+//!   that pace where it shares its level with one other at most.
 //! - A program is idle when it has launched nothing for 100 to 300 ms, by the kind of call.
 //!
-//! Assumed: idle after 200 ms, that of CUDA graphs. The time of the last change of level is taken to be the
-//! end of the last job, so that a program rises somewhat later. A program that waits does not rise; in Nixie
-//! it does after more than two minutes at the lowest level. Nixie's look at its queue every 100 ms, and the
-//! 10 s that it lets a program stay at a level at least, are left out. Its prefetch fills host memory from
-//! disk, which is not modelled.
+//! Assumed: idle is after 200 ms, that of CUDA graphs, and a program that waits shares its level with one
+//! other. A program that rose while it waited is where it was before with its next job. Nixie's look at its
+//! queue every 100 ms, and the 10 s that it lets a running program stay at a level at least, are left out.
+//! Its prefetch fills host memory from disk, which is not modelled.
 
 use rtswap_policy::scheduler::{Discipline, Manners, Moment, Rank, Standing};
 use rtswap_policy::units::{Nanos, Time};
@@ -36,53 +36,79 @@ const TIMES: [Nanos; 4] = [
 /// How long a program without a job keeps the GPU.
 const IDLE: Nanos = Nanos(SECOND / 5);
 
+/// How much slower a program rises while it waits.
+const WAITING: u64 = 3;
+
 /// Nixie's queues.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Feedback;
 
-/// The level of a program, and how long it has computed there.
+/// Where a program is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Level {
     number: usize,
+    /// How long it has computed there.
     had: Nanos,
+    /// Since when.
+    since: Time,
 }
 
+/// The virtual time of a task keeps what its level lacks: the lower bits what it has computed there, which the
+/// scheduler adds to, the others since when.
+const HAD: u64 = (1 << 38) - 1;
+/// The unit of the latter.
+const TENTH: u64 = SECOND / 10;
+
 impl Level {
-    /// As of the end of the last job, or of the grant of the one under way. The virtual time of a task
-    /// counts here what it has computed at its level.
-    fn of(task: &Standing) -> Self {
-        let scaled = u128::from(task.virtual_time.0) * u128::from(task.weight.get()) / 100;
-        let had = Nanos(u64::try_from(scaled).unwrap_or(u64::MAX));
-        let number = usize::from(task.rank.level).min(TIMES.len() - 1);
-        Self { number, had }.sunk()
+    const TOP: Self = Self {
+        number: 0,
+        had: Nanos::ZERO,
+        since: Time::ZERO,
+    };
+
+    /// That of a task which last computed until `end`.
+    fn of(task: &Standing, end: Time) -> Self {
+        let packed = task.virtual_time.0;
+        let had = (packed & HAD) * u64::from(task.weight.get()) / 100;
+        let level = Self {
+            number: usize::from(task.rank.level).min(TIMES.len() - 1),
+            had: Nanos(had),
+            since: Time((packed >> HAD.count_ones()) * TENTH),
+        };
+        level.sunk(end)
+    }
+
+    fn packed(self, task: &Standing) -> Nanos {
+        let had = (self.had.0 * 100 / u64::from(task.weight.get())).min(HAD);
+        Nanos(((self.since.0 / TENTH) << HAD.count_ones()) | had)
     }
 
     fn time(self) -> Nanos {
         TIMES[self.number]
     }
 
-    fn sunk(mut self) -> Self {
+    /// It has computed until `end` without a break.
+    fn sunk(mut self, end: Time) -> Self {
         while self.had > self.time() {
             self.had -= self.time();
+            self.since = Time((end - Time::ZERO).saturating_sub(self.had).0);
             self.number = (self.number + 1).min(TIMES.len() - 1);
         }
         self
     }
 
-    /// After `idle` without a job.
-    fn risen(mut self, idle: Nanos) -> Self {
-        let mut changed = Nanos::ZERO;
-        while self.number > 0 {
-            let settled = changed + self.time() + self.time();
-            let idle_enough = self.had + Nanos(self.time().0 / 2);
-            if idle <= settled.max(idle_enough) {
-                break;
-            }
-            changed = settled.max(idle_enough);
-            self.number -= 1;
-            self.had = Nanos::ZERO;
-        }
-        self
+    /// The levels that it rises to, each from when on. It is rested after the time that `rests` says for
+    /// what it takes.
+    fn rises(self, rests: impl Fn(Nanos) -> Time) -> impl Iterator<Item = Self> {
+        core::iter::successors(Some(self), move |level| {
+            let rested = rests(level.had + Nanos(level.time().0 / 2));
+            let settled = level.since + level.time() + level.time();
+            Some(Self {
+                number: level.number.checked_sub(1)?,
+                had: Nanos::ZERO,
+                since: settled.max(rested),
+            })
+        })
     }
 
     /// How long it computes until it is at the level `number`, or lower.
@@ -95,6 +121,21 @@ impl Level {
     }
 }
 
+/// When `holder` gives the GPU to a program of the level `wanted`.
+fn yields(holder: Level, wanted: usize, moment: &Moment) -> Time {
+    if wanted < holder.number {
+        return moment.granted;
+    }
+    let migration = Nanos(moment.change.0.saturating_mul(3));
+    let cooled = moment.since + holder.time().max(migration);
+    let same = (moment.granted + holder.sinks_to(wanted)).max(cooled);
+    if wanted + 1 < TIMES.len() {
+        same.min(moment.granted + holder.sinks_to(wanted + 1))
+    } else {
+        same
+    }
+}
+
 impl Discipline for Feedback {
     fn manners(&self) -> Manners {
         Manners {
@@ -104,35 +145,33 @@ impl Discipline for Feedback {
     }
 
     fn rank(&self, task: &mut Standing, _: Nanos, _: &Moment) -> Rank {
+        let now = task.requested;
         let level = if task.idle == Nanos::MAX {
             Level {
-                number: 0,
-                had: Nanos::ZERO,
+                since: now,
+                ..Level::TOP
             }
         } else {
-            Level::of(task).risen(task.idle)
+            let end = Time((now - Time::ZERO).saturating_sub(task.idle).0);
+            let rises = Level::of(task, end).rises(|rest| end + rest);
+            let risen = rises.skip(1).take_while(|level| level.since <= now);
+            risen.last().unwrap_or(Level::of(task, end))
         };
-        let scaled = u128::from(level.had.0) * 100 / u128::from(task.weight.get());
-        task.virtual_time = Nanos(u64::try_from(scaled).unwrap_or(u64::MAX));
+        task.virtual_time = level.packed(task);
         Rank {
             level: level.number as u8,
-            place: task.requested.0,
+            place: now.0,
         }
     }
 
     fn turn_ends(&self, holder: &Standing, other: &Standing, moment: &Moment) -> Time {
-        let (level, wanted) = (Level::of(holder), usize::from(other.rank.level));
-        let migration = Nanos(moment.change.0.saturating_mul(3));
-        let cooled = moment.since + level.time().max(migration);
-        let equal = (moment.granted + level.sinks_to(wanted)).max(cooled);
-        if wanted < level.number {
-            return moment.granted;
-        }
-        if wanted + 1 < TIMES.len() {
-            equal.min(moment.granted + level.sinks_to(wanted + 1))
-        } else {
-            equal
-        }
+        let holder = Level::of(holder, moment.granted);
+        let slower = |rest: Nanos| Nanos(rest.saturating_sub(other.idle).0 * WAITING);
+        let waits = Level::of(other, other.requested);
+        let rises = waits.rises(|rest| other.requested + slower(rest)).skip(1);
+        let risen = rises.map(|level| level.since.max(yields(holder, level.number, moment)));
+        let before = yields(holder, waits.number, moment);
+        risen.min().map_or(before, |risen| risen.min(before))
     }
 
     fn keeps(&self, _: &Standing, _: &Moment) -> Nanos {

@@ -83,34 +83,70 @@ fn program(level: u8, had: u64) -> Standing {
     }
 }
 
+/// The level and the seconds computed there of a program that asks again after it `had` computed at
+/// `level`, where it is since the origin, and was idle until `now`.
+fn after(level: u8, had: u64, idle: Nanos, now: u64) -> (u8, u64) {
+    let mut task = program(level, had);
+    task.idle = idle;
+    task.requested = at(now);
+    let rank = Feedback.rank(&mut task, Nanos::ZERO, &moment(0, 0));
+    // The lower bits, as long as the scheduler adds less than four minutes.
+    (rank.level, (task.virtual_time.0 & ((1 << 38) - 1)) / SECOND)
+}
+
 #[test]
-fn a_program_sinks_as_it_computes_and_rises_as_it_is_idle() {
-    let after = |level, had, idle| {
-        let mut task = program(level, had);
-        task.idle = idle;
-        let rank = Feedback.rank(&mut task, Nanos::ZERO, &moment(0, 0));
-        (rank.level, task.virtual_time)
-    };
-    assert_eq!(after(3, 9, Nanos::MAX), (0, Nanos::ZERO), "a new one");
-    assert_eq!(after(0, 8, Nanos::ZERO), (0, seconds(8)));
-    assert_eq!(after(0, 9, Nanos::ZERO), (1, seconds(1)));
-    assert_eq!(after(0, 60, Nanos::ZERO), (3, seconds(4)));
-    assert_eq!(after(3, 70, Nanos::ZERO), (3, seconds(6)), "the lowest");
-    // Twice the 16 s of its level, and half of them and what it had.
-    assert_eq!(after(1, 3, seconds(32)), (1, seconds(3)));
-    assert_eq!(after(1, 3, seconds(33)), (0, Nanos::ZERO));
-    assert_eq!(after(2, 3, seconds(65)), (1, Nanos::ZERO));
-    assert_eq!(after(2, 3, seconds(97)), (0, Nanos::ZERO));
+fn a_program_sinks_as_it_computes() {
+    assert_eq!(after(3, 9, Nanos::MAX, 100), (0, 0), "a new one");
+    assert_eq!(after(0, 8, Nanos::ZERO, 100), (0, 8));
+    assert_eq!(after(0, 9, Nanos::ZERO, 100), (1, 1));
+    assert_eq!(after(0, 60, Nanos::ZERO, 100), (3, 4));
+    assert_eq!(after(3, 70, Nanos::ZERO, 100), (3, 6), "the lowest");
+}
+
+#[test]
+fn a_program_rises_as_it_is_idle() {
+    // Half of the 16 s of its level, and what it had; and twice the 16 s since it came there.
+    assert_eq!(after(1, 3, seconds(10), 100), (1, 3));
+    assert_eq!(after(1, 3, seconds(11), 100), (0, 0));
+    assert_eq!(after(1, 3, seconds(20), 31), (1, 3));
+    assert_eq!(after(1, 3, seconds(20), 32), (0, 0));
+    // The next level takes twice its time, from then on.
+    assert_eq!(after(2, 3, seconds(19), 100), (1, 0));
+    assert_eq!(after(2, 3, seconds(51), 100), (0, 0));
+    // It sank 2 s before it stopped.
+    assert_eq!(after(0, 10, seconds(29), 100), (1, 2));
+    assert_eq!(after(0, 10, seconds(30), 100), (0, 0));
 }
 
 #[test]
 fn a_higher_level_comes_at_once_the_same_after_its_time_a_lower_one_when_the_holder_sinks() {
     let ends = |holder: &Standing, other| {
-        Feedback.turn_ends(holder, &program(other, 0), &moment(100, 110))
+        let other = Standing {
+            requested: at(105),
+            ..program(other, 0)
+        };
+        Feedback.turn_ends(holder, &other, &moment(100, 110))
     };
     assert_eq!(ends(&program(2, 0), 1), at(110));
     assert_eq!(ends(&program(3, 0), 3), at(164));
     assert_eq!(ends(&program(1, 12), 1), at(114), "it sinks before 16 s");
     assert_eq!(ends(&program(0, 5), 1), at(113));
     assert_eq!(ends(&program(0, 5), 3), at(161));
+    // Equal after 3 * 8 s would be later than when the holder sinks.
+    assert_eq!(ends(&program(0, 0), 1), at(118));
+}
+
+#[test]
+fn a_program_that_waits_rises_more_slowly() {
+    let other = Standing {
+        requested: at(90),
+        ..program(1, 1)
+    };
+    let ends = |granted| {
+        let holder = program(0, 0);
+        Feedback.turn_ends(&holder, &other, &moment(100, granted))
+    };
+    // After 3 * 9 s it is equal, and the holder's 8 s have passed; or the holder sinks.
+    assert_eq!(ends(105), at(113));
+    assert_eq!(ends(114), at(117));
 }

@@ -1,18 +1,35 @@
 //! Bursts of best-effort programs. A program goes on where its job was revoked, so that its agent asks
 //! for the rest at once; and it may do several jobs until its user thinks again.
 
+use alloc::vec::Vec;
+
 use rtswap_policy::task::{Class, TaskId};
 use rtswap_policy::units::Nanos;
 
 use super::{Happening, World};
 use crate::error::SimError;
 use crate::record::{Burst, Observer};
-use crate::scenario::Arrivals;
+use crate::rng::Rng;
+use crate::scenario::{Arrivals, Scenario};
+
+/// One generator for each program, from the seed and its name: a program draws the same in every company
+/// and under every policy.
+pub(super) fn generators(scenario: &Scenario) -> Vec<Rng> {
+    let generator = |name: &str| {
+        let letters = name.bytes();
+        let mixed = letters.fold(scenario.seed, |seed, letter| {
+            Rng::new(seed ^ u64::from(letter)).number()
+        });
+        Rng::new(mixed)
+    };
+    let tasks = scenario.tasks.iter();
+    tasks.map(|task| generator(&task.spec.name)).collect()
+}
 
 impl<O: Observer> World<'_, O> {
-    /// A time between the two, both included.
-    pub(super) fn drawn(&mut self, (least, most): (Nanos, Nanos)) -> Nanos {
-        Nanos(self.rng.within(least.0, most.0))
+    /// A time between the two, both included, for a best-effort program.
+    pub(super) fn drawn(&mut self, id: TaskId, (least, most): (Nanos, Nanos)) -> Nanos {
+        Nanos(self.programs[id.0 as usize].within(least.0, most.0))
     }
 
     /// Notes the request that a burst of a best-effort program begins with, unless one is under way.
@@ -22,7 +39,7 @@ impl<O: Observer> World<'_, O> {
             return;
         }
         let jobs = match sim.arrivals {
-            Arrivals::Thinks { jobs, .. } => self.rng.within(jobs.0, jobs.1),
+            Arrivals::Thinks { jobs, .. } => self.programs[id.0 as usize].within(jobs.0, jobs.1),
             _ => 1,
         };
         let now = self.clock.now;

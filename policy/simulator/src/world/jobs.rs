@@ -89,6 +89,9 @@ impl<O: Observer> World<'_, O> {
             return wcet;
         }
         match &sim.execution {
+            Execution::Between { least, most } if sim.spec.class == Class::BestEffort => {
+                self.drawn(id, (*least, *most))
+            }
             Execution::Between { least, most } => Nanos(self.rng.within(least.0, most.0)),
             Execution::Each(spans) => {
                 let agent = self.agent(id);
@@ -121,7 +124,7 @@ impl<O: Observer> World<'_, O> {
         }
         let next = match self.sim(id).arrivals {
             Arrivals::Greedy => Some(Nanos::ZERO),
-            Arrivals::Thinks { think, .. } => Some(self.drawn(think)),
+            Arrivals::Thinks { think, .. } => Some(self.drawn(id, think)),
             _ => None,
         };
         if let Some(pause) = next.filter(|_| self.asks(id)) {

@@ -147,6 +147,8 @@ struct World<'a, O> {
     scheduler: Scheduler,
     clock: Clock<Happening>,
     rng: Rng,
+    /// Of each best-effort program, so that what it does hangs on no other.
+    programs: Vec<Rng>,
     agents: Vec<Agent>,
     /// How many of them have a job open, and how many of these run.
     open: usize,
@@ -181,6 +183,7 @@ impl<'a, O: Observer> World<'a, O> {
             scheduler,
             clock: Clock::new(),
             rng: Rng::new(scenario.seed),
+            programs: bursts::generators(scenario),
             agents: alloc::vec![Agent::default(); scenario.tasks.len()],
             open: 0,
             running: 0,

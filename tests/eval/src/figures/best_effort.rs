@@ -5,6 +5,7 @@
 //! it does alone, and what it leaves goes to the others.
 
 use std::sync::Arc;
+use std::thread;
 
 use rtswap_policy::scheduler::Discipline;
 use rtswap_policy::task::TaskId;
@@ -16,8 +17,17 @@ use rtswap_simulator::{
 };
 
 /// How long programs share the GPU.
-pub const DURATION: Nanos = Nanos(30 * MINUTE.0);
-const MINUTE: Nanos = Nanos(60_000_000_000);
+pub const DURATION: Nanos = Nanos(60 * MINUTE.0);
+const MINUTE: Nanos = Nanos(60 * SECOND);
+const SECOND: u64 = 1_000_000_000;
+
+/// Settings of our longest wait, to compare with policies that let programs wait longer.
+pub const WAITS: [Nanos; 4] = [
+    Nanos(30 * SECOND),
+    Nanos(60 * SECOND),
+    Nanos(120 * SECOND),
+    Nanos(240 * SECOND),
+];
 
 /// A policy for best-effort.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -96,34 +106,85 @@ pub struct Comparison {
     pub mix: Mix,
     /// In the order of [`Policy::ALL`].
     pub outcomes: [Outcome; 6],
+    /// Ours with each of [`WAITS`] as the longest wait that is configured.
+    pub by_wait: [Outcome; 4],
 }
 
-/// All mixes on both cards.
+impl Outcome {
+    /// What a user, or an endless program, waits for: the 99th percentile of slowdowns, or the longest wait in
+    /// seconds where no user waits.
+    pub fn waiting(&self) -> f64 {
+        let [_, tail] = self.slowdown.unwrap_or([0.0, seconds(self.longest_wait)]);
+        tail
+    }
+
+    /// Whether `other` computes as much and lets nobody wait longer, and is better in one of the two by more
+    /// than a hundredth.
+    pub fn is_beaten_by(&self, other: &Self) -> bool {
+        let (computes, waits) = (
+            other.throughput / self.throughput,
+            self.waiting() / other.waiting(),
+        );
+        computes.min(waits) >= 0.99 && computes.max(waits) > 1.01
+    }
+}
+
+/// A span in seconds.
+pub fn seconds(span: Nanos) -> f64 {
+    span.0 as f64 / 1e9
+}
+
+/// All mixes on both cards; the same for the same seeds.
 ///
 /// # Errors
 ///
 /// On what would be bugs of scheduler or simulator.
 pub fn compare(duration: Nanos, seeds: &[u64]) -> Result<Vec<Comparison>, SimError> {
-    let mut found = Vec::new();
-    for card in [Card::SMALL, Card::LARGE] {
-        for mix in MIXES {
-            let mut outcomes = Vec::new();
-            let ideals = seeds.iter().map(|seed| {
-                let scenario = mix.scenario(&card, duration, *seed);
-                Ok((ideal(&scenario)?, scenario))
-            });
-            let ideals: Vec<_> = ideals.collect::<Result<_, SimError>>()?;
-            for policy in Policy::ALL {
-                outcomes.push(outcome(&mix, policy, &ideals)?);
-            }
-            found.push(Comparison {
-                card,
-                mix,
-                outcomes: outcomes.try_into().expect("one for each policy"),
-            });
+    let on = |card| {
+        move || {
+            let mixes = MIXES.iter();
+            let found = mixes.map(|mix| comparison(card, *mix, duration, seeds));
+            found.collect::<Result<Vec<_>, _>>()
         }
+    };
+    thread::scope(|scope| {
+        let both = [Card::SMALL, Card::LARGE].map(|card| scope.spawn(on(card)));
+        let mut found = Vec::new();
+        for card in both {
+            found.extend(card.join().expect("a simulation does not panic")?);
+        }
+        Ok(found)
+    })
+}
+
+fn comparison(
+    card: Card,
+    mix: Mix,
+    duration: Nanos,
+    seeds: &[u64],
+) -> Result<Comparison, SimError> {
+    let runs = seeds.iter().map(|seed| {
+        let scenario = mix.scenario(&card, duration, *seed);
+        Ok((ideal(&scenario)?, scenario))
+    });
+    let mut runs: Vec<_> = runs.collect::<Result<_, SimError>>()?;
+    let mut outcomes = Vec::new();
+    for policy in Policy::ALL {
+        outcomes.push(outcome(&mix, policy, &runs)?);
     }
-    Ok(found)
+    let mut by_wait = Vec::new();
+    for wait in WAITS {
+        for (_, scenario) in &mut runs {
+            scenario.config.longest_wait = wait;
+        }
+        by_wait.push(outcome(&mix, Policy::Ours, &runs)?);
+    }
+    Ok(Comparison {
+        card,
+        mix,
+        outcomes: outcomes.try_into().expect("one for each policy"),
+        by_wait: by_wait.try_into().expect("one for each wait"),
+    })
 }
 
 /// The share of each task of the ideal, in GPU time.
@@ -161,8 +222,9 @@ fn shares(total: f64, wants: &[(f64, f64)]) -> Vec<f64> {
 /// What is gathered of a run.
 #[derive(Default)]
 struct Seen {
-    /// Slowdowns of the bursts that count: those of tasks that are not endless.
+    /// Whether a user waits for the bursts of each task.
     waited_for: Vec<bool>,
+    /// Of these bursts.
     slowdowns: Vec<f64>,
     longest_wait: Nanos,
     moved: Bytes,
@@ -244,6 +306,28 @@ mod tests {
             [5.0, 2.0, 5.0]
         );
         assert_eq!(all(&[(3.0, 1.0), (2.0, 1.0)]), [3.0, 2.0]);
+    }
+
+    #[test]
+    fn better_in_one_and_not_worse_in_the_other_beats() {
+        let outcome = |throughput, tail| Outcome {
+            throughput,
+            slowdown: Some([1.0, tail]),
+            longest_wait: Nanos::ZERO,
+            moved: Bytes::ZERO,
+            fairness: 1.0,
+        };
+        let ours = outcome(0.9, 3.0);
+        assert!(ours.is_beaten_by(&outcome(0.95, 3.0)));
+        assert!(ours.is_beaten_by(&outcome(0.9, 2.0)));
+        assert!(!ours.is_beaten_by(&outcome(0.95, 4.0)));
+        assert!(!ours.is_beaten_by(&ours));
+        let endless = Outcome {
+            slowdown: None,
+            longest_wait: Nanos(2 * SECOND),
+            ..ours
+        };
+        assert!((endless.waiting() - 2.0).abs() < 1e-9);
     }
 
     #[test]
