@@ -3,7 +3,7 @@
 use rtswap_policy::scheduler::{Direction, JobSeq, SwapSeq, Usage};
 use rtswap_policy::units::{Bytes, Nanos, Time};
 
-use crate::record::Moved;
+use crate::record::{Burst, Moved};
 
 /// How far a program is.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -64,6 +64,14 @@ pub(crate) struct Agent {
     /// Swapped for the open job.
     pub(crate) out: Moved,
     pub(crate) in_: Moved,
+    /// Of a best-effort program: the request that it works on.
+    pub(crate) burst: Option<Burst>,
+    /// What the job under way still has to execute, once that is drawn.
+    pub(crate) rest: Option<Nanos>,
+    /// When the present part of it was granted.
+    pub(crate) granted: Time,
+    /// Jobs that the burst asks for after this one.
+    pub(crate) to_come: u64,
 }
 
 impl Moving {

@@ -38,6 +38,9 @@ pub enum ScenarioError {
     /// A best-effort task has no period to come after.
     #[error("{0}: best-effort has no period: let it be greedy, or name its releases")]
     NoPeriod(String),
+    /// The bursts of a task are empty, their ranges are upside down, or the task is realtime.
+    #[error("{0}: a burst has no job, a range is upside down, or the task has deadlines")]
+    Thinks(String),
     /// The execution times of a task are missing, zero or in the wrong order.
     #[error("{0}: no execution is given, one is zero, or the shortest is above the longest")]
     Execution(String),

@@ -4,7 +4,7 @@ use alloc::string::String;
 
 use rtswap_policy::scheduler::{Direction, JobAccount, SwapOutcome, SwapSeq, ViolationKind};
 use rtswap_policy::task::TaskId;
-use rtswap_policy::units::{Bytes, Time};
+use rtswap_policy::units::{Bytes, Nanos, Time};
 
 /// Swapping on behalf of one job.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -24,6 +24,26 @@ pub struct Record {
     pub out: Moved,
     /// Its own swap-ins.
     pub in_: Moved,
+}
+
+/// What a best-effort program did between two pauses of its user: one job or several, each in as
+/// many parts as it was revoked into.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Burst {
+    /// The task of the program.
+    pub task: TaskId,
+    /// When its first job was requested.
+    pub requested: Time,
+    /// When its last job had executed to its end, or the run ended.
+    pub ended: Time,
+    /// The executions of its jobs together.
+    pub work: Nanos,
+    /// How long it takes with the GPU to itself: its work, ε for each job, and the pauses between them.
+    pub alone: Nanos,
+    /// How often one of its jobs was granted the GPU.
+    pub parts: u32,
+    /// Whether all of it has executed.
+    pub complete: bool,
 }
 
 /// One swap operation that ended.
@@ -85,6 +105,8 @@ pub trait Observer {
     fn start(&mut self, _now: Time) {}
     /// A job ended.
     fn job(&mut self, _record: &Record) {}
+    /// A burst of a best-effort program ended.
+    fn burst(&mut self, _burst: &Burst) {}
     /// A swap operation ended.
     fn swap(&mut self, _record: &SwapRecord) {}
     /// The set of tasks or the capacity changed.
@@ -112,6 +134,11 @@ impl<O: Observer> Observer for Option<O> {
     fn job(&mut self, record: &Record) {
         if let Some(inner) = self {
             inner.job(record);
+        }
+    }
+    fn burst(&mut self, burst: &Burst) {
+        if let Some(inner) = self {
+            inner.burst(burst);
         }
     }
     fn swap(&mut self, record: &SwapRecord) {
@@ -144,6 +171,10 @@ impl<A: Observer, B: Observer> Observer for (A, B) {
     fn job(&mut self, record: &Record) {
         self.0.job(record);
         self.1.job(record);
+    }
+    fn burst(&mut self, burst: &Burst) {
+        self.0.burst(burst);
+        self.1.burst(burst);
     }
     fn swap(&mut self, record: &SwapRecord) {
         self.0.swap(record);

@@ -27,8 +27,14 @@ pub struct TaskReport {
     pub jobs: u64,
     /// Of them, those that completed after their deadline.
     pub misses: u64,
-    /// Jobs that were revoked (best-effort).
+    /// Jobs that were revoked (best-effort). What is left of one is a job of its own.
     pub revoked: u64,
+    /// How long its jobs executed between the start and the end of the duration (best-effort).
+    pub work: Nanos,
+    /// Bursts that executed to their end (best-effort): what their user waits for.
+    pub bursts: u64,
+    /// The longest time from the request of a burst's first job to the end of its last.
+    pub burst_max: Nanos,
     /// The longest time from eligible to completed.
     pub response_max: Nanos,
     /// The sum of all response times; divided by `jobs`, their mean.

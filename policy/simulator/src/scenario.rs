@@ -7,7 +7,8 @@
 //! until each realtime one is ready; nothing of that is reported. Then comes the *start*, and two
 //! of the longest periods after everything was ready the instants of this module count from it:
 //! offsets, releases, arrivals, departures, capacity changes. Jobs are asked for during
-//! `duration`, its end included, and each of them is run to its end.
+//! `duration`, its end included, and each of them is run to its end. A best-effort job that is revoked
+//! is asked for again at once, for what is left of its execution; after `duration` that is dropped.
 //!
 //! # Worst case
 //!
@@ -46,6 +47,16 @@ pub enum Arrivals {
     /// As soon as the job before has ended. A best-effort task keeps the GPU busy so; a realtime
     /// one comes as often as it can, and too often.
     Greedy,
+    /// In bursts, each a drawn time after the end of the one before: a user reads and asks again.
+    /// Best-effort only.
+    Thinks {
+        /// The least and the most jobs of a burst, not zero.
+        jobs: (u64, u64),
+        /// From the end of a job of a burst to the request of its next.
+        pause: Nanos,
+        /// The least and the longest time from the end of a burst to the request of the next.
+        think: (Nanos, Nanos),
+    },
 }
 
 /// How long the executions of a task's jobs take, ε not included.
@@ -208,6 +219,11 @@ impl SimTask {
             Arrivals::At(releases) if !releases.is_sorted() => {
                 return Err(ScenarioError::ReleaseOrder(name()));
             }
+            Arrivals::Thinks { jobs, think, .. }
+                if realtime || jobs.0 == 0 || jobs.0 > jobs.1 || think.0 > think.1 =>
+            {
+                return Err(ScenarioError::Thinks(name()));
+            }
             _ => {}
         }
         let shortest = match &self.execution {
@@ -320,6 +336,15 @@ mod tests {
         assert_eq!(
             refused(|s| s.tasks[0].spec.class = Class::BestEffort),
             ScenarioError::NoPeriod(name())
+        );
+        assert_eq!(
+            refused(|s| {
+                let (jobs, pause) = ((0, 1), Nanos(1));
+                let think = (Nanos(1), Nanos(2));
+                s.tasks[0].spec.class = Class::BestEffort;
+                s.tasks[0].arrivals = Arrivals::Thinks { jobs, pause, think };
+            }),
+            ScenarioError::Thinks(name())
         );
         assert_eq!(
             refused(|s| s.tasks[0].execution = Execution::Each(vec![])),

@@ -42,6 +42,7 @@ impl<O: Observer> World<'_, O> {
     }
 
     pub(super) fn request(&mut self, id: TaskId) -> Result<(), SimError> {
+        self.begin_burst(id);
         let agent = self.agent(id);
         agent.jobs += 1;
         let job = JobSeq(agent.jobs);
@@ -56,17 +57,23 @@ impl<O: Observer> World<'_, O> {
 
     pub(super) fn start_job(&mut self, id: TaskId, job: JobSeq) -> Result<(), SimError> {
         let exclusive = self.scenario.config.sharing == Sharing::Exclusive;
+        let now = self.clock.now;
         let agent = self.agent(id);
         let out = agent.usage.swapped > Bytes::ZERO || agent.moving.is_some();
         let stranger = agent.open != Some(job);
         agent.running = Some(job);
+        agent.granted = now;
         self.forbid(stranger, id, "is granted a job that it has not asked for")?;
         self.forbid(out, id, "runs without its memory")?;
         self.running += 1;
         let beside = exclusive && self.running > 1;
         self.forbid(beside, id, "runs beside another")?;
-        let span = self.span(id);
-        let end = self.clock.now + self.scenario.config.dispatch_latency + span;
+        let span = match self.agent(id).rest {
+            Some(rest) => rest,
+            None => self.span(id),
+        };
+        self.count_part(id, span);
+        let end = now + self.scenario.config.dispatch_latency + span;
         self.clock.plan(end, Happening::JobEnds(id, job));
         Ok(())
     }
@@ -82,6 +89,9 @@ impl<O: Observer> World<'_, O> {
             return wcet;
         }
         match &sim.execution {
+            Execution::Between { least, most } if sim.spec.class == Class::BestEffort => {
+                self.drawn(id, (*least, *most))
+            }
             Execution::Between { least, most } => Nanos(self.rng.within(least.0, most.0)),
             Execution::Each(spans) => {
                 let agent = self.agent(id);
@@ -101,20 +111,27 @@ impl<O: Observer> World<'_, O> {
         agent.open = None;
         self.open -= 1;
         self.running -= 1;
+        let ran = self.executed(id);
         self.tell(Event::JobCompleted { task: id, job })?;
         if matches!(self.sim(id).spec.class, Class::Realtime(_)) {
             self.gets_ready(id);
+        } else if self.goes_on(id, ran)? {
+            return Ok(());
         }
-        let greedy = self.sim(id).arrivals == Arrivals::Greedy;
         if self.agent(id).late_requests > 0 {
             self.agent(id).late_requests -= 1;
-            self.request(id)
-        } else {
-            if greedy && self.asks(id) {
-                self.clock.plan(self.clock.now, Happening::Request(id));
-            }
-            Ok(())
+            return self.request(id);
         }
+        let next = match self.sim(id).arrivals {
+            Arrivals::Greedy => Some(Nanos::ZERO),
+            Arrivals::Thinks { think, .. } => Some(self.drawn(id, think)),
+            _ => None,
+        };
+        if let Some(pause) = next.filter(|_| self.asks(id)) {
+            self.clock
+                .plan(self.clock.now + pause, Happening::Request(id));
+        }
+        Ok(())
     }
 
     /// The scheduler's account of a job that has ended.

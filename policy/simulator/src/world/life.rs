@@ -153,6 +153,7 @@ impl<O: Observer> World<'_, O> {
                 self.report.start + *first
             }
             Arrivals::Greedy => now,
+            Arrivals::Thinks { think, .. } => now + self.drawn(id, *think),
         };
         self.clock.plan(at, Happening::Request(id));
     }

@@ -1,9 +1,10 @@
 //! Steps from one instant to the next: tells the scheduler what happens, carries its commands
 //! out, and asks when to wake it.
 //!
-//! `life` brings programs in and out, `jobs` follows their jobs, `swaps` moves their chunks,
-//! `commands` does what the scheduler says.
+//! `life` brings programs in and out, `jobs` follows their jobs, `bursts` goes on with those that were
+//! revoked, `swaps` moves their chunks, `commands` does what the scheduler says.
 
+mod bursts;
 mod commands;
 mod jobs;
 mod life;
@@ -11,9 +12,10 @@ mod swaps;
 
 use alloc::collections::VecDeque;
 use alloc::string::ToString;
+use alloc::sync::Arc;
 use alloc::vec::Vec;
 
-use rtswap_policy::scheduler::{Direction, Event, JobSeq, Scheduler, SwapSeq};
+use rtswap_policy::scheduler::{Direction, Discipline, Event, JobSeq, Scheduler, SwapSeq};
 use rtswap_policy::task::{Class, TaskId, TaskSpec};
 use rtswap_policy::units::{Bytes, Nanos, Time};
 
@@ -47,8 +49,31 @@ pub fn run(scenario: &Scenario) -> Result<Report, SimError> {
 ///
 /// As [`run`].
 pub fn observe<O: Observer>(scenario: &Scenario, observer: &mut O) -> Result<Report, SimError> {
+    simulate(scenario, Scheduler::new(scenario.config), observer)
+}
+
+/// Simulates `scenario` with best-effort tasks that take turns by `discipline`, in place of the
+/// product's policy.
+///
+/// # Errors
+///
+/// As [`run`].
+pub fn observe_with<O: Observer>(
+    scenario: &Scenario,
+    discipline: Arc<dyn Discipline>,
+    observer: &mut O,
+) -> Result<Report, SimError> {
+    let scheduler = Scheduler::with_discipline(scenario.config, discipline);
+    simulate(scenario, scheduler, observer)
+}
+
+fn simulate<O: Observer>(
+    scenario: &Scenario,
+    scheduler: Scheduler,
+    observer: &mut O,
+) -> Result<Report, SimError> {
     scenario.check()?;
-    let mut world = World::new(scenario, observer);
+    let mut world = World::new(scenario, scheduler, observer);
     world.prepare()?;
     while world.clock.now <= world.until && !world.observer.enough() {
         world.step()?;
@@ -122,6 +147,8 @@ struct World<'a, O> {
     scheduler: Scheduler,
     clock: Clock<Happening>,
     rng: Rng,
+    /// Of each best-effort program, so that what it does hangs on no other.
+    programs: Vec<Rng>,
     agents: Vec<Agent>,
     /// How many of them have a job open, and how many of these run.
     open: usize,
@@ -145,7 +172,7 @@ struct World<'a, O> {
 }
 
 impl<'a, O: Observer> World<'a, O> {
-    fn new(scenario: &'a Scenario, observer: &'a mut O) -> Self {
+    fn new(scenario: &'a Scenario, scheduler: Scheduler, observer: &'a mut O) -> Self {
         let reports = scenario.tasks.iter().map(|task| TaskReport {
             name: task.spec.name.clone(),
             ..TaskReport::default()
@@ -153,9 +180,10 @@ impl<'a, O: Observer> World<'a, O> {
         Self {
             scenario,
             observer,
-            scheduler: Scheduler::new(scenario.config),
+            scheduler,
             clock: Clock::new(),
             rng: Rng::new(scenario.seed),
+            programs: bursts::generators(scenario),
             agents: alloc::vec![Agent::default(); scenario.tasks.len()],
             open: 0,
             running: 0,

@@ -7,6 +7,7 @@
 
 pub mod admitted;
 pub mod approach;
+pub mod best_effort;
 pub mod capacity;
 pub mod case_study;
 pub mod fragmentation;

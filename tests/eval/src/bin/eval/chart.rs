@@ -109,6 +109,20 @@ impl Lines {
 
 impl Bars {
     pub(crate) fn svg(&self) -> Result<String> {
+        drawn(SIZE, |area| self.draw(area))
+    }
+
+    /// This chart with another below it.
+    pub(crate) fn svg_above(&self, below: &Self) -> Result<String> {
+        let (width, height) = SIZE;
+        drawn((width, 2 * height), |area| {
+            let (upper, lower) = area.split_vertically(height);
+            self.draw(&upper)?;
+            below.draw(&lower)
+        })
+    }
+
+    fn draw(&self, area: &Area<'_>) -> Result<()> {
         let values = || self.series.iter().flat_map(|(_, values)| values.iter());
         // The names stand above the bars.
         let top = values().copied().fold(0.0, f64::max) * (1.05 + 0.06 * self.series.len() as f64);
@@ -120,45 +134,43 @@ impl Bars {
             let found = self.groups.get(x.round().max(0.0) as usize);
             found.filter(|_| whole).cloned().unwrap_or_default()
         };
-        drawn(SIZE, |area| {
-            let mut chart = ChartBuilder::on(area)
-                .caption(self.title, (FONT, 18))
-                .margin(12)
-                .x_label_area_size(36)
-                .y_label_area_size(56)
-                .build_cartesian_2d(-0.5..groups as f64 - 0.5, 0.0..top)
-                .map_err(failed)?;
+        let mut chart = ChartBuilder::on(area)
+            .caption(self.title, (FONT, 18))
+            .margin(12)
+            .x_label_area_size(36)
+            .y_label_area_size(56)
+            .build_cartesian_2d(-0.5..groups as f64 - 0.5, 0.0..top)
+            .map_err(failed)?;
+        chart
+            .configure_mesh()
+            .disable_x_mesh()
+            .x_labels(2 * groups + 1)
+            .x_label_formatter(&|x| name(*x))
+            .y_desc(self.y)
+            .light_line_style(WHITE)
+            .draw()
+            .map_err(failed)?;
+        for (place, (name, values)) in self.series.iter().enumerate() {
+            let paint = colour(place);
+            let bars = values.iter().enumerate().map(|(group, &value)| {
+                let left = group as f64 - 0.4 + place as f64 * width;
+                Rectangle::new([(left, 0.0), (left + width * 0.94, value)], paint.filled())
+            });
             chart
-                .configure_mesh()
-                .disable_x_mesh()
-                .x_labels(2 * groups + 1)
-                .x_label_formatter(&|x| name(*x))
-                .y_desc(self.y)
-                .light_line_style(WHITE)
-                .draw()
-                .map_err(failed)?;
-            for (place, (name, values)) in self.series.iter().enumerate() {
-                let paint = colour(place);
-                let bars = values.iter().enumerate().map(|(group, &value)| {
-                    let left = group as f64 - 0.4 + place as f64 * width;
-                    Rectangle::new([(left, 0.0), (left + width * 0.94, value)], paint.filled())
+                .draw_series(bars)
+                .map_err(failed)?
+                .label(name.as_str())
+                .legend(move |(x, y)| {
+                    Rectangle::new([(x, y - 4), (x + 16, y + 4)], paint.filled())
                 });
-                chart
-                    .draw_series(bars)
-                    .map_err(failed)?
-                    .label(name.as_str())
-                    .legend(move |(x, y)| {
-                        Rectangle::new([(x, y - 4), (x + 16, y + 4)], paint.filled())
-                    });
-            }
-            chart
-                .configure_series_labels()
-                .position(SeriesLabelPosition::UpperLeft)
-                .background_style(WHITE.mix(0.8))
-                .border_style(BLACK.mix(0.3))
-                .draw()
-                .map_err(failed)
-        })
+        }
+        chart
+            .configure_series_labels()
+            .position(SeriesLabelPosition::UpperLeft)
+            .background_style(WHITE.mix(0.8))
+            .border_style(BLACK.mix(0.3))
+            .draw()
+            .map_err(failed)
     }
 }
 

@@ -21,7 +21,8 @@ use rtswap_policy::admission::Test;
 use serde_json::json;
 
 use crate::figures::{
-    Compute, capacity, case_study, fragmentation, resolution, schedules, swap_time, tasks,
+    Compute, best_effort, capacity, case_study, fragmentation, resolution, schedules, swap_time,
+    tasks,
 };
 use crate::report::Report;
 
@@ -61,6 +62,8 @@ enum Choice {
     Table2,
     /// The case study.
     Table4,
+    /// Policies for best-effort, which the paper does not have.
+    Besteffort,
     /// All of them.
     All,
 }
@@ -86,6 +89,7 @@ impl Choice {
             Self::Fig7c => resolution::report,
             Self::Table2 => fragmentation::report,
             Self::Table4 => case_study::report,
+            Self::Besteffort => best_effort::report,
             Self::All => {
                 let each = Self::value_variants().iter();
                 let each = each.filter(|choice| **choice != Self::All);

@@ -1,5 +1,6 @@
 //! One file a figure: what to compute, what to compare, what to show.
 
+pub(crate) mod best_effort;
 pub(crate) mod capacity;
 pub(crate) mod case_study;
 pub(crate) mod fragmentation;
