@@ -26,7 +26,7 @@ fn job(world: &mut World, id: u32, millis: u64) {
 /// Both compute without end: 1 has run alone until now, and 2 has just got its first turn.
 fn endless() -> World {
     let mut world = loaded(2);
-    for id in [1, 2] {
+    for id in [2, 1] {
         job(&mut world, id, 500);
         world.pass(1);
         job(&mut world, id, 500);
