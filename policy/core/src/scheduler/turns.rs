@@ -123,9 +123,9 @@ impl Scheduler {
         let mut standing = task.standing;
         let (requested, place) = (job.requested, job.rank);
         if place.is_none() {
-            standing.idle = match task.last_granted {
+            standing.idle = match task.last_left {
                 Time::ZERO => Nanos::MAX,
-                _ => requested - task.last_left,
+                left => requested - left,
             };
             if standing.idle > IDLE {
                 (standing.burst, standing.cuts) = (Nanos::ZERO, 0);
