@@ -2,7 +2,7 @@
 //! `discipline` says which and for how long. Requests for memory are answered from here too, those of
 //! realtime tasks included: see `wants`.
 
-use super::record::Cause;
+use super::record::{Cause, Task};
 use super::{Direction, Scheduler, Sharing};
 use crate::scheduler::job::Job;
 use crate::task::TaskId;
@@ -52,6 +52,23 @@ impl Scheduler {
 
     fn shares(&self) -> bool {
         self.state.sharing == Sharing::Shared
+    }
+
+    /// Under `Auto`: side by side while there is no realtime task. When one comes, all leave the GPU, and
+    /// from then on one runs at a time.
+    pub(super) fn review_sharing(&mut self) {
+        if self.config.sharing != Sharing::Auto {
+            return;
+        }
+        let needs = self.state.settled().sums().needs;
+        let mode = match needs {
+            [Bytes::ZERO, Bytes::ZERO] => Sharing::Shared,
+            _ => Sharing::Exclusive,
+        };
+        let before = core::mem::replace(&mut self.state.sharing, mode);
+        if before != mode && mode == Sharing::Exclusive {
+            self.revoke_best_effort();
+        }
     }
 
     /// Whether the GPU may be given to another best-effort job.
@@ -147,21 +164,37 @@ impl Scheduler {
         Served::Waits
     }
 
-    /// Has best-effort jobs leave the GPU so that their memory can leave for `id`. False if that would not
-    /// do.
+    /// Has as many best-effort jobs leave the GPU as hold what `id` lacks, of those that had their turn. False
+    /// if that would not do.
     fn makes_way(&mut self, id: TaskId) -> bool {
         if self.state.running.is_empty() || !self.may_come(id) {
             return false;
         }
-        let now = self.state.now;
-        let mut leaving = false;
-        for place in 0..self.state.running.len() {
-            let holder = self.state.running[place];
-            if self.turn_ends(holder, id) <= now {
-                leaving |= self.give_way(holder);
+        let short = self.task(id).short();
+        let state = self.state.settled();
+        let lacking = (state.held + short).saturating_sub(state.capacity);
+        let mut missing = state.missing(lacking, Cause::BestEffort, Some(id));
+        let leaves = |task: &Task| task.job.as_ref().is_some_and(|job| job.revoked.is_some());
+        for id in &self.state.running {
+            let task = self.task(*id);
+            if leaves(task) {
+                missing = missing.saturating_sub(task.arena_resident());
             }
         }
-        leaving
+        let now = self.state.now;
+        while missing > Bytes::ZERO {
+            // Who has had most goes first.
+            let running = self.state.running.iter().copied();
+            let ended = running.filter(|holder| {
+                !leaves(self.task(*holder)) && self.turn_ends(*holder, id) <= now
+            });
+            let most = ended.max_by_key(|holder| self.state.virtual_time(*holder));
+            let Some(holder) = most.filter(|holder| self.give_way(*holder)) else {
+                break;
+            };
+            missing = missing.saturating_sub(self.task(holder).arena_resident());
+        }
+        self.state.running.iter().any(|holder| leaves(self.task(*holder)))
     }
 
     /// Whether all memory of `id` could be there, if others gave what they can and left the GPU.

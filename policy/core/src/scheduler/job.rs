@@ -54,8 +54,9 @@ pub(crate) struct Job {
     pub(crate) revoked: Option<Time>,
     /// That is for other best-effort jobs alone.
     pub(crate) yields: bool,
-    /// It ran already when its agent attached.
-    pub(crate) adopted: bool,
+    /// It ran already when its agent attached, or was granted while jobs ran side by side: others may run
+    /// beside it.
+    pub(crate) beside: bool,
     pub(crate) overrun: bool,
     /// It did not leave the GPU in time, and was said so.
     pub(crate) undrained: bool,
@@ -90,7 +91,7 @@ impl Job {
             granted: None,
             revoked: None,
             yields: false,
-            adopted: false,
+            beside: false,
             overrun: false,
             undrained: false,
             stalled: false,

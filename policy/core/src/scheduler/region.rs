@@ -38,8 +38,8 @@ impl Scheduler {
     /// Whether the GPU is free for a realtime job.
     fn gpu_free(&self) -> bool {
         match self.state.sharing {
-            Sharing::Exclusive => self.state.running.is_empty(),
             Sharing::Shared => !self.state.realtime_runs(),
+            Sharing::Exclusive | Sharing::Auto => self.state.running.is_empty(),
         }
     }
 

@@ -82,7 +82,7 @@ impl Turns {
 
 impl State {
     /// The virtual time of a task, what it runs now included.
-    fn virtual_time(&self, id: TaskId) -> Nanos {
+    pub(super) fn virtual_time(&self, id: TaskId) -> Nanos {
         let task = &self.tasks[id];
         let granted = task.job.as_ref().and_then(|job| job.granted);
         let runs = granted.map_or(Nanos::ZERO, |granted| self.now - granted);
@@ -258,7 +258,10 @@ impl Scheduler {
         };
         let goes_on = |job: &Job| matches!(job.place, Place::Running | Place::BestEffort);
         let job = self.state.tasks.get(holder).map(|task| task.job.as_ref());
-        match job {
+        let runs = self.state.running.iter();
+        let runs = runs.filter(|id| **id != holder && !self.task(**id).realtime_job());
+        let ended = runs.map(|id| self.turn_ends(*id, other)).min();
+        let due = match job {
             _ if holder == other => now,
             Some(Some(job)) if goes_on(job) => self.turn_ends(holder, other),
             Some(None) => match self.keeps_until(other) {
@@ -266,7 +269,9 @@ impl Scheduler {
                 None => now,
             },
             _ => now,
-        }
+        };
+        // Of several that run side by side any may have had its turn.
+        due.min(ended.unwrap_or(Time::MAX))
     }
 
     /// The job that goes before all others because it has waited so long.
