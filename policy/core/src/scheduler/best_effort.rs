@@ -126,22 +126,37 @@ impl Scheduler {
         let now = self.state.now;
         let begun = self.state.turns.change.is_some_and(|change| change.to == id);
         let due = begun || self.turn_due(id) <= now;
+        let shares = self.discipline.manners().shares_turns || self.shares();
         if self.wholly_resident(id) {
-            let shares = self.discipline.manners().shares_turns || self.shares();
-            if (shares || due) && self.has_room() {
-                self.grant(id);
-                return Served::Gone;
-            }
-            if !due {
-                return Served::Early;
-            }
-            // Only the GPU is missing: none takes its memory for itself meanwhile.
-            self.state.turns.next = Some(id);
-            return Served::Comes;
+            return match self.has_room() {
+                true if shares || due => {
+                    self.grant(id);
+                    Served::Gone
+                }
+                // Only the GPU is missing: none takes its memory for itself meanwhile.
+                _ if due => {
+                    self.state.turns.next = Some(id);
+                    Served::Comes
+                }
+                _ => Served::Early,
+            };
         }
         if !due || !moves {
             return Served::Early;
         }
+        match self.endangered(id).filter(|_| !begun) {
+            None => self.change_to(id),
+            Some(oldest) if !self.wholly_resident(oldest) => self.change_to(oldest),
+            Some(oldest) if self.has_room() => {
+                self.grant(oldest);
+                Served::Gone
+            }
+            Some(_) => Served::Early,
+        }
+    }
+
+    /// Moves memory to give `id` its turn.
+    fn change_to(&mut self, id: TaskId) -> Served {
         if self.task(id).op.as_ref().is_some_and(|op| op.overdue) {
             return Served::Waits;
         }
@@ -152,7 +167,7 @@ impl Scheduler {
         }
         // Nothing can be done for it now, so that it holds nobody back.
         self.state.turns.next = None;
-        let again = now + RETRY;
+        let again = self.state.now + RETRY;
         self.retry_by(again);
         if self.state.running.is_empty()
             && !self.finds_room(id)

@@ -105,7 +105,9 @@ impl Discipline for Fair {
     }
 
     fn delay(&self, change: Nanos) -> Nanos {
-        change + Self::least(change) + self.drain
+        // One that has its memory may run meanwhile, and leave.
+        let beside = SLICE + self.drain;
+        change + Self::least(change) + self.drain + beside
     }
 
     fn changed(&self, task: &mut Standing, former: Option<&mut Standing>, took: Nanos) {

@@ -13,16 +13,16 @@ use crate::units::{Bytes, Nanos, Time};
 
 /// Pauses between two jobs are counted up to this: longer ones are idleness.
 const IDLE: Nanos = Nanos(1_000_000_000);
-/// What a change takes is learnt within these, in thousandths of what the cost model says.
-const LEARNT: core::ops::RangeInclusive<u64> = 250..=100_000;
+/// What a change takes is learnt up to this, in thousandths of what the cost model says.
+const MOST_LEARNT: u64 = 100_000;
 
 /// A change of turns that moves memory.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Change {
     /// The task whose turn comes.
     pub(crate) to: TaskId,
-    /// Since when nobody runs because of it.
-    still_since: Option<Time>,
+    /// Since when nobody ran because of it, and the GPU time of best-effort until then.
+    still_since: Option<(Time, Nanos)>,
     /// What it takes by the cost model.
     modelled: Nanos,
 }
@@ -38,15 +38,17 @@ pub(crate) struct Turns {
     floor: Nanos,
     /// The task that was granted the GPU last.
     pub(crate) holder: Option<TaskId>,
-    /// Since when it has had it, or since memory moved for it.
+    /// Since when the present turn lasts.
     since: Time,
     /// The GPU time of best-effort since memory last moved for a turn.
     settled: Nanos,
     pub(crate) change: Option<Change>,
     /// The task that memory comes in for.
     pub(crate) next: Option<TaskId>,
-    /// What changes took over what the cost model says, in thousandths.
-    learnt: Option<u64>,
+    /// What the latest changes took, and what they take by the cost model: each counts three quarters of the
+    /// one after it.
+    took: Nanos,
+    modelled: Nanos,
 }
 
 impl Turns {
@@ -60,23 +62,23 @@ impl Turns {
             settled: Nanos::ZERO,
             change: None,
             next: None,
-            learnt: None,
+            took: Nanos::ZERO,
+            modelled: Nanos::ZERO,
         }
     }
 
+    /// How long a change takes that takes `modelled` by the cost model, which may be a guess.
     fn as_learnt(&self, modelled: Nanos) -> Nanos {
-        let thousandths = self.learnt.unwrap_or(1_000);
+        let seen = self.took.0.saturating_mul(1_000) / self.modelled.0.max(1);
+        let thousandths = seen.clamp(1_000, MOST_LEARNT);
         Nanos(modelled.0.saturating_mul(thousandths) / 1_000)
     }
 
-    /// A change that the model says takes `modelled` took `took`.
+    /// A change that takes `modelled` by the cost model took `took`.
     fn learn(&mut self, modelled: Nanos, took: Nanos) {
-        let seen = took.0.saturating_mul(1_000) / modelled.0.max(1_000_000);
-        let seen = seen.clamp(*LEARNT.start(), *LEARNT.end());
-        self.learnt = Some(match self.learnt {
-            Some(before) => (3 * before + seen) / 4,
-            None => seen,
-        });
+        let kept = |sum: Nanos| Nanos(sum.0 / 4 * 3);
+        self.took = kept(self.took) + took;
+        self.modelled = kept(self.modelled) + modelled;
     }
 }
 
@@ -177,12 +179,15 @@ impl Scheduler {
         let turns = &mut self.state.turns;
         let change = turns.change.take_if(|change| change.to == id);
         let former = turns.holder.replace(id).filter(|former| *former != id);
-        if former.is_some() || change.is_some() {
+        let ends = former.is_some() && !self.discipline.manners().shares_turns;
+        if ends || change.is_some() {
             turns.since = now;
         }
         let Some(change) = change else { return };
-        turns.settled = Nanos::ZERO;
-        let took = change.still_since.map_or(Nanos::ZERO, |since| now - since);
+        let settled = core::mem::take(&mut turns.settled);
+        let took = change.still_since.map_or(Nanos::ZERO, |(since, before)| {
+            (now - since).saturating_sub(settled.saturating_sub(before))
+        });
         if change.modelled > Nanos::ZERO && change.still_since.is_some() {
             turns.learn(change.modelled, took);
         }
@@ -205,12 +210,13 @@ impl Scheduler {
             });
         }
         let (now, runs) = (self.state.now, !self.state.running.is_empty());
+        let settled = self.state.turns.settled;
         let modelled = self.modelled(id);
         if let Some(change) = &mut self.state.turns.change
             && change.still_since.is_none()
             && !runs
         {
-            change.still_since = Some(now);
+            change.still_since = Some((now, settled));
             change.modelled = modelled;
         }
     }
@@ -280,6 +286,14 @@ impl Scheduler {
         (self.presses(id) <= self.state.now).then_some(id)
     }
 
+    /// The job that has waited longest, if it would wait too long with a change for `other` before it.
+    pub(super) fn endangered(&self, other: TaskId) -> Option<TaskId> {
+        let (_, oldest) = self.state.turns.ages.first()?;
+        let change = self.state.turns.as_learnt(self.price(other));
+        let passed = self.state.now + self.discipline.delay(change);
+        (oldest != other && self.presses(oldest) < passed).then_some(oldest)
+    }
+
     /// When the job of `id` goes before all others: only that of the oldest does, and early enough that each
     /// one behind it in age has its turn in time as well.
     fn presses(&self, id: TaskId) -> Time {
@@ -291,7 +305,8 @@ impl Scheduler {
             return Time::MAX;
         }
         let each = |price: Nanos| self.discipline.delay(turns.as_learnt(price));
-        let (mut before, mut presses) = (Nanos::ZERO, Time::MAX);
+        // One of those that have their memory may just have been granted the GPU.
+        let (mut before, mut presses) = (each(Nanos::ZERO), Time::MAX);
         for (place, (since, id)) in turns.ages.iter().enumerate().take(LOOK) {
             let price = self.task(id).job.as_ref().map_or(Nanos::ZERO, |job| job.price);
             before += each(price);
@@ -327,7 +342,11 @@ impl Scheduler {
     /// What giving `id` its turn takes at most, by the cost model.
     fn price(&self, id: TaskId) -> Nanos {
         let arena = self.task(id).usage.arena;
-        self.exchange(arena, arena)
+        let (cost, chunk) = (&self.config.swap_cost, self.config.chunk);
+        let out = cost.out.bound(arena, chunk);
+        let in_ = cost.in_.bound(arena, chunk);
+        // More than one may have to leave, and not all of that while it comes.
+        out.max(in_) + Nanos(out.min(in_).0 / 2)
     }
 
     /// How long any of those that wait now will have waited at most, the time of realtime not counted; none if
