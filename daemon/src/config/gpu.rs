@@ -45,6 +45,7 @@ pub(super) struct SchedulerTable {
 enum SharingWord {
     Exclusive,
     Shared,
+    Auto,
 }
 
 #[derive(Deserialize)]

@@ -109,7 +109,7 @@ pub struct SchedulerConfig {
 impl Default for SchedulerConfig {
     fn default() -> Self {
         Self {
-            sharing: Sharing::Exclusive,
+            sharing: Sharing::Auto,
             overrun: Overrun::Continue,
             kills_undrained: false,
             kill_bound: Nanos(250_000_000),

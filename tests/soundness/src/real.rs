@@ -50,7 +50,7 @@ pub fn scenario(case: &Case, test: Test, objective: Objective, seed: u64) -> Sce
         swap_cost: platform.cost,
         best_effort_reserve: bytes(fixed),
         drain: platform.drain,
-        sharing: Sharing::Exclusive,
+        sharing: Sharing::Auto,
         dispatch_latency: Nanos::ZERO,
         overrun: Overrun::Continue,
         undrained: Undrained::Beside,

@@ -2,7 +2,7 @@
 //! `discipline` says which and for how long. Requests for memory are answered from here too, those of
 //! realtime tasks included: see `wants`.
 
-use super::record::Cause;
+use super::record::{Cause, Task};
 use super::{Direction, Scheduler, Sharing};
 use crate::scheduler::job::Job;
 use crate::task::TaskId;
@@ -18,7 +18,9 @@ pub(super) const LOOK: usize = 16;
 enum Served {
     /// It waits no more.
     Gone,
-    /// It waits until its turn comes, or until it can be served.
+    /// Its turn has not come.
+    Early,
+    /// It cannot be served now.
     Waits,
     /// Its memory is on its way, or those that have it are leaving: no other is served.
     Comes,
@@ -52,6 +54,23 @@ impl Scheduler {
         self.state.sharing == Sharing::Shared
     }
 
+    /// Under `Auto`: side by side while there is no realtime task. When one comes, all leave the GPU, and
+    /// from then on one runs at a time.
+    pub(super) fn review_sharing(&mut self) {
+        if self.config.sharing != Sharing::Auto {
+            return;
+        }
+        let needs = self.state.settled().sums().needs;
+        let mode = match needs {
+            [Bytes::ZERO, Bytes::ZERO] => Sharing::Shared,
+            _ => Sharing::Exclusive,
+        };
+        let before = core::mem::replace(&mut self.state.sharing, mode);
+        if before != mode && mode == Sharing::Exclusive {
+            self.revoke_best_effort();
+        }
+    }
+
     /// Whether the GPU may be given to another best-effort job.
     fn has_room(&self) -> bool {
         self.shares() || self.state.running.is_empty()
@@ -66,10 +85,14 @@ impl Scheduler {
             self.state.turns.change = None;
         }
         let first = begun.or_else(|| self.pressing());
-        if let Some(id) = first
-            && self.serve(id) == Served::Comes
-        {
-            return true;
+        let mut moves = true;
+        if let Some(id) = first {
+            match self.serve(id, true) {
+                Served::Comes => return true,
+                // It has the next turn, and soon.
+                Served::Early => moves = false,
+                Served::Gone | Served::Waits => {}
+            }
         }
         let (mut place, mut early) = (0, 0);
         while let Some((_, id)) = self.state.best_effort.get(place)
@@ -79,9 +102,10 @@ impl Scheduler {
                 place += 1;
                 continue;
             }
-            match self.serve(id) {
+            match self.serve(id, moves) {
                 Served::Gone => {}
-                Served::Waits => (place, early) = (place + 1, early + 1),
+                Served::Early => (place, early) = (place + 1, early + 1),
+                Served::Waits => place += 1,
                 Served::Comes => return true,
             }
         }
@@ -89,12 +113,13 @@ impl Scheduler {
     }
 
     /// Whether the job of `id` waits for its turn.
-    fn waits(&self, id: TaskId) -> bool {
+    pub(super) fn waits(&self, id: TaskId) -> bool {
         let rank = self.state.tasks.get(id).and_then(|task| task.job.as_ref()?.rank);
         rank.is_some_and(|rank| self.state.best_effort.contains((rank, id)))
     }
 
-    fn serve(&mut self, id: TaskId) -> Served {
+    /// Serves the job of `id`, with memory of others only if it `moves`.
+    fn serve(&mut self, id: TaskId, moves: bool) -> Served {
         if self.holds_off(id) {
             return Served::Gone;
         }
@@ -108,13 +133,16 @@ impl Scheduler {
                 return Served::Gone;
             }
             if !due {
-                return Served::Waits;
+                return Served::Early;
             }
             // Only the GPU is missing: none takes its memory for itself meanwhile.
             self.state.turns.next = Some(id);
             return Served::Comes;
         }
-        if !due || self.task(id).op.as_ref().is_some_and(|op| op.overdue) {
+        if !due || !moves {
+            return Served::Early;
+        }
+        if self.task(id).op.as_ref().is_some_and(|op| op.overdue) {
             return Served::Waits;
         }
         self.state.turns.next = Some(id);
@@ -136,21 +164,37 @@ impl Scheduler {
         Served::Waits
     }
 
-    /// Has best-effort jobs leave the GPU so that their memory can leave for `id`. False if that would not
-    /// do.
+    /// Has as many best-effort jobs leave the GPU as hold what `id` lacks, of those that had their turn. False
+    /// if that would not do.
     fn makes_way(&mut self, id: TaskId) -> bool {
         if self.state.running.is_empty() || !self.may_come(id) {
             return false;
         }
-        let now = self.state.now;
-        let mut leaving = false;
-        for place in 0..self.state.running.len() {
-            let holder = self.state.running[place];
-            if self.turn_ends(holder, id) <= now {
-                leaving |= self.revoke(holder);
+        let short = self.task(id).short();
+        let state = self.state.settled();
+        let lacking = (state.held + short).saturating_sub(state.capacity);
+        let mut missing = state.missing(lacking, Cause::BestEffort, Some(id));
+        let leaves = |task: &Task| task.job.as_ref().is_some_and(|job| job.revoked.is_some());
+        for id in &self.state.running {
+            let task = self.task(*id);
+            if leaves(task) {
+                missing = missing.saturating_sub(task.arena_resident());
             }
         }
-        leaving
+        let now = self.state.now;
+        while missing > Bytes::ZERO {
+            // Who has had most goes first.
+            let running = self.state.running.iter().copied();
+            let ended = running.filter(|holder| {
+                !leaves(self.task(*holder)) && self.turn_ends(*holder, id) <= now
+            });
+            let most = ended.max_by_key(|holder| self.state.virtual_time(*holder));
+            let Some(holder) = most.filter(|holder| self.give_way(*holder)) else {
+                break;
+            };
+            missing = missing.saturating_sub(self.task(holder).arena_resident());
+        }
+        self.state.running.iter().any(|holder| leaves(self.task(*holder)))
     }
 
     /// Whether all memory of `id` could be there, if others gave what they can and left the GPU.
@@ -217,11 +261,12 @@ impl Scheduler {
         if realtime || !self.discipline.manners().brings_ahead {
             return;
         }
-        let pressing = self.state.turns.ages.first().map(|(_, id)| id);
-        let waiting = self.state.best_effort.iter().map(|(_, id)| id);
-        let waiting = pressing.filter(|id| self.presses(*id) <= self.state.now).into_iter().chain(waiting);
-        let next = waiting.take(LOOK).find(|id| !self.wholly_resident(*id));
-        let Some(id) = next else { return };
+        let waiting = self.next_ones().filter(|id| !self.wholly_resident(*id));
+        let next = waiting.map(|id| (self.turn_due(id), id));
+        // Of those whose turn comes at the same time the first.
+        let Some((_, id)) = next.min_by_key(|(due, _)| *due) else {
+            return;
+        };
         if self.task(id).op.is_some() || !self.may_come(id) {
             return;
         }

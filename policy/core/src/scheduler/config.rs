@@ -14,9 +14,11 @@ pub enum Sharing {
     /// One realtime job at a time; best-effort jobs that are wholly resident run beside it and
     /// each other (C must be measured so). Their memory moves only while no realtime job waits or
     /// runs. When one comes and the free memory does not cover what ready tasks lack, best-effort
-    /// leaves the GPU as in `Exclusive`. While memory can move, a best-effort job of a task that has
-    /// run lets jobs go first that have waited for memory since before.
+    /// leaves the GPU as in `Exclusive`.
     Shared,
+    /// `Shared` while no task is realtime, `Exclusive` from the registration of one on: nothing of what is
+    /// promised to it depends on programs beside it.
+    Auto,
 }
 
 /// What happens to a realtime job past its WCET.

@@ -30,8 +30,9 @@ pub struct Standing {
     pub rank: Rank,
     /// How long it had no job before that one; [`Nanos::MAX`] before the first.
     pub idle: Nanos,
-    /// The pause that it usually makes between two jobs, pauses of more than a second not counted.
-    pub pause: Nanos,
+    /// The pause that it usually makes between two jobs, pauses of more than a second not counted; none if
+    /// it never made one.
+    pub pause: Option<Nanos>,
     /// The GPU time that it has had, by its weight of 100.
     pub virtual_time: Nanos,
     /// The GPU time that it has had since it last was idle for more than a second.
@@ -54,10 +55,12 @@ pub struct Moment {
     /// How long the GPU would stand still to give the other task its turn, by what such changes
     /// took until now; zero if all its memory is there.
     pub change: Nanos,
-    /// How many jobs wait.
+    /// How long it would stand still if all memory of that task had to come.
+    pub price: Nanos,
+    /// How many jobs of other tasks than the holder wait.
     pub waiting: u64,
-    /// How long giving each of them its turn takes together, everything that they hold moved in and out.
-    pub rounds: Nanos,
+    /// When the job of the other task goes before all others, because it has waited so long.
+    pub presses: Time,
 }
 
 /// What a policy asks of the scheduler for as long as it lives.
@@ -92,15 +95,16 @@ pub trait Discipline: Debug + Send + Sync {
     /// for the turn.
     fn keeps(&self, holder: &Standing, moment: &Moment) -> Nanos;
 
-    /// When the job of a task goes before all others, whatever their ranks, because it has waited so long.
-    fn presses(&self, task: &Standing, moment: &Moment) -> Time;
+    /// How long a job waits at most, while that can be had; none if it may wait for ever.
+    fn longest_wait(&self) -> Option<Nanos>;
+
+    /// How much longer the others wait for each one that goes before them because it has waited so long,
+    /// if giving it its turn takes `change`.
+    fn delay(&self, change: Nanos) -> Nanos;
 
     /// Memory has moved to give `task` its turn, and the GPU stood still for `took`. `former` had the turn
     /// before, if it still waits.
     fn changed(&self, task: &mut Standing, former: Option<&mut Standing>, took: Nanos);
-
-    /// How long any of those that wait now waits at most, the time of realtime not counted.
-    fn longest_wait(&self, moment: &Moment) -> Nanos;
 }
 
 /// The part `share` of a time is what `span` takes: the rest of it.

@@ -35,24 +35,22 @@ pub struct Fair {
 
 impl Fair {
     /// The least that a turn lasts when another presses.
-    fn least(moment: &Moment) -> Nanos {
-        SLICE.max(moment.change)
+    fn least(change: Nanos) -> Nanos {
+        SLICE.max(Nanos(change.0 / 2))
     }
 
-    /// How long one change of turns may take for each of those that wait.
-    fn round(&self, moment: &Moment) -> Nanos {
-        let each = (Self::least(moment) + self.drain).0;
-        moment.rounds + Nanos(each.saturating_mul(moment.waiting))
-    }
-
-    /// How much GPU time pays for the change that `moment` names.
-    fn pays(&self, holder: &Standing, moment: &Moment) -> Nanos {
+    /// How much GPU time pays for the change from `holder` to `other`, as far as the bound on waits allows it
+    /// with as many as wait.
+    fn pays(&self, holder: &Standing, other: &Standing, moment: &Moment) -> Nanos {
         let doubled = 1 << holder.cuts.min(DOUBLINGS);
         let wanted = Nanos(rest(moment.change, self.swap_share).0.saturating_mul(doubled));
-        let changes = Nanos((moment.change + self.drain).0.saturating_mul(moment.waiting));
-        // Two wait in turn for each other at least.
-        let most = self.longest_wait.saturating_sub(changes).0 / moment.waiting.max(2);
-        wanted.min(Nanos(most)).max(Self::least(moment))
+        let changes = Nanos((moment.price + self.drain).0.saturating_mul(moment.waiting));
+        let turns = self.longest_wait.saturating_sub(changes + self.delay(moment.price));
+        // Two wait in turn for each other at least. The lighter one has the shorter turns.
+        let most = Nanos(turns.0 / moment.waiting.max(2));
+        let lighter = holder.weight.min(other.weight);
+        let most = scaled(most, lighter.get(), other.weight.get());
+        wanted.min(most).max(Self::least(moment.change))
     }
 }
 
@@ -68,9 +66,12 @@ impl Discipline for Fair {
 
     fn rank(&self, task: &mut Standing, floor: Nanos, moment: &Moment) -> Rank {
         let has_credit = task.virtual_time <= floor;
-        task.virtual_time = task.virtual_time.max(floor);
         let there_and_back = moment.change + moment.change;
-        let urgent = has_credit && task.idle > there_and_back.max(SHORT);
+        let was_idle = task.idle > there_and_back.max(SHORT);
+        // Who pauses keeps what it has not had yet, but not for ever.
+        let kept = if was_idle { Nanos::ZERO } else { self.longest_wait };
+        task.virtual_time = task.virtual_time.max(floor.saturating_sub(kept));
+        let urgent = has_credit && was_idle;
         Rank {
             level: if urgent { URGENT } else { BATCH },
             place: task.virtual_time.0,
@@ -80,28 +81,31 @@ impl Discipline for Fair {
     fn turn_ends(&self, holder: &Standing, other: &Standing, moment: &Moment) -> Time {
         let ahead = other.virtual_time.saturating_sub(holder.virtual_time);
         let fair = moment.granted + real(ahead, holder.weight);
-        let pressed = self.presses(other, moment).max(moment.since + Self::least(moment));
+        let pressed = moment.presses.max(moment.since + Self::least(moment.change));
         if other.rank.level == URGENT && holder.rank.level != URGENT {
             return fair.min(pressed);
         }
         if moment.change == Nanos::ZERO {
             return fair.max(moment.granted + SLICE).min(pressed);
         }
-        let paid = self.pays(holder, moment).saturating_sub(moment.settled);
+        let paid = self.pays(holder, other, moment).saturating_sub(moment.settled);
         fair.max(moment.granted + paid).min(pressed)
     }
 
     fn keeps(&self, holder: &Standing, moment: &Moment) -> Nanos {
-        if holder.pause == Nanos::ZERO {
-            // It never came back soon.
+        let Some(pause) = holder.pause else {
             return Nanos::ZERO;
-        }
-        let usual = Nanos(holder.pause.0.saturating_mul(4));
+        };
+        let usual = Nanos(pause.0.saturating_mul(4));
         usual.max(SHORT).min(moment.change)
     }
 
-    fn presses(&self, task: &Standing, moment: &Moment) -> Time {
-        task.requested + self.longest_wait.saturating_sub(self.round(moment))
+    fn longest_wait(&self) -> Option<Nanos> {
+        Some(self.longest_wait)
+    }
+
+    fn delay(&self, change: Nanos) -> Nanos {
+        change + Self::least(change) + self.drain
     }
 
     fn changed(&self, task: &mut Standing, former: Option<&mut Standing>, took: Nanos) {
@@ -110,10 +114,6 @@ impl Discipline for Fair {
         } else if let Some(former) = former {
             former.cuts = former.cuts.saturating_add(1);
         }
-    }
-
-    fn longest_wait(&self, moment: &Moment) -> Nanos {
-        self.longest_wait.max(self.round(moment))
     }
 }
 

@@ -59,13 +59,13 @@ impl State {
         Ok(())
     }
 
-    /// 3. Of what was granted, not taken over, one job runs; in shared mode one realtime job.
+    /// 3. Of what was granted in the present mode, not taken over, one job runs; in shared mode one realtime job.
     fn one_job_holds_the_gpu(&self) -> Result<(), InvariantError> {
         let granted = self
             .running
             .iter()
             .filter_map(|id| self.tasks.get(*id)?.job.as_ref())
-            .filter(|job| !job.adopted)
+            .filter(|job| !job.beside)
             .filter(|job| self.sharing == Sharing::Exclusive || job.deadline.is_some());
         match granted.count() {
             0 | 1 => Ok(()),

@@ -52,8 +52,11 @@ pub(crate) struct Job {
     pub(crate) granted: Option<Time>,
     /// Since when it is to leave the GPU.
     pub(crate) revoked: Option<Time>,
-    /// It ran already when its agent attached.
-    pub(crate) adopted: bool,
+    /// That is for other best-effort jobs alone.
+    pub(crate) yields: bool,
+    /// It ran already when its agent attached, or was granted while jobs ran side by side: others may run
+    /// beside it.
+    pub(crate) beside: bool,
     pub(crate) overrun: bool,
     /// It did not leave the GPU in time, and was said so.
     pub(crate) undrained: bool,
@@ -87,7 +90,8 @@ impl Job {
             opened: None,
             granted: None,
             revoked: None,
-            adopted: false,
+            yields: false,
+            beside: false,
             overrun: false,
             undrained: false,
             stalled: false,

@@ -1,7 +1,7 @@
 //! A job's way: asked for, placed in a queue, granted, ended.
 
 use super::record::{Attachment, Phase};
-use super::{Command, EventError, JobEnd, JobKind, JobSeq, Scheduler};
+use super::{Command, EventError, JobEnd, JobKind, JobSeq, Scheduler, Sharing};
 use crate::scheduler::job::{Job, Place};
 use crate::task::TaskId;
 use crate::units::{Bytes, Nanos};
@@ -147,7 +147,7 @@ impl Scheduler {
     /// Gives the GPU to the job of `id`, which is wholly resident.
     pub(super) fn grant(&mut self, id: TaskId) {
         self.close_span();
-        let now = self.state.now;
+        let (now, sharing) = (self.state.now, self.state.sharing);
         let Some(task) = self.state.tasks.get_mut(id) else {
             return;
         };
@@ -160,6 +160,7 @@ impl Scheduler {
         let former = core::mem::replace(&mut job.place, Place::Running);
         let waited = job.clone();
         job.granted = Some(now);
+        job.beside = sharing == Sharing::Shared && job.deadline.is_none();
         job.opened = job.opened.or(Some(now));
         job.arena = arena;
         let (seq, due) = (job.seq, job.deadline);

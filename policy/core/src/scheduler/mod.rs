@@ -247,6 +247,7 @@ impl Scheduler {
     /// Does whatever the rules allow now.
     fn advance(&mut self) {
         self.wake_later();
+        self.review_sharing();
         self.check_bounds();
         self.change_plan();
         self.serve_realtime();

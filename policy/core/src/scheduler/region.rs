@@ -4,7 +4,7 @@
 use alloc::format;
 use alloc::string::String;
 
-use super::record::Cause;
+use super::record::{Cause, Task};
 use super::{Command, Direction, Scheduler, Sharing, SwapOutcome, ViolationKind};
 use crate::scheduler::job::Place;
 use crate::task::TaskId;
@@ -38,8 +38,8 @@ impl Scheduler {
     /// Whether the GPU is free for a realtime job.
     fn gpu_free(&self) -> bool {
         match self.state.sharing {
-            Sharing::Exclusive => self.state.running.is_empty(),
             Sharing::Shared => !self.state.realtime_runs(),
+            Sharing::Exclusive | Sharing::Auto => self.state.running.is_empty(),
         }
     }
 
@@ -199,11 +199,27 @@ impl Scheduler {
         let Some(job) = job.filter(|job| job.deadline.is_none()) else {
             return false;
         };
+        let yielded = core::mem::replace(&mut job.yields, false);
+        if yielded {
+            // The bound counts from when realtime waits for it.
+            job.revoked = Some(now);
+        }
         if job.revoked.is_none() {
             job.revoked = Some(now);
             let job = job.seq;
             self.emit(Command::Revoke { task: id, job });
         }
         true
+    }
+
+    /// As [`Self::revoke`], for other best-effort jobs.
+    pub(super) fn give_way(&mut self, id: TaskId) -> bool {
+        let revoked = |task: &Task| task.job.as_ref().is_some_and(|job| job.revoked.is_some());
+        let before = revoked(self.task(id));
+        let leaves = before || self.revoke(id);
+        if let Some(job) = self.task_mut(id).job.as_mut().filter(|_| !before && leaves) {
+            job.yields = true;
+        }
+        leaves
     }
 }

@@ -137,7 +137,7 @@ impl Scheduler {
             place: Place::Running,
             opened: Some(now),
             granted: Some(now),
-            adopted: true,
+            beside: true,
             arena: task.usage.arena,
             ..Job::new(open.job, open.kind, now)
         });

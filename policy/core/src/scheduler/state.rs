@@ -29,6 +29,7 @@ use crate::units::{Bytes, Time};
 pub struct State {
     pub(crate) now: Time,
     pub(crate) chunk: Bytes,
+    /// The mode in effect, not `Auto`.
     pub(crate) sharing: Sharing,
     pub(crate) capacity: Bytes,
     /// Σ budget + Σ dying.
@@ -150,7 +151,10 @@ impl State {
         Self {
             now: Time::ZERO,
             chunk: config.chunk,
-            sharing: config.sharing,
+            sharing: match config.sharing {
+                Sharing::Auto => Sharing::Shared,
+                sharing => sharing,
+            },
             capacity: config.capacity,
             held: Bytes::ZERO,
             ceiling: config.capacity,

@@ -15,6 +15,9 @@ use crate::units::{Nanos, Time};
 /// more. Nothing that is charged depends on it.
 const OVERRUN_FLOOR: Nanos = Nanos(1_000_000_000);
 
+/// How long a job may take to leave the GPU for other best-effort jobs: nothing is promised to them.
+const PATIENCE: Nanos = Nanos(1_000_000_000);
+
 /// How long a barred job is put aside at a time: the realtime tasks may leave meanwhile.
 const BARRED: Nanos = Nanos(1_000_000_000);
 
@@ -65,6 +68,9 @@ impl Scheduler {
             let wcet = task.timing()?.wcet;
             let past = Nanos(wcet.0.saturating_mul(4)).max(OVERRUN_FLOOR);
             return Some(job.granted? + run + past);
+        }
+        if job.yields {
+            return Some(job.revoked? + PATIENCE.max(self.leaving_bound()));
         }
         let bound = match self.config.undrained {
             Undrained::Kill(bound) if job.undrained => self.leaving_bound() + bound,

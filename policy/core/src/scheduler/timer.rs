@@ -33,7 +33,7 @@ impl Scheduler {
         for place in 0..self.state.running.len() {
             let id = self.state.running[place];
             if self.gives_way(id).is_some_and(|at| at <= self.state.now) {
-                self.revoke(id);
+                self.give_way(id);
             }
         }
     }
@@ -110,11 +110,11 @@ impl Scheduler {
         others.map(|other| self.turn_ends(id, other)).chain(asked).min()
     }
 
-    /// The first of those that wait for a turn.
-    fn next_ones(&self) -> impl Iterator<Item = TaskId> + '_ {
+    /// The first of those that wait for a turn, and the oldest.
+    pub(super) fn next_ones(&self) -> impl Iterator<Item = TaskId> + '_ {
         let oldest = self.state.turns.ages.first().map(|(_, id)| id);
         let first = self.state.best_effort.iter().map(|(_, id)| id);
-        oldest.into_iter().chain(first.take(LOOK))
+        first.take(LOOK).chain(oldest)
     }
 
     /// When the next turn may begin for a task that is not wholly resident.

@@ -2,9 +2,10 @@
 //! costs.
 
 use super::discipline::{Moment, Rank, Standing};
+use super::best_effort::LOOK;
 use super::fair::virtual_time;
 use super::order::Order;
-use super::record::{Attachment, Task};
+use super::record::Attachment;
 use super::{Scheduler, State};
 use crate::scheduler::job::{Job, Place};
 use crate::task::TaskId;
@@ -31,7 +32,7 @@ pub(crate) struct Change {
 pub(crate) struct Turns {
     /// Waiting best-effort jobs in the order of their requests.
     pub(crate) ages: Order<(Time, TaskId)>,
-    /// What it takes to give each of them its turn, by the cost model, everything moved in and out.
+    /// What it takes to give each of them its turn, by the cost model, all that they hold moved.
     rounds: Nanos,
     /// The least virtual time of those that waited or ran when one last did.
     floor: Nanos,
@@ -81,14 +82,14 @@ impl Turns {
 
 impl State {
     /// The virtual time of a task, what it runs now included.
-    fn virtual_time(&self, id: TaskId) -> Nanos {
+    pub(super) fn virtual_time(&self, id: TaskId) -> Nanos {
         let task = &self.tasks[id];
         let granted = task.job.as_ref().and_then(|job| job.granted);
         let runs = granted.map_or(Nanos::ZERO, |granted| self.now - granted);
         task.standing.virtual_time + virtual_time(runs, task.standing.weight)
     }
 
-    /// The least virtual time of those that run and of those that wait after all urgent ones.
+    /// The least virtual time of those that compute, urgent ones that wait not counted.
     fn floor(&self) -> Nanos {
         let urgent = Rank {
             level: 0,
@@ -101,7 +102,11 @@ impl State {
             .iter()
             .filter(|id| !self.tasks[**id].realtime_job());
         let runs = runs.map(|id| self.virtual_time(*id)).min();
-        let least = waits.into_iter().chain(runs).min();
+        // Between two jobs the holder does neither.
+        let holder = self.turns.holder.and_then(|id| self.tasks.get(id));
+        let paused = holder.filter(|task| task.job.is_none() && self.now - task.last_left < IDLE);
+        let paused = paused.map(|task| task.standing.virtual_time);
+        let least = waits.into_iter().chain(runs).chain(paused).min();
         self.turns.floor.max(least.unwrap_or_default())
     }
 }
@@ -111,22 +116,22 @@ impl Scheduler {
     pub(super) fn enqueue(&mut self, id: TaskId) {
         let floor = self.state.floor();
         self.state.turns.floor = floor;
-        let mut moment = self.moment(id, id);
+        let moment = self.moment(id, id);
         let price = self.price(id);
-        moment.rounds += price;
         let task = self.task(id);
         let Some(job) = &task.job else { return };
         let mut standing = task.standing;
         let (requested, place) = (job.requested, job.rank);
         if place.is_none() {
-            standing.idle = match task.last_granted {
+            standing.idle = match task.last_left {
                 Time::ZERO => Nanos::MAX,
-                _ => requested - task.last_left,
+                left => requested - left,
             };
             if standing.idle > IDLE {
                 (standing.burst, standing.cuts) = (Nanos::ZERO, 0);
             } else {
-                standing.pause = Nanos((3 * standing.pause.0 + standing.idle.0) / 4);
+                let before = standing.pause.unwrap_or(standing.idle);
+                standing.pause = Some(Nanos((3 * before.0 + standing.idle.0) / 4));
             }
             standing.requested = requested;
         }
@@ -221,8 +226,9 @@ impl Scheduler {
             granted: granted.unwrap_or(state.now),
             settled: turns.settled,
             change: turns.as_learnt(self.modelled(other)),
-            waiting: state.best_effort.len() as u64,
-            rounds: turns.as_learnt(turns.rounds),
+            price: turns.as_learnt(self.price(other)),
+            waiting: state.best_effort.len() as u64 - u64::from(self.waits(holder)),
+            presses: self.presses(other),
         }
     }
 
@@ -252,7 +258,10 @@ impl Scheduler {
         };
         let goes_on = |job: &Job| matches!(job.place, Place::Running | Place::BestEffort);
         let job = self.state.tasks.get(holder).map(|task| task.job.as_ref());
-        match job {
+        let runs = self.state.running.iter();
+        let runs = runs.filter(|id| **id != holder && !self.task(**id).realtime_job());
+        let ended = runs.map(|id| self.turn_ends(*id, other)).min();
+        let due = match job {
             _ if holder == other => now,
             Some(Some(job)) if goes_on(job) => self.turn_ends(holder, other),
             Some(None) => match self.keeps_until(other) {
@@ -260,7 +269,9 @@ impl Scheduler {
                 None => now,
             },
             _ => now,
-        }
+        };
+        // Of several that run side by side any may have had its turn.
+        due.min(ended.unwrap_or(Time::MAX))
     }
 
     /// The job that goes before all others because it has waited so long.
@@ -269,9 +280,29 @@ impl Scheduler {
         (self.presses(id) <= self.state.now).then_some(id)
     }
 
-    pub(super) fn presses(&self, id: TaskId) -> Time {
-        let moment = self.moment(id, id);
-        self.discipline.presses(&self.task(id).standing, &moment)
+    /// When the job of `id` goes before all others: only that of the oldest does, and early enough that each
+    /// one behind it in age has its turn in time as well.
+    fn presses(&self, id: TaskId) -> Time {
+        let turns = &self.state.turns;
+        let (Some((_, oldest)), Some(bound)) = (turns.ages.first(), self.discipline.longest_wait()) else {
+            return Time::MAX;
+        };
+        if oldest != id {
+            return Time::MAX;
+        }
+        let each = |price: Nanos| self.discipline.delay(turns.as_learnt(price));
+        let (mut before, mut presses) = (Nanos::ZERO, Time::MAX);
+        for (place, (since, id)) in turns.ages.iter().enumerate().take(LOOK) {
+            let price = self.task(id).job.as_ref().map_or(Nanos::ZERO, |job| job.price);
+            before += each(price);
+            if place + 1 == LOOK {
+                // The rest as if all of them waited as long.
+                let rest = (turns.ages.len() - LOOK) as u64;
+                before += Nanos(each(Nanos::ZERO).0.saturating_mul(rest)) + each(turns.rounds);
+            }
+            presses = presses.min(since + bound.saturating_sub(before));
+        }
+        presses
     }
 
     /// How long the GPU stands still to give `id` its turn now, by the cost model.
@@ -295,21 +326,20 @@ impl Scheduler {
 
     /// What giving `id` its turn takes at most, by the cost model.
     fn price(&self, id: TaskId) -> Nanos {
-        let (cost, chunk) = (&self.config.swap_cost, self.config.chunk);
-        let movable = |task: &Task| task.usage.arena;
-        let bytes = movable(self.task(id));
-        cost.out.bound(bytes, chunk) + cost.in_.bound(bytes, chunk)
+        let arena = self.task(id).usage.arena;
+        self.exchange(arena, arena)
     }
 
-    /// How long any of those that wait now waits at most for its turn.
-    pub fn longest_wait(&self) -> Nanos {
-        let holder = self.state.turns.holder.unwrap_or(TaskId(u32::MAX));
-        let first = self.state.best_effort.first().map(|(_, id)| id);
-        let mut moment = self.moment(holder, holder);
-        if let Some(id) = first {
-            moment.change = self.state.turns.as_learnt(self.modelled(id));
-        }
-        self.discipline.longest_wait(&moment)
+    /// How long any of those that wait now will have waited at most, the time of realtime not counted; none if
+    /// there is no bound.
+    pub fn longest_wait(&self) -> Option<Nanos> {
+        let turns = &self.state.turns;
+        let bound = self.discipline.longest_wait()?;
+        let each = |(_, id)| {
+            let price = self.task(id).job.as_ref().map_or(Nanos::ZERO, |job| job.price);
+            self.discipline.delay(turns.as_learnt(price))
+        };
+        Some(bound.max(turns.ages.iter().map(each).sum()))
     }
 }
 

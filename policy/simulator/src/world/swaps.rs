@@ -101,7 +101,10 @@ impl<O: Observer> World<'_, O> {
             return;
         };
         let due = if let Some(ends) = moving.ignores_until {
-            moving.instant(moving.chunks).min(ends)
+            match moving.chunks {
+                0 => ends,
+                chunks => moving.instant(chunks).min(ends),
+            }
         } else if moving.aborted {
             moving.instant(moving.begun(now)).max(now)
         } else if moving.direction == Direction::Out && waited_for {

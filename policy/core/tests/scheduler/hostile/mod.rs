@@ -25,11 +25,10 @@ proptest! {
         steps in prop::collection::vec(step(), 1..250),
         prepared in prop::bool::weighted(0.8),
         prompt in any::<bool>(),
-        shared in any::<bool>(),
+        sharing in prop::sample::select(vec![Sharing::Exclusive, Sharing::Shared, Sharing::Auto]),
         demote in any::<bool>(),
         pipelined in any::<bool>(),
     ) {
-        let sharing = if shared { Sharing::Shared } else { Sharing::Exclusive };
         let overrun = if demote { Overrun::Demote } else { Overrun::Continue };
         let test = if pipelined { Test::Pipelined } else { Test::Theorem1 };
         let answers = if prompt { Answers::Budgets } else { Answers::Nothing };

@@ -51,6 +51,7 @@ impl Setting {
             number,
             test: [Test::Demand, Test::Pipelined, Test::Theorem1][number as usize / 4 % 3],
             sharing: match number / 12 % 4 {
+                2 => Sharing::Auto,
                 3 => Sharing::Shared,
                 _ => Sharing::Exclusive,
             },
