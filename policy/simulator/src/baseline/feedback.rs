@@ -178,14 +178,13 @@ impl Discipline for Feedback {
         IDLE
     }
 
-    fn presses(&self, _: &Standing, _: &Moment) -> Time {
-        Time::MAX
+    fn longest_wait(&self) -> Option<Nanos> {
+        None
+    }
+
+    fn delay(&self, _: Nanos) -> Nanos {
+        Nanos::ZERO
     }
 
     fn changed(&self, _: &mut Standing, _: Option<&mut Standing>, _: Nanos) {}
-
-    /// Programs of higher levels may come without end.
-    fn longest_wait(&self, _: &Moment) -> Nanos {
-        Nanos::MAX
-    }
 }

@@ -30,14 +30,13 @@ impl Discipline for FirstCome {
         Nanos::ZERO
     }
 
-    fn presses(&self, _: &Standing, _: &Moment) -> Time {
-        Time::MAX
+    fn longest_wait(&self) -> Option<Nanos> {
+        None
+    }
+
+    fn delay(&self, _: Nanos) -> Nanos {
+        Nanos::ZERO
     }
 
     fn changed(&self, _: &mut Standing, _: Option<&mut Standing>, _: Nanos) {}
-
-    /// A job may be of any length.
-    fn longest_wait(&self, _: &Moment) -> Nanos {
-        Nanos::MAX
-    }
 }

@@ -49,13 +49,13 @@ impl Discipline for SuspendAll {
         self.idle
     }
 
-    fn presses(&self, _: &Standing, _: &Moment) -> Time {
-        Time::MAX
+    fn longest_wait(&self) -> Option<Nanos> {
+        None
+    }
+
+    fn delay(&self, _: Nanos) -> Nanos {
+        Nanos::ZERO
     }
 
     fn changed(&self, _: &mut Standing, _: Option<&mut Standing>, _: Nanos) {}
-
-    fn longest_wait(&self, moment: &Moment) -> Nanos {
-        moment.rounds + Nanos(self.quantum.0.saturating_mul(moment.waiting))
-    }
 }
