@@ -64,13 +64,13 @@ impl fmt::Display for Longest {
     }
 }
 
-/// What giving a program its turn may take: all its memory moved out and in, the shortest turn of the
-/// program before it, and that it leaves the GPU.
+/// How long giving a program its turn may take: all its memory comes while as much leaves, after the shortest
+/// turn of the program before it, which leaves the GPU.
 fn turn(config: &Config, memory: MemoryProfile) -> Nanos {
-    let move_out = config.swap_cost.out.bound(memory.swappable, config.chunk);
-    let move_in = config.swap_cost.in_.bound(memory.swappable, config.chunk);
-    let least = SLICE.max(move_out.max(move_in));
-    move_out + move_in + least + config.drain
+    let out = config.swap_cost.out.bound(memory.swappable, config.chunk);
+    let in_ = config.swap_cost.in_.bound(memory.swappable, config.chunk);
+    let change = out.max(in_);
+    change + SLICE.max(Nanos(change.0 / 2)) + config.drain
 }
 
 /// The longest wait by its bound: the largest that held while it lasted. None without jobs.

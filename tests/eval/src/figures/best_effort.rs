@@ -17,17 +17,12 @@ use rtswap_simulator::{
 };
 
 /// How long programs share the GPU.
-pub const DURATION: Nanos = Nanos(60 * MINUTE.0);
+pub const DURATION: Nanos = Nanos(30 * MINUTE.0);
 const MINUTE: Nanos = Nanos(60 * SECOND);
 const SECOND: u64 = 1_000_000_000;
 
 /// Settings of our longest wait, to compare with policies that let programs wait longer.
-pub const WAITS: [Nanos; 4] = [
-    Nanos(30 * SECOND),
-    Nanos(60 * SECOND),
-    Nanos(120 * SECOND),
-    Nanos(240 * SECOND),
-];
+pub const WAITS: [Nanos; 3] = [Nanos(30 * SECOND), Nanos(60 * SECOND), Nanos(120 * SECOND)];
 
 /// A policy for best-effort.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -107,7 +102,7 @@ pub struct Comparison {
     /// In the order of [`Policy::ALL`].
     pub outcomes: [Outcome; 6],
     /// Ours with each of [`WAITS`] as the longest wait that is configured.
-    pub by_wait: [Outcome; 4],
+    pub by_wait: [Outcome; 3],
 }
 
 impl Outcome {

@@ -64,7 +64,7 @@ enum Choice {
     Table4,
     /// Policies for best-effort, which the paper does not have.
     Besteffort,
-    /// All of them.
+    /// All of the paper's.
     All,
 }
 
@@ -92,7 +92,8 @@ impl Choice {
             Self::Besteffort => best_effort::report,
             Self::All => {
                 let each = Self::value_variants().iter();
-                let each = each.filter(|choice| **choice != Self::All);
+                let paper = |choice: &&Self| !matches!(choice, Self::All | Self::Besteffort);
+                let each = each.filter(paper);
                 return each.flat_map(|choice| choice.figures()).collect();
             }
         };
