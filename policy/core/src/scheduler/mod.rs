@@ -26,6 +26,7 @@ mod jobs;
 mod order;
 mod pipeline;
 mod plan;
+mod recent;
 mod record;
 mod region;
 mod registry;
@@ -49,7 +50,7 @@ pub use event::{BudgetRequestSeq, Event, JobKind, JobSeq, OpenJob, SwapOutcome, 
 pub use invariants::InvariantError;
 pub use record::{Attachment, Phase};
 pub use registry::MAX_TASKS;
-pub use state::{GpuStatus, JobStatus, State, TaskStatus};
+pub use state::{GpuStatus, JobStatus, State, TaskStatus, TurnStatus};
 
 use alloc::collections::VecDeque;
 use alloc::string::String;

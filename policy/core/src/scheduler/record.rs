@@ -6,6 +6,7 @@ use crate::scheduler::command::Direction;
 use crate::scheduler::discipline::{Rank, Standing};
 use crate::scheduler::event::{BudgetRequestSeq, JobSeq, SwapSeq, Usage};
 use crate::scheduler::job::{Job, Place};
+use crate::scheduler::recent::Recent;
 use crate::task::{Class, MemoryProfile, TaskId, TaskSpec, Timing};
 use crate::units::{Bytes, Time};
 
@@ -155,6 +156,10 @@ pub(crate) struct Task {
     /// When a job of it last left the GPU.
     pub(crate) last_left: Time,
     pub(crate) standing: Standing,
+    /// Best-effort GPU time, the time that the GPU stood still to give it its turns, and waits for them.
+    pub(crate) ran: Recent,
+    pub(crate) moved: Recent,
+    pub(crate) waited: Recent,
 
     /// Whether what the books have of it may be out of date.
     pub(crate) touched: bool,

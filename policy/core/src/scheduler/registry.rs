@@ -2,6 +2,7 @@
 
 use super::record::{Attachment, Op, Phase, Task};
 use super::discipline::Standing;
+use super::recent::Recent;
 use super::region::ASIDE;
 use super::{Direction, EventError, JobEnd, OpenJob, Refusal, Scheduler, Usage};
 use crate::scheduler::job::{Job, Place};
@@ -17,8 +18,8 @@ impl Scheduler {
         self.room(id)?;
         sound(&spec)?;
         let realtime = matches!(spec.class, Class::Realtime(_));
-        let mut task = Task::new(spec, self.config.chunk);
         let now = self.state.now;
+        let mut task = Task::new(spec, self.config.chunk, now);
         if let Some(at) = self.state.remembered.get(&task.spec.name) {
             task.next_release = *at;
         }
@@ -309,7 +310,7 @@ fn sound(spec: &TaskSpec) -> Result<(), Refusal> {
 }
 
 impl Task {
-    fn new(spec: TaskSpec, chunk: Bytes) -> Self {
+    fn new(spec: TaskSpec, chunk: Bytes, now: Time) -> Self {
         let standing = Standing::of(spec.weight);
         Self {
             footprint: spec.memory.footprint.round_up(chunk),
@@ -345,6 +346,9 @@ impl Task {
             last_granted: Time::ZERO,
             last_left: Time::ZERO,
             standing,
+            ran: Recent::from(now),
+            moved: Recent::from(now),
+            waited: Recent::from(now),
             touched: false,
         }
     }

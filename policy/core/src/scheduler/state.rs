@@ -22,7 +22,7 @@ use crate::scheduler::config::{Config, Sharing};
 use crate::scheduler::event::{JobSeq, SwapSeq, Usage};
 use crate::scheduler::job::Span;
 use crate::task::{Class, TaskId, Timing};
-use crate::units::{Bytes, Time};
+use crate::units::{Bytes, Nanos, Ppm, Time};
 
 /// Everything about one GPU.
 #[derive(Clone, Debug)]
@@ -127,6 +127,19 @@ pub struct TaskStatus {
     pub barred_until: Option<Time>,
     /// The swap operation under way: direction and what will be in the backing store.
     pub op: Option<(SwapSeq, Direction, Bytes)>,
+    /// Its turns as best-effort.
+    pub turns: TurnStatus,
+}
+
+/// How a task has its turns as best-effort, over the last one to two minutes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TurnStatus {
+    /// The part of the time in which it had the GPU, that of a job that still runs included.
+    pub gpu_share: Ppm,
+    /// The part of the time in which the GPU stood still until its memory was there for a turn.
+    pub swap_share: Ppm,
+    /// The longest that one of its jobs has waited for its turn, one that still waits included.
+    pub longest_wait: Nanos,
 }
 
 /// A GPU as status shows it.
@@ -212,7 +225,24 @@ impl State {
             }),
             barred_until: self.barred_until(id),
             op: task.op.as_ref().map(|op| (op.seq, op.direction, op.target)),
+            turns: self.turn_status(task),
         })
+    }
+
+    fn turn_status(&self, task: &Task) -> TurnStatus {
+        let now = self.now;
+        let (mut ran, mut waited) = (task.ran, task.waited);
+        if let Some(job) = task.job.as_ref().filter(|job| job.deadline.is_none()) {
+            match job.granted {
+                Some(granted) => ran.add(now, now - granted),
+                None => waited.note(now, now - job.requested),
+            }
+        }
+        TurnStatus {
+            gpu_share: ran.share(now),
+            swap_share: task.moved.share(now),
+            longest_wait: waited.longest(now),
+        }
     }
 
     /// Until when a task gets nothing as best-effort; none where it does.

@@ -166,8 +166,11 @@ impl Scheduler {
         let Some(granted) = job.granted.filter(|_| job.deadline.is_none()) else {
             return;
         };
-        let ran = self.state.now - granted;
-        let standing = &mut self.task_mut(id).standing;
+        let now = self.state.now;
+        let ran = now - granted;
+        let task = self.task_mut(id);
+        task.ran.add(now, ran);
+        let standing = &mut task.standing;
         standing.virtual_time += virtual_time(ran, standing.weight);
         standing.burst += ran;
         self.state.turns.settled += ran;
@@ -176,6 +179,8 @@ impl Scheduler {
     /// The best-effort job of `id` is granted the GPU.
     pub(super) fn begin_turn(&mut self, id: TaskId) {
         let now = self.state.now;
+        let task = self.task_mut(id);
+        task.waited.note(now, now - task.standing.requested);
         let turns = &mut self.state.turns;
         let change = turns.change.take_if(|change| change.to == id);
         let former = turns.holder.replace(id).filter(|former| *former != id);
@@ -196,7 +201,9 @@ impl Scheduler {
         let former = former.and_then(|id| self.state.tasks.get_mut(id));
         let former = former.map(|task| &mut task.standing);
         self.discipline.changed(&mut standing, former, took);
-        self.task_mut(id).standing = standing;
+        let task = self.task_mut(id);
+        task.standing = standing;
+        task.moved.add(now, took);
     }
 
     /// Memory moves from now on to give `id` its turn, unless it does so already.
