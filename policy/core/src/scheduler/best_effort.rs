@@ -114,7 +114,11 @@ impl Scheduler {
 
     /// Whether the job of `id` waits for its turn.
     pub(super) fn waits(&self, id: TaskId) -> bool {
-        let rank = self.state.tasks.get(id).and_then(|task| task.job.as_ref()?.rank);
+        let rank = self
+            .state
+            .tasks
+            .get(id)
+            .and_then(|task| task.job.as_ref()?.rank);
         rank.is_some_and(|rank| self.state.best_effort.contains((rank, id)))
     }
 
@@ -124,7 +128,11 @@ impl Scheduler {
             return Served::Gone;
         }
         let now = self.state.now;
-        let begun = self.state.turns.change.is_some_and(|change| change.to == id);
+        let begun = self
+            .state
+            .turns
+            .change
+            .is_some_and(|change| change.to == id);
         let due = begun || self.turn_due(id) <= now;
         let shares = self.discipline.manners().shares_turns || self.shares();
         if self.wholly_resident(id) {
@@ -200,16 +208,18 @@ impl Scheduler {
         while missing > Bytes::ZERO {
             // Who has had most goes first.
             let running = self.state.running.iter().copied();
-            let ended = running.filter(|holder| {
-                !leaves(self.task(*holder)) && self.turn_ends(*holder, id) <= now
-            });
+            let ended = running
+                .filter(|holder| !leaves(self.task(*holder)) && self.turn_ends(*holder, id) <= now);
             let most = ended.max_by_key(|holder| self.state.virtual_time(*holder));
             let Some(holder) = most.filter(|holder| self.give_way(*holder)) else {
                 break;
             };
             missing = missing.saturating_sub(self.task(holder).arena_resident());
         }
-        self.state.running.iter().any(|holder| leaves(self.task(*holder)))
+        self.state
+            .running
+            .iter()
+            .any(|holder| leaves(self.task(*holder)))
     }
 
     /// Whether all memory of `id` could be there, if others gave what they can and left the GPU.
@@ -255,7 +265,11 @@ impl Scheduler {
 
     /// The bytes that must be free for a task that is `short` of so many.
     fn required(&self, short: Bytes) -> Bytes {
-        let holder = self.state.turns.holder.filter(|_| self.discipline.manners().suspends);
+        let holder = self
+            .state
+            .turns
+            .holder
+            .filter(|_| self.discipline.manners().suspends);
         let Some(task) = holder.and_then(|id| self.state.tasks.get(id)) else {
             return short;
         };
@@ -276,10 +290,11 @@ impl Scheduler {
         if realtime || !self.discipline.manners().brings_ahead {
             return;
         }
-        let waiting = self.next_ones().filter(|id| !self.wholly_resident(*id));
-        let next = waiting.map(|id| (self.turn_due(id), id));
+        let lacks = |id: &TaskId| !self.wholly_resident(*id);
+        let waiting = self.next_ones().filter(lacks);
         // Of those whose turn comes at the same time the first.
-        let Some((_, id)) = next.min_by_key(|(due, _)| *due) else {
+        let next = waiting.min_by_key(|id| self.turn_due(*id));
+        let Some(id) = self.pressing().filter(lacks).or(next) else {
             return;
         };
         if self.task(id).op.is_some() || !self.may_come(id) {

@@ -43,9 +43,15 @@ impl Fair {
     /// with as many as wait.
     fn pays(&self, holder: &Standing, other: &Standing, moment: &Moment) -> Nanos {
         let doubled = 1 << holder.cuts.min(DOUBLINGS);
-        let wanted = Nanos(rest(moment.change, self.swap_share).0.saturating_mul(doubled));
+        let wanted = Nanos(
+            rest(moment.change, self.swap_share)
+                .0
+                .saturating_mul(doubled),
+        );
         let changes = Nanos((moment.price + self.drain).0.saturating_mul(moment.waiting));
-        let turns = self.longest_wait.saturating_sub(changes + self.delay(moment.price));
+        let turns = self
+            .longest_wait
+            .saturating_sub(changes + self.delay(moment.price));
         // Two wait in turn for each other at least. The lighter one has the shorter turns.
         let most = Nanos(turns.0 / moment.waiting.max(2));
         let lighter = holder.weight.min(other.weight);
@@ -68,8 +74,8 @@ impl Discipline for Fair {
         let has_credit = task.virtual_time <= floor;
         let there_and_back = moment.change + moment.change;
         let was_idle = task.idle > there_and_back.max(SHORT);
-        // Who pauses keeps what it has not had yet, but not for ever.
-        let kept = if was_idle { Nanos::ZERO } else { self.longest_wait };
+        // It keeps what it has not had yet, but not for ever.
+        let kept = Nanos(self.longest_wait.0 / 2);
         task.virtual_time = task.virtual_time.max(floor.saturating_sub(kept));
         let urgent = has_credit && was_idle;
         Rank {
@@ -81,14 +87,18 @@ impl Discipline for Fair {
     fn turn_ends(&self, holder: &Standing, other: &Standing, moment: &Moment) -> Time {
         let ahead = other.virtual_time.saturating_sub(holder.virtual_time);
         let fair = moment.granted + real(ahead, holder.weight);
-        let pressed = moment.presses.max(moment.since + Self::least(moment.change));
+        let pressed = moment
+            .presses
+            .max(moment.since + Self::least(moment.change));
         if other.rank.level == URGENT && holder.rank.level != URGENT {
             return fair.min(pressed);
         }
         if moment.change == Nanos::ZERO {
             return fair.max(moment.granted + SLICE).min(pressed);
         }
-        let paid = self.pays(holder, other, moment).saturating_sub(moment.settled);
+        let paid = self
+            .pays(holder, other, moment)
+            .saturating_sub(moment.settled);
         fair.max(moment.granted + paid).min(pressed)
     }
 
@@ -132,4 +142,157 @@ fn real(span: Nanos, weight: Weight) -> Nanos {
 fn scaled(span: Nanos, by: u32, over: u32) -> Nanos {
     let scaled = u128::from(span.0) * u128::from(by) / u128::from(over);
     Nanos(u64::try_from(scaled).unwrap_or(u64::MAX))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SECOND: u64 = 1_000_000_000;
+    const MS: u64 = 1_000_000;
+
+    const FAIR: Fair = Fair {
+        swap_share: Ppm(100_000),
+        longest_wait: Nanos(15 * SECOND),
+        drain: Nanos::ZERO,
+    };
+
+    /// A change of 400 ms, everything included, for the only other task; the holder has just begun.
+    fn moment() -> Moment {
+        Moment {
+            now: Time(100 * SECOND),
+            since: Time(100 * SECOND),
+            granted: Time(100 * SECOND),
+            settled: Nanos::ZERO,
+            change: Nanos(400 * MS),
+            price: Nanos(400 * MS),
+            waiting: 1,
+            presses: Time::MAX,
+        }
+    }
+
+    fn batch(weight: u32) -> Standing {
+        Standing {
+            weight: Weight::new(weight).unwrap(),
+            rank: Rank {
+                level: BATCH,
+                place: 0,
+            },
+            ..Standing::default()
+        }
+    }
+
+    fn turn(holder: &Standing, other: &Standing, moment: &Moment) -> u64 {
+        (FAIR.turn_ends(holder, other, moment) - moment.granted).0 / MS
+    }
+
+    #[test]
+    fn a_turn_lasts_until_its_change_is_the_share_and_doubles_up_to_what_the_wait_allows() {
+        let mut holder = batch(100);
+        assert_eq!(turn(&holder, &batch(100), &moment()), 3_600);
+        // 15 s less a change and what a pressing one needs, for two.
+        let most = (15_000 - 400 - (400 + 200 + 50)) / 2;
+        for (cuts, millis) in [(1, most.min(7_200)), (2, most), (9, most)] {
+            holder.cuts = cuts;
+            assert_eq!(turn(&holder, &batch(100), &moment()), millis);
+        }
+        let settled = Nanos(3_000 * MS);
+        let later = Moment {
+            settled,
+            ..moment()
+        };
+        assert_eq!(turn(&batch(100), &batch(100), &later), 600);
+    }
+
+    #[test]
+    fn the_lighter_one_has_the_shorter_turns() {
+        let waits = Nanos(5 * SECOND);
+        let fair = Fair {
+            longest_wait: waits,
+            ..FAIR
+        };
+        let ends = |holder: u32, other: u32| {
+            let (holder, other) = (batch(holder), batch(other));
+            (fair.turn_ends(&holder, &other, &moment()) - moment().granted).0 / MS
+        };
+        let most = (5_000 - 400 - 650) / 2;
+        assert_eq!(
+            [ends(100, 100), ends(200, 100), ends(100, 200)],
+            [most, most, most / 2]
+        );
+    }
+
+    #[test]
+    fn weights_are_parts_of_the_gpu() {
+        // The heavier one goes on until both have had as much by their weights.
+        let other = Standing {
+            virtual_time: Nanos(5 * SECOND),
+            ..batch(100)
+        };
+        assert_eq!(turn(&batch(200), &other, &moment()), 10_000);
+    }
+
+    #[test]
+    fn only_a_task_that_was_idle_and_has_credit_is_urgent() {
+        let floor = Nanos(50 * SECOND);
+        let level = |idle: u64, had: u64| {
+            let mut task = Standing {
+                idle: Nanos(idle * MS),
+                virtual_time: Nanos(had * SECOND),
+                ..Standing::default()
+            };
+            FAIR.rank(&mut task, floor, &moment()).level
+        };
+        assert_eq!(level(801, 50), URGENT);
+        assert_eq!(level(800, 50), BATCH, "there and back takes as long");
+        assert_eq!(level(801, 51), BATCH);
+    }
+
+    #[test]
+    fn an_urgent_one_comes_at_once_and_pays_there_and_back() {
+        let mut urgent = batch(100);
+        urgent.rank.level = URGENT;
+        assert_eq!(turn(&batch(100), &urgent, &moment()), 0);
+        assert_eq!(turn(&urgent, &urgent.clone(), &moment()), 3_600);
+        FAIR.changed(&mut urgent, None, Nanos(400 * MS));
+        assert_eq!(urgent.virtual_time, Nanos(800 * MS));
+    }
+
+    #[test]
+    fn credit_is_kept_for_half_the_longest_wait() {
+        let mut task = batch(100);
+        FAIR.rank(&mut task, Nanos(100 * SECOND), &moment());
+        assert_eq!(task.virtual_time, Nanos(92_500 * MS));
+    }
+
+    #[test]
+    fn one_that_presses_ends_a_turn_once_it_has_lasted_the_least() {
+        let presses = Time(90 * SECOND);
+        let moment = Moment {
+            presses,
+            ..moment()
+        };
+        assert_eq!(turn(&batch(100), &batch(100), &moment), 200);
+    }
+
+    #[test]
+    fn the_gpu_is_kept_for_those_that_come_back_soon() {
+        let keeps = |pause: Option<u64>| {
+            let pause = pause.map(|millis| Nanos(millis * MS));
+            let holder = Standing {
+                pause,
+                ..batch(100)
+            };
+            FAIR.keeps(&holder, &moment()).0 / MS
+        };
+        assert_eq!(
+            [
+                keeps(None),
+                keeps(Some(0)),
+                keeps(Some(20)),
+                keeps(Some(300))
+            ],
+            [0, 5, 80, 400]
+        );
+    }
 }

@@ -121,7 +121,10 @@ impl State {
             (Place::Region, usize::from(self.region == Some(id))),
             (
                 Place::BestEffort,
-                usize::from(self.best_effort.contains((job.rank.unwrap_or_default(), id))),
+                usize::from(
+                    self.best_effort
+                        .contains((job.rank.unwrap_or_default(), id)),
+                ),
             ),
             (
                 Place::Running,

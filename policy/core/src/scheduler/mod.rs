@@ -45,8 +45,8 @@ pub use command::{BudgetAnswer, Command, Direction, JobAccount, JobEnd, Violatio
 pub use config::{Config, Overrun, Sharing, Undrained};
 pub use discipline::{Discipline, Manners, Moment, Rank, Standing};
 pub use error::{EventError, Refusal};
-pub use fair::Fair;
 pub use event::{BudgetRequestSeq, Event, JobKind, JobSeq, OpenJob, SwapOutcome, SwapSeq, Usage};
+pub use fair::Fair;
 pub use invariants::InvariantError;
 pub use record::{Attachment, Phase};
 pub use registry::MAX_TASKS;

@@ -1,8 +1,8 @@
 //! How tasks are registered, attached and detached, and what they leave behind.
 
-use super::record::{Attachment, Op, Phase, Task};
 use super::discipline::Standing;
 use super::recent::Recent;
+use super::record::{Attachment, Op, Phase, Task};
 use super::region::ASIDE;
 use super::{Direction, EventError, JobEnd, OpenJob, Refusal, Scheduler, Usage};
 use crate::scheduler::job::{Job, Place};

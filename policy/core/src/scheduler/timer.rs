@@ -3,8 +3,8 @@
 
 use alloc::format;
 
-use super::state::Settled;
 use super::best_effort::LOOK;
+use super::state::Settled;
 use super::wants::REQUEST_TIMEOUT;
 use super::{Overrun, Scheduler, Sharing, ViolationKind};
 use crate::scheduler::job::Place;
@@ -105,9 +105,14 @@ impl Scheduler {
         let granted = job.granted.filter(|_| best_effort)?;
         let asked = state.wants.iter().any(|waiting| *waiting != id);
         let asked = asked.then_some(granted + WANT_QUANTUM);
-        let others = self.next_ones().filter(|other| self.wholly_resident(*other));
+        let others = self
+            .next_ones()
+            .filter(|other| self.wholly_resident(*other));
         let others = others.filter(|_| state.sharing == Sharing::Exclusive);
-        others.map(|other| self.turn_ends(id, other)).chain(asked).min()
+        others
+            .map(|other| self.turn_ends(id, other))
+            .chain(asked)
+            .min()
     }
 
     /// The first of those that wait for a turn, and the oldest.
@@ -124,7 +129,11 @@ impl Scheduler {
         }
         let waits = |id: &TaskId| !self.wholly_resident(*id) && self.task(*id).op.is_none();
         let due = |id: TaskId| {
-            let wakes = self.task(id).job.as_ref().map_or(Time::ZERO, |job| job.wakes);
+            let wakes = self
+                .task(id)
+                .job
+                .as_ref()
+                .map_or(Time::ZERO, |job| job.wakes);
             self.turn_due(id).max(wakes)
         };
         let times = self.next_ones().filter(waits).map(due);
@@ -139,10 +148,7 @@ impl Scheduler {
             .running
             .iter()
             .filter_map(|id| Some(self.wcet_passes(*id)? + Nanos(1)));
-        let quanta = state
-            .running
-            .iter()
-            .filter_map(|id| self.gives_way(*id));
+        let quanta = state.running.iter().filter_map(|id| self.gives_way(*id));
         let engines = [state.out, state.in_];
         let ops = engines
             .iter()

@@ -1,8 +1,8 @@
 //! Turns of best-effort: which jobs wait, the account of each task's GPU time, and what a change of turns
 //! costs.
 
-use super::discipline::{Moment, Rank, Standing};
 use super::best_effort::LOOK;
+use super::discipline::{Moment, Rank, Standing};
 use super::fair::virtual_time;
 use super::order::Order;
 use super::record::Attachment;
@@ -305,7 +305,8 @@ impl Scheduler {
     /// one behind it in age has its turn in time as well.
     fn presses(&self, id: TaskId) -> Time {
         let turns = &self.state.turns;
-        let (Some((_, oldest)), Some(bound)) = (turns.ages.first(), self.discipline.longest_wait()) else {
+        let (Some((_, oldest)), Some(bound)) = (turns.ages.first(), self.discipline.longest_wait())
+        else {
             return Time::MAX;
         };
         if oldest != id {
@@ -315,7 +316,11 @@ impl Scheduler {
         // One of those that have their memory may just have been granted the GPU.
         let (mut before, mut presses) = (each(Nanos::ZERO), Time::MAX);
         for (place, (since, id)) in turns.ages.iter().enumerate().take(LOOK) {
-            let price = self.task(id).job.as_ref().map_or(Nanos::ZERO, |job| job.price);
+            let price = self
+                .task(id)
+                .job
+                .as_ref()
+                .map_or(Nanos::ZERO, |job| job.price);
             before += each(price);
             if place + 1 == LOOK {
                 // The rest as if all of them waited as long.
@@ -362,7 +367,11 @@ impl Scheduler {
         let turns = &self.state.turns;
         let bound = self.discipline.longest_wait()?;
         let each = |(_, id)| {
-            let price = self.task(id).job.as_ref().map_or(Nanos::ZERO, |job| job.price);
+            let price = self
+                .task(id)
+                .job
+                .as_ref()
+                .map_or(Nanos::ZERO, |job| job.price);
             self.discipline.delay(turns.as_learnt(price))
         };
         Some(bound.max(turns.ages.iter().map(each).sum()))

@@ -1,10 +1,11 @@
 //! Scenes of best-effort tasks that take turns: two or more of 70 in 100, chunks of 10, and a
 //! millisecond for each chunk in either direction.
 
-use rtswap_policy::scheduler::{Direction, JobEnd};
+use rtswap_policy::scheduler::{Config, Direction, Event, JobEnd, Sharing, ViolationKind};
+use rtswap_policy::task::TaskId;
 
 use crate::world::World;
-use crate::world::setting::{best_effort, config};
+use crate::world::setting::{best_effort, config, realtime};
 
 /// Tasks that are loaded; the last one is wholly in.
 fn loaded(tasks: u32) -> World {
@@ -34,7 +35,7 @@ fn endless() -> World {
     world.pass(2_000);
     world.request(1);
     assert!(world.runs_after_swaps(1));
-    world.pass(100);
+    world.pass(10);
     world.complete(1);
     world.pass(1);
     world.request(1);
@@ -130,4 +131,64 @@ fn what_an_idle_task_has_leaves_before_what_a_waiting_one_has() {
     world.request(2);
     assert!(world.runs_after_swaps(1));
     assert_eq!((world.out(3), world.out(2)), (70, 40));
+}
+
+/// A job that leaves for another best-effort job has time to: nothing is promised to that one. Once realtime
+/// waits, it has the drain bound.
+#[test]
+fn the_drain_bound_counts_from_when_realtime_waits() {
+    let mut world = World::new(config(200));
+    world.load_ready(1, realtime(1_000, 10, 40, 40), 40);
+    world.load(2, best_effort(), 100);
+    world.load(3, best_effort(), 100);
+    world.at(2_000);
+    world.request(2);
+    assert!(world.runs_after_swaps(2));
+    world.pass(2_000);
+    world.request(3);
+    assert!(world.agents[2].revoked);
+    world.pass(500);
+    assert_eq!(world.violations, []);
+    world.request(1);
+    world.pass(1);
+    assert_eq!(world.violations, []);
+    world.pass(1);
+    assert_eq!(world.violations, [(2, ViolationKind::Undrainable)]);
+    assert!(world.runs_after_swaps(1));
+}
+
+#[test]
+fn a_job_that_never_leaves_holds_others_up_for_a_second() {
+    let mut world = loaded(2);
+    world.request(2);
+    assert!(world.runs_after_swaps(2));
+    world.pass(2_000);
+    world.request(1);
+    assert!(world.agents[2].revoked);
+    world.pass(1_000);
+    assert_eq!(world.violations, []);
+    world.pass(1);
+    assert_eq!(world.violations, [(2, ViolationKind::Undrainable)]);
+}
+
+#[test]
+fn under_auto_jobs_run_side_by_side_until_a_realtime_task_registers() {
+    let mut world = World::new(Config {
+        sharing: Sharing::Auto,
+        ..config(100)
+    });
+    for id in [2, 3] {
+        world.load(id, best_effort(), 30);
+        world.request(id);
+    }
+    assert!(world.runs(2) && world.runs(3));
+    assert!(world.admit(1, realtime(1_000, 10, 40, 40)));
+    assert!(world.agents[2].revoked && world.agents[3].revoked);
+    for id in [2, 3] {
+        world.complete(id);
+        world.request(id);
+    }
+    assert!(world.runs(2) != world.runs(3), "one at a time");
+    world.tell(Event::Unregister { task: TaskId(1) });
+    assert!(world.runs(2) && world.runs(3));
 }
