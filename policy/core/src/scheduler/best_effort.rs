@@ -10,7 +10,7 @@ use crate::units::{Bytes, Nanos, Time};
 
 /// When to look again at best-effort jobs for which nothing can move.
 const RETRY: Nanos = Nanos(100_000_000);
-/// How many jobs whose turn has not come are looked at: what comes after them comes after them.
+/// How many jobs that are too early are looked at: the turns of those behind them come later still.
 pub(super) const LOOK: usize = 16;
 
 /// What became of a job that waits.
@@ -206,7 +206,7 @@ impl Scheduler {
         }
         let now = self.state.now;
         while missing > Bytes::ZERO {
-            // Who has had most goes first.
+            // The one that has had most goes first.
             let running = self.state.running.iter().copied();
             let ended = running
                 .filter(|holder| !leaves(self.task(*holder)) && self.turn_ends(*holder, id) <= now);
@@ -292,7 +292,7 @@ impl Scheduler {
         }
         let lacks = |id: &TaskId| !self.wholly_resident(*id);
         let waiting = self.next_ones().filter(lacks);
-        // Of those whose turn comes at the same time the first.
+        // Of those that have it at the same time the first.
         let next = waiting.min_by_key(|id| self.turn_due(*id));
         let Some(id) = self.pressing().filter(lacks).or(next) else {
             return;

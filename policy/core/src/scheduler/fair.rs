@@ -1,11 +1,11 @@
 //! The policy of the product. Each task gets GPU time by its weight, counted as virtual time, in turns
 //! that are long enough to pay for the memory that they move.
 //!
-//! - Who computes on and on is batch: its turn lasts until moving memory takes at most `swap_share` of the
+//! - A task that computes on and on is batch: its turn lasts until moving memory takes at most `swap_share` of the
 //!   time, twice and four times as long when its last turns were too short for it.
-//! - Who comes after idleness and has had less than its part is *urgent*: it is served at once. It
+//! - One that comes after idleness and has had less than its part is *urgent*: it is served at once. It
 //!   pays for the change there and back in virtual time, so that it cannot have more than its part.
-//! - Who has waited for nearly `longest_wait` goes first, the longest waiting before the others. Where
+//! - One that has waited for nearly `longest_wait` goes first, the longest waiting before the others. Where
 //!   so many wait that one change for each takes longer than that, the bound is that time instead.
 
 use super::discipline::{Discipline, Manners, Moment, Rank, Standing, rest};

@@ -97,7 +97,7 @@ impl Scheduler {
         Self::with_discipline(config, Arc::new(fair))
     }
 
-    /// One whose best-effort tasks take turns by `discipline`.
+    /// As [`Self::new`], with turns of best-effort by `discipline`.
     pub fn with_discipline(config: Config, discipline: Arc<dyn Discipline>) -> Self {
         Self {
             state: State::new(&config),

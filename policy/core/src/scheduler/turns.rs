@@ -19,7 +19,7 @@ const MOST_LEARNT: u64 = 100_000;
 /// A change of turns that moves memory.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Change {
-    /// The task whose turn comes.
+    /// The task that has its turn next.
     pub(crate) to: TaskId,
     /// Since when nobody ran because of it, and the GPU time of best-effort until then.
     still_since: Option<(Time, Nanos)>,
@@ -27,7 +27,7 @@ pub(crate) struct Change {
     modelled: Nanos,
 }
 
-/// Who has the turn, who waits for it, and what is known of changes.
+/// The task that has the turn, those that wait for it, and what is known of changes.
 #[derive(Clone, Debug)]
 pub(crate) struct Turns {
     /// Waiting best-effort jobs in the order of their requests.
