@@ -158,6 +158,13 @@ properties! {
         swap_out_usec_total: u64 = "SwapOutUSecTotal" silent owner,
         /// Time spent on it, by the agent's measure.
         swap_in_usec_total: u64 = "SwapInUSecTotal" silent owner,
+        /// The part of the last one to two minutes in which it had the GPU, in ppm; 0 while it is not treated as
+        /// best-effort, like the two that follow.
+        gpu_share_ppm: u32 = "GpuSharePpm" silent owner,
+        /// The part of that time in which the GPU stood still until its memory was there, in ppm.
+        swap_share_ppm: u32 = "SwapSharePpm" silent owner,
+        /// The longest that one of its jobs has waited for its turn in that time.
+        longest_wait_usec: u64 = "LongestWaitUSec" silent owner,
         /// Broken promises and senseless reports so far.
         violations: u64 = "Violations" announced owner,
         /// Why its open job or its request for memory cannot be served at present, in words; empty
@@ -207,6 +214,8 @@ properties! {
         utilization: f64 = "Utilization" announced all,
         /// B(all) of the plan.
         blocking_usec: u64 = "BlockingUSec" announced all,
+        /// The bound on the wait of a best-effort job, the time of realtime jobs not counted; 0 for no bound.
+        longest_wait_usec: u64 = "LongestWaitUSec" silent all,
         /// What limits rtswap there, in words: a multi-process server, a vGPU, shared memory.
         notes: Vec<String> = "Notes" announced all,
     }

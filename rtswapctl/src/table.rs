@@ -64,6 +64,14 @@ pub(crate) fn ms(usec: u64) -> String {
     }
 }
 
+/// Microseconds as s from one second on, as ms below that; a dash for none.
+pub(crate) fn seconds(usec: u64) -> String {
+    match usec {
+        0..1_000_000 => ms(usec),
+        _ => format!("{:.1} s", usec as f64 / 1e6),
+    }
+}
+
 /// A planned time in ms, to a hundredth, or whole if it is short; a dash for none.
 pub(crate) fn millis(span: Nanos) -> String {
     match span {
@@ -115,6 +123,10 @@ mod tests {
         assert_eq!(
             (ms(0), ms(1_500), ms(33_400)),
             ("-".into(), "1.5 ms".into(), "33 ms".into())
+        );
+        assert_eq!(
+            (seconds(0), seconds(33_400), seconds(3_249_000)),
+            ("-".into(), "33 ms".into(), "3.2 s".into())
         );
     }
 }

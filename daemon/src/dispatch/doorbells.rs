@@ -161,7 +161,7 @@ mod tests {
     use std::cmp::Reverse;
     use std::time::Duration;
 
-    use rtswap_engine::config::GpuConfig;
+    use rtswap_engine::config::{GpuConfig, Sharing};
     use rtswap_engine::groups::Order;
     use rtswap_engine::input::{Answer, DeviceState, Hello, JobSeq, Peer, Start};
     use rtswap_engine::output::{Output, Welcome};
@@ -210,6 +210,8 @@ mod tests {
         fn new(sessions: u64) -> Self {
             let runtime_dir = tempfile::tempdir().unwrap();
             let Config { daemon, mut engine } = Config::default();
+            // So that jobs that fit together wait for each other.
+            engine.scheduler.sharing = Sharing::Exclusive;
             engine.gpus = vec![GpuConfig {
                 memory: Some(Bytes(16 << 20)),
                 reserve: Some(Bytes(0)),

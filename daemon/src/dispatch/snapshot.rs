@@ -56,6 +56,7 @@ fn of_task(task: TaskStatus, record: &Record) -> TaskProperties {
         timing,
         memory,
         statistics,
+        turns,
         ..
     } = task;
     TaskProperties {
@@ -87,6 +88,9 @@ fn of_task(task: TaskStatus, record: &Record) -> TaskProperties {
         swap_in_bytes_total: statistics.swapped_in.bytes.0,
         swap_out_usec_total: micros(statistics.swapped_out.time),
         swap_in_usec_total: micros(statistics.swapped_in.time),
+        gpu_share_ppm: turns.map_or(0, |turns| turns.gpu_share.0),
+        swap_share_ppm: turns.map_or(0, |turns| turns.swap_share.0),
+        longest_wait_usec: turns.map_or(0, |turns| micros(turns.longest_wait)),
         violations: statistics.violations,
         waits: task.waits.unwrap_or_default(),
         counting_since_usec: record.since_usec,
@@ -116,6 +120,7 @@ fn of_gpu(index: usize, gpu: &GpuStatus) -> GpuProperties {
         ),
         utilization: gpu.utilization,
         blocking_usec: micros(gpu.blocking),
+        longest_wait_usec: gpu.longest_wait.map_or(0, micros),
         notes: gpu
             .notes
             .iter()

@@ -12,7 +12,7 @@ use zbus::{Connection, OwnedObjectPath, OwnedVariant};
 use super::private::joined;
 use crate::common::agent::Agent;
 use crate::common::{BOUND, MIB};
-use rtswap_dbus::{BUS_NAME, Manager1Proxy, Options, ROOT_PATH, Size, Task1Proxy};
+use rtswap_dbus::{BUS_NAME, Gpu1Proxy, Manager1Proxy, Options, ROOT_PATH, Size, Task1Proxy};
 use rtswap_wire::page::JobKind;
 
 /// What is told of one object, latest last.
@@ -116,6 +116,49 @@ async fn changes_are_told_on_the_bus_and_on_the_socket() {
         .unwrap()
         .unwrap();
     assert_eq!(signal.args().unwrap().object_path.as_str(), other.as_str());
+}
+
+/// Shares change all the time, so they are asked for.
+#[tokio::test(flavor = "multi_thread")]
+async fn turns_are_read_and_not_told() {
+    let Some((home, bus, _daemon)) = joined() else {
+        return;
+    };
+    let bus = bus.connect().await;
+    let manager = Manager1Proxy::new(&bus).await.unwrap();
+    let options = Options::default().into_wire();
+    let path = manager.register("x", options).await.unwrap();
+    let heard = listen(&bus, &path).await;
+    let task = Task1Proxy::builder(&bus).path(&path).build().await.unwrap();
+    assert_eq!(task.gpu_share_ppm().await.unwrap(), 0);
+    let runtime_dir = home.runtime_dir();
+    let worked = tokio::task::spawn_blocking(move || {
+        let mut agent = Agent::connect(&runtime_dir, Some("x")).unwrap();
+        let job = agent.request(JobKind::Declared);
+        agent.wait_granted(job);
+        std::thread::sleep(Duration::from_millis(50));
+        agent.complete(job);
+        agent
+    });
+    let _agent = worked.await.unwrap();
+    let is_counted = async {
+        while task.gpu_share_ppm().await.unwrap() == 0 {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    };
+    tokio::time::timeout(BOUND, is_counted).await.unwrap();
+    assert_eq!(task.swap_share_ppm().await.unwrap(), 0, "it is alone");
+    let waited = task.longest_wait_usec().await.unwrap();
+    let path = rtswap_dbus::gpu_path(0);
+    let gpu = Gpu1Proxy::builder(&bus).path(&path).build().await.unwrap();
+    let bound = gpu.longest_wait_usec().await.unwrap();
+    assert_eq!(bound, 15_000_000, "the built-in longest_wait_s");
+    assert!(waited < bound, "{waited}");
+    wait_heard(&heard, "Phase", "idle".to_owned()).await;
+    let names = heard.lock().unwrap();
+    for name in ["GpuSharePpm", "SwapSharePpm", "LongestWaitUSec"] {
+        assert!(!names.contains_key(name), "{names:?}");
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]

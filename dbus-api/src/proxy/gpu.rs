@@ -71,6 +71,11 @@ pub trait Gpu1 {
     #[zbus(property, name = "BlockingUSec")]
     fn blocking_usec(&self) -> Result<u64, Error>;
 
+    /// The bound on the wait of a best-effort job for its turn, the time of realtime jobs not counted:
+    /// `longest_wait_s`, or longer where so many wait that one change for each takes longer. 0 for no bound.
+    #[zbus(property(emits_changed_signal = "false"), name = "LongestWaitUSec")]
+    fn longest_wait_usec(&self) -> Result<u64, Error>;
+
     /// What limits rtswap there, in words: a multi-process server, a vGPU, shared memory.
     #[zbus(property, name = "Notes")]
     fn notes(&self) -> Result<Vec<String>, Error>;

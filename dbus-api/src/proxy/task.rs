@@ -118,6 +118,19 @@ pub trait Task1 {
     #[zbus(property(emits_changed_signal = "false"), name = "SwapInUSecTotal")]
     fn swap_in_usec_total(&self) -> Result<u64, Error>;
 
+    /// The part of the last one to two minutes in which it had the GPU, in ppm; 0 while it is not treated as
+    /// best-effort.
+    #[zbus(property(emits_changed_signal = "false"), name = "GpuSharePpm")]
+    fn gpu_share_ppm(&self) -> Result<u32, Error>;
+
+    /// The part of that time in which the GPU stood still until its memory was there for a turn, in ppm.
+    #[zbus(property(emits_changed_signal = "false"), name = "SwapSharePpm")]
+    fn swap_share_ppm(&self) -> Result<u32, Error>;
+
+    /// The longest that one of its jobs has waited for its turn in that time, one that still waits included.
+    #[zbus(property(emits_changed_signal = "false"), name = "LongestWaitUSec")]
+    fn longest_wait_usec(&self) -> Result<u64, Error>;
+
     /// Broken promises and senseless reports so far.
     #[zbus(property, name = "Violations")]
     fn violations(&self) -> Result<u64, Error>;

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use rtswap_dbus::GpuProperties;
 use serde::Serialize;
 
-use crate::table::bytes;
+use crate::table::{bytes, seconds};
 
 #[derive(Debug, Serialize)]
 pub(super) struct Gpu {
@@ -23,6 +23,8 @@ pub(super) struct Gpu {
     running: Option<String>,
     utilization: f64,
     blocking_us: u64,
+    /// None where the daemon's policy has no bound.
+    longest_wait_us: Option<u64>,
     notes: Vec<String>,
 }
 
@@ -46,6 +48,7 @@ impl Gpu {
             running: name_of(gpu.running_task.as_str()),
             utilization: gpu.utilization,
             blocking_us: gpu.blocking_usec,
+            longest_wait_us: Some(gpu.longest_wait_usec).filter(|bound| *bound > 0),
             notes: gpu.notes.clone(),
         }
     }
@@ -80,6 +83,13 @@ impl Gpu {
             self.utilization * 100.0,
             self.running.as_deref().unwrap_or("nobody"),
         );
+        if let Some(bound) = self.longest_wait_us {
+            let bound = seconds(bound);
+            let _ = writeln!(
+                text,
+                "  turns     a best-effort job waits at most {bound}, not counting realtime jobs"
+            );
+        }
         for note in &self.notes {
             let _ = writeln!(text, "  note      {note}");
         }

@@ -114,6 +114,11 @@ impl Status {
                 text.extend(note);
             }
         }
+        let turns: Vec<_> = self.tasks.iter().filter_map(Task::turns_row).collect();
+        if !turns.is_empty() {
+            text.push('\n');
+            text.push_str(&table(&Task::TURNS_HEADS, &[0], &turns));
+        }
         text.push_str(&Other::text(&self.other_tasks));
         if !self.processes.is_empty() {
             let rows: Vec<_> = self.processes.iter().map(Process::row).collect();
@@ -150,6 +155,7 @@ mod tests {
             running_task: rtswap_dbus::task_path(7),
             utilization: 0.456,
             blocking_usec: 1_000,
+            longest_wait_usec: 15_000_000,
             notes: Vec::new(),
         };
         let task = TaskProperties {
@@ -236,6 +242,7 @@ mod tests {
 GPU 3  Simulated  GPU-1
   memory    72 MiB of 128 MiB used, 8 MiB unmanaged, 30 % busy
   capacity  96 MiB, 64 MiB held, chunks of 2 MiB, planned utilization 46 %, running: yolo
+  turns     a best-effort job waits at most 15.0 s, not counting realtime jobs
 
 TASK  CLASS     PHASE    GPU   PID  RESIDENT  SWAPPED  VOLUME  COUNTED  JOBS  MISSES  P50    P99  MAX
 yolo  realtime  running    3  4711    40 MiB        0       0        -    12       0    -  33 ms    -
@@ -276,6 +283,48 @@ yolo  realtime  running    3  4711    40 MiB        0       0        -    12    
         let json = serde_json::to_value(&status).unwrap();
         assert_eq!(json["tasks"][0]["waits"], serde_json::Value::Null);
         assert_eq!(json["tasks"][1]["waits"], why);
+    }
+
+    #[test]
+    fn turns_of_best_effort_have_a_table_of_their_own() {
+        let mut everything = everything();
+        let task = TaskProperties {
+            name: "train".into(),
+            class: "best-effort".into(),
+            gpu: "GPU-1".into(),
+            weight: 100,
+            gpu_share_ppm: 482_000,
+            swap_share_ppm: 71_000,
+            longest_wait_usec: 3_249_000,
+            ..TaskProperties::default()
+        };
+        let fresh = TaskProperties {
+            name: "fresh".into(),
+            class: "best-effort".into(),
+            weight: 50,
+            ..TaskProperties::default()
+        };
+        let tasks = &mut everything.objects.tasks;
+        tasks.extend([
+            (rtswap_dbus::task_path(9), task),
+            (rtswap_dbus::task_path(10), fresh),
+        ]);
+        let status = Status::new(everything);
+        let text = status.text();
+        let expected = "\
+BEST-EFFORT  GPU  WEIGHT  SHARE  SWAPPING  LONGEST WAIT
+train          3     100   48 %       7 %         3.2 s
+fresh          -      50    0 %       0 %             -";
+        assert_eq!(text.split("\n\n").nth(2), Some(expected), "{text}");
+        let json = serde_json::to_value(&status).unwrap();
+        let [realtime, train] = [0, 1].map(|index| &json["tasks"][index]);
+        assert_eq!(realtime["gpu_share"], 0.0);
+        assert_eq!(
+            (&train["gpu_share"], &train["swap_share"]),
+            (&0.482.into(), &0.071.into())
+        );
+        assert_eq!(train["longest_wait_us"], 3_249_000);
+        assert_eq!(json["gpus"][0]["longest_wait_us"], 15_000_000);
     }
 
     #[test]
@@ -320,6 +369,7 @@ yolo  realtime  running    3  4711    40 MiB        0       0        -    12    
 GPU 3  Simulated  MIG-1
   memory    72 MiB of 128 MiB used, 8 MiB unmanaged
   capacity  96 MiB, 64 MiB held, chunks of 2 MiB, planned utilization 46 %, running: yolo
+  turns     a best-effort job waits at most 15.0 s, not counting realtime jobs
   note      it is shared
 left alone: GPU-2 (Other) is in MIG mode"
         );

@@ -7,7 +7,7 @@ use rtswap_dbus::TaskProperties;
 use rtswap_dbus::objects::OtherTask;
 use serde::Serialize;
 
-use crate::table::{bytes, ms};
+use crate::table::{bytes, ms, seconds};
 
 #[derive(Debug, Serialize)]
 pub(super) struct Task {
@@ -34,6 +34,11 @@ pub(super) struct Task {
     swap_in_bytes_total: u64,
     swap_out_us_total: u64,
     swap_in_us_total: u64,
+    /// The part of the last one to two minutes in which it had the GPU as best-effort, 0 to 1.
+    gpu_share: f64,
+    /// The part of that time in which the GPU stood still until its memory was there, 0 to 1.
+    swap_share: f64,
+    longest_wait_us: u64,
     violations: u64,
     /// Since when jobs, misses, swaps and violations are counted, in µs since 1970.
     counting_since_us: u64,
@@ -91,6 +96,16 @@ impl Task {
     /// The columns of words.
     pub(super) const WORDS: [usize; 3] = [0, 1, 2];
 
+    /// The heads of the rows of [`Self::turns_row`], of which the first column alone is words.
+    pub(super) const TURNS_HEADS: [&'static str; 6] = [
+        "BEST-EFFORT",
+        "GPU",
+        "WEIGHT",
+        "SHARE",
+        "SWAPPING",
+        "LONGEST WAIT",
+    ];
+
     pub(super) fn new(path: &str, task: &TaskProperties, gpu: Option<u32>) -> Self {
         Self {
             path: path.to_owned(),
@@ -120,6 +135,9 @@ impl Task {
             swap_in_bytes_total: task.swap_in_bytes_total,
             swap_out_us_total: task.swap_out_usec_total,
             swap_in_us_total: task.swap_in_usec_total,
+            gpu_share: f64::from(task.gpu_share_ppm) / 1e6,
+            swap_share: f64::from(task.swap_share_ppm) / 1e6,
+            longest_wait_us: task.longest_wait_usec,
             violations: task.violations,
             counting_since_us: task.counting_since_usec,
             waits: Some(task.waits.clone()).filter(|why| !why.is_empty()),
@@ -131,8 +149,7 @@ impl Task {
             self.name.clone(),
             self.class.clone(),
             self.phase.clone(),
-            self.gpu
-                .map_or_else(|| "-".to_owned(), |gpu| gpu.to_string()),
+            self.gpu_text(),
             match (self.pid, self.pids.len()) {
                 (0, _) => "-".to_owned(),
                 (pid, 0 | 1) => pid.to_string(),
@@ -148,6 +165,27 @@ impl Task {
             ms(self.response_us.p99),
             ms(self.response_us.max),
         ]
+    }
+
+    fn gpu_text(&self) -> String {
+        self.gpu
+            .map_or_else(|| "-".to_owned(), |gpu| gpu.to_string())
+    }
+
+    /// Its turns; none for a realtime task, except while it loads.
+    pub(super) fn turns_row(&self) -> Option<Vec<String>> {
+        let had_turns = self.gpu_share > 0.0 || self.swap_share > 0.0 || self.longest_wait_us > 0;
+        let percent = |share: f64| format!("{:.0} %", share * 100.0);
+        (had_turns || self.class == "best-effort").then(|| {
+            vec![
+                self.name.clone(),
+                self.gpu_text(),
+                self.weight.to_string(),
+                percent(self.gpu_share),
+                percent(self.swap_share),
+                seconds(self.longest_wait_us),
+            ]
+        })
     }
 
     /// The line under the row, where the task waits for more than the jobs before it.

@@ -315,6 +315,10 @@ impl Agent {
                 block.agent.give_back(moved);
             }
             Direction::In => {
+                // Others have not left yet; it is not moved in parts.
+                if block.daemon.credit_bytes() > request.target_bytes {
+                    return None;
+                }
                 block.agent.take(&block.daemon, moved).unwrap();
                 block
                     .agent

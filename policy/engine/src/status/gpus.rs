@@ -31,6 +31,9 @@ pub struct GpuStatus {
     pub utilization: f64,
     /// B of all tasks of the plan in effect.
     pub blocking: Nanos,
+    /// The bound on the wait of a best-effort job, the time of realtime jobs not counted; none if the policy
+    /// has no bound.
+    pub longest_wait: Option<Nanos>,
     /// What limits rtswap there, in words: a multi-process server, a vGPU, shared memory.
     pub notes: Vec<String>,
 }
@@ -75,6 +78,7 @@ impl Engine {
             running: running.map(|task| task.registration),
             utilization,
             blocking,
+            longest_wait: gpu.scheduler.longest_wait(),
             notes: notes(gpu),
         }
     }

@@ -3,7 +3,7 @@
 use alloc::string::String;
 use alloc::vec::Vec;
 
-use rtswap_policy::scheduler::{self, Direction};
+use rtswap_policy::scheduler::{self, Direction, TurnStatus};
 use rtswap_policy::task::{Class, MemoryProfile, Timing, Weight};
 use rtswap_policy::units::{Bytes, Nanos};
 
@@ -41,6 +41,8 @@ pub struct TaskStatus {
     pub memory: MemoryStatus,
     /// What its jobs and swaps came to.
     pub statistics: StatisticsStatus,
+    /// Its turns, on several GPUs the largest value of each field; none where no GPU treats it as best-effort.
+    pub turns: Option<TurnStatus>,
     /// The reason why its open job or its request for memory cannot be served at present, in words;
     /// none while nothing is in its way but the jobs before it. Also that a process of it is stopped while
     /// others wait, and for a minute why memory was refused.
@@ -165,6 +167,15 @@ impl MemoryStatus {
     }
 }
 
+/// The largest value of each field, so that no GPU hides what a task suffers on another.
+fn largest(one: TurnStatus, other: TurnStatus) -> TurnStatus {
+    TurnStatus {
+        gpu_share: one.gpu_share.max(other.gpu_share),
+        swap_share: one.swap_share.max(other.swap_share),
+        longest_wait: one.longest_wait.max(other.longest_wait),
+    }
+}
+
 impl From<&Statistics> for StatisticsStatus {
     fn from(sums: &Statistics) -> Self {
         let (median_response, p99_response) = sums.percentiles();
@@ -218,10 +229,13 @@ pub(super) fn describe<'a>(
         is_connected |= session.is_connected;
     }
     let (mut memory, mut phase) = (MemoryStatus::default(), Phase::Idle);
-    let mut is_demoted = entry.demoted;
+    let (mut turns, mut is_demoted) = (None, entry.demoted);
     for task in states {
         memory.add(&task);
         phase = phase.min(Phase::on(&task));
+        if task.phase != scheduler::Phase::Ready {
+            turns = Some(turns.map_or(task.turns, |turns| largest(turns, task.turns)));
+        }
         is_demoted |=
             matches!(task.class, Class::Realtime(_)) && task.phase == scheduler::Phase::BestEffort;
     }
@@ -250,6 +264,7 @@ pub(super) fn describe<'a>(
         weight: entry.task.weight,
         memory,
         statistics: StatisticsStatus::from(&entry.statistics),
+        turns,
         waits: None,
     }
 }

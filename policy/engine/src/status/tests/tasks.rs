@@ -2,9 +2,9 @@
 
 use std::vec::Vec;
 
-use rtswap_policy::scheduler::{self, Direction, JobSeq, JobStatus, SwapSeq, Usage};
+use rtswap_policy::scheduler::{self, Direction, JobSeq, JobStatus, SwapSeq, TurnStatus, Usage};
 use rtswap_policy::task::{Class, MemoryProfile, TaskId, Timing, Weight};
-use rtswap_policy::units::{Bytes, Nanos, Time};
+use rtswap_policy::units::{Bytes, Nanos, Ppm, Time};
 
 use super::{lost, mib, session, uuid};
 use crate::ids::RegistrationId;
@@ -55,6 +55,15 @@ fn ready() -> scheduler::TaskStatus {
         next_release: Time::ZERO,
         job: None,
         op: None,
+        turns: turns(0, 0, 0),
+    }
+}
+
+fn turns(gpu_share: u32, swap_share: u32, longest_wait: u64) -> TurnStatus {
+    TurnStatus {
+        gpu_share: Ppm(gpu_share),
+        swap_share: Ppm(swap_share),
+        longest_wait: Nanos(longest_wait),
     }
 }
 
@@ -170,6 +179,28 @@ fn memory_is_the_sum_over_all_gpus() {
     assert_eq!((memory.resident, memory.swapped), (mib(32), mib(96)));
     assert_eq!((memory.budget, memory.backing), (mib(64), mib(100)));
     assert_eq!(task.declared.footprint, mib(80));
+}
+
+#[test]
+fn turns_are_those_of_tasks_treated_as_best_effort() {
+    let on = |phase, turns| scheduler::TaskStatus {
+        turns,
+        ..treated(phase)
+    };
+    let of = |on: &[scheduler::TaskStatus]| of(on, &[]).turns;
+    let had = turns(400_000, 30_000, 70);
+    assert_eq!(of(&[]), None, "no GPU knows it");
+    assert_eq!(of(&[on(scheduler::Phase::Ready, had)]), None);
+    for phase in [scheduler::Phase::BestEffort, scheduler::Phase::Loading] {
+        assert_eq!(of(&[on(phase, had)]), Some(had), "{phase:?}");
+    }
+    let best_effort = scheduler::Phase::BestEffort;
+    let both = [
+        on(best_effort, had),
+        on(scheduler::Phase::Ready, turns(900_000, 900_000, 900)),
+        on(best_effort, turns(100_000, 50_000, 80)),
+    ];
+    assert_eq!(of(&both), Some(turns(400_000, 50_000, 80)));
 }
 
 #[test]
