@@ -103,7 +103,8 @@ impl Scheduler {
                 continue;
             }
             match self.serve(id, moves) {
-                Served::Gone => {}
+                // Its turn may have come for one before it, by the turn of this one.
+                Served::Gone => (place, early) = (0, 0),
                 Served::Early => (place, early) = (place + 1, early + 1),
                 Served::Waits => place += 1,
                 Served::Comes => return true,

@@ -64,13 +64,16 @@ impl fmt::Display for Longest {
     }
 }
 
-/// How long giving a program its turn may take: all its memory comes while as much leaves, after the shortest
-/// turn of the program before it, which leaves the GPU.
+/// What giving a program its turn may delay the others by, as `Fair` states it: all its memory comes while
+/// as much leaves, and half of the shorter one is not at the same time; then it keeps the GPU for half as
+/// long, 50 ms at least, and leaves it; and a program that has its memory may run for 50 ms meanwhile, and
+/// leave.
 fn turn(config: &Config, memory: MemoryProfile) -> Nanos {
-    let out = config.swap_cost.out.bound(memory.swappable, config.chunk);
-    let in_ = config.swap_cost.in_.bound(memory.swappable, config.chunk);
-    let change = out.max(in_);
-    change + SLICE.max(Nanos(change.0 / 2)) + config.drain
+    let move_out = config.swap_cost.out.bound(memory.swappable, config.chunk);
+    let move_in = config.swap_cost.in_.bound(memory.swappable, config.chunk);
+    let change = move_out.max(move_in) + Nanos(move_out.min(move_in).0 / 2);
+    let least = SLICE.max(Nanos(change.0 / 2));
+    change + least + config.drain + SLICE + config.drain
 }
 
 /// The longest wait by its bound: the largest that held while it lasted. None without jobs.
