@@ -45,15 +45,17 @@ fn finish(program: Program) -> Result<()> {
 fn two_processes_that_do_not_fit_both_finish() -> Result<()> {
     let machine = machine()?;
     let mut daemon = machine.daemon()?;
-    let programs = [start(&machine, 1, 3, false)?, start(&machine, 2, 3, false)?];
+    let mut programs = [start(&machine, 1, 3, false)?, start(&machine, 2, 3, false)?];
     let mut moved = [0; 2];
-    for (program, moved) in programs.into_iter().zip(&mut moved) {
-        let pid = program.pid();
-        let mut program = program;
-        while program.is_running() {
-            *moved = machine.counters(pid).map_or(*moved, |it| it.d2h_bytes);
-            std::thread::sleep(Duration::from_millis(5));
+    while programs.iter_mut().any(Program::is_running) {
+        for (program, moved) in programs.iter().zip(&mut moved) {
+            *moved = machine
+                .counters(program.pid())
+                .map_or(*moved, |it| it.d2h_bytes);
         }
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    for program in programs {
         finish(program).with_context(|| daemon.stderr())?;
     }
     // Beside what the programs themselves copy: 320 MiB in each of three passes.

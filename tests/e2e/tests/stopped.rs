@@ -157,8 +157,8 @@ fn a_stopped_program_is_killed_where_the_file_says_so() -> Result<()> {
 fn a_program_may_be_stopped_at_any_point_of_a_job() -> Result<()> {
     let machine = Machine::new(MachineOptions::default())?;
     let daemon = machine.daemon()?;
-    let stopped = dnn(&machine, "stopped", 40, 300)?;
-    let other = dnn(&machine, "other", 40, 300)?;
+    let stopped = dnn(&machine, "stopped", 40, 900)?;
+    let other = dnn(&machine, "other", 40, 900)?;
     wait_until("both run", BOUND, || {
         jobs(&machine, "stopped") > 3 && jobs(&machine, "other") > 3
     })?;
@@ -174,7 +174,7 @@ fn a_program_may_be_stopped_at_any_point_of_a_job() -> Result<()> {
         })
         .with_context(|| format!("turn {turn}: {}", daemon.stderr()))?;
     }
-    stopped.finish_dnn(BOUND, 300)?;
-    other.finish_dnn(BOUND, 300)?;
+    stopped.finish_dnn(BOUND, 900)?;
+    other.finish_dnn(BOUND, 900)?;
     Ok(())
 }

@@ -33,6 +33,7 @@ impl Scheduler {
         let realtime = self.state.realtime_active();
         if realtime || wants_wait {
             self.state.turns.change = None;
+            self.stop_filling(None);
             if self.shares() && !self.state.settled().clears_best_effort() {
                 self.grant_resident(wants_wait);
             }
@@ -84,6 +85,7 @@ impl Scheduler {
         if begun.is_none() {
             self.state.turns.change = None;
         }
+        self.stop_filling(begun);
         let first = begun.or_else(|| self.pressing());
         let mut moves = true;
         if let Some(id) = first {

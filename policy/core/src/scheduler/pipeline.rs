@@ -125,6 +125,18 @@ impl Scheduler {
         true
     }
 
+    /// Has the swap-in of a best-effort task end that gets no more chunks of others, unless it is that of `id`:
+    /// it would wait for them.
+    pub(super) fn stop_filling(&mut self, id: Option<TaskId>) {
+        let Some(filled) = self.state.in_.filter(|filled| Some(*filled) != id) else {
+            return;
+        };
+        let op = self.task(filled).op.as_ref();
+        if op.is_some_and(|op| op.pipelined && op.cause == Cause::BestEffort && !op.aborting) {
+            self.abort(filled);
+        }
+    }
+
     /// Raises the budget of the region by the chunks that have become free. What no swap-in waits
     /// for comes in one piece.
     fn credit(&mut self, id: TaskId) {

@@ -6,7 +6,7 @@ use alloc::format;
 use super::best_effort::LOOK;
 use super::state::Settled;
 use super::wants::REQUEST_TIMEOUT;
-use super::{Overrun, Scheduler, Sharing, ViolationKind};
+use super::{Command, Overrun, Scheduler, Sharing, ViolationKind};
 use crate::scheduler::job::Place;
 use crate::task::TaskId;
 use crate::units::{Nanos, Time};
@@ -79,11 +79,19 @@ impl Scheduler {
         };
         op.overdue = true;
         let (seq, since) = (op.seq.0, now - op.started);
+        if op.pipelined && !op.aborting {
+            // Its agent may be waiting for chunks of others, and would never answer.
+            op.aborting = true;
+            let op = op.seq;
+            self.emit(Command::Abort { task: id, op });
+        }
         for engine in [&mut self.state.out, &mut self.state.in_] {
             if *engine == Some(id) {
                 *engine = None;
             }
         }
+        // A change of turns that waited for it says nothing of how long others take.
+        self.state.turns.change = None;
         let detail = format!("swap operation {seq} is not acknowledged after {since}");
         self.violation(id, kind, detail);
         if self

@@ -313,8 +313,9 @@ impl Scheduler {
             return Time::MAX;
         }
         let each = |price: Nanos| self.discipline.delay(turns.as_learnt(price));
-        // One of those that have their memory may just have been granted the GPU.
-        let (mut before, mut presses) = (each(Nanos::ZERO), Time::MAX);
+        // One of those that have their memory may just have been granted the GPU, and another be leaving it.
+        let beside = each(Nanos::ZERO) + each(Nanos::ZERO);
+        let (mut before, mut presses) = (beside, Time::MAX);
         for (place, (since, id)) in turns.ages.iter().enumerate().take(LOOK) {
             let price = self
                 .task(id)

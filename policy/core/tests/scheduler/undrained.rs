@@ -229,6 +229,7 @@ fn a_stopped_swap_in_frees_its_engine() {
     assert_eq!((world.out(2), world.out(3)), (40, 0));
     world.request(2);
     world.swap_until_in(2);
+    world.answers = Answers::Budgets;
     world.tell(Event::Stopped { task: TaskId(2) });
     assert_eq!(world.violations, [(2, ViolationKind::Stopped)]);
     world.request(4);
