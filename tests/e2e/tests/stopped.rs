@@ -162,9 +162,9 @@ fn a_program_may_be_stopped_at_any_point_of_a_job() -> Result<()> {
     wait_until("both run", BOUND, || {
         jobs(&machine, "stopped") > 3 && jobs(&machine, "other") > 3
     })?;
-    for turn in 0..10 {
+    for turn in 0..6 {
         // Queue, swap-out, swap-in and execution all take some tens of milliseconds.
-        std::thread::sleep(Duration::from_millis(100 + 17 * turn));
+        std::thread::sleep(Duration::from_millis(100 + 27 * turn));
         send(&stopped, Signal::STOP)?;
         std::thread::sleep(Duration::from_secs(1));
         send(&stopped, Signal::CONT)?;

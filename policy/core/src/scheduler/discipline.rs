@@ -50,7 +50,8 @@ pub struct Moment {
     pub since: Time,
     /// When the job of the holder that runs was granted, or now if none runs.
     pub granted: Time,
-    /// The GPU time of best-effort, up to `granted`, since memory last moved for a turn.
+    /// The GPU time of best-effort, up to `granted`, since memory last moved for a turn, and the time that
+    /// the GPU was kept for the next job.
     pub settled: Nanos,
     /// How long the GPU would stand still to give the other task its turn, by what such changes
     /// took until now; zero if all its memory is there.

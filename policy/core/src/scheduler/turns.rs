@@ -40,7 +40,8 @@ pub(crate) struct Turns {
     pub(crate) holder: Option<TaskId>,
     /// Since when the present turn lasts.
     since: Time,
-    /// The GPU time of best-effort since memory last moved for a turn.
+    /// The GPU time of best-effort since memory last moved for a turn, and the time that the GPU was kept for
+    /// jobs to come.
     settled: Nanos,
     pub(crate) change: Option<Change>,
     /// The task that memory comes in for.
@@ -136,6 +137,11 @@ impl Scheduler {
                 standing.pause = Some(Nanos((3 * before.0 + standing.idle.0) / 4));
             }
             standing.requested = requested;
+            if self.was_kept_for(id) {
+                // Others waited for the GPU that it did not use.
+                standing.virtual_time += virtual_time(standing.idle, standing.weight);
+                self.state.turns.settled += standing.idle;
+            }
         }
         let rank = place.unwrap_or_else(|| self.discipline.rank(&mut standing, floor, &moment));
         standing.rank = rank;
@@ -148,6 +154,13 @@ impl Scheduler {
         state.best_effort.insert((rank, id));
         state.turns.ages.insert((requested, id));
         state.turns.rounds += price;
+    }
+
+    /// Whether the GPU has stood still for the next job of `id` while others waited for their turns.
+    fn was_kept_for(&self, id: TaskId) -> bool {
+        let state = &self.state;
+        let still = state.running.is_empty() && state.turns.change.is_none();
+        still && state.turns.holder == Some(id) && !state.best_effort.is_empty()
     }
 
     /// Takes `job` of `id` out of those that wait.
