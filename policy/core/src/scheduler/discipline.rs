@@ -30,6 +30,8 @@ pub struct Standing {
     pub rank: Rank,
     /// How long it had no job before that one; [`Nanos::MAX`] before the first.
     pub idle: Nanos,
+    /// How much of that the GPU was kept for it while others waited.
+    pub kept: Nanos,
     /// The pause that it usually makes between two jobs, pauses of more than a second not counted; none if
     /// it never made one.
     pub pause: Option<Nanos>,

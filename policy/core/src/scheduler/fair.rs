@@ -71,6 +71,7 @@ impl Discipline for Fair {
     }
 
     fn rank(&self, task: &mut Standing, floor: Nanos, moment: &Moment) -> Rank {
+        task.virtual_time += virtual_time(task.kept, task.weight);
         let has_credit = task.virtual_time <= floor;
         let there_and_back = moment.change + moment.change;
         let was_idle = task.idle > there_and_back.max(SHORT);

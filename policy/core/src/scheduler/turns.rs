@@ -137,11 +137,11 @@ impl Scheduler {
                 standing.pause = Some(Nanos((3 * before.0 + standing.idle.0) / 4));
             }
             standing.requested = requested;
-            if self.was_kept_for(id) {
-                // Others waited for the GPU that it did not use.
-                standing.virtual_time += virtual_time(standing.idle, standing.weight);
-                self.state.turns.settled += standing.idle;
-            }
+            standing.kept = match self.was_kept_for(id) {
+                true => standing.idle,
+                false => Nanos::ZERO,
+            };
+            self.state.turns.settled += standing.kept;
         }
         let rank = place.unwrap_or_else(|| self.discipline.rank(&mut standing, floor, &moment));
         standing.rank = rank;
