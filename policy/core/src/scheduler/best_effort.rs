@@ -39,10 +39,11 @@ impl Scheduler {
             }
             return;
         }
-        if self.restore() || self.serve_turns() {
-            return;
+        if self.restore() {
+            self.stop_filling(None);
+        } else if !self.serve_turns() {
+            self.bring_ahead();
         }
-        self.bring_ahead();
     }
 
     /// Looks at best-effort again at `at`, or earlier.
