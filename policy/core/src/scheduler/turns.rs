@@ -137,10 +137,8 @@ impl Scheduler {
                 standing.pause = Some(Nanos((3 * before.0 + standing.idle.0) / 4));
             }
             standing.requested = requested;
-            standing.kept = match self.was_kept_for(id) {
-                true => standing.idle,
-                false => Nanos::ZERO,
-            };
+            let kept = self.was_kept_for(id);
+            standing.kept = if kept { standing.idle } else { Nanos::ZERO };
             self.state.turns.settled += standing.kept;
         }
         let rank = place.unwrap_or_else(|| self.discipline.rank(&mut standing, floor, &moment));
