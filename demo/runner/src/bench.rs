@@ -144,8 +144,9 @@ impl Bench {
     }
 
     /// What the plan counts with: the simulated GPU's own model, or assumptions about a real one.
-    pub(crate) fn model(&self, info: &GpuInfo) -> GpuModel {
-        match &self.simulated {
+    /// Contexts of `best_effort` programs stay on it beside the tasks.
+    pub(crate) fn model(&self, info: &GpuInfo, best_effort: u32) -> GpuModel {
+        let model = match &self.simulated {
             Some((_, gpu)) => GpuModel {
                 memory: info.memory_bytes,
                 chunk: 2 * MIB,
@@ -171,6 +172,11 @@ impl Bench {
                 swap_in_bytes_per_s: 11.18 * GIB,
                 compute_bytes_per_s: 64.0 * GIB,
             },
+        };
+        GpuModel {
+            best_effort_reserve: model.best_effort_reserve
+                + u64::from(best_effort) * model.context.next_multiple_of(model.chunk),
+            ..model
         }
     }
 }

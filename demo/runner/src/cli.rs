@@ -20,6 +20,9 @@ pub(crate) struct Options {
     /// Jobs of the task with the longest period; the others run as long.
     #[arg(long, value_name = "N", default_value_t = 30, value_parser = clap::value_parser!(u32).range(1..))]
     pub jobs: u32,
+    /// Endless best-effort programs to run beside them under rtswap, of half the GPU's memory each.
+    #[arg(long, value_name = "N", default_value_t = 0, value_parser = clap::value_parser!(u32).range(..=8))]
+    pub best_effort: u32,
     /// Report as JSON.
     #[arg(long)]
     pub json: bool,
@@ -46,5 +49,6 @@ mod tests {
         assert_eq!(parse(&[]).unwrap().gpu, GpuKind::Simulated);
         assert_eq!(parse(&["--gpu", "real"]).unwrap().gpu, GpuKind::Real);
         assert!(parse(&["--jobs", "0"]).is_err());
+        assert!(parse(&["--best-effort", "9"]).is_err());
     }
 }

@@ -22,8 +22,8 @@ use crate::bench::Bench;
 use crate::cli::Options;
 use crate::interrupt::Interrupt;
 use crate::managed::Outcome;
-use crate::report::{Report, TaskReport};
-use crate::tasks::Task;
+use crate::report::{GuestReport, Report, TaskReport};
+use crate::tasks::{Guest, Task};
 
 fn main() -> ExitCode {
     let options = Options::parse();
@@ -52,8 +52,8 @@ fn show(options: &Options) -> Result<Report> {
     let bench = Bench::new(options)?;
     bench::check_host(&bench)?;
     let info = bench.gpu_info("rtswap")?;
-    let model = bench.model(&info);
-    let tasks = model.tasks();
+    let model = bench.model(&info, options.best_effort);
+    let (tasks, guests) = (model.tasks(), model.guests(options.best_effort));
     let oversubscription = model.oversubscription(&tasks);
     let longest = tasks
         .iter()
@@ -85,18 +85,26 @@ fn show(options: &Options) -> Result<Report> {
         (longest * options.jobs).as_secs()
     );
     let span = longest * options.jobs;
-    let managed = managed::run(&bench, (&model, &info), &tasks, span, &interrupt)?;
-    let reports: Vec<TaskReport> = tasks
-        .iter()
-        .zip(&managed.tasks)
-        .map(|(task, outcome)| task_report(task, outcome, bench.link_gib_per_s()))
+    let programs = (&tasks[..], &guests[..]);
+    let managed = managed::run(&bench, (&model, &info), programs, span, &interrupt)?;
+    let link = bench.link_gib_per_s();
+    let reports = tasks.iter().zip(&managed.tasks);
+    let reports: Vec<_> = reports
+        .map(|(task, outcome)| task_report(task, outcome, link))
         .collect();
+    let guests = guests.into_iter().zip(&managed.guests);
+    let guests: Vec<_> = guests
+        .map(|(guest, outcome)| guest_report(guest, outcome, link))
+        .collect();
+    let wrong = reports.iter().map(|task| task.checksum_errors);
+    let wrong = wrong.chain(guests.iter().map(|guest| guest.checksum_errors));
     Ok(Report {
         version: 1,
         oversubscription,
         deadline_misses: reports.iter().map(|task| task.deadline_misses).sum(),
-        checksum_errors: reports.iter().map(|task| task.checksum_errors).sum(),
+        checksum_errors: wrong.sum(),
         tasks: reports,
+        best_effort: guests,
         bare_out_of_memory: bare.iter().any(Bare::out_of_memory),
         host_stalls_ms: managed.stalls,
         witness: managed.crossed,
@@ -104,17 +112,28 @@ fn show(options: &Options) -> Result<Report> {
     })
 }
 
+fn guest_report(guest: Guest, outcome: &Outcome, link: Option<(f64, f64)>) -> GuestReport {
+    let Outcome { report, account } = outcome;
+    GuestReport {
+        name: guest.name,
+        jobs: report.jobs,
+        checksum_errors: report.checksum_errors,
+        response_ms: report.response_ms,
+        swapped_bytes: account.swapped(),
+        own_bytes: report.d2h_bytes + report.h2d_bytes,
+        link_share: link.and_then(|link| account.link_share(link)),
+    }
+}
+
 fn task_report(task: &Task, outcome: &Outcome, link: Option<(f64, f64)>) -> TaskReport {
-    let Outcome {
-        report, account, ..
-    } = outcome;
+    let Outcome { report, account } = outcome;
     TaskReport {
         name: task.name,
         jobs: report.jobs,
         deadline_misses: report.deadline_misses,
         checksum_errors: report.checksum_errors,
         response_ms: report.response_ms,
-        swapped_bytes: account.swap_out_bytes_total + account.swap_in_bytes_total,
+        swapped_bytes: account.swapped(),
         own_bytes: report.d2h_bytes + report.h2d_bytes,
         period_ms: task.period.as_millis(),
         link_share: link.and_then(|link| account.link_share(link)),

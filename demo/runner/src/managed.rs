@@ -14,7 +14,7 @@ use crate::interrupt::Interrupt;
 use crate::report::DnnReport;
 use crate::stalls::{StallWitness, Stalls};
 use crate::status;
-use crate::tasks::{GpuModel, Task};
+use crate::tasks::{GpuModel, Guest, Task};
 use crate::witness::{self, Crossed};
 
 /// Jobs before those that count: the first loads, the second waits for the last to have loaded.
@@ -27,6 +27,8 @@ const STATUS_EVERY: Duration = Duration::from_secs(1);
 pub(crate) struct Managed {
     /// The tasks in their order.
     pub tasks: Vec<Outcome>,
+    /// The best-effort programs in their order.
+    pub guests: Vec<Outcome>,
     /// The plan's utilization, once all were in it.
     pub utilization: f64,
     /// The witness's count of all tasks together, when the accounts were taken.
@@ -44,18 +46,18 @@ pub(crate) struct Outcome {
 }
 
 struct Session {
-    task: Task,
+    name: String,
     program: Program,
     bar: ProgressBar,
     report: Option<DnnReport>,
     complaint: String,
 }
 
-/// Runs the task set for `span`.
+/// Runs the task set and the best-effort programs for `span`.
 pub(crate) fn run(
     bench: &Bench,
     (model, info): (&GpuModel, &GpuInfo),
-    tasks: &[Task],
+    (tasks, guests): (&[Task], &[Guest]),
     span: Duration,
     interrupt: &Interrupt,
 ) -> Result<Managed> {
@@ -66,7 +68,10 @@ pub(crate) fn run(
     let bars = MultiProgress::new();
     let mut sessions = Vec::new();
     for task in tasks {
-        sessions.push(Session::start(bench, task, &info.uuid, span, &bars)?);
+        sessions.push(Session::of_task(bench, task, &info.uuid, span, &bars)?);
+    }
+    for guest in guests {
+        sessions.push(Session::of_guest(bench, guest, &info.uuid, span, &bars)?);
     }
 
     let mut utilization = 0.0_f64;
@@ -109,17 +114,18 @@ pub(crate) fn run(
         session.finish()?;
     }
     let outcomes = sessions.into_iter().map(|session| {
-        let name = session.task.name;
-        let account = accounts.remove(name);
+        let name = session.name;
+        let account = accounts.remove(&name);
         Ok(Outcome {
             account: account.with_context(|| format!("the daemon has no account of {name}"))?,
             report: session.report.expect("the loop waits for it"),
         })
     });
-    let tasks = outcomes.collect::<Result<_>>()?;
+    let mut all = outcomes.collect::<Result<Vec<_>>>()?;
     daemon.stop();
     Ok(Managed {
-        tasks,
+        guests: all.split_off(tasks.len()),
+        tasks: all,
         utilization,
         crossed,
         stalls,
@@ -161,13 +167,13 @@ fn settled(bench: &Bench) -> Result<HashMap<String, status::Task>> {
 fn unfinished(sessions: &[Session]) -> String {
     let names = sessions.iter().filter(|session| session.report.is_none());
     names
-        .map(|session| session.task.name)
+        .map(|session| session.name.as_str())
         .collect::<Vec<_>>()
         .join(", ")
 }
 
 impl Session {
-    fn start(
+    fn of_task(
         bench: &Bench,
         task: &Task,
         gpu: &str,
@@ -175,15 +181,45 @@ impl Session {
         bars: &MultiProgress,
     ) -> Result<Self> {
         let jobs = task.jobs_in(span).max(1);
+        let bar = ProgressBar::new(jobs).with_style(ProgressStyle::with_template(
+            "{prefix:<10} {bar:40} {pos:>4}/{len} jobs",
+        )?);
+        let run = (task.run_arguments(gpu), task.dnn_arguments());
+        let length = ["--jobs", &jobs.to_string()].map(String::from);
+        Self::start(bench, task.name, run, length, bars.add(bar))
+    }
+
+    fn of_guest(
+        bench: &Bench,
+        guest: &Guest,
+        gpu: &str,
+        span: Duration,
+        bars: &MultiProgress,
+    ) -> Result<Self> {
+        let bar = ProgressBar::no_length().with_style(ProgressStyle::with_template(
+            "{prefix:<10} best-effort {pos:>33} jobs",
+        )?);
+        let run = (guest.run_arguments(gpu), guest.dnn_arguments());
+        let length = ["--duration", &format!("{}ms", span.as_millis())].map(String::from);
+        Self::start(bench, &guest.name, run, length, bars.add(bar))
+    }
+
+    fn start(
+        bench: &Bench,
+        name: &str,
+        (run, dnn): (Vec<String>, Vec<String>),
+        length: [String; 2],
+        bar: ProgressBar,
+    ) -> Result<Self> {
         let mut command = bench.command("rtswapctl", "rtswap")?;
         command
             .arg("run")
-            .args(task.run_arguments(gpu))
+            .args(run)
             .arg("--agent")
             .arg(bench.binary("librtswap_cuda.so"))
             .arg("--")
             .arg(bench.binary("dnn"))
-            .args(task.dnn_arguments())
+            .args(dnn)
             .args([
                 "--json",
                 "--progress",
@@ -191,20 +227,13 @@ impl Session {
                 "--hold",
                 "--warmup",
                 WARMUP,
-                "--jobs",
-                &jobs.to_string(),
-            ]);
-        let style = ProgressStyle::with_template("{prefix:<10} {bar:40} {pos:>4}/{len} jobs")?;
-        let bar = bars.add(
-            ProgressBar::new(jobs)
-                .with_style(style)
-                .with_prefix(task.name),
-        );
+            ])
+            .args(length);
+        let bar = bar.with_prefix(name.to_owned());
         bar.tick();
         let program = Program::start(command)?;
-        let task = task.clone();
         Ok(Self {
-            task,
+            name: name.to_owned(),
             program,
             bar,
             report: None,
@@ -215,7 +244,7 @@ impl Session {
     /// Reads what it wrote; an error where it ended otherwise than by its report.
     fn advance(&mut self) -> Result<()> {
         let ended = self.program.ended()?;
-        let name = self.task.name;
+        let name = &self.name;
         for line in self.program.lines()? {
             match line {
                 Line::Out(text) if text.starts_with('{') => {
@@ -244,7 +273,7 @@ impl Session {
     /// Lets it end.
     fn finish(&mut self) -> Result<()> {
         const BOUND: Duration = Duration::from_secs(20);
-        let name = self.task.name;
+        let name = &self.name;
         self.program.close_input();
         let until = Instant::now() + BOUND;
         loop {

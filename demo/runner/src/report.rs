@@ -55,12 +55,30 @@ pub(crate) struct TaskReport {
     pub link_share: Option<f64>,
 }
 
+/// One best-effort program under rtswap.
+#[derive(Debug, Serialize)]
+pub(crate) struct GuestReport {
+    pub name: String,
+    pub jobs: u64,
+    pub checksum_errors: u64,
+    pub response_ms: Times,
+    /// Both ways, by the daemon's account.
+    pub swapped_bytes: u64,
+    /// The program's own copies, both ways.
+    #[serde(skip)]
+    pub own_bytes: u64,
+    /// As of a task.
+    #[serde(skip)]
+    pub link_share: Option<f64>,
+}
+
 /// All of it.
 #[derive(Debug, Serialize)]
 pub(crate) struct Report {
     pub version: u32,
     pub oversubscription: f64,
     pub tasks: Vec<TaskReport>,
+    pub best_effort: Vec<GuestReport>,
     pub deadline_misses: u64,
     pub checksum_errors: u64,
     pub bare_out_of_memory: bool,
@@ -78,13 +96,40 @@ impl Report {
     /// Bytes that the witness counted and neither rtswap nor the programs account for, or the other
     /// way round: must be 0. None without a witness.
     pub(crate) fn unexplained_bytes(&self) -> Option<u64> {
-        let accounted: u64 = self
-            .tasks
-            .iter()
-            .map(|task| task.swapped_bytes + task.own_bytes)
-            .sum();
+        let tasks = self.tasks.iter();
+        let tasks = tasks.map(|task| task.swapped_bytes + task.own_bytes);
+        let guests = self.best_effort.iter();
+        let guests = guests.map(|guest| guest.swapped_bytes + guest.own_bytes);
+        let accounted: u64 = tasks.chain(guests).sum();
         self.witness
             .map(|crossed| crossed.total().abs_diff(accounted))
+    }
+}
+
+/// One line of the table.
+struct Row<'report> {
+    name: &'report str,
+    period: String,
+    jobs: u64,
+    misses: String,
+    response_ms: Times,
+    swapped_bytes: u64,
+    link_share: Option<f64>,
+    wrong: u64,
+}
+
+impl Row<'_> {
+    fn write(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Times { p50, p99, max } = self.response_ms;
+        let swapped = self.swapped_bytes as f64 / MIB;
+        let share = self
+            .link_share
+            .map_or("-".into(), |share| format!("{:.0} %", share * 1e2));
+        writeln!(
+            f,
+            "{:<10}{:>9}{:>7}{:>8}{p50:>7.0} ms{p99:>7.0} ms{max:>7.0} ms{swapped:>8.0} MiB{share:>8}{:>8}",
+            self.name, self.period, self.jobs, self.misses, self.wrong
+        )
     }
 }
 
@@ -96,17 +141,30 @@ impl fmt::Display for Report {
             "task", "period", "jobs", "misses", "p50", "p99", "max", "swapped", "link", "wrong"
         )?;
         for task in &self.tasks {
-            let Times { p50, p99, max } = task.response_ms;
-            let swapped = task.swapped_bytes as f64 / MIB;
-            let share = task
-                .link_share
-                .map_or("-".into(), |share| format!("{:.0} %", share * 1e2));
-            writeln!(
-                f,
-                "{:<10}{:>6} ms{:>7}{:>8}{p50:>7.0} ms{p99:>7.0} ms{max:>7.0} ms{swapped:>8.0} MiB\
-                 {share:>8}{:>8}",
-                task.name, task.period_ms, task.jobs, task.deadline_misses, task.checksum_errors
-            )?;
+            Row {
+                name: task.name,
+                period: format!("{} ms", task.period_ms),
+                jobs: task.jobs,
+                misses: task.deadline_misses.to_string(),
+                response_ms: task.response_ms,
+                swapped_bytes: task.swapped_bytes,
+                link_share: task.link_share,
+                wrong: task.checksum_errors,
+            }
+            .write(f)?;
+        }
+        for guest in &self.best_effort {
+            Row {
+                name: &guest.name,
+                period: "-".into(),
+                jobs: guest.jobs,
+                misses: "-".into(),
+                response_ms: guest.response_ms,
+                swapped_bytes: guest.swapped_bytes,
+                link_share: guest.link_share,
+                wrong: guest.checksum_errors,
+            }
+            .write(f)?;
         }
         writeln!(
             f,
@@ -167,6 +225,15 @@ mod tests {
                 period_ms: 1400,
                 link_share: Some(0.876),
             }],
+            best_effort: vec![GuestReport {
+                name: "endless-1".into(),
+                jobs: 7,
+                checksum_errors: 0,
+                response_ms: Times::default(),
+                swapped_bytes: 32 << 20,
+                own_bytes: 0,
+                link_share: None,
+            }],
             deadline_misses: 0,
             checksum_errors: 0,
             bare_out_of_memory: true,
@@ -209,6 +276,7 @@ mod tests {
             keys,
             [
                 "bare_out_of_memory",
+                "best_effort",
                 "checksum_errors",
                 "deadline_misses",
                 "host_stalls_ms",
@@ -225,7 +293,9 @@ mod tests {
         let text = report().to_string();
         let mut lines = text.lines();
         let (head, row) = (lines.next().unwrap(), lines.next().unwrap());
+        let guest = lines.next().unwrap();
         assert_eq!(head.chars().count(), row.chars().count(), "{text}");
+        assert_eq!(head.chars().count(), guest.chars().count(), "{text}");
         assert!(
             row.contains("1400 ms") && row.contains("64 MiB") && row.contains("88 %"),
             "{row}"

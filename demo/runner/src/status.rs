@@ -41,6 +41,11 @@ pub(crate) struct Task {
 }
 
 impl Task {
+    /// Bytes of all its swaps, both ways.
+    pub(crate) fn swapped(&self) -> u64 {
+        self.swap_out_bytes_total + self.swap_in_bytes_total
+    }
+
     /// The share of the link that its swaps reached, each direction against its own rate in GiB/s.
     pub(crate) fn link_share(&self, (out, into): (f64, f64)) -> Option<f64> {
         const GIB: f64 = 1_073_741_824.0;

@@ -57,6 +57,17 @@ pub(crate) struct Task {
     pub seed: u32,
 }
 
+/// A best-effort program that computes without a pause.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Guest {
+    /// Its name.
+    pub name: String,
+    /// Bytes of weights.
+    pub weights: u64,
+    /// Seed of its weights.
+    pub seed: u32,
+}
+
 /// Name, share of all footprints, period in ms, layers.
 const SET: [(&str, f64, u64, u32); 4] = [
     ("detect", 0.26, 1400, 8),
@@ -92,6 +103,17 @@ impl GpuModel {
                     layers,
                     seed: number * 1000,
                 }
+            })
+            .collect()
+    }
+
+    /// Best-effort programs of half of its memory each.
+    pub(crate) fn guests(&self, count: u32) -> Vec<Guest> {
+        (1..=count)
+            .map(|number| Guest {
+                name: format!("endless-{number}"),
+                weights: self.memory / 2,
+                seed: number * 100,
             })
             .collect()
     }
@@ -171,6 +193,23 @@ impl Task {
         .into_iter()
         .flat_map(|(option, value)| [option.to_owned(), value])
         .collect()
+    }
+}
+
+impl Guest {
+    /// What `dnn` is told, but for how long.
+    pub(crate) fn dnn_arguments(&self) -> Vec<String> {
+        let (memory, seed) = (self.weights.to_string(), self.seed.to_string());
+        ["--memory", &memory, "--seed", &seed, "--period", "1ms"]
+            .map(String::from)
+            .to_vec()
+    }
+
+    /// What `rtswapctl run` is told, up to the program.
+    pub(crate) fn run_arguments(&self, gpu: &str) -> Vec<String> {
+        ["--name", &self.name, "--gpu", gpu]
+            .map(String::from)
+            .to_vec()
     }
 }
 

@@ -15,6 +15,7 @@ mod paper;
 mod probes;
 mod report;
 mod scale;
+mod sharing;
 mod size;
 mod stage;
 
@@ -50,7 +51,7 @@ struct Cli {
 type Part = (&'static str, fn(&mut Report) -> Result<()>);
 
 /// What the simulated link has no part in comes first.
-const PARTS: [Part; 10] = [
+const PARTS: [Part; 11] = [
     ("calls", calls::measure),
     ("grant", grant::measure),
     ("hello", hello::measure),
@@ -61,10 +62,13 @@ const PARTS: [Part; 10] = [
     ("movement", movement::sweep),
     ("duplex", movement::duplex),
     ("paper", paper::measure),
+    ("sharing", sharing::measure),
 ];
+/// It takes longer than all others together, and is measured only where it is asked for.
+const LONG: &str = "sharing";
 /// Nothing in them holds on a loaded machine.
-const TIMES_ONLY: [&str; 1] = ["probes"];
-const TIMED_BY_THE_LINK: [&str; 3] = ["movement", "duplex", "paper"];
+const TIMES_ONLY: [&str; 2] = ["probes", LONG];
+const TIMED_BY_THE_LINK: [&str; 4] = ["movement", "duplex", "paper", LONG];
 
 fn main() -> ExitCode {
     let cli = Cli::parse();
@@ -99,6 +103,8 @@ fn run(cli: &Cli) -> Result<bool> {
     for (name, part) in PARTS {
         if cli.robust && TIMES_ONLY.contains(&name) {
             eprintln!("{name}: left out, its times say nothing of a loaded machine");
+        } else if cli.only.is_empty() && name == LONG {
+            eprintln!("{name}: left out, about ten minutes; --only {name} measures it");
         } else if cli.only.is_empty() || cli.only.iter().any(|only| only == name) {
             eprintln!("{name}");
             // What a robust run takes from them is counted.
