@@ -10,6 +10,10 @@ use crate::units::{Bytes, Nanos, Time};
 
 /// When to look again at best-effort jobs for which nothing can move.
 const RETRY: Nanos = Nanos(100_000_000);
+/// A job for which nothing can be done for so long is passed over.
+const GIVES_UP: Nanos = Nanos(1_000_000_000);
+/// When to look again at one whose swap operation is overdue: its agent has to answer first.
+const OVERDUE_RETRY: Nanos = Nanos(1_000_000_000);
 /// How many jobs that are too early are looked at: the turns of those behind them come later still.
 pub(super) const LOOK: usize = 16;
 
@@ -26,6 +30,11 @@ enum Served {
     Comes,
 }
 
+/// Whether the job of `task` was told to leave the GPU.
+fn is_leaving(task: &Task) -> bool {
+    task.job.as_ref().is_some_and(|job| job.revoked.is_some())
+}
+
 impl Scheduler {
     pub(super) fn serve_best_effort(&mut self) {
         self.state.retry = None;
@@ -40,6 +49,7 @@ impl Scheduler {
             return;
         }
         if self.restore() {
+            self.state.turns.change = None;
             self.stop_filling(None);
         } else if !self.serve_turns() {
             self.bring_ahead();
@@ -81,6 +91,15 @@ impl Scheduler {
     /// Serves those that wait in their order. True if memory moves for one, so that nothing else may.
     fn serve_turns(&mut self) -> bool {
         self.state.turns.next = None;
+        self.take_back();
+        let moves = self.serve_in_order();
+        if let Some((again, _)) = self.state.turns.passed_over.first() {
+            self.retry_by(again);
+        }
+        moves
+    }
+
+    fn serve_in_order(&mut self) -> bool {
         let begun = self.state.turns.change.map(|change| change.to);
         let begun = begun.filter(|id| self.waits(*id));
         if begun.is_none() {
@@ -156,55 +175,83 @@ impl Scheduler {
         if !due || !moves {
             return Served::Early;
         }
-        match self.endangered(id).filter(|_| !begun) {
-            None => self.change_to(id),
-            Some(oldest) if !self.wholly_resident(oldest) => self.change_to(oldest),
-            Some(oldest) if self.has_room() => {
+        while let Some(oldest) = self.endangered(id).filter(|_| !begun) {
+            if self.wholly_resident(oldest) {
+                if !self.has_room() {
+                    return Served::Early;
+                }
                 self.grant(oldest);
-                Served::Gone
+                return Served::Gone;
             }
-            Some(_) => Served::Early,
+            let served = self.change_to(oldest);
+            let passed_over = |job: &Job| job.passed_until.is_some();
+            if !self.task(oldest).job.as_ref().is_some_and(passed_over) {
+                return served;
+            }
         }
+        self.change_to(id)
     }
 
     /// Moves memory to give `id` its turn.
     fn change_to(&mut self, id: TaskId) -> Served {
-        if self.task(id).op.as_ref().is_some_and(|op| op.overdue) {
-            return Served::Waits;
-        }
         self.state.turns.next = Some(id);
-        if self.bring(id) || self.makes_way(id) {
-            self.begin_change(id);
-            return Served::Comes;
+        let is_overdue = self.is_overdue(id);
+        let comes = !is_overdue && self.bring(id);
+        let others_hold =
+            !comes && !is_overdue && !self.state.running.is_empty() && self.may_come(id);
+        if comes || others_hold {
+            if let Some(job) = &mut self.task_mut(id).job {
+                job.fails_since = None;
+            }
+            if comes || self.makes_way(id) {
+                self.begin_change(id);
+                return Served::Comes;
+            }
         }
-        // Nothing can be done for it now, so that it holds nobody back.
         self.state.turns.next = None;
         let again = self.state.now + RETRY;
         self.retry_by(again);
-        if self.state.running.is_empty()
-            && !self.finds_room(id)
-            && let Some(job) = &mut self.task_mut(id).job
-        {
-            // No other leaves the GPU for it meanwhile.
-            job.wakes = again;
+        if !others_hold {
+            self.fails(id);
         }
         Served::Waits
     }
 
-    /// Has as many best-effort jobs leave the GPU as hold what `id` lacks, of those that had their turn. False
-    /// if that would not do.
-    fn makes_way(&mut self, id: TaskId) -> bool {
-        if self.state.running.is_empty() || !self.may_come(id) {
-            return false;
+    fn is_overdue(&self, id: TaskId) -> bool {
+        self.task(id).op.as_ref().is_some_and(|op| op.overdue)
+    }
+
+    /// Nothing can be done now for the job of `id`. If that stays so, it holds nobody back.
+    fn fails(&mut self, id: TaskId) {
+        let now = self.state.now;
+        let again = now + RETRY;
+        let kept_off = self.state.running.is_empty() && !self.finds_room(id);
+        let is_overdue = self.is_overdue(id);
+        let Some(job) = &mut self.task_mut(id).job else {
+            return;
+        };
+        if kept_off {
+            // No other leaves the GPU for it meanwhile.
+            job.wakes = again;
         }
+        let fails_since = *job.fails_since.get_or_insert(now);
+        if is_overdue {
+            self.pass_over(id, now + OVERDUE_RETRY);
+        } else if now - fails_since >= GIVES_UP {
+            self.pass_over(id, again);
+        }
+    }
+
+    /// Has best-effort jobs leave the GPU that hold what `id` lacks and had their turn, though others that
+    /// hold some of it may have theirs for longer. False if none leaves.
+    fn makes_way(&mut self, id: TaskId) -> bool {
         let short = self.task(id).short();
         let state = self.state.settled();
         let lacking = (state.held + short).saturating_sub(state.capacity);
         let mut missing = state.missing(lacking, Cause::BestEffort, Some(id));
-        let leaves = |task: &Task| task.job.as_ref().is_some_and(|job| job.revoked.is_some());
-        for id in &self.state.running {
-            let task = self.task(*id);
-            if leaves(task) {
+        for holder in &self.state.running {
+            let task = self.task(*holder);
+            if is_leaving(task) {
                 missing = missing.saturating_sub(task.arena_resident());
             }
         }
@@ -213,17 +260,16 @@ impl Scheduler {
             // The one that has had most goes first.
             let running = self.state.running.iter().copied();
             let ended = running
-                .filter(|holder| !leaves(self.task(*holder)) && self.turn_ends(*holder, id) <= now);
+                .filter(|holder| !is_leaving(self.task(*holder)))
+                .filter(|holder| self.turn_ends(*holder, id) <= now);
             let most = ended.max_by_key(|holder| self.state.virtual_time(*holder));
             let Some(holder) = most.filter(|holder| self.give_way(*holder)) else {
                 break;
             };
             missing = missing.saturating_sub(self.task(holder).arena_resident());
         }
-        self.state
-            .running
-            .iter()
-            .any(|holder| leaves(self.task(*holder)))
+        let mut running = self.state.running.iter();
+        running.any(|holder| is_leaving(self.task(*holder)))
     }
 
     /// Whether all memory of `id` could be there, if others gave what they can and left the GPU.
@@ -240,10 +286,10 @@ impl Scheduler {
     fn bring(&mut self, id: TaskId) -> bool {
         let task = self.task(id);
         if let Some(op) = &task.op {
-            return match op.direction {
-                Direction::In if op.pipelined && !op.aborting => self.fill(id),
-                Direction::In | Direction::Out => true,
-            };
+            if op.direction == Direction::In && op.pipelined && !op.aborting {
+                self.fill(id);
+            }
+            return true;
         }
         let (need, short) = (task.need(), task.short());
         let inward = task.usage.swapped > Bytes::ZERO;
@@ -251,7 +297,8 @@ impl Scheduler {
         if required > Bytes::ZERO && required > self.state.free() {
             if inward && self.discipline.manners().overlaps && self.opens(id) {
                 self.start_fill(id);
-                return self.fill(id);
+                self.fill(id);
+                return true;
             }
             return self.evict(required, Cause::BestEffort, Some(id));
         }

@@ -11,12 +11,28 @@ use crate::task::Weight;
 use crate::units::{Nanos, Ppm, Time};
 
 /// The place of a job among those that wait: the lowest goes first.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Rank {
     /// Before all jobs of a higher level.
     pub level: u8,
     /// Within the level.
     pub place: u64,
+}
+
+impl Rank {
+    /// The level of jobs that are served at once. Their tasks do not count for the floor while they wait.
+    pub const AT_ONCE: u8 = 0;
+    /// The level of jobs that wait for their turn.
+    pub const IN_TURN: u8 = 1;
+}
+
+impl Default for Rank {
+    fn default() -> Self {
+        Self {
+            level: Self::IN_TURN,
+            place: 0,
+        }
+    }
 }
 
 /// What is known of how a best-effort task uses the GPU.
@@ -37,8 +53,6 @@ pub struct Standing {
     pub pause: Option<Nanos>,
     /// The GPU time that it has had, by its weight of 100.
     pub virtual_time: Nanos,
-    /// The GPU time that it has had since it last was idle for more than a second.
-    pub burst: Nanos,
     /// How many turns in a row were ended for another before it was done.
     pub cuts: u32,
 }
@@ -46,8 +60,6 @@ pub struct Standing {
 /// The state of the GPU when a policy is asked.
 #[derive(Clone, Copy, Debug)]
 pub struct Moment {
-    /// The time now.
-    pub now: Time,
     /// When the turn began.
     pub since: Time,
     /// When the job of the holder that runs was granted, or now if none runs.

@@ -100,7 +100,7 @@ impl State {
 
 impl Scheduler {
     /// Starts what makes `required` bytes free: unused budget is taken back at once, chunks leave by one
-    /// swap-out at a time. Victims are best-effort tasks by the oldest grant, then realtime tasks by
+    /// swap-out at a time. Victims are best-effort tasks by the latest return, then realtime tasks by
     /// the latest next release; never a task that runs, is in its region, or is served by this eviction.
     /// Returns false if no memory is on its way and none can be freed.
     ///

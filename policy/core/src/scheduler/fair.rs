@@ -4,7 +4,8 @@
 //! - A task that computes on and on is batch: its turn lasts until moving memory takes at most `swap_share` of the
 //!   time, twice and four times as long when its last turns were too short for it.
 //! - One that comes after idleness and has had less than its part is *urgent*: it is served at once. It
-//!   pays for the change there and back in virtual time, so that it cannot have more than its part.
+//!   pays for the change there and back in virtual time, so that it cannot have more than its part. The first
+//!   job of a task never is, or a program that is started again and again would have the GPU.
 //! - One that has waited for nearly `longest_wait` goes first, the longest waiting before the others. Where
 //!   so many wait that one change for each takes longer than that, the bound is that time instead.
 
@@ -18,9 +19,6 @@ pub(crate) const SLICE: Nanos = Nanos(50_000_000);
 const SHORT: Nanos = Nanos(5_000_000);
 /// How often a turn is doubled at most.
 const DOUBLINGS: u32 = 2;
-/// Of jobs that are urgent, and of all others.
-const URGENT: u8 = 0;
-const BATCH: u8 = 1;
 
 /// The policy of the product.
 #[derive(Clone, Copy, Debug)]
@@ -72,15 +70,20 @@ impl Discipline for Fair {
 
     fn rank(&self, task: &mut Standing, floor: Nanos, moment: &Moment) -> Rank {
         task.virtual_time += virtual_time(task.kept, task.weight);
+        let is_new = task.idle == Nanos::MAX;
         let has_credit = task.virtual_time <= floor;
         let there_and_back = moment.change + moment.change;
-        let was_idle = task.idle > there_and_back.max(SHORT);
+        let was_idle = !is_new && task.idle > there_and_back.max(SHORT);
         // It keeps what it has not had yet, but not for ever.
-        let kept = Nanos(self.longest_wait.0 / 2);
+        let kept = if is_new {
+            Nanos::ZERO
+        } else {
+            Nanos(self.longest_wait.0 / 2)
+        };
         task.virtual_time = task.virtual_time.max(floor.saturating_sub(kept));
         let urgent = has_credit && was_idle;
         Rank {
-            level: if urgent { URGENT } else { BATCH },
+            level: if urgent { Rank::AT_ONCE } else { Rank::IN_TURN },
             place: task.virtual_time.0,
         }
     }
@@ -88,11 +91,10 @@ impl Discipline for Fair {
     fn turn_ends(&self, holder: &Standing, other: &Standing, moment: &Moment) -> Time {
         let ahead = other.virtual_time.saturating_sub(holder.virtual_time);
         let fair = moment.granted + real(ahead, holder.weight);
-        let pressed = moment
-            .presses
-            .max(moment.since + Self::least(moment.change));
-        if other.rank.level == URGENT && holder.rank.level != URGENT {
-            return fair.min(pressed);
+        let least = moment.since + Self::least(moment.change);
+        let pressed = moment.presses.max(least);
+        if other.rank.level == Rank::AT_ONCE && holder.rank.level != Rank::AT_ONCE {
+            return fair.max(least).min(pressed);
         }
         if moment.change == Nanos::ZERO {
             return fair.max(moment.granted + SLICE).min(pressed);
@@ -122,7 +124,7 @@ impl Discipline for Fair {
     }
 
     fn changed(&self, task: &mut Standing, former: Option<&mut Standing>, took: Nanos) {
-        if task.rank.level == URGENT {
+        if task.rank.level == Rank::AT_ONCE {
             task.virtual_time += virtual_time(took + took, task.weight);
         } else if let Some(former) = former {
             former.cuts = former.cuts.saturating_add(1);
@@ -161,7 +163,6 @@ mod tests {
     /// A change of 400 ms, everything included, for the only other task; the holder has just begun.
     fn moment() -> Moment {
         Moment {
-            now: Time(100 * SECOND),
             since: Time(100 * SECOND),
             granted: Time(100 * SECOND),
             settled: Nanos::ZERO,
@@ -176,7 +177,7 @@ mod tests {
         Standing {
             weight: Weight::new(weight).unwrap(),
             rank: Rank {
-                level: BATCH,
+                level: Rank::IN_TURN,
                 place: 0,
             },
             ..Standing::default()
@@ -244,16 +245,29 @@ mod tests {
             };
             FAIR.rank(&mut task, floor, &moment()).level
         };
-        assert_eq!(level(801, 50), URGENT);
-        assert_eq!(level(800, 50), BATCH, "there and back takes as long");
-        assert_eq!(level(801, 51), BATCH);
+        assert_eq!(level(801, 50), Rank::AT_ONCE);
+        assert_eq!(
+            level(800, 50),
+            Rank::IN_TURN,
+            "there and back takes as long"
+        );
+        assert_eq!(level(801, 51), Rank::IN_TURN);
     }
 
     #[test]
     fn an_urgent_one_comes_at_once_and_pays_there_and_back() {
         let mut urgent = batch(100);
-        urgent.rank.level = URGENT;
-        assert_eq!(turn(&batch(100), &urgent, &moment()), 0);
+        urgent.rank.level = Rank::AT_ONCE;
+        assert_eq!(
+            turn(&batch(100), &urgent, &moment()),
+            200,
+            "a turn has just begun"
+        );
+        let later = Moment {
+            since: Time(99 * SECOND),
+            ..moment()
+        };
+        assert_eq!(turn(&batch(100), &urgent, &later), 0);
         assert_eq!(turn(&urgent, &urgent.clone(), &moment()), 3_600);
         FAIR.changed(&mut urgent, None, Nanos(400 * MS));
         assert_eq!(urgent.virtual_time, Nanos(800 * MS));
@@ -264,6 +278,17 @@ mod tests {
         let mut task = batch(100);
         FAIR.rank(&mut task, Nanos(100 * SECOND), &moment());
         assert_eq!(task.virtual_time, Nanos(92_500 * MS));
+    }
+
+    #[test]
+    fn a_new_task_has_neither_credit_nor_urgency() {
+        let mut task = Standing {
+            idle: Nanos::MAX,
+            ..batch(100)
+        };
+        let rank = FAIR.rank(&mut task, Nanos(100 * SECOND), &moment());
+        assert_eq!(rank.level, Rank::IN_TURN);
+        assert_eq!(task.virtual_time, Nanos(100 * SECOND));
     }
 
     #[test]

@@ -208,7 +208,7 @@ impl State {
         let stray = |job: &Job| job.place == Place::Stray;
         let jobs = self.tasks.values().filter_map(|task| task.job.as_ref());
         let open = jobs.filter(|job| !stray(job)).count();
-        let ages = self.turns.ages.len();
+        let ages = self.turns.ages.len() + self.turns.passed_over.len();
         if ages != self.best_effort.len() {
             return violated(7, format!("{ages} best-effort jobs wait by their age"));
         }

@@ -75,6 +75,10 @@ pub(crate) struct Job {
     pub(crate) rank: Option<Rank>,
     /// What its turn takes at most, by the cost model.
     pub(crate) price: Nanos,
+    /// Since when nothing could be done for it as best-effort.
+    pub(crate) fails_since: Option<Time>,
+    /// Nothing could be done for it, so that others go before it until then.
+    pub(crate) passed_until: Option<Time>,
 }
 
 impl Job {
@@ -103,6 +107,8 @@ impl Job {
             arena: Bytes::ZERO,
             rank: None,
             price: Nanos::ZERO,
+            fails_since: None,
+            passed_until: None,
         }
     }
 

@@ -129,7 +129,8 @@ impl Scheduler {
                 let since = job.granted.unwrap_or(now);
                 self.state.holders.note(id, since, now);
             }
-            Place::Stray => {}
+            // It may have computed until now.
+            Place::Stray => self.count_turn(id, &job),
         }
         let account = job.account(id, now, end);
         let wcet = self.task(id).timing().map_or(Nanos::ZERO, |t| t.wcet);
@@ -159,6 +160,7 @@ impl Scheduler {
         job.blocked = self.state.holders.longest(job.eligible);
         let former = core::mem::replace(&mut job.place, Place::Running);
         let waited = job.clone();
+        job.passed_until = None;
         job.granted = Some(now);
         job.beside = sharing == Sharing::Shared && job.deadline.is_none();
         job.opened = job.opened.or(Some(now));
@@ -193,6 +195,7 @@ impl Scheduler {
         job.failures = 0;
         job.swap_ins = 0;
         let (due, waited) = (job.deadline, job.clone());
+        job.passed_until = None;
         match former {
             Place::Queue => {
                 self.state.queue.remove((due.unwrap_or_default(), id));

@@ -16,7 +16,8 @@
 //!
 //! When a victim goes, or its swap-out ends short, the next victim follows. If no victim is left for
 //! the rest, the swap-in is aborted, what it has filled stays, and the job is tried again as without
-//! pipelining. Best-effort swaps as ever, under any test.
+//! pipelining. A best-effort task gets its chunks by
+//! the same steps under any test, without a region (`start_fill`).
 
 use super::record::Cause;
 use super::{Command, Direction, Scheduler};
@@ -111,18 +112,15 @@ impl Scheduler {
         }
     }
 
-    /// Goes on with the swap-in of the best-effort task `id`. False if nobody is left that could give what it
-    /// lacks.
-    pub(super) fn fill(&mut self, id: TaskId) -> bool {
+    /// Goes on with the swap-in of the best-effort task `id`, or ends it if nobody is left that could give
+    /// what it lacks.
+    pub(super) fn fill(&mut self, id: TaskId) {
         self.credit(id);
         let short = self.task(id).short();
-        if short == Bytes::ZERO || self.evict(short, Cause::BestEffort, Some(id)) {
-            return true;
-        }
-        if !self.state.settled().awaits_release() {
+        let gets = short == Bytes::ZERO || self.evict(short, Cause::BestEffort, Some(id));
+        if !gets && !self.state.settled().awaits_release() {
             self.abort(id);
         }
-        true
     }
 
     /// Has the swap-in of a best-effort task end that gets no more chunks of others, unless it is that of `id`:

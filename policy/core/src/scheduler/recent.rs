@@ -46,7 +46,11 @@ impl Recent {
     /// It had `span` more, which ends `now`.
     pub(crate) fn add(&mut self, now: Time, span: Nanos) {
         *self = self.at(now);
-        self.now += span;
+        let ended = span.min(now - self.since);
+        self.now += ended;
+        if let Some(before) = &mut self.before {
+            *before += (span.saturating_sub(ended)).min(PART);
+        }
     }
 
     /// It had `span`, of which the longest counts.
@@ -93,6 +97,15 @@ mod tests {
         recent.add(time(180), Nanos(15 * SECOND));
         assert_eq!(recent.share(time(180)), Ppm(250_000));
         assert_eq!(recent.share(time(400)), Ppm(0));
+    }
+
+    #[test]
+    fn what_began_before_the_present_part_counts_for_the_one_before() {
+        let mut recent = Recent::from(time(0));
+        recent.add(time(610), Nanos(605 * SECOND));
+        assert_eq!(recent.share(time(610)), Ppm(1_000_000));
+        assert_eq!(recent.share(time(640)), Ppm(700_000), "70 s of 100");
+        assert_eq!(recent.share(time(670)), Ppm(142_857), "10 s of 70");
     }
 
     #[test]

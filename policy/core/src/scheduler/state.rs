@@ -127,8 +127,6 @@ pub struct TaskStatus {
     pub barred_until: Option<Time>,
     /// The swap operation under way: direction and what will be in the backing store.
     pub op: Option<(SwapSeq, Direction, Bytes)>,
-    /// Its turns as best-effort.
-    pub turns: TurnStatus,
 }
 
 /// How a task has its turns as best-effort, over the last one to two minutes.
@@ -225,12 +223,15 @@ impl State {
             }),
             barred_until: self.barred_until(id),
             op: task.op.as_ref().map(|op| (op.seq, op.direction, op.target)),
-            turns: self.turn_status(task),
         })
     }
 
-    fn turn_status(&self, task: &Task) -> TurnStatus {
-        let now = self.now;
+    /// How a task has its turns, as of `now`; none where it is treated as realtime.
+    pub fn turns(&self, id: TaskId, now: Time) -> Option<TurnStatus> {
+        let task = self.tasks.get(id)?;
+        if task.phase == Phase::Ready {
+            return None;
+        }
         let (mut ran, mut waited) = (task.ran, task.waited);
         if let Some(job) = task.job.as_ref().filter(|job| job.deadline.is_none()) {
             match job.granted {
@@ -238,11 +239,11 @@ impl State {
                 None => waited.note(now, now - job.requested),
             }
         }
-        TurnStatus {
+        Some(TurnStatus {
             gpu_share: ran.share(now),
             swap_share: task.moved.share(now),
             longest_wait: waited.longest(now),
-        }
+        })
     }
 
     /// Until when a task gets nothing as best-effort; none where it does.
@@ -297,6 +298,7 @@ impl State {
         let room = |len: usize| tasks.saturating_sub(len);
         self.best_effort.reserve(tasks);
         self.turns.ages.reserve(tasks);
+        self.turns.passed_over.reserve(tasks);
         self.wants.reserve(room(self.wants.len()));
         self.running.reserve(room(self.running.len()));
         self.emergency.reserve(room(self.emergency.len()));

@@ -69,14 +69,16 @@ impl Scheduler {
             let past = Nanos(wcet.0.saturating_mul(4)).max(OVERRUN_FLOOR);
             return Some(job.granted? + run + past);
         }
-        if job.yields {
-            return Some(job.revoked? + PATIENCE.max(self.leaving_bound()));
-        }
-        let bound = match self.config.undrained {
-            Undrained::Kill(bound) if job.undrained => self.leaving_bound() + bound,
-            Undrained::Kill(_) | Undrained::Beside => self.leaving_bound(),
+        let leaves = if job.yields {
+            PATIENCE.max(self.leaving_bound())
+        } else {
+            self.leaving_bound()
         };
-        Some(job.revoked? + bound)
+        let killed = match self.config.undrained {
+            Undrained::Kill(bound) if job.undrained => bound,
+            Undrained::Kill(_) | Undrained::Beside => Nanos::ZERO,
+        };
+        Some(job.revoked? + leaves + killed)
     }
 
     /// A job has not left the GPU in time.

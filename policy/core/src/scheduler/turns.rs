@@ -13,8 +13,9 @@ use crate::units::{Bytes, Nanos, Time};
 
 /// Pauses between two jobs are counted up to this: longer ones are idleness.
 const IDLE: Nanos = Nanos(1_000_000_000);
-/// What a change takes is learnt up to this, in thousandths of what the cost model says.
-const MOST_LEARNT: u64 = 100_000;
+/// What a change takes is learnt within these, in thousandths of what the cost model says: it may be a guess,
+/// or have a margin.
+const LEARNT: [u64; 2] = [1_000, 100_000];
 
 /// A change of turns that moves memory.
 #[derive(Clone, Copy, Debug)]
@@ -30,8 +31,10 @@ pub(crate) struct Change {
 /// The task that has the turn, those that wait for it, and what is known of changes.
 #[derive(Clone, Debug)]
 pub(crate) struct Turns {
-    /// Waiting best-effort jobs in the order of their requests.
+    /// Waiting best-effort jobs in the order of their requests, without those in `passed_over`.
     pub(crate) ages: Order<(Time, TaskId)>,
+    /// Waiting jobs for which nothing could be done. Until then they hold nobody back.
+    pub(crate) passed_over: Order<(Time, TaskId)>,
     /// What it takes to give each of them its turn, by the cost model, all that they hold moved.
     rounds: Nanos,
     /// The least virtual time of those that waited or ran when one last did.
@@ -56,6 +59,7 @@ impl Turns {
     pub(crate) fn new() -> Self {
         Self {
             ages: Order::new(),
+            passed_over: Order::new(),
             rounds: Nanos::ZERO,
             floor: Nanos::ZERO,
             holder: None,
@@ -68,10 +72,13 @@ impl Turns {
         }
     }
 
-    /// How long a change takes that takes `modelled` by the cost model, which may be a guess.
+    /// How long a change takes that takes `modelled` by the cost model, as far as changes were seen.
     fn as_learnt(&self, modelled: Nanos) -> Nanos {
-        let seen = self.took.0.saturating_mul(1_000) / self.modelled.0.max(1);
-        let thousandths = seen.clamp(1_000, MOST_LEARNT);
+        if self.modelled == Nanos::ZERO {
+            return modelled;
+        }
+        let seen = self.took.0.saturating_mul(1_000) / self.modelled.0;
+        let thousandths = seen.clamp(LEARNT[0], LEARNT[1]);
         Nanos(modelled.0.saturating_mul(thousandths) / 1_000)
     }
 
@@ -92,13 +99,14 @@ impl State {
         task.standing.virtual_time + virtual_time(runs, task.standing.weight)
     }
 
-    /// The least virtual time of those that compute, urgent ones that wait not counted.
-    fn floor(&self) -> Nanos {
-        let urgent = Rank {
-            level: 0,
+    /// The least virtual time of those that compute, one that has just `ended` included, and those not that
+    /// wait to be served at once.
+    fn floor(&self, ended: Option<Nanos>) -> Nanos {
+        let at_once = Rank {
+            level: Rank::AT_ONCE,
             place: u64::MAX,
         };
-        let waits = self.best_effort.after((urgent, TaskId(u32::MAX)));
+        let waits = self.best_effort.after((at_once, TaskId(u32::MAX)));
         let waits = waits.map(|(_, id)| self.tasks[id].standing.virtual_time);
         let runs = self
             .running
@@ -109,7 +117,8 @@ impl State {
         let holder = self.turns.holder.and_then(|id| self.tasks.get(id));
         let paused = holder.filter(|task| task.job.is_none() && self.now - task.last_left < IDLE);
         let paused = paused.map(|task| task.standing.virtual_time);
-        let least = waits.into_iter().chain(runs).chain(paused).min();
+        let rest = runs.into_iter().chain(paused).chain(ended);
+        let least = waits.into_iter().chain(rest).min();
         self.turns.floor.max(least.unwrap_or_default())
     }
 }
@@ -117,7 +126,7 @@ impl State {
 impl Scheduler {
     /// Puts the job of `id` among those that wait for a turn.
     pub(super) fn enqueue(&mut self, id: TaskId) {
-        let floor = self.state.floor();
+        let floor = self.state.floor(None);
         self.state.turns.floor = floor;
         let moment = self.moment(id, id);
         let price = self.price(id);
@@ -131,7 +140,7 @@ impl Scheduler {
                 left => requested - left,
             };
             if standing.idle > IDLE {
-                (standing.burst, standing.cuts) = (Nanos::ZERO, 0);
+                standing.cuts = 0;
             } else {
                 let before = standing.pause.unwrap_or(standing.idle);
                 standing.pause = Some(Nanos((3 * before.0 + standing.idle.0) / 4));
@@ -146,7 +155,7 @@ impl Scheduler {
         let task = self.task_mut(id);
         task.standing = standing;
         if let Some(job) = &mut task.job {
-            (job.rank, job.price) = (Some(rank), price);
+            (job.rank, job.price, job.passed_until) = (Some(rank), price, None);
         }
         let state = &mut self.state;
         state.best_effort.insert((rank, id));
@@ -164,11 +173,53 @@ impl Scheduler {
     /// Takes `job` of `id` out of those that wait.
     pub(super) fn dequeue(&mut self, id: TaskId, job: &Job) {
         let state = &mut self.state;
+        let turns = &mut state.turns;
         state.best_effort.remove((job.rank.unwrap_or_default(), id));
-        state.turns.ages.remove((job.requested, id));
-        state.turns.rounds = state.turns.rounds.saturating_sub(job.price);
-        if state.turns.next == Some(id) {
-            state.turns.next = None;
+        match job.passed_until {
+            Some(until) => turns.passed_over.remove((until, id)),
+            None => {
+                turns.ages.remove((job.requested, id));
+                turns.rounds = turns.rounds.saturating_sub(job.price);
+            }
+        }
+        if turns.next == Some(id) {
+            turns.next = None;
+        }
+    }
+
+    /// Nothing can be done now for the job of `id`, which waits: until then it holds nobody back.
+    pub(super) fn pass_over(&mut self, id: TaskId, until: Time) {
+        let Some(job) = &mut self.task_mut(id).job else {
+            return;
+        };
+        let (requested, price) = (job.requested, job.price);
+        let before = job.passed_until.replace(until);
+        let turns = &mut self.state.turns;
+        match before {
+            Some(before) => turns.passed_over.remove((before, id)),
+            None => {
+                turns.ages.remove((requested, id));
+                turns.rounds = turns.rounds.saturating_sub(price);
+            }
+        }
+        turns.passed_over.insert((until, id));
+        turns.change.take_if(|change| change.to == id);
+    }
+
+    /// Those that were passed over until now are as all others again.
+    pub(super) fn take_back(&mut self) {
+        while let Some((until, id)) = self.state.turns.passed_over.first()
+            && until <= self.state.now
+        {
+            let Some(job) = &mut self.task_mut(id).job else {
+                return;
+            };
+            job.passed_until = None;
+            let (requested, price) = (job.requested, job.price);
+            let turns = &mut self.state.turns;
+            turns.passed_over.pop_first();
+            turns.ages.insert((requested, id));
+            turns.rounds += price;
         }
     }
 
@@ -183,8 +234,11 @@ impl Scheduler {
         task.ran.add(now, ran);
         let standing = &mut task.standing;
         standing.virtual_time += virtual_time(ran, standing.weight);
-        standing.burst += ran;
-        self.state.turns.settled += ran;
+        let had = standing.virtual_time;
+        self.state.turns.floor = self.state.floor(Some(had));
+        if job.place == Place::Running {
+            self.state.turns.settled += ran;
+        }
     }
 
     /// The best-effort job of `id` is granted the GPU.
@@ -245,7 +299,6 @@ impl Scheduler {
         let job = state.tasks.get(holder).and_then(|task| task.job.as_ref());
         let granted = job.and_then(|job| job.granted);
         Moment {
-            now: state.now,
             since: turns.since,
             granted: granted.unwrap_or(state.now),
             settled: turns.settled,
@@ -280,7 +333,8 @@ impl Scheduler {
         let Some(holder) = self.state.turns.holder else {
             return now;
         };
-        let goes_on = |job: &Job| matches!(job.place, Place::Running | Place::BestEffort);
+        let waits = |job: &Job| job.place == Place::BestEffort && job.passed_until.is_none();
+        let goes_on = |job: &Job| job.place == Place::Running || waits(job);
         let job = self.state.tasks.get(holder).map(|task| task.job.as_ref());
         let runs = self.state.running.iter();
         let runs = runs.filter(|id| **id != holder && !self.task(**id).realtime_job());

@@ -1,11 +1,14 @@
 //! Scenes of best-effort tasks that take turns: two or more of 70 in 100, chunks of 10, and a
 //! millisecond for each chunk in either direction.
 
-use rtswap_policy::scheduler::{Config, Direction, Event, JobEnd, Sharing, ViolationKind};
+use rtswap_policy::scheduler::{
+    Config, Direction, Event, JobEnd, Sharing, Undrained, ViolationKind,
+};
 use rtswap_policy::task::TaskId;
+use rtswap_policy::units::{Nanos, Ppm};
 
-use crate::world::World;
 use crate::world::setting::{best_effort, config, realtime};
+use crate::world::{Answers, World};
 
 /// Tasks that are loaded; the last one is wholly in.
 fn loaded(tasks: u32) -> World {
@@ -27,10 +30,11 @@ fn job(world: &mut World, id: u32, millis: u64) {
 /// Both compute without end: 1 has run alone until now, and 2 has just got its first turn.
 fn endless() -> World {
     let mut world = loaded(2);
-    for id in [2, 1] {
-        job(&mut world, id, 500);
+    // A new task begins where the others are.
+    for (id, millis) in [(2, 500), (1, 1)] {
+        job(&mut world, id, millis);
         world.pass(1);
-        job(&mut world, id, 500);
+        job(&mut world, id, millis);
     }
     world.pass(2_000);
     world.request(1);
@@ -192,4 +196,73 @@ fn under_auto_jobs_run_side_by_side_until_a_realtime_task_registers() {
     assert!(world.runs(2) != world.runs(3), "one at a time");
     world.tell(Event::Unregister { task: TaskId(1) });
     assert!(world.runs(2) && world.runs(3));
+}
+
+#[test]
+fn shares_fall_while_nothing_happens() {
+    let mut world = loaded(1);
+    world.at(10_000);
+    job(&mut world, 1, 30_000);
+    let end = world.now;
+    let share = |seconds: u64, of: &World| {
+        let now = end + Nanos(seconds * 1_000_000_000);
+        let turns = of.scheduler.state().turns(TaskId(1), now);
+        turns.expect("it is best-effort").gpu_share
+    };
+    assert!(share(0, &world) > Ppm(700_000));
+    assert!((Ppm(280_000)..Ppm(310_000)).contains(&share(60, &world)));
+    assert_eq!(share(180, &world), Ppm(0));
+    world.load_ready(2, realtime(1_000, 1, 10, 10), 10);
+    assert_eq!(world.scheduler.state().turns(TaskId(2), end), None);
+}
+
+#[test]
+fn a_job_for_which_nothing_can_be_done_holds_nobody_back_however_long_it_has_waited() {
+    let mut world = World::new(config(200));
+    for (id, bytes) in [(1, 100), (2, 70), (3, 70)] {
+        world.load(id, best_effort(), bytes);
+    }
+    for id in [2, 3] {
+        job(&mut world, id, 1);
+        world.pass(2_000);
+    }
+    world.request(1);
+    assert!(world.op(1).is_some());
+    world.answers = Answers::Budgets;
+    world.tell(Event::Stopped { task: TaskId(1) });
+    for _ in 0..20 {
+        for id in [2, 3] {
+            world.pass(2_000);
+            world.request(id);
+            while !world.runs(id) {
+                let moved = [2, 3].map(|id| world.op(id).is_some() && world.chunk(id));
+                assert!(moved.contains(&true), "{:?}", world.status(id));
+            }
+            world.complete(id);
+        }
+    }
+    assert!(world.status(1).job.unwrap().granted.is_none());
+}
+
+/// As every job of a task that is killed has: its process may need that long to die.
+#[test]
+fn one_that_is_killed_because_it_did_not_give_way_has_its_time_to_end() {
+    let mut world = World::new(Config {
+        undrained: Undrained::Kill(Nanos(250_000_000)),
+        ..config(100)
+    });
+    for id in [1, 2] {
+        world.load(id, best_effort(), 70);
+    }
+    world.request(2);
+    assert!(world.runs_after_swaps(2));
+    world.pass(2_000);
+    world.request(1);
+    assert!(world.agents[2].revoked);
+    world.pass(1_001);
+    assert_eq!(world.violations, [(2, ViolationKind::Undrainable)]);
+    world.pass(249);
+    assert_eq!(world.violations.len(), 1);
+    world.pass(2);
+    assert_eq!(world.violations.len(), 2, "others go on beside it");
 }

@@ -168,7 +168,7 @@ impl MemoryStatus {
 }
 
 /// The largest value of each field, so that no GPU hides what a task suffers on another.
-fn largest(one: TurnStatus, other: TurnStatus) -> TurnStatus {
+pub(super) fn largest(one: TurnStatus, other: TurnStatus) -> TurnStatus {
     TurnStatus {
         gpu_share: one.gpu_share.max(other.gpu_share),
         swap_share: one.swap_share.max(other.swap_share),
@@ -203,7 +203,11 @@ impl Engine {
             .filter_map(|(gpu, task)| self.gpus[gpu].scheduler.state().task(task));
         let sessions = self.sessions.of(entry.id).map(|(_, session)| session);
         let status = describe(entry, states, sessions);
+        let turns = on
+            .clone()
+            .filter_map(|(gpu, task)| self.gpus[gpu].scheduler.state().turns(task, self.now));
         TaskStatus {
+            turns: turns.reduce(largest),
             gpu: first.map(|(gpu, _)| self.gpus[gpu].uuid).or(status.gpu),
             waits: self.standstill(entry.id).or_else(|| {
                 let why = on.clone().find_map(|(gpu, task)| {
@@ -229,13 +233,10 @@ pub(super) fn describe<'a>(
         is_connected |= session.is_connected;
     }
     let (mut memory, mut phase) = (MemoryStatus::default(), Phase::Idle);
-    let (mut turns, mut is_demoted) = (None, entry.demoted);
+    let mut is_demoted = entry.demoted;
     for task in states {
         memory.add(&task);
         phase = phase.min(Phase::on(&task));
-        if task.phase != scheduler::Phase::Ready {
-            turns = Some(turns.map_or(task.turns, |turns| largest(turns, task.turns)));
-        }
         is_demoted |=
             matches!(task.class, Class::Realtime(_)) && task.phase == scheduler::Phase::BestEffort;
     }
@@ -264,7 +265,7 @@ pub(super) fn describe<'a>(
         weight: entry.task.weight,
         memory,
         statistics: StatisticsStatus::from(&entry.statistics),
-        turns,
+        turns: None,
         waits: None,
     }
 }

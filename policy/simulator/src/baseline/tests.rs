@@ -14,7 +14,6 @@ fn seconds(count: u64) -> Nanos {
 
 fn moment(since: u64, granted: u64) -> Moment {
     Moment {
-        now: at(granted),
         since: at(since),
         granted: at(granted),
         settled: Nanos::ZERO,

@@ -10,7 +10,7 @@ use super::{lost, mib, session, uuid};
 use crate::ids::RegistrationId;
 use crate::registry::{Origin, Registration, TaskDeclaration};
 use crate::sessions::Session;
-use crate::status::tasks::describe;
+use crate::status::tasks::{describe, largest};
 use crate::status::{Phase, TaskStatus, TreatedAs};
 
 const TIMING: Timing = Timing {
@@ -55,7 +55,6 @@ fn ready() -> scheduler::TaskStatus {
         next_release: Time::ZERO,
         job: None,
         op: None,
-        turns: turns(0, 0, 0),
     }
 }
 
@@ -182,25 +181,9 @@ fn memory_is_the_sum_over_all_gpus() {
 }
 
 #[test]
-fn turns_are_those_of_tasks_treated_as_best_effort() {
-    let on = |phase, turns| scheduler::TaskStatus {
-        turns,
-        ..treated(phase)
-    };
-    let of = |on: &[scheduler::TaskStatus]| of(on, &[]).turns;
-    let had = turns(400_000, 30_000, 70);
-    assert_eq!(of(&[]), None, "no GPU knows it");
-    assert_eq!(of(&[on(scheduler::Phase::Ready, had)]), None);
-    for phase in [scheduler::Phase::BestEffort, scheduler::Phase::Loading] {
-        assert_eq!(of(&[on(phase, had)]), Some(had), "{phase:?}");
-    }
-    let best_effort = scheduler::Phase::BestEffort;
-    let both = [
-        on(best_effort, had),
-        on(scheduler::Phase::Ready, turns(900_000, 900_000, 900)),
-        on(best_effort, turns(100_000, 50_000, 80)),
-    ];
-    assert_eq!(of(&both), Some(turns(400_000, 50_000, 80)));
+fn of_several_gpus_the_worst_counts() {
+    let worst = largest(turns(400_000, 30_000, 70), turns(100_000, 50_000, 80));
+    assert_eq!(worst, turns(400_000, 50_000, 80));
 }
 
 #[test]
