@@ -378,8 +378,9 @@ impl Scheduler {
             return Time::MAX;
         }
         let each = |price: Nanos| self.discipline.delay(turns.as_learnt(price));
-        // One of those that have their memory may just have been granted the GPU, and another be leaving it.
-        let beside = each(Nanos::ZERO) + each(Nanos::ZERO);
+        // One of those that have their memory may just have been granted the GPU, another be leaving it, and
+        // a chunk of a third be on its way.
+        let beside = each(Nanos::ZERO) + each(Nanos::ZERO) + each(Nanos::ZERO);
         let (mut before, mut presses) = (beside, Time::MAX);
         for (place, (since, id)) in turns.ages.iter().enumerate().take(LOOK) {
             let price = self
