@@ -72,6 +72,16 @@ impl Turns {
         }
     }
 
+    /// Takes the waiting `job` of `id` out of its order.
+    fn remove(&mut self, id: TaskId, job: &Job) {
+        if let Some(until) = job.passed_until {
+            self.passed_over.remove((until, id));
+        } else {
+            self.ages.remove((job.requested, id));
+            self.rounds = self.rounds.saturating_sub(job.price);
+        }
+    }
+
     /// How long a change takes that takes `modelled` by the cost model, as far as changes were seen.
     fn as_learnt(&self, modelled: Nanos) -> Nanos {
         if self.modelled == Nanos::ZERO {
@@ -175,13 +185,7 @@ impl Scheduler {
         let state = &mut self.state;
         let turns = &mut state.turns;
         state.best_effort.remove((job.rank.unwrap_or_default(), id));
-        match job.passed_until {
-            Some(until) => turns.passed_over.remove((until, id)),
-            None => {
-                turns.ages.remove((job.requested, id));
-                turns.rounds = turns.rounds.saturating_sub(job.price);
-            }
-        }
+        turns.remove(id, job);
         if turns.next == Some(id) {
             turns.next = None;
         }
@@ -192,16 +196,10 @@ impl Scheduler {
         let Some(job) = &mut self.task_mut(id).job else {
             return;
         };
-        let (requested, price) = (job.requested, job.price);
-        let before = job.passed_until.replace(until);
+        let before = job.clone();
+        job.passed_until = Some(until);
         let turns = &mut self.state.turns;
-        match before {
-            Some(before) => turns.passed_over.remove((before, id)),
-            None => {
-                turns.ages.remove((requested, id));
-                turns.rounds = turns.rounds.saturating_sub(price);
-            }
-        }
+        turns.remove(id, &before);
         turns.passed_over.insert((until, id));
         turns.change.take_if(|change| change.to == id);
     }
