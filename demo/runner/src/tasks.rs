@@ -60,7 +60,7 @@ pub(crate) struct Task {
 /// A best-effort program that computes without a pause.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Guest {
-    /// Its name.
+    /// The name that it is registered and shown by.
     pub name: String,
     /// Bytes of weights.
     pub weights: u64,

@@ -226,8 +226,8 @@ fn run(under: bool, guests: &[Guest], seconds: u64) -> Result<Vec<Came>> {
     .collect()
 }
 
-/// The jobs of each so far, when one has just ended: of programs that take turns, no other's is then
-/// half done.
+/// The jobs of each so far, taken when one has just ended. Where programs take turns, no other job is
+/// under way at that moment, so that none is counted in part.
 fn at_an_end(programs: &[Program]) -> Result<Vec<Vec<(f64, bool)>>> {
     let all = || programs.iter().map(times).collect::<Vec<_>>();
     let count = |all: &[Vec<_>]| all.iter().map(Vec::len).sum::<usize>();

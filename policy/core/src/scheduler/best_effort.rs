@@ -12,7 +12,8 @@ use crate::units::{Bytes, Nanos, Time};
 const RETRY: Nanos = Nanos(100_000_000);
 /// A job for which nothing can be done for so long is passed over.
 const GIVES_UP: Nanos = Nanos(1_000_000_000);
-/// When to look again at one whose swap operation is overdue: its agent has to answer first.
+/// How long a job is passed over while its task's swap operation is overdue. Nothing can be done before the
+/// agent answers.
 const OVERDUE_RETRY: Nanos = Nanos(1_000_000_000);
 /// How many jobs that are too early are looked at: the turns of those behind them come later still.
 pub(super) const LOOK: usize = 16;
