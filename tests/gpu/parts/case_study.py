@@ -40,10 +40,11 @@ WCET_FACTOR, WCET_MORE_MS = 1.5, 3.0
 COST_FACTOR, COST_MORE_US, RATE_FACTOR = 1.5, 200.0, 0.8
 # From a request to its acknowledgement; beside best-effort it is charged with every chunk.
 BASE_US = 500.0
-# Rounding of an allocator, beside what a task asked for.
-USED = 0.9
-# What a framework takes beside a context: its kernels' code.
+# What a framework takes beside a context and what is asked of it: its kernels' code, and the rounding of its allocator.
 CODE = 192 * MIB
+# Models are loaded as undeclared jobs. A pause as long as this ends one: with shorter pauses a part of the loading would
+# pass for a job of the task, and from then on its parts would come a period apart.
+IDLE_GAP_US = 300_000
 # From one factor of the periods to the next that is tried, and how many are.
 STEP, STEPS = 1.15, 30
 
@@ -79,10 +80,10 @@ class Stage:
         )
         report.figure("link, both ways at once", found["out_gib_per_s"], "GiB/s each")
         context = self.machine.context_bytes(self.gpu)
-        self.fixed = context if self.backend == "driver" else context + CODE
+        self.fixed = context + (self.chunk if self.backend == "driver" else CODE)
         # All tasks' memory in host memory, as the lock has it, and the processes.
         host = max(0, host_available() * 7 // 10 - len(sets.HEAVY) * 3 * GIB // 2)
-        fits = host / sum(task.swappable for task in sets.HEAVY) * sets.PAPER_CAPACITY
+        fits = host / sum(task.footprint for task in sets.HEAVY) * sets.PAPER_CAPACITY
         room = found["free"] - (4 * MIB if self.machine.simulated else GIB)
         capacity = min(384 * MIB, room) if self.machine.simulated else min(sets.PAPER_CAPACITY, room, int(fits))
         self.capacity = capacity // self.chunk * self.chunk
@@ -94,7 +95,7 @@ class Stage:
 
     def program(self, task: sets.Task, turn: str, *options: str, lock: Path = Path("/dev/null")) -> Program:
         """Starts a task's program."""
-        command = [sys.executable, "-B", WORKLOADS / "periodic.py", "--backend", self.backend, "--model", kind(task), "--turn", turn]
+        command = [sys.executable, "-B", WORKLOADS / "periodic.py", "--backend", self.backend, "--model", self.kind(task), "--turn", turn]
         command += ["--lock", lock]
         if turn == "rtswap":
             return self.machine.task(command, *options, name=task.name, **self.python)
@@ -102,8 +103,12 @@ class Stage:
 
     def profile(self, tasks: List[sets.Task]) -> Dict[str, float]:
         """The WCET of each task, in ms; equal ones are run once."""
-        found = self.say(PROFILE_S, "wcet.py", self.backend, PROFILED, *dict.fromkeys(map(kind, tasks)))
-        return {task.name: found[kind(task)] * WCET_FACTOR + WCET_MORE_MS for task in tasks}
+        found = self.say(PROFILE_S, "wcet.py", self.backend, PROFILED, *dict.fromkeys(map(self.kind, tasks)))
+        return {task.name: found[self.kind(task)] * WCET_FACTOR + WCET_MORE_MS for task in tasks}
+
+    def kind(self, task: sets.Task) -> str:
+        """What its program is given. It fills all that the task declares, or there would be less to move."""
+        return f"{task.model}:{task.resolution}:{task.footprint - self.fixed}"
 
     def factor(self, tasks: List[sets.Task], wcets: Dict[str, float], least: float) -> float:
         """The least factor of all periods that the admission test takes, from `least` on."""
@@ -121,11 +126,6 @@ class Stage:
                 raise ProgramError(f"rtswapctl plan: {plan.stderr}")
             factor *= STEP
         raise ProgramError(f"no periods are long enough: {plan.stdout[-500:]}")
-
-
-def kind(task: sets.Task) -> str:
-    """What its program is given."""
-    return f"{task.model}:{task.resolution}:{int(task.swappable * USED)}"
 
 
 def host_available() -> int:
@@ -180,7 +180,8 @@ def run_all(programs: Dict[str, Program], tasks: List[sets.Task], seconds: float
 def under_rtswap(stage: Stage, tasks: List[sets.Task], wcets: Dict[str, float], seconds: float) -> Dict[str, Dict[str, Any]]:
     """Registered as realtime tasks."""
     table = {"memory": stage.capacity, "reserve": 0, "best_effort_reserve": 0, "chunk": stage.chunk, "swap_cost": stage.costs.tables()}
-    with stage.machine.daemon(uuid=stage.gpu.uuid, **table) as daemon:
+    settings = f"probes = false\nidle_gap_us = {IDLE_GAP_US}"
+    with stage.machine.daemon(settings, uuid=stage.gpu.uuid, **table) as daemon:
         programs = {}
         for task in tasks:
             declared = ["--period", f"{task.period_ms:.3f}ms", "--wcet", f"{wcets[task.name]:.3f}ms"]
@@ -335,7 +336,7 @@ def measure(report: Report, machine: Machine) -> None:
     ]
     # Their programs import while another run loads its models, and touch no GPU until they are told to.
     ahead = {runs[0][:2]: runs[1][:2], runs[1][:2]: runs[3][:2], runs[3][:2]: runs[4][:2]}
-    # What a run takes besides, for each task; nothing is known before the first.
+    # What the last run took besides, for each task; nothing is known before the first.
     around_s = 0.0
     for which, how, run in runs:
         # The simulated one shows only that it works.
@@ -357,7 +358,7 @@ def measure(report: Report, machine: Machine) -> None:
         finally:
             # Other runs' contexts need the room.
             end_all(waiting.get((which, how), {}))
-        around_s = around_s or max(0.0, time.monotonic() - start - seconds) / len(results)
+        around_s = max(0.0, time.monotonic() - start - seconds) / len(results)
         # A host that stood still while something was measured has made periods that are too long for more than one.
         least = 1 if machine.simulated else max(len(results), DONE * due(chosen[which], seconds))
         tell(stage, which, how, results, least if run is rtswap else None)

@@ -24,7 +24,7 @@ LANES = min(8, max(2, os.cpu_count() or 2))
 # doors` tries all of them there, and more closely.
 SIMULATED_SHARE = 25
 # After these a probe waits for a line.
-WAITS = ("ready", "answered", "base", "freed")
+WAITS = ("ready", "answered", "shared", "base", "freed")
 # Of those that a real driver is asked, at least: of fewer this part says too little.
 LEAST_SHARE = 0.8
 

@@ -9,8 +9,6 @@ import time
 
 import with_models
 
-WARM = 3
-
 
 def main() -> None:
     """One model after the other."""
@@ -21,11 +19,11 @@ def main() -> None:
         model.begin()
         model.load()
         times = []
-        for _ in range(WARM + int(jobs)):
+        for _ in range(int(jobs)):
             start = time.monotonic()
             model.job()
             times.append((time.monotonic() - start) * 1e3)
-        longest[text] = max(times[WARM:])
+        longest[text] = max(times)
         model.unload()
     print(json.dumps(longest))
 
