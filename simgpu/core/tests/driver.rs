@@ -307,6 +307,17 @@ impl Model {
         (index < memory.lock().unwrap().len()).then_some((memory, index))
     }
 
+    /// The first pages of the mappings that lie one after another from `page` on, and the first page behind them; the last
+    /// may reach over the `pages` asked about.
+    fn whole(&self, page: u64, pages: u64) -> (Vec<u64>, u64) {
+        let (mut starts, mut next) = (Vec::new(), page);
+        while let Some(memory) = self.mapped.get(&next).filter(|_| next < page + pages) {
+            starts.push(next);
+            next += memory.lock().unwrap().len() as u64;
+        }
+        (starts, next)
+    }
+
     fn live_granules(&self) -> u64 {
         let held = self.handles.values().map(|(_, memory)| memory);
         let mut all: Vec<_> = held.chain(self.mapped.values()).collect();
@@ -376,13 +387,10 @@ fn apply(
             }
         }
         Step::Unmap { page, pages } => {
-            let mut whole: Vec<u64> = Vec::new();
-            let mut next = page;
-            while let Some(memory) = model.mapped.get(&next).filter(|_| next < page + pages) {
-                whole.push(next);
-                next += memory.lock().unwrap().len() as u64;
-            }
-            let fits = next == page + pages;
+            let (whole, next) = model.whole(page, pages);
+            let is_bare =
+                page + pages <= PAGES && (page..page + pages).all(|p| model.at(p).is_none());
+            let fits = is_bare || next == page + pages;
             prop_assert_eq!(driver.unmap(at(page), pages * GRANULE).is_ok(), fits);
             if fits {
                 model.mapped.retain(|first, _| !whole.contains(first));
@@ -390,8 +398,7 @@ fn apply(
             }
         }
         Step::Allow { page, pages } => {
-            let mapped =
-                page + pages <= PAGES && (page..page + pages).all(|p| model.at(p).is_some());
+            let mapped = model.whole(page, pages).1 == page + pages;
             let allowed = driver.set_access(at(page), pages * GRANULE, 0, Access::ReadWrite);
             prop_assert_eq!(allowed.is_ok(), mapped);
             if mapped {

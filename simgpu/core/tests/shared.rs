@@ -234,18 +234,19 @@ fn one_allocation_is_mapped_at_two_addresses_and_on_two_gpus() {
     let [one, two] = [0, 1].map(|_| map(&driver, handle, 4 * MIB));
     fill(&contexts[0], one, 5, 4 * MIB);
     assert_eq!(byte_at(&contexts[0], two + 3 * MIB), 5);
-    // Its first half too, as the documentation of cuMemMap says; not more than there is.
+    // All of it, and not more than there is.
     let place = driver.reserve_address(8 * MIB, 0, 0).unwrap();
-    let too_much = driver.map(place, 6 * MIB, handle);
-    assert_eq!(too_much, Err(Error::InvalidValue));
-    driver.map(place, 2 * MIB, handle).unwrap();
-    driver
-        .set_access(place, 2 * MIB, 0, Access::ReadWrite)
-        .unwrap();
-    assert_eq!(byte_at(&contexts[0], place + MIB), 5);
-    assert_eq!(driver.pointer(place).unwrap().size, 2 * MIB);
-    assert!(driver.pointer(place + 2 * MIB).is_err());
-    driver.unmap(place, 2 * MIB).unwrap();
+    for size in [2 * MIB, 6 * MIB] {
+        let refused = driver.map(place, size, handle);
+        assert_eq!(refused, Err(Error::NotSupported));
+    }
+    assert!(driver.pointer(place).is_err());
+    assert_eq!(driver.unmap(place, 8 * MIB), Ok(()), "nothing is mapped");
+    let over_a_hole = driver.unmap(two, 6 * MIB);
+    assert_eq!(over_a_hole, Err(Error::InvalidValue));
+    assert_eq!(driver.set_sync_memops(one, true), Err(Error::NotSupported));
+    let part = driver.set_access(one, 2 * MIB, 0, Access::Read);
+    assert_eq!(part, Err(Error::InvalidValue));
     assert!(
         contexts[1]
             .set(contexts[1].legacy_stream(), one, 1, 1, 4)

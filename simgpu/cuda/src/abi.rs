@@ -32,6 +32,8 @@ pub(crate) const ON_OWN_NODE: c_uint = 4;
 
 /// CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR.
 pub(crate) const POSIX_FD: c_uint = 1;
+/// CU_MEM_HANDLE_TYPE_FABRIC.
+pub(crate) const FABRIC: c_uint = 8;
 
 /// CU_MEM_LOCATION_TYPE_DEVICE.
 pub(crate) const ON_DEVICE: c_uint = 1;

@@ -10,7 +10,7 @@ use rtswap_conformance::cases;
 use rtswap_e2e::{Machine, MachineOptions, Program, Verdict, until_judged};
 
 /// Where a program sees another driver under the agent, and why.
-const DIFFERENT: [(&str, &str); 5] = [
+const DIFFERENT: [(&str, &str); 8] = [
     (
         EITHER,
         "stream-ordered memory is the arena's, and given back when the task is idle",
@@ -18,6 +18,18 @@ const DIFFERENT: [(&str, &str); 5] = [
     (
         "capture/allocating-is-unsafe",
         "memory of the arena needs no call that a capture forbids, so it is not refused",
+    ),
+    (
+        "map/more-than-the-handle",
+        "the agent refuses it itself, as invalid",
+    ),
+    (
+        "map/beginning-of-a-handle",
+        "the agent makes a handle of pieces, of which it maps the first",
+    ),
+    (
+        "pointer/sync-memops",
+        "the arena is mapped memory, for which the driver refuses it",
     ),
     (
         "share/descriptor-keeps-memory",

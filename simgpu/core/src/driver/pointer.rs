@@ -140,11 +140,16 @@ impl Driver {
 
     /// Has copies of the memory around an address be synchronous, which all of ours are: it is only told again.
     pub fn set_sync_memops(&self, address: u64, on: bool) -> Result<()> {
-        let start = self.pointer(address)?.start;
+        let info = self.pointer(address)?;
+        let start = info.start;
         let mut marked = lock(&self.process.sync_memops);
         // What is pinned on the host has no mapping, and is not told of.
-        let mapping = self.process.space().mapping(start).filter(|_| on);
-        match mapping {
+        let mapping = self.process.space().mapping(start);
+        // The driver refuses it for what the program mapped by cuMemMap.
+        if mapping.is_some() && (info.context, info.pool) == (0, 0) {
+            return Err(Error::NotSupported);
+        }
+        match mapping.filter(|_| on) {
             Some((_, _, physical)) => marked.insert(start, Arc::downgrade(&physical)),
             None => marked.remove(&start),
         };

@@ -86,13 +86,29 @@ struct Region {
     mappings: BTreeMap<usize, Mapping>,
 }
 
-/// An allocation that is mapped from its start, whole or in part.
+/// An allocation that is mapped.
 #[derive(Debug)]
 struct Mapping {
     pages: usize,
     physical: Arc<Physical>,
     /// What the program itself may do with it, if it is of the host.
     host: Access,
+}
+
+impl Region {
+    /// Fails unless whole mappings fill these pages.
+    fn check_whole(&self, first: usize, count: usize) -> Result<()> {
+        let (mut next, end) = (first, first + count);
+        while next < end {
+            let mapping = self.mappings.get(&next).ok_or(Error::InvalidValue)?;
+            next += mapping.pages;
+        }
+        if next == end {
+            Ok(())
+        } else {
+            Err(Error::InvalidValue)
+        }
+    }
 }
 
 impl Drop for Region {
@@ -176,10 +192,11 @@ impl Space {
         }
     }
 
-    /// Maps the first `size` bytes of an allocation; nobody has access to them yet.
+    /// Maps an allocation, of which `size` must be all; nobody has access to it yet.
     pub(crate) fn map(&mut self, address: u64, size: u64, physical: &Arc<Physical>) -> Result<()> {
-        if size > physical.size() {
-            return Err(Error::InvalidValue);
+        // Driver 580.159 maps no part, whatever cuMemMap's documentation says.
+        if size != physical.size() {
+            return Err(Error::NotSupported);
         }
         let (region, first, count) = self.pages_mut(address, size)?;
         let pages = &mut region.pages[first..first + count];
@@ -198,18 +215,18 @@ impl Space {
         Ok(())
     }
 
-    /// Unmaps whole mappings that fill the range; returns what was mapped,
+    /// Unmaps whole mappings that fill the range, or nothing where nothing is mapped in it; returns what was mapped,
     /// whose last reference is better dropped outside any lock.
     pub(crate) fn unmap(&mut self, address: u64, size: u64) -> Result<Vec<Arc<Physical>>> {
         let (region, first, count) = self.pages_mut(address, size)?;
-        let mut next = first;
-        while next < first + count {
-            let mapping = region.mappings.get(&next).ok_or(Error::InvalidValue)?;
-            next += mapping.pages;
+        let next = first + count;
+        if !region.pages[first..next]
+            .iter()
+            .any(|page| page.is_mapped())
+        {
+            return Ok(Vec::new());
         }
-        if next != first + count {
-            return Err(Error::InvalidValue);
-        }
+        region.check_whole(first, count)?;
         region.pages[first..next].fill(Page::default());
         let mut exposed = region.mappings.range(first..next);
         if exposed.any(|(_, mapping)| mapping.host != Access::None) {
@@ -227,7 +244,7 @@ impl Space {
             .collect())
     }
 
-    /// Lets a GPU access a range that is wholly mapped.
+    /// Lets a GPU access a range of whole mappings.
     pub(crate) fn set_access(
         &mut self,
         address: u64,
@@ -236,11 +253,8 @@ impl Space {
         access: Access,
     ) -> Result<()> {
         let (region, first, count) = self.pages_mut(address, size)?;
-        let pages = &mut region.pages[first..first + count];
-        if !pages.iter().all(|page| page.is_mapped()) {
-            return Err(Error::InvalidValue);
-        }
-        for page in pages {
+        region.check_whole(first, count)?;
+        for page in &mut region.pages[first..first + count] {
             page.set_access(gpu, access);
         }
         Ok(())
@@ -255,20 +269,13 @@ impl Space {
     ) -> Result<()> {
         let (region, first, count) = self.pages_mut(address, size)?;
         let start = address - first as u64 * GRANULE;
-        let covered: usize = region
-            .mappings
-            .range(first..first + count)
-            .map(|(_, mapping)| mapping.pages)
-            .sum();
-        if covered != count {
-            return Err(Error::InvalidValue);
-        }
+        region.check_whole(first, count)?;
         let mappings = || region.mappings.range(first..first + count);
         if mappings().any(|(_, mapping)| mapping.physical.place.gpu().is_some()) {
             return Err(Error::NotSupported);
         }
         for (page, mapping) in region.mappings.range_mut(first..first + count) {
-            let granules = &mapping.physical.granules[..mapping.pages];
+            let granules = &mapping.physical.granules;
             let at = start + *page as u64 * GRANULE;
             HostGranules::get()?.expose(granules, at, access)?;
             mapping.host = access;

@@ -106,7 +106,7 @@ impl Driver {
         Ok(self.keep(physical))
     }
 
-    /// cuMemMap of an allocation from its start on.
+    /// cuMemMap of a whole allocation.
     pub fn map(&self, address: u64, size: u64, handle: u64) -> Result<()> {
         let physical = self.physical(handle)?;
         let gpu = physical.place.gpu();
@@ -116,11 +116,10 @@ impl Driver {
         Ok(())
     }
 
-    /// cuMemUnmap of whole mappings that fill the range.
+    /// cuMemUnmap of whole mappings that fill the range; addresses with nothing mapped stay as they are.
     pub fn unmap(&self, address: u64, size: u64) -> Result<()> {
         let mapping = self.process.space().mapping(address);
-        let (_, _, physical) = mapping.ok_or(Error::InvalidValue)?;
-        let gpu = physical.place.gpu();
+        let gpu = mapping.and_then(|(_, _, physical)| physical.place.gpu());
         let _cost = self.lasting(gpu, |costs| costs.unmap_us);
         let unmapped = self.process.space_mut().unmap(address, size)?;
         drop(unmapped);
@@ -151,7 +150,7 @@ impl Driver {
         self.process.space().host_access(address)
     }
 
-    /// cuMemSetAccess of one GPU to a range that is wholly mapped.
+    /// cuMemSetAccess of one GPU to a range of whole mappings.
     pub fn set_access(&self, address: u64, size: u64, ordinal: i32, access: Access) -> Result<()> {
         let costs = self.gpu(ordinal)?;
         let _cost = Lasting::us(costs.access_us);

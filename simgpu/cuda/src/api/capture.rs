@@ -26,6 +26,8 @@ struct Wanted {
     id: Out<u64>,
     graph: Out<usize>,
     dependencies: Out<*const NodeId>,
+    /// Data of the edges: all are plain, which null says.
+    edges: Out<usize>,
     count: Out<usize>,
 }
 
@@ -81,8 +83,9 @@ api! {
         on: usize, status: Out<c_uint>, id: Out<u64>,
     ) |default| {
         status.check()?;
-        let (graph, dependencies, count) = (Out::null(), Out::null(), Out::null());
-        tell(on, default, &Wanted { status, id, graph, dependencies, count })
+        let (graph, dependencies) = (Out::null(), Out::null());
+        let (edges, count) = (Out::null(), Out::null());
+        tell(on, default, &Wanted { status, id, graph, dependencies, edges, count })
     }
 
     11030 early fn cuStreamGetCaptureInfo_v2 | cuStreamGetCaptureInfo_v2_ptsz(
@@ -94,7 +97,8 @@ api! {
         count: Out<usize>,
     ) |default| {
         status.check()?;
-        tell(on, default, &Wanted { status, id, graph, dependencies, count })
+        let edges = Out::null();
+        tell(on, default, &Wanted { status, id, graph, dependencies, edges, count })
     }
 
     12030 early fn cuStreamGetCaptureInfo_v3 | cuStreamGetCaptureInfo_v3_ptsz(
@@ -107,10 +111,7 @@ api! {
         count: Out<usize>,
     ) |default| {
         status.check()?;
-        tell(on, default, &Wanted { status, id, graph, dependencies, count })?;
-        // All edges are plain.
-        edges.set_if_wanted(0);
-        Ok(())
+        tell(on, default, &Wanted { status, id, graph, dependencies, edges, count })
     }
 
     11030 fn cuStreamUpdateCaptureDependencies | cuStreamUpdateCaptureDependencies_ptsz(
@@ -160,18 +161,16 @@ fn tell(on: usize, default: DefaultStream, wanted: &Wanted) -> Result<()> {
     let (context, stream): (_, Arc<Stream>) = stream(on, default)?;
     let info = context.capture_info(&stream)?;
     wanted.status.set(status_of(info.as_ref()))?;
-    // Only a capture that is active has anything to tell.
-    let info = info.filter(|info| info.is_valid);
-    wanted
-        .id
-        .set_if_wanted(info.as_ref().map_or(0, |info| info.id));
-    wanted
-        .graph
-        .set_if_wanted(info.as_ref().map_or(0, |info| info.graph));
-    let tips = info.map(|info| info.tips).unwrap_or_default();
-    wanted.count.set_if_wanted(tips.len());
+    // Only a capture that is active has anything to tell; otherwise the driver leaves the places as they are.
+    let Some(info) = info.filter(|info| info.is_valid) else {
+        return Ok(());
+    };
+    wanted.id.set_if_wanted(info.id);
+    wanted.graph.set_if_wanted(info.graph);
+    wanted.edges.set_if_wanted(0);
+    wanted.count.set_if_wanted(info.tips.len());
     if wanted.dependencies.check().is_ok() {
-        wanted.dependencies.set(stream.lend_nodes(tips))?;
+        wanted.dependencies.set(stream.lend_nodes(info.tips))?;
     }
     Ok(())
 }

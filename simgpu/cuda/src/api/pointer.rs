@@ -19,7 +19,7 @@ api! {
         data: In<*mut c_void>,
         address: u64,
     ) {
-        // An address that is not known gives defaults here and no error.
+        // An address that is not known gives defaults here, or leaves the place as it is, and no error.
         let known = driver()?.pointer(address).is_ok() || driver()?.is_device_address(address);
         if count == 0 || attributes.is_null() || data.is_null() {
             return Err(Error::InvalidValue);
@@ -31,7 +31,13 @@ api! {
             // SAFETY: an address of that list.
             let (attribute, place) = (attribute?, unsafe { Out::named(place?) });
             let answer = attribute_of(attribute, address).ok().filter(|_| known);
-            answer.map_or_else(|| default_of(attribute), Ok)?.store(&place)?;
+            let value = match answer {
+                None => default_of(attribute)?,
+                known => known,
+            };
+            if let Some(value) = value {
+                value.store(&place)?;
+            }
         }
         Ok(())
     }
@@ -132,12 +138,14 @@ fn mapping_attribute(attribute: c_uint, address: u64, info: PointerInfo) -> Resu
     })
 }
 
-/// What an attribute is where it has no value.
-fn default_of(attribute: c_uint) -> Result<Value> {
+/// What an attribute is where it has no value; none if its place keeps what was there, as driver 580.159 does for the start
+/// of the range.
+fn default_of(attribute: c_uint) -> Result<Option<Value>> {
     Ok(match attribute {
-        9 => Value::Narrow(NO_DEVICE.cast_unsigned()),
-        2 | 6 | 8 | 10 | 13 | 15 | 16 => Value::Narrow(0),
-        1 | 3 | 4 | 7 | 11 | 12 | 14 | 17..=20 => Value::Wide(0),
+        11 => None,
+        9 => Some(Value::Narrow(NO_DEVICE.cast_unsigned())),
+        2 | 6 | 8 | 10 | 13 | 15 | 16 => Some(Value::Narrow(0)),
+        1 | 3 | 4 | 7 | 12 | 14 | 17..=20 => Some(Value::Wide(0)),
         _ => return Err(Error::InvalidValue),
     })
 }

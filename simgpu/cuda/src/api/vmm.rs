@@ -9,8 +9,8 @@ use simgpu_core::driver::{Access, Place, Wishes, driver};
 use simgpu_core::{Error, Result};
 
 use crate::abi::{
-    AccessDesc, AllocationProp, In, Location, ON_DEVICE, ON_HOST, ON_NODE, ON_OWN_NODE, Out,
-    POSIX_FD,
+    AccessDesc, AllocationProp, FABRIC, In, Location, ON_DEVICE, ON_HOST, ON_NODE, ON_OWN_NODE,
+    Out, POSIX_FD,
 };
 
 /// CU_MEM_ALLOCATION_TYPE_PINNED, the only type there is.
@@ -43,6 +43,10 @@ api! {
     ) {
         handle.check()?;
         let AllocationProp { requested_handle_types: handle_types, flags: wanted, .. } = prop.get()?;
+        // As on a machine whose fabric nobody set up.
+        if handle_types & FABRIC != 0 {
+            return Err(Error::NotPermitted);
+        }
         let place = place_of(prop)?;
         if flags != 0 {
             return Err(Error::InvalidValue);
@@ -65,10 +69,10 @@ api! {
         if flags != 0 {
             return Err(Error::InvalidValue);
         }
-        if handle_type != POSIX_FD {
+        if !matches!(handle_type, POSIX_FD | FABRIC) {
             return Err(Error::NotSupported);
         }
-        // The program closes it.
+        // No memory is created for a fabric, so that this gives a descriptor, which the program closes.
         let descriptor = driver()?.export_physical(handle, handle_type)?;
         shareable.set(descriptor.into_raw_fd())
     }
@@ -97,8 +101,11 @@ api! {
     }
 
     10020 fn cuMemMap(address: u64, size: usize, offset: usize, handle: u64, flags: c_ulonglong) {
-        if offset != 0 || flags != 0 {
+        if flags != 0 {
             return Err(Error::InvalidValue);
+        }
+        if offset != 0 {
+            return Err(Error::NotSupported);
         }
         driver()?.map(address, size as u64, handle)
     }

@@ -7,6 +7,8 @@ use super::query::Arg::{Fields, Gives, Of};
 use super::query::{Arg, Query};
 
 const STATUS: Arg = Gives(4);
+/// Without a capture only the status is valid by the documentation; driver 580.159 leaves the id as it was.
+const LEFT: Arg = Fields(8, &[]);
 
 pub(super) const QUERIES: &[Query] = &[
     Query::new("cuCtxGetCurrent", &[Gives(8)]),
@@ -37,10 +39,15 @@ pub(super) const QUERIES: &[Query] = &[
     Query::new("cuStreamIsCapturing", &[Of(Stream), Gives(4)]),
     Query::new("cuStreamIsCapturing_ptsz", &[Of(Stream), Gives(4)]),
     Query::new("cuStreamIsCapturing", &[Of(Capturing), Gives(4)]),
-    Query::new("cuStreamGetCaptureInfo", &[Of(Stream), STATUS, Gives(8)]),
+    Query::new("cuStreamGetCaptureInfo", &[Of(Stream), STATUS, LEFT]),
+    Query::new("cuStreamGetCaptureInfo_ptsz", &[Of(Stream), STATUS, LEFT]),
     Query::new(
-        "cuStreamGetCaptureInfo_ptsz",
-        &[Of(Stream), STATUS, Gives(8)],
+        "cuStreamGetCaptureInfo_v2",
+        &[Of(Stream), STATUS, LEFT, LEFT, LEFT, LEFT],
+    ),
+    Query::new(
+        "cuStreamGetCaptureInfo_v3",
+        &[Of(Stream), STATUS, LEFT, LEFT, LEFT, LEFT, LEFT],
     ),
     Query::new("cuStreamGetCaptureInfo", &[Of(Capturing), STATUS, Gives(8)]),
     Query::new(

@@ -33,7 +33,8 @@ pub use refused::REFUSED;
 pub(super) const CASES: &[Case] = &[
     Case::relied(
         "width/pointer-attributes",
-        "programs give a variable of the attribute's type; booleans are 32 bits wide in NVIDIA's library",
+        "programs give a variable of the attribute's type; booleans are 32 bits wide in NVIDIA's library; where an address \
+         has no such attribute, driver 580.159 leaves some of the places of cuPointerGetAttributes as they were",
         Shared(pointer::attributes),
     ),
     Case::documented(

@@ -1,9 +1,10 @@
 //! Pointer attributes: each has a type of its own.
 
 use std::ffi::c_void;
+use std::fmt::Write as _;
 use std::ptr;
 
-use anyhow::{Result, ensure};
+use anyhow::{Context as _, Result, ensure};
 
 use super::ask::{FILLS, ROOM, check};
 use super::query::Value::{Out, Word};
@@ -22,13 +23,28 @@ pub(super) fn attributes(gpu: &Gpu) -> Result<String> {
         2 | 6 | 8..=10 | 13 | 15 | 16 | 21 => 4,
         _ => 8,
     };
-    for at in [range.at, plain, host as u64, (&raw const *own) as u64] {
+    let addresses = [
+        ("mapped memory", range.at),
+        ("an allocation", plain),
+        ("host memory", host as u64),
+        ("a stranger", (&raw const *own) as u64),
+    ];
+    let mut left = String::new();
+    for (what, at) in addresses {
         // 5 is a pair of tokens for GPUs that are long gone.
         for number in (1..=21).filter(|number| *number != 5) {
             let args = [Out(width(number)), Word(number), Word(at as usize)];
             let single = check("cuPointerGetAttribute", &args)?;
-            let many = check_one_of_many(number, width(number), at)?;
-            asked += usize::from(single) + usize::from(many);
+            let many = check_one_of_many(number, width(number), at).context(what)?;
+            // What has an answer is told by both; without one the other may give a default or nothing.
+            ensure!(
+                !single || many != Many::Left,
+                "cuPointerGetAttributes gives nothing for attribute {number} of {what}"
+            );
+            if many == Many::Left {
+                write!(left, "; none for {number} of {what}")?;
+            }
+            asked += usize::from(single) + usize::from(many == Many::Given);
         }
     }
     gpu.free(plain)?;
@@ -37,11 +53,22 @@ pub(super) fn attributes(gpu: &Gpu) -> Result<String> {
     expect!(cuMemRelease(handle))?;
     gpu.unreserve(range)?;
     ensure!(asked > 100, "only {asked} were answered");
-    Ok(format!("{asked} answers"))
+    Ok(format!("{asked} answers{left}"))
 }
 
-/// cuPointerGetAttributes for one attribute, as [`check`]; it must answer wherever the attribute is known.
-fn check_one_of_many(number: usize, width: usize, at: u64) -> Result<bool> {
+/// What cuPointerGetAttributes did with the place for an attribute.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Many {
+    /// All of it was written.
+    Given,
+    /// The call succeeded, and nothing was written.
+    Left,
+    /// The call failed.
+    Refused,
+}
+
+/// cuPointerGetAttributes for one attribute, as [`check`]; it must write the whole value or nothing.
+fn check_one_of_many(number: usize, width: usize, at: u64) -> Result<Many> {
     let attribute = number as u32;
     let mut seen = Vec::new();
     for fill in FILLS {
@@ -54,7 +81,7 @@ fn check_one_of_many(number: usize, width: usize, at: u64) -> Result<bool> {
             at
         ));
         if status != Status::SUCCESS {
-            return Ok(false);
+            return Ok(Many::Refused);
         }
         ensure!(
             room[width..].iter().all(|byte| *byte == fill),
@@ -62,9 +89,13 @@ fn check_one_of_many(number: usize, width: usize, at: u64) -> Result<bool> {
         );
         seen.push(room[..width].to_vec());
     }
+    if seen[0] == seen[1] {
+        return Ok(Many::Given);
+    }
+    let is_left = |(seen, fill): (&Vec<u8>, u8)| seen.iter().all(|byte| *byte == fill);
     ensure!(
-        seen[0] == seen[1],
+        seen.iter().zip(FILLS).all(is_left),
         "cuPointerGetAttributes left a part of attribute {number}"
     );
-    Ok(true)
+    Ok(Many::Left)
 }
