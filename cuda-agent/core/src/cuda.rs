@@ -2,13 +2,13 @@
 
 mod copy;
 
-pub use copy::{End2D, End3D, Memcpy2D, Memcpy3D};
+pub use copy::{End2D, End3D, Memcpy2D, Memcpy3D, Memcpy3DPeer};
 pub use cudarc::driver::sys::{
     CUDA_HOST_NODE_PARAMS, CUDA_LAUNCH_PARAMS, CUDA_MEM_ALLOC_NODE_PARAMS_v1,
-    CUDA_MEMSET_NODE_PARAMS, CUcontext, CUctx_st, CUdevice, CUdeviceptr, CUevent, CUfunction,
-    CUgraph, CUgraph_st, CUgraphExec, CUgraphExec_st, CUgraphNode, CUgraphNode_st,
-    CUgraphNodeParams, CUhostFn, CUlaunchConfig, CUmemAllocationProp, CUmemPoolProps, CUstream,
-    CUstream_st, CUuuid,
+    CUDA_MEMCPY_NODE_PARAMS, CUDA_MEMSET_NODE_PARAMS, CUDA_MEMSET_NODE_PARAMS_v2, CUcontext,
+    CUctx_st, CUdevice, CUdeviceptr, CUevent, CUfunction, CUgraph, CUgraph_st, CUgraphExec,
+    CUgraphExec_st, CUgraphNode, CUgraphNode_st, CUgraphNodeParams, CUhostFn, CUlaunchConfig,
+    CUmemAllocationProp, CUmemPoolProps, CUstream, CUstream_st, CUuuid,
 };
 
 /// A CUresult. Not cudarc's enum: a driver newer than the enum may return what it does not list.

@@ -12,7 +12,7 @@
 //! - [`cancel`], [`elf`], [`objects`], [`log`]: what a guest in other people's processes minds;
 //! - [`tables`]: the driver's private tables, which no hook sees through;
 //! - [`torture`]: swaps between every two calls, to find what breaks;
-//! - [`agent`]: all of it, for this process; [`ops`]: what the hooks ask of it.
+//! - [`agent`]: all of it, for this process; [`ops`], [`mapped`]: what the hooks ask of it.
 
 pub mod agent;
 pub mod cancel;
@@ -26,6 +26,7 @@ pub mod gate;
 pub mod ipc;
 pub mod late;
 pub mod log;
+pub mod mapped;
 pub mod memory;
 pub mod objects;
 pub mod ops;

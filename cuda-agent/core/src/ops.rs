@@ -64,7 +64,8 @@ impl Agent {
         Some(self.under_pressure(device, || device.alloc(bytes, context)))
     }
 
-    /// cuMemAllocPitch: rows of `width` bytes, each aligned. The address and the pitch.
+    /// cuMemAllocPitch: rows of `width` bytes, each aligned. The address and the pitch. The driver says itself what is wrong
+    /// with rows whose bytes no number holds.
     pub fn alloc_pitch(&self, width: u64, height: u64, element: u32) -> Detour<(u64, u64)> {
         let (device, context) = self.current_known()?;
         if width == 0 || height == 0 || !matches!(element, 4 | 8 | 16) {
@@ -73,9 +74,7 @@ impl Agent {
         let sizes = width
             .checked_next_multiple_of(crate::memory::ALIGN)
             .and_then(|pitch| Some((pitch, pitch.checked_mul(height)?)));
-        let Some((pitch, bytes)) = sizes else {
-            return Some(Err(Status::OUT_OF_MEMORY));
-        };
+        let (pitch, bytes) = sizes?;
         let at = self.under_pressure(device, || device.alloc(bytes, context));
         Some(at.map(|at| (at, pitch)))
     }
@@ -326,5 +325,21 @@ impl Agent {
             Some((device, _)) => Some(device),
             None => self.devices.first(),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::agent::tests::bench;
+
+    #[test]
+    fn rows_whose_bytes_no_number_holds_are_the_drivers_to_refuse() {
+        let bench = bench("rows", |_| ());
+        for (width, height) in [(u64::MAX / 2, 8), (u64::MAX, 1)] {
+            assert_eq!(bench.agent.alloc_pitch(width, height, 4), None);
+        }
+        let refused = Some(Err(Status::INVALID_VALUE));
+        assert_eq!(bench.agent.alloc_pitch(0, 8, 4), refused);
     }
 }

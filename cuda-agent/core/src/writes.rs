@@ -7,7 +7,8 @@ use std::sync::Mutex;
 
 use crate::agent::Agent;
 use crate::cuda::{
-    CUDA_MEMSET_NODE_PARAMS, CUdeviceptr, Graph, GraphExec, Memcpy2D, Memcpy3D, Status,
+    CUDA_MEMSET_NODE_PARAMS, CUdeviceptr, Graph, GraphExec, Memcpy2D, Memcpy3D, Memcpy3DPeer,
+    Status,
 };
 use crate::driver::Node;
 use crate::gate::lock_briefly;
@@ -97,6 +98,12 @@ impl From<&Memcpy3D> for Writes {
             (it.dst.z, it.depth, layer),
         ]);
         Self::described(it.dst.kind, it.dst.host, it.dst.device, bytes)
+    }
+}
+
+impl From<&Memcpy3DPeer> for Writes {
+    fn from(it: &Memcpy3DPeer) -> Self {
+        Self::from(&it.0)
     }
 }
 

@@ -2,13 +2,18 @@
 //! it is put, and which GPUs it may touch.
 
 use core::ffi::{c_int, c_uchar, c_uint, c_ushort, c_void};
+use std::panic::{AssertUnwindSafe, catch_unwind};
 
+use rtswap_agent_core::agent::Agent;
+use rtswap_agent_core::cancel::put_off;
 use rtswap_agent_core::cuda::{
     CUDA_LAUNCH_PARAMS, CUDA_MEMSET_NODE_PARAMS, CUctx_st, CUdeviceptr, CUgraph_st, CUgraphExec,
     CUgraphExec_st, CUgraphNode, CUgraphNode_st, CUlaunchConfig, CUstream, CUstream_st, Context,
-    Memcpy2D, Memcpy3D, given,
+    Memcpy2D, Memcpy3D, Memcpy3DPeer, given,
 };
 use rtswap_agent_core::enter::Clue;
+use rtswap_agent_core::gate::is_inside;
+use rtswap_agent_core::mapped::{End, is_of_unknown_kind};
 
 /// An argument of a driver function.
 pub(super) trait Argument: Copy {
@@ -24,6 +29,16 @@ pub(super) trait Argument: Copy {
     /// It is valid for the driver's function.
     unsafe fn clues(self, tell: &mut dyn FnMut(Clue)) {
         let _ = tell;
+    }
+
+    /// Whether the driver must not see it, and would refuse it without rtswap.
+    ///
+    /// # Safety
+    /// As there.
+    #[inline]
+    unsafe fn is_refused(self, agent: &Agent) -> bool {
+        let _ = agent;
+        false
     }
 }
 
@@ -53,6 +68,14 @@ pub(super) trait Pointee: Sized {
     unsafe fn clues(at: *const Self, tell: &mut dyn FnMut(Clue)) {
         let _ = (at, tell);
     }
+
+    /// # Safety
+    /// `at` is null, or valid for the driver's function.
+    #[inline]
+    unsafe fn is_refused(at: *const Self, agent: &Agent) -> bool {
+        let _ = (at, agent);
+        false
+    }
 }
 
 impl<T: Pointee> Argument for *mut T {
@@ -78,6 +101,12 @@ impl<T: Pointee> Argument for *const T {
             // SAFETY: by the caller's promise, and not null.
             unsafe { T::clues(self, tell) };
         }
+    }
+
+    #[inline]
+    unsafe fn is_refused(self, agent: &Agent) -> bool {
+        // SAFETY: by the caller's promise.
+        unsafe { T::is_refused(self, agent) }
     }
 }
 
@@ -154,6 +183,12 @@ impl Pointee for Memcpy2D {
             tell(Clue::Address(copy.dst.device));
         }
     }
+
+    #[inline]
+    unsafe fn is_refused(at: *const Self, agent: &Agent) -> bool {
+        // SAFETY: null, or the copy that the driver is about to read.
+        unsafe { given(at) }.is_some_and(|copy| refuses(agent, copy.ends()))
+    }
 }
 
 impl Pointee for Memcpy3D {
@@ -167,4 +202,35 @@ impl Pointee for Memcpy3D {
             tell(Clue::Context(Context(end.context)));
         }
     }
+
+    #[inline]
+    unsafe fn is_refused(at: *const Self, agent: &Agent) -> bool {
+        // SAFETY: null, or the copy that the driver is about to read.
+        unsafe { given(at) }.is_some_and(|copy| refuses(agent, copy.ends()))
+    }
+}
+
+/// Driver 580.159 refuses kind 0 here for mapped memory too.
+impl Pointee for Memcpy3DPeer {
+    unsafe fn clues(at: *const Self, tell: &mut dyn FnMut(Clue)) {
+        // SAFETY: by the caller's promise; the layout is the same.
+        unsafe { <Memcpy3D as Pointee>::clues(at.cast(), tell) };
+    }
+}
+
+#[inline]
+fn refuses(agent: &Agent, ends: [End; 2]) -> bool {
+    is_of_unknown_kind(ends) && refuses_unknown(agent, ends)
+}
+
+#[cold]
+fn refuses_unknown(agent: &Agent, ends: [End; 2]) -> bool {
+    // There nothing may be asked.
+    if is_inside() {
+        return false;
+    }
+    let cancellation = put_off();
+    let refused = catch_unwind(AssertUnwindSafe(|| agent.refuses(ends)));
+    cancellation.restore();
+    refused.unwrap_or(true)
 }

@@ -2,7 +2,7 @@
 
 use core::ffi::{c_uchar, c_uint, c_ushort, c_void};
 
-use rtswap_agent_core::cuda::{CUcontext, CUdeviceptr, CUstream, Memcpy2D, Memcpy3D};
+use rtswap_agent_core::cuda::{CUcontext, CUdeviceptr, CUstream, Memcpy2D, Memcpy3D, Memcpy3DPeer};
 
 use super::hooks;
 
@@ -45,13 +45,13 @@ hooks! {
     gated: cuMemcpy2D_v2, cuMemcpy2D_v2_ptds, cuMemcpy2DUnaligned_v2, cuMemcpy2DUnaligned_v2_ptds (
         copy: *const Memcpy2D) writes copy;
     gated: cuMemcpy3D_v2, cuMemcpy3D_v2_ptds (copy: *const Memcpy3D) writes copy;
-    gated: cuMemcpy3DPeer, cuMemcpy3DPeer_ptds (copy: *const Memcpy3D) writes copy;
+    gated: cuMemcpy3DPeer, cuMemcpy3DPeer_ptds (copy: *const Memcpy3DPeer) writes copy;
     gated: cuMemcpy2DAsync_v2, cuMemcpy2DAsync_v2_ptsz (
         copy: *const Memcpy2D, stream: CUstream) writes copy;
     gated: cuMemcpy3DAsync_v2, cuMemcpy3DAsync_v2_ptsz (
         copy: *const Memcpy3D, stream: CUstream) writes copy;
     gated: cuMemcpy3DPeerAsync, cuMemcpy3DPeerAsync_ptsz (
-        copy: *const Memcpy3D, stream: CUstream) writes copy;
+        copy: *const Memcpy3DPeer, stream: CUstream) writes copy;
     gated: cuMemsetD8_v2, cuMemsetD8_v2_ptds (at: CUdeviceptr, value: c_uchar, count: usize)
         writes (at, count, 1);
     gated: cuMemsetD16_v2, cuMemsetD16_v2_ptds (at: CUdeviceptr, value: c_ushort, count: usize)

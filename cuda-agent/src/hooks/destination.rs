@@ -6,7 +6,9 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use rtswap_agent_core::agent::Agent;
 use rtswap_agent_core::cancel::put_off;
-use rtswap_agent_core::cuda::{CUdeviceptr, CUgraphExec, GraphExec, Memcpy2D, Memcpy3D, given};
+use rtswap_agent_core::cuda::{
+    CUdeviceptr, CUgraphExec, GraphExec, Memcpy2D, Memcpy3D, Memcpy3DPeer, given,
+};
 use rtswap_agent_core::memory::hints;
 use rtswap_agent_core::writes::Writes;
 
@@ -82,7 +84,7 @@ macro_rules! described {
     };
 }
 
-described!(Memcpy2D, Memcpy3D);
+described!(Memcpy2D, Memcpy3D, Memcpy3DPeer);
 
 /// A launch of it: what its nodes write.
 pub(super) struct Launched(pub(super) CUgraphExec);

@@ -2,14 +2,15 @@
 //! for the driver may look whether the memory is there. A graph may work on any GPU that the program
 //! uses. Host nodes are wrapped as host functions of streams are.
 
-use core::ffi::{c_uint, c_ulonglong, c_void};
+use core::ffi::{c_int, c_uint, c_ulonglong, c_void};
 use core::mem::offset_of;
 
-use rtswap_agent_core::agent::agent;
+use rtswap_agent_core::agent::{Agent, agent};
 use rtswap_agent_core::cuda::{
-    CUDA_HOST_NODE_PARAMS, CUDA_MEM_ALLOC_NODE_PARAMS_v1, CUDA_MEMSET_NODE_PARAMS, CUcontext,
-    CUgraph, CUgraphExec, CUgraphNode, CUgraphNodeParams, CUstream, Graph, GraphExec, Location,
-    Memcpy3D, Status, Stream, given,
+    CUDA_HOST_NODE_PARAMS, CUDA_MEM_ALLOC_NODE_PARAMS_v1, CUDA_MEMCPY_NODE_PARAMS,
+    CUDA_MEMSET_NODE_PARAMS, CUDA_MEMSET_NODE_PARAMS_v2, CUcontext, CUdeviceptr, CUgraph,
+    CUgraphExec, CUgraphNode, CUgraphNodeParams, CUstream, Graph, GraphExec, Location, Memcpy3D,
+    Status, Stream, given,
 };
 use rtswap_agent_core::enter::Clue;
 
@@ -90,9 +91,34 @@ pub(super) struct NodeParams {
 union Needs {
     /// Of a host node: a CUDA_HOST_NODE_PARAMS_v2, whose later fields are left as they are.
     host: CUDA_HOST_NODE_PARAMS,
+    copy: CopyNode,
+    set: SetNode,
     _any: [u64; 29],
 }
 
+/// A CUDA_MEMCPY_NODE_PARAMS.
+#[repr(C)]
+#[derive(Clone, Copy)]
+struct CopyNode {
+    flags: [c_int; 2],
+    /// A CUcontext.
+    context: usize,
+    copy: Memcpy3D,
+}
+
+/// A CUDA_MEMSET_NODE_PARAMS_v2.
+#[repr(C)]
+#[derive(Clone, Copy)]
+struct SetNode {
+    set: CUDA_MEMSET_NODE_PARAMS,
+    /// A CUcontext.
+    context: usize,
+}
+
+/// CU_GRAPH_NODE_TYPE_MEMCPY.
+const COPY: c_uint = 1;
+/// CU_GRAPH_NODE_TYPE_MEMSET.
+const SET: c_uint = 2;
 /// CU_GRAPH_NODE_TYPE_HOST.
 const HOST: c_uint = 3;
 /// CU_GRAPH_NODE_TYPE_MEM_ALLOC.
@@ -110,6 +136,10 @@ mod memory {
 const _: () = assert!(
     size_of::<NodeParams>() == size_of::<CUgraphNodeParams>()
         && offset_of!(NodeParams, needs) == offset_of!(CUgraphNodeParams, __bindgen_anon_1)
+        && size_of::<CopyNode>() == size_of::<CUDA_MEMCPY_NODE_PARAMS>()
+        && offset_of!(CopyNode, context) == offset_of!(CUDA_MEMCPY_NODE_PARAMS, copyCtx)
+        && size_of::<SetNode>() == size_of::<CUDA_MEMSET_NODE_PARAMS_v2>()
+        && offset_of!(SetNode, context) == offset_of!(CUDA_MEMSET_NODE_PARAMS_v2, ctx)
         && memory::PLACE + size_of::<Location>() <= memory::BYTES
         && memory::BYTES + size_of::<u64>() <= size_of::<Needs>()
 );
@@ -133,6 +163,41 @@ impl NodeParams {
         // SAFETY: it is such a node's.
         (self.kind == MEM_ALLOC).then(|| unsafe { memory_of((&raw const self.needs).cast()) })
     }
+
+    /// What the driver is to see in its place: our function of a host node, the context of the memory where a copy or a set
+    /// names none. Nothing if it is to see what the program gave.
+    fn ours(&self, agent: &Agent) -> Option<Self> {
+        let mut ours = *self;
+        match self.kind {
+            HOST => {
+                // SAFETY: it is a host node's.
+                let host = unsafe { &mut ours.needs.host };
+                (host.fn_, host.userData) = for_graph(host.fn_, host.userData);
+            }
+            COPY => {
+                // SAFETY: it is such a node's.
+                let node = unsafe { &mut ours.needs.copy };
+                let [src, dst] = node.copy.ends().map(|(_, at)| at);
+                node.context = missing(agent, node.context, &[dst, src])?;
+            }
+            SET => {
+                // SAFETY: it is such a node's.
+                let node = unsafe { &mut ours.needs.set };
+                node.context = missing(agent, node.context, &[node.set.dst])?;
+            }
+            _ => return None,
+        }
+        Some(ours)
+    }
+}
+
+/// The context that a node has by the addresses that it works on, if it names none.
+fn missing(agent: &Agent, named: usize, addresses: &[CUdeviceptr]) -> Option<usize> {
+    if named != 0 {
+        return None;
+    }
+    let mut contexts = addresses.iter().filter_map(|&at| agent.context_at(at));
+    contexts.next().map(|context| context.0)
 }
 
 impl Pointee for NodeParams {
@@ -280,8 +345,8 @@ unsafe fn get_host_node(
     status
 }
 
-/// Calls with the program's parameters, or, for a host node, with ours. What the driver says in
-/// them is for other sorts of nodes.
+/// Calls with the program's parameters, or with ours. What the driver says in them is for other
+/// sorts of nodes than those that we change.
 ///
 /// # Safety
 /// `params` is null or the program's parameters.
@@ -289,24 +354,19 @@ unsafe fn with_node(
     params: *mut NodeParams,
     call: impl FnOnce(*mut NodeParams) -> Status,
 ) -> Status {
-    // The driver looks at the memory that the node names.
-    let _call = match agent() {
-        Some(agent) => match enter_on(agent, Stream::LEGACY, &|tell| tell(Clue::Every)) {
-            Ok(call) => Some(call),
-            Err(status) => return status,
-        },
-        None => None,
+    let Some(agent) = agent() else {
+        return call(params);
     };
     // SAFETY: by the caller's promise.
-    match unsafe { given(params) } {
-        Some(theirs) if theirs.kind == HOST && agent().is_some() => {
-            let mut ours = *theirs;
-            // SAFETY: it is a host node's.
-            let host = unsafe { &mut ours.needs.host };
-            (host.fn_, host.userData) = for_graph(host.fn_, host.userData);
-            call(&raw mut ours)
-        }
-        _ => call(params),
+    let ours = unsafe { given(params) }.and_then(|theirs| theirs.ours(agent));
+    // The driver looks at the memory that the node names.
+    let _call = match enter_on(agent, Stream::LEGACY, &|tell| tell(Clue::Every)) {
+        Ok(call) => call,
+        Err(status) => return status,
+    };
+    match ours {
+        Some(mut ours) => call(&raw mut ours),
+        None => call(params),
     }
 }
 

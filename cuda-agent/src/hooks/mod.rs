@@ -133,6 +133,10 @@ macro_rules! hooks {
             // SAFETY: the caller's arguments for the function that it called.
             return unsafe { $real($($arg),*) };
         };
+        // SAFETY: the caller's arguments are valid for the function that it called.
+        if false $(|| unsafe { $crate::hooks::argument::Argument::is_refused($arg, agent) })* {
+            return rtswap_agent_core::cuda::Status::INVALID_VALUE;
+        }
         let stream = None$(.or($crate::hooks::argument::Argument::stream($arg)))*;
         let stream = rtswap_agent_core::cuda::Stream::meant_by(
             stream,

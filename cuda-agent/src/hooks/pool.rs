@@ -6,7 +6,7 @@ use core::mem::offset_of;
 
 use rtswap_agent_core::agent::agent;
 use rtswap_agent_core::cuda::{
-    CUdeviceptr, CUmemPoolProps, CUstream, Location, MemoryPool, Status, Stream,
+    CUdeviceptr, CUmemPoolProps, CUstream, Location, MemoryPool, Status, Stream, given,
 };
 use rtswap_agent_core::outside::Held;
 
@@ -223,9 +223,11 @@ unsafe fn create(
     let status = unsafe { real(made, props) };
     if status == Status::SUCCESS
         && let Some(agent) = agent()
+        // SAFETY: null, or what the driver filled.
+        && let Some(&pool) = unsafe { made.as_ref() }
+        // SAFETY: null, or what the driver read.
+        && let Some(props) = unsafe { given(props.cast::<Props>()) }
     {
-        // SAFETY: the driver read one and filled the other; any bits are a valid `Props`.
-        let (pool, props) = unsafe { (*made, &*props.cast::<Props>()) };
         if props.location.kind == Location::DEVICE {
             let plain = props.kind == PINNED && props.handle_types == 0 && props.usage == 0;
             agent.pool_made(name(pool), props.location.id, plain, props.most as u64);
@@ -255,12 +257,13 @@ unsafe fn learnt(
     let status = call();
     if status == Status::SUCCESS
         && let Some(agent) = agent()
+        // SAFETY: by the caller's promise; the driver filled it.
+        && let Some(&pool) = unsafe { found.as_ref() }
+        // SAFETY: by the caller's promise.
+        && let Some(&location) = unsafe { given(location) }
+        && is_of_host(kind, location)
     {
-        // SAFETY: the driver read one and filled the other.
-        let (pool, location) = unsafe { (*found, *location) };
-        if is_of_host(kind, location) {
-            agent.pool_elsewhere(name(pool));
-        }
+        agent.pool_elsewhere(name(pool));
     }
     status
 }

@@ -55,15 +55,19 @@ const DEVICE: c_uint = 2;
 /// The task's free and all bytes, in the form in which a program asks.
 ///
 /// # Safety
-/// The driver filled both after a success.
+/// Both are null, as the driver allows, or what it filled after a success.
 unsafe fn show<T>(status: Status, free: *mut T, total: *mut T, narrow: fn(u64) -> T) -> Status {
     if status == Status::SUCCESS
         && let Some((ours_free, ours_total)) = agent().and_then(Agent::memory_info)
     {
         // SAFETY: by the caller's promise.
         unsafe {
-            *free = narrow(ours_free);
-            *total = narrow(ours_total);
+            if let Some(free) = free.as_mut() {
+                *free = narrow(ours_free);
+            }
+            if let Some(total) = total.as_mut() {
+                *total = narrow(ours_total);
+            }
         }
     }
     status
@@ -93,7 +97,7 @@ unsafe fn memory_info_v1(
 }
 
 /// # Safety
-/// The driver filled `bytes` after a success.
+/// `bytes` is null, or what the driver filled after a success.
 unsafe fn show_total<T>(
     status: Status,
     bytes: *mut T,
@@ -102,9 +106,10 @@ unsafe fn show_total<T>(
 ) -> Status {
     if status == Status::SUCCESS
         && let Some(ours) = agent().and_then(|agent| agent.total_memory(device))
-    {
         // SAFETY: by the caller's promise.
-        unsafe { *bytes = narrow(ours) };
+        && let Some(bytes) = unsafe { bytes.as_mut() }
+    {
+        *bytes = narrow(ours);
     }
     status
 }

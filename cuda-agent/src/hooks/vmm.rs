@@ -141,9 +141,10 @@ unsafe fn reserve(
     let status = unsafe { real(found, bytes, align, wanted, flags) };
     if status == Status::SUCCESS
         && let Some(agent) = agent()
+        // SAFETY: null, or what the driver filled.
+        && let Some(&found) = unsafe { found.as_ref() }
     {
-        // SAFETY: the driver filled it.
-        agent.addresses_reserved(unsafe { *found }, bytes as u64);
+        agent.addresses_reserved(found, bytes as u64);
     }
     status
 }

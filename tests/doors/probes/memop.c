@@ -1,7 +1,7 @@
 /* Memory operations in a stream's order, on memory that is not there when they are called. */
 #include "probe.h"
 
-enum { BYTES = 3 * MIB, EQUAL = 1 };
+enum { BYTES = 3 * MIB, EQUAL = 1, NOT_SUPPORTED = 801 };
 
 /* CUstreamBatchMemOpParams, as much of it as a write needs. */
 union op {
@@ -26,6 +26,13 @@ static void set_up(void) {
     synchronize();
 }
 
+/* The first two forms of each function are those from before CUDA 12, which newer drivers have but no longer do. */
+static int is_done(unsigned form, CUresult result) {
+    if (form < 2 && result == NOT_SUPPORTED) return 0;
+    MUST(result);
+    return 1;
+}
+
 static void expect(size_t offset, size_t bytes, uint64_t wanted) {
     uint64_t found = 0;
     wait_for(s);
@@ -39,8 +46,9 @@ static void write32(void) {
     set_up();
     for (unsigned i = 0; i < 4; i++) {
         ready(BYTES);
-        MUST(CU_NAMED(forms[i], CUstream, CUdeviceptr, uint32_t, unsigned)(s, at + CHUNK, i + 7, 0));
+        int done = is_done(i, CU_NAMED(forms[i], CUstream, CUdeviceptr, uint32_t, unsigned)(s, at + CHUNK, i + 7, 0));
         called();
+        if (!done) continue;
         expect(CHUNK, 4, i + 7);
     }
 }
@@ -52,8 +60,9 @@ static void write64(void) {
     for (unsigned i = 0; i < 4; i++) {
         uint64_t value = 0x123456789a0ULL + i;
         ready(BYTES);
-        MUST(CU_NAMED(forms[i], CUstream, CUdeviceptr, uint64_t, unsigned)(s, at + 8, value, 0));
+        int done = is_done(i, CU_NAMED(forms[i], CUstream, CUdeviceptr, uint64_t, unsigned)(s, at + 8, value, 0));
         called();
+        if (!done) continue;
         expect(8, 8, value);
     }
 }
@@ -65,8 +74,9 @@ static void wait32(void) {
     set_up();
     for (unsigned i = 0; i < 4; i++) {
         ready(BYTES);
-        MUST(CU_NAMED(forms[i], CUstream, CUdeviceptr, uint32_t, unsigned)(s, at, 0, EQUAL));
+        int done = is_done(i, CU_NAMED(forms[i], CUstream, CUdeviceptr, uint32_t, unsigned)(s, at, 0, EQUAL));
         called();
+        if (!done) continue;
         expect(0, 4, 0);
     }
 }
@@ -77,8 +87,9 @@ static void wait64(void) {
     set_up();
     for (unsigned i = 0; i < 4; i++) {
         ready(BYTES);
-        MUST(CU_NAMED(forms[i], CUstream, CUdeviceptr, uint64_t, unsigned)(s, at, 0, EQUAL));
+        int done = is_done(i, CU_NAMED(forms[i], CUstream, CUdeviceptr, uint64_t, unsigned)(s, at, 0, EQUAL));
         called();
+        if (!done) continue;
         expect(0, 8, 0);
     }
 }
@@ -91,8 +102,9 @@ static void batch(void) {
         union op ops[2] = {{.write = {WRITE32, at, i + 1, 0}},
                            {.write = {WRITE32, at + CHUNK, i + 2, 0}}};
         ready(BYTES);
-        MUST(CU_NAMED(forms[i], CUstream, unsigned, union op *, unsigned)(s, 2, ops, 0));
+        int done = is_done(i, CU_NAMED(forms[i], CUstream, unsigned, union op *, unsigned)(s, 2, ops, 0));
         called();
+        if (!done) continue;
         expect(0, 4, i + 1);
         expect(CHUNK, 4, i + 2);
     }

@@ -87,14 +87,21 @@ static void launch(CUgraphExec exec) {
 /* The node becomes the last one. */
 typedef void add_node(CUgraph graph, CUgraphNode *last, struct node *params);
 
+static void added(CUresult result, const struct node *params) {
+    if (result != SUCCESS) fprintf(stderr, "a node of kind %u\n", params->kind);
+    MUST(result);
+}
+
 static void add(CUgraph graph, CUgraphNode *last, struct node *params) {
-    MUST(CU(cuGraphAddNode, CUgraphNode *, CUgraph, const CUgraphNode *, size_t, struct node *)(
-        last, graph, last, *last != NULL, params));
+    added(CU(cuGraphAddNode, CUgraphNode *, CUgraph, const CUgraphNode *, size_t, struct node *)(
+              last, graph, last, *last != NULL, params),
+          params);
 }
 
 static void add_v2(CUgraph graph, CUgraphNode *last, struct node *params) {
-    MUST(CU(cuGraphAddNode_v2, CUgraphNode *, CUgraph, const CUgraphNode *, const void *, size_t,
-            struct node *)(last, graph, last, NULL, *last != NULL, params));
+    added(CU(cuGraphAddNode_v2, CUgraphNode *, CUgraph, const CUgraphNode *, const void *, size_t,
+             struct node *)(last, graph, last, NULL, *last != NULL, params),
+          params);
 }
 
 /* The form of one kind, for the node that allocates. */
@@ -133,6 +140,7 @@ static struct node allocation(void) {
         .of.memory = {.pool = {.kind = PINNED, .location = ON_DEVICE}, .bytes = BYTES}};
 }
 
+/* Where a set or a copy names no context the driver takes that of its memory. What a graph or a pool allocates has none. */
 static struct node set(CUdeviceptr to, unsigned value) {
     return (struct node){.kind = SET,
                          .of.set = {.to = to, .value = value, .size = 4, .width = WORDS, .height = 1}};
@@ -158,7 +166,7 @@ static void words_are(CUdeviceptr at, unsigned value) {
 
 /* A graph that allocates, uses and frees: what the driver reserved for it stays until it is trimmed. */
 static void memory_by(add_node *by) {
-    start();
+    CUcontext here = start();
     CUdeviceptr kept = alloc(BYTES);
     base();
     CUgraph graph = made();
@@ -168,6 +176,7 @@ static void memory_by(add_node *by) {
     CUdeviceptr at = memory.of.memory.at;
     CHECK(at);
     struct node nodes[] = {set(at, 0x1234567), copy(kept, at), {.kind = FREE, .of.freed = at}};
+    nodes[0].of.set.context = nodes[1].of.copy.context = here;
     for (int i = 0; i < 3; i++) by(graph, &last, &nodes[i]);
     /* The agent looks what the driver holds before the graph has run. */
     base();

@@ -219,8 +219,14 @@ static void set_pool(void) {
     wait_for(s);
 }
 
-/* Memory of the host, that the program and all GPUs reach. */
-static void use_of_host(CUmemoryPool pool, int gpus) {
+static void copy(CUdeviceptr to, CUdeviceptr from) {
+    MUST(CU(cuMemcpy, CUdeviceptr, CUdeviceptr, size_t)(to, from, BYTES));
+    synchronize();
+}
+
+/* Memory of the host, that the program and all GPUs reach. The driver does not take that of its own pool for device memory,
+ * as cuMemcpyDtoH would have it. */
+static void use_of_host(CUmemoryPool pool, int gpus, CUdeviceptr here) {
     for (int gpu = 0; gpu < gpus; gpu++) {
         struct access it = {{DEVICE, (unsigned)gpu}, READ_WRITE};
         MUST(CU(cuMemPoolSetAccess, CUmemoryPool, const struct access *, size_t)(pool, &it, 1));
@@ -231,8 +237,10 @@ static void use_of_host(CUmemoryPool pool, int gpus) {
     memcpy((void *)at, bytes, BYTES);
     free(bytes);
     ready(0);
-    check(at, BYTES, 1);
-    fill(at, BYTES, 2);
+    copy(here, at);
+    check(here, BYTES, 1);
+    fill(here, BYTES, 2);
+    copy(at, here);
     check_host((unsigned char *)at, BYTES, 2);
     free_async(at, s);
     wait_for(s);
@@ -243,12 +251,13 @@ static void use_of_host(CUmemoryPool pool, int gpus) {
 static void host(void) {
     start();
     s = stream();
+    CUdeviceptr here = alloc(BYTES);
     for (unsigned kind = HOST; kind <= HOST_NUMA; kind++) {
         struct props of = {.kind = PINNED, .location = kind, .id = 0};
         CUmemoryPool pool;
         base();
         MUST(CU(cuMemPoolCreate, CUmemoryPool *, const struct props *)(&pool, &of));
-        use_of_host(pool, 2);
+        use_of_host(pool, 2, here);
         MUST(CU(cuMemPoolDestroy, CUmemoryPool)(pool));
     }
 }
@@ -259,11 +268,12 @@ static void host_default(void) {
     CUmemoryPool pool, now;
     start();
     s = stream();
+    CUdeviceptr here = alloc(BYTES);
     base();
     MUST(CU(cuMemGetDefaultMemPool, CUmemoryPool *, const struct location *, unsigned)(&pool, &host, PINNED));
     MUST(CU(cuMemGetMemPool, CUmemoryPool *, const struct location *, unsigned)(&now, &host, PINNED));
     CHECK(now == pool);
-    use_of_host(pool, 1);
+    use_of_host(pool, 1, here);
 }
 
 PROBES({"async", plain}, {"per_thread", per_thread}, {"from_pool", from_pool},

@@ -199,7 +199,8 @@ static void threads(void) {
 
 /* A context takes its memory with it, out or not; another's stays. */
 static void context(void) {
-    size_t left[2], total;
+    CUdeviceptr start_of;
+    size_t bytes;
     CUcontext primary = start(), second;
     CUdeviceptr held = alloc(BYTES);
     fill(held, BYTES, 1);
@@ -210,10 +211,10 @@ static void context(void) {
         ready(BYTES + 4 * MIB);
         MUST(CU(cuCtxDestroy_v2, CUcontext)(second));
         MUST(CU(cuCtxSetCurrent, CUcontext)(primary));
-        MUST(CU(cuMemGetInfo_v2, size_t *, size_t *)(&left[round], &total));
+        /* Not by how much is free, which other programs and what the driver keeps change. */
+        CHECK(CU(cuMemGetAddressRange_v2, CUdeviceptr *, size_t *, CUdeviceptr)(&start_of, &bytes, other) != SUCCESS);
         check(held, BYTES, 1);
     }
-    CHECK(left[0] == left[1]);
     release(held);
 }
 
@@ -230,7 +231,7 @@ static void reset(void) {
     release(at);
 }
 
-/* A stream that goes with work on it finishes that work. */
+/* A stream that goes with work on it finishes that work, which may take longer than the call. */
 static void lost_stream(void) {
     start();
     CUdeviceptr from = alloc(BYTES), to = alloc(BYTES);
@@ -239,6 +240,7 @@ static void lost_stream(void) {
     ready(2 * BYTES);
     MUST(CU(cuMemcpyDtoDAsync_v2, CUdeviceptr, CUdeviceptr, size_t, CUstream)(to, from, BYTES, s));
     MUST(CU(cuStreamDestroy_v2, CUstream)(s));
+    synchronize();
     ready(2 * BYTES);
     check(to, BYTES, 1);
     release(to);

@@ -185,7 +185,10 @@ static void host(void) {
         fill(at, BYTES, kind + 10);
         check_host((unsigned char *)at, BYTES, kind + 10);
         MUST(CU(cuMemGetAllocationPropertiesFromHandle, struct prop *, CUhandle)(&of, made));
-        CHECK(of.location == kind);
+        /* Memory of the host lies on one of its nodes, and the driver may name that place instead. */
+        if (of.location != kind && (kind != HOST || of.location < HOST || of.location > HOST_NUMA_CURRENT)) {
+            fail(__FILE__, __LINE__, "another place", of.location);
+        }
         unmap(at, BYTES);
         drop(made);
         MUST(CU(cuMemAddressFree, CUdeviceptr, size_t)(at, BYTES));
@@ -196,7 +199,8 @@ static void host(void) {
     CHECK(CU(cuMemCreate, CUhandle *, size_t, const struct prop *, uint64_t)(&none, BYTES, &nowhere, 0) == INVALID_VALUE);
 }
 
-/* What is wrong is answered as by the driver alone. */
+/* What is wrong is answered as by the driver alone. A handle that it never gave, or that is released already, it does not
+ * survive: that only the agent can be asked. */
 static void wrong(void) {
     start();
     CUdeviceptr held = alloc(2 * MIB), at = reserve(BYTES);
@@ -209,14 +213,12 @@ static void wrong(void) {
                              at, 2 * MIB, &both, 1));
     say("odd size: %d", CU(cuMemCreate, CUhandle *, size_t, const struct prop *, uint64_t)(
                             &none, 1000, &odd, 0));
-    say("no handle: %d", CU(cuMemRelease, CUhandle)(0x1234567));
     map(at, 2 * MIB, 0, of);
     say("there already: %d", CU(cuMemMap, CUdeviceptr, size_t, size_t, CUhandle, uint64_t)(
                                  at, 2 * MIB, 0, of, 0));
     say("still mapped: %d", CU(cuMemAddressFree, CUdeviceptr, size_t)(at, BYTES));
     unmap(at, 2 * MIB);
     drop(of);
-    say("dropped: %d", CU(cuMemRelease, CUhandle)(of));
     release(held);
 }
 

@@ -1,6 +1,8 @@
 //! Copies as C describes them, with a number for the kind of memory: cudarc's enum has no value for a
 //! number that it does not list, and a program may pass any.
 
+use crate::mapped::End;
+
 /// One end of a CUDA_MEMCPY2D.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
@@ -35,6 +37,14 @@ pub struct Memcpy2D {
     pub height: usize,
 }
 
+impl Memcpy2D {
+    /// The kinds and the addresses of both ends.
+    #[inline]
+    pub fn ends(&self) -> [End; 2] {
+        [&self.src, &self.dst].map(|end| (end.kind, end.device))
+    }
+}
+
 /// One end of a CUDA_MEMCPY3D, or of a CUDA_MEMCPY3D_PEER, which has a context where the other has a
 /// reserved word.
 #[repr(C)]
@@ -64,7 +74,7 @@ pub struct End3D {
     pub height: usize,
 }
 
-/// A CUDA_MEMCPY3D or a CUDA_MEMCPY3D_PEER, of one layout.
+/// A CUDA_MEMCPY3D.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct Memcpy3D {
@@ -79,6 +89,19 @@ pub struct Memcpy3D {
     /// Slices.
     pub depth: usize,
 }
+
+impl Memcpy3D {
+    /// The kinds and the addresses of both ends.
+    #[inline]
+    pub fn ends(&self) -> [End; 2] {
+        [&self.src, &self.dst].map(|end| (end.kind, end.device))
+    }
+}
+
+/// A CUDA_MEMCPY3D_PEER, of the same layout.
+#[repr(transparent)]
+#[derive(Clone, Copy, Debug)]
+pub struct Memcpy3DPeer(pub Memcpy3D);
 
 const _: () = {
     use core::mem::offset_of;

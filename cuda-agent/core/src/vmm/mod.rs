@@ -86,8 +86,12 @@ impl Agent {
         call: impl FnOnce() -> Result<()>,
     ) -> Result<()> {
         if Book::is_ours(handle) {
-            if offset != 0 || flags != 0 {
+            if flags != 0 {
                 return Err(Status::INVALID_VALUE);
+            }
+            // So says driver 580.159, although the documentation has it invalid.
+            if offset != 0 {
+                return Err(Status::NOT_SUPPORTED);
             }
             return self.map_ours(at, bytes, handle);
         }

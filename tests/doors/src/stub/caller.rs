@@ -30,6 +30,13 @@ static _Alignas(64) unsigned char rooms[16][4096];
 static struct call passed;
 /* Whether an agent may look at what it is told, and go by it. */
 static int looked_at;
+/* Whether all pointers are NULL. */
+static int nulls;
+
+static void *room(unsigned place)
+{
+    return nulls ? NULL : rooms[place];
+}
 
 static unsigned long long number(unsigned function, unsigned place)
 {
@@ -78,7 +85,7 @@ static void report(int result)
 "#;
 
 /// The whole source. The program calls all with `fail` or `succeed`, which is what the driver then does; with `serve` it
-/// has a context, and calls what its standard input names.
+/// has a context, and calls what its standard input names, with NULL for each pointer after the word `null`.
 pub fn source(called: &BTreeMap<String, Signature>) -> String {
     let mut text = SHARED.to_owned();
     text += &structures(called.values());
@@ -88,7 +95,7 @@ pub fn source(called: &BTreeMap<String, Signature>) -> String {
         for (at, kind) in signature.0.iter().enumerate() {
             let named = c_type(*kind);
             let _ = match kind {
-                Kind::Pointer => writeln!(arguments, "    void *a{at} = rooms[{at}];"),
+                Kind::Pointer => writeln!(arguments, "    void *a{at} = room({at});"),
                 _ => writeln!(
                     arguments,
                     "    {named} a{at};\n    fill(&a{at}, sizeof a{at}, {place}, {at});"
@@ -139,8 +146,9 @@ static void serve(void)
     fflush(stdout);
     while (fgets(name, sizeof name, stdin)) {
         name[strcspn(name, "\n")] = 0;
+        nulls = !strncmp(name, "null ", 5);
         for (size_t at = 0; at < sizeof all / sizeof *all; at++)
-            if (!strcmp(all[at].name, name))
+            if (!strcmp(all[at].name, name + (nulls ? 5 : 0)))
                 call(at, 0);
     }
 }

@@ -22,8 +22,30 @@ const WATCHED: Duration = Duration::from_millis(5);
 /// How many programs at a time.
 const AT_ONCE: usize = 2;
 
+/// What is asked of one name, in a process of its own: a call changes what the agent knows.
+type Trial = fn(&mut Guest<'_>, &str) -> Result<()>;
+
 #[test]
 fn work_waits_by_each_of_its_names() -> Result<()> {
+    on_each(|guest, name| {
+        let (waited, made) = call(guest, name)?;
+        judge(waited, &made)
+    })
+}
+
+#[test]
+fn no_hook_looks_behind_null_although_the_driver_takes_it() -> Result<()> {
+    on_each(|guest, name| {
+        guest.idle()?;
+        guest.program().say(&format!("null {name}\n"))?;
+        let line = guest.line()?;
+        line.with_context(|| format!("it ended within the call: {}", guest.program().stderr()))
+            .map(drop)
+    })
+}
+
+/// Tries each hook.
+fn on_each(trial: Trial) -> Result<()> {
     let machine = Machine::new(MachineOptions::default())?;
     let hooked = names::hooked(&machine.binary("librtswap_cuda.so"))?;
     let stub = Stub::compile(&hooked)?;
@@ -32,7 +54,7 @@ fn work_waits_by_each_of_its_names() -> Result<()> {
     let wrong = thread::scope(|scope| {
         let parts = names.chunks(names.len().div_ceil(AT_ONCE));
         let threads: Vec<_> = parts
-            .map(|part| scope.spawn(|| wrong_of(part, &stub, &programs)))
+            .map(|part| scope.spawn(|| wrong_of(trial, part, &stub, &programs)))
             .collect();
         let mut wrong = Vec::new();
         for thread in threads {
@@ -44,13 +66,18 @@ fn work_waits_by_each_of_its_names() -> Result<()> {
     Ok(())
 }
 
-/// What is wrong with each of these, in a process of its own: a call changes what the agent knows.
-fn wrong_of(names: &[&String], stub: &Stub, programs: &Programs) -> Result<Vec<String>> {
+/// What is wrong with each of these.
+fn wrong_of(
+    trial: Trial,
+    names: &[&String],
+    stub: &Stub,
+    programs: &Programs,
+) -> Result<Vec<String>> {
     let stage = Stage::new(programs, &[], 1)?;
     let mut wrong = Vec::new();
     for name in names {
         let mut guest = start(&stage, stub)?;
-        let one = call(&mut guest, name).and_then(|(waited, made)| judge(waited, &made));
+        let one = trial(&mut guest, name);
         wrong.extend(one.err().map(|error| format!("{name}: {error:#}")));
     }
     Ok(wrong)

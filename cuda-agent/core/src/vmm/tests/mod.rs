@@ -195,6 +195,8 @@ fn a_part_of_a_handle_that_is_mapped_leaves_and_returns_with_all_of_it() {
     // The driver must see it at once, so that it waits for a job.
     program.out(3);
     let (agent, at) = (program.bench.agent, program.region + 10 * UNIT);
+    let from = |offset| agent.map_physical(at, 5 * UNIT, offset, handle, 0, || unreachable!());
+    assert_eq!(from(UNIT), Err(Status::NOT_SUPPORTED));
     let part = move || agent.map_physical(at, 5 * UNIT, 0, handle, 0, || unreachable!());
     assert_eq!(program.work(|_, _| part()), Ok(()));
     program.allow(10, 5, &rights(Access::READ)).unwrap();
