@@ -71,8 +71,6 @@ pub(crate) struct Job {
     pub(crate) blocked: Option<TaskId>,
     /// The arena when it was granted.
     pub(crate) arena: Bytes,
-    /// It goes before all other best-effort jobs, whenever they came.
-    pub(crate) hurries: bool,
     /// Its place among best-effort jobs, once it had one.
     pub(crate) rank: Option<Rank>,
     /// What its turn takes at most, by the cost model.
@@ -107,20 +105,10 @@ impl Job {
             swap_in: Nanos::ZERO,
             blocked: None,
             arena: Bytes::ZERO,
-            hurries: false,
             rank: None,
             price: Nanos::ZERO,
             fails_since: None,
             passed_until: None,
-        }
-    }
-
-    /// Since when it waits, as best-effort jobs are compared.
-    pub(crate) fn age(&self) -> Time {
-        if self.hurries {
-            Time::ZERO
-        } else {
-            self.requested
         }
     }
 
