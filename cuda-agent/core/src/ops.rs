@@ -64,8 +64,8 @@ impl Agent {
         Some(self.under_pressure(device, || device.alloc(bytes, context)))
     }
 
-    /// cuMemAllocPitch: rows of `width` bytes, each aligned. The address and the pitch. The driver says itself what is wrong
-    /// with rows whose bytes no number holds.
+    /// cuMemAllocPitch: rows of `width` bytes, each aligned. The address and the pitch. None if
+    /// the size does not fit into 64 bits: the driver then says what is wrong.
     pub fn alloc_pitch(&self, width: u64, height: u64, element: u32) -> Detour<(u64, u64)> {
         let (device, context) = self.current_known()?;
         if width == 0 || height == 0 || !matches!(element, 4 | 8 | 16) {

@@ -34,7 +34,7 @@ pub(super) trait Argument: Copy {
     /// Whether the driver must not see it, and would refuse it without rtswap.
     ///
     /// # Safety
-    /// As there.
+    /// The argument is valid for the driver's function.
     #[inline]
     unsafe fn is_refused(self, agent: &Agent) -> bool {
         let _ = agent;

@@ -12,8 +12,8 @@ use crate::units::{Bytes, Nanos, Time};
 const RETRY: Nanos = Nanos(100_000_000);
 /// A job for which nothing can be done for so long is passed over.
 const GIVES_UP: Nanos = Nanos(1_000_000_000);
-/// How long a job is passed over while its task's swap operation is overdue. Nothing can be done before the
-/// agent answers.
+/// How long a job is passed over while its task's swap operation is overdue: until the agent answers, nothing
+/// can be done for the job.
 const OVERDUE_RETRY: Nanos = Nanos(1_000_000_000);
 /// How many jobs that are too early are looked at: the turns of those behind them come later still.
 pub(super) const LOOK: usize = 16;

@@ -219,22 +219,19 @@ impl Space {
     /// whose last reference is better dropped outside any lock.
     pub(crate) fn unmap(&mut self, address: u64, size: u64) -> Result<Vec<Arc<Physical>>> {
         let (region, first, count) = self.pages_mut(address, size)?;
-        let next = first + count;
-        if !region.pages[first..next]
-            .iter()
-            .any(|page| page.is_mapped())
-        {
+        let end = first + count;
+        if !region.pages[first..end].iter().any(|page| page.is_mapped()) {
             return Ok(Vec::new());
         }
         region.check_whole(first, count)?;
-        region.pages[first..next].fill(Page::default());
-        let mut exposed = region.mappings.range(first..next);
+        region.pages[first..end].fill(Page::default());
+        let mut exposed = region.mappings.range(first..end);
         if exposed.any(|(_, mapping)| mapping.host != Access::None) {
             hide(address, size);
         }
         let starts: Vec<_> = region
             .mappings
-            .range(first..next)
+            .range(first..end)
             .map(|(start, _)| *start)
             .collect();
         Ok(starts

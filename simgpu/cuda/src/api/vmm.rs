@@ -43,7 +43,7 @@ api! {
     ) {
         handle.check()?;
         let AllocationProp { requested_handle_types: handle_types, flags: wanted, .. } = prop.get()?;
-        // As on a machine whose fabric nobody set up.
+        // No fabric is set up on the simulated machine.
         if handle_types & FABRIC != 0 {
             return Err(Error::NotPermitted);
         }
