@@ -141,9 +141,10 @@ class Driver(unittest.TestCase):
         self.refuses(Code.CUDA_ERROR_OUT_OF_MEMORY, cuda.cuMemAlloc(256 * MIB))
         self.refuses(invalid, cuda.cuMemAlloc(0))
         self.refuses(invalid, cuda.cuMemFree(past))
-        self.refuses(invalid, cuda.cuMemMap(base, GRANULE, 4096, handle, 0))
+        self.refuses(Code.CUDA_ERROR_NOT_SUPPORTED, cuda.cuMemMap(base, GRANULE, 4096, handle, 0))
         self.refuses(invalid, cuda.cuMemMap(past, GRANULE, 0, handle, 0))
-        self.refuses(invalid, cuda.cuMemUnmap(base, GRANULE))
+        # Where nothing is mapped there is nothing to take away: driver 580.159 calls that success.
+        done(cuda.cuMemUnmap(base, GRANULE))
         self.refuses(invalid, cuda.cuMemSetAccess(base, GRANULE, [read_write(self.device)], 1))
         done(cuda.cuMemMap(base, GRANULE, 0, handle, 0))
         self.refuses(invalid, cuda.cuMemMap(base, GRANULE, 0, handle, 0))
