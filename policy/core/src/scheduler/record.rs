@@ -343,10 +343,15 @@ impl Task {
         }
     }
 
+    /// How much of it a swap-out could move now, whatever its plan says.
+    pub(crate) fn movable(&self) -> Bytes {
+        let room = self.firm_backing().saturating_sub(self.usage.swapped);
+        self.arena_resident().min(self.usage.resident).min(room)
+    }
+
     /// How much of it, with a budget of `asked`, a swap-out may move now, in whole chunks.
     pub(crate) fn can_leave(&self, cause: Cause, asked: Bytes, chunk: Bytes) -> Bytes {
-        let room = self.firm_backing().saturating_sub(self.usage.swapped);
-        let mut most = self.arena_resident().min(self.usage.resident).min(room);
+        let mut most = self.movable();
         if let Some(limit) = self.limit(cause) {
             let least = self.need().saturating_sub(limit);
             most = most

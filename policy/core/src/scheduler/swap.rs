@@ -182,7 +182,8 @@ impl Scheduler {
         }
         let asked_to_stop = op.aborting && outcome == SwapOutcome::Aborted;
         let fell_short = op.direction == Direction::Out && outcome != SwapOutcome::Done;
-        let keeps = task.can_leave(op.cause, task.asked, chunk) > Bytes::ZERO;
+        // Whatever its plan says: more than that is asked of it where nothing else is left.
+        let keeps = task.movable().round_down(chunk) > Bytes::ZERO;
         let fell_short = fell_short && keeps && !asked_to_stop;
         // A program that frees memory meanwhile falls short, too, but hardly twice.
         let moved_nothing = fell_short && swapped <= op.from;

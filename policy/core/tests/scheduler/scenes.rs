@@ -225,6 +225,25 @@ fn unmanaged_growth_takes_what_may_leave_and_then_more() {
 }
 
 #[test]
+fn what_does_not_leave_beyond_the_plan_is_asked_for_again_after_a_while() {
+    let mut world = two();
+    world.capacity(80);
+    world.finish_swaps();
+    world.capacity(70);
+    let asked = |world: &World| [1, 2].into_iter().find(|id| world.op(*id).is_some());
+    for round in 1..=2 {
+        // Both are asked, one after the other, and neither moves anything.
+        for _ in 0..2 {
+            let id = asked(&world).unwrap();
+            world.end_swap(id, world.out(id), SwapOutcome::Aborted);
+        }
+        assert_eq!(asked(&world), None, "both are spared");
+        assert_eq!(world.violations.len(), 2 * round);
+        world.pass(200);
+    }
+}
+
+#[test]
 fn a_job_past_its_wcet_is_said_once() {
     let mut world = two();
     world.request(2);
