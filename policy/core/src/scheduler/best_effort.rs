@@ -200,12 +200,14 @@ impl Scheduler {
         let comes = !is_overdue && self.bring(id);
         let others_hold =
             !comes && !is_overdue && !self.state.running.is_empty() && self.may_come(id);
-        if comes && let Some(job) = &mut self.task_mut(id).job {
-            job.fails_since = None;
-        }
-        if comes || (others_hold && self.makes_way(id)) {
-            self.begin_change(id);
-            return Served::Comes;
+        if comes || others_hold {
+            if let Some(job) = &mut self.task_mut(id).job {
+                job.fails_since = None;
+            }
+            if comes || self.makes_way(id) {
+                self.begin_change(id);
+                return Served::Comes;
+            }
         }
         self.state.turns.next = None;
         let again = self.state.now + RETRY;
@@ -226,7 +228,6 @@ impl Scheduler {
         let again = now + RETRY;
         let nobody_runs = self.state.running.is_empty();
         if nobody_runs {
-            // A plan with more room is sought. Whether there is one, the next try tells.
             self.finds_room(id);
         }
         let is_overdue = self.is_overdue(id);
@@ -234,7 +235,7 @@ impl Scheduler {
             return;
         };
         if nobody_runs {
-            // It lacks memory though nobody runs: until then no other leaves the GPU for it.
+            // No other leaves the GPU for it meanwhile: that would not help it either.
             job.wakes = again;
         }
         let fails_since = *job.fails_since.get_or_insert(now);

@@ -74,7 +74,7 @@ pub struct Moment {
     pub price: Nanos,
     /// How many jobs of other tasks than the holder wait.
     pub waiting: u64,
-    /// When the job of the other task goes before all others: it hurries, or has waited so long.
+    /// When the job of the other task goes before all others, because it has waited so long.
     pub presses: Time,
 }
 

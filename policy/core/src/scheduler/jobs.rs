@@ -85,7 +85,6 @@ impl Scheduler {
         task.phase = Phase::Ready;
         task.carried = Bytes::ZERO;
         self.update_volume(id);
-        self.revoke_barred();
         true
     }
 

@@ -136,7 +136,7 @@ pub(crate) struct Task {
     /// Its last swap-out moved nothing of what it could have moved.
     pub(crate) moved_nothing: bool,
     pub(crate) want: Option<BudgetRequest>,
-    /// It gets nothing as best-effort before this while a task is ready.
+    /// It gets nothing as best-effort before this while there are realtime tasks.
     pub(crate) barred_until: Time,
     /// Until then, or its agent's next report, its unused budget is not taken for best-effort.
     pub(crate) fresh_until: Time,

@@ -185,18 +185,11 @@ impl Scheduler {
         task.phase == Phase::Loading && task.ran.sum(self.state.now) < LOADS
     }
 
-    /// Whether the task that has the turn loads, and runs, waits or pauses: others that load do not hurry it.
+    /// Whether the task that has the turn loads and has a job: others that load do not hurry it.
     fn loads_now(&self) -> bool {
-        let state = &self.state;
-        let holder = state.turns.holder;
-        let holder = holder.and_then(|id| Some((id, state.tasks.get(id)?)));
-        holder.is_some_and(|(id, task)| {
-            let goes_on = match &task.job {
-                Some(job) => goes_on(job),
-                None => state.now - task.last_left < IDLE,
-            };
-            goes_on && self.loads_first(id)
-        })
+        let holder = self.state.turns.holder;
+        let holder = holder.and_then(|id| Some((id, self.state.tasks.get(id)?)));
+        holder.is_some_and(|(id, task)| task.job.is_some() && self.loads_first(id))
     }
 
     /// Whether the GPU has stood still for the next job of `id` while others waited for their turns.
@@ -357,6 +350,8 @@ impl Scheduler {
         let Some(holder) = self.state.turns.holder else {
             return now;
         };
+        let waits = |job: &Job| job.place == Place::BestEffort && job.passed_until.is_none();
+        let goes_on = |job: &Job| job.place == Place::Running || waits(job);
         let job = self.state.tasks.get(holder).map(|task| task.job.as_ref());
         let runs = self.state.running.iter();
         let runs = runs.filter(|id| **id != holder && !self.task(**id).realtime_job());
@@ -374,7 +369,7 @@ impl Scheduler {
         due.min(ended.unwrap_or(Time::MAX))
     }
 
-    /// The job that goes before all others: it hurries, or has waited so long.
+    /// The job that goes before all others because it has waited so long.
     pub(super) fn pressing(&self) -> Option<TaskId> {
         let (_, id) = self.state.turns.ages.first()?;
         (self.presses(id) <= self.state.now).then_some(id)
@@ -399,9 +394,8 @@ impl Scheduler {
         if oldest != id {
             return Time::MAX;
         }
-        let task = self.task(id);
-        let hurries = task.job.as_ref().is_some_and(|job| job.hurries);
-        if hurries && task.phase == Phase::Loading && !self.loads_now() {
+        let hurries = self.task(id).job.as_ref().is_some_and(|job| job.hurries);
+        if hurries && !self.loads_now() {
             return Time::ZERO;
         }
         let each = |price: Nanos| self.discipline.delay(turns.as_learnt(price));
@@ -470,12 +464,6 @@ impl Scheduler {
         };
         Some(bound.max(turns.ages.iter().map(each).sum()))
     }
-}
-
-/// Whether a job of the task that has the turn runs, or waits to go on.
-fn goes_on(job: &Job) -> bool {
-    let waits = job.place == Place::BestEffort && job.passed_until.is_none();
-    job.place == Place::Running || waits
 }
 
 impl Standing {
