@@ -226,16 +226,13 @@ impl Scheduler {
     fn fails(&mut self, id: TaskId) {
         let now = self.state.now;
         let again = now + RETRY;
-        let nobody_runs = self.state.running.is_empty();
-        if nobody_runs {
-            self.finds_room(id);
-        }
+        let kept_off = self.state.running.is_empty() && !self.finds_room(id);
         let is_overdue = self.is_overdue(id);
         let Some(job) = &mut self.task_mut(id).job else {
             return;
         };
-        if nobody_runs {
-            // No other leaves the GPU for it meanwhile: that would not help it either.
+        if kept_off {
+            // No other leaves the GPU for it meanwhile.
             job.wakes = again;
         }
         let fails_since = *job.fails_since.get_or_insert(now);

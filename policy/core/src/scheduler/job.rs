@@ -71,8 +71,6 @@ pub(crate) struct Job {
     pub(crate) blocked: Option<TaskId>,
     /// The arena when it was granted.
     pub(crate) arena: Bytes,
-    /// It goes before all best-effort jobs that do not, whenever they came.
-    pub(crate) hurries: bool,
     /// Its place among best-effort jobs, once it had one.
     pub(crate) rank: Option<Rank>,
     /// What its turn takes at most, by the cost model.
@@ -81,15 +79,6 @@ pub(crate) struct Job {
     pub(crate) fails_since: Option<Time>,
     /// Nothing could be done for it, so that others go before it until then.
     pub(crate) passed_until: Option<Time>,
-}
-
-/// How best-effort jobs are compared by how long they wait: first those that hurry, then the others.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Age {
-    /// It does not hurry.
-    patient: bool,
-    /// When it was requested.
-    pub(crate) since: Time,
 }
 
 impl Job {
@@ -116,19 +105,10 @@ impl Job {
             swap_in: Nanos::ZERO,
             blocked: None,
             arena: Bytes::ZERO,
-            hurries: false,
             rank: None,
             price: Nanos::ZERO,
             fails_since: None,
             passed_until: None,
-        }
-    }
-
-    /// Its place among best-effort jobs by how long it waits.
-    pub(crate) fn age(&self) -> Age {
-        Age {
-            patient: !self.hurries,
-            since: self.requested,
         }
     }
 

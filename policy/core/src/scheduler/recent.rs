@@ -59,12 +59,6 @@ impl Recent {
         self.now = self.now.max(span);
     }
 
-    /// How much it had.
-    pub(crate) fn sum(self, now: Time) -> Nanos {
-        let this = self.at(now);
-        this.now + this.before.unwrap_or_default()
-    }
-
     /// The part of the time until `now` that it had.
     pub(crate) fn share(self, now: Time) -> Ppm {
         let this = self.at(now);

@@ -246,14 +246,12 @@ impl State {
         })
     }
 
-    /// Until when a task gets nothing as best-effort; none where it does. Before a task is ready nothing is
-    /// promised that it could break: programs that load cannot be drained at once, and would bar each other.
+    /// Until when a task gets nothing as best-effort; none where it does.
     pub fn barred_until(&self, id: TaskId) -> Option<Time> {
         let task = self.tasks.get(id)?;
         let until = task.barred_until;
         let is_barred = until > self.now && task.phase != Phase::Ready;
-        let is_ready = |task: &Task| task.phase == Phase::Ready;
-        let beside_realtime = || self.tasks.values().any(is_ready);
+        let beside_realtime = || self.tasks.values().any(|task| task.plan.is_some());
         (is_barred && beside_realtime()).then_some(until)
     }
 

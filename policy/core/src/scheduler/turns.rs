@@ -5,17 +5,14 @@ use super::best_effort::LOOK;
 use super::discipline::{Moment, Rank, Standing};
 use super::fair::virtual_time;
 use super::order::Order;
-use super::record::{Attachment, Phase};
+use super::record::Attachment;
 use super::{Scheduler, State};
-use crate::scheduler::job::{Age, Job, Place};
+use crate::scheduler::job::{Job, Place};
 use crate::task::TaskId;
 use crate::units::{Bytes, Nanos, Time};
 
 /// Pauses between two jobs are counted up to this: longer ones are idleness.
 const IDLE: Nanos = Nanos(1_000_000_000);
-/// How much GPU time in the last one to two minutes an admitted task has for its loading before others get
-/// theirs.
-const LOADS: Nanos = Nanos(15_000_000_000);
 /// What a change takes is learnt within these, in thousandths of what the cost model says: it may be a guess,
 /// or have a margin.
 const LEARNT: [u64; 2] = [1_000, 100_000];
@@ -34,8 +31,8 @@ pub(crate) struct Change {
 /// The task that has the turn, those that wait for it, and what is known of changes.
 #[derive(Clone, Debug)]
 pub(crate) struct Turns {
-    /// Waiting best-effort jobs by age, without those in `passed_over`.
-    pub(crate) ages: Order<(Age, TaskId)>,
+    /// Waiting best-effort jobs in the order of their requests, without those in `passed_over`.
+    pub(crate) ages: Order<(Time, TaskId)>,
     /// Waiting jobs for which nothing could be done. Until then they hold nobody back.
     pub(crate) passed_over: Order<(Time, TaskId)>,
     /// What it takes to give each of them its turn, by the cost model, all that they hold moved.
@@ -80,7 +77,7 @@ impl Turns {
         if let Some(until) = job.passed_until {
             self.passed_over.remove((until, id));
         } else {
-            self.ages.remove((job.age(), id));
+            self.ages.remove((job.requested, id));
             self.rounds = self.rounds.saturating_sub(job.price);
         }
     }
@@ -163,33 +160,17 @@ impl Scheduler {
             standing.kept = if kept { standing.idle } else { Nanos::ZERO };
             self.state.turns.settled += standing.kept;
         }
-        let hurries = self.loads_first(id);
         let rank = place.unwrap_or_else(|| self.discipline.rank(&mut standing, floor, &moment));
         standing.rank = rank;
         let task = self.task_mut(id);
         task.standing = standing;
-        let Some(job) = &mut task.job else { return };
-        (job.rank, job.price, job.passed_until) = (Some(rank), price, None);
-        job.hurries = hurries;
-        let age = job.age();
+        if let Some(job) = &mut task.job {
+            (job.rank, job.price, job.passed_until) = (Some(rank), price, None);
+        }
         let state = &mut self.state;
         state.best_effort.insert((rank, id));
-        state.turns.ages.insert((age, id));
+        state.turns.ages.insert((requested, id));
         state.turns.rounds += price;
-    }
-
-    /// Whether the jobs of `id` go before all other best-effort: an admitted task loads, and has not had too
-    /// much of the GPU for that.
-    pub(super) fn loads_first(&self, id: TaskId) -> bool {
-        let task = self.task(id);
-        task.phase == Phase::Loading && task.ran.sum(self.state.now) < LOADS
-    }
-
-    /// Whether the task that has the turn loads and has a job: others that load do not hurry it.
-    fn loads_now(&self) -> bool {
-        let holder = self.state.turns.holder;
-        let holder = holder.and_then(|id| Some((id, self.state.tasks.get(id)?)));
-        holder.is_some_and(|(id, task)| task.job.is_some() && self.loads_first(id))
     }
 
     /// Whether the GPU has stood still for the next job of `id` while others waited for their turns.
@@ -232,10 +213,10 @@ impl Scheduler {
                 return;
             };
             job.passed_until = None;
-            let (age, price) = (job.age(), job.price);
+            let (requested, price) = (job.requested, job.price);
             let turns = &mut self.state.turns;
             turns.passed_over.pop_first();
-            turns.ages.insert((age, id));
+            turns.ages.insert((requested, id));
             turns.rounds += price;
         }
     }
@@ -394,16 +375,12 @@ impl Scheduler {
         if oldest != id {
             return Time::MAX;
         }
-        let hurries = self.task(id).job.as_ref().is_some_and(|job| job.hurries);
-        if hurries && !self.loads_now() {
-            return Time::ZERO;
-        }
         let each = |price: Nanos| self.discipline.delay(turns.as_learnt(price));
         // One of those that have their memory may just have been granted the GPU, another be leaving it, and
         // a chunk of a third be on its way.
         let beside = each(Nanos::ZERO) + each(Nanos::ZERO) + each(Nanos::ZERO);
         let (mut before, mut presses) = (beside, Time::MAX);
-        for (place, (age, id)) in turns.ages.iter().enumerate().take(LOOK) {
+        for (place, (since, id)) in turns.ages.iter().enumerate().take(LOOK) {
             let price = self
                 .task(id)
                 .job
@@ -415,7 +392,7 @@ impl Scheduler {
                 let rest = (turns.ages.len() - LOOK) as u64;
                 before += Nanos(each(Nanos::ZERO).0.saturating_mul(rest)) + each(turns.rounds);
             }
-            presses = presses.min(age.since + bound.saturating_sub(before));
+            presses = presses.min(since + bound.saturating_sub(before));
         }
         presses
     }

@@ -2,7 +2,7 @@
 //! millisecond for each chunk in either direction.
 
 use rtswap_policy::scheduler::{
-    Config, Direction, Event, JobEnd, JobKind, Sharing, Undrained, ViolationKind,
+    Config, Direction, Event, JobEnd, Sharing, Undrained, ViolationKind,
 };
 use rtswap_policy::task::TaskId;
 use rtswap_policy::units::{Nanos, Ppm};
@@ -196,64 +196,6 @@ fn under_auto_jobs_run_side_by_side_until_a_realtime_task_registers() {
     assert!(world.runs(2) != world.runs(3), "one at a time");
     world.tell(Event::Unregister { task: TaskId(1) });
     assert!(world.runs(2) && world.runs(3));
-}
-
-#[test]
-fn what_an_admitted_task_loads_goes_before_best_effort() {
-    let mut world = loaded(2);
-    world.load(3, realtime(1_000, 10, 60, 40), 60);
-    for id in [1, 2] {
-        world.request(id);
-    }
-    assert!(world.runs_after_swaps(1));
-    for round in 1..=20 {
-        world.request_kind(3, JobKind::Implicit);
-        // A change of turns that has begun ends.
-        world.finish_swaps();
-        if let Some(holder) = [1, 2].into_iter().find(|id| world.runs(*id)) {
-            assert!(!world.agents[holder as usize].revoked);
-            world.pass(50);
-            assert!(
-                world.agents[holder as usize].revoked,
-                "a turn lasts 50 ms at least"
-            );
-            world.complete(holder);
-            world.request(holder);
-        }
-        assert!(world.runs_after_swaps(3));
-        // Longer than its C, so that it still loads.
-        world.pass(if round < 20 { 100 } else { 14_000 });
-        world.complete(3);
-        world.pass(1);
-    }
-    // One that never ends loading takes turns like the others.
-    world.request_kind(3, JobKind::Implicit);
-    world.finish_swaps();
-    let holder = [1, 2].into_iter().find(|id| world.runs(*id)).unwrap();
-    world.pass(50);
-    assert!(!world.agents[holder as usize].revoked);
-}
-
-#[test]
-fn those_that_load_take_turns() {
-    let mut world = World::new(config(100));
-    for id in [1, 2] {
-        world.load(id, realtime(1_000, 10, 60, 40), 60);
-    }
-    let mut jobs = [0; 2];
-    for id in [1, 2] {
-        world.request_kind(id, JobKind::Implicit);
-    }
-    for _ in 0..30 {
-        world.finish_swaps();
-        let id = [1, 2].into_iter().find(|id| world.runs(*id)).unwrap();
-        world.pass(100);
-        world.complete(id);
-        jobs[id as usize - 1] += 1;
-        world.pass(1);
-        world.request_kind(id, JobKind::Implicit);
-    }
-    assert!(jobs.iter().all(|jobs| *jobs >= 10), "{jobs:?}");
 }
 
 #[test]
