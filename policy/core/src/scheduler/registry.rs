@@ -111,6 +111,7 @@ impl Scheduler {
         task.unreported = Bytes::ZERO;
         task.backing = backing;
         task.carried = usage.swapped;
+        task.moved_nothing = false;
         // A process that was lost may use its former budget until it has confirmed the new one.
         let budget = task.budget.max(usage.resident);
         self.overtaken_by_truth(id, budget);

@@ -182,11 +182,17 @@ impl Scheduler {
         }
         let asked_to_stop = op.aborting && outcome == SwapOutcome::Aborted;
         let fell_short = op.direction == Direction::Out && outcome != SwapOutcome::Done;
+        let moves = swapped > op.from;
         // Whatever its plan says: more than that is asked of it where nothing else is left.
-        let keeps = task.movable().round_down(chunk) > Bytes::ZERO;
+        let keeps = if moves {
+            task.can_leave(op.cause, task.asked, chunk)
+        } else {
+            task.movable().round_down(chunk)
+        };
+        let keeps = keeps > Bytes::ZERO;
         let fell_short = fell_short && keeps && !asked_to_stop;
         // A program that frees memory meanwhile falls short, too, but hardly twice.
-        let moved_nothing = fell_short && swapped <= op.from;
+        let moved_nothing = fell_short && !moves;
         let kept_back = moved_nothing && core::mem::replace(&mut task.moved_nothing, moved_nothing);
         task.moved_nothing = moved_nothing && !kept_back;
         let is_best_effort = task.phase != Phase::Ready;
