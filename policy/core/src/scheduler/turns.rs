@@ -279,12 +279,15 @@ impl Scheduler {
                 modelled,
             });
         }
-        let (now, runs) = (self.state.now, !self.state.running.is_empty());
-        let settled = self.state.turns.settled;
+        // What moves for another yet says nothing of how long this change takes.
+        let mut engines = [self.state.out, self.state.in_].into_iter().flatten();
+        let others_move = engines.any(|engine| self.state.beneficiary(engine) != Some(id));
+        let stands_still = self.state.running.is_empty() && !others_move;
+        let (now, settled) = (self.state.now, self.state.turns.settled);
         let modelled = self.modelled(id);
         if let Some(change) = &mut self.state.turns.change
             && change.still_since.is_none()
-            && !runs
+            && stands_still
         {
             change.still_since = Some((now, settled));
             change.modelled = modelled;

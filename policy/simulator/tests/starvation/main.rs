@@ -15,6 +15,9 @@ use draw::mix;
 use rtswap_policy::scheduler::Sharing;
 use rtswap_simulator::observe;
 
+/// Mixes that were beyond their bound once.
+const KNOWN: [u64; 1] = [9546];
+
 fn parameter(name: &str, default: u64) -> u64 {
     match env::var(name) {
         Ok(text) => text
@@ -39,7 +42,7 @@ fn all_within_their_bounds(sharing: Sharing) {
     let first = parameter("STARVATION_SEED", 1);
     let (mut bad, mut stuck, mut worst) = (Vec::new(), Vec::new(), 0.0_f64);
     let mut jobs = 0;
-    for seed in first..first + runs {
+    for seed in (first..first + runs).chain(KNOWN) {
         let scenario = mix(seed, sharing);
         let mut waits = Waits::default();
         if let Err(error) = observe(&scenario, &mut waits) {
