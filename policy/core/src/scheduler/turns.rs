@@ -17,6 +17,9 @@ const IDLE: Nanos = Nanos(1_000_000_000);
 /// or have a margin.
 const LEARNT: [u64; 2] = [1_000, 100_000];
 
+/// How many times as long as changes took until now one is believed to have taken at most.
+const SURPRISE: u64 = 4;
+
 /// A change of turns that moves memory.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Change {
@@ -92,8 +95,11 @@ impl Turns {
         Nanos(modelled.0.saturating_mul(thousandths) / 1_000)
     }
 
-    /// A change that takes `modelled` by the cost model took `took`.
+    /// A change that takes `modelled` by the cost model took `took`. What moved for another program meanwhile
+    /// makes some of them far longer: one that surprises is believed in part.
     fn learn(&mut self, modelled: Nanos, took: Nanos) {
+        let known = self.as_learnt(modelled);
+        let took = took.min(Nanos(known.0.saturating_mul(SURPRISE)));
         let kept = |sum: Nanos| Nanos(sum.0 / 4 * 3);
         self.took = kept(self.took) + took;
         self.modelled = kept(self.modelled) + modelled;
@@ -279,15 +285,12 @@ impl Scheduler {
                 modelled,
             });
         }
-        // What moves for another yet says nothing of how long this change takes.
-        let mut engines = [self.state.out, self.state.in_].into_iter().flatten();
-        let others_move = engines.any(|engine| self.state.beneficiary(engine) != Some(id));
-        let stands_still = self.state.running.is_empty() && !others_move;
-        let (now, settled) = (self.state.now, self.state.turns.settled);
+        let (now, runs) = (self.state.now, !self.state.running.is_empty());
+        let settled = self.state.turns.settled;
         let modelled = self.modelled(id);
         if let Some(change) = &mut self.state.turns.change
             && change.still_since.is_none()
-            && stands_still
+            && !runs
         {
             change.still_since = Some((now, settled));
             change.modelled = modelled;
