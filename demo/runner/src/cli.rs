@@ -20,8 +20,7 @@ pub(crate) struct Options {
     /// Jobs of the task with the longest period; the others run as long.
     #[arg(long, value_name = "N", default_value_t = 30, value_parser = clap::value_parser!(u32).range(1..))]
     pub jobs: u32,
-    /// Endless best-effort programs to run beside them under rtswap, of half the GPU's memory each, from
-    /// when all tasks have loaded.
+    /// Endless best-effort programs to run beside them under rtswap, of half the GPU's memory each.
     #[arg(long, value_name = "N", default_value_t = 0, value_parser = clap::value_parser!(u32).range(..=8))]
     pub best_effort: u32,
     /// Report as JSON.

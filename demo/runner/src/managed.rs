@@ -70,6 +70,9 @@ pub(crate) fn run(
     for task in tasks {
         sessions.push(Session::of_task(bench, task, &info.uuid, span, &bars)?);
     }
+    for guest in guests {
+        sessions.push(Session::of_guest(bench, guest, &info.uuid, span, &bars)?);
+    }
 
     let mut utilization = 0.0_f64;
     let mut asked = Instant::now();
@@ -86,12 +89,6 @@ pub(crate) fn run(
         }
         for session in &mut sessions {
             session.advance()?;
-        }
-        // Until a task has loaded it is best-effort itself, and nothing is promised to it.
-        if sessions.len() == tasks.len() && sessions.iter().all(Session::counts) {
-            for guest in guests {
-                sessions.push(Session::of_guest(bench, guest, &info.uuid, span, &bars)?);
-            }
         }
         if asked.elapsed() >= STATUS_EVERY {
             asked = Instant::now();
@@ -242,11 +239,6 @@ impl Session {
             report: None,
             complaint: String::new(),
         })
-    }
-
-    /// Whether a job of it has counted.
-    fn counts(&self) -> bool {
-        self.bar.position() > 0
     }
 
     /// Reads what it wrote; an error where it ended otherwise than by its report.

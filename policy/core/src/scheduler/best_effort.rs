@@ -198,16 +198,19 @@ impl Scheduler {
         self.state.turns.next = Some(id);
         let is_overdue = self.is_overdue(id);
         let comes = !is_overdue && self.bring(id);
-        let others_hold =
-            !comes && !is_overdue && !self.state.running.is_empty() && self.may_come(id);
+        let nobody_runs = self.state.running.is_empty();
+        let others_hold = !comes && !is_overdue && !nobody_runs && self.may_come(id);
         if comes || others_hold {
             if let Some(job) = &mut self.task_mut(id).job {
                 job.fails_since = None;
             }
-            if comes || self.makes_way(id) {
-                self.begin_change(id);
-                return Served::Comes;
-            }
+        }
+        let makes_way = others_hold && self.makes_way(id);
+        let stops = !comes && !is_overdue && (makes_way || nobody_runs);
+        let stops = stops && self.stop_coming_ahead(id);
+        if comes || makes_way || stops {
+            self.begin_change(id);
+            return Served::Comes;
         }
         self.state.turns.next = None;
         let again = self.state.now + RETRY;
@@ -226,13 +229,17 @@ impl Scheduler {
     fn fails(&mut self, id: TaskId) {
         let now = self.state.now;
         let again = now + RETRY;
-        let kept_off = self.state.running.is_empty() && !self.finds_room(id);
+        let nobody_runs = self.state.running.is_empty();
+        if nobody_runs {
+            // A plan with more room is sought. Whether there is one, the next try tells.
+            self.finds_room(id);
+        }
         let is_overdue = self.is_overdue(id);
         let Some(job) = &mut self.task_mut(id).job else {
             return;
         };
-        if kept_off {
-            // No other leaves the GPU for it meanwhile.
+        if nobody_runs {
+            // It lacks memory though nobody runs: until then no other leaves the GPU for it.
             job.wakes = again;
         }
         let fails_since = *job.fails_since.get_or_insert(now);
@@ -304,6 +311,7 @@ impl Scheduler {
             return self.evict(required, Cause::BestEffort, Some(id));
         }
         if inward && self.state.in_.is_some() {
+            self.stop_coming_ahead(id);
             return true;
         }
         if short > Bytes::ZERO {

@@ -71,6 +71,8 @@ pub(crate) struct Job {
     pub(crate) blocked: Option<TaskId>,
     /// The arena when it was granted.
     pub(crate) arena: Bytes,
+    /// A swap-in for another task was ended for it, which is not done twice.
+    pub(crate) cut_short: bool,
     /// Its place among best-effort jobs, once it had one.
     pub(crate) rank: Option<Rank>,
     /// What its turn takes at most, by the cost model.
@@ -105,6 +107,7 @@ impl Job {
             swap_in: Nanos::ZERO,
             blocked: None,
             arena: Bytes::ZERO,
+            cut_short: false,
             rank: None,
             price: Nanos::ZERO,
             fails_since: None,

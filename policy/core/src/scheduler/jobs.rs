@@ -85,6 +85,7 @@ impl Scheduler {
         task.phase = Phase::Ready;
         task.carried = Bytes::ZERO;
         self.update_volume(id);
+        self.revoke_barred();
         true
     }
 

@@ -19,7 +19,7 @@
 //! pipelining. A best-effort task gets its chunks by
 //! the same steps under any test, without a region (`start_fill`).
 
-use super::record::Cause;
+use super::record::{Cause, Phase};
 use super::{Command, Direction, Scheduler};
 use crate::admission::Test;
 use crate::task::TaskId;
@@ -133,6 +133,29 @@ impl Scheduler {
         if op.is_some_and(|op| op.pipelined && op.cause == Cause::BestEffort && !op.aborting) {
             self.abort(filled);
         }
+    }
+
+    /// Has the swap-in end that comes for another best-effort task ahead of its turn: that of `id` has come. True
+    /// until it has ended. Once for each job, or two that can have nothing yet would have it end and begin for
+    /// ever.
+    pub(super) fn stop_coming_ahead(&mut self, id: TaskId) -> bool {
+        let Some(other) = self.state.in_.filter(|other| *other != id) else {
+            return false;
+        };
+        let task = self.task(other);
+        let Some(op) = &task.op else { return false };
+        if op.cause != Cause::BestEffort || op.overdue || task.phase == Phase::Ready {
+            return false;
+        }
+        let aborting = op.aborting;
+        let Some(job) = &mut self.task_mut(id).job else {
+            return false;
+        };
+        let before = core::mem::replace(&mut job.cut_short, true);
+        if !aborting && !before {
+            self.abort(other);
+        }
+        aborting || !before
     }
 
     /// Raises the budget of the region by the chunks that have become free. What no swap-in waits

@@ -269,6 +269,15 @@ impl Task {
         budget.saturating_sub(room).max(fixed.min(budget))
     }
 
+    /// As it is once its agent has reported what it took, and its backing store is as large as it can be.
+    pub(crate) fn once_reported(&self) -> Self {
+        let mut task = self.clone();
+        task.usage.arena += core::mem::take(&mut task.unreported);
+        task.backing = self.backing_most.unwrap_or(Bytes::MAX);
+        task.backing_asked = None;
+        task
+    }
+
     /// The timing of a task that registered as realtime.
     pub(crate) fn timing(&self) -> Option<Timing> {
         match self.spec.class {

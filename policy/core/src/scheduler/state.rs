@@ -246,12 +246,15 @@ impl State {
         })
     }
 
-    /// Until when a task gets nothing as best-effort; none where it does.
+    /// Until when a task gets nothing as best-effort; none where it does. Admitted tasks that load bar nobody
+    /// who loads: nothing is promised yet, and programs that load cannot be drained at once.
     pub fn barred_until(&self, id: TaskId) -> Option<Time> {
         let task = self.tasks.get(id)?;
         let until = task.barred_until;
         let is_barred = until > self.now && task.phase != Phase::Ready;
-        let beside_realtime = || self.tasks.values().any(|task| task.plan.is_some());
+        let loads = task.phase == Phase::Loading;
+        let counts = |other: &Task| other.phase == Phase::Ready || (other.plan.is_some() && !loads);
+        let beside_realtime = || self.tasks.values().any(counts);
         (is_barred && beside_realtime()).then_some(until)
     }
 

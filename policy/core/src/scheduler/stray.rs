@@ -159,6 +159,16 @@ impl Scheduler {
         Ok(())
     }
 
+    /// A task has become ready: those that are barred beside it leave the GPU.
+    pub(super) fn revoke_barred(&mut self) {
+        for place in 0..self.state.running.len() {
+            let id = self.state.running[place];
+            if self.state.barred_until(id).is_some() {
+                self.revoke(id);
+            }
+        }
+    }
+
     /// Puts the best-effort job of `id` aside if it is barred; returns whether it is.
     pub(super) fn holds_off(&mut self, id: TaskId) -> bool {
         let Some(until) = self.state.barred_until(id) else {

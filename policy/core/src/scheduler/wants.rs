@@ -195,6 +195,9 @@ impl Scheduler {
                 .settled()
                 .keeps_promise(id, budget, Some(backing))
         {
+            if self.state.settled().may_keep_promise(id, budget) {
+                return Decision::Defer;
+            }
             return self.refuse_unless_planned(id);
         }
         if let Some(want) = &mut self.task_mut(id).want {
@@ -225,5 +228,18 @@ impl Settled<'_> {
             }
         };
         planned + fixed <= self.capacity
+    }
+
+    /// As [`Self::keeps_promise`], once the agents have reported what they took and the backing stores are as
+    /// large as they can be: those of programs that load lag behind.
+    fn may_keep_promise(self, id: TaskId, bytes: Bytes) -> bool {
+        let task = &self.tasks[id];
+        let planned = self.planned(Some(id), bytes + task.usage.swapped, false);
+        let outside = self.tasks.iter().filter(|(_, task)| task.plan.is_none());
+        let fixed = outside.map(|(other, task)| {
+            let budget = if other == id { bytes } else { task.kept() };
+            task.once_reported().unmovable(budget)
+        });
+        planned + fixed.sum() <= self.capacity
     }
 }

@@ -285,6 +285,32 @@ fn memory_taken_during_a_swap_may_leave_with_it() {
 }
 
 #[test]
+fn what_another_has_not_reported_yet_is_no_reason_to_refuse() {
+    let mut world = World::new(config(100));
+    world.load_ready(1, realtime(1_000, 10, 100, 100), 100);
+    world.at(1_100);
+    // All of the plan's memory can be had again only if all of theirs can leave.
+    world.load(2, best_effort(), 30);
+    world.want(2, 40);
+    world.pass(100);
+    world.finish_swaps();
+    assert_eq!(world.budget(2), (40, 0));
+    world.register(3, best_effort());
+    world.attach(3, Agent::default(), None);
+    world.request(1);
+    world.want(3, 30);
+    let Agent { usage, .. } = world.agent(2);
+    (usage.resident, usage.arena) = (Bytes(40), Bytes(40));
+    assert_eq!(world.op(2), Some((Direction::Out, 30)));
+    world.end_swap(2, 30, SwapOutcome::Done);
+    assert_eq!(world.status(2).usage.resident, Bytes(10));
+    assert_eq!(world.budget(3), (0, 0), "it waits");
+    world.report_usage(2);
+    world.finish_swaps();
+    assert_eq!(world.budget(3), (30, 0));
+}
+
+#[test]
 fn who_cannot_run_for_now_lets_others_pass() {
     let mut world = World::new(config(100));
     world.load(1, best_effort(), 40);

@@ -5,7 +5,7 @@ use rtswap_policy::scheduler::{
     Config, Direction, Event, JobEnd, Sharing, Undrained, ViolationKind,
 };
 use rtswap_policy::task::TaskId;
-use rtswap_policy::units::{Nanos, Ppm};
+use rtswap_policy::units::{Bytes, Nanos, Ppm};
 
 use crate::world::setting::{best_effort, config, realtime};
 use crate::world::{Answers, World};
@@ -120,6 +120,38 @@ fn memory_comes_in_ahead_of_the_turn_from_those_that_have_theirs_later() {
     assert_eq!(world.status(2).usage.resident.0, 0);
     assert_eq!(world.status(3).usage.resident.0, 30);
     assert!(world.runs(1));
+}
+
+#[test]
+fn what_comes_ahead_does_not_hold_up_one_that_is_served_at_once() {
+    let mut world = World::new(config(100));
+    for (id, bytes) in [(1, 30), (2, 70), (3, 70)] {
+        world.load(id, best_effort(), bytes);
+    }
+    for id in [2, 1] {
+        job(&mut world, id, 1);
+    }
+    world.pass(2_000);
+    job(&mut world, 1, 10);
+    world.pass(1);
+    world.request(1);
+    world.pass(5);
+    world.request(3);
+    while world.op(3) != Some((Direction::In, 0)) {
+        assert!(world.swap_any(Bytes(10)));
+    }
+    assert!(world.runs(1), "its memory comes while 1 has its turn");
+    world.answers = Answers::Budgets;
+    world.request(2);
+    // Nothing else comes between, whatever ends first.
+    world.complete(1);
+    world.request(1);
+    assert!(world.agents[3].op.is_some_and(|op| op.aborted));
+    assert!(!world.runs(1));
+    world.answers = Answers::All;
+    world.settle();
+    assert_ne!(world.op(3), Some((Direction::In, 0)));
+    assert!(world.runs_after_swaps(2));
 }
 
 #[test]

@@ -2,7 +2,7 @@
 //! bound S, as the admission tests charge it, and no more.
 
 use rtswap_policy::scheduler::{
-    Config, Direction, Event, SwapOutcome, Undrained, Usage, ViolationKind,
+    Config, Direction, Event, JobKind, Sharing, SwapOutcome, Undrained, Usage, ViolationKind,
 };
 use rtswap_policy::task::TaskId;
 use rtswap_policy::units::{Nanos, Time};
@@ -204,6 +204,44 @@ fn nobody_is_barred_from_a_gpu_without_realtime() {
     world.detach(1);
     world.at(3_001);
     assert!(world.runs(2));
+}
+
+#[test]
+fn nobody_is_barred_before_a_task_is_ready() {
+    let mut world = World::new(config(100));
+    for id in [1, 2] {
+        world.load(id, realtime(1_000, 10, 40, 0), 40);
+    }
+    world.tell(Event::Bar {
+        task: TaskId(2),
+        until: Time(500_000 * MS),
+    });
+    world.request_kind(2, JobKind::Implicit);
+    assert!(world.runs(2), "it loads, and so does the other");
+    world.pass(100);
+    world.complete(2);
+    world.warm(1);
+    world.request_kind(2, JobKind::Implicit);
+    world.at(3_001);
+    assert!(!world.runs(2), "the other is ready");
+}
+
+#[test]
+fn a_barred_task_leaves_when_another_becomes_ready() {
+    let mut world = World::new(Config {
+        sharing: Sharing::Shared,
+        ..config(100)
+    });
+    for id in [1, 2] {
+        world.load(id, realtime(1_000, 10, 40, 0), 40);
+    }
+    world.tell(Event::Bar {
+        task: TaskId(2),
+        until: Time(500_000 * MS),
+    });
+    world.request_kind(2, JobKind::Implicit);
+    world.request(1);
+    assert!(world.runs(2) && world.agents[2].revoked);
 }
 
 #[test]

@@ -16,7 +16,7 @@ use rtswap_policy::scheduler::Sharing;
 use rtswap_simulator::observe;
 
 /// Mixes that were beyond their bound once.
-const KNOWN: [u64; 1] = [9546];
+const KNOWN: [u64; 5] = [3488, 5906, 6311, 7700, 9546];
 
 fn parameter(name: &str, default: u64) -> u64 {
     match env::var(name) {
