@@ -200,10 +200,10 @@ impl Scheduler {
         let comes = !is_overdue && self.bring(id);
         let nobody_runs = self.state.running.is_empty();
         let others_hold = !comes && !is_overdue && !nobody_runs && self.may_come(id);
-        if comes || others_hold {
-            if let Some(job) = &mut self.task_mut(id).job {
-                job.fails_since = None;
-            }
+        if (comes || others_hold)
+            && let Some(job) = &mut self.task_mut(id).job
+        {
+            job.fails_since = None;
         }
         let makes_way = others_hold && self.makes_way(id);
         let stops = !comes && !is_overdue && (makes_way || nobody_runs);
