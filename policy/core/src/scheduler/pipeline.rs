@@ -135,9 +135,9 @@ impl Scheduler {
         }
     }
 
-    /// Has the swap-in end that comes for another best-effort task ahead of its turn: that of `id` has come. True
-    /// until it has ended. Once for each job, or two that can have nothing yet would have it end and begin for
-    /// ever.
+    /// The turn of `id` has come: aborts the swap-in that another best-effort task gets ahead of its own turn. True
+    /// until that has ended. At most once for each job: two jobs that both lack memory could otherwise abort and
+    /// restart it without end.
     pub(super) fn stop_coming_ahead(&mut self, id: TaskId) -> bool {
         let Some(other) = self.state.in_.filter(|other| *other != id) else {
             return false;

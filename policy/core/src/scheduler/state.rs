@@ -246,8 +246,8 @@ impl State {
         })
     }
 
-    /// Until when a task gets nothing as best-effort; none where it does. Admitted tasks that load bar nobody
-    /// who loads: nothing is promised yet, and programs that load cannot be drained at once.
+    /// Until when a task gets nothing as best-effort; none where it does. A task that loads is barred only beside
+    /// a ready one: before that nothing is promised, and programs that load cannot be drained at once.
     pub fn barred_until(&self, id: TaskId) -> Option<Time> {
         let task = self.tasks.get(id)?;
         let until = task.barred_until;

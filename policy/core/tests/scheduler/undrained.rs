@@ -206,9 +206,9 @@ fn nobody_is_barred_from_a_gpu_without_realtime() {
     assert!(world.runs(2));
 }
 
-#[test]
-fn nobody_is_barred_before_a_task_is_ready() {
-    let mut world = World::new(config(100));
+/// Two admitted tasks load; the second is barred, and has asked for a job.
+fn barred_while_both_load(config: Config) -> World {
+    let mut world = World::new(config);
     for id in [1, 2] {
         world.load(id, realtime(1_000, 10, 40, 0), 40);
     }
@@ -217,6 +217,12 @@ fn nobody_is_barred_before_a_task_is_ready() {
         until: Time(500_000 * MS),
     });
     world.request_kind(2, JobKind::Implicit);
+    world
+}
+
+#[test]
+fn nobody_is_barred_before_a_task_is_ready() {
+    let mut world = barred_while_both_load(config(100));
     assert!(world.runs(2), "it loads, and so does the other");
     world.pass(100);
     world.complete(2);
@@ -228,18 +234,10 @@ fn nobody_is_barred_before_a_task_is_ready() {
 
 #[test]
 fn a_barred_task_leaves_when_another_becomes_ready() {
-    let mut world = World::new(Config {
+    let mut world = barred_while_both_load(Config {
         sharing: Sharing::Shared,
         ..config(100)
     });
-    for id in [1, 2] {
-        world.load(id, realtime(1_000, 10, 40, 0), 40);
-    }
-    world.tell(Event::Bar {
-        task: TaskId(2),
-        until: Time(500_000 * MS),
-    });
-    world.request_kind(2, JobKind::Implicit);
     world.request(1);
     assert!(world.runs(2) && world.agents[2].revoked);
 }
