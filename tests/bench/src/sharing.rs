@@ -160,8 +160,13 @@ fn fitting(report: &mut Report) -> Result<()> {
         ..ENDLESS
     };
     let guests = [endless, small];
-    // In turn, for what else the machine does.
-    let (without, with) = (run(false, &guests, 60)?, run(true, &guests, 60)?);
+    // In turn, for what else the machine does; twice, because the p99 of 500 jobs is that of five.
+    let run = |under| run(under, &guests, 60);
+    let (first_without, first_with) = (run(false)?, run(true)?);
+    let (without, with) = (
+        pooled(first_without, run(false)?),
+        pooled(first_with, run(true)?),
+    );
     let slower = |with: f64, without: f64| 100.0 * (1.0 - with / without);
     for (what, with, without) in [
         ("endless of 300 MiB", with[0].rate, without[0].rate),
@@ -185,6 +190,20 @@ fn fitting(report: &mut Report) -> Result<()> {
             .bound(Bound::most(without, 0.05));
     }
     Ok(())
+}
+
+/// Two runs of the same programs, measured equally long, as one.
+fn pooled(first: Vec<Came>, second: Vec<Came>) -> Vec<Came> {
+    let each = first.into_iter().zip(second);
+    each.map(|(first, second)| {
+        let mut responses = [first.responses, second.responses].concat();
+        responses.sort_by(f64::total_cmp);
+        Came {
+            rate: f64::midpoint(first.rate, second.rate),
+            responses,
+        }
+    })
+    .collect()
 }
 
 fn rate(came: &[Came]) -> f64 {

@@ -176,7 +176,7 @@ impl Scheduler {
         if !due || !moves {
             return Served::Early;
         }
-        while let Some(oldest) = self.endangered(id).filter(|_| !begun) {
+        while let Some(oldest) = self.endangered(id, now).filter(|_| !begun) {
             if self.wholly_resident(oldest) {
                 if !self.has_room() {
                     return Served::Early;
@@ -350,18 +350,23 @@ impl Scheduler {
         if realtime || !self.discipline.manners().brings_ahead {
             return;
         }
+        let now = self.state.now;
         let lacks = |id: &TaskId| !self.wholly_resident(*id);
         let waiting = self.next_ones().filter(lacks);
         // Of those that have it at the same time the first.
         let next = waiting.min_by_key(|id| self.turn_due(*id));
-        let Some(id) = self.pressing().filter(lacks).or(next) else {
+        // Before it goes the one that would wait too long then.
+        let endangered = |id| self.endangered(id, now.max(self.turn_due(id)));
+        let oldest = self.pressing().or_else(|| next.and_then(endangered));
+        let oldest = oldest.filter(lacks);
+        let Some(id) = oldest.or(next) else {
             return;
         };
         if self.task(id).op.is_some() || !self.may_come(id) {
             return;
         }
         self.state.turns.next = Some(id);
-        self.evict_ahead(id);
+        self.evict_ahead(id, oldest.is_some());
         let (free, chunk) = (self.state.free(), self.config.chunk);
         let task = self.task(id);
         let comes = free.round_down(chunk).min(task.usage.swapped);

@@ -151,8 +151,8 @@ impl Scheduler {
     }
 
     /// Has memory leave for the best-effort task `id` that has its turn next: of idle tasks, and of those that
-    /// wait longer and cannot run as they are.
-    pub(super) fn evict_ahead(&mut self, id: TaskId) {
+    /// wait longer and cannot run as they are: all others if it `goes_first` because it has waited so long.
+    pub(super) fn evict_ahead(&mut self, id: TaskId, goes_first: bool) {
         if self.state.out.is_some() {
             return;
         }
@@ -171,7 +171,7 @@ impl Scheduler {
             task.phase != Phase::Ready
                 && Some(*other) != kept
                 && !spared.contains(&state, *other)
-                && task.victim(*other) < own
+                && (goes_first || task.victim(*other) < own)
                 && (task.job.is_none() || task.usage.swapped > Bytes::ZERO)
                 && task.can_leave(Cause::BestEffort, task.asked, chunk) > Bytes::ZERO
         };

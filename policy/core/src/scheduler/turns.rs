@@ -362,11 +362,12 @@ impl Scheduler {
         (self.presses(id) <= self.state.now).then_some(id)
     }
 
-    /// The job that has waited longest, if it would wait too long with a change for `other` before it.
-    pub(super) fn endangered(&self, other: TaskId) -> Option<TaskId> {
+    /// The job that has waited longest, if it would wait too long with a change for `other` before it that
+    /// begins `at`.
+    pub(super) fn endangered(&self, other: TaskId, at: Time) -> Option<TaskId> {
         let (_, oldest) = self.state.turns.ages.first()?;
         let change = self.state.turns.as_learnt(self.price(other));
-        let passed = self.state.now + self.discipline.delay(change);
+        let passed = at + self.discipline.delay(change);
         (oldest != other && self.presses(oldest) < passed).then_some(oldest)
     }
 

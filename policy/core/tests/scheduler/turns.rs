@@ -155,6 +155,34 @@ fn what_comes_ahead_does_not_hold_up_one_that_is_served_at_once() {
 }
 
 #[test]
+fn memory_comes_in_ahead_for_the_one_that_has_waited_longest() {
+    let mut world = loaded(3);
+    // It has had so much more than the others that it waits until the bound gives it a turn.
+    for (id, millis) in [(1, 1), (2, 1), (3, 20_000)] {
+        job(&mut world, id, millis);
+    }
+    for id in [1, 2, 3] {
+        world.request(id);
+    }
+    let mut ahead = 0;
+    let waits_since = world.now;
+    loop {
+        world.finish_swaps();
+        let running = (1..=3).find(|id| world.runs(*id)).unwrap();
+        if running == 3 {
+            break;
+        }
+        ahead = 70 - world.out(3);
+        world.pass(10);
+        world.complete(running);
+        world.request(running);
+    }
+    let waited = (world.now - waits_since).0 / 1_000_000;
+    assert!((14_000..15_000).contains(&waited), "{waited} ms");
+    assert_eq!(ahead, 30, "what another waiting task held has left for it");
+}
+
+#[test]
 fn what_an_idle_task_has_leaves_before_what_a_waiting_one_has() {
     let mut world = loaded(3);
     for id in [2, 3, 2] {
