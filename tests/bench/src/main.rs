@@ -104,7 +104,7 @@ fn run(cli: &Cli) -> Result<bool> {
         if cli.robust && TIMES_ONLY.contains(&name) {
             eprintln!("{name}: left out, its times say nothing of a loaded machine");
         } else if cli.only.is_empty() && name == LONG {
-            eprintln!("{name}: left out, about fifteen minutes; --only {name} measures it");
+            eprintln!("{name}: left out, about twenty minutes; --only {name} measures it");
         } else if cli.only.is_empty() || cli.only.iter().any(|only| only == name) {
             eprintln!("{name}");
             // What a robust run takes from them is counted.

@@ -68,7 +68,7 @@ impl Came {
     }
 }
 
-/// All of it, about fifteen minutes.
+/// All of it, about twenty minutes.
 pub(crate) fn measure(report: &mut Report) -> Result<()> {
     endless(report)?;
     weights(report)?;
