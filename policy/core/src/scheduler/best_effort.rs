@@ -176,7 +176,8 @@ impl Scheduler {
         if !due || !moves {
             return Served::Early;
         }
-        while let Some(oldest) = self.endangered(id, now).filter(|_| !begun) {
+        let goes_first = |oldest: &TaskId| !begun && *oldest != id;
+        while let Some(oldest) = self.endangered(id, now).filter(goes_first) {
             if self.wholly_resident(oldest) {
                 if !self.has_room() {
                     return Served::Early;

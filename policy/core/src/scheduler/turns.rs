@@ -363,12 +363,12 @@ impl Scheduler {
     }
 
     /// The job that has waited longest, if it would wait too long with a change for `other` before it that
-    /// begins `at`.
+    /// begins `at`. It may be that of `other`.
     pub(super) fn endangered(&self, other: TaskId, at: Time) -> Option<TaskId> {
         let (_, oldest) = self.state.turns.ages.first()?;
         let change = self.state.turns.as_learnt(self.price(other));
         let passed = at + self.discipline.delay(change);
-        (oldest != other && self.presses(oldest) < passed).then_some(oldest)
+        (self.presses(oldest) < passed).then_some(oldest)
     }
 
     /// When the job of `id` goes before all others: only that of the oldest does, and early enough that each
