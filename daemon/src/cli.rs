@@ -1,8 +1,9 @@
 //! What may be typed at `rtswapd`.
 
+use std::ffi::OsStr;
 use std::path::PathBuf;
 
-use clap::Parser;
+use clap::{CommandFactory, FromArgMatches, Parser};
 
 use crate::bus::Bus;
 
@@ -35,4 +36,20 @@ pub struct Arguments {
     /// Asks the CUDA driver which GPUs there are, and ends: the daemon starts itself so.
     #[arg(long, hide = true)]
     pub ask_driver: bool,
+}
+
+impl Arguments {
+    /// Reads the command line, or ends the daemon with what is wrong with it. An environment variable that is empty
+    /// counts as unset.
+    pub fn of_process() -> Self {
+        let is_empty = |name: &OsStr| std::env::var_os(name).is_some_and(|value| value.is_empty());
+        let set = |argument: clap::Arg| match argument.get_env() {
+            Some(name) if is_empty(name) => argument.env(None),
+            _ => argument,
+        };
+        let mut command = Self::command().mut_args(set);
+        let matches = command.get_matches_mut();
+        let read = Self::from_arg_matches(&matches);
+        read.unwrap_or_else(|error| error.format(&mut command).exit())
+    }
 }

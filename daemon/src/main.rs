@@ -2,7 +2,6 @@
 
 use std::process::ExitCode;
 
-use clap::Parser;
 use rtswap_dbus::text::escape_lines;
 use rtswapd::cli::Arguments;
 use rtswapd::log::Log;
@@ -12,7 +11,7 @@ use rtswapd::sys::heap;
 use tracing_subscriber::EnvFilter;
 
 fn main() -> ExitCode {
-    let arguments = Arguments::parse();
+    let arguments = Arguments::of_process();
     if arguments.ask_driver {
         return rtswapd::source::gpu::answer();
     }

@@ -4,8 +4,10 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use clap::{Args, Parser, Subcommand, ValueEnum};
+use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum};
+use clap_complete::Shell;
 use rtswap_dbus::Size;
+use rtswap_taskset::{Fault, parse_size};
 
 use crate::duration;
 
@@ -22,19 +24,50 @@ pub struct Cli {
     pub command: Command,
 }
 
+impl Cli {
+    /// Reads the command line, or ends the program with what is wrong with it. An environment variable that is
+    /// empty counts as unset.
+    pub fn of_process() -> Self {
+        let mut command = with_set_variables(Self::command());
+        let matches = command.get_matches_mut();
+        let read = Self::from_arg_matches(&matches);
+        read.unwrap_or_else(|error| error.format(&mut command).exit())
+    }
+}
+
+/// The command without the environment variables that are empty.
+fn with_set_variables(command: clap::Command) -> clap::Command {
+    let is_empty =
+        |name: &std::ffi::OsStr| std::env::var_os(name).is_some_and(|value| value.is_empty());
+    command
+        .mut_args(|argument| match argument.get_env() {
+            Some(name) if is_empty(name) => argument.env(None),
+            _ => argument,
+        })
+        .mut_subcommands(with_set_variables)
+}
+
 /// What is to be done.
 #[derive(Debug, Subcommand)]
 pub enum Command {
     /// Register a task and become its program, with the agent preloaded
     Run(RunOptions),
-    /// Show the GPUs and what every task does on them
+    /// Show the GPUs and what every task does on them, or all that is known of one task
     Status(StatusOptions),
     /// List the registered tasks and what they declared
     Tasks(TasksOptions),
+    /// End the registration of a task; its processes go on as best-effort
+    Unregister(UnregisterOptions),
+    /// Have the daemon read its files again
+    Reload,
     /// Tell whether a task set meets every deadline, and what to swap for it; needs no daemon
     Plan(PlanOptions),
     /// Run a task set on a simulated clock and GPU; needs no daemon
     Simulate(SimulateOptions),
+    /// Show the version of this program and of the daemon
+    Version(VersionOptions),
+    /// Print what a shell needs to complete this command line
+    Completion(CompletionOptions),
 }
 
 /// What a task declares, and its program.
@@ -70,8 +103,8 @@ pub struct RunOptions {
     /// The agent's library [default: beside rtswapctl, else the system's]
     #[arg(long, env = "RTSWAP_AGENT", value_name = "FILE")]
     pub agent: Option<PathBuf>,
-    /// The program and its arguments
-    #[arg(last = true, required = true, value_name = "CMD")]
+    /// The program and its arguments; a -- before them is allowed
+    #[arg(trailing_var_arg = true, required = true, value_name = "CMD")]
     pub program: Vec<OsString>,
 }
 
@@ -84,15 +117,73 @@ pub enum Class {
     BestEffort,
 }
 
-/// How the status is shown.
+/// What of the status is shown, and how.
 #[derive(Debug, Args)]
 pub struct StatusOptions {
+    /// Show all that is known of the tasks of these names
+    #[arg(value_name = "TASK")]
+    pub names: Vec<String>,
+    /// Show one GPU, by its index or UUID, and what is on it
+    #[arg(long)]
+    pub gpu: Option<String>,
+    /// Sort the tasks, and the processes where they have the same column
+    #[arg(long, value_enum, value_name = "COLUMN")]
+    pub sort: Option<Sort>,
     /// Print JSON
     #[arg(long)]
     pub json: bool,
-    /// Print again every second until interrupted
-    #[arg(long)]
+    /// Print again and again until interrupted; a daemon that restarts is waited for
+    #[arg(short, long)]
     pub watch: bool,
+    /// The time between two prints of --watch
+    #[arg(short = 'n', long, value_parser = interval, default_value = "1s", requires = "watch")]
+    pub interval: Duration,
+}
+
+/// A column to sort by: names and GPUs from the least, all others from the largest.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Sort {
+    /// The task's name
+    Task,
+    /// The GPU's index
+    Gpu,
+    /// Bytes on the GPU
+    Resident,
+    /// Bytes in the backing store
+    Swapped,
+    /// Completed jobs
+    Jobs,
+    /// Jobs that ended late
+    Misses,
+    /// The 99th percentile of the response times
+    P99,
+}
+
+/// Which registration ends.
+#[derive(Debug, Args)]
+pub struct UnregisterOptions {
+    /// The task's name
+    #[arg(value_name = "TASK")]
+    pub name: String,
+    /// The GPU of the task, by its index or UUID, where tasks on several have this name
+    #[arg(long)]
+    pub gpu: Option<String>,
+}
+
+/// How the versions are shown.
+#[derive(Debug, Args)]
+pub struct VersionOptions {
+    /// Print JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// Which shell completes.
+#[derive(Debug, Args)]
+pub struct CompletionOptions {
+    /// The shell
+    #[arg(value_enum)]
+    pub shell: Shell,
 }
 
 /// How the tasks are listed.
@@ -170,10 +261,16 @@ pub enum Objective {
     Volume,
 }
 
-/// The daemon reads sizes with units, so that every client means the same by them.
-#[expect(clippy::unnecessary_wraps, reason = "clap's parsers return results")]
-fn size(text: &str) -> Result<Size, std::convert::Infallible> {
-    Ok(text
-        .parse()
-        .map_or_else(|_| Size::Text(text.to_owned()), Size::Bytes))
+fn size(text: &str) -> Result<Size, Fault> {
+    Ok(Size::Bytes(parse_size(text)?.0))
+}
+
+/// A pause that leaves the daemon and the terminal their time.
+fn interval(text: &str) -> Result<Duration, String> {
+    const LEAST: Duration = Duration::from_millis(100);
+    let interval = duration::parse(text).map_err(|error| error.to_string())?;
+    if interval < LEAST {
+        return Err(format!("at least {} ms", LEAST.as_millis()));
+    }
+    Ok(interval)
 }

@@ -70,3 +70,9 @@ pub(crate) fn everything(runtime_dir: Option<&Path>) -> Result<Everything, Failu
         })
     })
 }
+
+/// The daemon's number of the GPU with this UUID.
+pub(crate) fn index_of(objects: &Objects, uuid: &str) -> Option<u32> {
+    let gpu = objects.gpus.iter().find(|(_, gpu)| gpu.uuid == uuid);
+    gpu.map(|(_, gpu)| gpu.index)
+}

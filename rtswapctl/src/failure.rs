@@ -32,6 +32,13 @@ pub(crate) enum Failure {
     Connect(#[from] ConnectError),
     #[error(transparent)]
     Refused(#[from] rtswap_dbus::Error),
+    #[error("no task of yours is called {0}; rtswapctl tasks lists them")]
+    NoSuchTask(String),
+    #[error("no GPU is {0}; rtswapctl status lists them")]
+    NoSuchGpu(String),
+    #[error("several tasks are called {name}: {tasks}; say which by --gpu, or end one by its path: busctl call \
+        org.rtswap /org/rtswap org.rtswap.Manager1 Unregister o PATH")]
+    Ambiguous { name: String, tasks: String },
     /// The answer is no, and was printed.
     #[error("no")]
     No,
@@ -119,6 +126,7 @@ impl Failure {
             | Self::TooLong(_)
             | Self::SameFile { .. }
             | Self::Unwritable { .. }
+            | Self::Ambiguous { .. }
             | Self::Simulation {
                 error: SimError::Scenario(_),
                 ..
@@ -128,7 +136,12 @@ impl Failure {
             Self::Start { .. } => 126,
             Self::Connect(_) | Self::Refused(Error::Bus(_) | Error::Ending(_)) => 3,
             Self::Refused(Error::AccessDenied(_)) => 4,
-            Self::No | Self::Simulation { .. } | Self::Refused(_) | Self::System(_) => 1,
+            Self::No
+            | Self::NoSuchTask(_)
+            | Self::NoSuchGpu(_)
+            | Self::Simulation { .. }
+            | Self::Refused(_)
+            | Self::System(_) => 1,
         })
     }
 }

@@ -4,21 +4,24 @@
 //! output could not be written. `run` becomes the program and ends as that does.
 
 mod agent;
+mod completion;
 mod daemon;
 mod failure;
 mod output;
 mod plan;
+mod reload;
 mod run;
 mod simulate;
 mod status;
 mod table;
 mod tasks;
 mod taskset;
+mod unregister;
+mod version;
 
 use std::io::Write;
 use std::process::ExitCode;
 
-use clap::Parser;
 use rtswap_dbus::text::escape_lines;
 
 use rtswapctl::cli::{self, Cli, Command};
@@ -26,14 +29,18 @@ use rtswapctl::cli::{self, Cli, Command};
 use crate::failure::Failure;
 
 fn main() -> ExitCode {
-    let cli = Cli::parse();
+    let cli = Cli::of_process();
     let runtime_dir = cli.runtime_dir.as_deref();
     let done = match cli.command {
         Command::Run(options) => run::run(runtime_dir, &options),
         Command::Status(options) => status::status(runtime_dir, &options),
         Command::Tasks(options) => tasks::tasks(runtime_dir, &options),
+        Command::Unregister(options) => unregister::unregister(runtime_dir, &options),
+        Command::Reload => reload::reload(runtime_dir),
         Command::Plan(options) => plan::plan(&options),
         Command::Simulate(options) => simulate::simulate(&options),
+        Command::Version(options) => version::version(runtime_dir, &options),
+        Command::Completion(options) => completion::completion(&options),
     };
     match done {
         Ok(()) => ExitCode::SUCCESS,

@@ -15,17 +15,52 @@ pub(crate) fn text(text: &str) -> Result<(), Failure> {
 
 /// The same, and tells whether there still is a reader.
 pub(crate) fn read(text: &str) -> Result<bool, Failure> {
-    put(&escape_lines(text))
+    put(escape_lines(text).as_bytes())
 }
 
-/// Prints `text` on a cleared terminal, as watch(1) does; and tells whether there still is a reader.
+/// Prints what of `text` the terminal has room for after clearing it, as watch(1) does; and tells whether there still
+/// is a reader.
 pub(crate) fn read_cleared(text: &str) -> Result<bool, Failure> {
-    put(&format!("\x1b[H\x1b[2J{}", escape_lines(text)))
+    let text = escape_lines(text);
+    let text = match size() {
+        Some((_, height)) => upper(&text, height),
+        None => text.into_owned(),
+    };
+    put(format!("\x1b[H\x1b[2J{text}").as_bytes())
 }
 
-fn put(text: &str) -> Result<bool, Failure> {
+/// The first lines of `text`, so many that the cursor after them does not make the terminal scroll.
+fn upper(text: &str, height: usize) -> String {
+    let lines = text.lines().count();
+    if lines < height {
+        return text.to_owned();
+    }
+    let kept = height.saturating_sub(2);
+    let mut upper: String = text.split_inclusive('\n').take(kept).collect();
+    upper.push_str(&format!("… {} more lines\n", lines - kept));
+    upper
+}
+
+/// The columns of the terminal; none if standard output is none.
+pub(crate) fn width() -> Option<usize> {
+    size().map(|(width, _)| width)
+}
+
+/// The columns and rows of the terminal; none if standard output is none.
+fn size() -> Option<(usize, usize)> {
+    let size = rustix::termios::tcgetwinsize(io::stdout()).ok()?;
+    // Some terminals do not know theirs.
+    (size.ws_col > 0 && size.ws_row > 0).then(|| (size.ws_col.into(), size.ws_row.into()))
+}
+
+/// Prints `bytes` of our own as they are.
+pub(crate) fn script(bytes: &[u8]) -> Result<(), Failure> {
+    put(bytes).map(drop)
+}
+
+fn put(bytes: &[u8]) -> Result<bool, Failure> {
     let mut stdout = io::stdout().lock();
-    let written = stdout.write_all(text.as_bytes());
+    let written = stdout.write_all(bytes);
     match written.and_then(|()| stdout.flush()) {
         Ok(()) => Ok(true),
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(false),
@@ -42,4 +77,17 @@ pub(crate) fn json(value: &impl Serialize) -> Result<(), Failure> {
 pub(crate) fn line(value: &impl Serialize) -> String {
     let text = serde_json::to_string(value).expect("plain data");
     escape_json(&text).into_owned() + "\n"
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_does_not_fit_the_terminal_is_counted() {
+        let text = "1\n2\n3\n4\n5\n";
+        assert_eq!(upper(text, 6), text);
+        assert_eq!(upper(text, 5), "1\n2\n3\n… 2 more lines\n");
+        assert_eq!(upper(text, 1), "… 5 more lines\n");
+    }
 }

@@ -3,13 +3,31 @@
 use rtswap_dbus::text::escape;
 use rtswap_policy::units::Nanos;
 
-/// Lays out `rows` under `heads`; columns whose index is in `left` are words.
-pub(crate) fn table(heads: &[&str], left: &[usize], rows: &[Vec<String>]) -> String {
-    lines(heads, left, rows).concat()
+/// How wide a table may be, and which of its columns it does without.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Widths<'a> {
+    /// In characters; none for as wide as it is.
+    pub(crate) most: Option<usize>,
+    /// The indices of columns that are left out, the first one first, until the others fit.
+    pub(crate) first_to_go: &'a [usize],
 }
 
-/// The lines of [`table`], the heads first, each with its newline.
-pub(crate) fn lines(heads: &[&str], left: &[usize], rows: &[Vec<String>]) -> Vec<String> {
+/// Lays out `rows` under `heads`; columns whose index is in `left` are words.
+pub(crate) fn table(heads: &[&str], left: &[usize], rows: &[Vec<String>]) -> String {
+    let widths = Widths {
+        most: None,
+        first_to_go: &[],
+    };
+    lines(heads, left, rows, widths).concat()
+}
+
+/// The lines of a table, the heads first, each with its newline.
+pub(crate) fn lines(
+    heads: &[&str],
+    left: &[usize],
+    rows: &[Vec<String>],
+    widths: Widths<'_>,
+) -> Vec<String> {
     let rows: Vec<Vec<_>> = rows
         .iter()
         .map(|row| row.iter().map(|cell| escape(cell).into_owned()).collect())
@@ -21,12 +39,13 @@ pub(crate) fn lines(heads: &[&str], left: &[usize], rows: &[Vec<String>]) -> Vec
             .max()
             .unwrap_or(0)
     };
-    let widths: Vec<usize> = (0..heads.len()).map(width).collect();
+    let all: Vec<usize> = (0..heads.len()).map(width).collect();
+    let shown = shown(&all, widths);
     let line = |cells: &[String]| {
         let mut text = String::new();
-        for (column, cell) in cells.iter().enumerate() {
-            let width = widths[column];
-            let gap = if column == 0 { "" } else { "  " };
+        for (place, &column) in shown.iter().enumerate() {
+            let (cell, width) = (&cells[column], all[column]);
+            let gap = if place == 0 { "" } else { "  " };
             let padded = if left.contains(&column) {
                 format!("{gap}{cell:<width$}")
             } else {
@@ -40,6 +59,40 @@ pub(crate) fn lines(heads: &[&str], left: &[usize], rows: &[Vec<String>]) -> Vec
     std::iter::once(line(&heads))
         .chain(rows.iter().map(|row| line(row)))
         .collect()
+}
+
+/// The columns that are shown, of those that are as wide as `all` says.
+fn shown(all: &[usize], widths: Widths<'_>) -> Vec<usize> {
+    let mut shown: Vec<usize> = (0..all.len()).collect();
+    for gone in widths.first_to_go {
+        let needs: usize = shown.iter().map(|column| all[*column] + 2).sum();
+        if widths.most.is_none_or(|most| needs <= most + 2) {
+            break;
+        }
+        shown.retain(|column| column != gone);
+    }
+    shown
+}
+
+/// Lines of text broken between words to at most `width` characters, what goes on in the next line `indent` from
+/// the left. Ends with a newline unless it is empty.
+pub(crate) fn wrapped(text: &str, indent: usize, width: Option<usize>) -> String {
+    if text.is_empty() {
+        return String::new();
+    }
+    let text = text.strip_suffix('\n').unwrap_or(text);
+    let Some(width) = width else {
+        return format!("{text}\n");
+    };
+    let indent = " ".repeat(indent);
+    let options = textwrap::Options::new(width).subsequent_indent(&indent);
+    let lines = text.lines().map(|line| textwrap::fill(line, &options));
+    lines.map(|line| line + "\n").collect()
+}
+
+/// A share from 0 to 1.
+pub(crate) fn percent(share: f64) -> String {
+    format!("{:.0} %", share * 100.0)
 }
 
 /// Bytes with the unit that a person would choose.
@@ -98,6 +151,38 @@ mod tests {
             table(&["NAME", "JOBS"], &[0], &rows),
             "NAME  JOBS\na        1\nlong    20\n"
         );
+    }
+
+    #[test]
+    fn a_narrow_terminal_has_the_columns_that_matter() {
+        let rows = [vec!["a".into(), "1".into(), "22".into(), "3".into()]];
+        let fit = |most| {
+            let first_to_go = &[3, 1];
+            lines(
+                &["NAME", "B", "C", "D"],
+                &[0],
+                &rows,
+                Widths { most, first_to_go },
+            )
+            .concat()
+        };
+        assert_eq!(fit(None), "NAME  B   C  D\na     1  22  3\n");
+        assert_eq!(fit(Some(14)), fit(None));
+        assert_eq!(fit(Some(13)), "NAME  B   C\na     1  22\n");
+        assert_eq!(fit(Some(10)), "NAME   C\na     22\n");
+        assert_eq!(fit(Some(1)), fit(Some(10)), "the others stay");
+    }
+
+    #[test]
+    fn text_is_broken_between_words() {
+        let text = "  memory  a few words\n";
+        assert_eq!(wrapped(text, 10, None), text);
+        assert_eq!(
+            wrapped(text, 10, Some(16)),
+            "  memory  a few\n          words\n"
+        );
+        assert_eq!(wrapped("", 4, Some(10)), "");
+        assert_eq!(wrapped("\nother tasks\n", 4, Some(8)), "\nother\n    tasks\n");
     }
 
     #[test]

@@ -75,6 +75,45 @@ fn nonsense_is_bad_input() {
 }
 
 #[test]
+fn an_empty_variable_is_none() {
+    let output = Command::new(env!("CARGO_BIN_EXE_rtswapctl"))
+        .env("RTSWAP_RUNTIME_DIR", "")
+        .env("RTSWAP_AGENT", "")
+        .args(["run", "--name", "a b", "true"])
+        .output()
+        .unwrap();
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(said.contains("cannot name a task"), "{said}");
+}
+
+#[test]
+fn a_program_needs_no_dashes_before_it_and_keeps_its_own() {
+    // There is no daemon: all before that was understood.
+    let said = "no rtswapd listens on";
+    refuses(&["run", "--footprint", "6gib", "python3", "x.py"], 3, said);
+    refuses(&["run", "python3", "--period", "x", "--", "-n"], 3, said);
+    refuses(
+        &["run", "--perod", "33ms", "python3"],
+        2,
+        "unexpected argument '--perod'",
+    );
+}
+
+#[test]
+fn sizes_and_pauses_are_checked_before_the_daemon_is_asked() {
+    for (size, said) in [
+        ("6 elephants", "has no unit that is known"),
+        ("1.5", "1.5"),
+        ("-1G", "-1"),
+    ] {
+        let footprint = format!("--footprint={size}");
+        refuses(&["run", &footprint, "true"], 2, said);
+    }
+    refuses(&["status", "-w", "-n", "1ms"], 2, "at least 100 ms");
+    refuses(&["status", "-n", "2s"], 2, "--watch");
+}
+
+#[test]
 fn only_an_agent_is_preloaded() {
     let folder = tempfile::tempdir().unwrap();
     let other = folder.path().join("other.so");

@@ -219,6 +219,16 @@ impl Manager1 {
         Ok(())
     }
 
+    #[zbus(property(emits_changed_signal = "const"))]
+    fn version(&self) -> &str {
+        env!("CARGO_PKG_VERSION")
+    }
+
+    #[zbus(property(emits_changed_signal = "const"), name = "StartedUSec")]
+    fn started_usec(&self) -> u64 {
+        self.0.shared.started_usec
+    }
+
     /// Changes of this property are not announced: a client that wants to know asks.
     #[zbus(property(emits_changed_signal = "false"))]
     fn probes(&self) -> String {

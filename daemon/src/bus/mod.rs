@@ -29,6 +29,7 @@ use std::sync::Arc;
 use crate::config;
 use crate::dispatch::Handle;
 use crate::files::Files;
+use crate::sys::clock;
 use limits::Limits;
 
 /// What all connections have in common.
@@ -37,6 +38,8 @@ pub struct Shared {
     handle: Handle,
     files: Arc<Files>,
     limits: Limits,
+    /// When the daemon started, in µs since 1970.
+    started_usec: u64,
 }
 
 impl Shared {
@@ -46,6 +49,7 @@ impl Shared {
             handle,
             files,
             limits: Limits::new(config::subordinates()),
+            started_usec: clock::unix_usec(),
         }
     }
 }

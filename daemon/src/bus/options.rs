@@ -6,9 +6,9 @@ use rtswap_engine::Claimant;
 use rtswap_engine::registry::TaskOptions;
 use rtswap_policy::task::Weight;
 use rtswap_policy::units::{Bytes, Nanos};
+use rtswap_taskset::parse_size;
 use zbus::{OwnedVariant, Variant};
 
-use crate::config::parse_size;
 use crate::sys::peer::{has_ended, pidfd_id, start_ticks};
 
 /// Reads all options. The error says which one is wrong, and why.
@@ -77,7 +77,7 @@ fn time(key: &str, value: &Variant<'_>) -> Result<Nanos, String> {
 
 fn size(key: &str, value: &Variant<'_>) -> Result<Bytes, String> {
     let read = match value {
-        Variant::Str(text) => parse_size(text),
+        Variant::Str(text) => parse_size(text).ok(),
         other => integer(other).map(Bytes),
     };
     // More than any GPU has is refused, because sums of it could overflow.

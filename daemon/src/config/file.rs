@@ -345,7 +345,7 @@ mod tests {
         );
         let size = format!("version = 1\n[[gpu]]\n{GPU}chunk = \"3 elephants\"\n");
         assert!(
-            complaint(&size).starts_with("f.toml:5:9: \"3 elephants\" is not a size"),
+            complaint(&size).starts_with("f.toml:5:9: \"3 elephants\" has no unit that is known"),
             "{}",
             complaint(&size)
         );

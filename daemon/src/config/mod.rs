@@ -15,7 +15,6 @@ pub use error::ConfigError;
 pub use file::{Config, DaemonConfig, load};
 pub use tasks::load_tasks;
 pub use users::subordinates;
-pub use value::parse_size;
 
 /// Where the daemon's file is unless named otherwise.
 pub const DEFAULT_FILE: &str = "/etc/rtswap/rtswapd.toml";

@@ -28,7 +28,7 @@ struct File {
     footprint: Option<Size>,
     swappable: Option<Size>,
     weight: Option<u32>,
-    gpu: Option<String>,
+    gpu: Option<Gpu>,
 }
 
 /// A user in a task file, by name or number.
@@ -37,6 +37,23 @@ struct File {
 enum User {
     Id(u32),
     Name(String),
+}
+
+/// A GPU in a task file.
+#[derive(Deserialize)]
+#[serde(untagged, expecting = "a GPU is an index, or an index or UUID in quotes")]
+enum Gpu {
+    Index(u32),
+    Name(String),
+}
+
+impl From<Gpu> for String {
+    fn from(gpu: Gpu) -> Self {
+        match gpu {
+            Gpu::Index(index) => index.to_string(),
+            Gpu::Name(name) => name,
+        }
+    }
 }
 
 /// Reads every file of `folder` in the order of their names. Returns the tasks of files that are
@@ -95,7 +112,7 @@ fn load_one(path: &Path) -> Result<TaskFile, ConfigError> {
             footprint: file.footprint.map(|size| size.0),
             swappable: file.swappable.map(|size| size.0),
             weight: file.weight,
-            gpu: file.gpu,
+            gpu: file.gpu.map(String::from),
         },
     })
 }
@@ -138,7 +155,7 @@ mod tests {
         };
         write(
             "a.toml",
-            "version = 1\nname = \"yolo\"\nuser = \"root\"\nperiod_ms = 33.0\nweight = 200\n",
+            "version = 1\nname = \"yolo\"\nuser = \"root\"\nperiod_ms = 33.0\nweight = 200\ngpu = 1\n",
         );
         write(
             "b.toml",
@@ -156,6 +173,7 @@ mod tests {
         assert_eq!((tasks.len(), errors.len()), (1, 4));
         assert_eq!((tasks[0].uid, tasks[0].options.name.as_str()), (0, "yolo"));
         assert_eq!(tasks[0].options.weight, Some(200));
+        assert_eq!(tasks[0].options.gpu.as_deref(), Some("1"));
         let errors: Vec<_> = errors.iter().map(ToString::to_string).collect();
         assert!(
             errors[0].ends_with("b.toml:4:1: unknown key `footprnt`; did you mean `footprint`?"),

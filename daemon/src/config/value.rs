@@ -1,55 +1,13 @@
-//! Sizes and times as files and D-Bus options write them.
+//! Sizes, times and shares as files write them.
 
 use std::fmt;
 
 use rtswap_policy::units::{Bytes, Nanos, Ppm};
+use rtswap_taskset::parse_size;
 use serde::de::{Deserialize, Deserializer, Error, Visitor};
 
 /// The forms of a size, as error messages name them.
-pub(super) const SIZE_FORM: &str =
-    "whole bytes or a number with a unit, such as \"6.2GiB\" or \"500MB\"";
-
-const UNITS: [(&str, u64); 10] = [
-    ("B", 1),
-    ("kB", 1_000),
-    ("KB", 1_000),
-    ("MB", 1_000_000),
-    ("GB", 1_000_000_000),
-    ("TB", 1_000_000_000_000),
-    ("KiB", 1 << 10),
-    ("MiB", 1 << 20),
-    ("GiB", 1 << 30),
-    ("TiB", 1 << 40),
-];
-
-/// Reads a size: digits, at most one point, then nothing (bytes), or a unit of 1000s or 1024s.
-/// Fractions of a byte are cut off.
-pub fn parse_size(text: &str) -> Option<Bytes> {
-    let text = text.trim();
-    let end = text
-        .find(|c: char| !c.is_ascii_digit() && c != '.')
-        .unwrap_or(text.len());
-    let (number, unit) = text.split_at(end);
-    let unit = unit.trim_start();
-    if unit.is_empty() {
-        return number.parse().ok().map(Bytes);
-    }
-    let (_, scale) = *UNITS.iter().find(|(name, _)| *name == unit)?;
-    let (whole, fraction) = number.split_once('.').unwrap_or((number, ""));
-    if whole.is_empty() || fraction.contains('.') || fraction.len() > 18 {
-        return None;
-    }
-    // In integers, so that no size is rounded.
-    let whole = whole.parse::<u64>().ok()?.checked_mul(scale)?;
-    let part = match fraction {
-        "" => 0,
-        digits => {
-            let value = digits.parse::<u128>().ok()? * u128::from(scale);
-            (value / 10_u128.pow(digits.len() as u32)) as u64
-        }
-    };
-    whole.checked_add(part).map(Bytes)
-}
+const SIZE_FORM: &str = "whole bytes or a number with a unit, such as \"6.2GiB\" or \"500MB\"";
 
 /// A size in a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -73,9 +31,7 @@ impl<'de> Deserialize<'de> for Size {
             }
 
             fn visit_str<E: Error>(self, text: &str) -> Result<Size, E> {
-                parse_size(text)
-                    .map(Size)
-                    .ok_or_else(|| E::custom(format_args!("{text:?} is not a size: {SIZE_FORM}")))
+                parse_size(text).map(Size).map_err(E::custom)
             }
         }
 
@@ -147,38 +103,5 @@ impl<T, F: FnOnce(f64) -> Result<T, String>> Visitor<'_> for NumberVisitor<'_, F
 
     fn visit_f64<E: Error>(self, value: f64) -> Result<T, E> {
         (self.1)(value).map_err(E::custom)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn sizes_are_exact() {
-        assert_eq!(parse_size("6.2GiB"), Some(Bytes(6_657_199_308)));
-        assert_eq!(parse_size("500MB"), Some(Bytes(500_000_000)));
-        assert_eq!(parse_size(" 16 MiB "), Some(Bytes(16 << 20)));
-        assert_eq!(parse_size("4096"), Some(Bytes(4096)));
-        assert_eq!(parse_size("0.5KiB"), Some(Bytes(512)));
-        assert_eq!(parse_size("1TiB"), Some(Bytes(1 << 40)));
-    }
-
-    #[test]
-    fn what_is_no_size_is_refused() {
-        for text in [
-            "",
-            "GiB",
-            "1.2",
-            "-1GiB",
-            "1..2GiB",
-            ".5GiB",
-            "1 XiB",
-            "1gib",
-            "99999999TiB",
-            "1e9",
-        ] {
-            assert_eq!(parse_size(text), None, "{text:?}");
-        }
     }
 }

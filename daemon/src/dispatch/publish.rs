@@ -2,7 +2,6 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::time::{SystemTime, UNIX_EPOCH};
 
 use rtswap_engine::Engine;
 use rtswap_engine::output::News;
@@ -10,6 +9,7 @@ use rtswap_policy::units::{Nanos, Time};
 use tokio::sync::{broadcast, watch};
 
 use super::snapshot::Snapshot;
+use crate::sys::clock;
 
 /// The least time between two snapshots, except that a call is answered after its own.
 const PACE: Nanos = Nanos(50_000_000);
@@ -41,10 +41,8 @@ pub(super) struct Record {
 impl Record {
     /// Of a task that is new at this moment.
     pub(super) fn begin() -> Self {
-        let now = SystemTime::now().duration_since(UNIX_EPOCH);
-        let micros = now.unwrap_or_default().as_micros();
         Self {
-            since_usec: micros.try_into().unwrap_or(u64::MAX),
+            since_usec: clock::unix_usec(),
             last_deadline_miss: String::new(),
             last_violation: String::new(),
             owner: None,

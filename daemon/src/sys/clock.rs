@@ -1,4 +1,7 @@
-//! CLOCK_MONOTONIC, the daemon's only clock: the same for all processes until the next boot.
+//! CLOCK_MONOTONIC, the daemon's only clock: the same for all processes until the next boot. The time of day is only
+//! shown, nothing is decided by it.
+
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use rtswap_policy::units::{Nanos, Time};
 use rustix::time::{ClockId, Timespec, clock_gettime};
@@ -20,6 +23,13 @@ pub fn worked() -> Nanos {
 pub fn boot_ticks() -> u64 {
     let now = clock_gettime(ClockId::Boottime);
     now.tv_sec.cast_unsigned() * 100 + now.tv_nsec.cast_unsigned() / (NANOS_PER_SECOND / 100)
+}
+
+/// The time of day in µs since 1970.
+pub fn unix_usec() -> u64 {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH);
+    let micros = now.unwrap_or_default().as_micros();
+    micros.try_into().unwrap_or(u64::MAX)
 }
 
 /// Converts a time to the kernel's `timespec`.

@@ -49,6 +49,14 @@ pub trait Manager1 {
     /// (`start`, `nvml`, `unknown`), `confidence s` (`exact`, `estimated`, `at-least`, `claimed`).
     fn list_processes(&self) -> Result<Vec<HashMap<String, OwnedVariant>>, Error>;
 
+    /// The daemon's version.
+    #[zbus(property(emits_changed_signal = "const"))]
+    fn version(&self) -> zbus::Result<String>;
+
+    /// When the daemon started, in µs since 1970.
+    #[zbus(property(emits_changed_signal = "const"), name = "StartedUSec")]
+    fn started_usec(&self) -> zbus::Result<u64>;
+
     /// How the eBPF probes do: `on`, `off` (by the configuration), or `missing: ` and what is.
     #[zbus(property(emits_changed_signal = "false"))]
     fn probes(&self) -> zbus::Result<String>;

@@ -5,7 +5,7 @@
 //! read keys and values from it, `number`, `size` and `span` exactly from their decimal text, a span
 //! in a `unit` of time; `shape` knows the keys and the rules; `advice` finds what would make a set fit
 //! that has no plan.
-//! docs/planning.md has the format.
+//! docs/planning.md has the format. [`parse_size`] reads the sizes of the daemon's files, of D-Bus and of command lines, too.
 
 mod advice;
 mod error;
@@ -25,6 +25,7 @@ mod unit;
 
 pub use advice::{Advice, advise};
 pub use error::{Fault, TaskSetError};
+pub use size::parse_size;
 pub use rtswap_policy::scheduler::MAX_TASKS;
 
 use rtswap_policy::admission::{Platform, Test};

@@ -5,34 +5,53 @@ use super::number::{Decimal, Round};
 use super::unit::nanos_of;
 use rtswap_policy::units::Bytes;
 
-/// Those that are suggested come first.
-const UNITS: [(&str, u64); 10] = [
+/// Those that are suggested come first. A letter alone counts in 1024s, as in systemd's units and in the options of
+/// docker.
+const UNITS: [(&str, u64); 13] = [
     ("B", 1),
     ("KiB", 1 << 10),
     ("MiB", 1 << 20),
     ("GiB", 1 << 30),
     ("TiB", 1 << 40),
-    ("kB", 1_000),
+    ("K", 1 << 10),
+    ("M", 1 << 20),
+    ("G", 1 << 30),
+    ("T", 1 << 40),
     ("KB", 1_000),
     ("MB", 1_000_000),
     ("GB", 1_000_000_000),
     ("TB", 1_000_000_000_000),
 ];
 
-/// Reads `6.2GiB` or `500 MB`; fractions of a byte are cut off, as the daemon does.
+/// Reads a size as people write it: whole bytes, or a number with a unit in upper or lower case, such as `6.2GiB`,
+/// `100M` or `500 MB`. Fractions of a byte are cut off.
+pub fn parse_size(text: &str) -> Result<Bytes, Fault> {
+    match text.trim().parse() {
+        Ok(bytes) => Ok(Bytes(bytes)),
+        Err(_) => parse(text),
+    }
+}
+
+/// Reads a size that must have its unit.
 pub(super) fn parse(text: &str) -> Result<Bytes, Fault> {
     let (number, unit) = split(text);
     let decimal = match Decimal::parse(number) {
         Err(Fault::NotANumber(_)) => return Err(Fault::NotASize(text.into())),
         decimal => decimal?,
     };
-    let Some((_, scale)) = UNITS.iter().find(|(name, _)| *name == unit) else {
+    let Some(scale) = scale(unit) else {
         return Err(wrong_unit(text, number, unit));
     };
-    let bytes = decimal.times(*scale, Round::Down);
+    let bytes = decimal.times(scale, Round::Down);
     bytes
         .map(Bytes)
         .ok_or_else(|| Fault::SizeTooLarge(text.into()))
+}
+
+/// The bytes of a unit.
+fn scale(unit: &str) -> Option<u64> {
+    let known = UNITS.iter().find(|(name, _)| name.eq_ignore_ascii_case(unit));
+    known.map(|(_, scale)| *scale)
 }
 
 /// The number and the unit, without the space between them.
@@ -46,7 +65,7 @@ pub(super) fn split(text: &str) -> (&str, &str) {
 /// Whether it has a unit of size, written well or not.
 pub(super) fn looks_like(text: &str) -> bool {
     let (number, unit) = split(text);
-    !number.is_empty() && (meant(unit).is_some() || UNITS.iter().any(|(name, _)| *name == unit))
+    !number.is_empty() && (meant(unit).is_some() || scale(unit).is_some())
 }
 
 fn wrong_unit(text: &str, number: &str, unit: &str) -> Fault {
@@ -64,7 +83,7 @@ fn wrong_unit(text: &str, number: &str, unit: &str) -> Fault {
     }
 }
 
-/// The unit of the same letter: what else could `gib` or `GX` be?
+/// The unit of the same letter: what else could `GX` be?
 fn meant(unit: &str) -> Option<&'static str> {
     let letter = unit.chars().next()?.to_ascii_uppercase();
     let binary = UNITS
@@ -89,9 +108,23 @@ mod tests {
             ("0.5KiB", 512),
             ("1TiB", 1 << 40),
             ("4096B", 4_096),
+            ("100M", 100 << 20),
+            ("1.5g", 3 << 29),
+            ("6 gib", 6 << 30),
+            ("3tb", 3_000_000_000_000),
+            ("5b", 5),
             ("16777215.99999999999TiB", u64::MAX - 10),
         ] {
             assert_eq!(parse(text), Ok(Bytes(bytes)), "{text}");
+        }
+    }
+
+    #[test]
+    fn whole_bytes_need_no_unit_where_a_size_stands_alone() {
+        assert_eq!(parse_size(" 4096 "), Ok(Bytes(4_096)));
+        assert_eq!(parse_size("100M"), Ok(Bytes(100 << 20)));
+        for text in ["1.2", "-1", "1e9", "0x10", "18446744073709551616"] {
+            assert!(parse_size(text).is_err(), "{text}");
         }
     }
 
@@ -103,11 +136,8 @@ mod tests {
         };
         for (text, instead) in [
             ("24GX", "24GiB"),
-            ("24 gib", "24GiB"),
-            ("1.5g", "1.5GiB"),
-            ("64mib", "64MiB"),
-            ("3tb", "3TiB"),
-            ("5b", "5B"),
+            ("1.5gs", "1.5GiB"),
+            ("64mbit", "64MiB"),
         ] {
             assert_eq!(unit(text).as_deref(), Some(instead), "{text}");
         }

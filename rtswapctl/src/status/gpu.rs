@@ -1,16 +1,14 @@
 //! One GPU.
 
-use std::fmt::Write as _;
-
 use rtswap_dbus::GpuProperties;
 use serde::Serialize;
 
-use crate::table::{bytes, seconds};
+use crate::table::{bytes, percent, seconds, wrapped};
 
 #[derive(Debug, Serialize)]
 pub(super) struct Gpu {
-    index: u32,
-    uuid: String,
+    pub(super) index: u32,
+    pub(super) uuid: String,
     name: String,
     nvml: bool,
     memory_bytes: u64,
@@ -53,45 +51,44 @@ impl Gpu {
         }
     }
 
-    /// Who it is, what the driver says, what rtswap makes of it.
-    pub(super) fn write(&self, text: &mut String) {
+    /// Its name, what the driver says and what rtswap makes of it, for a terminal of so many columns.
+    pub(super) fn write(&self, text: &mut String, width: Option<usize>) {
+        let mut line = |indent: usize, line: &str| text.push_str(&wrapped(line, indent, width));
         let name = if self.name.is_empty() {
             String::new()
         } else {
             format!("{}  ", self.name)
         };
-        // Writing to a String cannot fail.
-        let _ = writeln!(text, "GPU {}  {name}{}", self.index, self.uuid);
-        let _ = write!(
-            text,
-            "  memory    {} of {} used",
-            bytes(self.device_used_bytes),
-            bytes(self.memory_bytes)
-        );
+        line(4, &format!("GPU {}  {name}{}", self.index, self.uuid));
         let unmanaged = bytes(self.unmanaged_bytes);
-        let _ = match self.device_utilization_percent {
-            Some(percent) => writeln!(text, ", {unmanaged} unmanaged, {percent} % busy"),
-            None if self.nvml => writeln!(text, ", {unmanaged} unmanaged"),
-            None => writeln!(text, " by the agents' account (no NVML)"),
+        let said = match self.device_utilization_percent {
+            Some(percent) => format!(", {unmanaged} unmanaged, {percent} % busy"),
+            None if self.nvml => format!(", {unmanaged} unmanaged"),
+            None => " by the agents' account (no NVML)".to_owned(),
         };
-        let _ = writeln!(
-            text,
-            "  capacity  {}, {} held, chunks of {}, planned utilization {:.0} %, running: {}",
-            bytes(self.capacity_bytes),
-            bytes(self.used_bytes),
-            bytes(self.chunk_bytes),
-            self.utilization * 100.0,
-            self.running.as_deref().unwrap_or("nobody"),
+        let (used, memory) = (bytes(self.device_used_bytes), bytes(self.memory_bytes));
+        line(12, &format!("  memory    {used} of {memory} used{said}"));
+        line(
+            12,
+            &format!(
+                "  capacity  {}, {} held, chunks of {}, planned utilization {}, running: {}",
+                bytes(self.capacity_bytes),
+                bytes(self.used_bytes),
+                bytes(self.chunk_bytes),
+                percent(self.utilization),
+                self.running.as_deref().unwrap_or("nobody"),
+            ),
         );
         if let Some(bound) = self.longest_wait_us {
             let bound = seconds(bound);
-            let _ = writeln!(
-                text,
-                "  turns     a best-effort job waits at most {bound}, not counting realtime jobs"
+            let turns = "a best-effort job waits at most";
+            line(
+                12,
+                &format!("  turns     {turns} {bound}, not counting realtime jobs"),
             );
         }
         for note in &self.notes {
-            let _ = writeln!(text, "  note      {note}");
+            line(12, &format!("  note      {note}"));
         }
     }
 }

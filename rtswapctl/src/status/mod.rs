@@ -1,13 +1,20 @@
 //! `rtswapctl status`: what happens on the GPUs now.
+//!
+//! `gpu`, `task` and `process` are the rows, `detail` all that is known of one task, `users` the sums of each user;
+//! `select` picks and sorts them, `watch` shows them again and again.
 
+mod detail;
 mod gpu;
 mod process;
+mod select;
 mod task;
+#[cfg(test)]
+mod tests;
+mod users;
+mod watch;
 
 use std::fmt::Write as _;
 use std::path::Path;
-use std::thread;
-use std::time::Duration;
 
 use rtswapctl::cli::StatusOptions;
 use serde::Serialize;
@@ -15,10 +22,11 @@ use serde::Serialize;
 use crate::daemon::{self, Everything, Probes};
 use crate::failure::Failure;
 use crate::output;
-use crate::table::{lines, table};
+use crate::table::{Widths, lines, table, wrapped};
 use gpu::Gpu;
 use process::Process;
 use task::{Other, Task};
+use users::User;
 
 /// The JSON of `status`, version 1.
 #[derive(Debug, Serialize)]
@@ -27,28 +35,33 @@ struct Status {
     gpus: Vec<Gpu>,
     tasks: Vec<Task>,
     other_tasks: Vec<Other>,
+    users: Vec<User>,
     processes: Vec<Process>,
     probes: Probes,
     left_alone: Vec<String>,
 }
 
-/// Prints it once, or every second.
+/// Prints it once, or again and again.
 pub(crate) fn status(runtime_dir: Option<&Path>, options: &StatusOptions) -> Result<(), Failure> {
-    loop {
-        let status = Status::new(daemon::everything(runtime_dir)?);
-        let is_read = match (options.json, options.watch) {
-            (true, _) => output::read(&output::line(&status))?,
-            (false, true) => output::read_cleared(&status.text())?,
-            (false, false) => output::read(&status.text())?,
-        };
-        if !is_read || !options.watch {
-            return Ok(());
-        }
-        thread::sleep(Duration::from_secs(1));
+    if options.watch {
+        return watch::watch(runtime_dir, options);
+    }
+    let status = Status::of_daemon(runtime_dir, options)?;
+    if options.json {
+        output::json(&status)
+    } else {
+        output::text(&status.text(options, output::width()))
     }
 }
 
 impl Status {
+    /// What the daemon says now, as far as it is asked for.
+    fn of_daemon(runtime_dir: Option<&Path>, options: &StatusOptions) -> Result<Self, Failure> {
+        let mut status = Self::new(daemon::everything(runtime_dir)?);
+        status.select(options)?;
+        Ok(status)
+    }
+
     fn new(everything: Everything) -> Self {
         let Everything {
             objects,
@@ -56,10 +69,7 @@ impl Status {
             probes,
             left_alone,
         } = everything;
-        let index_of = |uuid: &str| {
-            let gpu = objects.gpus.iter().find(|(_, gpu)| gpu.uuid == uuid);
-            gpu.map(|(_, gpu)| gpu.index)
-        };
+        let index_of = |uuid: &str| daemon::index_of(&objects, uuid);
         let name_of = |path: &str| {
             if path == rtswap_dbus::OTHER_TASK_PATH {
                 return Some("another user's task".to_owned());
@@ -79,6 +89,7 @@ impl Status {
             other_tasks: others
                 .map(|(path, task)| Other::new(path.as_str(), task, index_of(&task.gpu)))
                 .collect(),
+            users: User::all(&objects),
             processes: processes
                 .map(|process| Process::new(process, name_of))
                 .collect(),
@@ -87,14 +98,22 @@ impl Status {
         }
     }
 
-    fn text(&self) -> String {
+    /// For a terminal of so many columns; without, no line is broken.
+    fn text(&self, options: &StatusOptions, width: Option<usize>) -> String {
+        if options.names.is_empty() {
+            self.overview(width)
+        } else {
+            self.details(width)
+        }
+    }
+
+    fn overview(&self, width: Option<usize>) -> String {
         let mut text = String::new();
         for gpu in &self.gpus {
-            gpu.write(&mut text);
+            gpu.write(&mut text, width);
         }
         for gpu in &self.left_alone {
-            // Writing to a String cannot fail.
-            let _ = writeln!(text, "left alone: {gpu}");
+            text.push_str(&wrapped(&format!("left alone: {gpu}"), 4, width));
         }
         if self.gpus.is_empty() && self.left_alone.is_empty() {
             text.push_str(
@@ -104,321 +123,63 @@ impl Status {
         if self.tasks.is_empty() {
             text.push_str("no tasks\n");
         } else {
-            let rows: Vec<_> = self.tasks.iter().map(Task::row).collect();
             text.push('\n');
-            let notes = self.tasks.iter().map(Task::note);
-            let mut lines = lines(&Task::HEADS, &Task::WORDS, &rows).into_iter();
-            text.extend(lines.next());
-            for (row, note) in lines.zip(notes) {
-                text.push_str(&row);
-                text.extend(note);
-            }
+            self.write_tasks(&mut text, width);
         }
         let turns: Vec<_> = self.tasks.iter().filter_map(Task::turns_row).collect();
         if !turns.is_empty() {
             text.push('\n');
             text.push_str(&table(&Task::TURNS_HEADS, &[0], &turns));
         }
-        text.push_str(&Other::text(&self.other_tasks));
-        if !self.processes.is_empty() {
-            let rows: Vec<_> = self.processes.iter().map(Process::row).collect();
-            text.push('\n');
-            text.push_str(&table(&Process::HEADS, &Process::WORDS, &rows));
-        }
+        text.push_str(&wrapped(&Other::text(&self.other_tasks), 4, width));
+        text.push_str(&wrapped(&User::text(&self.users), 4, width));
+        self.write_processes(&mut text, width);
         text.push_str(&self.probes.text());
         text
     }
-}
 
-#[cfg(test)]
-mod tests {
-    use rtswap_dbus::objects::{Objects, OtherTask, Properties};
-    use rtswap_dbus::{GpuProperties, TaskProperties};
-    use zbus::{OwnedVariant, Variant};
-
-    use super::*;
-
-    fn objects() -> Objects {
-        let gpu = GpuProperties {
-            uuid: "GPU-1".into(),
-            index: 3,
-            name: "Simulated".into(),
-            has_nvml: true,
-            memory_bytes: 128 << 20,
-            device_used_bytes: 72 << 20,
-            unmanaged_bytes: 8 << 20,
-            has_utilization: true,
-            device_utilization_percent: 30,
-            capacity_bytes: 96 << 20,
-            used_bytes: 64 << 20,
-            chunk_bytes: 2 << 20,
-            running_task: rtswap_dbus::task_path(7),
-            utilization: 0.456,
-            blocking_usec: 1_000,
-            longest_wait_usec: 15_000_000,
-            notes: Vec::new(),
+    fn write_tasks(&self, text: &mut String, width: Option<usize>) {
+        let rows: Vec<_> = self.tasks.iter().map(Task::row).collect();
+        let widths = Widths {
+            most: width,
+            first_to_go: &Task::FIRST_TO_GO,
         };
-        let task = TaskProperties {
-            name: "yolo".into(),
-            class: "realtime".into(),
-            phase: "running".into(),
-            gpu: "GPU-1".into(),
-            process_id: 4711,
-            process_ids: vec![4711],
-            resident_bytes: 40 << 20,
-            jobs: 12,
-            response_p99_usec: 33_000,
-            ..TaskProperties::default()
-        };
-        Objects {
-            gpus: vec![(rtswap_dbus::gpu_path(3), gpu)],
-            tasks: vec![(rtswap_dbus::task_path(7), task)],
-            others: Vec::new(),
+        let mut lines = lines(&Task::HEADS, &Task::WORDS, &rows, widths).into_iter();
+        text.extend(lines.next());
+        for (row, task) in lines.zip(&self.tasks) {
+            text.push_str(&row);
+            for note in task.notes() {
+                text.push_str(&wrapped(&note, 4, width));
+            }
         }
     }
 
-    fn process(fields: Vec<(&str, OwnedVariant)>) -> Properties {
-        let fields = fields.into_iter();
-        fields.map(|(key, value)| (key.to_owned(), value)).collect()
-    }
-
-    fn text_value(text: &'static str) -> OwnedVariant {
-        Variant::from(text).try_into().unwrap()
-    }
-
-    fn processes() -> Vec<Properties> {
-        let path = Variant::from(rtswap_dbus::task_path(7)).try_into().unwrap();
-        let managed = process(vec![
-            ("pid", 4711_u32.into()),
-            ("comm", text_value("dnn")),
-            ("uid", 1000_u32.into()),
-            ("gpu", 3_u32.into()),
-            ("managed", true.into()),
-            ("attached", true.into()),
-            ("task", path),
-            ("nvml_bytes", (64_u64 << 20).into()),
-            ("origin", text_value("docker 3f2a1b4c5d6e")),
-            ("probed_bytes", (60_u64 << 20).into()),
-            ("probed_managed_bytes", 0_u64.into()),
-            ("first_seen_usec", 12_345_678_u64.into()),
-            ("baseline", text_value("start")),
-            ("confidence", text_value("exact")),
-            ("agent_bytes", (40_u64 << 20).into()),
-            ("disagreement", text_value("underreport")),
-        ]);
-        let unmanaged = process(vec![
-            ("pid", 99_u32.into()),
-            ("comm", text_value("Xorg")),
-            ("uid", 0_u32.into()),
-            ("gpu", 3_u32.into()),
-            ("managed", false.into()),
-            ("attached", false.into()),
-            ("nvml_bytes", (8_u64 << 20).into()),
-        ]);
-        vec![unmanaged, managed]
-    }
-
-    fn everything() -> Everything {
-        Everything {
-            objects: objects(),
-            processes: processes(),
-            probes: Probes {
-                state: "on".into(),
-                libraries: 1,
-                lost_records: 0,
-                lost_calls: 0,
-            },
-            left_alone: Vec::new(),
+    fn write_processes(&self, text: &mut String, width: Option<usize>) {
+        if self.processes.is_empty() {
+            return;
         }
-    }
-
-    fn status() -> Status {
-        Status::new(everything())
-    }
-
-    #[test]
-    fn a_person_sees_who_runs_and_where_memory_is() {
-        let expected = "\
-GPU 3  Simulated  GPU-1
-  memory    72 MiB of 128 MiB used, 8 MiB unmanaged, 30 % busy
-  capacity  96 MiB, 64 MiB held, chunks of 2 MiB, planned utilization 46 %, running: yolo
-  turns     a best-effort job waits at most 15.0 s, not counting realtime jobs
-
-TASK  CLASS     PHASE    GPU   PID  RESIDENT  SWAPPED  VOLUME  COUNTED  JOBS  MISSES  P50    P99  MAX
-yolo  realtime  running    3  4711    40 MiB        0       0        -    12       0    -  33 ms    -
-
- PID  PROCESS  FROM                  UID  GPU    NVML  PROBED   AGENT  TASK  NOTE
-  99  Xorg     -                       0    3   8 MiB       -       -  -     unmanaged
-4711  dnn      docker 3f2a1b4c5d6e  1000    3  64 MiB  60 MiB  40 MiB  yolo  underreport
-";
-        assert_eq!(status().text(), expected);
-    }
-
-    #[test]
-    fn why_a_task_waits_is_said_under_its_row() {
-        let mut everything = everything();
-        let why = "the plan of yolo leaves 8.0 MiB, and it needs 12.0 MiB";
-        let (path, task) = (rtswap_dbus::task_path(9), TaskProperties::default());
-        let starved = TaskProperties {
-            name: "a".into(),
-            class: "best-effort".into(),
-            phase: "waiting".into(),
-            waits: why.into(),
-            ..task.clone()
+        let rows: Vec<_> = self.processes.iter().map(Process::row).collect();
+        let widths = Widths {
+            most: width,
+            first_to_go: &Process::FIRST_TO_GO,
         };
-        let after = TaskProperties {
-            name: "b".into(),
-            phase: "idle".into(),
-            ..task
-        };
-        let tasks = &mut everything.objects.tasks;
-        tasks.extend([(path, starved), (rtswap_dbus::task_path(10), after)]);
-        let status = Status::new(everything);
-        let text = status.text();
-        let tasks: Vec<_> = text.split("\n\n").nth(1).unwrap().lines().collect();
-        assert_eq!(tasks.len(), 5, "{text}");
-        assert!(tasks[2].starts_with("a "), "{text}");
-        assert_eq!(tasks[3], format!("  waits: {why}"));
-        assert!(tasks[4].starts_with("b "), "{text}");
-        let json = serde_json::to_value(&status).unwrap();
-        assert_eq!(json["tasks"][0]["waits"], serde_json::Value::Null);
-        assert_eq!(json["tasks"][1]["waits"], why);
+        text.push('\n');
+        text.push_str(&lines(&Process::HEADS, &Process::WORDS, &rows, widths).concat());
     }
 
-    #[test]
-    fn turns_of_best_effort_have_a_table_of_their_own() {
-        let mut everything = everything();
-        let task = TaskProperties {
-            name: "train".into(),
-            class: "best-effort".into(),
-            gpu: "GPU-1".into(),
-            weight: 100,
-            gpu_share_ppm: 482_000,
-            swap_share_ppm: 71_000,
-            longest_wait_usec: 3_249_000,
-            ..TaskProperties::default()
-        };
-        let fresh = TaskProperties {
-            name: "fresh".into(),
-            class: "best-effort".into(),
-            weight: 50,
-            ..TaskProperties::default()
-        };
-        let tasks = &mut everything.objects.tasks;
-        tasks.extend([
-            (rtswap_dbus::task_path(9), task),
-            (rtswap_dbus::task_path(10), fresh),
-        ]);
-        let status = Status::new(everything);
-        let text = status.text();
-        let expected = "\
-BEST-EFFORT  GPU  WEIGHT  SHARE  SWAPPING  LONGEST WAIT
-train          3     100   48 %       7 %         3.2 s
-fresh          -      50    0 %       0 %             -";
-        assert_eq!(text.split("\n\n").nth(2), Some(expected), "{text}");
-        let json = serde_json::to_value(&status).unwrap();
-        let [realtime, train] = [0, 1].map(|index| &json["tasks"][index]);
-        assert_eq!(realtime["gpu_share"], 0.0);
-        assert_eq!(
-            (&train["gpu_share"], &train["swap_share"]),
-            (&0.482.into(), &0.071.into())
-        );
-        assert_eq!(train["longest_wait_us"], 3_249_000);
-        assert_eq!(json["gpus"][0]["longest_wait_us"], 15_000_000);
-    }
-
-    #[test]
-    fn tasks_of_others_are_counted_by_user() {
-        let mut everything = everything();
-        let other = |uid| OtherTask {
-            class: "best-effort".into(),
-            gpu: "GPU-1".into(),
-            user_id: uid,
-        };
-        let others = [(8, other(7)), (9, other(1_000)), (10, other(7))];
-        let others = others.map(|(id, task)| (rtswap_dbus::task_path(id), task));
-        everything.objects.others = others.to_vec();
-        everything.objects.gpus[0].1.running_task =
-            zbus::ObjectPath::from_static_str_unchecked(rtswap_dbus::OTHER_TASK_PATH).into();
-        let status = Status::new(everything);
-        let text = status.text();
-        assert!(
-            text.contains("\nother tasks: 2 of user 7, 1 of user 1000\n"),
-            "{text}"
-        );
-        assert!(text.contains("running: another user's task\n"), "{text}");
-        let json = serde_json::to_value(&status).unwrap();
-        assert_eq!(json["other_tasks"][0]["uid"], 7);
-        assert_eq!(json["other_tasks"][0]["gpu"], 3);
-        assert_eq!(json["tasks"].as_array().unwrap().len(), 1);
-    }
-
-    #[test]
-    fn what_rtswap_cannot_do_is_said_beside_the_gpus() {
-        let mut everything = everything();
-        let gpu = &mut everything.objects.gpus[0].1;
-        (gpu.uuid, gpu.has_utilization) = ("MIG-1".into(), false);
-        gpu.notes = vec!["it is shared".into()];
-        everything.left_alone = vec!["GPU-2 (Other) is in MIG mode".into()];
-        let mut status = Status::new(everything);
-        let text = status.text();
-        let gpus = text.split("\n\n").next().unwrap();
-        assert_eq!(
-            gpus,
-            "\
-GPU 3  Simulated  MIG-1
-  memory    72 MiB of 128 MiB used, 8 MiB unmanaged
-  capacity  96 MiB, 64 MiB held, chunks of 2 MiB, planned utilization 46 %, running: yolo
-  turns     a best-effort job waits at most 15.0 s, not counting realtime jobs
-  note      it is shared
-left alone: GPU-2 (Other) is in MIG mode"
-        );
-        status.gpus.clear();
-        assert!(status.text().starts_with("left alone: "));
-        status.left_alone.clear();
-        assert!(status.text().starts_with("no GPU is known yet"));
-    }
-
-    #[test]
-    fn a_program_gets_names_and_indices() {
-        let json = serde_json::to_value(status()).unwrap();
-        assert_eq!(json["version"], 1);
-        assert_eq!(json["gpus"][0]["running"], "yolo");
-        assert_eq!(json["gpus"][0]["unmanaged_bytes"], 8 << 20);
-        assert_eq!(json["tasks"][0]["gpu"], 3);
-        assert_eq!(json["tasks"][0]["response_us"]["p99"], 33_000);
-        assert_eq!(json["processes"][0]["agent_bytes"], serde_json::Value::Null);
-        assert_eq!(json["processes"][1]["task"], "yolo");
-        assert_eq!(json["processes"][1]["probed"]["bytes"], 60 << 20);
-        assert_eq!(json["processes"][1]["probed"]["confidence"], "exact");
-        assert_eq!(json["processes"][0]["probed"], serde_json::Value::Null);
-        assert_eq!(json["probes"]["libraries"], 1);
-    }
-
-    #[test]
-    fn how_the_probes_do_is_said_where_it_matters() {
-        let text = |state: &str, lost_records, lost_calls| {
-            let probes = Probes {
-                state: state.into(),
-                libraries: 2,
-                lost_records,
-                lost_calls,
-            };
-            probes.text()
-        };
-        assert_eq!(text("on", 0, 0), "");
-        assert_eq!(text("off", 0, 0), "");
-        assert_eq!(
-            text("missing: no tracefs; mount it", 0, 0),
-            "\nprobes: missing: no tracefs; mount it\n"
-        );
-        assert_eq!(
-            text("on", 7, 0),
-            "\nprobes: 7 records found no room; totals are read from the counters and exact\n"
-        );
-        assert_eq!(
-            text("on", 0, 3),
-            "\nprobes: no room for 3 calls of processes that are therefore known from NVML alone\n"
-        );
+    fn details(&self, width: Option<usize>) -> String {
+        let mut text = String::new();
+        for task in &self.tasks {
+            if !text.is_empty() {
+                text.push('\n');
+            }
+            task.write_details(&mut text, width);
+        }
+        if self.tasks.is_empty() {
+            // Writing to a String cannot fail.
+            let _ = writeln!(text, "no such task any more");
+        }
+        self.write_processes(&mut text, width);
+        text
     }
 }

@@ -12,15 +12,15 @@ pub(super) struct Process {
     pid: u32,
     comm: String,
     uid: Option<u32>,
-    gpu: Option<u32>,
+    pub(super) gpu: Option<u32>,
     managed: bool,
     attached: bool,
-    task: Option<String>,
+    pub(super) task: Option<String>,
     /// Its container or its unit.
     origin: Option<String>,
     nvml_bytes: Option<u64>,
     probed: Option<Probed>,
-    agent_bytes: Option<u64>,
+    pub(super) agent_bytes: Option<u64>,
     kept_for_processes_bytes: u64,
     kept_for_devices_bytes: u64,
     disagreement: Option<String>,
@@ -83,6 +83,8 @@ impl Process {
     ];
     /// The columns of words.
     pub(super) const WORDS: [usize; 4] = [1, 2, 8, 9];
+    /// The columns that a narrow terminal has no room for, in this order: FROM, UID, GPU, PROBED, AGENT.
+    pub(super) const FIRST_TO_GO: [usize; 5] = [2, 3, 4, 6, 7];
 
     /// `name_of` knows the task of a path. What the daemon does not say is not known.
     pub(super) fn new(mut fields: Properties, name_of: impl Fn(&str) -> Option<String>) -> Self {

@@ -7,42 +7,49 @@ use rtswap_dbus::TaskProperties;
 use rtswap_dbus::objects::OtherTask;
 use serde::Serialize;
 
-use crate::table::{bytes, ms, seconds};
+use crate::table::{bytes, ms, percent, seconds};
 
 #[derive(Debug, Serialize)]
 pub(super) struct Task {
-    path: String,
-    name: String,
-    class: String,
-    phase: String,
-    gpu: Option<u32>,
-    uid: u32,
-    pid: u32,
-    pids: Vec<u32>,
-    weight: u32,
-    footprint_bytes: u64,
-    swap_volume_bytes: u64,
-    resident_bytes: u64,
-    swapped_bytes: u64,
-    budget_bytes: u64,
-    backing_bytes: u64,
-    jobs: u64,
-    deadline_misses: u64,
-    max_lateness_us: u64,
-    response_us: Response,
-    swap_out_bytes_total: u64,
-    swap_in_bytes_total: u64,
-    swap_out_us_total: u64,
-    swap_in_us_total: u64,
+    pub(super) path: String,
+    pub(super) name: String,
+    pub(super) class: String,
+    pub(super) phase: String,
+    pub(super) gpu: Option<u32>,
+    pub(super) uid: u32,
+    pub(super) pid: u32,
+    pub(super) pids: Vec<u32>,
+    /// 0 for best-effort, like the two that follow.
+    pub(super) period_us: u64,
+    pub(super) deadline_us: u64,
+    pub(super) wcet_us: u64,
+    pub(super) weight: u32,
+    pub(super) footprint_bytes: u64,
+    pub(super) swappable_bytes: u64,
+    pub(super) swap_volume_bytes: u64,
+    pub(super) resident_bytes: u64,
+    pub(super) swapped_bytes: u64,
+    pub(super) budget_bytes: u64,
+    pub(super) backing_bytes: u64,
+    pub(super) jobs: u64,
+    pub(super) deadline_misses: u64,
+    pub(super) max_lateness_us: u64,
+    pub(super) response_us: Response,
+    pub(super) swap_out_bytes_total: u64,
+    pub(super) swap_in_bytes_total: u64,
+    pub(super) swap_out_us_total: u64,
+    pub(super) swap_in_us_total: u64,
     /// The part of the last one to two minutes in which it had the GPU as best-effort, 0 to 1.
-    gpu_share: f64,
+    pub(super) gpu_share: f64,
     /// The part of that time in which the GPU stood still until its memory was there, 0 to 1.
-    swap_share: f64,
-    longest_wait_us: u64,
-    violations: u64,
+    pub(super) swap_share: f64,
+    pub(super) longest_wait_us: u64,
+    pub(super) violations: u64,
     /// Since when jobs, misses, swaps and violations are counted, in µs since 1970.
-    counting_since_us: u64,
-    waits: Option<String>,
+    pub(super) counting_since_us: u64,
+    pub(super) waits: Option<String>,
+    pub(super) last_deadline_miss: Option<String>,
+    pub(super) last_violation: Option<String>,
 }
 
 /// A task that its user alone, root and those that may manage others' tasks see more of.
@@ -50,7 +57,7 @@ pub(super) struct Task {
 pub(super) struct Other {
     path: String,
     class: String,
-    gpu: Option<u32>,
+    pub(super) gpu: Option<u32>,
     uid: u32,
 }
 
@@ -82,19 +89,22 @@ impl Other {
 }
 
 #[derive(Debug, Serialize)]
-struct Response {
-    p50: u64,
-    p99: u64,
-    max: u64,
+pub(super) struct Response {
+    pub(super) p50: u64,
+    pub(super) p99: u64,
+    pub(super) max: u64,
 }
 
 impl Task {
-    pub(super) const HEADS: [&'static str; 14] = [
-        "TASK", "CLASS", "PHASE", "GPU", "PID", "RESIDENT", "SWAPPED", "VOLUME", "COUNTED", "JOBS",
-        "MISSES", "P50", "P99", "MAX",
+    pub(super) const HEADS: [&'static str; 15] = [
+        "TASK", "CLASS", "PHASE", "GPU", "PID", "RESIDENT", "SWAPPED", "VOLUME", "HOST", "COUNTED",
+        "JOBS", "MISSES", "P50", "P99", "MAX",
     ];
     /// The columns of words.
     pub(super) const WORDS: [usize; 3] = [0, 1, 2];
+    /// The columns that a narrow terminal has no room for, in this order: MAX, HOST, VOLUME, COUNTED, P50, PID,
+    /// CLASS, GPU, P99, SWAPPED.
+    pub(super) const FIRST_TO_GO: [usize; 10] = [14, 8, 7, 9, 12, 4, 1, 3, 13, 6];
 
     /// The heads of the rows of [`Self::turns_row`], of which the first column alone is words.
     pub(super) const TURNS_HEADS: [&'static str; 6] = [
@@ -116,8 +126,12 @@ impl Task {
             uid: task.user_id,
             pid: task.process_id,
             pids: task.process_ids.clone(),
+            period_us: task.period_usec,
+            deadline_us: task.deadline_usec,
+            wcet_us: task.wcet_usec,
             weight: task.weight,
             footprint_bytes: task.footprint_bytes,
+            swappable_bytes: task.swappable_bytes,
             swap_volume_bytes: task.swap_volume_bytes,
             resident_bytes: task.resident_bytes,
             swapped_bytes: task.swapped_bytes,
@@ -140,7 +154,9 @@ impl Task {
             longest_wait_us: task.longest_wait_usec,
             violations: task.violations,
             counting_since_us: task.counting_since_usec,
-            waits: Some(task.waits.clone()).filter(|why| !why.is_empty()),
+            waits: said(&task.waits),
+            last_deadline_miss: said(&task.last_deadline_miss),
+            last_violation: said(&task.last_violation),
         }
     }
 
@@ -158,6 +174,7 @@ impl Task {
             bytes(self.resident_bytes),
             bytes(self.swapped_bytes),
             bytes(self.swap_volume_bytes),
+            bytes(self.backing_bytes),
             age(self.counting_since_us),
             self.jobs.to_string(),
             self.deadline_misses.to_string(),
@@ -172,11 +189,15 @@ impl Task {
             .map_or_else(|| "-".to_owned(), |gpu| gpu.to_string())
     }
 
-    /// Its turns; none for a realtime task, except while it loads.
-    pub(super) fn turns_row(&self) -> Option<Vec<String>> {
+    /// Whether it has turns: not a realtime task, except while it loads.
+    pub(super) fn takes_turns(&self) -> bool {
         let had_turns = self.gpu_share > 0.0 || self.swap_share > 0.0 || self.longest_wait_us > 0;
-        let percent = |share: f64| format!("{:.0} %", share * 100.0);
-        (had_turns || self.class == "best-effort").then(|| {
+        had_turns || self.class == "best-effort"
+    }
+
+    /// Its turns, if it has any.
+    pub(super) fn turns_row(&self) -> Option<Vec<String>> {
+        self.takes_turns().then(|| {
             vec![
                 self.name.clone(),
                 self.gpu_text(),
@@ -188,14 +209,24 @@ impl Task {
         })
     }
 
-    /// The line under the row, where the task waits for more than the jobs before it.
-    pub(super) fn note(&self) -> Option<String> {
-        self.waits.as_ref().map(|why| format!("  waits: {why}\n"))
+    /// The lines under the row: why it waits, if for more than the jobs before it, and its last violation.
+    pub(super) fn notes(&self) -> impl Iterator<Item = String> {
+        let waits = self.waits.as_ref().map(|why| format!("  waits: {why}\n"));
+        let violation = self.last_violation.as_ref();
+        let violated = violation.map(|last| match self.violations {
+            0 | 1 => format!("  violation: {last}\n"),
+            all => format!("  {all} violations, the last: {last}\n"),
+        });
+        waits.into_iter().chain(violated)
     }
 }
 
+fn said(text: &str) -> Option<String> {
+    (!text.is_empty()).then(|| text.to_owned())
+}
+
 /// For how long there have been counts that began at `since`, in µs since 1970; a dash if that is not known.
-fn age(since: u64) -> String {
+pub(super) fn age(since: u64) -> String {
     let now = SystemTime::now().duration_since(UNIX_EPOCH);
     let Some(seconds) = now
         .ok()

@@ -73,7 +73,8 @@ struct Asked {
 
 impl Asked {
     fn from_env() -> Self {
-        let folder = std::env::var_os("RTSWAP_RUNTIME_DIR").unwrap_or("/run/rtswap".into());
+        let folder = std::env::var_os("RTSWAP_RUNTIME_DIR").filter(|folder| !folder.is_empty());
+        let folder = folder.unwrap_or("/run/rtswap".into());
         let task = std::env::var_os("RTSWAP_TASK").map(|task| task.to_string_lossy().into_owned());
         let socket = PathBuf::from(folder).join("agent.sock");
         Self {
