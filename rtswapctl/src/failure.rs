@@ -36,8 +36,10 @@ pub(crate) enum Failure {
     NoSuchTask(String),
     #[error("no GPU is {0}; rtswapctl status lists them")]
     NoSuchGpu(String),
-    #[error("several tasks are called {name}: {tasks}; say which by --gpu, or end one by its path: busctl call \
-        org.rtswap /org/rtswap org.rtswap.Manager1 Unregister o PATH")]
+    #[error(
+        "several tasks are called {name}: {tasks}; say which by --gpu, or end one by its path: busctl call \
+        org.rtswap /org/rtswap org.rtswap.Manager1 Unregister o PATH"
+    )]
     Ambiguous { name: String, tasks: String },
     /// The answer is no, and was printed.
     #[error("no")]

@@ -36,9 +36,8 @@ fn upper(text: &str, height: usize) -> String {
         return text.to_owned();
     }
     let kept = height.saturating_sub(2);
-    let mut upper: String = text.split_inclusive('\n').take(kept).collect();
-    upper.push_str(&format!("… {} more lines\n", lines - kept));
-    upper
+    let upper: String = text.split_inclusive('\n').take(kept).collect();
+    format!("{upper}… {} more lines\n", lines - kept)
 }
 
 /// The columns of the terminal; none if standard output is none.

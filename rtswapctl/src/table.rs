@@ -85,7 +85,10 @@ pub(crate) fn wrapped(text: &str, indent: usize, width: Option<usize>) -> String
         return format!("{text}\n");
     };
     let indent = " ".repeat(indent);
-    let options = textwrap::Options::new(width).subsequent_indent(&indent);
+    let options = textwrap::Options::new(width)
+        .subsequent_indent(&indent)
+        .word_splitter(textwrap::WordSplitter::NoHyphenation)
+        .break_words(false);
     let lines = text.lines().map(|line| textwrap::fill(line, &options));
     lines.map(|line| line + "\n").collect()
 }
@@ -182,7 +185,10 @@ mod tests {
             "  memory  a few\n          words\n"
         );
         assert_eq!(wrapped("", 4, Some(10)), "");
-        assert_eq!(wrapped("\nother tasks\n", 4, Some(8)), "\nother\n    tasks\n");
+        assert_eq!(
+            wrapped("\nother tasks\n", 4, Some(8)),
+            "\nother\n    tasks\n"
+        );
     }
 
     #[test]

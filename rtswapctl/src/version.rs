@@ -25,10 +25,11 @@ struct Versions {
 pub(crate) fn version(runtime_dir: Option<&Path>, options: &VersionOptions) -> Result<(), Failure> {
     let daemon = converse(async {
         let connection = rtswap_dbus::find(runtime_dir).await?;
-        let manager = Manager1Proxy::new(&connection)
-            .await
-            .map_err(rtswap_dbus::Error::from)?;
-        Ok((manager.version().await?, manager.started_usec().await?))
+        let asked = async {
+            let manager = Manager1Proxy::new(&connection).await?;
+            zbus::Result::Ok((manager.version().await?, manager.started_usec().await?))
+        };
+        Ok(asked.await.map_err(rtswap_dbus::Error::from)?)
     });
     let (rtswapd, rtswapd_started_us) = daemon.as_ref().ok().cloned().unzip();
     let versions = Versions {

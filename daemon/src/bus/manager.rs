@@ -220,8 +220,9 @@ impl Manager1 {
     }
 
     #[zbus(property(emits_changed_signal = "const"))]
-    fn version(&self) -> &str {
-        env!("CARGO_PKG_VERSION")
+    #[expect(clippy::unused_self, reason = "a property is a method")]
+    fn version(&self) -> String {
+        env!("CARGO_PKG_VERSION").to_owned()
     }
 
     #[zbus(property(emits_changed_signal = "const"), name = "StartedUSec")]

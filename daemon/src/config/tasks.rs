@@ -41,7 +41,10 @@ enum User {
 
 /// A GPU in a task file.
 #[derive(Deserialize)]
-#[serde(untagged, expecting = "a GPU is an index, or an index or UUID in quotes")]
+#[serde(
+    untagged,
+    expecting = "a GPU is an index, or an index or UUID in quotes"
+)]
 enum Gpu {
     Index(u32),
     Name(String),

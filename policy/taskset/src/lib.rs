@@ -25,8 +25,8 @@ mod unit;
 
 pub use advice::{Advice, advise};
 pub use error::{Fault, TaskSetError};
-pub use size::parse_size;
 pub use rtswap_policy::scheduler::MAX_TASKS;
+pub use size::parse_size;
 
 use rtswap_policy::admission::{Platform, Test};
 use rtswap_policy::assign::{Assignment, Demand, Infeasible, Objective, assign, assign_any_chunk};

@@ -50,7 +50,9 @@ pub(super) fn parse(text: &str) -> Result<Bytes, Fault> {
 
 /// The bytes of a unit.
 fn scale(unit: &str) -> Option<u64> {
-    let known = UNITS.iter().find(|(name, _)| name.eq_ignore_ascii_case(unit));
+    let known = UNITS
+        .iter()
+        .find(|(name, _)| name.eq_ignore_ascii_case(unit));
     known.map(|(_, scale)| *scale)
 }
 
@@ -134,11 +136,7 @@ mod tests {
             Err(Fault::SizeUnit { instead, .. }) => instead,
             other => panic!("{text}: {other:?}"),
         };
-        for (text, instead) in [
-            ("24GX", "24GiB"),
-            ("1.5gs", "1.5GiB"),
-            ("64mbit", "64MiB"),
-        ] {
+        for (text, instead) in [("24GX", "24GiB"), ("1.5gs", "1.5GiB"), ("64mbit", "64MiB")] {
             assert_eq!(unit(text).as_deref(), Some(instead), "{text}");
         }
         assert_eq!(unit("1 XiB"), None);

@@ -13,7 +13,10 @@ impl Task {
             Some(gpu) => format!("on GPU {gpu}"),
             None => "on no GPU yet".to_owned(),
         };
-        let heads = format!("{}, {} {place}, of user {}", self.class, self.phase, self.uid);
+        let heads = format!(
+            "{}, {} {place}, of user {}",
+            self.class, self.phase, self.uid
+        );
         line("task", &format!("{}: {heads}", self.name));
         let pids: Vec<_> = self.pids.iter().map(u32::to_string).collect();
         if !pids.is_empty() {
@@ -53,11 +56,10 @@ impl Task {
         line(
             "jobs",
             &format!(
-                "{} in {}, {} late by at most {}; responses p50 {}, p99 {}, longest {}",
+                "{} in {}, {}; responses p50 {}, p99 {}, longest {}",
                 self.jobs,
                 age(self.counting_since_us),
-                self.deadline_misses,
-                ms(self.max_lateness_us),
+                self.lateness(),
                 ms(self.response_us.p50),
                 ms(self.response_us.p99),
                 ms(self.response_us.max),
@@ -66,7 +68,7 @@ impl Task {
         line(
             "swaps",
             &format!(
-                "{} out in {}, {} in in {}",
+                "{} out ({}), {} in ({})",
                 bytes(self.swap_out_bytes_total),
                 seconds(self.swap_out_us_total),
                 bytes(self.swap_in_bytes_total),
@@ -91,7 +93,17 @@ impl Task {
             line("last miss", last);
         }
         if let Some(last) = &self.last_violation {
-            line("violations", &format!("{}, the last: {last}", self.violations));
+            line(
+                "violations",
+                &format!("{}, the last: {last}", self.violations),
+            );
+        }
+    }
+
+    fn lateness(&self) -> String {
+        match self.deadline_misses {
+            0 => "none late".to_owned(),
+            late => format!("{late} late by at most {}", ms(self.max_lateness_us)),
         }
     }
 }

@@ -45,7 +45,8 @@ impl Status {
         self.tasks.retain(|task| names.contains(&task.name));
         let gpus: Vec<_> = self.tasks.iter().filter_map(|task| task.gpu).collect();
         self.gpus.retain(|gpu| gpus.contains(&gpu.index));
-        let of_them = |task: &Option<String>| task.as_ref().is_some_and(|name| names.contains(name));
+        let of_them =
+            |task: &Option<String>| task.as_ref().is_some_and(|name| names.contains(name));
         self.processes.retain(|process| of_them(&process.task));
         self.other_tasks.clear();
         self.left_alone.clear();
