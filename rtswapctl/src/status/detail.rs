@@ -42,14 +42,17 @@ impl Task {
         }
         declared.push(format!("weight {}", self.weight));
         line("declared", &declared.join(", "));
+        let volume = match self.swap_volume_bytes {
+            0 => String::new(),
+            volume => format!(" of at most {}", bytes(volume)),
+        };
         line(
             "memory",
             &format!(
-                "{} on the GPU of {} allowed, {} swapped out of at most {}; {} of host memory pinned",
+                "{} on the GPU of {} allowed, {} swapped out{volume}; {} of host memory pinned",
                 bytes(self.resident_bytes),
                 bytes(self.budget_bytes),
                 bytes(self.swapped_bytes),
-                bytes(self.swap_volume_bytes),
                 bytes(self.backing_bytes),
             ),
         );

@@ -407,6 +407,7 @@ fn all_that_is_known_of_one_task_is_told_by_its_name() {
     (task.period_usec, task.deadline_usec) = (33_000, 33_000);
     (task.footprint_bytes, task.budget_bytes) = (48 << 20, 44 << 20);
     (task.deadline_misses, task.max_lateness_usec) = (1, 2_500);
+    task.swap_volume_bytes = 6 << 20;
     task.weight = 100;
     task.last_deadline_miss = "job 3, 2.5 ms late".into();
     let status = Status::new(everything);
@@ -414,7 +415,7 @@ fn all_that_is_known_of_one_task_is_told_by_its_name() {
     let expected = "  task        yolo: realtime, running on GPU 3, of user 0
   processes   4711
   declared    period 33 ms, deadline 33 ms, footprint 48 MiB, weight 100
-  memory      40 MiB on the GPU of 44 MiB allowed, 0 swapped out of at most 0; 0 of host memory pinned
+  memory      40 MiB on the GPU of 44 MiB allowed, 0 swapped out of at most 6 MiB; 0 of host memory pinned
   jobs        12 in -, 1 late by at most 2.5 ms; responses p50 -, p99 33 ms, longest -
   swaps       0 out (-), 0 in (-)
   last miss   job 3, 2.5 ms late
