@@ -12,7 +12,7 @@ use simgpu_core::config::{Config, GpuConfig};
 use tempfile::TempDir;
 
 use crate::cli::{GpuKind, Options};
-use crate::tasks::GpuModel;
+use crate::tasks::{GpuModel, TASKS};
 
 const SIMULATED: &str = include_str!("../demo.toml");
 const GIB: f64 = 1_073_741_824.0;
@@ -151,6 +151,10 @@ impl Bench {
                 memory: info.memory_bytes,
                 chunk: 2 * MIB,
                 context: gpu.context_bytes.0,
+                // An agent charges a context a 64th of the memory. Where the others take all of it, the last chunk of a
+                // task would find no room.
+                reserve: u64::from(TASKS + best_effort)
+                    * gpu.context_bytes.0.saturating_sub(info.memory_bytes / 64),
                 // The contexts of two tasks that are loading.
                 best_effort_reserve: 3 * MIB,
                 swap_out_us_per_chunk: gpu.copy_us + gpu.unmap_us + gpu.release_us,
@@ -165,6 +169,8 @@ impl Bench {
                 memory: info.memory_bytes / 64 * 63,
                 chunk: 64 * MIB,
                 context: 1024 * MIB,
+                // The daemon has it from NVML.
+                reserve: 0,
                 best_effort_reserve: 1024 * MIB,
                 swap_out_us_per_chunk: 73.6,
                 swap_in_us_per_chunk: 79.5,

@@ -22,6 +22,8 @@ pub(crate) struct GpuModel {
     pub chunk: u64,
     /// What a context takes, at most.
     pub context: u64,
+    /// What the contexts of all programs take beyond what their agents charge for them.
+    pub reserve: u64,
     /// Kept free for best-effort.
     pub best_effort_reserve: u64,
     /// Cost of a chunk swapped out, its copy excluded.
@@ -68,8 +70,11 @@ pub(crate) struct Guest {
     pub seed: u32,
 }
 
+/// How many tasks there are.
+pub(crate) const TASKS: u32 = 4;
+
 /// Name, share of all footprints, period in ms, layers.
-const SET: [(&str, f64, u64, u32); 4] = [
+const SET: [(&str, f64, u64, u32); TASKS as usize] = [
     ("detect", 0.26, 1400, 8),
     ("lanes", 0.24, 1600, 6),
     ("depth", 0.24, 1800, 12),
@@ -123,11 +128,12 @@ impl GpuModel {
         let Self {
             memory,
             chunk,
+            reserve,
             best_effort_reserve,
             ..
         } = self;
         let mut toml = format!(
-            "version = 1\n\n[[gpu]]\nuuid = \"{uuid}\"\nmemory = {memory}\nreserve = 0\n\
+            "version = 1\n\n[[gpu]]\nuuid = \"{uuid}\"\nmemory = {memory}\nreserve = {reserve}\n\
              best_effort_reserve = {best_effort_reserve}\nchunk = {chunk}\n"
         );
         for (direction, per_chunk_us, bytes_per_s) in [
@@ -224,6 +230,7 @@ mod tests {
             memory: 96 << 20,
             chunk: 2 << 20,
             context: 2 << 20,
+            reserve: 2 << 20,
             best_effort_reserve: 3 << 20,
             swap_out_us_per_chunk: 73.6,
             swap_in_us_per_chunk: 79.5,
