@@ -347,8 +347,8 @@ impl Scheduler {
     /// While the turn of another lasts: memory of those that have theirs later leaves, and that of the next
     /// one comes in. Not beside realtime tasks, because it would have to leave again for their jobs.
     fn bring_ahead(&mut self) {
-        let realtime = self.state.settled().sums().needs[0] > Bytes::ZERO;
-        if realtime || !self.discipline.manners().brings_ahead {
+        let [ready, loading] = self.state.settled().sums().needs;
+        if ready > Bytes::ZERO || !self.discipline.manners().brings_ahead {
             return;
         }
         let now = self.state.now;
@@ -356,18 +356,21 @@ impl Scheduler {
         let waiting = self.next_ones().filter(lacks);
         // Of those that have it at the same time the first.
         let next = waiting.min_by_key(|id| self.turn_due(*id));
-        // Before it goes the one that would wait too long then.
+        // Before it goes the one that would wait too long then. But what realtime tasks hold that load stays, or they
+        // would be ready late.
+        let alone = loading == Bytes::ZERO;
         let endangered = |id| self.endangered(id, now.max(self.turn_due(id)));
-        let oldest = self.pressing().or_else(|| next.and_then(endangered));
-        let oldest = oldest.filter(lacks);
+        let oldest = next.filter(|_| alone).and_then(endangered);
+        let oldest = self.pressing().or(oldest).filter(lacks);
         let Some(id) = oldest.or(next) else {
             return;
         };
+        let goes_first = alone && oldest.is_some();
         if self.task(id).op.is_some() || !self.may_come(id) {
             return;
         }
         self.state.turns.next = Some(id);
-        self.evict_ahead(id, oldest.is_some());
+        self.evict_ahead(id, goes_first);
         let (free, chunk) = (self.state.free(), self.config.chunk);
         let task = self.task(id);
         let comes = free.round_down(chunk).min(task.usage.swapped);
