@@ -6,7 +6,7 @@ use crate::cli::{Cli, CompletionOptions};
 use crate::failure::Failure;
 use crate::output;
 
-/// Prints it.
+/// Prints the completion script of one shell.
 pub(crate) fn completion(options: &CompletionOptions) -> Result<(), Failure> {
     let mut script = Vec::new();
     clap_complete::generate(options.shell, &mut Cli::command(), "rtswapctl", &mut script);

@@ -26,7 +26,7 @@ pub(crate) fn unregister(
     })
 }
 
-/// The one task that is meant.
+/// The path of the only task with that name, on that GPU if one is given.
 fn the_only(objects: &Objects, options: &UnregisterOptions) -> Result<OwnedObjectPath, Failure> {
     let index = |task: &TaskProperties| index_of(objects, &task.gpu);
     let is_meant = |task: &TaskProperties| {

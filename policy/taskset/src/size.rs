@@ -5,8 +5,7 @@ use super::number::{Decimal, Round};
 use super::unit::nanos_of;
 use rtswap_policy::units::Bytes;
 
-/// Those that are suggested come first. A letter alone counts in 1024s, as in systemd's units and in the options of
-/// docker.
+/// Suggestions are taken from the first five. A letter alone counts in 1024s, as in systemd's and docker's options.
 const UNITS: [(&str, u64); 13] = [
     ("B", 1),
     ("KiB", 1 << 10),

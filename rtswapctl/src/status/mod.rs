@@ -13,7 +13,6 @@ mod tests;
 mod users;
 mod watch;
 
-use std::fmt::Write as _;
 use std::path::Path;
 
 use rtswapctl::cli::StatusOptions;
@@ -174,10 +173,6 @@ impl Status {
                 text.push('\n');
             }
             task.write_details(&mut text, width);
-        }
-        if self.tasks.is_empty() {
-            // Writing to a String cannot fail.
-            let _ = writeln!(text, "no such task any more");
         }
         self.write_processes(&mut text, width);
         text

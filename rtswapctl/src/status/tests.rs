@@ -300,7 +300,7 @@ fn typed(arguments: &[&str]) -> StatusOptions {
     }
 }
 
-/// What is shown of `yolo` on GPU 3, and of three best-effort tasks on none, to who types `arguments`.
+/// The status that `rtswapctl status ARGUMENTS` shows of `yolo` on GPU 3 and of three best-effort tasks without a GPU.
 fn shown(arguments: &[&str]) -> Result<Status, String> {
     let mut everything = everything();
     let tasks = &mut everything.objects.tasks;

@@ -7,7 +7,7 @@ use serde::Serialize;
 
 use crate::table::bytes;
 
-/// A user whose tasks the caller may see.
+/// The sums over the tasks of one user.
 #[derive(Debug, Serialize)]
 pub(super) struct User {
     uid: u32,
@@ -17,7 +17,7 @@ pub(super) struct User {
 }
 
 impl User {
-    /// By their numbers.
+    /// One entry for each user with tasks that the caller may see, by user number.
     pub(super) fn all(objects: &Objects) -> Vec<Self> {
         let mut users = BTreeMap::new();
         for (_, task) in &objects.tasks {
@@ -35,7 +35,7 @@ impl User {
             .collect()
     }
 
-    /// Nothing where none has any.
+    /// One line; empty if no user has pinned host memory.
     pub(super) fn text(users: &[Self]) -> String {
         let users = users.iter().filter(|user| user.backing_bytes > 0);
         let users: Vec<_> = users
