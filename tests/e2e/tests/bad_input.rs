@@ -88,7 +88,7 @@ fn a_task_that_cannot_be_is_refused_with_its_numbers() -> Result<()> {
         "--swappable",
         "1MiB",
     ];
-    refused(&machine, &odd, 2, "footprint must be a size")?;
+    refused(&machine, &odd, 2, "\"4 cows\" has no unit that is known")?;
     let gpu = with(&["--period", "1s", "--wcet", "1ms", "--gpu", "7"]);
     refused(&machine, &gpu, 1, "7")?;
     refused(&machine, &["--gpu", "seven"], 1, "seven")?;
