@@ -112,8 +112,13 @@ pub enum Event {
     /// best-effort until it is registered again. Without effect on a best-effort task.
     Demote { task: TaskId },
     /// `task` gets nothing as best-effort before `until` while there are realtime tasks, because its owner's
-    /// processes do not leave the GPU when they must.
-    Bar { task: TaskId, until: Time },
+    /// processes do not leave the GPU when they must. If it is admitted and loads, only a bar `while_loading`
+    /// holds for it: without what it loads it keeps no deadline.
+    Bar {
+        task: TaskId,
+        until: Time,
+        while_loading: bool,
+    },
     /// No process of `task` that runs a job or moves memory can go on: they are stopped (SIGSTOP, a
     /// debugger). Others do not wait for it any longer.
     Stopped { task: TaskId },

@@ -203,7 +203,11 @@ impl Scheduler {
         match event {
             Event::Unregister { task } => self.unregister(task),
             Event::Demote { task } => self.demote(task),
-            Event::Bar { task, until } => self.bar(task, until),
+            Event::Bar {
+                task,
+                until,
+                while_loading,
+            } => self.bar(task, until, while_loading),
             Event::Stopped { task } => self.stopped(task),
             Event::Attach {
                 task,

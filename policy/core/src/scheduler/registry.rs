@@ -336,6 +336,7 @@ impl Task {
             moved_nothing: false,
             fresh_until: Time::ZERO,
             barred_until: Time::ZERO,
+            barred_loading_until: Time::ZERO,
             keeps_backing: false,
             want: None,
             plan: None,

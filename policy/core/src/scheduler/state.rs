@@ -246,13 +246,18 @@ impl State {
         })
     }
 
-    /// Until when a task gets nothing as best-effort; none where it does. A task that loads is barred only beside
-    /// a ready one: before that nothing is promised, and programs that load cannot be drained at once.
+    /// Until when a task gets nothing as best-effort; none where it does. A task that loads is barred only for
+    /// what it or a stubborn process did, and beside a ready one: before that nothing is promised, and programs
+    /// that load cannot be drained at once.
     pub fn barred_until(&self, id: TaskId) -> Option<Time> {
         let task = self.tasks.get(id)?;
-        let until = task.barred_until;
-        let is_barred = until > self.now && task.phase != Phase::Ready;
         let loads = task.phase == Phase::Loading;
+        let until = if loads {
+            task.barred_loading_until
+        } else {
+            task.barred_until
+        };
+        let is_barred = until > self.now && task.phase != Phase::Ready;
         let counts = |other: &Task| other.phase == Phase::Ready || (other.plan.is_some() && !loads);
         let beside_realtime = || self.tasks.values().any(counts);
         (is_barred && beside_realtime()).then_some(until)

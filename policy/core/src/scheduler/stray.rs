@@ -149,10 +149,18 @@ impl Scheduler {
         Ok(())
     }
 
-    pub(super) fn bar(&mut self, id: TaskId, until: Time) -> Result<(), EventError> {
+    pub(super) fn bar(
+        &mut self,
+        id: TaskId,
+        until: Time,
+        while_loading: bool,
+    ) -> Result<(), EventError> {
         self.known(id)?;
         let task = self.task_mut(id);
         task.barred_until = task.barred_until.max(until);
+        if while_loading {
+            task.barred_loading_until = task.barred_loading_until.max(until);
+        }
         if self.state.barred_until(id).is_some() && self.state.running.contains(&id) {
             self.revoke(id);
         }

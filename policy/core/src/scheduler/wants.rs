@@ -181,30 +181,25 @@ impl Scheduler {
     /// again takes nothing from realtime.
     fn pin_for(&mut self, id: TaskId, want: BudgetRequest) -> Decision {
         let task = self.task(id);
-        if task.plan.is_some() {
-            return Decision::Refuse;
-        }
         if task.backing_asked.is_some() {
             return Decision::Pin;
         }
+        // The plan says how much of a planned task can leave.
+        let may_grow = task.plan.is_none() && !want.pinning;
         let backing = want.total.round_up(self.config.chunk);
         let budget = want.budget(task.usage.swapped);
-        if want.pinning
-            || !self
-                .state
-                .settled()
-                .keeps_promise(id, budget, Some(backing))
-        {
-            if self.state.settled().may_keep_promise(id, budget) {
-                return Decision::Defer;
+        let state = self.state.settled();
+        if may_grow && state.keeps_promise(id, budget, Some(backing)) {
+            if let Some(want) = &mut self.task_mut(id).want {
+                want.pinning = true;
             }
-            return self.refuse_unless_planned(id);
+            self.ask_backing_store(id, backing);
+            Decision::Pin
+        } else if state.may_keep_promise(id, budget) {
+            Decision::Defer
+        } else {
+            self.refuse_unless_planned(id)
         }
-        if let Some(want) = &mut self.task_mut(id).want {
-            want.pinning = true;
-        }
-        self.ask_backing_store(id, backing);
-        Decision::Pin
     }
 }
 
@@ -214,7 +209,9 @@ impl Settled<'_> {
     fn keeps_promise(self, id: TaskId, bytes: Bytes, backing: Option<Bytes>) -> bool {
         let task = &self.tasks[id];
         let planned = self.planned(Some(id), bytes + task.usage.swapped, false);
-        if planned == Bytes::ZERO {
+        // What the plan counts already takes nothing from it, whatever others hold that cannot leave.
+        let counted = task.plan.is_some() && planned == self.planned(None, Bytes::ZERO, false);
+        if planned == Bytes::ZERO || counted {
             return true;
         }
         let now = self.unmovable(Some(id), bytes, false);

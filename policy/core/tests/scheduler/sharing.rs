@@ -311,6 +311,24 @@ fn what_another_has_not_reported_yet_is_no_reason_to_refuse() {
 }
 
 #[test]
+fn a_realtime_task_that_loads_gets_what_it_declared_beside_one_that_has_not_reported() {
+    let mut world = World::new(config(100));
+    world.start(1, realtime(1_000, 10, 90, 90));
+    world.start(3, best_effort());
+    world.want(3, 20);
+    assert_eq!(world.budget(3), (20, 0));
+    world.want(1, 50);
+    assert_eq!(world.budget(1), (50, 0));
+    world.allocate(1, 50);
+    // More than it declared may break the promise, which shows when the other has reported.
+    world.want(1, 95);
+    assert_eq!(world.budget(1), (50, 0), "it waits");
+    world.allocate(3, 20);
+    world.finish_swaps();
+    assert_eq!(world.budget(1), (95, 0));
+}
+
+#[test]
 fn who_cannot_run_for_now_lets_others_pass() {
     let mut world = World::new(config(100));
     world.load(1, best_effort(), 40);

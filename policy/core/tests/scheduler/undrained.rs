@@ -55,7 +55,11 @@ fn a_barred_task_swaps_out_for_realtime_within_the_model() {
         if barred {
             let until = Time(5_000 * MS);
             let task = TaskId(2);
-            world.tell(Event::Bar { task, until });
+            world.tell(Event::Bar {
+                task,
+                until,
+                while_loading: false,
+            });
         }
         world.request(1);
         assert_eq!(world.op(2), Some((Direction::Out, 20)));
@@ -175,6 +179,7 @@ fn a_barred_task_gets_nothing_beside_realtime() {
     let bar = Event::Bar {
         task: TaskId(2),
         until: Time(5_000 * MS),
+        while_loading: false,
     };
     world.tell(bar);
     assert!(world.agents[2].revoked);
@@ -192,11 +197,32 @@ fn a_barred_task_gets_nothing_beside_realtime() {
 }
 
 #[test]
+fn what_loads_is_barred_only_where_the_bar_says_so() {
+    let mut world = World::new(config(100));
+    world.load_ready(1, realtime(1_000, 10, 40, 0), 40);
+    world.load(2, realtime(1_000, 10, 40, 0), 40);
+    let bar = |while_loading| Event::Bar {
+        task: TaskId(2),
+        until: Time(500_000 * MS),
+        while_loading,
+    };
+    world.tell(bar(false));
+    world.request_kind(2, JobKind::Implicit);
+    assert!(world.runs(2));
+    world.tell(bar(true));
+    assert!(world.agents[2].revoked);
+    world.complete(2);
+    world.request_kind(2, JobKind::Implicit);
+    assert!(!world.runs(2));
+}
+
+#[test]
 fn nobody_is_barred_from_a_gpu_without_realtime() {
     let mut world = three(config(100));
     world.tell(Event::Bar {
         task: TaskId(2),
         until: Time(500_000 * MS),
+        while_loading: true,
     });
     world.request(2);
     assert!(!world.runs(2));
@@ -215,6 +241,7 @@ fn barred_while_both_load(config: Config) -> World {
     world.tell(Event::Bar {
         task: TaskId(2),
         until: Time(500_000 * MS),
+        while_loading: true,
     });
     world.request_kind(2, JobKind::Implicit);
     world

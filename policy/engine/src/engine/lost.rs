@@ -61,7 +61,7 @@ impl Engine {
                 detail = format!("{detail}; process {pid} is killed");
             }
         }
-        detail += &self.bar_owner(&owner);
+        detail += &self.bar_owner(&owner, id.registration);
         self.violated(id.registration, "lost", detail);
     }
 
@@ -93,7 +93,7 @@ impl Engine {
         let held: Bytes = session.devices.iter().enumerate().filter_map(held).sum();
         if held > Bytes::ZERO {
             let pid = session.peer.pid;
-            let bar = self.bar_owner(&session.owner);
+            let bar = self.bar_owner(&session.owner, id.registration);
             let detail =
                 format!("process {pid} has begun anew, and left {held} in its last session{bar}");
             self.violated(id.registration, "lost", detail);
@@ -133,7 +133,7 @@ impl Engine {
                     detail = format!("{detail}; process {pid} is killed");
                 }
             }
-            detail += &self.bar_owner(&owner);
+            detail += &self.bar_owner(&owner, id.registration);
             self.violated(id.registration, "lost", detail);
         }
     }

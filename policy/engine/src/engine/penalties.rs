@@ -35,11 +35,13 @@ const MOST: Nanos = Nanos(3600 * SECOND);
 const OWNERS: usize = 4096;
 
 /// What is remembered of an owner.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 struct Penalty {
     /// How long the last bar was.
     bar: Nanos,
     until: Time,
+    /// The end of the last bar that was not for lateness.
+    stubborn_until: Time,
 }
 
 /// The owners that are or were barred.
@@ -55,18 +57,28 @@ impl Penalties {
             let first = first.map(|(owner, _)| owner.clone());
             first.and_then(|owner| self.0.remove(&owner));
         }
-        let before = self.0.get(owner).map_or(Nanos::ZERO, |it| it.bar);
-        let most = if least < STUBBORN { STUBBORN } else { MOST };
-        let bar = Nanos(before.0 * 2).min(most).max(least);
+        let before = self.0.get(owner).copied().unwrap_or_default();
+        let is_late = least < STUBBORN;
+        let most = if is_late { STUBBORN } else { MOST };
+        let bar = Nanos(before.bar.0 * 2).min(most).max(least);
         let until = now + bar;
-        self.0.insert(owner.clone(), Penalty { bar, until });
+        let stubborn_until = if is_late {
+            before.stubborn_until
+        } else {
+            until
+        };
+        let penalty = Penalty {
+            bar,
+            until,
+            stubborn_until,
+        };
+        self.0.insert(owner.clone(), penalty);
         (bar, until)
     }
 
-    /// Until when an owner is barred.
-    fn until(&self, now: Time, owner: &Owner) -> Option<Time> {
-        let until = self.0.get(owner)?.until;
-        (now < until).then_some(until)
+    /// The bar of an owner, if it is barred.
+    fn of(&self, now: Time, owner: &Owner) -> Option<Penalty> {
+        self.0.get(owner).copied().filter(|it| now < it.until)
     }
 }
 
@@ -98,26 +110,35 @@ impl Engine {
             }
         }
         for owner in owners {
-            text += &self.bar_owner(&owner);
+            text += &self.bar_owner(&owner, id);
         }
         text
     }
 
-    /// Bars an owner for lateness. Returns what follows for it, in words.
-    pub(super) fn bar_owner(&mut self, owner: &Owner) -> String {
-        self.bar_for(owner, LATE)
+    /// Bars an owner because a process of `culprit` was late. Returns what follows for it, in words.
+    pub(super) fn bar_owner(&mut self, owner: &Owner, culprit: RegistrationId) -> String {
+        self.bar_for(owner, LATE, Some(culprit))
     }
 
-    fn bar_for(&mut self, owner: &Owner, least: Nanos) -> String {
+    /// A process that is late on a busy machine does not keep the owner's other tasks from loading.
+    fn bar_for(&mut self, owner: &Owner, least: Nanos, culprit: Option<RegistrationId>) -> String {
         let (bar, until) = self.penalties.bar(self.now, owner, least);
         let sessions = self.sessions.iter().filter(|(_, it)| it.owner == *owner);
-        let devices = sessions.flat_map(|(_, it)| it.devices.iter().enumerate());
-        let tasks = devices.filter_map(|(gpu, device)| Some((gpu, device.task?)));
-        let mut tasks: Vec<(usize, TaskId)> = tasks.collect();
+        let tasks = sessions.flat_map(|(id, session)| {
+            let while_loading = least == STUBBORN || culprit == Some(id.registration);
+            let devices = session.devices.iter().enumerate();
+            devices.filter_map(move |(gpu, device)| Some((gpu, device.task?, while_loading)))
+        });
+        let mut tasks: Vec<(usize, TaskId, bool)> = tasks.collect();
         tasks.sort_unstable();
         tasks.dedup();
-        for (gpu, task) in tasks {
-            self.tell(gpu, Event::Bar { task, until });
+        for (gpu, task, while_loading) in tasks {
+            let bar = Event::Bar {
+                task,
+                until,
+                while_loading,
+            };
+            self.tell(gpu, bar);
         }
         format!(
             "; {owner} gets nothing beside realtime for {} s",
@@ -131,9 +152,15 @@ impl Engine {
             return;
         };
         let task = session.devices.get(gpu).and_then(|device| device.task);
-        let until = self.penalties.until(self.now, &session.owner);
-        if let (Some(task), Some(until)) = (task, until) {
-            self.tell(gpu, Event::Bar { task, until });
+        let penalty = self.penalties.of(self.now, &session.owner);
+        if let (Some(task), Some(Penalty { until, .. })) = (task, penalty) {
+            let while_loading = penalty.is_some_and(|it| self.now < it.stubborn_until);
+            let bar = Event::Bar {
+                task,
+                until,
+                while_loading,
+            };
+            self.tell(gpu, bar);
         }
     }
 
@@ -146,7 +173,7 @@ impl Engine {
 
     /// A process, or its session, ends that had not left the GPU when it had to: the next one may do the same.
     pub(super) fn note_end_undrained(&mut self, owner: &Owner, uid: u32) {
-        let text = self.bar_for(owner, STUBBORN);
+        let text = self.bar_for(owner, STUBBORN, None);
         let text =
             format!("a process ended, or came back, that had not left the GPU in time{text}");
         let line = LogLine::new(Level::Warn, text);
@@ -161,9 +188,9 @@ impl Engine {
         let stubborn = sessions.filter(|(_, it)| is_stubborn(it.undrained_since));
         let stubborn: Vec<_> = stubborn.map(|(_, it)| it.owner.clone()).collect();
         for owner in stubborn {
-            let is_barred = |until: Time| until - now > LATE;
-            if !self.penalties.until(now, &owner).is_some_and(is_barred) {
-                self.bar_for(&owner, STUBBORN);
+            let is_barred = |it: Penalty| it.stubborn_until - now > LATE;
+            if !self.penalties.of(now, &owner).is_some_and(is_barred) {
+                self.bar_for(&owner, STUBBORN, None);
             }
         }
     }
@@ -196,6 +223,20 @@ mod tests {
     }
 
     #[test]
+    fn lateness_changes_nothing_for_what_loads() {
+        let mut penalties = Penalties::default();
+        let owner = Owner::User(5);
+        let mut stubborn_until = |second: u64, least| {
+            let now = Time(second * SECOND);
+            penalties.bar(now, &owner, least);
+            penalties.of(now, &owner).unwrap().stubborn_until
+        };
+        assert_eq!(stubborn_until(0, LATE), Time::ZERO);
+        assert_eq!(stubborn_until(1, STUBBORN), Time(61 * SECOND));
+        assert_eq!(stubborn_until(2, LATE), Time(61 * SECOND));
+    }
+
+    #[test]
     fn owners_are_remembered_in_bounded_number() {
         let mut penalties = Penalties::default();
         for uid in 0..2 * OWNERS as u32 {
@@ -203,10 +244,10 @@ mod tests {
         }
         assert_eq!(penalties.0.len(), OWNERS);
         let now = Time(3 * OWNERS as u64);
-        assert!(penalties.until(now, &Owner::User(0)).is_none());
+        assert!(penalties.of(now, &Owner::User(0)).is_none());
         assert!(
             penalties
-                .until(now, &Owner::User(2 * OWNERS as u32 - 1))
+                .of(now, &Owner::User(2 * OWNERS as u32 - 1))
                 .is_some()
         );
     }

@@ -206,3 +206,44 @@ fn a_ready_task_has_its_promise_and_is_not_starved() {
         request(&mut pair, at, JobKind::Declared);
     }
 }
+
+#[test]
+fn one_that_leaves_late_keeps_its_owners_other_tasks_from_running_but_not_from_loading() {
+    let task = |name, gpu| TaskSetting {
+        name,
+        uid: 1000,
+        gpu,
+        chunks: 4,
+        pinned: 4,
+    };
+    let mut pair = Pair::new(Setting {
+        tasks: vec![
+            task("a", Some(GPU)),
+            task("b", Some(GPU)),
+            task("late", None),
+        ],
+        ..Setting::of(0)
+    });
+    for task in 0..3 {
+        pair.register(task, false);
+    }
+    let a = join(&mut pair, Some(0));
+    load(&mut pair, a, 4);
+    let [b, late] = [1, 2].map(|task| join(&mut pair, Some(task)));
+    request(&mut pair, late, JobKind::Implicit);
+    assert!(runs(&pair, late));
+    request(&mut pair, a, JobKind::Declared);
+    pair.pass(Nanos(400 * MS), false);
+    let is_late = |line: &str| line.contains("gets nothing beside realtime for 1 s");
+    let says_so = pair.log.iter().any(|line| is_late(&line.text));
+    assert!(says_so, "{:#?}", pair.log);
+    for at in [a, late] {
+        pair.world.processes[at].devices[GPU].complete();
+        pair.world.processes[at].bell = true;
+    }
+    pair.read_pages(true);
+    request(&mut pair, late, JobKind::Implicit);
+    assert!(!runs(&pair, late));
+    request(&mut pair, b, JobKind::Implicit);
+    assert!(runs(&pair, b));
+}
