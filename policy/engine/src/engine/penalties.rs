@@ -153,12 +153,11 @@ impl Engine {
         };
         let task = session.devices.get(gpu).and_then(|device| device.task);
         let penalty = self.penalties.of(self.now, &session.owner);
-        if let (Some(task), Some(Penalty { until, .. })) = (task, penalty) {
-            let while_loading = penalty.is_some_and(|it| self.now < it.stubborn_until);
+        if let (Some(task), Some(penalty)) = (task, penalty) {
             let bar = Event::Bar {
                 task,
-                until,
-                while_loading,
+                until: penalty.until,
+                while_loading: self.now < penalty.stubborn_until,
             };
             self.tell(gpu, bar);
         }
