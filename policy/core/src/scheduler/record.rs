@@ -138,7 +138,7 @@ pub(crate) struct Task {
     pub(crate) want: Option<BudgetRequest>,
     /// It gets nothing as best-effort before this while there are realtime tasks.
     pub(crate) barred_until: Time,
-    /// The same while it loads for its first realtime job.
+    /// The same while it loads.
     pub(crate) barred_loading_until: Time,
     /// Until then, or its agent's next report, its unused budget is not taken for best-effort.
     pub(crate) fresh_until: Time,

@@ -246,9 +246,9 @@ impl State {
         })
     }
 
-    /// Until when a task gets nothing as best-effort; none where it does. A task that loads is barred only for
-    /// what it or a stubborn process did, and beside a ready one: before that nothing is promised, and programs
-    /// that load cannot be drained at once.
+    /// Until when a task gets nothing as best-effort; none where it does. A task that loads is barred only where
+    /// the bar says so, and beside a ready one: before that nothing is promised, and programs that load cannot be
+    /// drained at once.
     pub fn barred_until(&self, id: TaskId) -> Option<Time> {
         let task = self.tasks.get(id)?;
         let loads = task.phase == Phase::Loading;

@@ -5,7 +5,7 @@
 //! agent has taken and not yet reported may turn out to be in the arena, and memory on its way in can
 //! leave again, so neither is a reason to refuse.
 
-use super::record::{BudgetRequest, Cause};
+use super::record::{BudgetRequest, Cause, Phase};
 use super::state::Settled;
 use super::{BudgetAnswer, BudgetRequestSeq, EventError, Scheduler};
 use crate::task::TaskId;
@@ -181,25 +181,37 @@ impl Scheduler {
     /// again takes nothing from realtime.
     fn pin_for(&mut self, id: TaskId, want: BudgetRequest) -> Decision {
         let task = self.task(id);
+        if task.plan.is_some() {
+            // What it declared is in the plan: too much is only what others hold, and reports lag behind. Once it has
+            // deadlines, others may wait for the job that asks.
+            let is_declared = want.total <= task.spec.memory.footprint;
+            return if task.phase == Phase::Loading && is_declared {
+                Decision::Defer
+            } else {
+                Decision::Refuse
+            };
+        }
         if task.backing_asked.is_some() {
             return Decision::Pin;
         }
-        // The plan says how much of a planned task can leave.
-        let may_grow = task.plan.is_none() && !want.pinning;
         let backing = want.total.round_up(self.config.chunk);
         let budget = want.budget(task.usage.swapped);
-        let state = self.state.settled();
-        if may_grow && state.keeps_promise(id, budget, Some(backing)) {
-            if let Some(want) = &mut self.task_mut(id).want {
-                want.pinning = true;
+        if want.pinning
+            || !self
+                .state
+                .settled()
+                .keeps_promise(id, budget, Some(backing))
+        {
+            if self.state.settled().may_keep_promise(id, budget) {
+                return Decision::Defer;
             }
-            self.ask_backing_store(id, backing);
-            Decision::Pin
-        } else if state.may_keep_promise(id, budget) {
-            Decision::Defer
-        } else {
-            self.refuse_unless_planned(id)
+            return self.refuse_unless_planned(id);
         }
+        if let Some(want) = &mut self.task_mut(id).want {
+            want.pinning = true;
+        }
+        self.ask_backing_store(id, backing);
+        Decision::Pin
     }
 }
 
@@ -209,9 +221,7 @@ impl Settled<'_> {
     fn keeps_promise(self, id: TaskId, bytes: Bytes, backing: Option<Bytes>) -> bool {
         let task = &self.tasks[id];
         let planned = self.planned(Some(id), bytes + task.usage.swapped, false);
-        // What the plan counts already takes nothing from it, whatever others hold that cannot leave.
-        let counted = task.plan.is_some() && planned == self.planned(None, Bytes::ZERO, false);
-        if planned == Bytes::ZERO || counted {
+        if planned == Bytes::ZERO {
             return true;
         }
         let now = self.unmovable(Some(id), bytes, false);

@@ -311,21 +311,26 @@ fn what_another_has_not_reported_yet_is_no_reason_to_refuse() {
 }
 
 #[test]
-fn a_realtime_task_that_loads_gets_what_it_declared_beside_one_that_has_not_reported() {
+fn a_task_that_loads_waits_for_what_it_declared_until_another_has_reported() {
     let mut world = World::new(config(100));
-    world.start(1, realtime(1_000, 10, 90, 90));
-    world.start(3, best_effort());
-    world.want(3, 20);
-    assert_eq!(world.budget(3), (20, 0));
+    world.start(1, realtime(1_000, 10, 95, 95));
+    world.start(2, best_effort());
+    world.want(2, 10);
+    let report = |world: &mut World, arena| {
+        let Agent { usage, .. } = world.agent(2);
+        (usage.resident, usage.arena) = (Bytes(10), Bytes(arena));
+        world.report_usage(2);
+    };
+    // It has taken the memory, and not told yet that it is in its arena.
+    report(&mut world, 0);
     world.want(1, 50);
+    assert_eq!(world.budget(1), (0, 0), "it waits");
+    report(&mut world, 10);
     assert_eq!(world.budget(1), (50, 0));
     world.allocate(1, 50);
-    // More than it declared may break the promise, which shows when the other has reported.
-    world.want(1, 95);
-    assert_eq!(world.budget(1), (50, 0), "it waits");
-    world.allocate(3, 20);
-    world.finish_swaps();
-    assert_eq!(world.budget(1), (95, 0));
+    report(&mut world, 0);
+    world.want(1, 96);
+    assert_eq!(world.agents[1].refused, 1, "beyond its declaration");
 }
 
 #[test]

@@ -1,5 +1,6 @@
 //! Bars owners of disobedient processes from running beside realtime, for a while and with all their
-//! processes: otherwise each new process would cost the others a drain bound again.
+//! processes: otherwise each new process would cost the others a drain bound again. What an admitted task loads
+//! meanwhile is spared the lateness of the owner's other tasks, or it would miss its first deadlines for it.
 
 use alloc::collections::BTreeMap;
 use alloc::format;
@@ -35,13 +36,11 @@ const MOST: Nanos = Nanos(3600 * SECOND);
 const OWNERS: usize = 4096;
 
 /// What is remembered of an owner.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug)]
 struct Penalty {
     /// How long the last bar was.
     bar: Nanos,
     until: Time,
-    /// The end of the last bar that was not for lateness.
-    stubborn_until: Time,
 }
 
 /// The owners that are or were barred.
@@ -57,28 +56,18 @@ impl Penalties {
             let first = first.map(|(owner, _)| owner.clone());
             first.and_then(|owner| self.0.remove(&owner));
         }
-        let before = self.0.get(owner).copied().unwrap_or_default();
-        let is_late = least < STUBBORN;
-        let most = if is_late { STUBBORN } else { MOST };
-        let bar = Nanos(before.bar.0 * 2).min(most).max(least);
+        let before = self.0.get(owner).map_or(Nanos::ZERO, |it| it.bar);
+        let most = if least < STUBBORN { STUBBORN } else { MOST };
+        let bar = Nanos(before.0 * 2).min(most).max(least);
         let until = now + bar;
-        let stubborn_until = if is_late {
-            before.stubborn_until
-        } else {
-            until
-        };
-        let penalty = Penalty {
-            bar,
-            until,
-            stubborn_until,
-        };
-        self.0.insert(owner.clone(), penalty);
+        self.0.insert(owner.clone(), Penalty { bar, until });
         (bar, until)
     }
 
-    /// The bar of an owner, if it is barred.
-    fn of(&self, now: Time, owner: &Owner) -> Option<Penalty> {
-        self.0.get(owner).copied().filter(|it| now < it.until)
+    /// Until when an owner is barred.
+    fn until(&self, now: Time, owner: &Owner) -> Option<Time> {
+        let until = self.0.get(owner)?.until;
+        (now < until).then_some(until)
     }
 }
 
@@ -115,17 +104,22 @@ impl Engine {
         text
     }
 
-    /// Bars an owner because a process of `culprit` was late. Returns what follows for it, in words.
+    /// Bars an owner for the lateness of a process of `culprit`. Returns what follows for it, in words.
     pub(super) fn bar_owner(&mut self, owner: &Owner, culprit: RegistrationId) -> String {
-        self.bar_for(owner, LATE, Some(culprit))
+        self.bar_for(owner, LATE, |registration| registration == culprit)
     }
 
-    /// A process that is late on a busy machine does not keep the owner's other tasks from loading.
-    fn bar_for(&mut self, owner: &Owner, least: Nanos, culprit: Option<RegistrationId>) -> String {
+    /// Bars an owner; those of its tasks for which `while_loading` says so, while they load too.
+    fn bar_for(
+        &mut self,
+        owner: &Owner,
+        least: Nanos,
+        while_loading: impl Fn(RegistrationId) -> bool,
+    ) -> String {
         let (bar, until) = self.penalties.bar(self.now, owner, least);
         let sessions = self.sessions.iter().filter(|(_, it)| it.owner == *owner);
         let tasks = sessions.flat_map(|(id, session)| {
-            let while_loading = least == STUBBORN || culprit == Some(id.registration);
+            let while_loading = while_loading(id.registration);
             let devices = session.devices.iter().enumerate();
             devices.filter_map(move |(gpu, device)| Some((gpu, device.task?, while_loading)))
         });
@@ -146,18 +140,19 @@ impl Engine {
         )
     }
 
-    /// A process has joined its task: it is barred as its owner is.
+    /// A process has joined its task: it is barred as its owner is, and while it loads too, for it may be the one that
+    /// was late.
     pub(super) fn bar_newcomer(&mut self, gpu: usize, id: SessionId) {
         let Some(session) = self.sessions.get(id) else {
             return;
         };
         let task = session.devices.get(gpu).and_then(|device| device.task);
-        let penalty = self.penalties.of(self.now, &session.owner);
-        if let (Some(task), Some(penalty)) = (task, penalty) {
+        let until = self.penalties.until(self.now, &session.owner);
+        if let (Some(task), Some(until)) = (task, until) {
             let bar = Event::Bar {
                 task,
-                until: penalty.until,
-                while_loading: self.now < penalty.stubborn_until,
+                until,
+                while_loading: true,
             };
             self.tell(gpu, bar);
         }
@@ -172,7 +167,7 @@ impl Engine {
 
     /// A process, or its session, ends that had not left the GPU when it had to: the next one may do the same.
     pub(super) fn note_end_undrained(&mut self, owner: &Owner, uid: u32) {
-        let text = self.bar_for(owner, STUBBORN, None);
+        let text = self.bar_for(owner, STUBBORN, |_| true);
         let text =
             format!("a process ended, or came back, that had not left the GPU in time{text}");
         let line = LogLine::new(Level::Warn, text);
@@ -187,9 +182,9 @@ impl Engine {
         let stubborn = sessions.filter(|(_, it)| is_stubborn(it.undrained_since));
         let stubborn: Vec<_> = stubborn.map(|(_, it)| it.owner.clone()).collect();
         for owner in stubborn {
-            let is_barred = |it: Penalty| it.stubborn_until - now > LATE;
-            if !self.penalties.of(now, &owner).is_some_and(is_barred) {
-                self.bar_for(&owner, STUBBORN, None);
+            let is_barred = |until: Time| until - now > LATE;
+            if !self.penalties.until(now, &owner).is_some_and(is_barred) {
+                self.bar_for(&owner, STUBBORN, |_| true);
             }
         }
     }
@@ -222,20 +217,6 @@ mod tests {
     }
 
     #[test]
-    fn lateness_changes_nothing_for_what_loads() {
-        let mut penalties = Penalties::default();
-        let owner = Owner::User(5);
-        let mut stubborn_until = |second: u64, least| {
-            let now = Time(second * SECOND);
-            penalties.bar(now, &owner, least);
-            penalties.of(now, &owner).unwrap().stubborn_until
-        };
-        assert_eq!(stubborn_until(0, LATE), Time::ZERO);
-        assert_eq!(stubborn_until(1, STUBBORN), Time(61 * SECOND));
-        assert_eq!(stubborn_until(2, LATE), Time(61 * SECOND));
-    }
-
-    #[test]
     fn owners_are_remembered_in_bounded_number() {
         let mut penalties = Penalties::default();
         for uid in 0..2 * OWNERS as u32 {
@@ -243,10 +224,10 @@ mod tests {
         }
         assert_eq!(penalties.0.len(), OWNERS);
         let now = Time(3 * OWNERS as u64);
-        assert!(penalties.of(now, &Owner::User(0)).is_none());
+        assert!(penalties.until(now, &Owner::User(0)).is_none());
         assert!(
             penalties
-                .of(now, &Owner::User(2 * OWNERS as u32 - 1))
+                .until(now, &Owner::User(2 * OWNERS as u32 - 1))
                 .is_some()
         );
     }

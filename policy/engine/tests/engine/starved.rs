@@ -1,4 +1,5 @@
-//! Tasks that wait because of what plans and best-effort memory leave of a GPU: status and log say why.
+//! Tasks that wait because of what plans and best-effort memory leave of a GPU, where status and log say why, or
+//! because their owner is barred.
 
 use rtswap_engine::status::{Phase, TaskStatus, TreatedAs};
 use rtswap_policy::scheduler::JobKind;
