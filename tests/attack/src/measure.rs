@@ -161,8 +161,8 @@ impl Run {
         if is_whole && let Err(error) = (attack.judge)(&scene) {
             reasons.push(format!("{error:#}"));
         }
-        let is_only_late = late > 0 && reasons.len() == late;
         let excused = late + usize::from(excused_end.is_some());
+        let is_only_late = !reasons.is_empty() && reasons.len() <= excused;
         let doubt = match (reasons.first(), stall) {
             _ if reasons.len() > excused => None,
             (Some(lateness), Some(stall)) if late > 0 => {

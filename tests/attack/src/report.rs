@@ -43,7 +43,7 @@ pub(crate) struct Outcome {
     /// What was broken, all of it.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub reasons: Vec<String>,
-    /// Lateness of the victims was all that was broken.
+    /// Lateness of the victims was all that was broken, or that the best-effort one was killed for it.
     #[serde(skip)]
     pub is_only_late: bool,
 }
