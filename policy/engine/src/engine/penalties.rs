@@ -140,8 +140,8 @@ impl Engine {
         )
     }
 
-    /// A process has joined its task: it is barred as its owner is, and while it loads too, for it may be the one that
-    /// was late.
+    /// A process has joined its task and is barred as its owner is, also while it loads: its task may be a new
+    /// registration of the late one.
     pub(super) fn bar_newcomer(&mut self, gpu: usize, id: SessionId) {
         let Some(session) = self.sessions.get(id) else {
             return;
