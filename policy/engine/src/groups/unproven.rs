@@ -71,9 +71,6 @@ impl ProcessGroup {
             return;
         };
         process.take_usage(said);
-        if process.unproven.is_none() {
-            process.request.take_if(|request| request.seq.is_none());
-        }
         self.told.stale |= process.is_present();
     }
 
@@ -94,8 +91,7 @@ impl ProcessGroup {
                 && process.retry_at <= now
                 && let Some(said) = process.unproven
             {
-                let total = said.resident + said.swapped;
-                process.request = Some(BudgetRequest { seq: None, total });
+                process.request = Some(BudgetRequest::for_proof(said));
             }
         }
     }
@@ -163,6 +159,14 @@ impl ProcessGroup {
     }
 }
 
+impl BudgetRequest {
+    /// The request for the budget that covers what a process said.
+    fn for_proof(said: Usage) -> Self {
+        let total = said.resident + said.swapped;
+        Self { seq: None, total }
+    }
+}
+
 impl Process {
     /// Takes in what the process says to use, as far as it is explained.
     pub(super) fn take_usage(&mut self, said: Usage) {
@@ -170,6 +174,9 @@ impl Process {
         self.unproven = (said.resident > most).then_some(said);
         self.brought.take_if(|_| said.resident <= most);
         self.must_leave &= self.unproven.is_some();
+        if self.request.is_some_and(|request| request.seq.is_none()) {
+            self.request = self.unproven.map(BudgetRequest::for_proof);
+        }
         let resident = said.resident.min(most);
         self.usage = Usage {
             resident,

@@ -197,18 +197,43 @@ impl Play {
     }
 }
 
+/// What came of the steps with ticks when they are due, and with one each millisecond.
+fn plays(steps: &[Step]) -> [Vec<(u64, Effect)>; 2] {
+    [false, true].map(|is_eager| {
+        let mut play = Play::new(is_eager);
+        for &step in steps {
+            play.take(step);
+        }
+        play.log
+    })
+}
+
+/// A process whose memory was unproven holds no more than its budget, after the time at which it would
+/// have asked for more.
+#[test]
+fn nothing_is_requested_for_what_was_unproven_once() {
+    let [on_time, eager] = plays(&[
+        Step::Bring(0),
+        Step::Budget(1, false),
+        Step::Bring(2),
+        Step::Pass(19),
+        Step::Budget(1, false),
+        Step::Pass(981),
+        Step::Budget(1, true),
+        Step::Pass(19),
+        Step::Use(2),
+        Step::Request(0, 1),
+        Step::Budget(1, false),
+    ]);
+    assert_eq!(on_time, eager);
+}
+
 proptest! {
     #[test]
     fn ticks_when_due_are_as_good_as_one_each_millisecond(
         steps in prop::collection::vec(step(), 1..200),
     ) {
-        let [on_time, eager] = [false, true].map(|is_eager| {
-            let mut play = Play::new(is_eager);
-            for &step in &steps {
-                play.take(step);
-            }
-            play.log
-        });
+        let [on_time, eager] = plays(&steps);
         prop_assert_eq!(on_time, eager);
     }
 
