@@ -1,9 +1,11 @@
 //! What may be typed at `rtswapd`.
 
 use std::ffi::OsStr;
+use std::io::Write;
 use std::path::PathBuf;
 
 use clap::{CommandFactory, FromArgMatches, Parser};
+use rtswap_dbus::text::usage_error;
 
 use crate::bus::Bus;
 
@@ -36,6 +38,9 @@ pub struct Arguments {
     /// Asks the CUDA driver which GPUs there are, and ends: the daemon starts itself so.
     #[arg(long, hide = true)]
     pub ask_driver: bool,
+    /// Says what the GPU driver says of itself, and ends: `rtswapctl doctor` starts it so.
+    #[arg(long, hide = true)]
+    pub describe_driver: bool,
 }
 
 impl Arguments {
@@ -48,8 +53,18 @@ impl Arguments {
             _ => argument,
         };
         let mut command = Self::command().mut_args(set);
-        let matches = command.get_matches_mut();
-        let read = Self::from_arg_matches(&matches);
-        read.unwrap_or_else(|error| error.format(&mut command).exit())
+        let matches = command.try_get_matches_from_mut(std::env::args_os());
+        let read = matches.and_then(|matches| Self::from_arg_matches(&matches));
+        read.unwrap_or_else(|error| end(&error.format(&mut command)))
     }
+}
+
+/// Ends the daemon with the help or the version that was asked for, or with what is wrong.
+fn end(error: &clap::Error) -> ! {
+    let Some(text) = usage_error("rtswapd", &error.render().to_string()) else {
+        error.exit()
+    };
+    // If this cannot be written either, the exit code still says it.
+    let _ = writeln!(std::io::stderr(), "{text}");
+    std::process::exit(error.exit_code())
 }

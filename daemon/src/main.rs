@@ -15,6 +15,9 @@ fn main() -> ExitCode {
     if arguments.ask_driver {
         return rtswapd::source::gpu::answer();
     }
+    if arguments.describe_driver {
+        return rtswapd::source::gpu::describe();
+    }
     heap::keep_little();
     let filter = match arguments.log.parse::<EnvFilter>() {
         Ok(filter) => quiet(filter),

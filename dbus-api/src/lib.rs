@@ -5,12 +5,14 @@
 //! - [`options`]: what `Register` takes;
 //! - [`error`]: the named errors, the same type on both sides;
 //! - [`text`]: texts that may hold others' bytes, fit to be shown;
+//! - [`driver`]: what the GPU driver says of itself;
 //! - [`mod@connect`]: the ways to the daemon, by the system bus or by the control socket.
 //!
 //! `xml/` has one file per interface; the daemon's tests hold what it serves against them. Times
 //! are microseconds (`…USec`), sizes are bytes (`…Bytes`), counters start at `CountingSinceUSec`.
 
 pub mod connect;
+pub mod driver;
 pub mod error;
 pub mod objects;
 pub mod options;

@@ -108,19 +108,19 @@ properties! {
         class: String = "Class" announced all,
         /// What it does now: `unclaimed`, `loading`, `idle`, `waiting`, `swapping-out`, `swapping-in`, `running`, `lost` or `gone`.
         phase: String = "Phase" announced owner,
-        /// UUID of its GPU; empty while it has none.
-        gpu: String = "Gpu" announced all,
+        /// Its GPU; `/` while it has none.
+        gpu: OwnedObjectPath = "Gpu" announced all,
         /// The user that may claim it.
         user_id: u32 = "UserId" fixed all,
         /// Its process in the daemon's PID namespace, of several the oldest; 0 while there is none.
         process_id: u32 = "ProcessId" announced owner,
         /// All its processes, the oldest first.
         process_ids: Vec<u32> = "ProcessIds" announced owner,
-        /// T; 0 for best-effort.
+        /// T as declared; 0 where none was.
         period_usec: u64 = "PeriodUSec" announced owner,
-        /// D; 0 for best-effort.
+        /// D as declared; 0 where none was.
         deadline_usec: u64 = "DeadlineUSec" announced owner,
-        /// C; 0 for best-effort.
+        /// C as declared; 0 where none was.
         wcet_usec: u64 = "WcetUSec" announced owner,
         /// m as declared.
         footprint_bytes: u64 = "FootprintBytes" announced owner,
@@ -195,7 +195,7 @@ properties! {
         memory_bytes: u64 = "MemoryBytes" announced all,
         /// What processes hold of it, with an agent or without; by the agents where there is no NVML.
         device_used_bytes: u64 = "DeviceUsedBytes" announced all,
-        /// The part of that which processes without an agent hold.
+        /// The part of that which no task holds: of processes without an agent, and what agents do not count.
         unmanaged_bytes: u64 = "UnmanagedBytes" announced all,
         /// Whether NVML tells how busy it is; of MIG instances it does not.
         has_utilization: bool = "HasUtilization" announced all,
@@ -207,6 +207,12 @@ properties! {
         used_bytes: u64 = "UsedBytes" announced all,
         /// δ.
         chunk_bytes: u64 = "ChunkBytes" fixed all,
+        /// Whether the configuration gives the costs of swapping, which each promise rests on; else they are built in.
+        has_own_costs: bool = "HasOwnSwapCosts" fixed all,
+        /// The time of one chunk from the GPU, by these costs.
+        chunk_out_usec: u64 = "ChunkOutUSec" fixed all,
+        /// The time of one chunk to the GPU, by these costs.
+        chunk_in_usec: u64 = "ChunkInUSec" fixed all,
         /// The task whose job holds the GPU; `/` where none does, `/org/rtswap/task` where it is one that the
         /// caller may not see.
         running_task: OwnedObjectPath = "RunningTask" silent all,
@@ -216,7 +222,8 @@ properties! {
         blocking_usec: u64 = "BlockingUSec" announced all,
         /// The bound on the wait of a best-effort job, the time of realtime jobs not counted; 0 for no bound.
         longest_wait_usec: u64 = "LongestWaitUSec" silent all,
-        /// What limits rtswap there, in words: a multi-process server, a vGPU, shared memory.
+        /// What limits rtswap there, in words: a multi-process server, a vGPU, shared memory, swaps that depart
+        /// from their costs.
         notes: Vec<String> = "Notes" announced all,
     }
 }
@@ -241,8 +248,8 @@ where
 pub struct OtherTask {
     /// `realtime` or `best-effort`.
     pub class: String,
-    /// UUID of its GPU; empty while it has none.
-    pub gpu: String,
+    /// Its GPU; `/` while it has none.
+    pub gpu: OwnedObjectPath,
     /// The user that it belongs to.
     pub user_id: u32,
 }

@@ -1,5 +1,6 @@
 //! Text that may hold others' bytes (names of processes, of files), made fit for a terminal and a log: no
-//! control character, and none that turns the direction of writing, reaches either.
+//! control character, and none that turns the direction of writing, reaches either. And what a program says of a wrong
+//! command line.
 
 use std::borrow::Cow;
 use std::fmt::Write as _;
@@ -25,6 +26,34 @@ pub fn escape_json(text: &str) -> Cow<'_, str> {
     replace(text, is_unfit, |out, letter| {
         write!(out, "\\u{:04x}", u32::from(letter))
     })
+}
+
+/// What clap renders of a command line that is wrong, in one line after `program`, as each other error of that program:
+/// what is wrong, what was perhaps meant, and which command says more. None for the help and the version, which are no
+/// errors.
+pub fn usage_error(program: &str, rendered: &str) -> Option<String> {
+    let mut clauses = vec![String::new()];
+    for line in rendered.strip_prefix("error: ")?.lines().map(str::trim) {
+        if let Some(usage) = line.strip_prefix("Usage: ") {
+            // `rtswapctl run [OPTIONS] <CMD>...`: the command ends where its options begin.
+            let is_command = |word: &&str| word.starts_with(char::is_alphanumeric);
+            let command: Vec<_> = usage.split(' ').take_while(is_command).collect();
+            clauses.push(format!("{} --help says more", command.join(" ")));
+            break;
+        } else if line.starts_with("For more information, try ") {
+            break;
+        } else if let Some(tip) = line.strip_prefix("tip: ") {
+            clauses.push(tip.to_owned());
+        } else if !line.is_empty() {
+            let what = &mut clauses[0];
+            what.push_str(if what.is_empty() { "" } else { " " });
+            what.push_str(line);
+        }
+    }
+    let text = format!("{program}: {}", clauses.join("; "));
+    // The standard library's words.
+    let text = text.replace("invalid digit found in string", "write it in digits alone");
+    Some(escape(&text).into_owned())
 }
 
 fn is_unfit(letter: char) -> bool {
@@ -69,5 +98,23 @@ mod tests {
             escape_json("{\"a\":\"\u{9b}\u{202e}\"}"),
             "{\"a\":\"\\u009b\\u202e\"}"
         );
+    }
+
+    #[test]
+    fn a_wrong_command_line_is_told_in_one_line() {
+        let rendered = "error: unexpected argument '--perod' found\n\n  tip: a similar argument exists: '--period'\n\n\
+            Usage: rtswapctl run [OPTIONS] <CMD>...\n\nFor more information, try '--help'.\n";
+        assert_eq!(
+            usage_error("rtswapctl", rendered).unwrap(),
+            "rtswapctl: unexpected argument '--perod' found; a similar argument exists: '--period'; \
+             rtswapctl run --help says more"
+        );
+        let rendered = "error: invalid value 'x\n\ny' for '--class <CLASS>'\n  [possible values: realtime, best-effort]\n\n\
+            For more information, try '--help'.\n";
+        assert_eq!(
+            usage_error("rtswapctl", rendered).unwrap(),
+            "rtswapctl: invalid value 'x y' for '--class <CLASS>' [possible values: realtime, best-effort]"
+        );
+        assert_eq!(usage_error("rtswapctl", "rtswapctl 0.1.0\n"), None);
     }
 }

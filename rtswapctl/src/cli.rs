@@ -1,12 +1,15 @@
 //! What may be typed.
 
 use std::ffi::OsString;
+use std::io::Write;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use anstream::ColorChoice;
 use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
 use rtswap_dbus::Size;
+use rtswap_dbus::text::usage_error;
 use rtswap_taskset::{Fault, parse_size};
 
 use crate::duration;
@@ -19,6 +22,10 @@ pub struct Cli {
     #[arg(long, global = true, env = "RTSWAP_RUNTIME_DIR", value_name = "DIR")]
     pub runtime_dir: Option<PathBuf>,
 
+    /// Whether what stands out is colored; without, as NO_COLOR and the terminal say
+    #[arg(long, global = true, value_enum, value_name = "WHEN", default_value_t)]
+    pub color: Color,
+
     /// What is to be done
     #[command(subcommand)]
     pub command: Command,
@@ -29,10 +36,20 @@ impl Cli {
     /// empty counts as unset.
     pub fn of_process() -> Self {
         let mut command = with_set_variables(Self::command());
-        let matches = command.get_matches_mut();
-        let read = Self::from_arg_matches(&matches);
-        read.unwrap_or_else(|error| error.format(&mut command).exit())
+        let matches = command.try_get_matches_from_mut(std::env::args_os());
+        let read = matches.and_then(|matches| Self::from_arg_matches(&matches));
+        read.unwrap_or_else(|error| end(&error.format(&mut command)))
     }
+}
+
+/// Ends the program with the help or the version that was asked for, or with what is wrong.
+fn end(error: &clap::Error) -> ! {
+    let Some(text) = usage_error("rtswapctl", &error.render().to_string()) else {
+        error.exit()
+    };
+    // If this cannot be written either, the exit code still says it.
+    let _ = writeln!(std::io::stderr(), "{text}");
+    std::process::exit(error.exit_code())
 }
 
 /// The command without the environment variables that are empty.
@@ -45,6 +62,29 @@ fn with_set_variables(command: clap::Command) -> clap::Command {
             _ => argument,
         })
         .mut_subcommands(with_set_variables)
+}
+
+/// When output is colored.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub enum Color {
+    /// In a terminal that shows colors, unless NO_COLOR is set
+    #[default]
+    Auto,
+    /// In files and pipes, too
+    Always,
+    /// Not at all
+    Never,
+}
+
+impl Color {
+    /// The same for what prints.
+    pub fn choice(self) -> ColorChoice {
+        match self {
+            Self::Auto => ColorChoice::Auto,
+            Self::Always => ColorChoice::Always,
+            Self::Never => ColorChoice::Never,
+        }
+    }
 }
 
 /// What is to be done.
@@ -60,6 +100,8 @@ pub enum Command {
     Unregister(UnregisterOptions),
     /// Have the daemon read its files again
     Reload,
+    /// Find what keeps rtswap from working on this machine, and what mends it
+    Doctor(DoctorOptions),
     /// Tell whether a task set meets every deadline, and what to swap for it; needs no daemon
     Plan(PlanOptions),
     /// Run a task set on a simulated clock and GPU; needs no daemon
@@ -168,6 +210,14 @@ pub struct UnregisterOptions {
     /// The GPU of the task, by its index or UUID, where tasks on several have this name
     #[arg(long)]
     pub gpu: Option<String>,
+}
+
+/// How the findings are shown.
+#[derive(Debug, Args)]
+pub struct DoctorOptions {
+    /// Print JSON
+    #[arg(long)]
+    pub json: bool,
 }
 
 /// How the versions are shown.

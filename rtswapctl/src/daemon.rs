@@ -2,10 +2,11 @@
 
 use std::path::Path;
 
-use rtswap_dbus::Manager1Proxy;
 use rtswap_dbus::objects::{self, Objects, Properties};
+use rtswap_dbus::{GpuProperties, Manager1Proxy};
 use serde::Serialize;
 use tokio::runtime::Builder;
+use zbus::{OwnedObjectPath, OwnedVariant};
 
 use crate::failure::Failure;
 
@@ -71,8 +72,16 @@ pub(crate) fn everything(runtime_dir: Option<&Path>) -> Result<Everything, Failu
     })
 }
 
-/// The daemon's number of the GPU with this UUID.
-pub(crate) fn index_of(objects: &Objects, uuid: &str) -> Option<u32> {
-    let gpu = objects.gpus.iter().find(|(_, gpu)| gpu.uuid == uuid);
-    gpu.map(|(_, gpu)| gpu.index)
+/// A field that the daemon may leave out.
+pub(crate) fn take<T: TryFrom<OwnedVariant>>(fields: &mut Properties, name: &str) -> Option<T> {
+    T::try_from(fields.remove(name)?).ok()
+}
+
+/// The GPU at this path.
+pub(crate) fn gpu_at<'a>(
+    objects: &'a Objects,
+    path: &OwnedObjectPath,
+) -> Option<&'a GpuProperties> {
+    let gpu = objects.gpus.iter().find(|(at, _)| at == path);
+    gpu.map(|(_, gpu)| gpu)
 }

@@ -9,7 +9,7 @@ pub(crate) enum DurationError {
     NoUnit(String),
     #[error("{0} is no unit of time; use ns, us, ms, s or min")]
     Unit(String),
-    #[error("{0} is no number that is 0 or more")]
+    #[error("{0:?} is no number that is 0 or more; write one before the unit, such as 33ms")]
     Number(String),
 }
 

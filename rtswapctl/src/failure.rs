@@ -44,6 +44,9 @@ pub(crate) enum Failure {
     /// The answer is no, and was printed.
     #[error("no")]
     No,
+    /// There are warnings, and they were printed.
+    #[error("warnings")]
+    Warned,
     #[error("cannot read {file}: {source}")]
     Unreadable {
         file: String,
@@ -107,7 +110,7 @@ impl Failure {
         }
     }
 
-    /// 1 no, 2 bad input, 3 no daemon, 4 denied, 5 no room for the output; 127 and 126 as a shell for a program that is not
+    /// 1 no, 2 bad input, 3 no daemon, 4 denied, 5 no room for the output, 6 warnings; 127 and 126 as a shell for a program that is not
     /// there or cannot run.
     pub(crate) fn exit_code(&self) -> ExitCode {
         use rtswap_dbus::Error;
@@ -138,6 +141,7 @@ impl Failure {
             Self::Start { .. } => 126,
             Self::Connect(_) | Self::Refused(Error::Bus(_) | Error::Ending(_)) => 3,
             Self::Refused(Error::AccessDenied(_)) => 4,
+            Self::Warned => 6,
             Self::No
             | Self::NoSuchTask(_)
             | Self::NoSuchGpu(_)

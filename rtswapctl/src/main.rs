@@ -1,11 +1,13 @@
 //! The command line of rtswap.
 //!
 //! Exit codes: 0 ok, 1 no (not schedulable, not found), 2 bad input, 3 no daemon, 4 denied, 5 the
-//! output could not be written. `run` becomes the program and ends as that does.
+//! output could not be written, 6 warnings of the doctor. `run` becomes the program and ends as that does.
 
 mod agent;
+mod color;
 mod completion;
 mod daemon;
+mod doctor;
 mod failure;
 mod output;
 mod plan;
@@ -22,7 +24,7 @@ mod version;
 use std::io::Write;
 use std::process::ExitCode;
 
-use rtswap_dbus::text::escape_lines;
+use rtswap_dbus::text::escape;
 
 use rtswapctl::cli::{self, Cli, Command};
 
@@ -30,6 +32,7 @@ use crate::failure::Failure;
 
 fn main() -> ExitCode {
     let cli = Cli::of_process();
+    cli.color.choice().write_global();
     let runtime_dir = cli.runtime_dir.as_deref();
     let done = match cli.command {
         Command::Run(options) => run::run(runtime_dir, &options),
@@ -37,6 +40,7 @@ fn main() -> ExitCode {
         Command::Tasks(options) => tasks::tasks(runtime_dir, &options),
         Command::Unregister(options) => unregister::unregister(runtime_dir, &options),
         Command::Reload => reload::reload(runtime_dir),
+        Command::Doctor(options) => doctor::doctor(runtime_dir, &options),
         Command::Plan(options) => plan::plan(&options),
         Command::Simulate(options) => simulate::simulate(&options),
         Command::Version(options) => version::version(runtime_dir, &options),
@@ -44,11 +48,11 @@ fn main() -> ExitCode {
     };
     match done {
         Ok(()) => ExitCode::SUCCESS,
-        Err(Failure::No) => Failure::No.exit_code(),
+        Err(failure @ (Failure::No | Failure::Warned)) => failure.exit_code(),
         Err(failure) => {
             // If this cannot be written either, the exit code still says it.
             let text = failure.to_string();
-            let _ = writeln!(std::io::stderr(), "rtswapctl: {}", escape_lines(&text));
+            let _ = writeln!(std::io::stderr(), "rtswapctl: {}", escape(&text));
             failure.exit_code()
         }
     }

@@ -6,6 +6,7 @@ use std::io::{self, Write};
 use rtswap_dbus::text::{escape_json, escape_lines};
 use serde::Serialize;
 
+use crate::color;
 use crate::failure::Failure;
 
 /// Prints `text`, without what would move a terminal.
@@ -15,7 +16,7 @@ pub(crate) fn text(text: &str) -> Result<(), Failure> {
 
 /// The same, and tells whether there still is a reader.
 pub(crate) fn read(text: &str) -> Result<bool, Failure> {
-    put(escape_lines(text).as_bytes())
+    put(color::render(&escape_lines(text), color::is_on()).as_bytes())
 }
 
 /// Prints what of `text` the terminal has room for after clearing it, as watch(1) does; and tells whether there still
@@ -26,6 +27,7 @@ pub(crate) fn read_cleared(text: &str) -> Result<bool, Failure> {
         Some((_, height)) => upper(&text, height),
         None => text.into_owned(),
     };
+    let text = color::render(&text, color::is_on());
     put(format!("\x1b[H\x1b[2J{text}").as_bytes())
 }
 

@@ -14,7 +14,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use rtswap_dbus::connect::RUNTIME_DIR_VARIABLE;
-use rtswap_dbus::text::escape_lines;
+use rtswap_dbus::text::escape;
 use rtswap_dbus::{Manager1Proxy, Options};
 use rustix::io::FdFlags;
 
@@ -86,7 +86,7 @@ fn patiently<T>(attempt: impl Fn() -> Result<T, Failure>) -> Result<T, Failure> 
         }
         if !is_said {
             let text = failure.to_string();
-            let text = escape_lines(&text);
+            let text = escape(&text);
             let seconds = PATIENCE.as_secs();
             // Unread, it is no reason not to start the program.
             let _ = writeln!(

@@ -3,6 +3,8 @@
 use rtswap_dbus::text::escape;
 use rtswap_policy::units::Nanos;
 
+use crate::color::{Style, mark};
+
 /// How wide a table may be, and which of its columns it does without.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Widths<'a> {
@@ -21,7 +23,7 @@ pub(crate) fn table(heads: &[&str], left: &[usize], rows: &[Vec<String>]) -> Str
     lines(heads, left, rows, widths).concat()
 }
 
-/// The lines of a table, the heads first, each with its newline.
+/// The lines of a table, the heads first and marked, each with its newline.
 pub(crate) fn lines(
     heads: &[&str],
     left: &[usize],
@@ -56,7 +58,7 @@ pub(crate) fn lines(
         text.trim_end().to_owned() + "\n"
     };
     let heads: Vec<String> = heads.iter().map(|&head| head.to_owned()).collect();
-    std::iter::once(line(&heads))
+    std::iter::once(mark(Style::Head, &line(&heads)))
         .chain(rows.iter().map(|row| line(row)))
         .collect()
 }
@@ -143,6 +145,7 @@ pub(crate) fn millis(span: Nanos) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::color::render;
 
     #[test]
     fn columns_line_up() {
@@ -151,7 +154,7 @@ mod tests {
             vec!["long".into(), "20".into()],
         ];
         assert_eq!(
-            table(&["NAME", "JOBS"], &[0], &rows),
+            render(&table(&["NAME", "JOBS"], &[0], &rows), false),
             "NAME  JOBS\na        1\nlong    20\n"
         );
     }
@@ -161,13 +164,9 @@ mod tests {
         let rows = [vec!["a".into(), "1".into(), "22".into(), "3".into()]];
         let fit = |most| {
             let first_to_go = &[3, 1];
-            lines(
-                &["NAME", "B", "C", "D"],
-                &[0],
-                &rows,
-                Widths { most, first_to_go },
-            )
-            .concat()
+            let widths = Widths { most, first_to_go };
+            let lines = lines(&["NAME", "B", "C", "D"], &[0], &rows, widths);
+            render(&lines.concat(), false)
         };
         assert_eq!(fit(None), "NAME  B   C  D\na     1  22  3\n");
         assert_eq!(fit(Some(14)), fit(None));
@@ -195,7 +194,7 @@ mod tests {
     fn a_cell_cannot_move_the_terminal() {
         let rows = [vec!["a\n\u{1b}[2J".into(), "1".into()]];
         assert_eq!(
-            table(&["NAME", "JOBS"], &[0], &rows),
+            render(&table(&["NAME", "JOBS"], &[0], &rows), false),
             "NAME          JOBS\na\\n\\u{1b}[2J     1\n"
         );
     }

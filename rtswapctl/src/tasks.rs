@@ -6,7 +6,7 @@ use rtswap_dbus::objects::Objects;
 use serde::Serialize;
 
 use crate::cli::TasksOptions;
-use crate::daemon;
+use crate::daemon::{self, gpu_at};
 use crate::failure::Failure;
 use crate::output;
 use crate::table::{bytes, ms, table};
@@ -23,7 +23,8 @@ struct Task {
     path: String,
     name: String,
     class: String,
-    gpu: String,
+    /// The index of its GPU; none while it has none.
+    gpu: Option<u32>,
     uid: u32,
     period_us: u64,
     deadline_us: u64,
@@ -50,7 +51,7 @@ impl Tasks {
             path: path.to_string(),
             name: task.name.clone(),
             class: task.class.clone(),
-            gpu: task.gpu.clone(),
+            gpu: gpu_at(objects, &task.gpu).map(|gpu| gpu.index),
             uid: task.user_id,
             period_us: task.period_usec,
             deadline_us: task.deadline_usec,
@@ -95,10 +96,11 @@ impl Tasks {
                 bytes(task.swappable_bytes),
                 bytes(task.swap_volume_bytes),
                 task.weight.to_string(),
-                task.gpu.clone(),
+                task.gpu
+                    .map_or_else(|| "-".to_owned(), |gpu| gpu.to_string()),
             ]
         });
-        table(&heads, &[0, 1, 10], &rows.collect::<Vec<_>>())
+        table(&heads, &[0, 1], &rows.collect::<Vec<_>>())
     }
 }
 

@@ -7,7 +7,7 @@ use rtswap_dbus::{Manager1Proxy, TaskProperties};
 use zbus::OwnedObjectPath;
 
 use crate::cli::UnregisterOptions;
-use crate::daemon::{converse, index_of};
+use crate::daemon::{converse, gpu_at};
 use crate::failure::Failure;
 
 /// Returns when it has ended; says nothing then.
@@ -28,12 +28,12 @@ pub(crate) fn unregister(
 
 /// The path of the only task with that name, on that GPU if one is given.
 fn the_only(objects: &Objects, options: &UnregisterOptions) -> Result<OwnedObjectPath, Failure> {
-    let index = |task: &TaskProperties| index_of(objects, &task.gpu);
     let is_meant = |task: &TaskProperties| {
         let gpu = options.gpu.as_ref();
         task.name == options.name
-            && gpu.is_none_or(|gpu| {
-                *gpu == task.gpu || index(task).is_some_and(|index| *gpu == index.to_string())
+            && gpu.is_none_or(|wanted| {
+                let own = gpu_at(objects, &task.gpu);
+                own.is_some_and(|own| *wanted == own.uuid || *wanted == own.index.to_string())
             })
     };
     let mut meant = objects.tasks.iter().filter(|(_, task)| is_meant(task));
@@ -45,7 +45,8 @@ fn the_only(objects: &Objects, options: &UnregisterOptions) -> Result<OwnedObjec
     }
     let all = objects.tasks.iter().filter(|(_, task)| is_meant(task));
     let all = all.map(|(path, task)| {
-        let gpu = index(task).map_or_else(String::new, |index| format!(" on GPU {index}"));
+        let gpu = gpu_at(objects, &task.gpu);
+        let gpu = gpu.map_or_else(String::new, |gpu| format!(" on GPU {}", gpu.index));
         format!("{} of user {}{gpu}", path.as_str(), task.user_id)
     });
     Err(Failure::Ambiguous {
@@ -56,20 +57,30 @@ fn the_only(objects: &Objects, options: &UnregisterOptions) -> Result<OwnedObjec
 
 #[cfg(test)]
 mod tests {
+    use rtswap_dbus::GpuProperties;
+
     use super::*;
 
-    fn objects(tasks: &[(&str, u32, &str)]) -> Objects {
-        let task = |(id, (name, uid, gpu)): (usize, &(&str, u32, &str))| {
+    fn objects(tasks: &[(&str, u32, u32)]) -> Objects {
+        let gpu = |index: u32| {
+            let gpu = GpuProperties {
+                uuid: format!("GPU-{index}"),
+                index,
+                ..GpuProperties::default()
+            };
+            (rtswap_dbus::gpu_path(index), gpu)
+        };
+        let task = |(id, (name, uid, gpu)): (usize, &(&str, u32, u32))| {
             let task = TaskProperties {
                 name: (*name).into(),
                 user_id: *uid,
-                gpu: (*gpu).into(),
+                gpu: rtswap_dbus::gpu_path(*gpu),
                 ..TaskProperties::default()
             };
             (rtswap_dbus::task_path(id as u64), task)
         };
         Objects {
-            gpus: Vec::new(),
+            gpus: (1..3).map(gpu).collect(),
             tasks: tasks.iter().enumerate().map(task).collect(),
             others: Vec::new(),
         }
@@ -87,11 +98,15 @@ mod tests {
 
     #[test]
     fn only_one_task_is_meant_or_none_ends() {
-        let objects = objects(&[("a", 1, "GPU-1"), ("b", 1, "GPU-1"), ("b", 2, "GPU-2")]);
+        let objects = objects(&[("a", 1, 1), ("b", 1, 1), ("b", 2, 2)]);
         assert_eq!(meant(&objects, "a", None).unwrap(), "/org/rtswap/task/0");
         assert_eq!(
             meant(&objects, "b", Some("GPU-2")).unwrap(),
             "/org/rtswap/task/2"
+        );
+        assert_eq!(
+            meant(&objects, "b", Some("1")).unwrap(),
+            "/org/rtswap/task/1"
         );
         let several = meant(&objects, "b", None).unwrap_err();
         assert!(

@@ -1,6 +1,6 @@
 //! `cargo xtask driver`: NVIDIA's own driver libraries as witnesses, by tests/driver.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use anyhow::Result;
 
@@ -12,9 +12,14 @@ pub(crate) fn show(workspace: &Workspace, options: &[String]) -> Result<()> {
     let built = workspace.debug()?;
     Run::new(built.join("driver"), Path::new("."))
         .args(&["--folder"])
-        .args(&[workspace.target().join("driver")])
+        .args(&[folder(workspace)])
         .args(options)
         .succeed()
+}
+
+/// Where the libraries are.
+pub(crate) fn folder(workspace: &Workspace) -> PathBuf {
+    workspace.target().join("driver")
 }
 
 /// As a step of `ci`.

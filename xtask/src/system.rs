@@ -6,7 +6,7 @@ use anyhow::Result;
 
 use crate::process::Run;
 use crate::workspace::Workspace;
-use crate::{deb, tools};
+use crate::{deb, driver, tools};
 
 /// Builds the packages and tests them. Where no system can be booted the test says why, and that it is skipped.
 pub(crate) fn test(workspace: &Workspace) -> Result<()> {
@@ -34,6 +34,8 @@ fn try_packages(workspace: &Workspace) -> Result<()> {
         .args(&[deb::folder(workspace)])
         .args(&["--cache"])
         .args(&[tools::folder(workspace).join("system")])
+        .args(&["--driver"])
+        .args(&[driver::folder(workspace)])
         .succeed()
 }
 

@@ -18,6 +18,7 @@ use super::demand::Asked;
 use super::manager::Manager1;
 use super::objects::Objects;
 use super::publish::Published;
+use super::read_only::ReadOnly;
 use super::viewer::Viewer;
 use crate::dispatch::{Snapshot, TaskNews};
 use crate::log;
@@ -77,7 +78,7 @@ impl Attended {
         // Subscribed before the first snapshot is read, so that no change between the two is lost.
         let (snapshots, news) = (shared.handle.watch(), shared.handle.news());
         let published = Arc::new(Published::new(shared.clone(), door));
-        let manager = Manager1(Arc::clone(&published));
+        let manager = ReadOnly(Manager1(Arc::clone(&published)));
         let objects = Objects(Arc::clone(&published));
         let connection = builder
             .serve_at(rtswap_dbus::ROOT_PATH, manager)

@@ -17,6 +17,7 @@ use zbus::{BoxDBusError, Connection, Message, ObjectServer, OwnedVariant, Varian
 
 use super::Shared;
 use super::auth::Door;
+use super::read_only::read_only;
 use super::viewer::{Values, Viewer, running};
 use crate::dispatch::Snapshot;
 
@@ -159,8 +160,7 @@ macro_rules! interface {
                 _: Option<&Header<'_>>,
                 _: &SignalEmitter<'_>,
             ) -> Option<Result<(), BoxDBusError>> {
-                let text = format!("{name} is read-only");
-                Some(Err(fdo::Error::PropertyReadOnly(text).into()))
+                Some(Err(read_only(name)))
             }
 
             fn call<'call>(

@@ -7,6 +7,7 @@ use rtswap_dbus::{GpuProperties, TaskProperties};
 use rtswap_engine::sample::ProbeState;
 use rtswap_engine::status::{GpuStatus, ProcessStatus, Status, TaskStatus};
 use rtswap_policy::units::Nanos;
+use zbus::OwnedObjectPath;
 
 use super::publish::Record;
 
@@ -36,7 +37,7 @@ impl Snapshot {
                 .map(|task| {
                     let id = task.registration.0;
                     let record = records.entry(id).or_insert_with(Record::begin);
-                    (id, of_task(task, record))
+                    (id, of_task(task, &status.gpus, record))
                 })
                 .collect(),
             gpus: gpus.map(|(index, gpu)| of_gpu(index, gpu)).collect(),
@@ -51,7 +52,7 @@ impl Snapshot {
     }
 }
 
-fn of_task(task: TaskStatus, record: &Record) -> TaskProperties {
+fn of_task(task: TaskStatus, gpus: &[GpuStatus], record: &Record) -> TaskProperties {
     let TaskStatus {
         timing,
         memory,
@@ -59,11 +60,14 @@ fn of_task(task: TaskStatus, record: &Record) -> TaskProperties {
         turns,
         ..
     } = task;
+    let index = gpus.iter().position(|gpu| Some(gpu.uuid) == task.gpu);
     TaskProperties {
         name: task.name,
         class: task.class.name().to_owned(),
         phase: task.phase.name().to_owned(),
-        gpu: task.gpu.map(|uuid| uuid.to_string()).unwrap_or_default(),
+        gpu: index.map_or_else(OwnedObjectPath::default, |index| {
+            rtswap_dbus::gpu_path(index as u32)
+        }),
         user_id: task.uid,
         process_id: task.processes.first().copied().unwrap_or_default(),
         process_ids: task.processes,
@@ -114,6 +118,9 @@ fn of_gpu(index: usize, gpu: &GpuStatus) -> GpuProperties {
         capacity_bytes: gpu.capacity.0,
         used_bytes: gpu.used.0,
         chunk_bytes: gpu.chunk.0,
+        has_own_costs: gpu.has_own_costs,
+        chunk_out_usec: micros(gpu.chunk_times.0),
+        chunk_in_usec: micros(gpu.chunk_times.1),
         running_task: gpu.running.map_or_else(
             || zbus::ObjectPath::from_static_str_unchecked("/").into(),
             |task| rtswap_dbus::task_path(task.0),

@@ -11,7 +11,26 @@ type Init = unsafe extern "C" fn(c_uint) -> c_int;
 type GetCount = unsafe extern "C" fn(*mut c_int) -> c_int;
 type Get = unsafe extern "C" fn(*mut c_int, c_int) -> c_int;
 type GetUuid = unsafe extern "C" fn(*mut [u8; 16], c_int) -> c_int;
+type GetVersion = unsafe extern "C" fn(*mut c_int) -> c_int;
+type GetAttribute = unsafe extern "C" fn(*mut c_int, c_int, c_int) -> c_int;
 type TotalMem = unsafe extern "C" fn(*mut usize, c_int) -> c_int;
+
+/// The device attributes of these meanings, by cuda.h.
+const INTEGRATED: c_int = 18;
+const VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED: c_int = 102;
+
+/// What CUDA knows of a GPU without a context.
+#[derive(Debug)]
+pub struct CudaGpu {
+    /// Its 16 bytes.
+    pub uuid: [u8; 16],
+    /// All its memory in bytes.
+    pub total: u64,
+    /// It shares the host's memory.
+    pub is_integrated: bool,
+    /// It has virtual memory management.
+    pub has_virtual_memory: bool,
+}
 
 /// Why the driver cannot be asked.
 #[derive(Debug, thiserror::Error)]
@@ -32,6 +51,8 @@ pub enum CudaError {
 pub struct Cuda {
     count: GetCount,
     get: Get,
+    version: GetVersion,
+    attribute: GetAttribute,
     uuid: GetUuid,
     total: TotalMem,
 }
@@ -53,6 +74,12 @@ impl Cuda {
             let cuda = Self {
                 count: std::mem::transmute::<*mut c_void, GetCount>(find(c"cuDeviceGetCount")?),
                 get: std::mem::transmute::<*mut c_void, Get>(find(c"cuDeviceGet")?),
+                version: std::mem::transmute::<*mut c_void, GetVersion>(find(
+                    c"cuDriverGetVersion",
+                )?),
+                attribute: std::mem::transmute::<*mut c_void, GetAttribute>(find(
+                    c"cuDeviceGetAttribute",
+                )?),
                 uuid: std::mem::transmute::<*mut c_void, GetUuid>(uuid),
                 total: std::mem::transmute::<*mut c_void, TotalMem>(find(c"cuDeviceTotalMem_v2")?),
             };
@@ -71,8 +98,18 @@ impl Cuda {
         Ok(count)
     }
 
-    /// The UUID of the GPU `index`, and all its memory in bytes.
-    pub fn gpu(&self, index: i32) -> Result<([u8; 16], u64), CudaError> {
+    /// The CUDA version that the driver has, 1000 · major + 10 · minor.
+    pub fn version(&self) -> Result<i32, CudaError> {
+        let mut version = 0;
+        // SAFETY: the function writes one int there.
+        check("cuDriverGetVersion", unsafe {
+            (self.version)(&raw mut version)
+        })?;
+        Ok(version)
+    }
+
+    /// What is known of the GPU `index`.
+    pub fn gpu(&self, index: i32) -> Result<CudaGpu, CudaError> {
         let (mut device, mut uuid, mut total) = (0, [0; 16], 0);
         // SAFETY: each function writes a value of the type that its pointer has.
         unsafe {
@@ -80,7 +117,21 @@ impl Cuda {
             check("cuDeviceGetUuid", (self.uuid)(&raw mut uuid, device))?;
             check("cuDeviceTotalMem", (self.total)(&raw mut total, device))?;
         }
-        Ok((uuid, total as u64))
+        Ok(CudaGpu {
+            uuid,
+            total: total as u64,
+            is_integrated: self.attribute(INTEGRATED, device)? != 0,
+            has_virtual_memory: self.attribute(VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED, device)? != 0,
+        })
+    }
+
+    fn attribute(&self, attribute: c_int, device: c_int) -> Result<c_int, CudaError> {
+        let mut value = 0;
+        // SAFETY: the function writes one int there.
+        check("cuDeviceGetAttribute", unsafe {
+            (self.attribute)(&raw mut value, attribute, device)
+        })?;
+        Ok(value)
     }
 }
 

@@ -31,7 +31,7 @@ pub trait Gpu1 {
     #[zbus(property, name = "DeviceUsedBytes")]
     fn device_used_bytes(&self) -> Result<u64, Error>;
 
-    /// The part of that which processes without an agent hold.
+    /// The part of that which no task holds: of processes without an agent, and what agents do not count.
     #[zbus(property, name = "UnmanagedBytes")]
     fn unmanaged_bytes(&self) -> Result<u64, Error>;
 
@@ -57,6 +57,18 @@ pub trait Gpu1 {
     /// δ.
     #[zbus(property(emits_changed_signal = "const"), name = "ChunkBytes")]
     fn chunk_bytes(&self) -> Result<u64, Error>;
+
+    /// Whether the configuration gives the costs of swapping, which each promise rests on; else they are built in.
+    #[zbus(property(emits_changed_signal = "const"), name = "HasOwnSwapCosts")]
+    fn has_own_costs(&self) -> Result<bool, Error>;
+
+    /// The time of one chunk from the GPU, by these costs.
+    #[zbus(property(emits_changed_signal = "const"), name = "ChunkOutUSec")]
+    fn chunk_out_usec(&self) -> Result<u64, Error>;
+
+    /// The time of one chunk to the GPU, by these costs.
+    #[zbus(property(emits_changed_signal = "const"), name = "ChunkInUSec")]
+    fn chunk_in_usec(&self) -> Result<u64, Error>;
 
     /// The task whose job holds the GPU; `/` where none does, `/org/rtswap/task` where it is one that the
     /// caller may not see.

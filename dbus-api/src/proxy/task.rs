@@ -1,5 +1,7 @@
 //! `org.rtswap.Task1`.
 
+use zbus::OwnedObjectPath;
+
 use crate::Error;
 
 /// One task. Of others' tasks only `Class`, `Gpu` and `UserId` are told.
@@ -17,9 +19,9 @@ pub trait Task1 {
     #[zbus(property, name = "Phase")]
     fn phase(&self) -> Result<String, Error>;
 
-    /// UUID of its GPU; empty while it has none.
+    /// Its GPU; `/` while it has none.
     #[zbus(property, name = "Gpu")]
-    fn gpu(&self) -> Result<String, Error>;
+    fn gpu(&self) -> Result<OwnedObjectPath, Error>;
 
     /// The user that may claim it.
     #[zbus(property(emits_changed_signal = "const"), name = "UserId")]
@@ -33,15 +35,15 @@ pub trait Task1 {
     #[zbus(property, name = "ProcessIds")]
     fn process_ids(&self) -> Result<Vec<u32>, Error>;
 
-    /// T; 0 for best-effort.
+    /// T as declared; 0 where none was.
     #[zbus(property, name = "PeriodUSec")]
     fn period_usec(&self) -> Result<u64, Error>;
 
-    /// D; 0 for best-effort.
+    /// D as declared; 0 where none was.
     #[zbus(property, name = "DeadlineUSec")]
     fn deadline_usec(&self) -> Result<u64, Error>;
 
-    /// C; 0 for best-effort.
+    /// C as declared; 0 where none was.
     #[zbus(property, name = "WcetUSec")]
     fn wcet_usec(&self) -> Result<u64, Error>;
 

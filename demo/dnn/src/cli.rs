@@ -72,6 +72,17 @@ pub(crate) struct Options {
 }
 
 impl Options {
+    /// Reads the command line. Ends the program where help or the version was asked for.
+    pub(crate) fn of_process() -> Result<Self, Failure> {
+        Self::try_parse().map_err(|error| {
+            let text = error.render().to_string();
+            match text.strip_prefix("error: ") {
+                Some(text) => Failure::Input(one_line(text)),
+                None => error.exit(),
+            }
+        })
+    }
+
     /// The relative deadline.
     pub(crate) fn deadline(&self) -> Duration {
         self.deadline.unwrap_or(self.period)
@@ -83,7 +94,7 @@ impl Options {
         if self.layers == 0 || self.work == 0 {
             return refuse("--layers and --work must be at least 1".into());
         }
-        let least = self.layers * WIDTH * 4;
+        let least = self.layers.saturating_mul(WIDTH * 4);
         if self.memory < least {
             return refuse(format!(
                 "--memory {} is too little for {} layers: give {least} bytes or fewer layers",
@@ -95,6 +106,19 @@ impl Options {
         }
         Ok(())
     }
+}
+
+/// What clap says is wrong and what it takes to be meant, without its usage.
+fn one_line(text: &str) -> String {
+    let ends =
+        |line: &&str| line.starts_with("Usage: ") || line.starts_with("For more information");
+    let lines = text.lines().take_while(|line| !ends(line));
+    let lines = lines.map(str::trim).filter(|line| !line.is_empty());
+    let said: Vec<_> = lines.collect();
+    let said = said.join(" ").replace(" tip: ", "; ");
+    // The standard library's words.
+    let said = said.replace("invalid digit found in string", "write it in digits alone");
+    format!("{said}; --help says more")
 }
 
 #[cfg(test)]
@@ -116,6 +140,18 @@ mod tests {
     }
 
     #[test]
+    fn a_wrong_command_line_is_told_in_one_line() {
+        let told = |args: &[&str]| {
+            let error = Options::try_parse_from([&["dnn"], args].concat()).unwrap_err();
+            one_line(error.render().to_string().trim_start_matches("error: "))
+        };
+        assert_eq!(
+            told(&["--perod", "3ms"]),
+            "unexpected argument '--perod' found; a similar argument exists: '--period'; --help says more"
+        );
+    }
+
+    #[test]
     fn what_cannot_run_is_refused() {
         assert!(options(&[]).check().is_ok());
         for bad in [
@@ -124,6 +160,7 @@ mod tests {
             ["--period", "0ms"],
             ["--memory", "1MiB"],
             ["--layers", "1000"],
+            ["--layers", "18446744073709551615"],
         ] {
             assert!(options(&bad).check().is_err(), "{bad:?} was taken");
         }

@@ -14,7 +14,6 @@ use std::io;
 use std::process::ExitCode;
 use std::time::Instant;
 
-use clap::Parser;
 use serde_json::json;
 
 use crate::cli::Options;
@@ -24,12 +23,16 @@ use crate::periodic::{Job, Releases};
 use crate::report::Report;
 
 fn main() -> ExitCode {
-    let options = Options::parse();
-    let end = if options.info { info() } else { run(&options) };
-    end.unwrap_or_else(|failure| {
-        eprintln!("{}: {failure}", options.name);
+    let end = |name: &str, failure: Failure| {
+        eprintln!("{name}: {failure}");
         ExitCode::from(failure.exit_code())
-    })
+    };
+    let options = match Options::of_process() {
+        Ok(options) => options,
+        Err(failure) => return end("dnn", failure),
+    };
+    let ended = if options.info { info() } else { run(&options) };
+    ended.unwrap_or_else(|failure| end(&options.name, failure))
 }
 
 fn info() -> Result<ExitCode, Failure> {

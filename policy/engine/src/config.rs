@@ -182,6 +182,12 @@ impl GpuConfig {
         }
     }
 
+    /// Whether the costs of both directions are others than the built-in ones.
+    pub fn has_own_costs(&self) -> bool {
+        let built_in = Self::learned(self.uuid).swap_cost;
+        self.swap_cost.out != built_in.out && self.swap_cost.in_ != built_in.in_
+    }
+
     /// All memory that rtswap may use, in bytes; zero while it is not known.
     pub fn memory(&self) -> Bytes {
         self.memory.unwrap_or(Bytes::ZERO)

@@ -3,7 +3,7 @@
 use rtswap_dbus::GpuProperties;
 use serde::Serialize;
 
-use crate::table::{bytes, percent, seconds, wrapped};
+use crate::table::{bytes, ms, percent, seconds, wrapped};
 
 #[derive(Debug, Serialize)]
 pub(super) struct Gpu {
@@ -18,6 +18,10 @@ pub(super) struct Gpu {
     capacity_bytes: u64,
     used_bytes: u64,
     chunk_bytes: u64,
+    /// Whether the costs of swapping are this machine's, by the configuration, and not built in.
+    has_own_costs: bool,
+    chunk_out_us: u64,
+    chunk_in_us: u64,
     running: Option<String>,
     utilization: f64,
     blocking_us: u64,
@@ -43,6 +47,9 @@ impl Gpu {
             capacity_bytes: gpu.capacity_bytes,
             used_bytes: gpu.used_bytes,
             chunk_bytes: gpu.chunk_bytes,
+            has_own_costs: gpu.has_own_costs,
+            chunk_out_us: gpu.chunk_out_usec,
+            chunk_in_us: gpu.chunk_in_usec,
             running: name_of(gpu.running_task.as_str()),
             utilization: gpu.utilization,
             blocking_us: gpu.blocking_usec,
@@ -77,6 +84,19 @@ impl Gpu {
                 bytes(self.chunk_bytes),
                 percent(self.utilization),
                 self.running.as_deref().unwrap_or("nobody"),
+            ),
+        );
+        let costs = if self.has_own_costs {
+            "by the configuration"
+        } else {
+            "built in, of an RTX 3090 on PCIe 3.0: measure this machine's before relying on a promise"
+        };
+        line(
+            12,
+            &format!(
+                "  costs     a chunk takes {} out, {} in; {costs}",
+                ms(self.chunk_out_us),
+                ms(self.chunk_in_us),
             ),
         );
         if let Some(bound) = self.longest_wait_us {

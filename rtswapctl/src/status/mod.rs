@@ -18,6 +18,7 @@ use std::path::Path;
 use rtswapctl::cli::StatusOptions;
 use serde::Serialize;
 
+use crate::color::{Style, mark};
 use crate::daemon::{self, Everything, Probes};
 use crate::failure::Failure;
 use crate::output;
@@ -68,7 +69,7 @@ impl Status {
             probes,
             left_alone,
         } = everything;
-        let index_of = |uuid: &str| daemon::index_of(&objects, uuid);
+        let index_of = |path| daemon::gpu_at(&objects, path).map(|gpu| gpu.index);
         let name_of = |path: &str| {
             if path == rtswap_dbus::OTHER_TASK_PATH {
                 return Some("another user's task".to_owned());
@@ -112,7 +113,8 @@ impl Status {
             gpu.write(&mut text, width);
         }
         for gpu in &self.left_alone {
-            text.push_str(&wrapped(&format!("left alone: {gpu}"), 4, width));
+            let line = wrapped(&format!("left alone: {gpu}"), 4, width);
+            text.push_str(&mark(Style::Warning, &line));
         }
         if self.gpus.is_empty() && self.left_alone.is_empty() {
             text.push_str(
@@ -147,8 +149,8 @@ impl Status {
         text.extend(lines.next());
         for (row, task) in lines.zip(&self.tasks) {
             text.push_str(&row);
-            for note in task.notes() {
-                text.push_str(&wrapped(&note, 4, width));
+            for (style, note) in task.notes() {
+                text.push_str(&mark(style, &wrapped(&note, 4, width)));
             }
         }
     }

@@ -2,9 +2,9 @@
 
 use rtswap_dbus::objects::Properties;
 use serde::Serialize;
-use zbus::{OwnedObjectPath, OwnedVariant};
+use zbus::OwnedObjectPath;
 
-use crate::daemon::Probes;
+use crate::daemon::{Probes, take};
 use crate::table::bytes;
 
 #[derive(Debug, Serialize)]
@@ -153,8 +153,4 @@ impl Process {
 
 fn dash() -> String {
     "-".to_owned()
-}
-
-fn take<T: TryFrom<OwnedVariant>>(fields: &mut Properties, name: &str) -> Option<T> {
-    T::try_from(fields.remove(name)?).ok()
 }

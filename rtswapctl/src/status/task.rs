@@ -7,6 +7,7 @@ use rtswap_dbus::TaskProperties;
 use rtswap_dbus::objects::OtherTask;
 use serde::Serialize;
 
+use crate::color::Style;
 use crate::table::{bytes, ms, percent, seconds};
 
 #[derive(Debug, Serialize)]
@@ -210,14 +211,17 @@ impl Task {
     }
 
     /// The lines under the row: why it waits, if for more than the jobs before it, and its last violation.
-    pub(super) fn notes(&self) -> impl Iterator<Item = String> {
+    pub(super) fn notes(&self) -> impl Iterator<Item = (Style, String)> {
         let waits = self.waits.as_ref().map(|why| format!("  waits: {why}\n"));
         let violation = self.last_violation.as_ref();
         let violated = violation.map(|last| match self.violations {
             0 | 1 => format!("  violation: {last}\n"),
             all => format!("  {all} violations, the last: {last}\n"),
         });
-        waits.into_iter().chain(violated)
+        let waits = waits.map(|line| (Style::Warning, line));
+        waits
+            .into_iter()
+            .chain(violated.map(|line| (Style::Bad, line)))
     }
 }
 

@@ -7,6 +7,7 @@ use zbus::{OwnedVariant, Variant};
 
 use super::*;
 use crate::cli::{Cli, Command};
+use crate::color::render;
 
 fn objects() -> Objects {
     let gpu = GpuProperties {
@@ -22,6 +23,9 @@ fn objects() -> Objects {
         capacity_bytes: 96 << 20,
         used_bytes: 64 << 20,
         chunk_bytes: 2 << 20,
+        has_own_costs: true,
+        chunk_out_usec: 5_200,
+        chunk_in_usec: 5_600,
         running_task: rtswap_dbus::task_path(7),
         utilization: 0.456,
         blocking_usec: 1_000,
@@ -32,7 +36,7 @@ fn objects() -> Objects {
         name: "yolo".into(),
         class: "realtime".into(),
         phase: "running".into(),
-        gpu: "GPU-1".into(),
+        gpu: rtswap_dbus::gpu_path(3),
         process_id: 4711,
         process_ids: vec![4711],
         resident_bytes: 40 << 20,
@@ -106,12 +110,18 @@ fn status() -> Status {
     Status::new(everything())
 }
 
+/// What a file gets.
+fn plain(text: &str) -> String {
+    render(text, false)
+}
+
 #[test]
 fn a_person_sees_who_runs_and_where_memory_is() {
     let expected = "\
 GPU 3  Simulated  GPU-1
   memory    72 MiB of 128 MiB used, 8 MiB unmanaged, 30 % busy
   capacity  96 MiB, 64 MiB held, chunks of 2 MiB, planned utilization 46 %, running: yolo
+  costs     a chunk takes 5.2 ms out, 5.6 ms in; by the configuration
   turns     a best-effort job waits at most 15.0 s, not counting realtime jobs
 
 TASK  CLASS     PHASE    GPU   PID  RESIDENT  SWAPPED  VOLUME  HOST  COUNTED  JOBS  MISSES  P50    P99  MAX
@@ -121,7 +131,7 @@ yolo  realtime  running    3  4711    40 MiB        0       0     0        -    
   99  Xorg     -                       0    3   8 MiB       -       -  -     unmanaged
 4711  dnn      docker 3f2a1b4c5d6e  1000    3  64 MiB  60 MiB  40 MiB  yolo  underreport
 ";
-    assert_eq!(status().overview(None), expected);
+    assert_eq!(plain(&status().overview(None)), expected);
 }
 
 #[test]
@@ -144,7 +154,7 @@ fn why_a_task_waits_is_said_under_its_row() {
     let tasks = &mut everything.objects.tasks;
     tasks.extend([(path, starved), (rtswap_dbus::task_path(10), after)]);
     let status = Status::new(everything);
-    let text = status.overview(None);
+    let text = plain(&status.overview(None));
     let tasks: Vec<_> = text.split("\n\n").nth(1).unwrap().lines().collect();
     assert_eq!(tasks.len(), 5, "{text}");
     assert!(tasks[2].starts_with("a "), "{text}");
@@ -161,7 +171,7 @@ fn turns_of_best_effort_have_a_table_of_their_own() {
     let task = TaskProperties {
         name: "train".into(),
         class: "best-effort".into(),
-        gpu: "GPU-1".into(),
+        gpu: rtswap_dbus::gpu_path(3),
         weight: 100,
         gpu_share_ppm: 482_000,
         swap_share_ppm: 71_000,
@@ -180,7 +190,7 @@ fn turns_of_best_effort_have_a_table_of_their_own() {
         (rtswap_dbus::task_path(10), fresh),
     ]);
     let status = Status::new(everything);
-    let text = status.overview(None);
+    let text = plain(&status.overview(None));
     let expected = "\
 BEST-EFFORT  GPU  WEIGHT  SHARE  SWAPPING  LONGEST WAIT
 train          3     100   48 %       7 %         3.2 s
@@ -202,7 +212,7 @@ fn tasks_of_others_are_counted_by_user() {
     let mut everything = everything();
     let other = |uid| OtherTask {
         class: "best-effort".into(),
-        gpu: "GPU-1".into(),
+        gpu: rtswap_dbus::gpu_path(3),
         user_id: uid,
     };
     let others = [(8, other(7)), (9, other(1_000)), (10, other(7))];
@@ -211,7 +221,7 @@ fn tasks_of_others_are_counted_by_user() {
     everything.objects.gpus[0].1.running_task =
         zbus::ObjectPath::from_static_str_unchecked(rtswap_dbus::OTHER_TASK_PATH).into();
     let status = Status::new(everything);
-    let text = status.overview(None);
+    let text = plain(&status.overview(None));
     assert!(
         text.contains("\nother tasks: 2 of user 7, 1 of user 1000\n"),
         "{text}"
@@ -231,7 +241,7 @@ fn what_rtswap_cannot_do_is_said_beside_the_gpus() {
     gpu.notes = vec!["it is shared".into()];
     everything.left_alone = vec!["GPU-2 (Other) is in MIG mode".into()];
     let mut status = Status::new(everything);
-    let text = status.overview(None);
+    let text = plain(&status.overview(None));
     let gpus = text.split("\n\n").next().unwrap();
     assert_eq!(
         gpus,
@@ -239,14 +249,15 @@ fn what_rtswap_cannot_do_is_said_beside_the_gpus() {
 GPU 3  Simulated  MIG-1
   memory    72 MiB of 128 MiB used, 8 MiB unmanaged
   capacity  96 MiB, 64 MiB held, chunks of 2 MiB, planned utilization 46 %, running: yolo
+  costs     a chunk takes 5.2 ms out, 5.6 ms in; by the configuration
   turns     a best-effort job waits at most 15.0 s, not counting realtime jobs
   note      it is shared
 left alone: GPU-2 (Other) is in MIG mode"
     );
     status.gpus.clear();
-    assert!(status.overview(None).starts_with("left alone: "));
+    assert!(plain(&status.overview(None)).starts_with("left alone: "));
     status.left_alone.clear();
-    assert!(status.overview(None).starts_with("no GPU is known yet"));
+    assert!(plain(&status.overview(None)).starts_with("no GPU is known yet"));
 }
 
 #[test]
@@ -355,7 +366,7 @@ fn tasks_are_picked_and_sorted() {
 #[test]
 fn pinned_host_memory_is_summed_for_each_user() {
     let status = shown(&[]).unwrap();
-    let text = status.overview(None);
+    let text = plain(&status.overview(None));
     assert!(
         text.contains("\n\npinned host memory: 12 MiB of user 7\n"),
         "{text}"
@@ -381,7 +392,7 @@ fn a_narrow_terminal_is_not_overrun() {
     (task.violations, task.last_violation) = (3, "over-budget: it holds 3 MiB too much".into());
     let status = Status::new(everything);
     for width in [60, 80] {
-        let text = status.overview(Some(width));
+        let text = plain(&status.overview(Some(width)));
         let widest = text.lines().map(|line| line.chars().count()).max();
         assert!(widest <= Some(width), "{text}");
         assert!(
@@ -389,7 +400,7 @@ fn a_narrow_terminal_is_not_overrun() {
             "{text}"
         );
     }
-    let text = status.overview(Some(60));
+    let text = plain(&status.overview(Some(60)));
     assert!(
         text.contains("  waits: the plan of detector leaves 8.0 MiB, and it needs\n    12.0 MiB"),
         "{text}"
@@ -411,7 +422,7 @@ fn all_that_is_known_of_one_task_is_told_by_its_name() {
     task.weight = 100;
     task.last_deadline_miss = "job 3, 2.5 ms late".into();
     let status = Status::new(everything);
-    let text = status.text(&typed(&["yolo"]), None);
+    let text = plain(&status.text(&typed(&["yolo"]), None));
     let expected = "  task        yolo: realtime, running on GPU 3, of user 0
   processes   4711
   declared    period 33 ms, deadline 33 ms, footprint 48 MiB, weight 100

@@ -9,6 +9,7 @@ mod machine;
 mod namespace;
 mod program;
 mod puppet;
+mod shell;
 mod stalls;
 mod tracefs;
 mod witness;

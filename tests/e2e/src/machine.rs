@@ -174,6 +174,10 @@ impl Machine {
             .arg("--config")
             .arg(self.path("rtswapd.toml"))
             .env("RTSWAP_LOG", "debug");
+        let is_on_bus = self.path("bus").exists();
+        if is_on_bus {
+            command.arg("--bus").arg(self.bus_address());
+        }
         let mut daemon = Program::start(command)?;
         let bound = Duration::from_secs(10);
         let served = wait_until("the daemon serves", bound, || {
@@ -183,6 +187,11 @@ impl Machine {
             ensure!(daemon.is_running(), "rtswapd ended: {}", daemon.stderr());
             Ok(())
         })?;
+        if is_on_bus {
+            wait_until("the daemon has its name", bound, || {
+                daemon.stderr().contains(" as org.rtswap")
+            })?;
+        }
         Ok(daemon)
     }
 

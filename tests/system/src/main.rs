@@ -32,6 +32,9 @@ struct Arguments {
     /// Where the root file system is kept and the system runs
     #[arg(long)]
     cache: PathBuf,
+    /// Where NVIDIA's driver libraries are, if they were fetched
+    #[arg(long)]
+    driver: PathBuf,
 }
 
 fn main() -> ExitCode {
@@ -96,7 +99,7 @@ fn run(arguments: &Arguments) -> Result<usize> {
         let name = package.file_name().expect("a package has a name");
         fs::copy(package, machine.shared().join(name))?;
     }
-    checks::prepare(&machine, &root)?;
+    checks::prepare(&machine, &root, &arguments.driver)?;
     let mut report = Report::new(&machine);
     checks::all(&mut report);
     println!("{} passed, {} failed", report.passed, report.failed);

@@ -204,14 +204,9 @@ fn parse_gpu(line: &str) -> Option<NamedGpu> {
 
 /// The whole work of the child: asks the driver, and writes its answer to stdout.
 pub fn answer() -> ExitCode {
-    // Neither outlives the daemon, nor leaves a core where the driver crashes; without the limits it
-    // works as well.
+    // It does not outlive the daemon; without the limit it works as well.
     let _ = set_parent_process_death_signal(Some(Signal::KILL));
-    let none = Rlimit {
-        current: Some(0),
-        maximum: Some(0),
-    };
-    let _ = setrlimit(Resource::Core, none);
+    leave_no_core();
     let text = name_gpus().unwrap_or_else(|error| format!("{ERROR}{error}\n"));
     match io::stdout().write_all(text.as_bytes()) {
         Ok(()) => ExitCode::SUCCESS,
@@ -219,13 +214,23 @@ pub fn answer() -> ExitCode {
     }
 }
 
+/// Sees to it that this process leaves no core where the driver crashes.
+pub(super) fn leave_no_core() {
+    let none = Rlimit {
+        current: Some(0),
+        maximum: Some(0),
+    };
+    // Without the limit all works as well.
+    let _ = setrlimit(Resource::Core, none);
+}
+
 fn name_gpus() -> Result<String, CudaError> {
     let cuda = Cuda::open()?;
     let mut text = String::new();
     for index in (0..cuda.count()?).take(MAX_GPUS) {
-        let (uuid, total) = cuda.gpu(index)?;
+        let gpu = cuda.gpu(index)?;
         // Writing to a String cannot fail.
-        let _ = writeln!(text, "{} {total}", Uuid::of(uuid));
+        let _ = writeln!(text, "{} {}", Uuid::of(gpu.uuid), gpu.total);
     }
     text.push_str("end\n");
     Ok(text)

@@ -1,13 +1,15 @@
 //! The driver's own account of the GPUs: `nvml` reads it, `mig` finds MIG instances, `identities` keeps
-//! the processes' identities, `driver` asks the CUDA driver where NVML shows no GPU, `poller` reads periodically on a thread of its own, because a call to NVML
-//! may take as long as the driver likes.
+//! the processes' identities, `driver` asks the CUDA driver where NVML shows no GPU, `describe` says all that the doctor wants to know, `poller`
+//! reads periodically on a thread of its own, because a call to NVML may take as long as the driver likes.
 
+mod describe;
 mod driver;
 mod identities;
 mod mig;
 mod nvml;
 mod poller;
 
+pub use describe::describe;
 pub use driver::answer;
 pub use nvml::open;
 pub use poller::{Poller, spawn};

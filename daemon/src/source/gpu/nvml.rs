@@ -19,7 +19,7 @@ use rtswap_engine::Uuid;
 use rtswap_engine::sample::{Caveat, GpuSample, LeftAlone, ProcessSample, Sample};
 
 /// The name under which drivers install it; without the number it comes with development files only.
-const LIBRARY: &str = "libnvidia-ml.so.1";
+pub(super) const LIBRARY: &str = "libnvidia-ml.so.1";
 
 /// How long until a library that is missing or does not work is opened again: a driver may be loaded,
 /// or replaced, under a running daemon. It must be opened again after a failure: a loaded library
@@ -248,7 +248,7 @@ fn processes(
 }
 
 /// None for what this GPU or this driver does not have.
-fn optional<T>(result: Result<T, NvmlError>) -> Result<Option<T>, NvmlError> {
+pub(super) fn optional<T>(result: Result<T, NvmlError>) -> Result<Option<T>, NvmlError> {
     match result {
         Ok(value) => Ok(Some(value)),
         Err(

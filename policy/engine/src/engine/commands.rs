@@ -177,7 +177,12 @@ impl Engine {
         let reader = &mut session.devices[gpu].reader;
         match order {
             Order::Grant { job } => reader.record_grant(job),
-            Order::Swap { op, direction, .. } => reader.record_swap(op, direction),
+            Order::Swap {
+                op,
+                direction,
+                target,
+                credit,
+            } => reader.record_swap(op, direction, credit > target),
             // What the agent does of the others shows in its block by itself.
             _ => {}
         }

@@ -12,9 +12,9 @@ use super::Engine;
 use super::agenda::{Chore, Work};
 use crate::groups::Report;
 use crate::ids::{ConnectionId, RegistrationId};
-use crate::input::Block;
+use crate::input::{Block, SwapReport};
 use crate::output::{Level, LogLine, News, Output};
-use crate::sessions::SessionId;
+use crate::sessions::{EndedSwap, SessionId};
 use crate::timers::Timer;
 
 impl Engine {
@@ -87,11 +87,33 @@ impl Engine {
         let ended = device.reader.read(&device.block, holds_back, |report| {
             queue.push_back(Work::Report(id, report));
         });
-        if let Some((direction, end)) = ended
-            && let Some(entry) = self.registry.get_mut(id.registration)
-        {
-            entry.statistics.copied(direction, end.moved, end.took);
+        if let Some(ended) = ended {
+            self.account_swap(gpu, id, &ended);
         }
+    }
+
+    /// Counts a swap operation, and compares it with what its cost says.
+    fn account_swap(&mut self, gpu: usize, id: SessionId, ended: &EndedSwap) {
+        let SwapReport { moved, took, .. } = ended.report;
+        if let Some(entry) = self.registry.get_mut(id.registration) {
+            entry.statistics.copied(ended.direction, moved, took);
+        }
+        let gpu = &mut self.gpus[gpu];
+        if !gpu
+            .pace
+            .record(ended, &gpu.config.swap_cost, gpu.config.chunk)
+        {
+            return;
+        }
+        let uuid = gpu.uuid;
+        let notes: Vec<_> = gpu.pace.notes().collect();
+        let (level, text) = if notes.is_empty() {
+            (Level::Info, "swaps take as long as their costs say".into())
+        } else {
+            (Level::Warn, notes.join("; "))
+        };
+        self.log(LogLine::new(level, format!("{uuid}: {text}")));
+        self.note_change();
     }
 
     /// Passes a report on to the group of its process. None where it comes too late, or is not believed

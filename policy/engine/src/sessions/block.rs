@@ -4,7 +4,7 @@
 use core::mem;
 
 use rtswap_policy::scheduler::{
-    BudgetRequestSeq, Direction, JobKind, JobSeq, OpenJob, SwapSeq, Usage,
+    BudgetRequestSeq, Direction, JobKind, JobSeq, OpenJob, SwapOutcome, SwapSeq, Usage,
 };
 use rtswap_policy::units::{Bytes, Nanos, Time};
 
@@ -46,8 +46,32 @@ struct JobReader {
 struct Operation {
     seq: SwapSeq,
     direction: Direction,
-    /// As reported last, in bytes.
+    /// In the backing store when it was told, and as reported last, in bytes.
+    from: Bytes,
     swapped: Bytes,
+    /// It may have to wait until others have left.
+    waits: bool,
+}
+
+/// A swap operation that the agent has ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct EndedSwap {
+    pub(crate) direction: Direction,
+    /// What the agent says of it.
+    pub(crate) report: SwapReport,
+    /// The bytes that left or came in, copied or not.
+    pub(crate) left: Bytes,
+    /// It may have waited until others had left.
+    pub(crate) waits: bool,
+}
+
+impl EndedSwap {
+    /// Whether its time is that of moving its bytes, and of nothing else.
+    pub(crate) fn is_comparable(&self) -> bool {
+        let SwapReport { outcome, moved, .. } = self.report;
+        let is_whole = outcome == SwapOutcome::Done && moved >= self.left;
+        is_whole && self.left > Bytes::ZERO && !self.waits
+    }
 }
 
 impl BlockReader {
@@ -97,13 +121,15 @@ impl BlockReader {
         }
     }
 
-    /// The agent was told to begin a swap operation.
-    pub(crate) fn record_swap(&mut self, seq: SwapSeq, direction: Direction) {
+    /// The agent was told to begin a swap operation, which `waits` if others may have to leave for it.
+    pub(crate) fn record_swap(&mut self, seq: SwapSeq, direction: Direction, waits: bool) {
         let swapped = self.usage.swapped;
         self.op = Some(Operation {
             seq,
             direction,
+            from: swapped,
             swapped,
+            waits,
         });
     }
 
@@ -131,7 +157,7 @@ impl BlockReader {
         block: &Block,
         holds_back: bool,
         mut report: impl FnMut(Report),
-    ) -> Option<(Direction, SwapReport)> {
+    ) -> Option<EndedSwap> {
         self.note_restored(block);
         // The end of a job first: it comes before all that is asked now.
         let jobs = block.jobs;
@@ -198,11 +224,7 @@ impl BlockReader {
         }
     }
 
-    fn read_swap(
-        &mut self,
-        block: &Block,
-        report: &mut impl FnMut(Report),
-    ) -> Option<(Direction, SwapReport)> {
+    fn read_swap(&mut self, block: &Block, report: &mut impl FnMut(Report)) -> Option<EndedSwap> {
         // Until the page is restored its zeros are no progress.
         let op = self.op.as_mut().filter(|_| !self.awaits_page)?;
         let swapped = block.usage.swapped;
@@ -215,7 +237,12 @@ impl BlockReader {
             }
             return None;
         };
-        let direction = op.direction;
+        let Operation {
+            direction,
+            from,
+            waits,
+            ..
+        } = *op;
         self.op = None;
         report(Report::SwapEnded {
             op: end.op,
@@ -223,7 +250,12 @@ impl BlockReader {
             took: end.took,
             outcome: end.outcome,
         });
-        Some((direction, end))
+        Some(EndedSwap {
+            direction,
+            report: end,
+            left: Bytes(from.0.abs_diff(swapped.0)),
+            waits,
+        })
     }
 
     fn read_memory(&mut self, block: &Block, report: &mut impl FnMut(Report)) {
@@ -248,8 +280,6 @@ impl BlockReader {
 #[cfg(test)]
 mod tests {
     use alloc::vec::Vec;
-
-    use rtswap_policy::scheduler::SwapOutcome;
 
     use super::*;
     use crate::input::Jobs;
@@ -309,7 +339,7 @@ mod tests {
         block.usage = usage(100, 0, 100);
         assert_eq!(read(&mut reader, &block), [Report::Usage(block.usage)]);
         let op = SwapSeq(1);
-        reader.record_swap(op, Direction::Out);
+        reader.record_swap(op, Direction::Out, false);
         block.usage = usage(50, 50, 100);
         let swapped = Bytes(50);
         let progress = Report::SwapProgress { op, swapped };
@@ -331,7 +361,14 @@ mod tests {
             outcome,
         };
         assert_eq!(reports, [ended, Report::Usage(block.usage)]);
-        assert_eq!(copied, Some((Direction::Out, end)));
+        let left = swapped;
+        let ended = EndedSwap {
+            direction: Direction::Out,
+            report: end,
+            left,
+            waits: false,
+        };
+        assert_eq!(copied, Some(ended));
     }
 
     #[test]
@@ -368,7 +405,7 @@ mod tests {
         };
         let (mut block, op) = (Block::default(), SwapSeq(1));
         let mut reader = BlockReader::resume(&state, JobKind::Implicit);
-        reader.record_swap(op, Direction::Out);
+        reader.record_swap(op, Direction::Out, false);
         assert_eq!(read(&mut reader, &block), [], "zeros are no progress");
         block.usage = state.usage;
         assert_eq!(read(&mut reader, &block), []);
@@ -386,7 +423,7 @@ mod tests {
         };
         let (mut block, op) = (Block::default(), SwapSeq(1));
         let mut reader = BlockReader::resume(&state, JobKind::Implicit);
-        reader.record_swap(op, Direction::Out);
+        reader.record_swap(op, Direction::Out, false);
         let (outcome, took, swapped) = (SwapOutcome::Done, Nanos(7), Bytes(30));
         block.usage = usage(0, 30, 30);
         block.swap = Some(SwapReport {

@@ -4,5 +4,5 @@
 mod block;
 mod session;
 
-pub(crate) use block::BlockReader;
+pub(crate) use block::{BlockReader, EndedSwap};
 pub(crate) use session::{Device, Session, SessionId, Sessions};

@@ -25,6 +25,10 @@ pub struct GpuStatus {
     pub used: Bytes,
     /// δ in bytes.
     pub chunk: Bytes,
+    /// The time of one chunk out and in, by the costs that the plan counts on.
+    pub chunk_times: (Nanos, Nanos),
+    /// Whether the file gives these costs; else they are built in.
+    pub has_own_costs: bool,
     /// The registration of the job that holds the GPU; none while no job does.
     pub running: Option<RegistrationId>,
     /// ΣU of the plan in effect, swaps included; 1 is the whole GPU.
@@ -34,7 +38,8 @@ pub struct GpuStatus {
     /// The bound on the wait of a best-effort job, the time of realtime jobs not counted; none if the policy
     /// has no bound.
     pub longest_wait: Option<Nanos>,
-    /// What limits rtswap there, in words: a multi-process server, a vGPU, shared memory.
+    /// What limits rtswap there, in words: a multi-process server, a vGPU, shared memory, swaps that depart from their
+    /// costs.
     pub notes: Vec<String>,
 }
 
@@ -75,6 +80,8 @@ impl Engine {
             capacity: state.capacity,
             used: state.used,
             chunk: gpu.config.chunk,
+            chunk_times: gpu.chunk_times(),
+            has_own_costs: gpu.has_own_costs,
             running: running.map(|task| task.registration),
             utilization,
             blocking,
@@ -104,5 +111,6 @@ pub(super) fn notes(gpu: &Gpu) -> Vec<String> {
     let caveat = gpu.account.last().and_then(|last| last.caveat);
     let shared = gpu.account.is_shared().then(|| MPS.to_owned());
     let caveat = caveat.map(|caveat| caveat.to_string());
-    caveat.into_iter().chain(shared).collect()
+    let notes = caveat.into_iter().chain(shared);
+    notes.chain(gpu.pace.notes()).collect()
 }

@@ -35,7 +35,7 @@ pub enum ConfigError {
         source: std::io::Error,
     },
     /// The text is not a configuration.
-    #[error("{origin}: {source}")]
+    #[error("{origin}: {}", one_line(source))]
     Invalid {
         /// The file or environment variable at fault.
         origin: String,
@@ -409,6 +409,17 @@ fn invalid(origin: &str, source: toml::de::Error) -> ConfigError {
     }
 }
 
+/// The place and the fault, without the picture of the line.
+fn one_line(error: &toml::de::Error) -> String {
+    let text = error.to_string();
+    match text.split_once('\n') {
+        Some((place, _)) if error.span().is_some() => {
+            format!("{place}: {}", error.message().trim_end())
+        }
+        _ => text,
+    }
+}
+
 fn env_overrides() -> Vec<(String, String)> {
     Text::KEYS
         .iter()
@@ -488,6 +499,7 @@ mod tests {
         for part in ["test.toml", "line 2", "memroy", "`memory`"] {
             assert!(error.contains(part), "{part} is missing in {error}");
         }
+        assert_eq!(error.lines().count(), 1, "{error}");
     }
 
     #[test]

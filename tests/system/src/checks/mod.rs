@@ -2,6 +2,7 @@
 
 mod bus;
 mod clients;
+mod doctor;
 mod hardening;
 mod install;
 mod realtime;
@@ -18,9 +19,10 @@ use anyhow::Result;
 use crate::machine::Machine;
 use crate::report::Report;
 
-/// What the checks need in the system besides the packages.
-pub(crate) fn prepare(machine: &Machine, root: &Path) -> Result<()> {
-    clients::prepare(machine, root)
+/// What the checks need in the system besides the packages. `driver` is where NVIDIA's libraries are, if they were fetched.
+pub(crate) fn prepare(machine: &Machine, root: &Path, driver: &Path) -> Result<()> {
+    clients::prepare(machine, root)?;
+    doctor::prepare(machine, driver)
 }
 
 /// All of them. One that fails says so and the next goes on.
@@ -33,6 +35,7 @@ pub(crate) fn all(report: &mut Report<'_>) {
     stopped::check(report);
     restarts::check(report);
     reload::check(report);
+    doctor::check(report);
     hardening::check(report);
     removal::check(report);
 }

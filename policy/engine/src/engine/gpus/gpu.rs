@@ -9,8 +9,9 @@ use rtswap_policy::scheduler::{
     Config as SchedulerConfig, Event, EventError, Refusal, Scheduler, TaskStatus,
 };
 use rtswap_policy::task::{TaskId, TaskSpec};
-use rtswap_policy::units::{Bytes, Time};
+use rtswap_policy::units::{Bytes, Nanos, Time};
 
+use super::pace::Pace;
 use super::plan::{self, Planned, Verdict};
 use crate::Uuid;
 use crate::config::{Config, GpuConfig};
@@ -41,6 +42,10 @@ pub(crate) struct Gpu {
     pub(in crate::engine) starving: BTreeSet<TaskId>,
     /// The connection of the stopped process that was looked at last.
     pub(in crate::engine) inspected: ConnectionId,
+    /// Whether swaps take as long as their costs say.
+    pub(crate) pace: Pace,
+    /// Whether the file gives these costs; else they are built in.
+    pub(crate) has_own_costs: bool,
     /// The verdict on the plan in effect.
     in_effect: Verdict,
     /// The verdict on the plan to come.
@@ -50,6 +55,7 @@ pub(crate) struct Gpu {
 impl Gpu {
     /// A GPU without tasks.
     pub(crate) fn new(gpu: &GpuConfig, config: &Config) -> Self {
+        let has_own_costs = gpu.has_own_costs();
         let config = gpu.scheduler(&config.scheduler);
         let terms = Terms {
             memory: gpu.memory(),
@@ -68,9 +74,17 @@ impl Gpu {
             work: WorkList::default(),
             starving: BTreeSet::new(),
             inspected: ConnectionId(0),
+            pace: Pace::default(),
+            has_own_costs,
             in_effect: Verdict::default(),
             to_come: Verdict::default(),
         }
+    }
+
+    /// The time of one chunk out and in, by the costs that the plan counts on.
+    pub(crate) fn chunk_times(&self) -> (Nanos, Nanos) {
+        let (cost, chunk) = (&self.config.swap_cost, self.config.chunk);
+        (cost.out.chunk_time(chunk), cost.in_.chunk_time(chunk))
     }
 
     /// Hands an event to its scheduler.

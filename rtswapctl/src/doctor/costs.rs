@@ -1,0 +1,64 @@
+//! The costs of swapping: every promise rests on them.
+
+use rtswap_dbus::GpuProperties;
+
+use super::finding::Finding;
+
+/// `gpus` are those that the daemon manages.
+pub(super) fn check<'a>(gpus: impl Iterator<Item = &'a GpuProperties>) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    let mut count = 0;
+    for gpu in gpus {
+        count += 1;
+        let name = format!("GPU {} ({})", gpu.index, gpu.uuid);
+        let departs = gpu.notes.iter().find(|note| note.starts_with("swaps "));
+        if let Some(note) = departs {
+            let note = note.split(';').next().unwrap_or(note);
+            findings.push(Finding::warning(
+                "swap-costs",
+                format!("{name}: {note}"),
+                "measure the link, and correct [gpu.swap_cost] in /etc/rtswap/rtswapd.toml",
+            ));
+        } else if !gpu.has_own_costs {
+            findings.push(Finding::warning(
+                "swap-costs",
+                format!("{name}: none are configured, and those of an RTX 3090 on PCIe 3.0 are assumed: no deadline is sure"),
+                "measure the link, and write [gpu.swap_cost] tables into /etc/rtswap/rtswapd.toml",
+            ));
+        }
+    }
+    if findings.is_empty() && count > 0 {
+        findings.push(Finding::ok(
+            "swap-costs",
+            "configured, and swaps take no longer",
+        ));
+    }
+    findings
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::finding::Level;
+    use super::*;
+
+    #[test]
+    fn costs_that_are_assumed_or_wrong_are_told() {
+        let gpu = GpuProperties {
+            uuid: "GPU-1".into(),
+            has_own_costs: true,
+            ..GpuProperties::default()
+        };
+        assert!(check([].iter()).is_empty());
+        assert_eq!(check([&gpu].into_iter())[0].level, Level::Ok);
+        let assumed = GpuProperties {
+            has_own_costs: false,
+            ..gpu.clone()
+        };
+        let mut departs = gpu.clone();
+        departs.notes = vec!["swaps out take 2.0 times: no deadline is sure; measure".into()];
+        let findings = check([&gpu, &assumed, &departs].into_iter());
+        assert_eq!(findings.len(), 2);
+        assert!(findings[0].found.contains("RTX 3090"));
+        assert!(findings[1].found.ends_with("no deadline is sure"));
+    }
+}

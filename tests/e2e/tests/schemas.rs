@@ -1,0 +1,381 @@
+//! What `rtswapctl --json` and `Manager1.Plan` print, held against docs/schemas.
+#![allow(missing_docs)]
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use anyhow::{Context, Result, ensure};
+use clap::CommandFactory as _;
+use jsonschema::{Registry, Validator};
+use rtswap_dbus::Manager1Proxy;
+use rtswap_e2e::{Machine, MachineOptions, Program, wait_until};
+use rtswapctl::cli::Cli;
+use serde_json::{Value, json};
+
+const BOUND: Duration = Duration::from_mins(1);
+
+const DRAFT: &str = "https://json-schema.org/draft/2020-12/schema";
+
+/// The schemas that belong to no command.
+const NO_COMMAND: [&str; 1] = ["manager-plan"];
+
+/// The keys that a command may leave out. All others are there, with null where nothing is known.
+const OPTIONAL: [&str; 1] = ["mend"];
+
+const ACCEPTED: &str = include_str!("../../../examples/taskset.toml");
+const REFUSED: &str = include_str!("../../../examples/refused.toml");
+
+const TESTS: [&str; 3] = ["theorem1", "demand", "pipelined"];
+
+fn folder() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/schemas")
+}
+
+fn schema(name: &str) -> Result<Value> {
+    let path = folder().join(format!("{name}.json"));
+    let text = fs::read_to_string(&path).with_context(|| path.display().to_string())?;
+    serde_json::from_str(&text).with_context(|| path.display().to_string())
+}
+
+/// The schema `name`, ready to judge. Schemas may refer to each other by file name.
+fn validator(name: &str) -> Result<Validator> {
+    const BASE: &str = "json-schema:///";
+    let registry = Registry::new().add(format!("{BASE}plan.json"), schema("plan")?)?;
+    let registry = registry.prepare()?;
+    let options = jsonschema::draft202012::options().with_registry(&registry);
+    Ok(options
+        .with_base_uri(format!("{BASE}{name}.json"))
+        .build(&schema(name)?)?)
+}
+
+/// Holds `output` against the schema `name`. The schema must also refuse each spoilt copy of `output`: one that lets
+/// a key be missing, or be of another type, would go on accepting a command that has changed.
+fn check(name: &str, output: &Value) -> Result<()> {
+    let validator = validator(name)?;
+    let faults: Vec<_> = validator
+        .iter_errors(output)
+        .map(|fault| format!("{}: {fault}", fault.instance_path()))
+        .collect();
+    ensure!(faults.is_empty(), "{name}: {faults:#?} in {output}");
+    for (how, spoilt) in spoilt(output) {
+        ensure!(
+            !validator.is_valid(&spoilt),
+            "{name} accepts {how} in {output}"
+        );
+    }
+    Ok(())
+}
+
+/// Copies of `whole`, each with one fault and its description: an unknown key, a missing key, a value of another type.
+fn spoilt(whole: &Value) -> Vec<(String, Value)> {
+    let mut places = Vec::new();
+    add_places(whole, String::new(), &mut places);
+    let mut copies = Vec::new();
+    for place in places {
+        let mut spoil = |how: &str, change: &dyn Fn(&mut Value)| {
+            let mut copy = whole.clone();
+            change(copy.pointer_mut(&place).expect("a place of the original"));
+            copies.push((format!("{how} at {place:?}"), copy));
+        };
+        match whole.pointer(&place) {
+            Some(Value::Bool(_)) => spoil("a text", &|value| *value = json!("true")),
+            _ => spoil("a boolean", &|value| *value = json!(true)),
+        }
+        let Some(Value::Object(fields)) = whole.pointer(&place) else {
+            continue;
+        };
+        spoil("an unknown key", &|value| value["unknown"] = json!(0));
+        for key in fields.keys() {
+            spoil(&format!("no {key}"), &|value| {
+                value.as_object_mut().and_then(|fields| fields.remove(key));
+            });
+        }
+    }
+    copies
+}
+
+/// Adds the places of `value` and all below it, as JSON pointers.
+fn add_places(value: &Value, place: String, places: &mut Vec<String>) {
+    match value {
+        Value::Object(fields) => {
+            for (key, value) in fields {
+                add_places(value, format!("{place}/{key}"), places);
+            }
+        }
+        Value::Array(items) => {
+            for (index, value) in items.iter().enumerate() {
+                add_places(value, format!("{place}/{index}"), places);
+            }
+        }
+        _ => {}
+    }
+    places.push(place);
+}
+
+/// What `rtswapctl ARGUMENTS` prints, which is one line, where it ends with one of `codes`.
+fn printed(machine: &Machine, arguments: &[&str], codes: &[i32]) -> Result<Value> {
+    let mut command = machine.command(machine.binary("rtswapctl"));
+    command.args(arguments);
+    let finished = Program::start(command)?.finish(BOUND)?;
+    let is_expected = finished
+        .status
+        .code()
+        .is_some_and(|code| codes.contains(&code));
+    ensure!(is_expected, "{arguments:?}: {finished:?}");
+    ensure!(finished.stdout.lines().count() == 1, "{finished:?}");
+    Ok(serde_json::from_str(&finished.stdout)?)
+}
+
+fn manager_plan(machine: &Machine) -> Result<Value> {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()?;
+    let text = runtime.block_on(async {
+        let connection = rtswap_dbus::connect(&machine.runtime_dir()).await?;
+        let manager = Manager1Proxy::new(&connection).await?;
+        anyhow::Ok(manager.plan().await?)
+    })?;
+    Ok(serde_json::from_str(&text)?)
+}
+
+/// A program under the agent, with these options of `rtswapctl run`.
+fn task(machine: &Machine, options: &[&str], memory: &str) -> Result<Program> {
+    let mut command = machine.run(options, machine.dnn());
+    command.args(["--memory", memory, "--layers", "4", "--period", "250ms"]);
+    Program::start(command)
+}
+
+/// Whether `status` shows jobs of so many tasks, swaps, and the process `stranger` as NVML and the probes have it.
+fn is_full(status: &Value, tasks: usize, stranger: u32) -> bool {
+    let rows = |key: &str| status[key].as_array().cloned().unwrap_or_default();
+    let is_positive = |row: &Value, key: &str| row[key].as_u64() > Some(0);
+    let swaps = ["swap_out_bytes_total", "swap_in_us_total"];
+    let is_counted = |row: &Value| status["probes"]["state"] != "on" || row["probed"].is_object();
+    let is_stranger = |row: &Value| row["pid"] == stranger && row["nvml_bytes"].is_u64();
+    rows("tasks").len() == tasks
+        && rows("tasks").iter().all(|row| is_positive(row, "jobs"))
+        && swaps
+            .iter()
+            .all(|key| rows("tasks").iter().any(|row| is_positive(row, key)))
+        && rows("processes")
+            .iter()
+            .any(|row| is_stranger(row) && is_counted(row))
+}
+
+#[test]
+fn what_is_printed_beside_a_daemon_fits_its_schema() -> Result<()> {
+    let machine = Machine::new(MachineOptions {
+        memory_mib: 96,
+        probes: true,
+        daemon_toml: "[daemon]\nnvml_period_ms = 100\n".into(),
+        ..MachineOptions::default()
+    })?;
+    let folder = machine.runtime_dir();
+    let doctor = [
+        "doctor",
+        "--json",
+        "--runtime-dir",
+        folder.to_str().context("in UTF-8")?,
+    ];
+    let alone = printed(&machine, &doctor, &[1])?;
+    let findings = alone["findings"].as_array().context("a list")?;
+    ensure!(
+        findings
+            .iter()
+            .any(|finding| finding["check"] == "daemon" && finding["mend"].is_string())
+    );
+    check("doctor", &alone)?;
+    let alone = printed(&machine, &["version", "--json"], &[3])?;
+    ensure!(alone["rtswapd"].is_null(), "{alone}");
+    check("version", &alone)?;
+
+    let _daemon = machine.daemon()?;
+    let probes = machine.probes_state(BOUND)?;
+    if probes != "on" {
+        // Past the harness, which hides the output of tests that pass.
+        let _ = writeln!(
+            std::io::stderr(),
+            "SKIPPED what the probes count: probes {probes}"
+        );
+    }
+    check("status", &machine.status()?)?;
+    let declared = [
+        ["--name", "camera"],
+        ["--period", "250ms"],
+        ["--wcet", "50ms"],
+        ["--footprint", "40MiB"],
+        ["--swappable", "32MiB"],
+    ];
+    let mut stranger = machine.command(machine.dnn());
+    stranger.args(["--memory", "4MiB", "--layers", "1", "--period", "250ms"]);
+    let stranger = Program::start(stranger)?;
+    let _tasks = [
+        task(&machine, declared.as_flattened(), "32MiB")?,
+        task(&machine, &["--name", "train"], "20MiB")?,
+        task(&machine, &["--name", "tune"], "20MiB")?,
+    ];
+    let mut status = Value::Null;
+    wait_until("all of them run and swap", BOUND, || {
+        status = machine.status().unwrap_or_default();
+        is_full(&status, 3, stranger.pid())
+    })
+    .with_context(|| status.to_string())?;
+    check("status", &status)?;
+    check(
+        "status",
+        &printed(&machine, &["status", "--json", "camera"], &[0])?,
+    )?;
+    check("tasks", &printed(&machine, &["tasks", "--json"], &[0])?)?;
+    check("version", &printed(&machine, &["version", "--json"], &[0])?)?;
+    check("doctor", &printed(&machine, &doctor, &[0, 1, 6])?)?;
+    let plan = manager_plan(&machine)?;
+    ensure!(plan["gpus"][0]["tasks"][0]["name"] == "camera", "{plan}");
+    check("manager-plan", &plan)
+}
+
+#[test]
+fn what_is_printed_of_a_task_set_fits_its_schema() -> Result<()> {
+    let machine = Machine::new(MachineOptions::default())?;
+    // Too little for what may not be swapped: no plan has any figures.
+    let starved = REFUSED.replace("memory = \"9GiB\"", "memory = \"2GiB\"");
+    let mut kinds = BTreeSet::new();
+    for (text, test) in [ACCEPTED, REFUSED, &starved]
+        .into_iter()
+        .flat_map(|text| TESTS.map(|test| (text, test)))
+    {
+        let path = machine.path("set.toml");
+        fs::write(&path, text)?;
+        let set = [path.to_str().context("in UTF-8")?, "--json", "--test", test];
+        let plan = printed(&machine, &[&["plan"], &set[..]].concat(), &[0, 1])?;
+        check("plan", &plan)?;
+        let is_schedulable = plan["schedulable"] == true;
+        kinds.insert((is_schedulable, plan["utilization"].is_null()));
+        for seed in [&[][..], &["--seed", "7"]] {
+            let simulate = [&["simulate", "--duration", "20s"], &set[..], seed].concat();
+            let simulated = printed(&machine, &simulate, &[0, 1])?;
+            check("simulate", &simulated)?;
+            let is_simulated = simulated["tasks"][0]["jobs"].as_u64() > Some(0);
+            ensure!(is_simulated == is_schedulable, "{simulated}");
+        }
+    }
+    let expected = BTreeSet::from([(true, false), (false, false), (false, true)]);
+    ensure!(kinds == expected, "{kinds:?}");
+    Ok(())
+}
+
+/// The commands below `command` that have a flag `--json`.
+fn with_json(command: &clap::Command) -> Vec<String> {
+    let has_json = |command: &&clap::Command| {
+        command
+            .get_arguments()
+            .any(|it| it.get_long() == Some("json"))
+    };
+    let own = command.get_subcommands().filter(has_json);
+    let own = own.map(|command| command.get_name().to_owned());
+    own.chain(command.get_subcommands().flat_map(with_json))
+        .collect()
+}
+
+#[test]
+fn each_command_with_json_has_one_schema() -> Result<()> {
+    let commands = with_json(&Cli::command()).into_iter();
+    let expected: BTreeSet<_> = commands.chain(NO_COMMAND.map(str::to_owned)).collect();
+    let mut found = BTreeSet::new();
+    for entry in fs::read_dir(folder())? {
+        let name = entry?
+            .file_name()
+            .into_string()
+            .ok()
+            .context("a name in UTF-8")?;
+        let name = name
+            .strip_suffix(".json")
+            .with_context(|| format!("{name} is no schema"))?;
+        found.insert(name.to_owned());
+    }
+    ensure!(found == expected, "{found:?}, and not {expected:?}");
+    Ok(())
+}
+
+/// Adds the schemas of objects in `schema`, with their places.
+fn add_objects<'a>(schema: &'a Value, place: &str, objects: &mut Vec<(String, &'a Value)>) {
+    if schema["properties"].is_object() {
+        objects.push((place.to_owned(), schema));
+    }
+    for group in ["properties", "$defs"] {
+        for (name, part) in schema[group].as_object().into_iter().flatten() {
+            add_objects(part, &format!("{place}/{name}"), objects);
+        }
+    }
+    if schema["items"].is_object() {
+        add_objects(&schema["items"], &format!("{place}/items"), objects);
+    }
+}
+
+#[test]
+fn each_schema_describes_every_key_with_its_unit() -> Result<()> {
+    for name in with_json(&Cli::command())
+        .iter()
+        .map(String::as_str)
+        .chain(NO_COMMAND)
+    {
+        let schema = schema(name)?;
+        ensure!(
+            schema["$schema"] == DRAFT && schema["description"].is_string(),
+            "{name}"
+        );
+        let is_of_command = schema["title"] == format!("rtswapctl {name} --json");
+        ensure!(
+            is_of_command || NO_COMMAND.contains(&name),
+            "{name}: {}",
+            schema["title"]
+        );
+        jsonschema::meta::validate(&schema).map_err(|fault| anyhow::anyhow!("{name}: {fault}"))?;
+        let mut objects = Vec::new();
+        add_objects(&schema, name, &mut objects);
+        for (place, object) in objects {
+            ensure!(
+                object["additionalProperties"] == false,
+                "{place} allows unknown keys"
+            );
+            let required = object["required"]
+                .as_array()
+                .with_context(|| place.clone())?;
+            for (key, property) in object["properties"].as_object().into_iter().flatten() {
+                let description = property["description"].as_str().unwrap_or_default();
+                ensure!(
+                    description.ends_with('.'),
+                    "{place}: {key} is not described"
+                );
+                ensure!(
+                    description.contains(unit(key)),
+                    "{place}: {key} has no unit: {description}"
+                );
+                let is_required = required.iter().any(|name| name == key);
+                ensure!(
+                    is_required != OPTIONAL.contains(&key.as_str()),
+                    "{place}: {key}"
+                );
+            }
+            let version = &object["properties"]["version"];
+            ensure!(
+                version.is_null() || version["const"] == 1,
+                "{place}: {version}"
+            );
+        }
+    }
+    Ok(())
+}
+
+/// The word for the unit that a key's name ends in; empty where it names none.
+fn unit(key: &str) -> &'static str {
+    match key.trim_end_matches("_total").rsplit('_').next() {
+        Some("us") => "microseconds",
+        Some("ns") => "nanoseconds",
+        Some("bytes") => "bytes",
+        Some("percent") => "percent",
+        _ => "",
+    }
+}
