@@ -1,5 +1,5 @@
 //! What the GPU driver says of itself: `rtswapd` with [`ARGUMENT`] prints a [`Description`] as one line of JSON
-//! and ends. A driver may hang or crash, so that whoever wants to know asks it in a process of its own.
+//! and ends. A driver may hang or crash, and so is asked in a process of its own.
 
 use serde::{Deserialize, Serialize};
 
@@ -20,13 +20,13 @@ pub struct Description {
 /// Why CUDA does not work.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CudaFault {
-    /// In words.
+    /// The error as a text.
     pub text: String,
     /// CUDA's number of the error, if a function answered one.
     pub code: Option<i32>,
 }
 
-/// By the CUDA driver.
+/// The driver as CUDA describes it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Cuda {
     /// The CUDA version that it has, 1000 · major + 10 · minor.
@@ -38,7 +38,7 @@ pub struct Cuda {
 /// A GPU that programs can use.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CudaGpu {
-    /// As `nvidia-smi -L` prints it.
+    /// The UUID that CUDA has for it, after `GPU-`; of a MIG instance the instance's.
     pub uuid: String,
     /// All its memory.
     pub total_bytes: u64,
@@ -48,7 +48,7 @@ pub struct CudaGpu {
     pub integrated: bool,
 }
 
-/// By NVML.
+/// The driver as NVML describes it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Nvml {
     /// The driver's version, such as `580.159.04`.

@@ -71,11 +71,16 @@ fn put(bytes: &[u8]) -> Result<bool, Failure> {
 
 /// Prints one line of JSON.
 pub(crate) fn json(value: &impl Serialize) -> Result<(), Failure> {
-    text(&line(value))
+    json_read(value).map(drop)
+}
+
+/// The same, and tells whether there still is a reader.
+pub(crate) fn json_read(value: &impl Serialize) -> Result<bool, Failure> {
+    put(line(value).as_bytes())
 }
 
 /// One line of JSON.
-pub(crate) fn line(value: &impl Serialize) -> String {
+fn line(value: &impl Serialize) -> String {
     let text = serde_json::to_string(value).expect("plain data");
     escape_json(&text).into_owned() + "\n"
 }

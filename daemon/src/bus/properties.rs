@@ -17,7 +17,7 @@ use zbus::{BoxDBusError, Connection, Message, ObjectServer, OwnedVariant, Varian
 
 use super::Shared;
 use super::auth::Door;
-use super::read_only::read_only;
+use super::read_only::{read_only, refuse_set};
 use super::viewer::{Values, Viewer, running};
 use crate::dispatch::Snapshot;
 
@@ -149,6 +149,18 @@ macro_rules! interface {
                     Ok((name.to_owned(), value.try_into()?))
                 };
                 values.into_iter().map(owned).collect()
+            }
+
+            fn set<'call>(
+                &'call self,
+                name: &'call str,
+                _: &'call Variant<'_>,
+                _: &'call ObjectServer,
+                _: &'call Connection,
+                _: Option<&'call Header<'_>>,
+                _: &'call SignalEmitter<'_>,
+            ) -> DispatchResult<'call> {
+                refuse_set(name)
             }
 
             async fn set_mut(

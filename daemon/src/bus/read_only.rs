@@ -9,7 +9,7 @@ use zbus::names::{InterfaceName, MemberName};
 use zbus::object_server::{DispatchResult, Interface, SignalEmitter};
 use zbus::{BoxDBusError, Connection, Message, ObjectServer, OwnedVariant, Variant, fdo};
 
-/// The interface, as it is but for the answer to a set of one of its properties.
+/// The interface, as it is but for the answer to a set of a property.
 pub(super) struct ReadOnly<I>(pub(super) I);
 
 #[async_trait]
@@ -43,18 +43,29 @@ impl<I: Interface> Interface for ReadOnly<I> {
         self.0.get_all(server, connection, header, emitter).await
     }
 
+    // The default would have zbus lock the object for a `set_mut`, and a method that waits (for a password) holds that
+    // lock: one client could stop all others.
+    fn set<'call>(
+        &'call self,
+        name: &'call str,
+        _: &'call Variant<'_>,
+        _: &'call ObjectServer,
+        _: &'call Connection,
+        _: Option<&'call Header<'_>>,
+        _: &'call SignalEmitter<'_>,
+    ) -> DispatchResult<'call> {
+        refuse_set(name)
+    }
+
     async fn set_mut(
         &mut self,
         name: &str,
         _: &Variant<'_>,
-        server: &ObjectServer,
-        connection: &Connection,
-        header: Option<&Header<'_>>,
-        emitter: &SignalEmitter<'_>,
+        _: &ObjectServer,
+        _: &Connection,
+        _: Option<&Header<'_>>,
+        _: &SignalEmitter<'_>,
     ) -> Option<Result<(), BoxDBusError>> {
-        self.get(name, server, connection, header, emitter)
-            .await?
-            .ok();
         Some(Err(read_only(name)))
     }
 
@@ -83,7 +94,12 @@ impl<I: Interface> Interface for ReadOnly<I> {
     }
 }
 
-/// The answer to a set of a property that nobody sets.
+/// The answer to a set of a property, whatever it is: none may be set.
+pub(super) fn refuse_set(name: &str) -> DispatchResult<'_> {
+    DispatchResult::Async(Box::pin(async move { Err(read_only(name)) }))
+}
+
+/// Why a property cannot be set.
 pub(super) fn read_only(name: &str) -> BoxDBusError {
     fdo::Error::PropertyReadOnly(format!("{name} is read-only")).into()
 }

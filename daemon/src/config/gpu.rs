@@ -186,6 +186,7 @@ impl GpuTable {
                 out: out.map_or(built_in.swap_cost.out, CostTable::cost),
                 in_: r#in.map_or(built_in.swap_cost.in_, CostTable::cost),
             },
+            has_own_costs: out.is_some() && r#in.is_some(),
         }
     }
 

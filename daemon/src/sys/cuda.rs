@@ -6,6 +6,7 @@ use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
 const LIBRARY: &CStr = c"libcuda.so.1";
 
 const SUCCESS: c_int = 0;
+const INVALID_VALUE: c_int = 1;
 
 type Init = unsafe extern "C" fn(c_uint) -> c_int;
 type GetCount = unsafe extern "C" fn(*mut c_int) -> c_int;
@@ -125,13 +126,14 @@ impl Cuda {
         })
     }
 
+    /// Zero for one that this driver does not know.
     fn attribute(&self, attribute: c_int, device: c_int) -> Result<c_int, CudaError> {
         let mut value = 0;
         // SAFETY: the function writes one int there.
-        check("cuDeviceGetAttribute", unsafe {
-            (self.attribute)(&raw mut value, attribute, device)
-        })?;
-        Ok(value)
+        match unsafe { (self.attribute)(&raw mut value, attribute, device) } {
+            INVALID_VALUE => Ok(0),
+            result => check("cuDeviceGetAttribute", result).map(|()| value),
+        }
     }
 }
 

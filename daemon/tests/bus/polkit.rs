@@ -4,7 +4,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::time::{Duration, Instant};
 
 use futures_util::future::join_all;
-use zbus::Connection;
+use zbus::{Connection, fdo};
 
 use super::authority::{Authority, Manner};
 use super::private::{Bus, joined};
@@ -239,6 +239,19 @@ async fn median(bus: &Connection) -> Duration {
     times[times.len() / 2]
 }
 
+/// Tries to set a property to a text.
+async fn set(bus: &Connection, path: &str, interface: &str, name: &str) -> fdo::Result<()> {
+    let properties = fdo::PropertiesProxy::builder(bus)
+        .destination(rtswap_dbus::BUS_NAME)
+        .path(path)
+        .build()
+        .await?;
+    let value = zbus::Variant::from("x");
+    let set = properties.set(interface.try_into()?, name, &value);
+    let bounded = tokio::time::timeout(Duration::from_secs(5), set).await;
+    bounded.map_err(|_| fdo::Error::Timeout(name.to_owned()))?
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_waiting_authorization_blocks_nobody_and_leaves_with_its_caller() {
     let Some((home, bus, _daemon)) = joined() else {
@@ -266,6 +279,23 @@ async fn a_waiting_authorization_blocks_nobody_and_leaves_with_its_caller() {
                 let options = Options::default().into_wire();
                 manager.register("quick", options).await.unwrap();
                 assert!(start.elapsed() < Duration::from_secs(10));
+                // To set a property takes no lock that the question holds, and leaves none for its answer.
+                let task = manager.register("set", Options::default().into_wire());
+                let task = task.await.unwrap();
+                for (path, interface, name) in [
+                    (rtswap_dbus::ROOT_PATH, rtswap_dbus::MANAGER, "Version"),
+                    (rtswap_dbus::ROOT_PATH, rtswap_dbus::MANAGER, "Nothing"),
+                    (task.as_str(), rtswap_dbus::TASK, "Weight"),
+                    ("/org/rtswap/gpu/0", rtswap_dbus::GPU, "Name"),
+                ] {
+                    let refused = set(&other, path, interface, name).await;
+                    assert!(
+                        matches!(refused, Err(fdo::Error::PropertyReadOnly(_))),
+                        "{name}: {refused:?}"
+                    );
+                }
+                manager.unregister(&task).await.unwrap();
+                assert!(start.elapsed() < Duration::from_secs(20));
                 // No more than a few questions of one user wait.
                 let names: Vec<_> = (0..12).map(|at| format!("w{at}")).collect();
                 let asked = names.iter().map(|name| {

@@ -154,6 +154,8 @@ pub struct GpuConfig {
     pub duplex: Ppm,
     /// The measured cost of swapping.
     pub swap_cost: SwapCost,
+    /// Whether the file gives the costs of both directions; else some are built in.
+    pub has_own_costs: bool,
 }
 
 impl GpuConfig {
@@ -179,13 +181,8 @@ impl GpuConfig {
                 out: cost(73_600, 12_970_801_233),
                 in_: cost(79_500, 12_004_433_592),
             },
+            has_own_costs: false,
         }
-    }
-
-    /// Whether the costs of both directions are others than the built-in ones.
-    pub fn has_own_costs(&self) -> bool {
-        let built_in = Self::learned(self.uuid).swap_cost;
-        self.swap_cost.out != built_in.out && self.swap_cost.in_ != built_in.in_
     }
 
     /// All memory that rtswap may use, in bytes; zero while it is not known.

@@ -11,18 +11,20 @@ pub(super) fn check<'a>(gpus: impl Iterator<Item = &'a GpuProperties>) -> Vec<Fi
     for gpu in gpus {
         count += 1;
         let name = format!("GPU {} ({})", gpu.index, gpu.uuid);
-        let departs = gpu.notes.iter().find(|note| note.starts_with("swaps "));
-        if let Some(note) = departs {
-            let note = note.split(';').next().unwrap_or(note);
+        let departs = gpu.notes.iter().filter(|note| note.starts_with("swaps "));
+        let departs: Vec<_> = departs
+            .map(|note| note.split(':').next().unwrap_or(note))
+            .collect();
+        if !departs.is_empty() {
             findings.push(Finding::warning(
                 "swap-costs",
-                format!("{name}: {note}"),
+                format!("{name}: {}: no deadline is sure", departs.join(", and ")),
                 "measure the link, and correct [gpu.swap_cost] in /etc/rtswap/rtswapd.toml",
             ));
         } else if !gpu.has_own_costs {
             findings.push(Finding::warning(
                 "swap-costs",
-                format!("{name}: none are configured, and those of an RTX 3090 on PCIe 3.0 are assumed: no deadline is sure"),
+                format!("{name}: not configured for both directions, and those of an RTX 3090 on PCIe 3.0 are assumed: no deadline is sure"),
                 "measure the link, and write [gpu.swap_cost] tables into /etc/rtswap/rtswapd.toml",
             ));
         }
@@ -30,7 +32,7 @@ pub(super) fn check<'a>(gpus: impl Iterator<Item = &'a GpuProperties>) -> Vec<Fi
     if findings.is_empty() && count > 0 {
         findings.push(Finding::ok(
             "swap-costs",
-            "configured, and swaps take no longer",
+            "configured, and no swaps have shown otherwise",
         ));
     }
     findings
@@ -55,10 +57,15 @@ mod tests {
             ..gpu.clone()
         };
         let mut departs = gpu.clone();
-        departs.notes = vec!["swaps out take 2.0 times: no deadline is sure; measure".into()];
+        let note =
+            |way| format!("swaps {way} take longer (2.0 times): no deadline is sure; measure");
+        departs.notes = vec![note("out"), note("in")];
         let findings = check([&gpu, &assumed, &departs].into_iter());
         assert_eq!(findings.len(), 2);
         assert!(findings[0].found.contains("RTX 3090"));
-        assert!(findings[1].found.ends_with("no deadline is sure"));
+        assert_eq!(
+            findings[1].found,
+            "GPU 0 (GPU-1): swaps out take longer (2.0 times), and swaps in take longer (2.0 times): no deadline is sure"
+        );
     }
 }

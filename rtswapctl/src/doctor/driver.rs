@@ -17,6 +17,12 @@ const SYSTEM_FOLDER: &str = "/usr/sbin";
 const BOUND: Duration = Duration::from_secs(20);
 const POLL: Duration = Duration::from_millis(10);
 
+/// How an older daemon ends.
+const UNKNOWN_ARGUMENT: i32 = 2;
+
+/// CUDA's `CUDA_ERROR_NO_DEVICE`.
+const NO_DEVICE: i32 = 100;
+
 /// More bytes than a description has.
 const LONGEST: u64 = 1 << 20;
 
@@ -49,6 +55,9 @@ pub(super) fn describe() -> Result<Description, String> {
             Err(error) => return Err(error.to_string()),
         }
     };
+    if status.code() == Some(UNKNOWN_ARGUMENT) {
+        return Err(format!("{} is of another version", daemon.display()));
+    }
     if !status.success() {
         return Err(format!(
             "the driver ends the program that asks it: {status}"
@@ -97,7 +106,7 @@ pub(super) fn check(machine: &Machine, asked: &Result<Description, String>) -> V
         (Err(why), Ok(_)) => findings.push(Finding::warning(
             "nvml",
             format!("memory of programs without the agent is known by the probes alone: {why}"),
-            "sudo apt install libnvidia-ml1",
+            "ls -l /usr/lib/x86_64-linux-gnu/libnvidia-ml.so.1; nvidia-smi; it comes with the driver (Debian: libnvidia-ml1)",
         )),
         (Err(_), Err(_)) => {}
     }
@@ -145,6 +154,11 @@ fn without_cuda(machine: &Machine, library: Option<&str>, fault: &CudaFault) -> 
             format!("there is no /dev/nvidiactl ({text})"),
             "sudo nvidia-modprobe; in a container: start it with --gpus all",
         );
+    }
+    if fault.code == Some(NO_DEVICE) {
+        let found = format!("no GPU is visible to this program ({text})");
+        let mend = "nvidia-smi -L; unset CUDA_VISIBLE_DEVICES";
+        return Finding::fault("driver", found, mend);
     }
     let mend = "nvidia-smi; sudo dmesg | grep -i nvrm";
     Finding::fault("driver", text, mend)
@@ -292,6 +306,7 @@ mod tests {
         let control = ("/dev/nvidiactl", "");
         assert!(first(&[other], library, Some(803)).contains("does not fit"));
         assert!(first(&[loaded], library, Some(100)).contains("/dev/nvidiactl"));
+        assert!(first(&[loaded, control], library, Some(100)).contains("no GPU is visible"));
         assert_eq!(
             first(&[loaded, control], library, Some(999)),
             "cuInit fails: error 100"

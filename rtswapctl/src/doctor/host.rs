@@ -6,7 +6,12 @@ use super::machine::Machine;
 const CPUS: &str = "/sys/devices/system/cpu";
 const CLOCK: &str = "/sys/devices/system/clocksource/clocksource0/current_clocksource";
 /// These are read without a call to the kernel.
-const FAST: [&str; 3] = ["tsc", "arch_sys_counter", "kvm-clock"];
+const FAST: [&str; 4] = [
+    "tsc",
+    "arch_sys_counter",
+    "kvm-clock",
+    "hyperv_clocksource_tsc_page",
+];
 
 pub(super) fn check(machine: &Machine) -> Vec<Finding> {
     let mut findings: Vec<_> = clock(machine).into_iter().collect();
@@ -52,7 +57,7 @@ fn governor(machine: &Machine) -> Finding {
         Some(first) => Finding::warning(
             "governor",
             format!(
-                "{} of {} CPUs follow their load ({first}): grants and swaps begin later after idle times",
+                "{} of {} CPUs are not set to performance ({first}): grants and swaps may begin later",
                 slow.len(),
                 governors.len()
             ),
@@ -65,7 +70,7 @@ fn containers(machine: &Machine) -> Finding {
     if machine.has("/.dockerenv") || machine.has("/run/.containerenv") {
         return Finding::ok(
             "containers",
-            "this is one: rtswapd of the host serves it if it was started with -v /run/rtswap:/run/rtswap",
+            "this is one: rtswapd of the host serves it if /run/rtswap and the agent's library are mounted",
         );
     }
     let has = |program: &str| {

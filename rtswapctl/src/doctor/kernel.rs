@@ -60,6 +60,9 @@ fn probing(state: &str) -> Finding {
             format!("rtswapd has none: {why}"),
             "journalctl -u rtswapd -g probes; then sudo systemctl restart rtswapd",
         ),
+        None if state == "off" => {
+            Finding::ok("probes", "off: by the configuration, or not attached yet")
+        }
         None => Finding::ok("probes", state),
     }
 }

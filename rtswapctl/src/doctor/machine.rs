@@ -95,8 +95,10 @@ impl Machine {
         let mut found: Vec<_> = pids
             .filter_map(|pid| {
                 let found = self.read(&format!("/proc/{pid}/comm"))?;
-                let arguments = self.read(&format!("/proc/{pid}/cmdline"))?;
-                let is_it = found == name && !arguments.is_empty();
+                // A stranger's arguments may be on a file system that does not answer.
+                let is_named = found == name;
+                let arguments = is_named.then(|| self.read(&format!("/proc/{pid}/cmdline")))??;
+                let is_it = !arguments.is_empty();
                 is_it.then(|| Process {
                     pid,
                     name: found,

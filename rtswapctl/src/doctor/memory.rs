@@ -12,7 +12,7 @@ const LOCKED: u64 = 8 << 20;
 /// What programs may have to keep in host memory.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Needs {
-    /// What the caller's tasks declared that may be swapped, in bytes.
+    /// What the visible tasks declared that may be swapped and is not pinned yet, in bytes.
     pub(super) declared: u64,
     /// The memory of the largest GPU in bytes, 0 if none is known.
     pub(super) gpu: u64,
@@ -70,13 +70,16 @@ fn limit(machine: &Machine, needs: Needs) -> Finding {
         .filter_map(|(file, text)| Some((text.parse::<u64>().ok()?, file)))
         .min();
     let Some((most, file)) = least else {
-        return Finding::ok(
-            "cgroup-memory",
-            "no cgroup limits the memory of programs started here",
-        );
+        let found = "no cgroup of version 2 limits the memory of programs started here";
+        return Finding::ok("cgroup-memory", found);
     };
     let found = format!("{file} allows");
-    let mend = format!("echo max | sudo tee {file}; in a unit: MemoryMax=infinity");
+    let setting = if file.ends_with("high") {
+        "MemoryHigh"
+    } else {
+        "MemoryMax"
+    };
+    let mend = format!("echo max | sudo tee {file}; in a unit: {setting}=infinity");
     judge("cgroup-memory", &found, "", most, needs, &mend)
 }
 
@@ -94,7 +97,7 @@ fn judge(
         .to_owned();
     if there < needs.declared {
         let declared = bytes(needs.declared);
-        let found = format!("{there_text}, and your tasks declared that {declared} may be swapped");
+        let found = format!("{there_text}, and the tasks here may swap {declared} more");
         Finding::fault(check, found, mend)
     } else if there < needs.gpu {
         let gpu = bytes(needs.gpu);

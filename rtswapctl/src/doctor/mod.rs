@@ -58,13 +58,24 @@ pub(crate) fn doctor(runtime_dir: Option<&Path>, options: &DoctorOptions) -> Res
 fn examine(machine: &Machine, runtime_dir: Option<&Path>) -> Vec<Finding> {
     let description = driver::describe();
     let version = version(runtime_dir);
-    let daemon = daemon::everything(runtime_dir).ok();
+    let (daemon, unlisted) = match daemon::everything(runtime_dir) {
+        Ok(daemon) => (Some(daemon), None),
+        Err(failure) => (None, version.is_ok().then_some(failure)),
+    };
     let needs = needs(&description, daemon.as_ref());
     let probes = daemon.as_ref().map(|daemon| daemon.probes.state.clone());
     let mut findings = driver::check(machine, &description);
     findings.extend(mps::check(machine));
     findings.extend(preload::check());
     findings.extend(service::check(machine, runtime_dir, &version));
+    if let Some(failure) = unlisted {
+        let found = format!("it does not say what it serves: {failure}");
+        findings.push(Finding::warning(
+            "daemon",
+            found,
+            "sudo systemctl restart rtswapd",
+        ));
+    }
     findings.extend(memory::check(machine, needs));
     findings.extend(kernel::check(machine, probes.as_deref()));
     if let Some(daemon) = daemon {
@@ -99,7 +110,9 @@ fn needs(description: &Result<Description, String>, daemon: Option<&Everything>)
     let (gpus, tasks) = (daemon.objects.gpus.iter(), daemon.objects.tasks.iter());
     let known = gpus.map(|(_, gpu)| gpu.capacity_bytes).max();
     Needs {
-        declared: tasks.map(|(_, task)| task.swappable_bytes).sum(),
+        declared: tasks
+            .map(|(_, task)| task.swappable_bytes.saturating_sub(task.backing_bytes))
+            .fold(0, u64::saturating_add),
         gpu: gpu.max(known).unwrap_or(0),
     }
 }

@@ -14,7 +14,7 @@ pub(super) fn check(machine: &Machine) -> Vec<Finding> {
     let mut findings = vec![Finding::warning(
         "mps",
         format!(
-            "a multi-process server runs (process {}): NVML cannot tell what each of its programs holds, so that \
+            "a multi-process server, or what controls it, runs (process {}): NVML cannot tell what each of its programs holds, so that \
              agents are believed",
             first.pid
         ),

@@ -43,7 +43,13 @@ pub(super) fn check(machine: &Machine, processes: Processes) -> Vec<Finding> {
         .collect();
     // One on several GPUs is there several times.
     programs.sort_by_key(|program| program.pid);
-    programs.dedup_by_key(|program| program.pid);
+    programs.dedup_by(|next, program| {
+        let is_same = next.pid == program.pid;
+        if is_same {
+            program.kept += next.kept;
+        }
+        is_same
+    });
     let (managed, others): (Vec<_>, Vec<_>) =
         programs.iter().partition(|program| program.is_managed);
     let (fixed, others): (Vec<_>, Vec<_>) = others

@@ -1,5 +1,6 @@
 //! The daemon, its folder, and its place on the system bus.
 
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
 use rtswap_dbus::BUS_NAME;
@@ -30,7 +31,7 @@ pub(super) fn check(
     runtime_dir: Option<&Path>,
     version: &Result<String, Failure>,
 ) -> Vec<Finding> {
-    let mut findings = vec![answers(version)];
+    let mut findings = vec![answers(version, runtime_dir)];
     // One with a folder of its own is meant to be another.
     if runtime_dir.is_none() {
         findings.push(alone(machine));
@@ -43,7 +44,7 @@ pub(super) fn check(
     findings
 }
 
-fn answers(version: &Result<String, Failure>) -> Finding {
+fn answers(version: &Result<String, Failure>, runtime_dir: Option<&Path>) -> Finding {
     let own = env!("CARGO_PKG_VERSION");
     match version {
         Ok(version) if version == own => {
@@ -54,37 +55,52 @@ fn answers(version: &Result<String, Failure>) -> Finding {
             format!("rtswapd {version} answers, and this is rtswapctl {own}"),
             "sudo systemctl restart rtswapd",
         ),
-        Err(failure) => Finding::fault(
-            "daemon",
-            failure.to_string(),
-            "sudo systemctl start rtswapd; journalctl -u rtswapd says why it ended",
-        ),
+        Err(failure) => {
+            let mend = match runtime_dir {
+                Some(folder) => format!("rtswapd --runtime-dir {}", folder.display()),
+                None => {
+                    "sudo systemctl start rtswapd; journalctl -u rtswapd says why it ended".into()
+                }
+            };
+            Finding::fault("daemon", failure.to_string(), mend)
+        }
     }
 }
 
-/// Two daemons do not know of each other's grants, so that neither can promise anything.
+/// Two daemons do not know of each other's grants, so that neither can promise anything. Only processes that /proc
+/// shows here are looked at.
 fn alone(machine: &Machine) -> Finding {
     let asks = |argument: &String| argument == ARGUMENT || argument == "--ask-driver";
     let mut daemons = machine.processes("rtswapd");
     daemons.retain(|process| !process.arguments.iter().any(asks));
-    let pids: Vec<_> = daemons
-        .iter()
-        .map(|process| process.pid.to_string())
-        .collect();
-    if pids.len() < 2 {
-        return Finding::ok("one-daemon", "no second rtswapd runs");
+    if daemons.len() < 2 {
+        return Finding::ok("one-daemon", "no second rtswapd is to be seen from here");
     }
+    let own = machine.read(&format!("{DEFAULT_RUNTIME_DIR}/lock"));
+    let own = own.and_then(|pid| pid.parse::<u32>().ok());
+    let pids = daemons.iter().map(|process| process.pid);
+    let all: Vec<_> = pids.clone().map(|pid| pid.to_string()).collect();
+    let others: Vec<_> = pids
+        .filter(|pid| Some(*pid) != own)
+        .map(|pid| pid.to_string())
+        .collect();
+    let mend = match own {
+        Some(own) if others.len() < all.len() => {
+            format!(
+                "end what is not the system's, process {own}: sudo kill {}",
+                others.join(" ")
+            )
+        }
+        _ => format!("ps -fp {}; end all but one", all.join(",")),
+    };
     Finding::fault(
         "one-daemon",
         format!(
             "{} rtswapd run (processes {}) and know nothing of each other: no deadline is sure",
-            pids.len(),
-            pids.join(", ")
+            all.len(),
+            all.join(", ")
         ),
-        format!(
-            "systemctl status rtswapd; end the others: sudo kill {}",
-            pids[1..].join(" ")
-        ),
+        mend,
     )
 }
 
@@ -92,7 +108,7 @@ fn alone(machine: &Machine) -> Finding {
 fn room(folder: &Path) -> Option<Finding> {
     let there: PathBuf = folder.ancestors().find(|path| path.exists())?.to_owned();
     let space = statvfs(&there).ok()?;
-    let free = space.f_bavail * space.f_frsize;
+    let free = space.f_bavail.saturating_mul(space.f_frsize);
     let is_without_files = space.f_files > 0 && space.f_favail == 0;
     let shown = there.display();
     if free >= ROOM && !is_without_files {
@@ -106,8 +122,19 @@ fn room(folder: &Path) -> Option<Finding> {
     Some(Finding::fault(
         "runtime-folder",
         format!("{shown} {left}: after a restart rtswapd would not know its tasks"),
-        format!("du -xh --max-depth=1 {shown} | sort -h; remove what fills it"),
+        format!(
+            "sudo du -xah {} | sort -h | tail; remove what fills it",
+            mount_of(&there).display()
+        ),
     ))
+}
+
+/// The highest folder of the same file system.
+fn mount_of(path: &Path) -> &Path {
+    let device = |path: &Path| path.metadata().map(|metadata| metadata.dev()).ok();
+    let own = device(path);
+    let same = path.ancestors().take_while(|folder| device(folder) == own);
+    same.last().unwrap_or(path)
 }
 
 /// What the system bus says of the daemon and of polkit.
@@ -156,7 +183,7 @@ fn judge_bus(machine: &Machine, names: Result<Names, Failure>) -> Vec<Finding> {
         findings.push(Finding::fault(
             "bus-policy",
             format!(
-                "there is no {}/{POLICY}: the bus lets rtswapd have no name",
+                "there is no {}/{POLICY}: the bus does not let rtswapd have its name",
                 POLICIES[0]
             ),
             "sudo apt install --reinstall rtswap && sudo systemctl restart rtswapd",
@@ -169,9 +196,7 @@ fn judge_bus(machine: &Machine, names: Result<Names, Failure>) -> Vec<Finding> {
     } else {
         findings.push(Finding::fault(
             "bus",
-            format!(
-                "nobody is {BUS_NAME} on the system bus: busctl and polkit do not reach rtswapd"
-            ),
+            format!("{BUS_NAME} is not on the system bus: busctl and polkit do not reach rtswapd"),
             "sudo systemctl restart rtswapd",
         ));
     }
@@ -211,6 +236,7 @@ mod tests {
             ("/proc/20/cmdline", "rtswapd\0"),
             ("/proc/9/comm", "rtswapd\n"),
             ("/proc/9/cmdline", "rtswapd\0--runtime-dir\0/tmp/x\0"),
+            ("/run/rtswap/lock", "20\n"),
         ]);
         let finding = alone(&machine);
         assert_eq!(finding.level, Level::Fault);
@@ -218,6 +244,8 @@ mod tests {
             finding.found.starts_with("2 rtswapd run (processes 9, 20)"),
             "{finding:?}"
         );
+        let mend = finding.mend.unwrap();
+        assert!(mend.ends_with("process 20: sudo kill 9"), "{mend}");
     }
 
     #[test]
@@ -246,8 +274,10 @@ mod tests {
     #[test]
     fn another_version_is_a_warning_and_silence_a_fault() {
         let own = env!("CARGO_PKG_VERSION").to_owned();
-        assert_eq!(answers(&Ok(own)).level, Level::Ok);
-        assert_eq!(answers(&Ok("0.0.0".into())).level, Level::Warning);
-        assert_eq!(answers(&Err(Failure::No)).level, Level::Fault);
+        assert_eq!(answers(&Ok(own), None).level, Level::Ok);
+        assert_eq!(answers(&Ok("0.0.0".into()), None).level, Level::Warning);
+        let silent = answers(&Err(Failure::No), Some(Path::new("/tmp/x")));
+        assert_eq!(silent.level, Level::Fault);
+        assert_eq!(silent.mend.as_deref(), Some("rtswapd --runtime-dir /tmp/x"));
     }
 }

@@ -18,7 +18,7 @@ pub(super) fn watch(runtime_dir: Option<&Path>, options: &StatusOptions) -> Resu
             Ok(status) => {
                 was_there = true;
                 if options.json {
-                    output::read(&output::line(&status))?
+                    output::json_read(&status)?
                 } else {
                     output::read_cleared(&status.text(options, output::width()))?
                 }

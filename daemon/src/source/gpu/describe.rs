@@ -74,9 +74,10 @@ fn loaded() -> Option<String> {
 fn describe_nvml() -> Result<Nvml, NvmlError> {
     let nvml = Library::builder().lib_path(OsStr::new(LIBRARY)).init()?;
     let gpus = (0..nvml.device_count()?).take(MAX_GPUS);
-    let gpus = gpus.map(|index| describe_gpu(&nvml.device_by_index(index)?));
+    // One that is lost hides no other.
+    let gpus = gpus.filter_map(|index| describe_gpu(&nvml.device_by_index(index).ok()?).ok());
     Ok(Nvml {
-        gpus: gpus.collect::<Result<_, NvmlError>>()?,
+        gpus: gpus.collect(),
         driver: nvml.sys_driver_version()?,
     })
 }

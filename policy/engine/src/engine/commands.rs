@@ -162,6 +162,7 @@ impl Engine {
         order: Order,
     ) -> Option<Output> {
         let registration = self.tasks.get(task)?.registration;
+        let is_alone = self.sessions.of(registration).nth(1).is_none();
         let session = self.sessions.get_mut(SessionId::new(registration, process));
         let session = session.filter(|it| it.is_connected && gpu < it.devices.len());
         let Some(session) = session else {
@@ -173,7 +174,7 @@ impl Engine {
             }
             return None;
         };
-        let connection = session.connection;
+        let (connection, now) = (session.connection, self.now);
         let reader = &mut session.devices[gpu].reader;
         match order {
             Order::Grant { job } => reader.record_grant(job),
@@ -182,7 +183,7 @@ impl Engine {
                 direction,
                 target,
                 credit,
-            } => reader.record_swap(op, direction, credit > target),
+            } => reader.record_swap(op, direction, now, credit > target || !is_alone),
             // What the agent does of the others shows in its block by itself.
             _ => {}
         }

@@ -98,21 +98,21 @@ impl Engine {
         if let Some(entry) = self.registry.get_mut(id.registration) {
             entry.statistics.copied(ended.direction, moved, took);
         }
-        let gpu = &mut self.gpus[gpu];
-        if !gpu
-            .pace
-            .record(ended, &gpu.config.swap_cost, gpu.config.chunk)
-        {
+        let now = self.now;
+        let on = &mut self.gpus[gpu];
+        if !on.pace.record(now, ended, &on.config) {
             return;
         }
-        let uuid = gpu.uuid;
-        let notes: Vec<_> = gpu.pace.notes().collect();
+        let uuid = on.uuid;
+        let notes: Vec<_> = on.pace.notes().collect();
         let (level, text) = if notes.is_empty() {
             (Level::Info, "swaps take as long as their costs say".into())
         } else {
             (Level::Warn, notes.join("; "))
         };
-        self.log(LogLine::new(level, format!("{uuid}: {text}")));
+        // With the task that was last: its agent may have said what is not true.
+        let line = self.line(level, id.registration, format!("{uuid}: {text}"));
+        self.log(line);
         self.note_change();
     }
 

@@ -49,7 +49,8 @@ struct Operation {
     /// In the backing store when it was told, and as reported last, in bytes.
     from: Bytes,
     swapped: Bytes,
-    /// It may have to wait until others have left.
+    since: Time,
+    /// It may have to wait until others have left, or others of its task move beside it.
     waits: bool,
 }
 
@@ -59,17 +60,19 @@ pub(crate) struct EndedSwap {
     pub(crate) direction: Direction,
     /// What the agent says of it.
     pub(crate) report: SwapReport,
+    /// When it was told to begin.
+    pub(crate) since: Time,
     /// The bytes that left or came in, copied or not.
     pub(crate) left: Bytes,
-    /// It may have waited until others had left.
+    /// It may have waited until others had left, or others of its task moved beside it.
     pub(crate) waits: bool,
 }
 
 impl EndedSwap {
-    /// Whether its time is that of moving its bytes, and of nothing else.
+    /// Whether its time is that of moving its bytes, and of what little else an agent does for that.
     pub(crate) fn is_comparable(&self) -> bool {
         let SwapReport { outcome, moved, .. } = self.report;
-        let is_whole = outcome == SwapOutcome::Done && moved >= self.left;
+        let is_whole = outcome == SwapOutcome::Done && moved == self.left;
         is_whole && self.left > Bytes::ZERO && !self.waits
     }
 }
@@ -121,14 +124,22 @@ impl BlockReader {
         }
     }
 
-    /// The agent was told to begin a swap operation, which `waits` if others may have to leave for it.
-    pub(crate) fn record_swap(&mut self, seq: SwapSeq, direction: Direction, waits: bool) {
+    /// The agent was told to begin a swap operation, which `waits` if others may have to
+    /// leave for it, or move beside it.
+    pub(crate) fn record_swap(
+        &mut self,
+        seq: SwapSeq,
+        direction: Direction,
+        now: Time,
+        waits: bool,
+    ) {
         let swapped = self.usage.swapped;
         self.op = Some(Operation {
             seq,
             direction,
             from: swapped,
             swapped,
+            since: now,
             waits,
         });
     }
@@ -240,6 +251,7 @@ impl BlockReader {
         let Operation {
             direction,
             from,
+            since,
             waits,
             ..
         } = *op;
@@ -253,7 +265,11 @@ impl BlockReader {
         Some(EndedSwap {
             direction,
             report: end,
-            left: Bytes(from.0.abs_diff(swapped.0)),
+            since,
+            left: match direction {
+                Direction::Out => swapped.saturating_sub(from),
+                Direction::In => from.saturating_sub(swapped),
+            },
             waits,
         })
     }
@@ -339,7 +355,7 @@ mod tests {
         block.usage = usage(100, 0, 100);
         assert_eq!(read(&mut reader, &block), [Report::Usage(block.usage)]);
         let op = SwapSeq(1);
-        reader.record_swap(op, Direction::Out, false);
+        reader.record_swap(op, Direction::Out, Time(3), false);
         block.usage = usage(50, 50, 100);
         let swapped = Bytes(50);
         let progress = Report::SwapProgress { op, swapped };
@@ -365,6 +381,7 @@ mod tests {
         let ended = EndedSwap {
             direction: Direction::Out,
             report: end,
+            since: Time(3),
             left,
             waits: false,
         };
@@ -405,7 +422,7 @@ mod tests {
         };
         let (mut block, op) = (Block::default(), SwapSeq(1));
         let mut reader = BlockReader::resume(&state, JobKind::Implicit);
-        reader.record_swap(op, Direction::Out, false);
+        reader.record_swap(op, Direction::Out, Time(3), false);
         assert_eq!(read(&mut reader, &block), [], "zeros are no progress");
         block.usage = state.usage;
         assert_eq!(read(&mut reader, &block), []);
@@ -423,7 +440,7 @@ mod tests {
         };
         let (mut block, op) = (Block::default(), SwapSeq(1));
         let mut reader = BlockReader::resume(&state, JobKind::Implicit);
-        reader.record_swap(op, Direction::Out, false);
+        reader.record_swap(op, Direction::Out, Time(3), false);
         let (outcome, took, swapped) = (SwapOutcome::Done, Nanos(7), Bytes(30));
         block.usage = usage(0, 30, 30);
         block.swap = Some(SwapReport {

@@ -3,10 +3,12 @@
 use std::fs;
 use std::path::Path;
 use std::process::Command;
+use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 use serde_json::Value;
 
+use super::restarts::NO_LIMIT;
 use super::{MANAGER, USER};
 use crate::machine::{Done, Machine};
 use crate::report::Report;
@@ -111,12 +113,12 @@ const PLANTS: [Plant; 11] = [
         around: SIMULATED,
         check: "runtime-folder",
         level: "fault",
-        says: "/run/rtswap has 0 left",
+        says: "left: after a restart",
     },
     Plant {
         what: "a multi-process server",
         damage: "cp /usr/bin/sleep /root/nvidia-cuda-mps-server
-            systemd-run --quiet --unit=mps /root/nvidia-cuda-mps-server 1000",
+            systemd-run --quiet --unit=mps --service-type=exec /root/nvidia-cuda-mps-server 1000",
         restore: "systemctl stop mps; rm /root/nvidia-cuda-mps-server",
         around: SIMULATED,
         check: "mps",
@@ -149,27 +151,22 @@ const PLANTS: [Plant; 11] = [
 pub(super) fn prepare(machine: &Machine, driver: &Path) -> Result<()> {
     let probes = Path::new(env!("CARGO_MANIFEST_DIR")).join("probes");
     let shared = machine.shared();
-    let compile = |arguments: &[&str]| -> Result<()> {
+    let compile = |arguments: &[&Path]| -> Result<()> {
         let done = Command::new("cc")
             .args(["-Wall", "-Werror", "-shared", "-fPIC", "-nostdlib"])
             .args(arguments)
-            .current_dir(&probes)
             .status()
             .context("cc")?;
         ensure!(done.success(), "{arguments:?} does not compile");
         Ok(())
     };
     let newer = shared.join("newer").join("libc.so.6");
-    let agent = shared.join(AGENT);
     fs::create_dir_all(newer.parent().expect("a folder"))?;
-    let (newer, agent) = (newer.to_string_lossy(), agent.to_string_lossy());
-    compile(&[
-        "newer.c",
-        "-Wl,-soname,libc.so.6,--version-script=newer.map",
-        "-o",
-        &newer,
-    ])?;
-    compile(&["agent.c", &newer, "-o", &agent])?;
+    let map = probes.join("newer.map");
+    let map = format!("-Wl,-soname,libc.so.6,--version-script={}", map.display());
+    let output = Path::new("-o");
+    compile(&[&probes.join("newer.c"), map.as_ref(), output, &newer])?;
+    compile(&[&probes.join("agent.c"), &newer, output, &shared.join(AGENT)])?;
     if let Some(library) = real_library(driver) {
         fs::create_dir_all(shared.join(DRIVER))?;
         fs::copy(library, shared.join(DRIVER).join("libcuda.so.1"))?;
@@ -241,33 +238,44 @@ fn levels(diagnosis: &Value) -> Result<Vec<String>> {
 }
 
 fn baseline(machine: &Machine) -> Result<Vec<String>> {
-    machine
-        .shell("mount -t tracefs none /sys/kernel/tracing; systemctl restart rtswapd")?
-        .ok()?;
+    let prepare = format!(
+        "mkdir -p /run/systemd/system/rtswapd.service.d
+        printf '[Unit]\\n{NO_LIMIT}\\n' > /run/systemd/system/rtswapd.service.d/limit.conf
+        systemctl daemon-reload
+        mount -t tracefs none /sys/kernel/tracing; systemctl restart rtswapd"
+    );
+    machine.shell(&prepare)?.ok()?;
+    probes_are_on(machine)?;
     let diagnosis = diagnose(machine, SIMULATED)?;
     ensure!(diagnosis["level"] != "fault", "{diagnosis}");
     levels(&diagnosis)
 }
 
+/// They begin with the first look at the machine's processes.
+fn probes_are_on(machine: &Machine) -> Result<()> {
+    machine.wait("probes", Duration::from_secs(20), |machine| {
+        Ok(super::status(machine)?["probes"]["state"] == "on")
+    })
+}
+
 /// What the doctor says of them is true.
 fn probes_without_btf(machine: &Machine) -> Result<()> {
     let hide = "mount -t tmpfs none /sys/kernel/btf; systemctl restart rtswapd";
-    machine.shell(hide)?.ok()?;
-    let status = super::status(machine);
-    machine
-        .shell("umount /sys/kernel/btf; systemctl restart rtswapd")?
-        .ok()?;
-    let probes = &status?["probes"];
-    ensure!(probes["state"] == "on", "{probes}");
-    Ok(())
+    let hidden = machine.shell(hide).and_then(Done::ok);
+    let probes = hidden.and_then(|_| probes_are_on(machine));
+    let shown = machine.shell("umount /sys/kernel/btf; systemctl restart rtswapd");
+    shown?.ok()?;
+    probes?;
+    probes_are_on(machine)
 }
 
 /// Plants it, has it found with what mends it, and takes it away.
 fn find(machine: &Machine, plant: &Plant) -> Result<()> {
-    machine.shell(plant.damage)?.ok()?;
-    let diagnosis = diagnose(machine, plant.around);
-    machine.shell(plant.restore)?.ok()?;
-    expect(&diagnosis?, plant.check, plant.level, plant.says)
+    let damaged = machine.shell(plant.damage).and_then(Done::ok);
+    let diagnosis = damaged.and_then(|_| diagnose(machine, plant.around));
+    let restored = machine.shell(plant.restore).and_then(Done::ok);
+    expect(&diagnosis?, plant.check, plant.level, plant.says)?;
+    restored.map(drop)
 }
 
 fn expect(diagnosis: &Value, check: &str, level: &str, says: &str) -> Result<()> {
@@ -305,7 +313,7 @@ fn declared(machine: &Machine) -> Result<()> {
     let plant = Plant {
         what: "",
         level: "fault",
-        says: "your tasks declared that 64 MiB may be swapped",
+        says: "the tasks here may swap 64 MiB more",
         ..PLANTS[PLANTS.len() - 1]
     };
     let found = find(machine, &plant);
@@ -319,6 +327,10 @@ fn declared(machine: &Machine) -> Result<()> {
 fn without_kernel(machine: &Machine) -> Result<()> {
     if !machine.shared().join(DRIVER).is_dir() {
         println!("SKIPPED NVIDIA's own library: `cargo xtask driver` fetches it");
+        return Ok(());
+    }
+    if Path::new("/sys/module/nvidia").exists() {
+        println!("SKIPPED NVIDIA's own library: the kernel here has the driver");
         return Ok(());
     }
     let path = format!("LD_LIBRARY_PATH={SHARED}/{DRIVER}");

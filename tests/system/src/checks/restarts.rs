@@ -22,7 +22,7 @@ const TURNS: u64 = 10;
 const UNIT: &str = "detector.service";
 
 /// So many starts in so short a time are the test's doing.
-const NO_LIMIT: &str = "StartLimitIntervalSec=0";
+pub(super) const NO_LIMIT: &str = "StartLimitIntervalSec=0";
 
 fn survives(machine: &Machine) -> Result<()> {
     let unit = format!(

@@ -55,7 +55,7 @@ pub(crate) struct Gpu {
 impl Gpu {
     /// A GPU without tasks.
     pub(crate) fn new(gpu: &GpuConfig, config: &Config) -> Self {
-        let has_own_costs = gpu.has_own_costs();
+        let has_own_costs = gpu.has_own_costs;
         let config = gpu.scheduler(&config.scheduler);
         let terms = Terms {
             memory: gpu.memory(),

@@ -1,26 +1,25 @@
 //! Whether swaps take as long as the cost model says: every promise rests on it.
 //!
-//! An operation is compared with its bound O(x,δ) if all its chunks were copied and it waited for no memory. Costs are
-//! measured with both copy engines loaded, so that most operations are faster than their bound. The time is the
-//! agents' word: a false one makes a false note, and nothing else follows from it.
+//! An operation is compared with its bound O(x,δ) if all its chunks were copied, it waited for no memory and its process is
+//! the only one of its task. Costs are measured with both copy engines loaded, so that most operations are faster. A
+//! process that dawdles makes a false note, which the log then ascribes to its task; nothing else follows from it.
 
 use alloc::format;
 use alloc::string::String;
 
-use rtswap_policy::cost::SwapCost;
-use rtswap_policy::scheduler::Direction;
-use rtswap_policy::units::{Bytes, Nanos};
+use rtswap_policy::scheduler::{Config, Direction};
+use rtswap_policy::units::{Nanos, Time};
 
 use crate::sessions::EndedSwap;
 
 /// The operations of each direction that count.
 const WINDOW: usize = 10;
-/// So many of them beyond [`SLOW`] are no accident of a busy machine.
+/// So many of them beyond the bound are no accident of a busy machine.
 const MANY: usize = 5;
 /// In per cent of the bound.
 const SLOW: u32 = 125;
-/// A whole window below this, in per cent of the bound: loaded engines do not explain it.
-const FAST: u32 = 40;
+/// What the host may add to each operation: a chunk of 2 MiB takes less than that.
+const SLACK: Nanos = Nanos(2_000_000);
 
 /// How long the last operations took.
 #[derive(Debug, Default)]
@@ -32,42 +31,37 @@ pub(crate) struct Pace {
 /// How long those of one direction took.
 #[derive(Debug, Default)]
 struct Way {
-    /// In per cent of the bound, the first `known` of them.
+    /// In per cent of the bound, 0 for one that kept it; the first `known` of them.
     last: [u32; WINDOW],
     known: usize,
     /// Where the next one goes.
     next: usize,
-    verdict: Verdict,
-}
-
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-enum Verdict {
-    #[default]
-    AsSaid,
-    Slower,
-    Faster,
+    /// The median of those that were slow when it was noticed, in per cent; none while they are as their costs say.
+    slow: Option<u32>,
 }
 
 impl Pace {
-    /// Compares an operation on a GPU with these costs and swap chunks of `chunk` bytes. True if that changes what
-    /// [`Self::notes`] says.
+    /// Compares an operation that has just ended with its bound. True if that changes what [`Self::notes`] says.
     pub(in crate::engine) fn record(
         &mut self,
+        now: Time,
         ended: &EndedSwap,
-        cost: &SwapCost,
-        chunk: Bytes,
+        config: &Config,
     ) -> bool {
         if !ended.is_comparable() {
             return false;
         }
         let (way, cost) = match ended.direction {
-            Direction::Out => (&mut self.out, &cost.out),
-            Direction::In => (&mut self.in_, &cost.in_),
+            Direction::Out => (&mut self.out, &config.swap_cost.out),
+            Direction::In => (&mut self.in_, &config.swap_cost.in_),
         };
-        way.record(ended.report.took, cost.bound(ended.left, chunk))
+        // No longer than by our own clock.
+        let took = ended.report.took.min(now - ended.since);
+        let bound = cost.bound(ended.left, config.chunk).slowed(config.duplex);
+        way.record(took, bound)
     }
 
-    /// For each direction that departs from its costs, a sentence that says so and what to do.
+    /// For each direction that is slower than its costs, a sentence that says so and what to do.
     pub(crate) fn notes(&self) -> impl Iterator<Item = String> {
         let ways = [(&self.out, "out"), (&self.in_, "in")];
         ways.into_iter().filter_map(|(way, name)| way.note(name))
@@ -77,69 +71,56 @@ impl Pace {
 impl Way {
     fn record(&mut self, took: Nanos, bound: Nanos) -> bool {
         let percent = u128::from(took.0) * 100 / u128::from(bound.0.max(1));
-        self.last[self.next] = u32::try_from(percent).unwrap_or(u32::MAX);
+        let percent = u32::try_from(percent).unwrap_or(u32::MAX);
+        let is_slow = percent > SLOW && took > bound + SLACK;
+        self.last[self.next] = if is_slow { percent } else { 0 };
         self.next = (self.next + 1) % WINDOW;
         self.known = (self.known + 1).min(WINDOW);
-        let verdict = self.judge();
-        core::mem::replace(&mut self.verdict, verdict) != verdict
+        self.review()
     }
 
-    fn known(&self) -> &[u32] {
-        &self.last[..self.known]
-    }
-
-    fn judge(&self) -> Verdict {
-        let known = self.known();
-        let slow = known.iter().filter(|percent| **percent > SLOW).count();
-        let is_full = known.len() == WINDOW;
-        // Once it was said, fewer keep it so.
-        let many = match self.verdict {
-            Verdict::Slower => MANY / 2,
-            Verdict::AsSaid | Verdict::Faster => MANY,
-        };
-        if slow >= many {
-            Verdict::Slower
-        } else if is_full && known.iter().all(|percent| *percent < FAST) {
-            Verdict::Faster
-        } else {
-            Verdict::AsSaid
+    fn review(&mut self) -> bool {
+        let mut slow = self.last;
+        slow.sort_unstable();
+        let first = slow.partition_point(|percent| *percent == 0);
+        let slow = &slow[first..];
+        match self.slow {
+            None if slow.len() >= MANY => self.slow = Some(slow[slow.len() / 2]),
+            // Once it was said, fewer keep it so.
+            Some(_) if slow.len() < MANY / 2 => self.slow = None,
+            _ => return false,
         }
-    }
-
-    /// The median of the last ones, in per cent of the bound.
-    fn median(&self) -> u32 {
-        let mut sorted = self.last;
-        let known = &mut sorted[..self.known];
-        known.sort_unstable();
-        known.get(known.len() / 2).copied().unwrap_or_default()
+        true
     }
 
     fn note(&self, name: &str) -> Option<String> {
-        let follows = match self.verdict {
-            Verdict::AsSaid => return None,
-            Verdict::Slower => "no deadline is sure",
-            Verdict::Faster => "more could be promised",
-        };
-        let times = f64::from(self.median()) / 100.0;
+        let times = f64::from(self.slow?) / 100.0;
         Some(format!(
-            "swaps {name} take {times:.1} times what their cost says, by the median of the last {}: {follows}; \
-             measure gpu.swap_cost.{name} of rtswapd.toml",
-            self.known
+            "swaps {name} take longer than their cost says ({times:.1} times, by the median of {MANY} slow ones when \
+             that was noticed): no deadline is sure; measure gpu.swap_cost.{name} of rtswapd.toml"
         ))
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use std::string::ToString;
     use std::vec::Vec;
 
     use rtswap_policy::scheduler::{SwapOutcome, SwapSeq};
+    use rtswap_policy::units::Bytes;
 
     use super::*;
+    use crate::Uuid;
+    use crate::config::{GpuConfig, SchedulerConfig};
     use crate::input::SwapReport;
 
-    const CHUNK: Bytes = Bytes(2 << 20);
+    fn config() -> Config {
+        GpuConfig::learned(Uuid::of([1; 16])).scheduler(&SchedulerConfig::default())
+    }
+
+    fn left() -> Bytes {
+        Bytes(4 * config().chunk.0)
+    }
 
     fn ended(direction: Direction, took: Nanos) -> EndedSwap {
         EndedSwap {
@@ -148,20 +129,21 @@ mod tests {
                 op: SwapSeq(1),
                 outcome: SwapOutcome::Done,
                 took,
-                moved: Bytes(4 * CHUNK.0),
+                moved: left(),
             },
-            left: Bytes(4 * CHUNK.0),
+            since: Time(0),
+            left: left(),
             waits: false,
         }
     }
 
-    /// After operations out that took so many per cent of their bound.
+    /// After operations out that took so many per cent of their bound, and whether each changed the notes.
     fn after(percents: impl IntoIterator<Item = u64>) -> (Pace, Vec<bool>) {
-        let (mut pace, cost) = (Pace::default(), SwapCost::PAPER);
-        let bound = cost.out.bound(Bytes(4 * CHUNK.0), CHUNK);
+        let (mut pace, config) = (Pace::default(), config());
+        let bound = config.swap_cost.out.bound(left(), config.chunk);
         let records = percents.into_iter().map(|percent| {
             let took = Nanos(bound.0 * percent / 100 + 1);
-            pace.record(&ended(Direction::Out, took), &cost, CHUNK)
+            pace.record(Time::MAX, &ended(Direction::Out, took), &config)
         });
         let records = records.collect();
         (pace, records)
@@ -170,19 +152,28 @@ mod tests {
     #[test]
     fn a_link_that_became_slower_is_noted_within_ten_swaps() {
         let (pace, changes) = after([90; 25].into_iter().chain([200; 10]));
-        let first = changes.iter().position(|changed| *changed).unwrap();
-        assert_eq!(first - 25, 4, "the fifth slow one");
-        let notes: Vec<_> = pace.notes().map(|note| note.to_string()).collect();
+        let changed = changes.iter().positions();
+        assert_eq!(changed, [29], "the fifth slow one");
+        let notes: Vec<_> = pace.notes().collect();
         assert_eq!(notes.len(), 1);
         assert!(
-            notes[0].starts_with(
-                "swaps out take 2.0 times what their cost says, by the median of the last 10: no"
-            ),
+            notes[0].starts_with("swaps out take longer than their cost says (2.0 times"),
             "{notes:?}"
         );
         let (pace, changes) = after([200; 10].into_iter().chain([90; 9]));
-        assert_eq!(changes.iter().filter(|changed| **changed).count(), 2);
+        assert_eq!(changes.iter().positions(), [4, 18]);
         assert_eq!(pace.notes().count(), 0);
+    }
+
+    trait Positions {
+        fn positions(self) -> Vec<usize>;
+    }
+
+    impl<'a, I: Iterator<Item = &'a bool>> Positions for I {
+        fn positions(self) -> Vec<usize> {
+            let changed = self.enumerate().filter(|(_, changed)| **changed);
+            changed.map(|(at, _)| at).collect()
+        }
     }
 
     #[test]
@@ -193,40 +184,39 @@ mod tests {
     }
 
     #[test]
-    fn costs_far_beyond_the_swaps_are_noted() {
-        let (pace, changes) = after([20; 10]);
-        assert_eq!(changes.iter().position(|changed| *changed), Some(9));
-        let note = pace.notes().next().unwrap();
-        assert!(
-            note.contains("0.2 times") && note.contains("more could be promised"),
-            "{note}"
-        );
-        let (pace, _) = after([20, 20, 20, 20, 20, 20, 20, 20, 20, 60]);
-        assert_eq!(pace.notes().count(), 0);
+    fn what_the_host_adds_to_a_small_swap_is_no_departure() {
+        let (mut pace, config) = (Pace::default(), config());
+        let chunk = config.swap_cost.out.bound(config.chunk, config.chunk);
+        let mut small = ended(Direction::Out, chunk + SLACK);
+        (small.left, small.report.moved) = (config.chunk, config.chunk);
+        for _ in 0..20 {
+            assert!(!pace.record(Time::MAX, &small, &config));
+        }
     }
 
     #[test]
     fn only_whole_operations_that_waited_for_nobody_count() {
-        let (mut pace, cost) = (Pace::default(), SwapCost::PAPER);
+        let (mut pace, config) = (Pace::default(), config());
         let slow = ended(Direction::In, Nanos(u64::MAX));
         let mut aborted = slow;
         aborted.report.outcome = SwapOutcome::Aborted;
         let mut clean = slow;
-        clean.report.moved = CHUNK;
+        clean.report.moved = config.chunk;
+        let mut nothing = slow;
+        (nothing.left, nothing.report.moved) = (Bytes::ZERO, Bytes::ZERO);
         let waiting = EndedSwap {
             waits: true,
             ..slow
         };
-        let nothing = EndedSwap {
-            left: Bytes::ZERO,
-            ..slow
-        };
         for ended in [aborted, clean, waiting, nothing].repeat(10) {
-            assert!(!pace.record(&ended, &cost, CHUNK));
+            assert!(!pace.record(Time::MAX, &ended, &config));
         }
-        for _ in 0..5 {
-            pace.record(&slow, &cost, CHUNK);
+        // By our clock it took no time.
+        for _ in 0..10 {
+            assert!(!pace.record(Time(1), &slow, &config));
         }
+        let noted = (0..5).any(|_| pace.record(Time::MAX, &slow, &config));
+        assert!(noted);
         assert_eq!(pace.notes().count(), 1);
     }
 }

@@ -226,6 +226,15 @@ fn nothing_is_requested_for_what_was_unproven_once() {
         Step::Budget(1, false),
     ]);
     assert_eq!(on_time, eager);
+    let told = on_time.iter().rev().find_map(|(_, effect)| match effect {
+        Effect::Tell(Event::BudgetRequested { bytes, .. }) => Some(*bytes),
+        _ => None,
+    });
+    assert_eq!(
+        told,
+        Some(Bytes(1)),
+        "the last request is that of the program"
+    );
 }
 
 proptest! {

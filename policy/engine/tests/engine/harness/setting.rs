@@ -84,6 +84,7 @@ impl Setting {
                 out: direction,
                 in_: direction,
             },
+            has_own_costs: true,
         };
         Config {
             settings: Settings::default(),
