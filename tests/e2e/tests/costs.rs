@@ -56,7 +56,7 @@ fn a_link_that_is_slower_than_its_costs_is_noted() -> Result<()> {
     wait_until("a note", BOUND, || matches!(note(&machine), Ok(Some(_))))?;
     let said = note(&machine)?.context("the note is gone")?;
     ensure!(said.contains("no deadline is sure"), "{said}");
-    ensure!(daemon.stderr().contains("times what their cost says"));
+    ensure!(daemon.stderr().contains("take longer than their cost says"));
     ensure!(gpu(&machine)?["has_own_costs"] == true);
     for program in programs {
         program.finish_dnn(BOUND, JOBS.into())?;
