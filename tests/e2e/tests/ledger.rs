@@ -372,7 +372,8 @@ fn a_driver_that_hangs_or_crashes_does_not_hold_up_the_daemon() -> Result<()> {
         std::fs::write(drivers.join("libnvidia-ml.so.1"), "")?;
         let source = machine.path("driver.c");
         let functions = "int cuDeviceGetCount(void) { return 0; } int cuDeviceGet(void) { return 0; }\n\
-                         int cuDeviceGetUuid(void) { return 0; } int cuDeviceTotalMem_v2(void) { return 0; }";
+                         int cuDeviceGetUuid(void) { return 0; } int cuDeviceTotalMem_v2(void) { return 0; }\n\
+                         int cuDriverGetVersion(void) { return 0; } int cuDeviceGetAttribute(void) { return 0; }";
         std::fs::write(
             &source,
             format!(
