@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use zbus::{Connection, OwnedObjectPath, OwnedVariant, Variant};
 
 use super::private::joined;
-use crate::common::{BOUND, MIB, UUID, skipped};
+use crate::common::{BOUND, MIB, skipped};
 use crate::introspection;
 use rtswap_dbus::objects::list;
 use rtswap_dbus::{BUS_NAME, Error, MANAGER, Manager1Proxy, Options, ROOT_PATH};
@@ -77,7 +77,10 @@ async fn every_integer_type_registers_and_the_objects_say_the_same() {
     let objects = list(&bus).await.unwrap();
     for (_, task) in &objects.tasks {
         assert_eq!((task.period_usec, task.wcet_usec), (100_000, 200));
-        assert_eq!((task.class.as_str(), task.gpu.as_str()), ("realtime", UUID));
+        assert_eq!(
+            (task.class.as_str(), task.gpu.as_str()),
+            ("realtime", "/org/rtswap/gpu/0")
+        );
         assert_eq!(task.footprint_bytes, MIB);
     }
     let manager = Manager1Proxy::new(&bus).await.unwrap();

@@ -80,7 +80,7 @@ async fn a_program_without_a_name_is_a_best_effort_task_of_its_own() {
     );
     assert_eq!(
         (task.resident_bytes, task.gpu.as_str()),
-        (4 * MIB, crate::common::UUID)
+        (4 * MIB, "/org/rtswap/gpu/0")
     );
     assert_eq!(
         (gpus[0].1.used_bytes, gpus[0].1.chunk_bytes),

@@ -269,7 +269,7 @@ async fn tasks_of_the_administrator_are_there_and_stay() {
     assert_eq!(tasks.len(), 1, "{tasks:?}");
     assert_eq!(
         (tasks[0].1.name.as_str(), tasks[0].1.gpu.as_str()),
-        ("yolo", UUID)
+        ("yolo", "/org/rtswap/gpu/0")
     );
     assert_eq!(tasks[0].1.class, "realtime");
     wait_for("the refusal", || {
