@@ -62,7 +62,7 @@ pub struct Nvml {
 pub struct NvmlGpu {
     /// As `nvidia-smi -L` prints it.
     pub uuid: String,
-    /// Its model.
+    /// The product name, as the driver spells it.
     pub name: String,
     /// It is divided into instances (MIG).
     pub is_divided: bool,

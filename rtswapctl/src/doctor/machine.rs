@@ -24,7 +24,7 @@ impl Machine {
         Self::at(Path::new("/"))
     }
 
-    /// The one whose files are below `root`.
+    /// The machine with its root file system at `root`.
     pub(super) fn at(root: &Path) -> Self {
         let root = root.to_owned();
         Self { root }
