@@ -1,5 +1,5 @@
 //! The task set file: a GPU, what swapping costs on it, and realtime tasks, as TOML or as JSON with
-//! the same keys.
+//! the same keys. And, in `calibration`, what was measured on a GPU, as TOML.
 //!
 //! `from_toml` and `from_json` make a `tree` of what is written, with places. `table` and `field`
 //! read keys and values from it, `number`, `size` and `span` exactly from their decimal text, a span
@@ -8,6 +8,7 @@
 //! docs/planning.md has the format. [`parse_size`] reads the sizes of the daemon's files, of D-Bus and of command lines, too.
 
 mod advice;
+pub mod calibration;
 mod error;
 mod field;
 mod from_json;
