@@ -34,7 +34,7 @@ const SMALLER: u64 = 8;
 const FIRST_CHUNKS: u64 = 2;
 
 /// How often each volume is swapped.
-const ROUNDS: usize = 7;
+const ROUNDS: usize = 5;
 
 /// What is known of the private daemon's GPU before it was measured: slower than any link, so that no swap is overdue.
 const SLOWEST: &str = "base_us = 100000.0\nper_chunk_us = 2000.0\ngib_per_s = 0.02\n";
@@ -71,6 +71,8 @@ pub(super) struct Bench<'a> {
     interrupt: &'a Interrupt,
     stalls: StallWitness,
     bar: ProgressBar,
+    /// The larger volume, once it is known.
+    volume: Bytes,
     measured: Measured,
 }
 
@@ -90,17 +92,18 @@ impl<'a> Bench<'a> {
                 Ok(style) => bar.with_style(style),
                 Err(_) => bar,
             },
+            volume: Bytes::ZERO,
             measured: Measured::default(),
         }
     }
 
     /// Swaps in chunks of all sizes, with the other copy engine idle.
     pub(super) fn sweep(&mut self) -> Result<&Measured, TrialError> {
-        let volume = self.volume()?;
+        self.volume = self.find_volume()?;
         for chunk in chunks_of(self.place.memory) {
             self.step(format!("swaps by {} MiB", chunk.0 >> 20));
             let daemon = self.daemon(chunk)?;
-            let large = (volume.0 / chunk.0).max(1);
+            let large = self.large(chunk);
             let mut sizes = vec![large, (large / SMALLER).max(1)];
             sizes.dedup();
             for chunks in sizes {
@@ -115,12 +118,7 @@ impl<'a> Bench<'a> {
 
     /// Swaps in chunks of this size beside a program that copies in the other direction.
     pub(super) fn load(mut self, chunk: Bytes) -> Result<Measured, TrialError> {
-        let samples = &self.measured.alone.out;
-        let largest = samples
-            .iter()
-            .filter(|sample| sample.chunk == chunk)
-            .map(|sample| sample.chunks);
-        let chunks = largest.max().unwrap_or(1);
+        let chunks = self.large(chunk);
         let daemon = self.daemon(chunk)?;
         for copies in [Copies::In, Copies::Out] {
             self.step(match copies {
@@ -142,7 +140,7 @@ impl<'a> Bench<'a> {
     }
 
     /// The larger volume, by the speed of some first swaps.
-    fn volume(&self) -> Result<Bytes, TrialError> {
+    fn find_volume(&self) -> Result<Bytes, TrialError> {
         self.step("the first swaps".into());
         let chunks: Vec<_> = chunks_of(self.place.memory).collect();
         let chunk = chunks[chunks.len() / 2];
@@ -154,6 +152,11 @@ impl<'a> Bench<'a> {
         let volume = u128::from(moved) * u128::from(SPAN.0) / u128::from(slower);
         let most = MOST_VOLUME.min(self.place.memory / VOLUME_PART);
         Ok(Bytes(u64::try_from(volume).unwrap_or(u64::MAX).min(most)))
+    }
+
+    /// The chunks of the larger volume.
+    fn large(&self, chunk: Bytes) -> u64 {
+        (self.volume.0 / chunk.0).max(1)
     }
 
     fn rounds(

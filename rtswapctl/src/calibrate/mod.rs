@@ -86,7 +86,7 @@ impl Findings {
             loaded,
             stalls,
         } = bench.load(chunk)?;
-        let duplex = model::duplex((&out, &into), &alone, &loaded);
+        let duplex = model::duplex((&out, &into), &loaded);
         out.raise(&loaded.out, duplex);
         into.raise(&loaded.into, duplex);
         let swaps = [&alone, &loaded].map(|both| both.out.len() + both.into.len());

@@ -43,27 +43,21 @@ impl Way {
         self.slowest += beyond;
     }
 
-    /// The share of its speed at which this direction moves while the other copy engine works, by the medians.
-    fn share(&self, alone: &[Sample], loaded: &[Sample]) -> Option<f64> {
-        let loaded = medians(loaded).into_iter().next()?;
-        let same =
-            |sample: &&Sample| (sample.chunk, sample.chunks) == (loaded.chunk, loaded.chunks);
-        let alone = medians(alone);
-        let alone = alone.iter().find(same)?;
+    /// The share of its speed at which this direction moves in `loaded`, by the medians: the worst of the volumes.
+    fn share(&self, loaded: &[Sample]) -> f64 {
         // Once an operation and not in each chunk.
         let once = self.cost.base.saturating_sub(self.slowest);
-        let moving = |sample: &Sample| sample.took.saturating_sub(once).0.max(1) as f64;
-        Some((moving(alone) / moving(&loaded)).min(1.0))
+        let shares = medians(loaded).into_iter().map(|sample| {
+            let alone = self.cost.chunks(sample.chunks, sample.chunk, 0);
+            alone.0 as f64 / sample.took.saturating_sub(once).0.max(1) as f64
+        });
+        shares.fold(1.0, f64::min)
     }
 }
 
 /// ρ: the share of the direction that the other copy engine slows more. All of it where nothing was measured.
-pub(super) fn duplex((out, into): (&Way, &Way), alone: &Both, loaded: &Both) -> Ppm {
-    let shares = [
-        out.share(&alone.out, &loaded.out),
-        into.share(&alone.into, &loaded.into),
-    ];
-    let least = shares.into_iter().flatten().fold(1.0, f64::min);
+pub(super) fn duplex((out, into): (&Way, &Way), loaded: &Both) -> Ppm {
+    let least = out.share(&loaded.out).min(into.share(&loaded.into));
     Ppm(((least * f64::from(Ppm::ONE.0)) as u32).max(1))
 }
 
@@ -144,13 +138,10 @@ mod tests {
 
     #[test]
     fn the_share_under_load_is_that_of_the_chunks_and_of_the_worse_direction() {
-        let alone = Both {
-            out: samples(made(), Nanos::ZERO),
-            into: samples(made(), Nanos::ZERO),
-        };
-        let way = Way::of(&alone.out).unwrap();
+        let alone = samples(made(), Nanos::ZERO);
+        let way = Way::of(&alone).unwrap();
         let slowed = |share: f64| {
-            let mut sample = alone.out[0];
+            let mut sample = alone[0];
             let moving = (sample.took - made().base).0 as f64;
             sample.took = made().base + Nanos((moving / share) as u64);
             vec![sample; 3]
@@ -159,9 +150,9 @@ mod tests {
             out: slowed(0.7),
             into: slowed(0.9),
         };
-        let share = duplex((&way, &way), &alone, &loaded).0;
+        let share = duplex((&way, &way), &loaded).0;
         assert!(share.abs_diff(700_000) < 1_000, "{share}");
-        assert_eq!(duplex((&way, &way), &alone, &Both::default()), Ppm::ONE);
+        assert_eq!(duplex((&way, &way), &Both::default()), Ppm::ONE);
         let mut raised = way;
         raised.raise(&loaded.out, Ppm(700_000));
         assert!(raised.slowest < way.slowest + Nanos(200_000), "{raised:?}");

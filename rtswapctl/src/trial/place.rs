@@ -41,17 +41,14 @@ impl Place {
         };
         let nvml = description.nvml.as_ref().ok();
         let places = cuda.gpus.iter().enumerate().map(|(index, gpu)| {
-            let known = nvml.and_then(|nvml| {
-                let same = |uuid: &str| uuid.trim_start_matches("GPU-") == gpu.uuid;
-                nvml.gpus.iter().find(|known| same(&known.uuid))
-            });
+            let known = nvml.and_then(|nvml| nvml.gpus.iter().find(|known| known.uuid == gpu.uuid));
             Self {
                 index,
                 // NVML knows instances by other means: what it does not list is one.
-                uuid: match known {
-                    Some(known) => known.uuid.clone(),
-                    None if nvml.is_some() => format!("MIG-{}", gpu.uuid),
-                    None => format!("GPU-{}", gpu.uuid),
+                uuid: if known.is_none() && nvml.is_some() {
+                    gpu.uuid.replacen("GPU-", "MIG-", 1)
+                } else {
+                    gpu.uuid.clone()
                 },
                 name: known.map(|known| known.name.clone()).unwrap_or_default(),
                 driver: nvml.map(|nvml| nvml.driver.clone()).unwrap_or_default(),
@@ -116,7 +113,7 @@ mod tests {
 
     fn description(nvml: &[&str]) -> Description {
         let gpu = |uuid: &str| CudaGpu {
-            uuid: uuid.into(),
+            uuid: format!("GPU-{uuid}"),
             total_bytes: 8 << 30,
             virtual_memory: true,
             integrated: false,
