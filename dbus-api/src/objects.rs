@@ -154,9 +154,9 @@ properties! {
         swap_out_bytes_total: u64 = "SwapOutBytesTotal" silent owner,
         /// Copied back so far.
         swap_in_bytes_total: u64 = "SwapInBytesTotal" silent owner,
-        /// Time spent on it, by the agent's measure.
+        /// Time spent on it, each operation from its request to its acknowledgement.
         swap_out_usec_total: u64 = "SwapOutUSecTotal" silent owner,
-        /// Time spent on it, by the agent's measure.
+        /// Time spent on it, each operation from its request to its acknowledgement.
         swap_in_usec_total: u64 = "SwapInUSecTotal" silent owner,
         /// The part of the last one to two minutes in which it had the GPU, in ppm; 0 while it is not treated as
         /// best-effort, like the two that follow.

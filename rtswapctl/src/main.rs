@@ -8,6 +8,7 @@ mod color;
 mod completion;
 mod daemon;
 mod doctor;
+mod driver;
 mod failure;
 mod output;
 mod plan;
@@ -18,6 +19,7 @@ mod status;
 mod table;
 mod tasks;
 mod taskset;
+mod trial;
 mod unregister;
 mod version;
 

@@ -112,11 +112,11 @@ pub trait Task1 {
     #[zbus(property(emits_changed_signal = "false"), name = "SwapInBytesTotal")]
     fn swap_in_bytes_total(&self) -> Result<u64, Error>;
 
-    /// Time spent on it, by the agent's measure.
+    /// Time spent on it, each operation from its request to its acknowledgement.
     #[zbus(property(emits_changed_signal = "false"), name = "SwapOutUSecTotal")]
     fn swap_out_usec_total(&self) -> Result<u64, Error>;
 
-    /// Time spent on it, by the agent's measure.
+    /// Time spent on it, each operation from its request to its acknowledgement.
     #[zbus(property(emits_changed_signal = "false"), name = "SwapInUSecTotal")]
     fn swap_in_usec_total(&self) -> Result<u64, Error>;
 

@@ -4,9 +4,9 @@ mod fit;
 
 pub use fit::{Fit, FitError, Sample, fit};
 
-use crate::units::{Bytes, Nanos};
+use crate::units::{Bytes, Nanos, Ppm};
 
-/// What one direction costs, measured with both copy engines loaded.
+/// What one direction costs while the other copy engine is idle, or loaded: [`SwapCost::loaded`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DirectionCost {
     /// Once per operation, from request to acknowledgement through the daemon.
@@ -42,6 +42,29 @@ impl SwapCost {
             in_: direction(79_500, 1_118),
         }
     };
+
+    /// The same with the other copy engine loaded, by its loaded rate over its rate alone, `duplex`: no chunk takes less
+    /// than its [`DirectionCost::chunk_time`] slowed by `duplex`.
+    #[must_use]
+    pub fn loaded(self, duplex: Ppm) -> Self {
+        if duplex == Ppm::ONE {
+            return self;
+        }
+        let rate = |alone: u64| {
+            let scaled = u128::from(alone) * u128::from(duplex.0) / u128::from(Ppm::ONE.0);
+            u64::try_from(scaled).unwrap_or(u64::MAX)
+        };
+        let direction = |alone: DirectionCost| DirectionCost {
+            base: alone.base,
+            // One more, because the time of a copy is rounded up to a nanosecond before it is slowed.
+            per_chunk: (alone.per_chunk + Nanos(1)).slowed(duplex),
+            bytes_per_second: rate(alone.bytes_per_second),
+        };
+        Self {
+            out: direction(self.out),
+            in_: direction(self.in_),
+        }
+    }
 }
 
 impl DirectionCost {
@@ -77,6 +100,8 @@ impl DirectionCost {
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
 
     const MIB: u64 = 1 << 20;
@@ -107,5 +132,36 @@ mod tests {
         );
         cost.bytes_per_second = 0;
         assert_eq!(cost.bound(Bytes(1), Bytes(MIB)), Nanos::MAX);
+    }
+
+    proptest! {
+        #[test]
+        fn a_loaded_chunk_takes_no_less_than_one_slowed_and_hardly_more(
+            per_chunk in 0_u64..10_000_000,
+            bytes_per_second in 1_u64 << 28..1 << 40,
+            base in 0_u64..10_000_000,
+            duplex in 100_000_u32..=1_000_000,
+            chunk in 1_u64..=128,
+        ) {
+            let direction = DirectionCost {
+                base: Nanos(base),
+                per_chunk: Nanos(per_chunk),
+                bytes_per_second,
+            };
+            let (duplex, chunk) = (Ppm(duplex), Bytes(chunk * 2 * MIB));
+            let loaded = SwapCost { out: direction, in_: direction }.loaded(duplex);
+            prop_assert_eq!(loaded.out, loaded.in_);
+            prop_assert_eq!(loaded.out.base, direction.base);
+            let slowed = direction.chunk_time(chunk).slowed(duplex);
+            let least = loaded.out.chunk_time(chunk);
+            // The rate is rounded to a byte a second: over 10 s at 27 MB/s that is some hundred nanoseconds.
+            let rounding = slowed.0 / loaded.out.bytes_per_second + 25;
+            prop_assert!(least >= slowed && least.0 <= slowed.0 + rounding, "{slowed} {least}");
+        }
+    }
+
+    #[test]
+    fn without_loss_both_costs_are_one() {
+        assert_eq!(SwapCost::PAPER.loaded(Ppm::ONE), SwapCost::PAPER);
     }
 }

@@ -150,9 +150,10 @@ pub struct GpuConfig {
     /// δ, in bytes. It is fixed here; `rtswapctl plan` searches for the best one, from measured swap costs.
     /// The daemon could do so only with costs of this machine, which the built-in ones are not.
     pub chunk: Bytes,
-    /// ρ of the test `pipelined`.
+    /// ρ: the rate of a copy engine while the other one copies too over its rate alone, of the direction that
+    /// suffers more.
     pub duplex: Ppm,
-    /// The measured cost of swapping.
+    /// The cost of swapping, measured with the other copy engine idle.
     pub swap_cost: SwapCost,
     /// Whether the file gives the costs of both directions; else some are built in.
     pub has_own_costs: bool,
@@ -232,9 +233,10 @@ impl GpuConfig {
         None
     }
 
-    /// One chunk and one base in the slower direction: the shortest drain bound that can be kept.
+    /// One chunk and one base in the slower direction, the other copy engine loaded: the shortest drain bound that
+    /// can be kept.
     pub fn least_drain(&self) -> Nanos {
-        let SwapCost { out, in_ } = &self.swap_cost;
+        let SwapCost { out, in_ } = self.swap_cost.loaded(self.duplex);
         out.bound(self.chunk, self.chunk)
             .max(in_.bound(self.chunk, self.chunk))
     }
@@ -244,10 +246,15 @@ impl GpuConfig {
         // Beside the least that can be kept, time for the kernels in flight.
         const KERNELS: Nanos = Nanos(10_000_000);
         let part = Bytes(self.memory().0 / BEST_EFFORT_PART);
+        let (swap_cost, duplex) = match shared.test {
+            Test::Pipelined => (self.swap_cost, self.duplex),
+            // Also a running job's own copies load the other engine.
+            Test::Demand | Test::Theorem1 => (self.swap_cost.loaded(self.duplex), Ppm::ONE),
+        };
         scheduler::Config {
             capacity: self.capacity(),
             chunk: self.chunk,
-            swap_cost: self.swap_cost,
+            swap_cost,
             best_effort_reserve: self.best_effort_reserve.unwrap_or(part),
             drain: shared.drain.unwrap_or(self.least_drain() + KERNELS),
             sharing: shared.sharing,
@@ -262,7 +269,7 @@ impl GpuConfig {
             longest_wait: shared.longest_wait,
             objective: shared.objective,
             test: shared.test,
-            duplex: self.duplex,
+            duplex,
         }
     }
 }
@@ -280,6 +287,30 @@ mod tests {
         let config = gpu.scheduler(&SchedulerConfig::default());
         assert_eq!(config.capacity, Bytes((24 << 30) - (384 << 20)));
         assert!(config.drain >= config.swap_cost.out.bound(config.chunk, config.chunk));
+    }
+
+    #[test]
+    fn a_test_that_knows_no_duplex_rate_charges_loaded_swaps() {
+        let gpu = GpuConfig {
+            duplex: Ppm(500_000),
+            ..GpuConfig::learned(Uuid::of([1; 16]))
+        };
+        let by = |test| {
+            let config = gpu.scheduler(&SchedulerConfig {
+                test,
+                ..SchedulerConfig::default()
+            });
+            let chunk = config.swap_cost.out.chunk_time(config.chunk);
+            assert!(config.drain > chunk.slowed(config.duplex), "{test:?}");
+            (chunk, config.duplex)
+        };
+        let alone = gpu.swap_cost.out.chunk_time(gpu.chunk);
+        assert_eq!(by(Test::Pipelined), (alone, gpu.duplex));
+        for test in [Test::Demand, Test::Theorem1] {
+            let (chunk, duplex) = by(test);
+            assert_eq!(duplex, Ppm::ONE);
+            assert!(chunk >= alone.slowed(gpu.duplex), "{chunk}");
+        }
     }
 
     #[test]

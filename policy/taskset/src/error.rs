@@ -1,13 +1,14 @@
-//! Where a task set is wrong, what is wrong with it, and what to write instead.
+//! Where a file is wrong, what is wrong with it, and what to write instead.
 
 use std::fmt::{self, Write};
 
 use rtswap_policy::units::{Bytes, Nanos};
 
+use super::calibration::MAX_NOTES;
 use super::unit::Unit;
 use super::{GRANULARITY, MAX_NAME, MAX_PERIOD, MAX_TASKS};
 
-/// A text that is no task set.
+/// A text that is no task set, or no calibration.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{line}:{column}: {}{fault}", Prefix(key))]
 pub struct TaskSetError {
@@ -260,6 +261,29 @@ pub enum Fault {
     /// The name of a task is empty.
     #[error("the name is empty; write one, for example \"yolo-608\"")]
     EmptyName,
+    /// A text that is no UUID of a GPU.
+    #[error(
+        "{0:?} is not the UUID of a GPU or MIG instance; write it as `nvidia-smi -L` does, such as \
+         GPU-01234567-89ab-cdef-0123-456789abcdef"
+    )]
+    NotAGpu(String),
+    /// A value that is no moment after 1970.
+    #[error("not a time with date and offset since 1970; write, for example, {0}")]
+    NotAMoment(String),
+    /// A measured cost beyond [`crate::calibration::MAX_COST`].
+    #[error("longer than 10 s, which no swap is held up for; measure again")]
+    CostTooLong,
+    /// A measured rate that no link has.
+    #[error("faster than any link; write less than 1000000, or measure again")]
+    TooFast,
+    /// A note that cannot be shown.
+    #[error(
+        "a note is a text of at most {MAX_NAME} visible characters, or a number; leave this one out"
+    )]
+    NotANote,
+    /// More than [`crate::calibration::MAX_NOTES`] notes.
+    #[error("{0} notes, and at most {most} are kept; leave out {rest}", most = MAX_NOTES, rest = .0 - MAX_NOTES)]
+    TooManyNotes(usize),
     /// A name with characters that a terminal interprets or does not show.
     #[error("the name {0:?} has a control character or an invisible one; leave it out")]
     ControlCharacter(String),

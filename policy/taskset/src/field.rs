@@ -1,11 +1,12 @@
 //! Values behind a key, read as what belongs there.
 
-use super::error::{Fault, Wrong};
+use super::MAX_NAME;
+use super::error::{Fault, Wrong, unseen};
 use super::number::{Decimal, Round};
 use super::size;
 use super::span;
 use super::table::{Key, Sort, Source, Table};
-use super::tree::{Node, Value};
+use super::tree::{Entry, Node, Value};
 use super::unit::Unit;
 use rtswap_policy::units::{Bytes, Nanos, Ppm};
 
@@ -151,6 +152,30 @@ impl<'a, 't> Field<'a, 't> {
         match millionths.and_then(|share| u32::try_from(share).ok()) {
             Some(share) if share > 0 && !above => Ok(Ppm(share)),
             _ => Err(self.wrong(Fault::NotAShare(number.into()))),
+        }
+    }
+
+    /// A name, not empty, at most [`MAX_NAME`] characters, all visible.
+    pub(super) fn name(&self) -> Result<String, Wrong> {
+        let name = self.text()?;
+        if name.trim().is_empty() {
+            return Err(self.wrong(Fault::EmptyName));
+        }
+        let length = name.chars().count();
+        if length > MAX_NAME {
+            return Err(self.wrong(Fault::LongName { length }));
+        }
+        if name.chars().any(unseen) {
+            return Err(self.wrong(Fault::ControlCharacter(name.into())));
+        }
+        Ok(name.into())
+    }
+
+    /// A table that may have any keys.
+    pub(super) fn entries(&self) -> Result<&'a [Entry<'t>], Wrong> {
+        match &self.node.value {
+            Value::Table(entries) => Ok(entries),
+            _ => Err(self.kind("a table")),
         }
     }
 

@@ -57,7 +57,7 @@ fn node(value: Spanned<DeValue<'_>>, depth: usize) -> Node<'_> {
         DeValue::Integer(number) => Value::Number(Cow::Owned(format!("{number}"))),
         DeValue::Float(number) => Value::Number(Cow::Owned(number.as_str().to_owned())),
         DeValue::Boolean(_) => Value::Other("a boolean"),
-        DeValue::Datetime(_) => Value::Other("a date"),
+        DeValue::Datetime(time) => Value::Date(time),
         DeValue::Array(_) | DeValue::Table(_) if depth == 0 => Value::Other("a deeper table"),
         DeValue::Array(items) => Value::Array(
             items

@@ -1,5 +1,5 @@
 //! The task set file: a GPU, what swapping costs on it, and realtime tasks, as TOML or as JSON with
-//! the same keys.
+//! the same keys. And, in `calibration`, what was measured on a GPU, as TOML.
 //!
 //! `from_toml` and `from_json` make a `tree` of what is written, with places. `table` and `field`
 //! read keys and values from it, `number`, `size` and `span` exactly from their decimal text, a span
@@ -8,6 +8,7 @@
 //! docs/planning.md has the format. [`parse_size`] reads the sizes of the daemon's files, of D-Bus and of command lines, too.
 
 mod advice;
+pub mod calibration;
 mod error;
 mod field;
 mod from_json;
@@ -60,7 +61,7 @@ pub const GRANULARITY: Bytes = Bytes(2 << 20);
 pub struct TaskSet {
     /// The GPU that the set is for.
     pub gpu: Gpu,
-    /// What swapping costs on it.
+    /// What swapping costs on it while the other copy engine is idle.
     pub swap_cost: SwapCost,
     /// From 1 to [`MAX_TASKS`], in the order of the file.
     pub tasks: Vec<RealtimeTask>,
@@ -73,7 +74,7 @@ pub struct Gpu {
     pub capacity: Bytes,
     /// δ; none: the planner chooses.
     pub chunk: Option<Bytes>,
-    /// ρ, not zero. Only the test `pipelined` uses it.
+    /// ρ, not zero: the rate of a copy engine while the other one copies too over its rate alone.
     pub duplex: Ppm,
     /// The time within which a revoked best-effort job leaves the GPU; zero: no best-effort job runs
     /// beside realtime.
@@ -112,15 +113,20 @@ impl TaskSet {
         self.tasks.iter().map(demand).collect()
     }
 
-    /// What the tests assume of the GPU, with δ = `chunk`. No dispatch latency: what a file says of a
+    /// What `test` assumes of the GPU, with δ = `chunk`. No dispatch latency: what a file says of a
     /// WCET is all there is.
-    pub fn platform(&self, chunk: Bytes) -> Platform {
+    pub fn platform(&self, test: Test, chunk: Bytes) -> Platform {
+        let (cost, duplex) = match test {
+            Test::Pipelined => (self.swap_cost, self.gpu.duplex),
+            // Also a running job's own copies load the other engine.
+            Test::Demand | Test::Theorem1 => (self.swap_cost.loaded(self.gpu.duplex), Ppm::ONE),
+        };
         Platform {
-            cost: self.swap_cost,
+            cost,
             chunk,
             drain: self.gpu.drain,
             dispatch_latency: Nanos::ZERO,
-            duplex: self.gpu.duplex,
+            duplex,
         }
     }
 
@@ -148,7 +154,7 @@ impl TaskSet {
             Some(_) => assign,
             None => assign_any_chunk,
         };
-        let platform = self.platform(self.gpu.chunk.unwrap_or(GRANULARITY));
+        let platform = self.platform(test, self.gpu.chunk.unwrap_or(GRANULARITY));
         assign(test, &platform, self.gpu.capacity, demands, objective)
     }
 }

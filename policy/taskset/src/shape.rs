@@ -2,16 +2,16 @@
 
 use std::collections::BTreeMap;
 
-use super::error::{Fault, Wrong, line, unseen};
+use super::error::{Fault, Wrong, line};
 use super::field::Field;
 use super::number::Round;
 use super::table::{Key, Source, Table};
 use super::tree::Node;
 use super::unit::Unit;
-use super::{Format, GRANULARITY, Gpu, MAX_NAME, MAX_PERIOD, MAX_TASKS, RealtimeTask, TaskSet};
+use super::{Format, GRANULARITY, Gpu, MAX_PERIOD, MAX_TASKS, RealtimeTask, TaskSet};
 use rtswap_policy::cost::{DirectionCost, SwapCost};
 use rtswap_policy::task::{MemoryProfile, Timing};
-use rtswap_policy::units::{Nanos, Ppm};
+use rtswap_policy::units::{Bytes, Nanos, Ppm};
 
 const VERSION: u64 = 1;
 
@@ -29,9 +29,9 @@ const GPU: &[Key] = &[
     Key::value("drain_ms", "0.0"),
 ];
 
-const SWAP_COST: &[Key] = &[Key::table("out"), Key::table("in")];
+pub(super) const SWAP_COST: &[Key] = &[Key::table("out"), Key::table("in")];
 
-const DIRECTION: &[Key] = &[
+pub(super) const DIRECTION: &[Key] = &[
     Key::value("base_us", "0.0"),
     Key::value("per_chunk_us", "73.6"),
     Key::value("gib_per_s", "12.08"),
@@ -65,7 +65,7 @@ pub(super) fn read(root: &Node<'_>, text: &str, format: Format) -> Result<TaskSe
     })
 }
 
-fn version(root: &Table<'_, '_>) -> Result<(), Wrong> {
+pub(super) fn version(root: &Table<'_, '_>) -> Result<(), Wrong> {
     let field = root.need("version")?;
     let (written, decimal) = field.decimal()?;
     match decimal.whole() {
@@ -81,10 +81,7 @@ fn gpu(table: &Table<'_, '_>) -> Result<Gpu, Wrong> {
     let memory = table.need("memory")?;
     let capacity = memory.some_size()?;
     let chunk = match table.get("chunk") {
-        Some(field) => match field.some_size()? {
-            chunk if chunk.round_down(GRANULARITY) == chunk => Some(chunk),
-            chunk => return Err(field.wrong(Fault::Chunk { chunk })),
-        },
+        Some(field) => Some(chunk(&field)?),
         None => None,
     };
     let least = chunk.unwrap_or(GRANULARITY);
@@ -107,6 +104,14 @@ fn gpu(table: &Table<'_, '_>) -> Result<Gpu, Wrong> {
     })
 }
 
+/// A size that CUDA maps.
+pub(super) fn chunk(field: &Field<'_, '_>) -> Result<Bytes, Wrong> {
+    match field.some_size()? {
+        chunk if chunk.round_down(GRANULARITY) == chunk => Ok(chunk),
+        chunk => Err(field.wrong(Fault::Chunk { chunk })),
+    }
+}
+
 /// Both directions: one measured beside one of another machine would be no measurement.
 fn swap_cost(table: &Table<'_, '_>) -> Result<SwapCost, Wrong> {
     let direction = |name| match table.get(name) {
@@ -122,7 +127,7 @@ fn swap_cost(table: &Table<'_, '_>) -> Result<SwapCost, Wrong> {
     })
 }
 
-fn direction(table: &Table<'_, '_>) -> Result<DirectionCost, Wrong> {
+pub(super) fn direction(table: &Table<'_, '_>) -> Result<DirectionCost, Wrong> {
     Ok(DirectionCost {
         base: table.need("base_us")?.time(Unit::Micros, Round::Up)?,
         per_chunk: table.need("per_chunk_us")?.time(Unit::Micros, Round::Up)?,
@@ -164,19 +169,8 @@ fn tasks(root: &Table<'_, '_>, source: Source<'_>) -> Result<Vec<RealtimeTask>, 
 }
 
 fn task(table: &Table<'_, '_>, name: &Field<'_, '_>) -> Result<RealtimeTask, Wrong> {
-    let named = name.text()?;
-    if named.trim().is_empty() {
-        return Err(name.wrong(Fault::EmptyName));
-    }
-    let length = named.chars().count();
-    if length > MAX_NAME {
-        return Err(name.wrong(Fault::LongName { length }));
-    }
-    if named.chars().any(unseen) {
-        return Err(name.wrong(Fault::ControlCharacter(named.into())));
-    }
     Ok(RealtimeTask {
-        name: named.into(),
+        name: name.name()?,
         timing: timing(table)?,
         memory: memory(table)?,
     })

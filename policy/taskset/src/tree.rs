@@ -2,6 +2,8 @@
 
 use std::borrow::Cow;
 
+use toml::value::Datetime;
+
 /// A value and the byte of the text at which it starts.
 #[derive(Debug)]
 pub(super) struct Node<'t> {
@@ -17,7 +19,8 @@ pub(super) enum Value<'t> {
     Text(Cow<'t, str>),
     /// As it is written, but for `_` between digits.
     Number(Cow<'t, str>),
-    /// What has no place in a task set, in words with their article.
+    Date(Datetime),
+    /// What has no place in a file of ours, in words with their article.
     Other(&'static str),
 }
 
@@ -29,7 +32,7 @@ pub(super) struct Entry<'t> {
     pub(super) node: Node<'t>,
 }
 
-/// The deepest level of a task set file; the readers do not descend below it.
+/// The deepest level of a file; the readers do not descend below it.
 pub(super) const DEPTH: usize = 6;
 
 impl Value<'_> {
@@ -40,6 +43,7 @@ impl Value<'_> {
             Self::Array(_) => "an array",
             Self::Text(_) => "a text",
             Self::Number(_) => "a number",
+            Self::Date(_) => "a date",
             Self::Other(what) => what,
         }
     }

@@ -128,22 +128,22 @@ fn write(path: &Path, text: &str) -> Result<(), Failure> {
 
 /// Every task is there from the beginning, asks once a period and takes its whole WCET.
 fn scenario(planned: &Planned, plan: &Assignment, options: &SimulateOptions) -> Scenario {
-    let gpu = planned.set.gpu;
+    let platform = planned.set.platform(planned.test, plan.chunk);
     let config = Config {
-        capacity: gpu.capacity,
-        chunk: plan.chunk,
-        swap_cost: planned.set.swap_cost,
+        capacity: planned.set.gpu.capacity,
+        chunk: platform.chunk,
+        swap_cost: platform.cost,
         best_effort_reserve: Bytes::ZERO,
-        drain: gpu.drain,
+        drain: platform.drain,
         sharing: Sharing::Exclusive,
-        dispatch_latency: Nanos::ZERO,
+        dispatch_latency: platform.dispatch_latency,
         overrun: Overrun::Continue,
         undrained: Undrained::Beside,
         swap_share: Ppm(100_000),
         longest_wait: Nanos(15_000_000_000),
         objective: planned.objective,
         test: planned.test,
-        duplex: gpu.duplex,
+        duplex: platform.duplex,
     };
     let mut rng = options.seed.map(Rng::new);
     let tasks = planned.set.tasks.iter().map(|task| {

@@ -36,7 +36,8 @@ pub enum Test {
 /// What the tests assume of one GPU.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Platform {
-    /// The measured cost of swapping.
+    /// The measured cost of swapping: with the other copy engine idle for `Test::Pipelined`, which charges
+    /// `duplex` itself, and for the other tests [`SwapCost::loaded`].
     pub cost: SwapCost,
     /// Chunk size δ in bytes.
     pub chunk: Bytes,

@@ -49,7 +49,8 @@ pub struct Config {
     pub capacity: Bytes,
     /// δ, not zero.
     pub chunk: Bytes,
-    /// The measured cost of swapping.
+    /// The measured cost of swapping: with the other copy engine idle for the test `Pipelined`, and loaded for the
+    /// others.
     pub swap_cost: SwapCost,
     /// What the plan leaves to best-effort memory that cannot be swapped.
     pub best_effort_reserve: Bytes,

@@ -1,7 +1,7 @@
 //! Whether swaps take as long as the cost model says: every promise rests on it.
 //!
 //! An operation is compared with its bound O(x,δ) if all its chunks were copied, it waited for no memory and its process is
-//! the only one of its task. Costs are measured with both copy engines loaded, so that most operations are faster. A
+//! the only one of its task. The bound is that with the other copy engine loaded, so that most operations are faster. A
 //! process that dawdles makes a false note, which the log then ascribes to its task; nothing else follows from it.
 
 use alloc::format;
