@@ -102,6 +102,8 @@ pub enum Command {
     Reload,
     /// Find what keeps rtswap from working on this machine, and what mends it
     Doctor(DoctorOptions),
+    /// Measure what swapping costs on this machine, and have the daemon use it
+    Calibrate(CalibrateOptions),
     /// Tell whether a task set meets every deadline, and what to swap for it; needs no daemon
     Plan(PlanOptions),
     /// Run a task set on a simulated clock and GPU; needs no daemon
@@ -215,6 +217,23 @@ pub struct UnregisterOptions {
 /// How the findings are shown.
 #[derive(Debug, Args)]
 pub struct DoctorOptions {
+    /// Print JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// What is measured, and where it is kept.
+#[derive(Debug, Args)]
+pub struct CalibrateOptions {
+    /// The GPU, by its index or UUID [default: the first]
+    #[arg(long)]
+    pub gpu: Option<String>,
+    /// Write it to a file too, for rtswapctl plan --on; needs no daemon
+    #[arg(long, value_name = "FILE")]
+    pub export: Option<PathBuf>,
+    /// The agent's library [default: beside rtswapctl, else the system's]
+    #[arg(long, env = "RTSWAP_AGENT", value_name = "FILE")]
+    pub agent: Option<PathBuf>,
     /// Print JSON
     #[arg(long)]
     pub json: bool,

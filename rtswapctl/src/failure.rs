@@ -6,9 +6,12 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use rtswap_dbus::connect::ConnectError;
+use rtswap_policy::cost::FitError;
 use rtswap_simulator::SimError;
 use rtswap_taskset::TaskSetError;
 use zbus::fdo;
+
+use crate::trial::TrialError;
 
 /// Why a command did not do what was asked.
 #[derive(Debug, thiserror::Error)]
@@ -32,6 +35,16 @@ pub(crate) enum Failure {
     Connect(#[from] ConnectError),
     #[error(transparent)]
     Refused(#[from] rtswap_dbus::Error),
+    #[error("{0}; or keep what is measured in a file alone, by --export FILE")]
+    Uncalibrated(ConnectError),
+    #[error(
+        "{tasks} is on GPU {gpu}, and what it copies would be measured too: park it first, as by rtswapctl park --all"
+    )]
+    Inhabited { gpu: u32, tasks: String },
+    #[error("the swaps say nothing of their cost: {0}")]
+    NoFit(#[from] FitError),
+    #[error(transparent)]
+    Trial(#[from] TrialError),
     #[error("no task of yours is called {0}; rtswapctl tasks lists them")]
     NoSuchTask(String),
     #[error("no GPU is {0}; rtswapctl status lists them")]
@@ -139,12 +152,17 @@ impl Failure {
             | Self::Refused(Error::InvalidArgument(_)) => 2,
             Self::Start { source, .. } if source.kind() == ErrorKind::NotFound => 127,
             Self::Start { .. } => 126,
-            Self::Connect(_) | Self::Refused(Error::Bus(_) | Error::Ending(_)) => 3,
+            Self::Connect(_)
+            | Self::Uncalibrated(_)
+            | Self::Refused(Error::Bus(_) | Error::Ending(_)) => 3,
             Self::Refused(Error::AccessDenied(_)) => 4,
             Self::Warned => 6,
             Self::No
             | Self::NoSuchTask(_)
             | Self::NoSuchGpu(_)
+            | Self::Inhabited { .. }
+            | Self::NoFit(_)
+            | Self::Trial(_)
             | Self::Simulation { .. }
             | Self::Refused(_)
             | Self::System(_) => 1,

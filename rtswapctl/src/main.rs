@@ -4,6 +4,7 @@
 //! output could not be written, 6 warnings of the doctor. `run` becomes the program and ends as that does.
 
 mod agent;
+mod calibrate;
 mod color;
 mod completion;
 mod daemon;
@@ -43,6 +44,7 @@ fn main() -> ExitCode {
         Command::Unregister(options) => unregister::unregister(runtime_dir, &options),
         Command::Reload => reload::reload(runtime_dir),
         Command::Doctor(options) => doctor::doctor(runtime_dir, &options),
+        Command::Calibrate(options) => calibrate::calibrate(runtime_dir, &options),
         Command::Plan(options) => plan::plan(&options),
         Command::Simulate(options) => simulate::simulate(&options),
         Command::Version(options) => version::version(runtime_dir, &options),
