@@ -41,8 +41,10 @@ impl Place {
         };
         let nvml = description.nvml.as_ref().ok();
         let places = cuda.gpus.iter().enumerate().map(|(index, gpu)| {
+            // CUDA's are written as those of GPUs, whatever they are of.
+            let plain = gpu.uuid.trim_start_matches("GPU-");
             let known = nvml.and_then(|nvml| {
-                let same = |uuid: &str| uuid.trim_start_matches("GPU-") == gpu.uuid;
+                let same = |uuid: &str| uuid.trim_start_matches("GPU-") == plain;
                 nvml.gpus.iter().find(|known| same(&known.uuid))
             });
             Self {
@@ -50,8 +52,8 @@ impl Place {
                 // NVML knows instances by other means: what it does not list is one.
                 uuid: match known {
                     Some(known) => known.uuid.clone(),
-                    None if nvml.is_some() => format!("MIG-{}", gpu.uuid),
-                    None => format!("GPU-{}", gpu.uuid),
+                    None if nvml.is_some() => format!("MIG-{plain}"),
+                    None => format!("GPU-{plain}"),
                 },
                 name: known.map(|known| known.name.clone()).unwrap_or_default(),
                 driver: nvml.map(|nvml| nvml.driver.clone()).unwrap_or_default(),
