@@ -147,17 +147,18 @@ fn memory(alone: &Record, loaded: &Record) -> MemoryProfile {
     }
 }
 
-/// The median and the least distance of requests in a row.
+/// The median and the least distance of requests in a row, each cut to a microsecond.
 fn period(runs: &[&[SeenJob]]) -> (Nanos, Nanos) {
     let mut gaps = Vec::new();
     for run in runs {
         let mut requests: Vec<_> = run.iter().map(|job| job.requested).collect();
         requests.sort_unstable();
         let of_run = requests.windows(2);
-        gaps.extend(of_run.map(|pair| Nanos(((pair[1] - pair[0]).0).max(1))));
+        gaps.extend(of_run.map(|pair| pair[1] - pair[0]));
     }
     gaps.sort_unstable();
-    let at = |place: usize| gaps.get(place).copied().unwrap_or(Nanos(1));
+    let down = |gap: u64| Nanos((gap / MICROSECOND).max(1) * MICROSECOND);
+    let at = |place: usize| down(gaps.get(place).map_or(0, |gap| gap.0));
     (at(gaps.len() / 2), at(0))
 }
 
