@@ -19,31 +19,20 @@ use answer::Answer;
 
 /// Prints the plan; [`Failure::No`] if there is none that holds.
 pub(crate) fn plan(runtime_dir: Option<&Path>, options: &PlanOptions) -> Result<(), Failure> {
-    let planned = match typed(options)? {
-        Some(tasks) => {
-            let profiled = profiled::gather(runtime_dir, tasks)?;
-            let planned = Planned::new(profiled.set, &options.set);
-            if options.set.json {
-                planned.print(true)?;
-            } else {
-                let mut text = format!("{}\n{}", profiled.place, planned.text());
-                if planned.result.is_ok() {
-                    text.push_str("\nEach C was measured, not proven. next:\n");
-                    for command in profiled.commands {
-                        text.push_str(&(command + "\n"));
-                    }
-                }
-                output::text(&text)?;
-            }
-            planned
-        }
-        None => {
-            let set = taskset::read(&options.set.file)?.set;
-            let planned = Planned::new(set, &options.set);
-            planned.print(options.set.json)?;
-            planned
-        }
+    let profiled = typed(options)?
+        .map(|tasks| profiled::gather(runtime_dir, tasks))
+        .transpose()?;
+    let (set, told) = match profiled {
+        Some(profiled) => (profiled.set, Some((profiled.place, profiled.commands))),
+        None => (taskset::read(&options.set.file)?.set, None),
     };
+    let planned = Planned::new(set, &options.set);
+    match told {
+        Some((place, commands)) if !options.set.json => {
+            output::text(&planned.profiled_text(&place, &commands))?;
+        }
+        _ => planned.print(options.set.json)?,
+    }
     match planned.result {
         Ok(_) => Ok(()),
         Err(_) => Err(Failure::No),

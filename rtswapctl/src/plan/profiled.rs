@@ -65,10 +65,10 @@ fn parse(name: &str, spans: &str) -> Result<Typed, String> {
     let (period, deadline) = spans
         .split_once(':')
         .map_or((spans, None), |(period, deadline)| (period, Some(deadline)));
-    let mut periods = format!("--period {period}");
-    if let Some(deadline) = deadline {
-        periods.push_str(&format!(" --deadline {deadline}"));
-    }
+    let periods = match deadline {
+        Some(deadline) => format!("--period {period} --deadline {deadline}"),
+        None => format!("--period {period}"),
+    };
     let period = span(period)?;
     let deadline = deadline.map_or(Ok(period), span)?;
     if deadline > period {

@@ -97,14 +97,12 @@ impl Record {
     /// The jobs that a profile is made of. The daemon counts all jobs after the first declared one; what was before
     /// it was loading. Where none is declared, loading lasts as long as the process holds more and more.
     pub fn counted(&self) -> &[SeenJob] {
-        let first = match self.jobs.iter().position(|job| job.declared) {
-            Some(declared) => declared,
-            None => {
-                let grew = |pair: &[SeenJob]| pair[0].peak < pair[1].peak;
-                let growth = self.jobs.windows(2).rposition(grew);
-                growth.map_or(1, |place| place + 2)
-            }
-        };
+        let declared = self.jobs.iter().position(|job| job.declared);
+        let first = declared.unwrap_or_else(|| {
+            let grew = |pair: &[SeenJob]| pair[0].peak < pair[1].peak;
+            let growth = self.jobs.windows(2).rposition(grew);
+            growth.map_or(1, |place| place + 2)
+        });
         self.jobs.get(first..).unwrap_or_default()
     }
 }
