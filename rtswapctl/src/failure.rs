@@ -9,6 +9,7 @@ use rtswap_dbus::connect::ConnectError;
 use rtswap_policy::cost::FitError;
 use rtswap_simulator::SimError;
 use rtswap_taskset::TaskSetError;
+use rtswap_taskset::profile::{FoldError, RecordError};
 use zbus::fdo;
 
 use crate::trial::TrialError;
@@ -16,8 +17,32 @@ use crate::trial::TrialError;
 /// Why a command did not do what was asked.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Failure {
-    #[error("a realtime task needs {}; profile the program, or leave out --period to run it best-effort", .0.join(", "))]
-    Missing(Vec<&'static str>),
+    #[error(
+        "a realtime task needs {}; measure by rtswapctl profile --name {name} -- {program}, or leave out --period to run it \
+        best-effort",
+        .absent.join(", ")
+    )]
+    Missing {
+        absent: Vec<&'static str>,
+        name: String,
+        program: String,
+    },
+    #[error("{0} has no profile; measure by rtswapctl profile --name {0} -- PROGRAM")]
+    NoProfile(String),
+    #[error("{text}: {why}")]
+    Typed { text: String, why: String },
+    #[error(
+        "neither XDG_DATA_HOME nor HOME is an absolute path, and profiles are kept there; set one"
+    )]
+    NoHome,
+    #[error(
+        "the program ended after {jobs} jobs, and fewer than 20 say nothing; let it run longer"
+    )]
+    FewJobs { jobs: usize },
+    #[error(transparent)]
+    Fold(#[from] FoldError),
+    #[error(transparent)]
+    Record(#[from] RecordError),
     #[error("{0:?} cannot name a task (1 to 63 of A-Z a-z 0-9 . _ -); give one with --name")]
     Name(String),
     #[error("there is no agent at {}; install rtswap, or name its library with --agent", .0.display())]
@@ -130,7 +155,9 @@ impl Failure {
         ExitCode::from(match self {
             Self::Output(_) => 5,
             Self::Unwritable { source, .. } if source.kind() == ErrorKind::StorageFull => 5,
-            Self::Missing(_)
+            Self::Missing { .. }
+            | Self::Typed { .. }
+            | Self::NoHome
             | Self::Name(_)
             | Self::NoAgent(_)
             | Self::AgentPath(_)
@@ -162,6 +189,10 @@ impl Failure {
             | Self::NoSuchGpu(_)
             | Self::Inhabited { .. }
             | Self::NoFit(_)
+            | Self::NoProfile(_)
+            | Self::FewJobs { .. }
+            | Self::Fold(_)
+            | Self::Record(_)
             | Self::Trial(_)
             | Self::Simulation { .. }
             | Self::Refused(_)

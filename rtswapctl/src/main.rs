@@ -13,6 +13,7 @@ mod driver;
 mod failure;
 mod output;
 mod plan;
+mod profile;
 mod reload;
 mod run;
 mod simulate;
@@ -45,7 +46,8 @@ fn main() -> ExitCode {
         Command::Reload => reload::reload(runtime_dir),
         Command::Doctor(options) => doctor::doctor(runtime_dir, &options),
         Command::Calibrate(options) => calibrate::calibrate(runtime_dir, &options),
-        Command::Plan(options) => plan::plan(&options),
+        Command::Profile(options) => profile::profile(runtime_dir, &options),
+        Command::Plan(options) => plan::plan(runtime_dir, &options),
         Command::Simulate(options) => simulate::simulate(&options),
         Command::Version(options) => version::version(runtime_dir, &options),
         Command::Completion(options) => completion::completion(&options),

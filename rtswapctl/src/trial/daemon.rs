@@ -111,7 +111,6 @@ impl PrivateDaemon {
     }
 
     /// The folder of its sockets.
-    #[expect(dead_code, reason = "a profile starts its program with it")]
     pub(crate) fn folder(&self) -> &Path {
         self.folder.path()
     }

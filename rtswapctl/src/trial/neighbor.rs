@@ -23,10 +23,6 @@ pub(crate) enum Copies {
     /// From the GPU to the host.
     Out,
     /// At the same time in both.
-    #[expect(
-        dead_code,
-        reason = "a profile is taken beside copies in both directions"
-    )]
     Both,
 }
 
