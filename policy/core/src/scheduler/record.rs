@@ -374,6 +374,13 @@ impl Task {
         self.arena_resident().min(self.usage.resident).min(room)
     }
 
+    /// How much of it a swap-out could move once its backing store is as large as it can be.
+    pub(crate) fn may_leave(&self) -> Bytes {
+        let most = self.backing_most.unwrap_or(Bytes::MAX);
+        let room = most.saturating_sub(self.usage.swapped);
+        self.arena_resident().min(self.usage.resident).min(room)
+    }
+
     /// How much of it, with a budget of `asked`, a swap-out may move now, in whole chunks.
     pub(crate) fn can_leave(&self, cause: Cause, asked: Bytes, chunk: Bytes) -> Bytes {
         let mut most = self.movable();

@@ -105,6 +105,8 @@ pub struct TaskStatus {
     pub phase: Phase,
     /// Whether it is kept off the GPU until it is resumed.
     pub parked: bool,
+    /// What of a parked task is still to be swapped out, in bytes; zero for any other.
+    pub leaving: Bytes,
     /// Whether its agent can be talked to.
     pub attachment: Attachment,
     /// Where its bytes are.
@@ -210,6 +212,11 @@ impl State {
             class: task.spec.class,
             phase: task.phase,
             parked: task.parked,
+            leaving: if task.parked {
+                task.may_leave().round_down(self.chunk)
+            } else {
+                Bytes::ZERO
+            },
             attachment: task.attachment,
             usage: task.usage,
             budget: task.budget,

@@ -23,8 +23,11 @@ fn an_idle_task_leaves_wholly_and_comes_back_with_its_next_job() {
     let mut world = idle();
     world.park(1);
     assert_eq!(world.op(1), Some((Direction::Out, 60)));
+    assert!(world.chunk(1));
+    assert_eq!(world.status(1).leaving, Bytes(50));
     world.finish_swaps();
     assert_eq!(world.out(1), 60);
+    assert_eq!(world.status(1).leaving, Bytes::ZERO);
     assert_eq!(world.status(1).budget, Bytes::ZERO);
     assert!(world.status(1).parked);
     world.park(1);
@@ -340,4 +343,16 @@ fn a_job_that_overruns_while_its_task_is_parked_is_revoked_once_it_has_no_deadli
     world.park(1);
     world.pass(50);
     assert!(world.violated(1, ViolationKind::Overrun) && world.agent(1).revoked);
+}
+
+#[test]
+fn what_no_host_memory_can_be_had_for_stays() {
+    let mut world = World::new(config(100));
+    assert!(world.admit(1, best_effort()));
+    world.fill(1, Agent::pinning(40), 60);
+    world.pass(1_000);
+    world.park(1);
+    world.finish_swaps();
+    assert_eq!((world.out(1), world.status(1).leaving), (40, Bytes::ZERO));
+    assert_eq!(world.scheduler.poll_timeout(), None);
 }
