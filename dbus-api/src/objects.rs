@@ -106,8 +106,11 @@ properties! {
         name: String = "Name" fixed owner,
         /// `realtime` or `best-effort`.
         class: String = "Class" announced all,
-        /// What it does now: `unclaimed`, `loading`, `idle`, `waiting`, `swapping-out`, `swapping-in`, `running`, `lost` or `gone`.
+        /// What it does now: `unclaimed`, `loading`, `idle`, `waiting`, `swapping-out`, `swapping-in`, `running`,
+        /// `parked`, `lost` or `gone`.
         phase: String = "Phase" announced owner,
+        /// Whether it stays off the GPU, with its jobs waiting, until it is resumed.
+        parked: bool = "Parked" announced owner,
         /// Its GPU; `/` while it has none.
         gpu: OwnedObjectPath = "Gpu" announced all,
         /// The user that may claim it.

@@ -15,9 +15,14 @@ pub trait Task1 {
     #[zbus(property, name = "Class")]
     fn class(&self) -> Result<String, Error>;
 
-    /// What it does now: `unclaimed`, `loading`, `idle`, `waiting`, `swapping-out`, `swapping-in`, `running`, `lost` or `gone`.
+    /// What it does now: `unclaimed`, `loading`, `idle`, `waiting`, `swapping-out`, `swapping-in`, `running`,
+    /// `parked`, `lost` or `gone`.
     #[zbus(property, name = "Phase")]
     fn phase(&self) -> Result<String, Error>;
+
+    /// Whether it stays off the GPU, with its jobs waiting, until it is resumed.
+    #[zbus(property, name = "Parked")]
+    fn parked(&self) -> Result<bool, Error>;
 
     /// Its GPU; `/` while it has none.
     #[zbus(property, name = "Gpu")]

@@ -222,6 +222,16 @@ pub enum Call {
         caller: Caller,
         registration: RegistrationId,
     },
+    /// `Manager1.Park`: `caller` has the task of `registration` leave its GPUs until it is resumed.
+    Park {
+        caller: Caller,
+        registration: RegistrationId,
+    },
+    /// `Manager1.Resume`: `caller` has the task of `registration` come back.
+    Resume {
+        caller: Caller,
+        registration: RegistrationId,
+    },
     /// `Manager1.Reload` or SIGHUP: rtswapd.toml now says `config`, and the files of tasks.d `tasks`.
     Reload {
         config: Config,
