@@ -48,6 +48,15 @@ impl Engine {
             } => self
                 .set_parked(caller, registration, false)
                 .map(|()| Reply::Done),
+            Call::Calibrate {
+                caller,
+                gpu,
+                calibration,
+                is_kept,
+            } => {
+                let used = self.calibrate(caller, gpu, calibration, is_kept);
+                used.map(Reply::Calibrated)
+            }
             Call::Reload { config, tasks } => self.reload(&config, tasks).map(|()| Reply::Done),
         };
         self.chore(Chore::Answer(id, result));
