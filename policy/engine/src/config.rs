@@ -155,8 +155,56 @@ pub struct GpuConfig {
     pub duplex: Ppm,
     /// The cost of swapping, measured with the other copy engine idle.
     pub swap_cost: SwapCost,
-    /// Whether the file gives the costs of both directions; else some are built in.
-    pub has_own_costs: bool,
+    /// Which of the last three the file gives.
+    pub configured: Configured,
+}
+
+/// Which values of a GPU its file gives. They go before measured ones, and these before those that are built in.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Configured {
+    /// δ.
+    pub chunk: bool,
+    /// ρ.
+    pub duplex: bool,
+    /// The cost of swapping out.
+    pub out: bool,
+    /// The cost of swapping in.
+    pub in_: bool,
+}
+
+/// What was measured on a GPU.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Calibration {
+    /// The time of the measurement, in seconds since 1970.
+    pub measured: u64,
+    /// δ, in bytes.
+    pub chunk: Bytes,
+    /// ρ: [`GpuConfig::duplex`].
+    pub duplex: Ppm,
+    /// The cost of swapping, measured with the other copy engine idle.
+    pub swap_cost: SwapCost,
+}
+
+/// What the costs of a GPU rest on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CostSource {
+    /// The file, at least in part beside a calibration.
+    Configured,
+    /// A calibration alone.
+    Calibrated,
+    /// The built-in values, at least in part.
+    Assumed,
+}
+
+impl CostSource {
+    /// Its name on D-Bus.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Configured => "configured",
+            Self::Calibrated => "calibrated",
+            Self::Assumed => "assumed",
+        }
+    }
 }
 
 impl GpuConfig {
@@ -182,7 +230,47 @@ impl GpuConfig {
                 out: cost(73_600, 12_970_801_233),
                 in_: cost(79_500, 12_004_433_592),
             },
-            has_own_costs: false,
+            configured: Configured {
+                chunk: false,
+                duplex: false,
+                out: false,
+                in_: false,
+            },
+        }
+    }
+
+    /// With what was measured, where no file says otherwise.
+    #[must_use]
+    pub fn calibrated(self, measured: &Calibration) -> Self {
+        let Configured {
+            chunk,
+            duplex,
+            out,
+            in_,
+        } = self.configured;
+        let or = |configured, own, measured| if configured { own } else { measured };
+        Self {
+            chunk: if chunk { self.chunk } else { measured.chunk },
+            duplex: if duplex { self.duplex } else { measured.duplex },
+            swap_cost: SwapCost {
+                out: or(out, self.swap_cost.out, measured.swap_cost.out),
+                in_: or(in_, self.swap_cost.in_, measured.swap_cost.in_),
+            },
+            ..self
+        }
+    }
+
+    /// What its costs rest on, where it was calibrated and where not.
+    pub fn cost_source(&self, is_calibrated: bool) -> CostSource {
+        let Configured {
+            duplex, out, in_, ..
+        } = self.configured;
+        if out && in_ || is_calibrated && (duplex || out || in_) {
+            CostSource::Configured
+        } else if is_calibrated {
+            CostSource::Calibrated
+        } else {
+            CostSource::Assumed
         }
     }
 
@@ -239,6 +327,19 @@ impl GpuConfig {
         let SwapCost { out, in_ } = self.swap_cost.loaded(self.duplex);
         out.bound(self.chunk, self.chunk)
             .max(in_.bound(self.chunk, self.chunk))
+    }
+
+    /// The text of what is wrong with it under the `shared` configuration; none where it can be scheduled.
+    pub fn unschedulable(&self, shared: &SchedulerConfig) -> Option<String> {
+        self.complaint().or_else(|| {
+            let (drain, least) = (shared.drain?, self.least_drain());
+            (drain < least).then(|| {
+                format!(
+                    "drain_ms of rtswapd.toml is {drain}, but by these costs a best-effort swap operation stops \
+                     only after one base and one chunk, within {least}; write more there, or leave it out"
+                )
+            })
+        })
     }
 
     /// The configuration of its scheduler.

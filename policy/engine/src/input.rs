@@ -9,7 +9,8 @@ pub use rtswap_policy::scheduler::{
 };
 use rtswap_policy::units::{Bytes, Nanos};
 
-use crate::config::Config;
+use crate::Uuid;
+use crate::config::{Calibration, Config};
 use crate::ids::{CallId, Claimant, ConnectionId, Cookie, RegistrationId};
 use crate::registry::TaskOptions;
 use crate::sample::{ProbeSample, Sample};
@@ -80,8 +81,21 @@ pub struct Start {
     pub awaited: Vec<(ConnectionId, usize)>,
     /// The administrator's registrations.
     pub tasks: Vec<TaskFile>,
+    /// What was measured on GPUs, as the previous daemon kept it.
+    pub calibrations: Vec<StoredCalibration>,
     /// The first sample of NVML.
     pub nvml: Sample,
+}
+
+/// What is kept of the calibrations of one GPU.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct StoredCalibration {
+    /// The GPU.
+    pub gpu: Uuid,
+    /// The one that counts.
+    pub in_effect: Option<Calibration>,
+    /// A later one that waits until nothing rests on that.
+    pub next: Option<Calibration>,
 }
 
 /// A registration out of a file in `tasks.d`.
@@ -221,6 +235,14 @@ pub enum Call {
     Unregister {
         caller: Caller,
         registration: RegistrationId,
+    },
+    /// `Manager1.SetCalibration`: `caller` says what was measured on `gpu`. Unless it `is_kept`, the call is only
+    /// checked: the shell keeps the calibration before it counts.
+    Calibrate {
+        caller: Caller,
+        gpu: Uuid,
+        calibration: Calibration,
+        is_kept: bool,
     },
     /// `Manager1.Reload` or SIGHUP: rtswapd.toml now says `config`, and the files of tasks.d `tasks`.
     Reload {

@@ -56,6 +56,8 @@ pub enum Output {
     Announce(Box<News>),
     /// Write a line into the log.
     Log(Box<LogLine>),
+    /// The calibration of the GPU that was kept last counts from now on.
+    CalibrationUsed(Uuid),
     /// Read NVML often from now on (true), or at the usual interval (false).
     HurryNvml(bool),
 }
@@ -103,6 +105,8 @@ pub enum RefusalCode {
 pub enum Reply {
     /// A task is registered.
     Registered(RegistrationId),
+    /// A calibration is taken; whether it counts at once.
+    Calibrated(bool),
     /// It is done.
     Done,
 }

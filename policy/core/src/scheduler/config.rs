@@ -41,7 +41,7 @@ pub enum Undrained {
     Kill(Nanos),
 }
 
-/// The configuration of one GPU's scheduler. It holds for the scheduler's life.
+/// The configuration of one GPU's scheduler. It holds while a task is known.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Config {
     /// mᴰ at the start: what may be handed out. What dies with a detached task must not be

@@ -109,6 +109,25 @@ impl Scheduler {
         }
     }
 
+    /// Begins anew with `config`, but for its capacity: the one that was told last holds, and what was remembered. False,
+    /// and nothing changes, where a task is known or memory is dying.
+    pub fn reconfigure(&mut self, config: Config) -> bool {
+        let before = &self.state;
+        if before.tasks().next().is_some() || before.held > Bytes::ZERO || !self.commands.is_empty()
+        {
+            return false;
+        }
+        let config = Config {
+            capacity: before.capacity,
+            ..config
+        };
+        let mut anew = Self::new(config);
+        anew.state.now = before.now;
+        anew.state.remembered = core::mem::take(&mut self.state.remembered);
+        *self = anew;
+        true
+    }
+
     /// Asks at `now` for the admission of a task under a fresh id. Returns its swap volume x under
     /// the plan, zero for best-effort. What follows for other tasks is commanded as after
     /// [`Self::handle`]; a refusal changes nothing and commands nothing.

@@ -33,6 +33,15 @@ impl Engine {
                 caller,
                 registration,
             } => self.unregister(caller, registration).map(|()| Reply::Done),
+            Call::Calibrate {
+                caller,
+                gpu,
+                calibration,
+                is_kept,
+            } => {
+                let used = self.calibrate(caller, gpu, calibration, is_kept);
+                used.map(Reply::Calibrated)
+            }
             Call::Reload { config, tasks } => self.reload(&config, tasks).map(|()| Reply::Done),
         };
         self.chore(Chore::Answer(id, result));

@@ -4,11 +4,13 @@
 //! - `commands` (scheduler to processes) and `reports` (processes to scheduler);
 //! - `hello`, `welcome`, `ends`, `calls`, `reload`, `start`: sessions and registrations begin, change and
 //!   end; `tasks` and `places`: their tasks and the GPUs of these;
+//! - `calibrations`: what was measured on the GPUs;
 //! - `gpus`, `memory`, `probed`: what NVML, the probes and the agents report of memory;
 //! - `enforce`: violations, and `penalties` for owners; `stopped`: processes that stand still;
 //!   `notices`: what programs are told; `journal`: what the next daemon needs.
 
 mod agenda;
+mod calibrations;
 mod calls;
 mod commands;
 mod ends;
@@ -58,6 +60,7 @@ use crate::registry::{Registration, Registry};
 use crate::sessions::{SessionId, Sessions};
 use crate::timers::{Timer, Timers};
 use agenda::{Chore, Work};
+use calibrations::Calibrations;
 use journal::Unrecorded;
 use welcome::Arrival;
 
@@ -80,6 +83,7 @@ pub struct Engine {
     pub(crate) timers: Timers,
     pub(crate) unrecorded: Unrecorded,
     pub(crate) penalties: Penalties,
+    calibrations: Calibrations,
     /// Sessions with a process that was stopped when it was inspected last.
     pub(crate) stopped: BTreeSet<SessionId>,
     desk: Desk,
@@ -140,6 +144,7 @@ impl Engine {
             timers: Timers::default(),
             unrecorded: Unrecorded::default(),
             penalties: Penalties::default(),
+            calibrations: Calibrations::default(),
             stopped: BTreeSet::new(),
             desk: Desk::default(),
         }
@@ -197,7 +202,7 @@ impl Engine {
                 self.do_chore(chore);
             } else if let Some(input) = self.desk.input.take() {
                 self.take_input(input);
-            } else if !self.emit_record() {
+            } else if !self.use_calibrations() && !self.emit_record() {
                 return None;
             }
         }

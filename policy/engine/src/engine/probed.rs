@@ -163,7 +163,7 @@ mod tests {
             subordinates: crate::owners::Subordinates::default(),
             max_sessions: 10_000,
         };
-        let mut gpu = Gpu::new(&described, &config);
+        let mut gpu = Gpu::new(described, None, &config);
         let sample = GpuSample {
             uuid,
             name: "GPU".into(),

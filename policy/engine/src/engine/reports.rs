@@ -104,7 +104,7 @@ impl Engine {
             return;
         }
         let uuid = on.uuid;
-        let notes: Vec<_> = on.pace.notes().collect();
+        let notes: Vec<_> = on.pace.notes(on.cost_source()).collect();
         let (level, text) = if notes.is_empty() {
             (Level::Info, "swaps take as long as their costs say".into())
         } else {

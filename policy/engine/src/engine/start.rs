@@ -103,6 +103,7 @@ impl Engine {
             }
         }
         self.drop_deserted();
+        self.restore_calibrations(start.calibrations);
         self.add_first_gpus(start.nvml);
         self.note_change();
         // From here on the records continue this state.

@@ -14,7 +14,7 @@ use super::probed::{Baseline, ProbeEntry, Probed, Probes};
 use super::residue::{Residue, unattributed};
 use crate::sample::{GpuSample, ProcessSample};
 
-/// What stays the same for an account's life. All sizes are bytes.
+/// What no sample changes. All sizes are bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Terms {
     /// All memory of the GPU that rtswap may use.
@@ -80,6 +80,11 @@ impl Account {
             others: Bytes::ZERO,
             grown: Bytes::ZERO,
         }
+    }
+
+    /// Another δ, which counts from the next sample on.
+    pub fn set_chunk(&mut self, chunk: Bytes) {
+        self.terms.chunk = chunk;
     }
 
     /// The last sample of NVML; none before the first and while NVML is silent.

@@ -5,9 +5,10 @@ use alloc::string::{String, ToString};
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 
-use rtswap_policy::units::{Bytes, Nanos};
+use rtswap_policy::units::{Bytes, Nanos, Ppm};
 
 use crate::Uuid;
+use crate::config::CostSource;
 use crate::engine::{Engine, Gpu};
 use crate::ids::RegistrationId;
 use crate::sessions::Sessions;
@@ -27,8 +28,12 @@ pub struct GpuStatus {
     pub chunk: Bytes,
     /// The time of one chunk out and in, by the costs that the plan counts on.
     pub chunk_times: (Nanos, Nanos),
-    /// Whether the file gives these costs; else they are built in.
-    pub has_own_costs: bool,
+    /// What these costs rest on.
+    pub cost_source: CostSource,
+    /// When the GPU was calibrated, in seconds since 1970; none where it was not.
+    pub measured: Option<u64>,
+    /// ρ.
+    pub duplex: Ppm,
     /// The registration of the job that holds the GPU; none while no job does.
     pub running: Option<RegistrationId>,
     /// ΣU of the plan in effect, swaps included; 1 is the whole GPU.
@@ -81,7 +86,9 @@ impl Engine {
             used: state.used,
             chunk: gpu.config.chunk,
             chunk_times: gpu.chunk_times(),
-            has_own_costs: gpu.has_own_costs,
+            cost_source: gpu.cost_source(),
+            measured: gpu.measured(),
+            duplex: gpu.effective().duplex,
             running: running.map(|task| task.registration),
             utilization,
             blocking,
@@ -112,5 +119,5 @@ pub(super) fn notes(gpu: &Gpu) -> Vec<String> {
     let shared = gpu.account.is_shared().then(|| MPS.to_owned());
     let caveat = caveat.map(|caveat| caveat.to_string());
     let notes = caveat.into_iter().chain(shared);
-    notes.chain(gpu.pace.notes()).collect()
+    notes.chain(gpu.pace.notes(gpu.cost_source())).collect()
 }

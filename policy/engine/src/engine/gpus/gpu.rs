@@ -14,7 +14,7 @@ use rtswap_policy::units::{Bytes, Nanos, Time};
 use super::pace::Pace;
 use super::plan::{self, Planned, Verdict};
 use crate::Uuid;
-use crate::config::{Config, GpuConfig};
+use crate::config::{Calibration, Config, CostSource, GpuConfig, SchedulerConfig as Shared};
 use crate::engine::agenda::WorkList;
 use crate::ids::ConnectionId;
 use crate::ledger::{Account, Dead, Terms};
@@ -44,8 +44,10 @@ pub(crate) struct Gpu {
     pub(in crate::engine) inspected: ConnectionId,
     /// Whether swaps take as long as their costs say.
     pub(crate) pace: Pace,
-    /// Whether the file gives these costs; else they are built in.
-    pub(crate) has_own_costs: bool,
+    /// The GPU as files and driver describe it, without its calibration.
+    described: GpuConfig,
+    /// The measurement that counts where no file says otherwise.
+    calibration: Option<Calibration>,
     /// The verdict on the plan in effect.
     in_effect: Verdict,
     /// The verdict on the plan to come.
@@ -54,8 +56,12 @@ pub(crate) struct Gpu {
 
 impl Gpu {
     /// A GPU without tasks.
-    pub(crate) fn new(gpu: &GpuConfig, config: &Config) -> Self {
-        let has_own_costs = gpu.has_own_costs;
+    pub(crate) fn new(
+        described: GpuConfig,
+        calibration: Option<Calibration>,
+        config: &Config,
+    ) -> Self {
+        let gpu = calibrated(described, calibration.as_ref());
         let config = gpu.scheduler(&config.scheduler);
         let terms = Terms {
             memory: gpu.memory(),
@@ -75,10 +81,54 @@ impl Gpu {
             starving: BTreeSet::new(),
             inspected: ConnectionId(0),
             pace: Pace::default(),
-            has_own_costs,
+            described,
+            calibration,
             in_effect: Verdict::default(),
             to_come: Verdict::default(),
         }
+    }
+
+    /// Its description with its calibration.
+    pub(crate) fn effective(&self) -> GpuConfig {
+        calibrated(self.described, self.calibration.as_ref())
+    }
+
+    /// What its costs rest on.
+    pub(crate) fn cost_source(&self) -> CostSource {
+        self.described.cost_source(self.calibration.is_some())
+    }
+
+    /// When it was calibrated, in seconds since 1970; none where it was not.
+    pub(crate) fn measured(&self) -> Option<u64> {
+        self.calibration.map(|calibration| calibration.measured)
+    }
+
+    /// The text of why a measurement cannot count here; none where it can.
+    pub(in crate::engine) fn refuses(
+        &self,
+        calibration: &Calibration,
+        shared: &Shared,
+    ) -> Option<String> {
+        let described = self.described.calibrated(calibration);
+        described.unschedulable(shared)
+    }
+
+    /// Begins anew with a measurement. False, and nothing changes, while it has tasks or memory of dead processes.
+    pub(in crate::engine) fn calibrate(
+        &mut self,
+        calibration: Calibration,
+        shared: &Shared,
+    ) -> bool {
+        let config = self.described.calibrated(&calibration).scheduler(shared);
+        if !self.dead.is_empty() || !self.scheduler.reconfigure(config) {
+            return false;
+        }
+        self.config = config;
+        self.calibration = Some(calibration);
+        self.account.set_chunk(config.chunk);
+        self.pace = Pace::default();
+        (self.in_effect, self.to_come) = (Verdict::default(), Verdict::default());
+        true
     }
 
     /// The time of one chunk out and in, by the costs that the plan counts on.
@@ -124,4 +174,8 @@ impl Gpu {
     pub(crate) fn planned(&self) -> Planned<'_> {
         Planned::new(self.scheduler.state())
     }
+}
+
+fn calibrated(described: GpuConfig, calibration: Option<&Calibration>) -> GpuConfig {
+    calibration.map_or(described, |calibration| described.calibrated(calibration))
 }

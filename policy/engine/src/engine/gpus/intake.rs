@@ -106,7 +106,8 @@ impl Engine {
             return;
         }
         let index = self.gpus.len();
-        self.gpus.push(Gpu::new(gpu, &self.config));
+        let calibration = self.calibration_of(gpu);
+        self.gpus.push(Gpu::new(*gpu, calibration, &self.config));
         self.note_change();
         for release in self.recovery.take_releases(uuid) {
             let scheduler = &mut self.gpus[index].scheduler;
@@ -117,7 +118,7 @@ impl Engine {
             "GPU {index} is {uuid}{}: {} to hand out, in chunks of {}",
             name.unwrap_or_default(),
             gpu.capacity(),
-            gpu.chunk
+            self.gpus[index].config.chunk
         );
         self.log(LogLine::new(Level::Info, text).gpu(index));
         if let Some(shown) = shown {

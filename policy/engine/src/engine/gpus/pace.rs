@@ -10,6 +10,7 @@ use alloc::string::String;
 use rtswap_policy::scheduler::{Config, Direction};
 use rtswap_policy::units::{Nanos, Time};
 
+use crate::config::CostSource;
 use crate::sessions::EndedSwap;
 
 /// The operations of each direction that count.
@@ -61,10 +62,12 @@ impl Pace {
         way.record(took, bound)
     }
 
-    /// For each direction that is slower than its costs, a sentence that says so and what to do.
-    pub(crate) fn notes(&self) -> impl Iterator<Item = String> {
+    /// For each direction that is slower than its costs, a sentence that says so and what to do about costs of this
+    /// `source`.
+    pub(crate) fn notes(&self, source: CostSource) -> impl Iterator<Item = String> {
         let ways = [(&self.out, "out"), (&self.in_, "in")];
-        ways.into_iter().filter_map(|(way, name)| way.note(name))
+        let notes = ways.into_iter();
+        notes.filter_map(move |(way, name)| way.note(name, source))
     }
 }
 
@@ -93,11 +96,18 @@ impl Way {
         true
     }
 
-    fn note(&self, name: &str) -> Option<String> {
+    fn note(&self, name: &str, source: CostSource) -> Option<String> {
         let times = f64::from(self.slow?) / 100.0;
+        let instead = match source {
+            CostSource::Configured => {
+                format!("correct gpu.swap_cost.{name} of rtswapd.toml")
+            }
+            CostSource::Calibrated => "run `rtswapctl calibrate` again".into(),
+            CostSource::Assumed => "run `rtswapctl calibrate`".into(),
+        };
         Some(format!(
             "swaps {name} take longer than their cost says ({times:.1} times, by the median of {MANY} slow ones when \
-             that was noticed): no deadline is sure; measure gpu.swap_cost.{name} of rtswapd.toml"
+             that was noticed): no deadline is sure; {instead}"
         ))
     }
 }
@@ -154,15 +164,18 @@ mod tests {
         let (pace, changes) = after([90; 25].into_iter().chain([200; 10]));
         let changed = changes.iter().positions();
         assert_eq!(changed, [29], "the fifth slow one");
-        let notes: Vec<_> = pace.notes().collect();
+        let notes: Vec<_> = pace.notes(CostSource::Calibrated).collect();
         assert_eq!(notes.len(), 1);
         assert!(
-            notes[0].starts_with("swaps out take longer than their cost says (2.0 times"),
+            notes[0].starts_with("swaps out take longer than their cost says (2.0 times")
+                && notes[0].ends_with("run `rtswapctl calibrate` again"),
             "{notes:?}"
         );
+        let configured = pace.notes(CostSource::Configured).next().unwrap();
+        assert!(configured.ends_with("gpu.swap_cost.out of rtswapd.toml"));
         let (pace, changes) = after([200; 10].into_iter().chain([90; 9]));
         assert_eq!(changes.iter().positions(), [4, 18]);
-        assert_eq!(pace.notes().count(), 0);
+        assert_eq!(pace.notes(CostSource::Calibrated).count(), 0);
     }
 
     trait Positions {
@@ -180,7 +193,7 @@ mod tests {
     fn a_few_late_ones_are_no_departure() {
         let (pace, changes) = after([90, 500, 80, 90, 300, 100, 124, 60, 200, 90].repeat(3));
         assert_eq!(changes, [false; 30]);
-        assert_eq!(pace.notes().count(), 0);
+        assert_eq!(pace.notes(CostSource::Calibrated).count(), 0);
     }
 
     #[test]
@@ -217,6 +230,6 @@ mod tests {
         }
         let noted = (0..5).any(|_| pace.record(Time::MAX, &slow, &config));
         assert!(noted);
-        assert_eq!(pace.notes().count(), 1);
+        assert_eq!(pace.notes(CostSource::Calibrated).count(), 1);
     }
 }

@@ -1,6 +1,7 @@
 //! The engine as a daemon drives it: [`Shell`] carries outputs out, answers questions and keeps the
 //! journal as a disk does. Each file beside this one is about the room of its name.
 
+mod calibrations;
 mod calls;
 mod ends;
 mod hello;
@@ -23,7 +24,8 @@ use crate::error::CallError;
 use crate::groups::Order;
 use crate::ids::{CallId, ConnectionId, Cookie, RegistrationId};
 use crate::input::{
-    Answer, Block, Call, Caller, DeviceState, Hello, Input, Jobs, Peer, Start, TaskFile,
+    Answer, Block, Call, Caller, DeviceState, Hello, Input, Jobs, Peer, Start, StoredCalibration,
+    TaskFile,
 };
 use crate::output::{Output, RefusalCode, Reply, Welcome};
 use crate::registry::TaskOptions;
@@ -165,6 +167,29 @@ impl Shell {
         alive: &[u32],
         tasks: Vec<TaskFile>,
     ) -> Self {
+        Self::begin(outputs_left, config, saved, alive, tasks, Vec::new())
+    }
+
+    /// The first daemon, with calibrations from before.
+    fn start_with(config: Config, calibrations: Vec<StoredCalibration>) -> Self {
+        let saved = Saved::default();
+        Self::begin(usize::MAX, config, saved, &[], Vec::new(), calibrations)
+    }
+
+    /// The next daemon, after a kill, with the calibrations that were kept.
+    fn restart_with(&self, alive: &[u32], calibrations: Vec<StoredCalibration>) -> Self {
+        let (config, saved) = (self.engine.config.clone(), self.disk.clone());
+        Self::begin(usize::MAX, config, saved, alive, Vec::new(), calibrations)
+    }
+
+    fn begin(
+        outputs_left: usize,
+        config: Config,
+        saved: Saved,
+        alive: &[u32],
+        tasks: Vec<TaskFile>,
+        calibrations: Vec<StoredCalibration>,
+    ) -> Self {
         let mut shell = Self {
             engine: Engine::new(config),
             now: Time(1_000_000_000),
@@ -188,6 +213,7 @@ impl Shell {
             saved,
             awaited,
             tasks,
+            calibrations,
             nvml,
         })));
         shell
@@ -307,7 +333,7 @@ impl Shell {
         };
         self.call(call).map(|reply| match reply {
             Reply::Registered(id) => id,
-            Reply::Done => panic!("a registration has a number"),
+            other => panic!("a registration has a number: {other:?}"),
         })
     }
 

@@ -57,6 +57,7 @@ fn started() -> Engine {
         saved: Saved::default(),
         awaited: vec![],
         tasks: vec![],
+        calibrations: vec![],
         nvml,
     };
     drive(&mut engine, 0, Input::Start(Box::new(start)));

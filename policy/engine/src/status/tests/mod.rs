@@ -48,7 +48,7 @@ fn config() -> Config {
 /// GPU `number` with 1 GiB, which NVML has not shown yet.
 fn gpu(number: u8) -> Gpu {
     let described = GpuConfig::learned(uuid(number)).completed(mib(GIB), Bytes::ZERO);
-    Gpu::new(&described, &config())
+    Gpu::new(described, None, &config())
 }
 
 /// Shows GPU `number` to its account with these processes, of which those with a claim have an agent.

@@ -1,6 +1,6 @@
 //! What a run begins with: the GPUs' configuration and the tasks that clients register.
 
-use rtswap_engine::config::{Config, GpuConfig, SchedulerConfig, Settings};
+use rtswap_engine::config::{Config, Configured, GpuConfig, SchedulerConfig, Settings};
 use rtswap_engine::registry::TaskOptions;
 use rtswap_policy::admission::Test;
 use rtswap_policy::cost::{DirectionCost, SwapCost};
@@ -84,7 +84,7 @@ impl Setting {
                 out: direction,
                 in_: direction,
             },
-            has_own_costs: true,
+            configured: Configured::default(),
         };
         Config {
             settings: Settings::default(),

@@ -134,6 +134,7 @@ impl World {
             saved,
             awaited,
             tasks: Vec::new(),
+            calibrations: Vec::new(),
             nvml,
         }
     }
@@ -206,6 +207,7 @@ impl World {
                 );
             }
             Output::Log(line) => assert!(line.level != Level::Error || self.has_errors, "{line:?}"),
+            Output::CalibrationUsed(gpu) => panic!("nobody measured {gpu}"),
             Output::HurryNvml(hurry) => self.nvml.is_hurried = *hurry,
             Output::Announce(news) => self.heard(news),
             Output::Checkpoint => {}

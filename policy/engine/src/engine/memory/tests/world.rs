@@ -109,6 +109,7 @@ impl World {
             saved: Saved::default(),
             awaited: vec![],
             tasks,
+            calibrations: Vec::new(),
             nvml,
         })));
         world
