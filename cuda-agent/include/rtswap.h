@@ -12,6 +12,7 @@ extern "C" {
 #endif
 
 typedef void (*rtswap_job_fn)(void);
+typedef void (*rtswap_named_fn)(const char *);
 typedef void (*rtswap_hint_fn)(const void *, size_t);
 
 static inline rtswap_job_fn rtswap_find_(const char *name, rtswap_job_fn *known, int *asked)
@@ -40,6 +41,21 @@ static inline void rtswap_job_begin_(void)
     static rtswap_job_fn known;
     static int asked;
     rtswap_call_("rtswap_job_begin", &known, &asked);
+}
+
+/* As rtswap_job_begin, for a process with several kinds of jobs: `name` (1 to 63 of A-Z a-z 0-9 . _ -)
+ * says which this one is, so that `rtswapctl profile` measures each by itself. The name of the
+ * outermost begin counts. To the daemon all jobs of a process are one task's. */
+static inline void rtswap_job_begin_named_(const char *name)
+{
+    static rtswap_job_fn known;
+    static int asked;
+    rtswap_job_fn fn = rtswap_find_("rtswap_job_begin_named", &known, &asked);
+    if (fn)
+        ((rtswap_named_fn)fn)(name);
+    else
+        /* An agent from before there were names. */
+        rtswap_job_begin_();
 }
 
 /* Ends a job: returns once all its GPU work is done. */
@@ -77,6 +93,7 @@ static inline void rtswap_hint_writable_(const void *ptr, size_t bytes)
 }
 
 #define rtswap_job_begin rtswap_job_begin_
+#define rtswap_job_begin_named rtswap_job_begin_named_
 #define rtswap_job_end rtswap_job_end_
 #define rtswap_hint_read_only rtswap_hint_read_only_
 #define rtswap_hint_writable rtswap_hint_writable_

@@ -41,6 +41,9 @@ pub struct Arguments {
     /// Says what the GPU driver says of itself, and ends: `rtswapctl doctor` starts it so.
     #[arg(long, hide = true)]
     pub describe_driver: bool,
+    /// Ends with the process that started it: a trial of `rtswapctl` starts its own daemon so.
+    #[arg(long, hide = true)]
+    pub end_with_parent: bool,
 }
 
 impl Arguments {

@@ -8,6 +8,7 @@ use rtswapd::log::Log;
 use rtswapd::privileges;
 use rtswapd::serve;
 use rtswapd::sys::heap;
+use rustix::process::{Signal, set_parent_process_death_signal};
 use tracing_subscriber::EnvFilter;
 
 fn main() -> ExitCode {
@@ -17,6 +18,10 @@ fn main() -> ExitCode {
     }
     if arguments.describe_driver {
         return rtswapd::source::gpu::describe();
+    }
+    if arguments.end_with_parent {
+        // Should it fail, the parent still stops this daemon before its own end.
+        let _ = set_parent_process_death_signal(Some(Signal::TERM));
     }
     heap::keep_little();
     let filter = match arguments.log.parse::<EnvFilter>() {

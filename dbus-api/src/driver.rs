@@ -38,7 +38,7 @@ pub struct Cuda {
 /// A GPU that programs can use.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CudaGpu {
-    /// The UUID that CUDA has for it, after `GPU-`; of a MIG instance the instance's.
+    /// `GPU-` and the UUID that CUDA has for it; of a MIG instance the instance's, with `GPU-` too.
     pub uuid: String,
     /// All its memory.
     pub total_bytes: u64,

@@ -106,8 +106,11 @@ properties! {
         name: String = "Name" fixed owner,
         /// `realtime` or `best-effort`.
         class: String = "Class" announced all,
-        /// What it does now: `unclaimed`, `loading`, `idle`, `waiting`, `swapping-out`, `swapping-in`, `running`, `lost` or `gone`.
+        /// What it does now: `unclaimed`, `loading`, `idle`, `waiting`, `swapping-out`, `swapping-in`, `running`,
+        /// `parked`, `lost` or `gone`.
         phase: String = "Phase" announced owner,
+        /// Whether it stays off the GPU, with its jobs waiting, until it is resumed.
+        parked: bool = "Parked" announced owner,
         /// Its GPU; `/` while it has none.
         gpu: OwnedObjectPath = "Gpu" announced all,
         /// The user that may claim it.
@@ -154,9 +157,9 @@ properties! {
         swap_out_bytes_total: u64 = "SwapOutBytesTotal" silent owner,
         /// Copied back so far.
         swap_in_bytes_total: u64 = "SwapInBytesTotal" silent owner,
-        /// Time spent on it, by the agent's measure.
+        /// Time spent on it, each operation from its request to its acknowledgement.
         swap_out_usec_total: u64 = "SwapOutUSecTotal" silent owner,
-        /// Time spent on it, by the agent's measure.
+        /// Time spent on it, each operation from its request to its acknowledgement.
         swap_in_usec_total: u64 = "SwapInUSecTotal" silent owner,
         /// The part of the last one to two minutes in which it had the GPU, in ppm; 0 while it is not treated as
         /// best-effort, like the two that follow.

@@ -19,6 +19,10 @@ void rtswap_job_begin(void) {
         usleep((useconds_t)atoi(slow));
 }
 
+void rtswap_job_begin_named(const char *name) {
+    note(name, 0, 0);
+}
+
 void rtswap_job_end(void) {
     note("end", 0, 0);
 }

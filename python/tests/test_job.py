@@ -19,6 +19,21 @@ def test_each_begin_has_its_end(programs: Programs) -> None:
     assert outcome.out == "True\n"
 
 
+def test_a_job_with_a_name_tells_it(programs: Programs) -> None:
+    code = """
+        import rtswap
+        with rtswap.job("front"), rtswap.job():
+            pass
+        try:
+            rtswap.job("no name")
+        except ValueError as error:
+            print(error)
+    """
+    outcome = programs.run(code, stub=True)
+    assert outcome.calls == ["front", "begin", "end", "end"]
+    assert outcome.out == "'no name' cannot name a job (1 to 63 of A-Z a-z 0-9 . _ -)\n"
+
+
 def test_without_an_agent_nothing_happens_and_nothing_is_said(programs: Programs) -> None:
     outcome = programs.run(NESTED, stub=False)
     assert (outcome.out, outcome.err, outcome.calls) == ("False\n", "", [])

@@ -102,6 +102,10 @@ pub enum Command {
     Reload,
     /// Find what keeps rtswap from working on this machine, and what mends it
     Doctor(DoctorOptions),
+    /// Measure what swapping costs on this machine, and have the daemon use it
+    Calibrate(CalibrateOptions),
+    /// Measure what a program takes, alone and beside copies, for plan and run
+    Profile(ProfileOptions),
     /// Tell whether a task set meets every deadline, and what to swap for it; needs no daemon
     Plan(PlanOptions),
     /// Run a task set on a simulated clock and GPU; needs no daemon
@@ -220,6 +224,43 @@ pub struct DoctorOptions {
     pub json: bool,
 }
 
+/// What is measured of a program.
+#[derive(Debug, Args)]
+pub struct ProfileOptions {
+    /// The task's name [default: the program's file name]
+    #[arg(long)]
+    pub name: Option<String>,
+    /// How many jobs each of the two runs has, at least 20; then the program is ended by SIGTERM
+    #[arg(long, value_name = "N", default_value_t = 200)]
+    pub jobs: usize,
+    /// The GPU that is loaded and noted, by its index or UUID [default: the first]
+    #[arg(long)]
+    pub gpu: Option<String>,
+    /// The agent's library [default: beside rtswapctl, else the system's]
+    #[arg(long, env = "RTSWAP_AGENT", value_name = "FILE")]
+    pub agent: Option<PathBuf>,
+    /// The program and its arguments; a -- before them is allowed
+    #[arg(trailing_var_arg = true, required = true, value_name = "CMD")]
+    pub program: Vec<OsString>,
+}
+
+/// What is measured, and where it is kept.
+#[derive(Debug, Args)]
+pub struct CalibrateOptions {
+    /// The GPU, by its index or UUID [default: the first]
+    #[arg(long)]
+    pub gpu: Option<String>,
+    /// Write it to a file too, for rtswapctl plan --on; needs no daemon
+    #[arg(long, value_name = "FILE")]
+    pub export: Option<PathBuf>,
+    /// The agent's library [default: beside rtswapctl, else the system's]
+    #[arg(long, env = "RTSWAP_AGENT", value_name = "FILE")]
+    pub agent: Option<PathBuf>,
+    /// Print JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
 /// How the versions are shown.
 #[derive(Debug, Args)]
 pub struct VersionOptions {
@@ -267,6 +308,9 @@ pub struct PlanOptions {
     /// The task set
     #[command(flatten)]
     pub set: TaskSetOptions,
+    /// Instead of FILE and here: tasks by their profiles, each NAME:PERIOD[:DEADLINE] such as yolo:33ms
+    #[arg(value_name = "TASK:PERIOD")]
+    pub more: Vec<String>,
 }
 
 /// What is simulated, and what is written of it.
@@ -309,6 +353,11 @@ pub enum Objective {
     Time,
     /// The bytes that may leave the GPU, as the paper has it
     Volume,
+}
+
+/// A time as it is typed; what is wrong with it, in words.
+pub fn time(text: &str) -> Result<Duration, String> {
+    duration::parse(text).map_err(|error| error.to_string())
 }
 
 fn size(text: &str) -> Result<Size, Fault> {

@@ -6,15 +6,43 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use rtswap_dbus::connect::ConnectError;
+use rtswap_policy::cost::FitError;
 use rtswap_simulator::SimError;
 use rtswap_taskset::TaskSetError;
+use rtswap_taskset::profile::{FoldError, RecordError};
 use zbus::fdo;
+
+use crate::trial::TrialError;
 
 /// Why a command did not do what was asked.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Failure {
-    #[error("a realtime task needs {}; profile the program, or leave out --period to run it best-effort", .0.join(", "))]
-    Missing(Vec<&'static str>),
+    #[error(
+        "a realtime task needs {}; measure by rtswapctl profile --name {name} -- {program}, or leave out --period to run it \
+        best-effort",
+        .absent.join(", ")
+    )]
+    Missing {
+        absent: Vec<&'static str>,
+        name: String,
+        program: String,
+    },
+    #[error("{0} has no profile; measure by rtswapctl profile --name {0} -- PROGRAM")]
+    NoProfile(String),
+    #[error("{text}: {why}")]
+    Typed { text: String, why: String },
+    #[error(
+        "neither XDG_DATA_HOME nor HOME is an absolute path, and profiles are kept there; set one"
+    )]
+    NoHome,
+    #[error(
+        "the program ended after {jobs} jobs, and fewer than 20 say nothing; let it run longer"
+    )]
+    FewJobs { jobs: usize },
+    #[error(transparent)]
+    Fold(#[from] FoldError),
+    #[error(transparent)]
+    Record(#[from] RecordError),
     #[error("{0:?} cannot name a task (1 to 63 of A-Z a-z 0-9 . _ -); give one with --name")]
     Name(String),
     #[error("there is no agent at {}; install rtswap, or name its library with --agent", .0.display())]
@@ -32,6 +60,16 @@ pub(crate) enum Failure {
     Connect(#[from] ConnectError),
     #[error(transparent)]
     Refused(#[from] rtswap_dbus::Error),
+    #[error("{0}; or keep what is measured in a file alone, by --export FILE")]
+    Uncalibrated(ConnectError),
+    #[error(
+        "{tasks} is on GPU {gpu}, and what it copies would be measured too: park it first, as by rtswapctl park --all"
+    )]
+    Inhabited { gpu: u32, tasks: String },
+    #[error("the swaps say nothing of their cost: {0}")]
+    NoFit(#[from] FitError),
+    #[error(transparent)]
+    Trial(#[from] TrialError),
     #[error("no task of yours is called {0}; rtswapctl tasks lists them")]
     NoSuchTask(String),
     #[error("no GPU is {0}; rtswapctl status lists them")]
@@ -117,7 +155,9 @@ impl Failure {
         ExitCode::from(match self {
             Self::Output(_) => 5,
             Self::Unwritable { source, .. } if source.kind() == ErrorKind::StorageFull => 5,
-            Self::Missing(_)
+            Self::Missing { .. }
+            | Self::Typed { .. }
+            | Self::NoHome
             | Self::Name(_)
             | Self::NoAgent(_)
             | Self::AgentPath(_)
@@ -139,12 +179,21 @@ impl Failure {
             | Self::Refused(Error::InvalidArgument(_)) => 2,
             Self::Start { source, .. } if source.kind() == ErrorKind::NotFound => 127,
             Self::Start { .. } => 126,
-            Self::Connect(_) | Self::Refused(Error::Bus(_) | Error::Ending(_)) => 3,
+            Self::Connect(_)
+            | Self::Uncalibrated(_)
+            | Self::Refused(Error::Bus(_) | Error::Ending(_)) => 3,
             Self::Refused(Error::AccessDenied(_)) => 4,
             Self::Warned => 6,
             Self::No
             | Self::NoSuchTask(_)
             | Self::NoSuchGpu(_)
+            | Self::Inhabited { .. }
+            | Self::NoFit(_)
+            | Self::NoProfile(_)
+            | Self::FewJobs { .. }
+            | Self::Fold(_)
+            | Self::Record(_)
+            | Self::Trial(_)
             | Self::Simulation { .. }
             | Self::Refused(_)
             | Self::System(_) => 1,

@@ -4,13 +4,16 @@
 //! output could not be written, 6 warnings of the doctor. `run` becomes the program and ends as that does.
 
 mod agent;
+mod calibrate;
 mod color;
 mod completion;
 mod daemon;
 mod doctor;
+mod driver;
 mod failure;
 mod output;
 mod plan;
+mod profile;
 mod reload;
 mod run;
 mod simulate;
@@ -18,6 +21,7 @@ mod status;
 mod table;
 mod tasks;
 mod taskset;
+mod trial;
 mod unregister;
 mod version;
 
@@ -41,7 +45,9 @@ fn main() -> ExitCode {
         Command::Unregister(options) => unregister::unregister(runtime_dir, &options),
         Command::Reload => reload::reload(runtime_dir),
         Command::Doctor(options) => doctor::doctor(runtime_dir, &options),
-        Command::Plan(options) => plan::plan(&options),
+        Command::Calibrate(options) => calibrate::calibrate(runtime_dir, &options),
+        Command::Profile(options) => profile::profile(runtime_dir, &options),
+        Command::Plan(options) => plan::plan(runtime_dir, &options),
         Command::Simulate(options) => simulate::simulate(&options),
         Command::Version(options) => version::version(runtime_dir, &options),
         Command::Completion(options) => completion::completion(&options),

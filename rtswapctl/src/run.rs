@@ -5,6 +5,7 @@
 //! lease of the registration is a descriptor that it inherits: the registration ends with the last
 //! of its processes.
 
+use std::ffi::OsString;
 use std::io::Write;
 use std::os::fd::OwnedFd;
 use std::os::unix::process::CommandExt;
@@ -15,13 +16,16 @@ use std::time::{Duration, Instant};
 
 use rtswap_dbus::connect::RUNTIME_DIR_VARIABLE;
 use rtswap_dbus::text::escape;
-use rtswap_dbus::{Manager1Proxy, Options};
+use rtswap_dbus::{Manager1Proxy, Options, Size};
+use rtswap_policy::units::Bytes;
+use rtswap_taskset::profile::Profile;
 use rustix::io::FdFlags;
 
 use crate::agent;
 use crate::cli::{Class, RunOptions};
 use crate::daemon::converse;
 use crate::failure::Failure;
+use crate::profile::{store, text};
 
 /// How long a daemon may take to be back: at an upgrade the scripts of the package run in between.
 const PATIENCE: Duration = Duration::from_secs(8);
@@ -32,8 +36,8 @@ const TASK_VARIABLE: &str = "RTSWAP_TASK";
 
 /// Returns only if the program could not be started.
 pub(crate) fn run(runtime_dir: Option<&Path>, options: &RunOptions) -> Result<(), Failure> {
-    missing(options)?;
-    let name = name(options)?;
+    let name = task_name(options.name.as_deref(), &options.program)?;
+    let profile = profile_for(options, &name, store::find)?;
     let agent = agent::find(options.agent.as_deref())?;
     let preload = agent::preload(&agent)?;
     let (program, arguments) = options.program.split_first().expect("clap requires one");
@@ -47,7 +51,7 @@ pub(crate) fn run(runtime_dir: Option<&Path>, options: &RunOptions) -> Result<()
         command.env(RUNTIME_DIR_VARIABLE, runtime_dir);
     }
 
-    let lease = patiently(|| register(runtime_dir, &name, declared(options)))?;
+    let lease = patiently(|| register(runtime_dir, &name, declared(options, profile.as_ref())))?;
     rustix::io::fcntl_setfd(&lease, FdFlags::empty()).map_err(std::io::Error::from)?;
     let source = command.exec();
     Err(Failure::Start {
@@ -99,50 +103,84 @@ fn patiently<T>(attempt: impl Fn() -> Result<T, Failure>) -> Result<T, Failure> 
     }
 }
 
-/// A realtime task must say all its numbers; each one that it does not is named.
-fn missing(options: &RunOptions) -> Result<(), Failure> {
+/// The profile of a realtime task that does not say all its numbers, and says that it was measured; an error that names
+/// what is there in neither.
+fn profile_for(
+    options: &RunOptions,
+    name: &str,
+    find: impl Fn(&str) -> Result<Option<Profile>, Failure>,
+) -> Result<Option<Profile>, Failure> {
     let realtime = match options.class {
         Some(class) => class == Class::Realtime,
         None => options.period.is_some(),
     };
-    let needed = [
-        ("--period", options.period.is_some()),
+    let measured = [
         ("--wcet", options.wcet.is_some()),
         ("--footprint", options.footprint.is_some()),
         ("--swappable", options.swappable.is_some()),
     ];
-    let absent: Vec<_> = needed
-        .iter()
-        .filter(|(_, given)| !given)
-        .map(|(name, _)| *name)
-        .collect();
-    if realtime && !absent.is_empty() {
-        return Err(Failure::Missing(absent));
+    let lacking = measured.into_iter().filter(|(_, given)| !given);
+    let lacking: Vec<_> = lacking.map(|(name, _)| name).collect();
+    if !realtime {
+        return Ok(None);
     }
-    Ok(())
+    let profile = match lacking.as_slice() {
+        [] => None,
+        _ => find(name)?,
+    };
+    let period = options.period.is_none().then_some("--period");
+    let lacking = lacking.into_iter().filter(|_| profile.is_none());
+    let absent: Vec<_> = period.into_iter().chain(lacking).collect();
+    if !absent.is_empty() {
+        return Err(Failure::Missing {
+            absent,
+            name: name.to_owned(),
+            program: text::command(&options.program),
+        });
+    }
+    if let Some(profile) = &profile {
+        let text = text::promise(profile);
+        // Unread, it is no reason not to start the program.
+        let _ = writeln!(std::io::stderr(), "rtswapctl: {}", escape(&text));
+    }
+    Ok(profile)
 }
 
-fn name(options: &RunOptions) -> Result<String, Failure> {
-    let program = Path::new(&options.program[0]);
-    let file = program.file_name().unwrap_or_default().to_string_lossy();
-    let name = options.name.clone().unwrap_or_else(|| file.into_owned());
-    let letters = name
-        .bytes()
-        .all(|b| b.is_ascii_alphanumeric() || b"._-".contains(&b));
-    if letters && (1..=63).contains(&name.len()) {
+/// The name that is given, or the program's.
+pub(crate) fn task_name(given: Option<&str>, program: &[OsString]) -> Result<String, Failure> {
+    let file = Path::new(&program[0]).file_name().unwrap_or_default();
+    let name = given.map_or_else(|| file.to_string_lossy().into_owned(), str::to_owned);
+    if is_task_name(&name) {
         Ok(name)
     } else {
         Err(Failure::Name(name))
     }
 }
 
-fn declared(options: &RunOptions) -> Options {
+/// Whether it can name a task.
+pub(crate) fn is_task_name(name: &str) -> bool {
+    let letters = |b: u8| b.is_ascii_alphanumeric() || b"._-".contains(&b);
+    name.bytes().all(letters) && (1..=63).contains(&name.len())
+}
+
+/// What is typed, and what of the rest was measured.
+fn declared(options: &RunOptions, profile: Option<&Profile>) -> Options {
+    let size = |bytes: Bytes| Size::Bytes(bytes.0);
+    let memory = profile.map(|profile| profile.memory);
     Options {
         period: options.period,
         deadline: options.deadline,
-        wcet: options.wcet,
-        footprint: options.footprint.clone(),
-        swappable: options.swappable.clone(),
+        wcet: options
+            .wcet
+            .or_else(|| profile.map(|profile| Duration::from_nanos(profile.wcet.0))),
+        footprint: options
+            .footprint
+            .clone()
+            .or_else(|| memory.map(|memory| size(memory.footprint))),
+        swappable: options
+            .swappable
+            .clone()
+            .or_else(|| memory.map(|memory| size(memory.swappable))),
         weight: options.weight,
         gpu: options.gpu.clone(),
         class: options.class.map(|class| match class {
@@ -173,26 +211,36 @@ mod tests {
 
     #[test]
     fn a_realtime_task_is_told_all_that_it_lacks() {
-        let Err(Failure::Missing(absent)) = missing(&typed(&["--period", "33ms"])) else {
-            panic!("accepted");
-        };
-        assert_eq!(absent, ["--wcet", "--footprint", "--swappable"]);
-        let Err(failure) = missing(&typed(&["--class", "realtime", "--wcet", "3ms"])) else {
-            panic!("accepted");
-        };
-        assert!(
-            failure
-                .to_string()
-                .starts_with("a realtime task needs --period, --footprint, --sw")
+        let complete = |arguments: &[&str]| profile_for(&typed(arguments), "yolo", |_| Ok(None));
+        let said = |arguments: &[&str]| complete(arguments).unwrap_err().to_string();
+        assert_eq!(
+            said(&["--period", "33ms"]),
+            "a realtime task needs --wcet, --footprint, --swappable; measure by rtswapctl profile --name yolo -- \
+             /usr/bin/true, or leave out --period to run it best-effort"
         );
-        assert!(missing(&typed(&[])).is_ok());
-        assert!(missing(&typed(&["--period", "33ms", "--class", "best-effort"])).is_ok());
+        let said = said(&["--class", "realtime", "--wcet", "3ms"]);
+        assert!(said.starts_with("a realtime task needs --period, --footprint, --sw"));
+        assert!(complete(&[]).is_ok());
+        assert!(complete(&["--period", "33ms", "--class", "best-effort"]).is_ok());
+    }
+
+    #[test]
+    fn a_profile_says_what_is_not_typed() {
+        let options = typed(&["--period", "33ms", "--footprint", "20MiB"]);
+        let profile = profile_for(&options, "yolo", |_| Ok(Some(store::tests::profile()))).unwrap();
+        let declared = declared(&options, profile.as_ref());
+        assert_eq!(declared.wcet, Some(Duration::from_micros(12_400)));
+        assert_eq!(declared.footprint, Some(Size::Bytes(20 << 20)));
+        assert_eq!(declared.swappable, Some(Size::Bytes(10 << 20)));
     }
 
     #[test]
     fn a_weight_is_checked_before_the_daemon_is_asked() {
-        assert_eq!(declared(&typed(&["--weight", "200"])).weight, Some(200));
-        assert_eq!(declared(&typed(&[])).weight, None);
+        assert_eq!(
+            declared(&typed(&["--weight", "200"]), None).weight,
+            Some(200)
+        );
+        assert_eq!(declared(&typed(&[]), None).weight, None);
         for wrong in ["0", "10001", "-1", "much"] {
             let typed = ["rtswapctl", "run", "--weight", wrong, "--", "true"];
             assert!(Cli::try_parse_from(typed).is_err(), "{wrong}");
@@ -220,11 +268,12 @@ mod tests {
 
     #[test]
     fn the_name_is_the_programs_unless_given() {
-        assert_eq!(name(&typed(&[])).unwrap(), "true");
-        assert_eq!(name(&typed(&["--name", "yolo-608"])).unwrap(), "yolo-608");
-        assert!(matches!(
-            name(&typed(&["--name", "a/b"])),
-            Err(Failure::Name(_))
-        ));
+        let name = |arguments: &[&str]| {
+            let options = typed(arguments);
+            task_name(options.name.as_deref(), &options.program)
+        };
+        assert_eq!(name(&[]).unwrap(), "true");
+        assert_eq!(name(&["--name", "yolo-608"]).unwrap(), "yolo-608");
+        assert!(matches!(name(&["--name", "a/b"]), Err(Failure::Name(_))));
     }
 }

@@ -19,8 +19,8 @@ pub(crate) struct Named {
     pub(crate) set: TaskSet,
 }
 
-/// Reads `path`, or standard input for `-`.
-pub(crate) fn read(path: &Path) -> Result<Named, Failure> {
+/// Reads the text of `path`, or of standard input for `-`, and the name of that for messages.
+pub(crate) fn text(path: &Path) -> Result<(String, String), Failure> {
     let (file, bytes) = if path == "-" {
         ("stdin".to_owned(), all(io::stdin().lock()))
     } else {
@@ -39,15 +39,21 @@ pub(crate) fn read(path: &Path) -> Result<Named, Failure> {
         Ok(bytes) => bytes,
         Err(source) => return Err(Failure::Unreadable { file, source }),
     };
-    let text = match std::str::from_utf8(&bytes) {
-        Ok(text) => text,
+    match String::from_utf8(bytes) {
+        Ok(text) => Ok((file, text)),
         Err(error) => {
-            let lines = bytes[..error.valid_up_to()].split(|byte| *byte == b'\n');
+            let valid = error.utf8_error().valid_up_to();
+            let lines = error.as_bytes()[..valid].split(|byte| *byte == b'\n');
             let line = lines.count();
-            return Err(Failure::NotText { file, line });
+            Err(Failure::NotText { file, line })
         }
-    };
-    match parse(text, format(path, text)) {
+    }
+}
+
+/// Reads the task set of `path`, or of standard input for `-`.
+pub(crate) fn read(path: &Path) -> Result<Named, Failure> {
+    let (file, text) = text(path)?;
+    match parse(&text, format(path, &text)) {
         Ok(set) => Ok(Named { file, set }),
         Err(error) => Err(Failure::TaskSet {
             file,

@@ -17,6 +17,7 @@ use crate::late::Late;
 use crate::memory::{AllocError, Hints, Memory, PieceId, Ranges};
 use crate::ordered::Room;
 use crate::outside::Outside;
+use crate::record::{AllocKind, JobTimes, Recorder};
 use crate::session::View;
 use crate::work::{Work, in_context};
 
@@ -69,6 +70,8 @@ pub struct Device {
     pub late: Late,
     /// What is held beyond the arena.
     pub outside: Outside,
+    /// Takes down what happens here, if that is wanted.
+    pub(crate) recorder: Option<Arc<Recorder>>,
 }
 
 struct Jobs {
@@ -86,6 +89,7 @@ struct Jobs {
     /// Calls let through a gate while it was draining.
     passed: u64,
     quiet: Quiet,
+    times: JobTimes,
 }
 
 /// Since when nothing was called.
@@ -113,7 +117,13 @@ impl Jobs {
 
 impl Device {
     /// A GPU whose gate is closed, from the program's first context on it until its first job.
-    pub fn new(ordinal: i32, uuid: [u8; 16], bit: u64, view: View, memory: Memory) -> Self {
+    pub fn new(
+        (ordinal, uuid): (i32, [u8; 16]),
+        bit: u64,
+        view: View,
+        memory: Memory,
+        recorder: Option<Arc<Recorder>>,
+    ) -> Self {
         Self {
             ordinal,
             uuid,
@@ -140,6 +150,7 @@ impl Device {
                     activity: 0,
                     since: Instant::now(),
                 },
+                times: JobTimes::default(),
             }),
             ranges: memory.ranges(),
             hints: memory.hints(),
@@ -147,6 +158,7 @@ impl Device {
             ordered: Room::default(),
             late: Late::default(),
             outside: Outside::default(),
+            recorder,
         }
     }
 
@@ -256,6 +268,7 @@ impl Device {
                 } else {
                     JobKind::Implicit
                 };
+                self.record_request(&mut jobs.times);
                 jobs.ask(kind);
             }
             let seen = jobs.view.daemon().granted();
@@ -264,6 +277,7 @@ impl Device {
                 jobs.granted = seen;
                 jobs.running = true;
                 jobs.quiet.since = Instant::now();
+                self.record_grant(&mut jobs.times);
                 self.memory().begin_work();
                 gate::open(self.bit);
                 drop(jobs);
@@ -307,11 +321,15 @@ impl Device {
         jobs.running && jobs.view.daemon().revoked() == jobs.requested
     }
 
-    /// rtswap_job_begin: true for the outermost.
-    pub fn declare(&self) -> bool {
+    /// rtswap_job_begin: true for the outermost, which gives the job its name.
+    pub fn declare(&self, name: Option<&str>) -> bool {
         let mut jobs = lock(&self.jobs);
         jobs.declared += 1;
-        jobs.declared == 1
+        let outermost = jobs.declared == 1;
+        if outermost {
+            self.record_name(&mut jobs.times, name);
+        }
+        outermost
     }
 
     /// Whether a job was declared that has not ended.
@@ -335,6 +353,7 @@ impl Device {
             || self.drain(work, bound, |jobs| {
                 self.fingerprint(work);
                 jobs.complete();
+                self.record_completion(&jobs.times, jobs.kind);
             })
     }
 
@@ -435,7 +454,9 @@ impl Device {
     /// Takes budget for a context that is about to be made.
     pub fn reserve_context(&self) -> Result<(), Status> {
         self.arm();
-        Ok(self.reserve(self.context_bytes())?)
+        self.reserve(self.context_bytes())?;
+        self.record_alloc(self.context_bytes(), AllocKind::Context);
+        Ok(())
     }
 
     /// Takes `bytes` of budget for what is held outside the arena.
@@ -494,6 +515,7 @@ impl Device {
     pub fn count_context(&self) {
         self.arm();
         self.count(self.context_bytes());
+        self.record_alloc(self.context_bytes(), AllocKind::Context);
     }
 
     /// Counts `bytes` that are held beyond the arena already, whatever the budget says.
@@ -506,6 +528,7 @@ impl Device {
     pub fn discount_context(&self) {
         let bytes = self.context_bytes();
         self.memory().discount_outside(bytes);
+        self.record_free(bytes, AllocKind::Context);
     }
 
     fn context_bytes(&self) -> u64 {
@@ -526,6 +549,7 @@ impl Device {
         }
         Some(self.memory().free(at).and_then(|freed| {
             if freed {
+                self.record_free(object.bytes, AllocKind::Arena);
                 Ok(())
             } else {
                 Err(Status::INVALID_VALUE)

@@ -11,6 +11,7 @@
 //! - [`session`], [`signals`], [`swap`]: the daemon's end of things;
 //! - [`cancel`], [`elf`], [`objects`], [`log`]: what a guest in other people's processes minds;
 //! - [`tables`]: the driver's private tables, which no hook sees through;
+//! - [`record`]: what the process did, written down for a profile;
 //! - [`torture`]: swaps between every two calls, to find what breaks;
 //! - [`agent`]: all of it, for this process; [`ops`], [`mapped`]: what the hooks ask of it.
 
@@ -32,6 +33,7 @@ pub mod objects;
 pub mod ops;
 pub mod ordered;
 pub mod outside;
+pub mod record;
 pub mod session;
 pub mod signals;
 pub mod swap;

@@ -6,6 +6,7 @@ use crate::agent::{Agent, exit};
 use crate::cuda::{Access, Context, MemoryPool, Status, Stream};
 use crate::device::Device;
 use crate::gate;
+use crate::record::AllocKind;
 use crate::work::{Capture, in_context};
 
 /// An allocation of the program in the arena, or a mapping of its own.
@@ -61,7 +62,13 @@ impl Agent {
     /// cuMemAlloc.
     pub fn alloc(&self, bytes: u64) -> Detour<u64> {
         let (device, context) = self.current_known()?;
-        Some(self.under_pressure(device, || device.alloc(bytes, context)))
+        Some(self.alloc_object(device, bytes, context))
+    }
+
+    fn alloc_object(&self, device: &Device, bytes: u64, context: Context) -> Result<u64, Status> {
+        let at = self.under_pressure(device, || device.alloc(bytes, context))?;
+        device.record_alloc(bytes, AllocKind::Arena);
+        Ok(at)
     }
 
     /// cuMemAllocPitch: rows of `width` bytes, each aligned. The address and the pitch. None if
@@ -75,7 +82,7 @@ impl Agent {
             .checked_next_multiple_of(crate::memory::ALIGN)
             .and_then(|pitch| Some((pitch, pitch.checked_mul(height)?)));
         let (pitch, bytes) = sizes?;
-        let at = self.under_pressure(device, || device.alloc(bytes, context));
+        let at = self.alloc_object(device, bytes, context);
         Some(at.map(|at| (at, pitch)))
     }
 
@@ -202,6 +209,7 @@ impl Agent {
             let _ = self.driver.synchronize();
             device.ordered.end_context(context);
             device.let_all_go(context);
+            device.record_end(context);
             // What the driver does not free stays counted.
             let _ = device.memory().free_all_of(context);
             loop {
@@ -267,12 +275,12 @@ impl Agent {
         status
     }
 
-    /// rtswap_job_begin: returns once the job may run.
-    pub fn job_begin(&self) {
+    /// rtswap_job_begin, or rtswap_job_begin_named with a name: returns once the job may run.
+    pub fn job_begin(&self, name: Option<&str>) {
         let Some(device) = self.job_device() else {
             return;
         };
-        if !device.declare() {
+        if !device.declare(name) {
             return;
         }
         // What ran undeclared ends first: the declared job is a job of its own.

@@ -1,6 +1,6 @@
 //! rtswap.h: what a program declares.
 
-use core::ffi::c_void;
+use core::ffi::{CStr, c_char, c_void};
 use std::panic::{UnwindSafe, catch_unwind};
 
 use rtswap_agent_core::agent::{Agent, agent};
@@ -12,7 +12,20 @@ use rtswap_agent_core::gate::is_inside;
 #[unsafe(no_mangle)]
 pub(super) extern "C-unwind" fn rtswap_job_begin() {
     // A panic ends within: the job then runs as an undeclared one.
-    declare(outside(Agent::job_begin));
+    declare(outside(|agent: &Agent| agent.job_begin(None)));
+}
+
+/// The same, for a job of this name: only what records the process makes use of it.
+///
+/// # Safety
+/// `name` is null or a text that ends with a zero, as rtswap.h says.
+#[unsafe(no_mangle)]
+pub(super) unsafe extern "C-unwind" fn rtswap_job_begin_named(name: *const c_char) {
+    declare(outside(|agent: &Agent| {
+        // SAFETY: by the caller's promise.
+        let name = (!name.is_null()).then(|| unsafe { CStr::from_ptr(name) });
+        agent.job_begin(name.map(CStr::to_string_lossy).as_deref());
+    }));
 }
 
 /// Ends a job; returns once all its work is done.

@@ -1,4 +1,4 @@
-//! The interface `org.rtswap.Manager1`: registering tasks, ending them, the plan, reloading.
+//! The interface `org.rtswap.Manager1`: registering tasks, ending and parking them, the plan, reloading.
 
 use std::collections::HashMap;
 use std::os::fd::OwnedFd;
@@ -15,6 +15,7 @@ use rtswap_engine::sample::ProbeState;
 use rtswap_engine::status::ProcessStatus;
 use rtswap_policy::units::Bytes;
 use rustix::pipe::{PipeFlags, pipe_with};
+use tokio::sync::oneshot::Sender;
 use zbus::message::Header;
 use zbus::object_server::SignalEmitter;
 use zbus::{Connection, ObjectPath, OwnedObjectPath, OwnedVariant, Variant};
@@ -110,23 +111,32 @@ impl Manager1 {
         self.0.shared.handle.call(register).await
     }
 
-    async fn unregister_by(
+    /// Has the engine change a task: its user may, root, and those that polkit lets manage others' tasks.
+    async fn change(
         &self,
-        caller: Caller,
-        registration: RegistrationId,
+        connection: &Connection,
+        header: &Header<'_>,
+        task: &OwnedObjectPath,
+        request: impl Fn(Caller, RegistrationId, Sender<Result<(), Error>>) -> Request,
     ) -> Result<(), Error> {
-        let call = Box::new(Call::Unregister {
-            caller,
-            registration,
-        });
-        let unregister = |reply| {
-            let open = OpenCall::Unregister {
-                registration,
-                reply,
-            };
-            Request::Call(call, open)
+        let visit = self.visit(connection, header).await?;
+        let Some(id) = rtswap_dbus::task_id(task.as_str()) else {
+            return Err(Error::NoSuchTask(format!("{} is no task", task.as_str())));
         };
-        self.0.shared.handle.call(unregister).await
+        let handle = &self.0.shared.handle;
+        let by = |caller| {
+            let request = &request;
+            handle.call(move |reply| request(caller, RegistrationId(id), reply))
+        };
+        let mut done = by(visit.caller).await;
+        // A password need be typed only where it is all that is missing.
+        if visit.may_ask() && matches!(done, Err(Error::AccessDenied(_))) {
+            let asked = visit.asking_for(Action::ManageOthers, &self.0.shared.limits);
+            done = by(asked.await?).await;
+        }
+        done?;
+        self.0.update(connection).await?;
+        Ok(())
     }
 }
 
@@ -170,20 +180,50 @@ impl Manager1 {
         #[zbus(header)] header: Header<'_>,
         task: OwnedObjectPath,
     ) -> Result<(), Error> {
-        let visit = self.visit(connection, &header).await?;
-        let Some(id) = rtswap_dbus::task_id(task.as_str()) else {
-            return Err(Error::NoSuchTask(format!("{} is no task", task.as_str())));
+        let request = |caller, registration, reply| {
+            let call = Call::Unregister {
+                caller,
+                registration,
+            };
+            let open = OpenCall::Unregister {
+                registration,
+                reply,
+            };
+            Request::Call(Box::new(call), open)
         };
-        let (caller, id) = (visit.caller, RegistrationId(id));
-        let mut ended = self.unregister_by(caller, id).await;
-        // A password need be typed only where it is all that is missing.
-        if visit.may_ask() && matches!(ended, Err(Error::AccessDenied(_))) {
-            let asked = visit.asking_for(Action::ManageOthers, &self.0.shared.limits);
-            ended = self.unregister_by(asked.await?, id).await;
-        }
-        ended?;
-        self.0.update(connection).await?;
-        Ok(())
+        self.change(connection, &header, &task, request).await
+    }
+
+    async fn park(
+        &self,
+        #[zbus(connection)] connection: &Connection,
+        #[zbus(header)] header: Header<'_>,
+        task: OwnedObjectPath,
+    ) -> Result<(), Error> {
+        let request = |caller, registration, reply| {
+            let call = Call::Park {
+                caller,
+                registration,
+            };
+            Request::Call(Box::new(call), OpenCall::Park { reply })
+        };
+        self.change(connection, &header, &task, request).await
+    }
+
+    async fn resume(
+        &self,
+        #[zbus(connection)] connection: &Connection,
+        #[zbus(header)] header: Header<'_>,
+        task: OwnedObjectPath,
+    ) -> Result<(), Error> {
+        let request = |caller, registration, reply| {
+            let call = Call::Resume {
+                caller,
+                registration,
+            };
+            Request::Call(Box::new(call), OpenCall::Park { reply })
+        };
+        self.change(connection, &header, &task, request).await
     }
 
     #[zbus(out_args("plan"))]

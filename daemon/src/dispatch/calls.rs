@@ -32,6 +32,10 @@ pub enum OpenCall {
         registration: RegistrationId,
         reply: oneshot::Sender<Result<(), Error>>,
     },
+    /// Parks or resumes a task.
+    Park {
+        reply: oneshot::Sender<Result<(), Error>>,
+    },
     /// Puts the files into effect; `config` has the daemon's own settings in them.
     Reload {
         config: DaemonConfig,

@@ -226,6 +226,9 @@ impl Dispatcher {
                 }
                 let _ = reply.send(result.map(drop));
             }
+            OpenCall::Park { reply } => {
+                let _ = reply.send(result.map(drop));
+            }
             OpenCall::Reload { config, reply } => {
                 // A task that is refused keeps nothing else from taking effect.
                 if !matches!(result, Err(Error::InvalidArgument(_))) {

@@ -65,6 +65,7 @@ fn of_task(task: TaskStatus, gpus: &[GpuStatus], record: &Record) -> TaskPropert
         name: task.name,
         class: task.class.name().to_owned(),
         phase: task.phase.name().to_owned(),
+        parked: task.parked,
         gpu: index.map_or_else(OwnedObjectPath::default, |index| {
             rtswap_dbus::gpu_path(index as u32)
         }),

@@ -52,6 +52,8 @@ struct Registration {
     timing: Option<(u64, u64, u64)>,
     #[serde(default)]
     demoted: bool,
+    #[serde(default)]
+    parked: bool,
     /// Footprint m in bytes.
     footprint: u64,
     /// Swappable memory mˢ in bytes.
@@ -210,6 +212,7 @@ impl Registration {
                 Class::BestEffort => None,
             },
             demoted: saved.demoted,
+            parked: saved.parked,
             footprint: saved.task.memory.footprint.0,
             swappable: saved.task.memory.swappable.0,
             weight: Some(saved.task.weight.get()),
@@ -240,6 +243,7 @@ impl Registration {
                 gpu: None,
             },
             demoted: self.demoted,
+            parked: self.parked,
             gpu: self.gpu.and_then(|uuid| uuid.parse().ok()),
             origin: self.origin,
             is_leased: self.leased,
@@ -279,6 +283,8 @@ mod tests {
         saved.sessions[0].budgets = vec![(gpu, Bytes(77))];
         assert!(!saved.registrations[0].is_leased);
         saved.registrations[0].is_leased = true;
+        assert!(!saved.registrations[0].parked);
+        saved.registrations[0].parked = true;
         assert_eq!(saved.registrations[0].task.weight, Weight::default());
         saved.registrations[0].task.weight = Weight::new(300).unwrap();
         let again = Checkpoint::new("b", 4, &saved);

@@ -34,6 +34,16 @@ pub trait Manager1 {
     #[zbus(allow_interactive_auth)]
     fn unregister(&self, task: &zbus::ObjectPath<'_>) -> Result<(), Error>;
 
+    /// Has a task leave its GPUs, with its jobs waiting, until [`Self::resume`]: all of it leaves that can be swapped.
+    /// A realtime task keeps its place in the plan. Returns at once: `Task1.Phase` says when it has left. No effect on
+    /// a parked task.
+    #[zbus(allow_interactive_auth)]
+    fn park(&self, task: &zbus::ObjectPath<'_>) -> Result<(), Error>;
+
+    /// Lets a parked task come back, with its next job. No effect on one that is not parked.
+    #[zbus(allow_interactive_auth)]
+    fn resume(&self, task: &zbus::ObjectPath<'_>) -> Result<(), Error>;
+
     /// What the admission test says of every GPU now: JSON with `version` 1, and the keys of
     /// `rtswapctl plan --json` for each of `gpus`.
     fn plan(&self) -> Result<String, Error>;

@@ -15,9 +15,14 @@ pub trait Task1 {
     #[zbus(property, name = "Class")]
     fn class(&self) -> Result<String, Error>;
 
-    /// What it does now: `unclaimed`, `loading`, `idle`, `waiting`, `swapping-out`, `swapping-in`, `running`, `lost` or `gone`.
+    /// What it does now: `unclaimed`, `loading`, `idle`, `waiting`, `swapping-out`, `swapping-in`, `running`,
+    /// `parked`, `lost` or `gone`.
     #[zbus(property, name = "Phase")]
     fn phase(&self) -> Result<String, Error>;
+
+    /// Whether it stays off the GPU, with its jobs waiting, until it is resumed.
+    #[zbus(property, name = "Parked")]
+    fn parked(&self) -> Result<bool, Error>;
 
     /// Its GPU; `/` while it has none.
     #[zbus(property, name = "Gpu")]
@@ -112,11 +117,11 @@ pub trait Task1 {
     #[zbus(property(emits_changed_signal = "false"), name = "SwapInBytesTotal")]
     fn swap_in_bytes_total(&self) -> Result<u64, Error>;
 
-    /// Time spent on it, by the agent's measure.
+    /// Time spent on it, each operation from its request to its acknowledgement.
     #[zbus(property(emits_changed_signal = "false"), name = "SwapOutUSecTotal")]
     fn swap_out_usec_total(&self) -> Result<u64, Error>;
 
-    /// Time spent on it, by the agent's measure.
+    /// Time spent on it, each operation from its request to its acknowledgement.
     #[zbus(property(emits_changed_signal = "false"), name = "SwapInUSecTotal")]
     fn swap_in_usec_total(&self) -> Result<u64, Error>;
 

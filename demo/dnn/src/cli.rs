@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use clap::Parser;
+use clap::{Parser, ValueEnum};
 
 use crate::failure::Failure;
 use crate::reference::WIDTH;
@@ -63,12 +63,32 @@ pub(crate) struct Options {
     /// After the report, keep the GPU memory until standard input ends.
     #[arg(long)]
     pub hold: bool,
+    /// Copy all of --memory again and again between pinned host memory and the GPU in place of jobs, a layer at a time,
+    /// until standard input ends or for --duration; says `ready` on standard error.
+    #[arg(
+        long,
+        value_enum,
+        value_name = "DIRECTION",
+        conflicts_with_all = ["jobs", "period", "deadline", "warmup", "work", "phase", "progress", "times", "hold", "info"]
+    )]
+    pub copy: Option<Copies>,
     /// Report as JSON.
     #[arg(long)]
     pub json: bool,
     /// Print the GPUs as JSON and end.
     #[arg(long)]
     pub info: bool,
+}
+
+/// Where copies go.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Copies {
+    /// From the host to the GPU.
+    In,
+    /// From the GPU to the host.
+    Out,
+    /// At the same time in both directions, each with as much memory.
+    Both,
 }
 
 impl Options {
@@ -137,6 +157,15 @@ mod tests {
         );
         let given = options(&["--period", "40ms", "--deadline", "30ms"]);
         assert_eq!(given.deadline(), Duration::from_millis(30));
+    }
+
+    #[test]
+    fn copies_take_the_place_of_jobs() {
+        assert_eq!(options(&["--copy", "both"]).copy, Some(Copies::Both));
+        for job in ["--jobs=1", "--period=1ms", "--hold", "--info"] {
+            let both = Options::try_parse_from(["dnn", "--copy", "in", job]);
+            assert!(both.is_err(), "{job} was taken");
+        }
     }
 
     #[test]

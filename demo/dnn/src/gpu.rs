@@ -222,6 +222,18 @@ pub(crate) struct Memory<'gpu> {
     _gpu: &'gpu Gpu,
 }
 
+impl Memory<'_> {
+    /// Where it is.
+    pub(crate) fn address(&self) -> sys::CUdeviceptr {
+        self.address
+    }
+
+    /// How many 32-bit words it has.
+    pub(crate) fn words(&self) -> u64 {
+        self.words
+    }
+}
+
 impl Drop for Memory<'_> {
     fn drop(&mut self) {
         // SAFETY: the address comes from cuMemAlloc and is freed once; cuMemFree waits for

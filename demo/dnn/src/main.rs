@@ -3,8 +3,10 @@
 //! It is what rtswap is demonstrated on, and it knows nothing of rtswap.
 
 mod cli;
+mod copy;
 mod failure;
 mod gpu;
+mod lane;
 mod periodic;
 mod reference;
 mod report;
@@ -31,7 +33,11 @@ fn main() -> ExitCode {
         Ok(options) => options,
         Err(failure) => return end("dnn", failure),
     };
-    let ended = if options.info { info() } else { run(&options) };
+    let ended = match options.copy {
+        _ if options.info => info(),
+        Some(copies) => copy::run(&options, copies),
+        None => run(&options),
+    };
     ended.unwrap_or_else(|failure| end(&options.name, failure))
 }
 

@@ -26,6 +26,21 @@ fn key(seed: u32) -> u32 {
     seed.wrapping_mul(0x9e37_79b9)
 }
 
+/// Fills `words` as the GPU does from `seed`.
+pub(crate) fn fill(words: &mut [u32], seed: u32) {
+    let key = key(seed);
+    for (i, place) in words.iter_mut().enumerate() {
+        *place = word(i as u64, key);
+    }
+}
+
+/// How many of `words` are not what [`fill`] makes of them.
+pub(crate) fn differing(words: &[u32], seed: u32) -> u64 {
+    let key = key(seed);
+    let words = words.iter().enumerate();
+    words.filter(|(i, it)| **it != word(*i as u64, key)).count() as u64
+}
+
 /// The seed of layer `layer`'s weights; the activations are filled from `seed` itself.
 pub(crate) fn layer_seed(seed: u32, layer: usize) -> u32 {
     seed.wrapping_add(1).wrapping_add(layer as u32)

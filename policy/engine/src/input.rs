@@ -236,6 +236,16 @@ pub enum Call {
         caller: Caller,
         registration: RegistrationId,
     },
+    /// `Manager1.Park`: `caller` has the task of `registration` leave its GPUs until it is resumed.
+    Park {
+        caller: Caller,
+        registration: RegistrationId,
+    },
+    /// `Manager1.Resume`: `caller` has the task of `registration` come back.
+    Resume {
+        caller: Caller,
+        registration: RegistrationId,
+    },
     /// `Manager1.SetCalibration`: `caller` says what was measured on `gpu`. Unless it `is_kept`, the call is only
     /// checked: the shell keeps the calibration before it counts.
     Calibrate {

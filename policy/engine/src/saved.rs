@@ -33,6 +33,8 @@ pub struct SavedRegistration {
     pub task: TaskDeclaration,
     /// Whether it broke a promise and is best-effort for that.
     pub demoted: bool,
+    /// Whether it is parked.
+    pub parked: bool,
     /// The GPU of a realtime task.
     pub gpu: Option<Uuid>,
     /// What ends it.

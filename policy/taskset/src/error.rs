@@ -8,7 +8,7 @@ use super::calibration::MAX_NOTES;
 use super::unit::Unit;
 use super::{GRANULARITY, MAX_NAME, MAX_PERIOD, MAX_TASKS};
 
-/// A text that is no task set, or no calibration.
+/// A text that is no task set, no calibration, or no profile.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{line}:{column}: {}{fault}", Prefix(key))]
 pub struct TaskSetError {
@@ -261,6 +261,30 @@ pub enum Fault {
     /// The name of a task is empty.
     #[error("the name is empty; write one, for example \"yolo-608\"")]
     EmptyName,
+    /// A profile's C below what it saw.
+    #[error(
+        "the WCET, {} ms, is shorter than a job that was seen, {} ms; write at least {}",
+        ms(*wcet),
+        ms(*seen),
+        ms(*seen)
+    )]
+    WcetBelowSeen {
+        /// The C of the file.
+        wcet: Nanos,
+        /// The longest execution of the file.
+        seen: Nanos,
+    },
+    /// A number of things that is none.
+    #[error("{0} is not a whole number from 1 on; write one")]
+    NotACount(String),
+    /// A word that is none of those that belong there.
+    #[error("{word:?} where {known} belongs; write one of these")]
+    Word {
+        /// What is there.
+        word: String,
+        /// What belongs there.
+        known: String,
+    },
     /// A text that is no UUID of a GPU.
     #[error(
         "{0:?} is not the UUID of a GPU or MIG instance; write it as `nvidia-smi -L` does, such as \

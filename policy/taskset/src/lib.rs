@@ -1,5 +1,5 @@
 //! The task set file: a GPU, what swapping costs on it, and realtime tasks, as TOML or as JSON with
-//! the same keys. And, in `calibration`, what was measured on a GPU, as TOML.
+//! the same keys. And, as TOML, what was measured on a GPU, in `calibration`, and of a program, in `profile`.
 //!
 //! `from_toml` and `from_json` make a `tree` of what is written, with places. `table` and `field`
 //! read keys and values from it, `number`, `size` and `span` exactly from their decimal text, a span
@@ -15,6 +15,7 @@ mod from_json;
 mod from_toml;
 mod nearest;
 mod number;
+pub mod profile;
 mod shape;
 mod size;
 mod span;

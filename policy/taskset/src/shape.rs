@@ -211,7 +211,7 @@ fn timing(table: &Table<'_, '_>) -> Result<Timing, Wrong> {
     })
 }
 
-fn memory(table: &Table<'_, '_>) -> Result<MemoryProfile, Wrong> {
+pub(super) fn memory(table: &Table<'_, '_>) -> Result<MemoryProfile, Wrong> {
     let footprint = table.need("footprint")?.size()?;
     let field = table.need("swappable")?;
     let swappable = field.size()?;

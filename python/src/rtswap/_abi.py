@@ -7,7 +7,7 @@ import functools
 import os
 import sys
 import warnings
-from typing import Callable, NamedTuple, Optional
+from typing import Any, Callable, NamedTuple, Optional
 
 
 class Agent(NamedTuple):
@@ -18,6 +18,8 @@ class Agent(NamedTuple):
     # (device address, bytes); None in an agent from before there was the function.
     hint_read_only: Optional[Callable[[int, int], None]]
     hint_writable: Optional[Callable[[int, int], None]]
+    # (name); likewise.
+    job_begin_named: Optional[Callable[[bytes], None]]
 
 
 @functools.lru_cache(maxsize=None)
@@ -25,7 +27,7 @@ def agent() -> Agent | None:
     """The agent of this process, or None. It can only be there from the start on, so it is looked for once."""
     process = ctypes.CDLL(None)
 
-    def find(name: str, *arguments: type[ctypes.c_void_p] | type[ctypes.c_size_t]) -> Callable[..., None] | None:
+    def find(name: str, *arguments: Any) -> Callable[..., None] | None:
         try:
             function = process[name]
         except AttributeError:
@@ -38,7 +40,13 @@ def agent() -> Agent | None:
     if begin is None or end is None:
         return None
     region = (ctypes.c_void_p, ctypes.c_size_t)
-    return Agent(begin, end, find("rtswap_hint_read_only", *region), find("rtswap_hint_writable", *region))
+    return Agent(
+        begin,
+        end,
+        find("rtswap_hint_read_only", *region),
+        find("rtswap_hint_writable", *region),
+        find("rtswap_job_begin_named", ctypes.c_char_p),
+    )
 
 
 def is_managed() -> bool:

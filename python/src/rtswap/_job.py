@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+import re
 from types import TracebackType
 
 from rtswap import _abi
+
+# As of a task.
+_NAME = re.compile(r"[A-Za-z0-9._-]{1,63}", re.ASCII)
 
 
 class Job:
     """One activation of the task: the GPU work between begin and end. Made by :func:`job`."""
 
-    __slots__ = ("_depth",)
+    __slots__ = ("_depth", "_name")
 
-    def __init__(self) -> None:
+    def __init__(self, name: bytes | None = None) -> None:
         self._depth = 0
+        self._name = name
 
     def __enter__(self) -> Job:
         agent = _abi.agent()
@@ -21,7 +26,10 @@ class Job:
             _abi.warn_if_lost()
             return self
         try:
-            agent.job_begin()
+            if self._name is not None and agent.job_begin_named is not None:
+                agent.job_begin_named(self._name)
+            else:
+                agent.job_begin()
             self._depth += 1
         except BaseException:
             # The call itself raises nothing: a signal's handler did, once the job had begun.
@@ -49,7 +57,7 @@ class Job:
             agent.job_end()
 
 
-def job() -> Job:
+def job(name: str | None = None) -> Job:
     """A job of this task, as a context manager.
 
     ::
@@ -66,5 +74,10 @@ def job() -> Job:
     it until the last one ends. The GPU is that of the current CUDA context: before CUDA is initialised there is no
     agent yet, and the block is none. Load models outside of jobs. A job that is captured into a CUDA graph ends
     after the capture.
+
+    In a process with several kinds of jobs a ``name`` says which this one is, so that ``rtswapctl profile`` measures
+    each by itself; of nested jobs the outermost's counts. To the daemon all jobs of a process are one task's.
     """
-    return Job()
+    if name is not None and not _NAME.fullmatch(name):
+        raise ValueError(f"{name!r} cannot name a job (1 to 63 of A-Z a-z 0-9 . _ -)")
+    return Job(None if name is None else name.encode())

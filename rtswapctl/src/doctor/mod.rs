@@ -56,7 +56,7 @@ pub(crate) fn doctor(runtime_dir: Option<&Path>, options: &DoctorOptions) -> Res
 }
 
 fn examine(machine: &Machine, runtime_dir: Option<&Path>) -> Vec<Finding> {
-    let description = driver::describe();
+    let description = crate::driver::describe();
     let version = version(runtime_dir);
     let (daemon, unlisted) = match daemon::everything(runtime_dir) {
         Ok(daemon) => (Some(daemon), None),

@@ -1,9 +1,12 @@
 //! `rtswapctl plan`: whether a task set meets every deadline, and with which swap volumes.
 //!
-//! `answer` is the plan as JSON has it, `text` the same for people.
+//! `answer` is the plan as JSON has it, `text` the same for people, `profiled` a task set of profiles.
 
 mod answer;
+mod profiled;
 mod text;
+
+use std::path::Path;
 
 use rtswap_policy::assign::{Assignment, Infeasible};
 use rtswap_taskset::TaskSet;
@@ -15,13 +18,49 @@ use crate::{output, taskset};
 use answer::Answer;
 
 /// Prints the plan; [`Failure::No`] if there is none that holds.
-pub(crate) fn plan(options: &PlanOptions) -> Result<(), Failure> {
-    let planned = Planned::new(taskset::read(&options.set.file)?.set, &options.set);
-    planned.print(options.set.json)?;
+pub(crate) fn plan(runtime_dir: Option<&Path>, options: &PlanOptions) -> Result<(), Failure> {
+    let profiled = typed(options)?
+        .map(|tasks| profiled::gather(runtime_dir, tasks))
+        .transpose()?;
+    let (set, told) = match profiled {
+        Some(profiled) => (profiled.set, Some((profiled.place, profiled.commands))),
+        None => (taskset::read(&options.set.file)?.set, None),
+    };
+    let planned = Planned::new(set, &options.set);
+    match told {
+        Some((place, commands)) if !options.set.json => {
+            output::text(&planned.profiled_text(&place, &commands))?;
+        }
+        _ => planned.print(options.set.json)?,
+    }
     match planned.result {
         Ok(_) => Ok(()),
         Err(_) => Err(Failure::No),
     }
+}
+
+/// The tasks that are typed instead of a file.
+fn typed(options: &PlanOptions) -> Result<Option<Vec<profiled::Typed>>, Failure> {
+    let first = options.set.file.to_string_lossy();
+    let Some(first) = profiled::typed(&first) else {
+        return match options.more.first() {
+            Some(more) => Err(Failure::Typed {
+                text: more.clone(),
+                why: "one file is planned, or tasks by their profiles: NAME:PERIOD".into(),
+            }),
+            None => Ok(None),
+        };
+    };
+    let more = options.more.iter().map(|text| {
+        profiled::typed(text).unwrap_or_else(|| {
+            Err(Failure::Typed {
+                text: text.clone(),
+                why: "write a task as NAME:PERIOD, such as yolo:33ms".into(),
+            })
+        })
+    });
+    let tasks = std::iter::once(first).chain(more);
+    tasks.collect::<Result<_, _>>().map(Some)
 }
 
 /// A task set with its plan.

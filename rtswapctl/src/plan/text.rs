@@ -28,6 +28,16 @@ impl Planned {
         text
     }
 
+    /// The same of tasks by their profiles: where they are to run, and what to type next.
+    pub(super) fn profiled_text(&self, place: &str, commands: &[String]) -> String {
+        let text = format!("{place}\n{}", self.text());
+        if self.result.is_err() {
+            return text;
+        }
+        let commands = commands.join("\n");
+        format!("{text}\nEach C was measured, not proven. next:\n{commands}\n")
+    }
+
     fn refusal(&self) -> String {
         let reason = self.reason().unwrap_or_default();
         format!(

@@ -21,6 +21,8 @@ pub struct MachineOptions {
     pub memory_mib: u64,
     /// Link speed both ways, in GiB/s.
     pub link_gib_per_s: f64,
+    /// Link speed to the GPU where it is another, in GiB/s.
+    pub h2d_gib_per_s: Option<f64>,
     /// Chunk size in MiB.
     pub chunk_mib: u64,
     /// Further lines for the simulated GPUs' configuration.
@@ -40,6 +42,7 @@ impl Default for MachineOptions {
             gpus: 1,
             memory_mib: 64,
             link_gib_per_s: 1.0,
+            h2d_gib_per_s: None,
             chunk_mib: 2,
             simgpu_toml: String::new(),
             daemon_toml: String::new(),
@@ -233,12 +236,14 @@ impl Machine {
             gpus,
             memory_mib,
             link_gib_per_s,
+            h2d_gib_per_s,
             simgpu_toml,
             ..
         } = &self.options;
+        let h2d_gib_per_s = h2d_gib_per_s.unwrap_or(*link_gib_per_s);
         format!(
             "version = 1\ngpus = {gpus}\nmemory = \"{memory_mib}MiB\"\nd2h_gib_per_s = {link_gib_per_s:?}\n\
-             h2d_gib_per_s = {link_gib_per_s:?}\ncompute_gib_per_s = 16.0\ncontext_bytes = \"2MiB\"\n{simgpu_toml}\n"
+             h2d_gib_per_s = {h2d_gib_per_s:?}\ncompute_gib_per_s = 16.0\ncontext_bytes = \"2MiB\"\n{simgpu_toml}\n"
         )
     }
 

@@ -16,6 +16,7 @@ use crate::gate;
 use crate::ipc::{Offers, Opened};
 use crate::log::{debug, say};
 use crate::memory::{Memory, Policy};
+use crate::record::Recorder;
 use crate::session::{
     Bell, ConnectError, Descriptor, Headroom, Mark, NoHeadroom, Session, connect,
 };
@@ -49,11 +50,13 @@ pub struct Config {
     pub torture: Option<Torture>,
     /// How chunks that did not change are known.
     pub clean: Policy,
+    /// Where the process is recorded, each in a file of its own with its id behind a dot.
+    pub record: Option<PathBuf>,
 }
 
 impl Config {
-    /// From RTSWAP_RUNTIME_DIR (default /run/rtswap), RTSWAP_TASK, RTSWAP_TORTURE
-    /// and RTSWAP_CLEAN.
+    /// From RTSWAP_RUNTIME_DIR (default /run/rtswap), RTSWAP_TASK, RTSWAP_TORTURE,
+    /// RTSWAP_CLEAN and RTSWAP_RECORD.
     pub fn from_env() -> Self {
         let Asked { socket, task } = Asked::from_env();
         Self {
@@ -61,6 +64,9 @@ impl Config {
             task,
             torture: Torture::from_env(),
             clean: Policy::from_env(),
+            record: std::env::var_os("RTSWAP_RECORD")
+                .filter(|file| !file.is_empty())
+                .map(PathBuf::from),
         }
     }
 }
@@ -137,6 +143,7 @@ pub struct Agent {
     pub opened: Opened,
     /// Wakes the swap thread.
     pub wake: Bell,
+    recorder: Option<Arc<Recorder>>,
     session: RwLock<Arc<Session>>,
     pub(crate) config: Config,
     swap_tid: u32,
@@ -188,6 +195,7 @@ impl Agent {
             &hello,
             pidfd.as_ref().and_then(Descriptor::get),
         )?);
+        let recorder = config.record.as_deref().and_then(Recorder::open);
         let mut devices = Vec::new();
         for (ordinal, uuid) in seen.into_iter().take(MAX_DEVICES) {
             let Some(view) = session.view(uuid) else {
@@ -196,7 +204,10 @@ impl Agent {
             let mut memory = Memory::new(driver, ordinal, view.clone())?;
             memory.set_clean(config.clean);
             let bit = 1 << (NEXT_BIT.fetch_add(1, Ordering::Relaxed) % gate::GATES);
-            let device = Device::new(ordinal, uuid, bit, view, memory);
+            let device = Device::new((ordinal, uuid), bit, view, memory, recorder.clone());
+            if let Some(recorder) = &recorder {
+                recorder.note_gpu(&device);
+            }
             if count == 1 {
                 device.arm();
             }
@@ -214,6 +225,7 @@ impl Agent {
             offers: Offers::default(),
             opened: Opened::default(),
             wake,
+            recorder,
             session: RwLock::new(session),
             config,
             swap_tid: started.tid,
@@ -276,6 +288,7 @@ impl Agent {
             .chain(self.session().marks())
             .chain(self.thread_marks.iter().copied())
             .chain(self.offers.mark())
+            .chain(self.recorder.as_deref().map(Recorder::mark))
             .collect();
     }
 

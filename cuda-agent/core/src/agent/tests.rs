@@ -1,7 +1,9 @@
 //! The agent against a fake driver and a fake daemon: real socket, page, signals and threads.
 
 mod gates;
+mod refusal;
 
+use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
@@ -29,6 +31,15 @@ pub(crate) struct Bench {
 }
 
 pub(crate) fn bench(name: &str, change: impl FnOnce(&mut Terms)) -> Bench {
+    bench_with(name, change, None)
+}
+
+/// One with a record of its process.
+pub(crate) fn recorded_bench(name: &str, record: &Path) -> Bench {
+    bench_with(name, |_| (), Some(record.to_path_buf()))
+}
+
+fn bench_with(name: &str, change: impl FnOnce(&mut Terms), record: Option<PathBuf>) -> Bench {
     static NEXT: AtomicU64 = AtomicU64::new(1);
     let number = NEXT.fetch_add(1, Ordering::Relaxed);
     let mut uuid = [7; 16];
@@ -49,6 +60,7 @@ pub(crate) fn bench(name: &str, change: impl FnOnce(&mut Terms)) -> Bench {
     let config = Config {
         socket: listener.path.clone(),
         task: Some("yolo".into()),
+        record,
         ..Config::default()
     };
     let (agent, daemon, gates) = Gates::start(driver, config, || listener.welcome(terms));
@@ -283,8 +295,8 @@ fn declared_jobs_nest_and_last_until_their_work_is_done() {
     let (busy, works) = std::sync::mpsc::channel();
     std::thread::scope(|scope| {
         let program = scope.spawn(|| {
-            bench.agent.job_begin();
-            bench.agent.job_begin();
+            bench.agent.job_begin(None);
+            bench.agent.job_begin(None);
             drop(bench.agent.enter());
             bench.agent.job_end();
             std::thread::sleep(Duration::from_millis(30));
@@ -444,7 +456,7 @@ fn a_job_that_ends_between_hello_and_welcome_is_known_to_have_ended() {
         let agent = bench.agent;
         let (end, ended) = std::sync::mpsc::channel();
         let program = scope.spawn(move || {
-            agent.job_begin();
+            agent.job_begin(None);
             ended.recv().unwrap();
             agent.job_end();
         });
@@ -508,24 +520,6 @@ fn without_any_daemon_everything_comes_back_and_goes_on() {
     assert!(back.unwrap() == bytes);
     // Budgets are no more.
     assert!(matches!(agent.alloc(20 * CHUNK), Some(Ok(_))));
-}
-
-#[test]
-fn a_refusal_is_told_in_the_daemons_words() {
-    let driver = FakeDriver::leak([9; 16], MEMORY);
-    let listener = Listener::new("refusal");
-    let config = Config {
-        socket: listener.path.clone(),
-        task: Some("yolo".into()),
-        torture: None,
-        clean: crate::memory::Policy::default(),
-    };
-    std::thread::scope(|scope| {
-        let started = scope.spawn(|| Agent::start(driver, config).map(|_| ()));
-        listener.refuse("no registration \"yolo\" of user 1000");
-        let error = started.join().unwrap().unwrap_err().to_string();
-        assert!(error.contains("no registration"), "{error}");
-    });
 }
 
 #[derive(Clone, Debug)]

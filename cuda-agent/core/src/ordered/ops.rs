@@ -12,6 +12,7 @@ use crate::gate::InCall;
 use crate::log::say;
 use crate::memory::ALIGN;
 use crate::ops::Detour;
+use crate::record::AllocKind;
 
 impl Agent {
     /// cuMemAllocAsync, or cuMemAllocFromPoolAsync with a pool.
@@ -38,17 +39,31 @@ impl Agent {
             return None;
         }
         let line = line(stream, context);
+        let taken = self.take_or_grow(device, pool, bytes, line);
+        if taken.is_ok() {
+            device.record_alloc(bytes, AllocKind::Arena);
+        }
+        Some(taken)
+    }
+
+    fn take_or_grow(
+        &self,
+        device: &Device,
+        pool: MemoryPool,
+        bytes: u64,
+        line: Line,
+    ) -> Result<u64, Status> {
         let room = &device.ordered;
         if let Some(at) = room.take(pool, bytes, line) {
-            return Some(Ok(at));
+            return Ok(at);
         }
         if !self.work.captures() {
             room.settle(self.driver);
         }
         if let Some(at) = room.take(pool, bytes, line) {
-            return Some(Ok(at));
+            return Ok(at);
         }
-        Some(self.grow(device, pool, bytes, line))
+        self.grow(device, pool, bytes, line)
     }
 
     /// Takes more of the arena for a pool: whole chunks, or as much as there is.
@@ -146,20 +161,20 @@ impl Agent {
     ) -> Result<(), Status> {
         let room = &device.ordered;
         // Only what a graph allocates can be freed by one.
-        let starts = match object {
-            Some((start, _)) => start == at,
-            None => room.live_around(at).is_some_and(|(live, _)| live.at == at),
-        };
-        if !starts || self.driver.stream_captures(stream) {
+        let live = || room.live_around(at).map(|(live, _)| (live.at, live.bytes));
+        let starting = object.or_else(live).filter(|&(start, _)| start == at);
+        let Some((_, freed)) = starting.filter(|_| !self.driver.stream_captures(stream)) else {
             return Err(Status::INVALID_VALUE);
-        }
+        };
         let context = self.context_of(stream)?;
         let mark = room.mark(self.driver, stream, context)?;
         if let Some((_, bytes)) = object {
             device.memory().disown(at);
             room.adopt(at, bytes);
         }
-        room.free(at, line(stream, context), mark)
+        room.free(at, line(stream, context), mark)?;
+        device.record_free(freed, AllocKind::Arena);
+        Ok(())
     }
 
     /// A stream ends: what was freed on it waits for its work, and no other stream continues it.
@@ -182,7 +197,16 @@ impl Agent {
     pub fn free_ordered(&self, at: u64) -> Detour<()> {
         let mut devices = self.devices.iter();
         let device = devices.find(|device| device.ordered.holds(at))?;
-        Some(device.ordered.free_at_once(at))
+        // Asked before it is gone, and only where it is of use.
+        let live = device
+            .recorder
+            .as_ref()
+            .and_then(|_| device.ordered.live_around(at));
+        let freed = device.ordered.free_at_once(at);
+        if let (Ok(()), Some((live, _))) = (freed, live) {
+            device.record_free(live.bytes, AllocKind::Arena);
+        }
+        Some(freed)
     }
 
     /// Where no job runs: looks what was freed by now, gives back what is not kept, and counts what

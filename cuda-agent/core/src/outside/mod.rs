@@ -14,6 +14,7 @@ use crate::agent::Agent;
 use crate::cuda::{Context, Location, Status};
 use crate::device::Device;
 use crate::gate::lock;
+use crate::record::AllocKind;
 
 /// How the driver names what is held.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -24,6 +25,16 @@ pub enum Held {
     Array(usize),
     /// A CUmipmappedArray.
     Mipmapped(usize),
+}
+
+impl Held {
+    /// As what it is recorded.
+    fn kind(self) -> AllocKind {
+        match self {
+            Self::Memory(_) => AllocKind::Driver,
+            Self::Array(_) | Self::Mipmapped(_) => AllocKind::Array,
+        }
+    }
 }
 
 /// What is held on one GPU: bytes, and the context that it ends with.
@@ -61,6 +72,7 @@ impl Agent {
             Some(held) => {
                 let context = if for_good { Context::NONE } else { context };
                 lock(&device.outside.held).insert(held, (bytes, context));
+                device.record_alloc(bytes, held.kind());
             }
             None => device.memory().discount_outside(bytes),
         }
@@ -73,6 +85,7 @@ impl Agent {
             let found = lock(&device.outside.held).remove(&held);
             if let Some((bytes, _)) = found {
                 device.memory().discount_outside(bytes);
+                device.record_free(bytes, held.kind());
             }
         }
     }
@@ -133,9 +146,12 @@ impl Device {
     /// A context ended, and what was held in it.
     pub fn let_all_go(&self, context: Context) {
         let mut gone = 0;
-        lock(&self.outside.held).retain(|_, &mut (bytes, of)| {
+        lock(&self.outside.held).retain(|held, &mut (bytes, of)| {
             let stays = of != context;
-            gone += if stays { 0 } else { bytes };
+            if !stays {
+                gone += bytes;
+                self.record_free(bytes, held.kind());
+            }
             stays
         });
         self.memory().discount_outside(gone);

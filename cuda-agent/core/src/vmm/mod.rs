@@ -29,6 +29,7 @@ use crate::enter::Clue;
 use crate::gate::{Locked, lock};
 use crate::memory::KeptFor;
 use crate::ops::{Found, Owner};
+use crate::record::AllocKind;
 
 type Result<T> = std::result::Result<T, Status>;
 
@@ -54,12 +55,16 @@ impl Agent {
         if request::swaps(bytes, prop, flags, device.memory().granularity()) {
             self.try_request(device, prop)?;
             let pieces = self.under_pressure(device, || device.create(bytes))?;
+            device.record_alloc(bytes, AllocKind::Arena);
             return Ok(self.book().add(ordinal, bytes, *prop, pieces));
         }
         self.under_pressure(device, || Ok(device.reserve(bytes)?))?;
         let created = device.insist(|| Ok(call()?));
         match created {
-            Ok(handle) => self.book().add_alone(handle, Some((ordinal, bytes))),
+            Ok(handle) => {
+                self.book().add_alone(handle, Some((ordinal, bytes)));
+                device.record_alloc(bytes, AllocKind::Driver);
+            }
             Err(_) => device.memory().discount_outside(bytes),
         }
         created
@@ -351,12 +356,19 @@ impl Agent {
     /// Frees what nothing needs any more.
     fn drop_physical(&self, gone: Option<What>) -> Result<()> {
         match gone {
-            Some(What::Pieces(bundle)) => self.owner(&bundle)?.memory().destroy(&bundle.pieces),
+            Some(What::Pieces(bundle)) => {
+                let device = self.owner(&bundle)?;
+                device.memory().destroy(&bundle.pieces)?;
+                device.record_free(bundle.bytes, AllocKind::Arena);
+                Ok(())
+            }
             Some(What::Whole(whole)) => {
                 // What cannot be freed stays counted: it is still there.
                 self.driver.release(whole.handle)?;
                 if let Some(device) = self.device(whole.ordinal) {
                     device.memory().discount_kept(whole.bytes, whole.why);
+                    // It was created as one that may be swapped.
+                    device.record_free(whole.bytes, AllocKind::Arena);
                 }
                 Ok(())
             }
@@ -366,6 +378,7 @@ impl Agent {
             }) => {
                 if let Some(device) = self.device(ordinal) {
                     device.memory().discount_outside(bytes);
+                    device.record_free(bytes, AllocKind::Driver);
                 }
                 Ok(())
             }

@@ -39,6 +39,11 @@ fn is_leaving(task: &Task) -> bool {
 impl Scheduler {
     pub(super) fn serve_best_effort(&mut self) {
         self.state.retry = None;
+        self.serve_others();
+        self.swap_out_parked();
+    }
+
+    fn serve_others(&mut self) {
         let wants_wait = self.serve_wants();
         let realtime = self.state.realtime_active();
         if realtime || wants_wait {
@@ -389,8 +394,8 @@ impl Scheduler {
     /// would keep the memory from it for ever.
     fn grant_resident(&mut self, wants_wait: bool) {
         let moves = !self.state.realtime_active();
-        let wants = self.state.wants.iter().filter(|_| moves && wants_wait);
-        let since = |id: &TaskId| Some(self.task(*id).want?.since);
+        let wants = self.state.open_wants().filter(|_| moves && wants_wait);
+        let since = |id: TaskId| Some(self.task(id).want?.since);
         let waits_since = wants.filter_map(since).min();
         let mut place = 0;
         while let Some((_, id)) = self.state.best_effort.get(place) {

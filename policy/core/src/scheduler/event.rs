@@ -119,6 +119,12 @@ pub enum Event {
         until: Time,
         while_loading: bool,
     },
+    /// `task` leaves the GPU and stays away: its open job is revoked, or completes if it is realtime, jobs and
+    /// requests for memory wait, and all that may be swapped out leaves. It keeps its place in the plan. Without
+    /// effect on a parked task.
+    Park { task: TaskId },
+    /// `task` is parked no more: what waited is served. Without effect on a task that is not parked.
+    Resume { task: TaskId },
     /// No process of `task` that runs a job or moves memory can go on: they are stopped (SIGSTOP, a
     /// debugger). Others do not wait for it any longer.
     Stopped { task: TaskId },

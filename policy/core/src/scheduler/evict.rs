@@ -91,7 +91,7 @@ impl State {
     /// Up to `lacking` bytes of budget that `id` does not use and may lose now.
     fn unused(&self, id: TaskId, lacking: Bytes, cause: Cause) -> Bytes {
         let task = &self.tasks[id];
-        if cause == Cause::BestEffort && self.now < task.fresh_until {
+        if cause == Cause::BestEffort && self.now < task.fresh_until && !task.parked {
             return Bytes::ZERO;
         }
         task.unused(lacking, cause, self.chunk)
@@ -186,7 +186,7 @@ impl Scheduler {
     }
 
     /// Takes back up to `lacking` bytes of budget that `id` does not use.
-    fn reclaim_unused(&mut self, id: TaskId, lacking: Bytes, cause: Cause) -> Bytes {
+    pub(super) fn reclaim_unused(&mut self, id: TaskId, lacking: Bytes, cause: Cause) -> Bytes {
         let taken = self.state.unused(id, lacking, cause);
         if taken > Bytes::ZERO {
             let asked = self.task(id).asked - taken;

@@ -29,6 +29,7 @@ impl State {
         self.one_job_holds_the_gpu()?;
         for (id, task) in self.tasks.iter() {
             Self::residency(id, task)?;
+            Self::parked_tasks_wait(id, task)?;
             if let Some(job) = &task.job {
                 self.job_is_in_one_place(id, job)?;
             }
@@ -102,6 +103,21 @@ impl State {
             .is_some_and(|op| op.direction == Direction::Out);
         if region && leaves {
             return violated(5, format!("{id:?} is swapped out in its region"));
+        }
+        Ok(())
+    }
+
+    /// Invariant 7 of parked tasks: a job of one is on the GPU or in its region since before, or it waits in no
+    /// queue; without such a job the task has no deadlines.
+    fn parked_tasks_wait(id: TaskId, task: &Task) -> Result<(), InvariantError> {
+        let job = task.job.as_ref();
+        let is_held = job.is_some_and(|job| job.place == Place::Parked);
+        let waits = job.is_some() && !task.is_busy();
+        if is_held != (task.parked && waits) {
+            return violated(7, format!("a job of {id:?} waits as if parked, or not so"));
+        }
+        if task.is_held() && task.phase == Phase::Ready {
+            return violated(7, format!("{id:?} is parked and ready"));
         }
         Ok(())
     }
@@ -205,7 +221,7 @@ impl State {
             }
         }
         // With each open job in its one place, this leaves no second place to any.
-        let stray = |job: &Job| job.place == Place::Stray;
+        let stray = |job: &Job| matches!(job.place, Place::Stray | Place::Parked);
         let jobs = self.tasks.values().filter_map(|task| task.job.as_ref());
         let open = jobs.filter(|job| !stray(job)).count();
         let ages = self.turns.ages.len() + self.turns.passed_over.len();

@@ -21,6 +21,8 @@ pub(crate) enum Place {
     BestEffort,
     /// It holds the GPU.
     Running,
+    /// Its task is parked: it is in no queue.
+    Parked,
     /// Revoked, but still on the GPU when the drain bound expired. It may compute on; other jobs do not
     /// wait for it any longer.
     Stray,

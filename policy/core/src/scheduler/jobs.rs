@@ -24,8 +24,17 @@ impl Scheduler {
         if task.last_job == Some(seq) {
             return Err(EventError::JobEnded { task: id, job: seq });
         }
-        let realtime = self.try_promote(id, kind);
         let now = self.state.now;
+        if task.parked {
+            let task = self.task_mut(id);
+            task.last_job = Some(seq);
+            task.job = Some(Job {
+                place: Place::Parked,
+                ..Job::new(seq, kind, now)
+            });
+            return Ok(());
+        }
+        let realtime = self.try_promote(id, kind);
         let task = self.task_mut(id);
         task.last_job = Some(seq);
         let mut job = Job::new(seq, kind, now);
@@ -100,7 +109,9 @@ impl Scheduler {
             JobEnd::Completed
         };
         self.end_job(id, end);
-        if end == JobEnd::Completed {
+        if self.task(id).parked {
+            self.leave_ready(id);
+        } else if end == JobEnd::Completed {
             self.try_promote(id, kind);
         }
         Ok(())
@@ -116,14 +127,8 @@ impl Scheduler {
         if job.granted.is_none() {
             job.blocked = self.state.holders.longest(job.eligible);
         }
+        self.leave_queue(id, &job);
         match job.place {
-            Place::Later | Place::Aside => self.state.later.remove((job.wakes, id)),
-            Place::Queue => {
-                let due = job.deadline.unwrap_or_default();
-                self.state.queue.remove((due, id));
-            }
-            Place::Region => self.state.region = None,
-            Place::BestEffort => self.dequeue(id, &job),
             Place::Running => {
                 self.state.running.retain(|other| *other != id);
                 self.count_turn(id, &job);
@@ -132,6 +137,7 @@ impl Scheduler {
             }
             // It may have computed until now.
             Place::Stray => self.count_turn(id, &job),
+            _ => {}
         }
         let account = job.account(id, now, end);
         let wcet = self.task(id).timing().map_or(Nanos::ZERO, |t| t.wcet);
@@ -144,6 +150,20 @@ impl Scheduler {
             task.proved = true;
         }
         self.emit(Command::Account(account));
+    }
+
+    /// Takes `job` of `id` out of the queue or the region in which it waits.
+    pub(super) fn leave_queue(&mut self, id: TaskId, job: &Job) {
+        match job.place {
+            Place::Later | Place::Aside => self.state.later.remove((job.wakes, id)),
+            Place::Queue => {
+                let due = job.deadline.unwrap_or_default();
+                self.state.queue.remove((due, id));
+            }
+            Place::Region => self.state.region = None,
+            Place::BestEffort => self.dequeue(id, job),
+            Place::Parked | Place::Running | Place::Stray => {}
+        }
     }
 
     /// Gives the GPU to the job of `id`, which is wholly resident.
@@ -159,23 +179,17 @@ impl Scheduler {
             return;
         };
         job.blocked = self.state.holders.longest(job.eligible);
-        let former = core::mem::replace(&mut job.place, Place::Running);
         let waited = job.clone();
+        job.place = Place::Running;
         job.passed_until = None;
         job.granted = Some(now);
         job.beside = sharing == Sharing::Shared && job.deadline.is_none();
         job.opened = job.opened.or(Some(now));
         job.arena = arena;
-        let (seq, due) = (job.seq, job.deadline);
-        match former {
-            Place::Queue => {
-                self.state.queue.remove((due.unwrap_or_default(), id));
-            }
-            Place::Region => self.state.region = None,
-            _ => {
-                self.dequeue(id, &waited);
-                self.begin_turn(id);
-            }
+        let seq = job.seq;
+        self.leave_queue(id, &waited);
+        if waited.place == Place::BestEffort {
+            self.begin_turn(id);
         }
         self.state.running.push(id);
         self.emit(Command::Grant { task: id, job: seq });
@@ -184,26 +198,24 @@ impl Scheduler {
     /// Takes a job out of its queue for `span`, because its memory is not available, so that other jobs
     /// may run.
     pub(super) fn put_aside(&mut self, id: TaskId, span: Nanos) {
+        if self.task(id).parked {
+            self.hold_job(id);
+            return self.leave_ready(id);
+        }
         self.close_span();
         let until = self.state.now + span;
         let Some(job) = &mut self.task_mut(id).job else {
             return;
         };
-        let former = core::mem::replace(&mut job.place, Place::Aside);
+        let waited = job.clone();
+        job.place = Place::Aside;
         job.opened = None;
         job.stalled = true;
         job.wakes = until;
         job.failures = 0;
         job.swap_ins = 0;
-        let (due, waited) = (job.deadline, job.clone());
         job.passed_until = None;
-        match former {
-            Place::Queue => {
-                self.state.queue.remove((due.unwrap_or_default(), id));
-            }
-            Place::Region => self.state.region = None,
-            _ => self.dequeue(id, &waited),
-        }
+        self.leave_queue(id, &waited);
         self.state.later.insert((until, id));
     }
 

@@ -6,7 +6,7 @@
 //! volumes that hold for them, `room` chooses these, with what they leave to the others, `jobs` and
 //! `account` follow a job, `region`, `pipeline` (the test `Pipelined`: here is its protocol) and
 //! `best_effort` serve it, `evict`, `swap`, `budget`, `volume` and `wants` move memory, `timer` keeps
-//! the bounds, `stray` goes on without those that do not obey, `invariants` says what must always hold, `waiting` which tasks wait outside the plan.
+//! the bounds, `stray` goes on without those that do not obey, `park` has tasks leave the GPU until they are resumed, `invariants` says what must always hold, `waiting` which tasks wait outside the plan.
 
 mod account;
 mod best_effort;
@@ -24,6 +24,7 @@ mod invariants;
 mod job;
 mod jobs;
 mod order;
+mod park;
 mod pipeline;
 mod plan;
 mod recent;
@@ -227,6 +228,8 @@ impl Scheduler {
                 until,
                 while_loading,
             } => self.bar(task, until, while_loading),
+            Event::Park { task } => self.park(task),
+            Event::Resume { task } => self.resume(task),
             Event::Stopped { task } => self.stopped(task),
             Event::Attach {
                 task,

@@ -17,6 +17,8 @@ pub(crate) type Victim = (Reverse<Time>, Return, TaskId);
 /// When a best-effort task has its next turn: the later ones go first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Return {
+    /// None before it is resumed: it goes before all others.
+    Parked,
     /// Nobody knows. It has had no job since then: the longest idle one goes first.
     Idle(Time),
     /// Its job has this place among those that wait.
@@ -104,6 +106,8 @@ pub(crate) struct Task {
     pub(crate) registered: bool,
     pub(crate) attachment: Attachment,
     pub(crate) phase: Phase,
+    /// It stays off the GPU until it is resumed.
+    pub(crate) parked: bool,
     /// An implicit job completed within C without growing the arena.
     pub(crate) proved: bool,
 
@@ -312,6 +316,7 @@ impl Task {
     pub(crate) fn victim(&self, id: TaskId) -> Victim {
         let rank = self.job.as_ref().and_then(|job| job.rank);
         let returns = match rank {
+            _ if self.parked => Return::Parked,
             Some(rank) => Return::Waits(Reverse(rank)),
             None => Return::Idle(self.last_left),
         };
@@ -320,9 +325,18 @@ impl Task {
 
     /// Whether it may be a victim: not one that runs or is in its region, nor while it moves.
     pub(crate) fn evictable(&self) -> bool {
+        self.attachment == Attachment::Attached && self.op.is_none() && !self.is_busy()
+    }
+
+    /// Whether its job is in its region or on the GPU.
+    pub(crate) fn is_busy(&self) -> bool {
         let region = |job: &Job| job.place == Place::Region;
-        let busy = self.runs() || self.job.as_ref().is_some_and(region);
-        self.attachment == Attachment::Attached && self.op.is_none() && !busy
+        self.runs() || self.job.as_ref().is_some_and(region)
+    }
+
+    /// Whether its jobs and requests for memory wait until it is resumed.
+    pub(crate) fn is_held(&self) -> bool {
+        self.parked && !self.is_busy()
     }
 
     /// How much of a ready task may be out; anything of others.
@@ -357,6 +371,13 @@ impl Task {
     /// How much of it a swap-out could move now, whatever its plan says.
     pub(crate) fn movable(&self) -> Bytes {
         let room = self.firm_backing().saturating_sub(self.usage.swapped);
+        self.arena_resident().min(self.usage.resident).min(room)
+    }
+
+    /// How much of it a swap-out could move once its backing store is as large as it can be.
+    pub(crate) fn may_leave(&self) -> Bytes {
+        let most = self.backing_most.unwrap_or(Bytes::MAX);
+        let room = most.saturating_sub(self.usage.swapped);
         self.arena_resident().min(self.usage.resident).min(room)
     }
 

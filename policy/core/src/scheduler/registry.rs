@@ -69,6 +69,8 @@ impl Scheduler {
             self.remember(name, at);
         }
         self.leave_plan(id);
+        // From now on nobody could resume it.
+        self.resume(id)?;
         self.forget_if_gone(id);
         Ok(())
     }
@@ -319,6 +321,7 @@ impl Task {
             registered: true,
             attachment: Attachment::Absent,
             phase: Phase::BestEffort,
+            parked: false,
             proved: false,
             usage: Usage::default(),
             unreported: Bytes::ZERO,

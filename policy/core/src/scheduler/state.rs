@@ -103,6 +103,10 @@ pub struct TaskStatus {
     pub class: Class,
     /// How it is treated now.
     pub phase: Phase,
+    /// Whether it is kept off the GPU until it is resumed.
+    pub parked: bool,
+    /// What of a parked task is still to be swapped out, in bytes; zero for any other.
+    pub leaving: Bytes,
     /// Whether its agent can be talked to.
     pub attachment: Attachment,
     /// Where its bytes are.
@@ -207,6 +211,12 @@ impl State {
             name: task.spec.name.clone(),
             class: task.spec.class,
             phase: task.phase,
+            parked: task.parked,
+            leaving: if task.parked {
+                task.may_leave().round_down(self.chunk)
+            } else {
+                Bytes::ZERO
+            },
             attachment: task.attachment,
             usage: task.usage,
             budget: task.budget,
@@ -236,6 +246,7 @@ impl State {
         if let Some(job) = task.job.as_ref().filter(|job| job.deadline.is_none()) {
             match job.granted {
                 Some(granted) => ran.add(now, now - granted),
+                None if task.parked => {}
                 None => waited.note(now, now - job.requested),
             }
         }
@@ -279,6 +290,12 @@ impl State {
             queue: self.queue.iter().map(|(_, id)| id).collect(),
             best_effort: self.best_effort.iter().map(|(_, id)| id).collect(),
         }
+    }
+
+    /// The tasks with a budget request that may be answered, first come first.
+    pub(crate) fn open_wants(&self) -> impl Iterator<Item = TaskId> + '_ {
+        let wants = self.wants.iter().copied();
+        wants.filter(|id| !self.tasks[*id].is_held())
     }
 
     /// What may still be handed out.

@@ -105,13 +105,16 @@ impl Scheduler {
     }
 
     /// When the best-effort job of `id`, which runs, must give way to another that waits and needs nothing
-    /// but the GPU, or to a request for memory.
+    /// but the GPU, or to a request for memory; at once if its task is parked.
     fn gives_way(&self, id: TaskId) -> Option<Time> {
         let state = &self.state;
         let job = self.task(id).job.as_ref()?;
         let best_effort = job.deadline.is_none() && job.revoked.is_none();
         let granted = job.granted.filter(|_| best_effort)?;
-        let asked = state.wants.iter().any(|waiting| *waiting != id);
+        if self.task(id).parked {
+            return Some(granted);
+        }
+        let asked = state.open_wants().any(|waiting| waiting != id);
         let asked = asked.then_some(granted + WANT_QUANTUM);
         let others = self
             .next_ones()
@@ -163,9 +166,8 @@ impl Scheduler {
             .flatten()
             .filter_map(|id| Some(self.task(*id).op.as_ref()?.due));
         let requests = state
-            .wants
-            .iter()
-            .filter_map(|id| Some(self.task(*id).want?.since + REQUEST_TIMEOUT));
+            .open_wants()
+            .filter_map(|id| Some(self.task(id).want?.since + REQUEST_TIMEOUT));
         released
             .into_iter()
             .chain(memory_frees)

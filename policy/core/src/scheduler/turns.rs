@@ -326,7 +326,7 @@ impl Scheduler {
     pub(super) fn keeps_until(&self, other: TaskId) -> Option<Time> {
         let holder = self.state.turns.holder?;
         let task = self.state.tasks.get(holder)?;
-        let kept = task.job.is_none() && task.attachment == Attachment::Attached;
+        let kept = task.job.is_none() && task.attachment == Attachment::Attached && !task.parked;
         let moment = self.moment(holder, other);
         kept.then(|| task.last_left + self.discipline.keeps(&task.standing, &moment))
     }

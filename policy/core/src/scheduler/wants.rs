@@ -109,6 +109,10 @@ impl Scheduler {
         if extra == Bytes::ZERO {
             return Decision::Accept;
         }
+        if task.is_held() {
+            // A program that is refused memory mostly ends: no bound counts before the task is resumed.
+            return Decision::Defer;
+        }
         // A job runs with all its memory resident, beside the memory of others that never leaves.
         let state = self.state.settled();
         let fixed = state.sums().fixed.saturating_sub(state.share(id).fixed);

@@ -4,6 +4,7 @@
 mod allocations;
 mod hostile;
 mod liars;
+mod parked;
 mod pipelined;
 mod plans;
 mod regrouped;

@@ -55,6 +55,14 @@ impl World {
         self.tell(Event::Unregister { task: TaskId(id) })
     }
 
+    pub(crate) fn park(&mut self, id: u32) -> bool {
+        self.tell(Event::Park { task: TaskId(id) })
+    }
+
+    pub(crate) fn resume(&mut self, id: u32) -> bool {
+        self.tell(Event::Resume { task: TaskId(id) })
+    }
+
     pub(crate) fn demote(&mut self, id: u32) -> bool {
         self.tell(Event::Demote { task: TaskId(id) })
     }

@@ -2,7 +2,10 @@
 
 use alloc::format;
 use alloc::string::String;
+use alloc::vec::Vec;
+use core::mem;
 
+use rtswap_policy::scheduler::Event;
 use rtswap_policy::task::Class;
 
 use super::Engine;
@@ -33,6 +36,18 @@ impl Engine {
                 caller,
                 registration,
             } => self.unregister(caller, registration).map(|()| Reply::Done),
+            Call::Park {
+                caller,
+                registration,
+            } => self
+                .set_parked(caller, registration, true)
+                .map(|()| Reply::Done),
+            Call::Resume {
+                caller,
+                registration,
+            } => self
+                .set_parked(caller, registration, false)
+                .map(|()| Reply::Done),
             Call::Calibrate {
                 caller,
                 gpu,
@@ -143,6 +158,42 @@ impl Engine {
                 Ok(())
             }
         }
+    }
+
+    /// Parks or resumes the task of a registration on every GPU that it uses.
+    fn set_parked(
+        &mut self,
+        caller: Caller,
+        id: RegistrationId,
+        parked: bool,
+    ) -> Result<(), CallError> {
+        let entry = self.registry.get_mut(id).ok_or(CallError::NoSuchTask(id))?;
+        if entry.uid != caller.uid && !caller.privileged {
+            let uid = entry.uid;
+            let what = if parked { "park" } else { "resume" };
+            return Err(CallError::AccessDenied(format!(
+                "{id} belongs to user {uid}; only that user or root may {what} it"
+            )));
+        }
+        if mem::replace(&mut entry.parked, parked) == parked {
+            return Ok(());
+        }
+        self.unrecorded.note_registration(id);
+        self.note_change();
+        let (what, uid) = (if parked { "parked" } else { "resumed" }, caller.uid);
+        self.log(self.line(Level::Info, id, format!("{what} by user {uid}")));
+        let tasks: Vec<_> = self.tasks.of(id).collect();
+        for (gpu, task) in tasks {
+            if self.tasks.get(task).is_some_and(|task| !task.has_ended) {
+                let event = if parked {
+                    Event::Park { task }
+                } else {
+                    Event::Resume { task }
+                };
+                self.tell(gpu, event);
+            }
+        }
+        Ok(())
     }
 
     /// Whether the agent of one of its processes can be talked to.

@@ -133,6 +133,7 @@ impl Engine {
             if let Some(entry) = self.registry.get_mut(id) {
                 entry.origin = Origin::Session;
                 entry.task.class = Class::BestEffort;
+                entry.parked = false;
             }
         } else if let Some(entry) = self.registry.remove(id) {
             let name = Some(entry.task.name.as_str());

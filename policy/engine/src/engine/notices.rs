@@ -27,11 +27,15 @@ const INTERVAL: Nanos = Nanos(10_000_000_000);
 const SHOWN: Nanos = Nanos(60_000_000_000);
 
 impl Engine {
-    /// Why a task that waits may wait long: its owner is barred, or a process is stopped. What plans keep
+    /// Why a task that waits may wait long: it is parked, its owner is barred, or a process is stopped. What plans keep
     /// is said by `Planned`.
     pub(crate) fn hindrance(&self, gpu: usize, task: TaskId) -> Option<String> {
         let state = self.gpus[gpu].scheduler.state();
         state.awaited_bytes(task)?;
+        let registration = self.tasks.get(task)?.registration;
+        if let Some(parked) = self.registry.get(registration)?.parked_text() {
+            return Some(parked);
+        }
         if let Some(until) = state.barred_until(task) {
             let seconds = (until - self.now).0.div_ceil(1_000_000_000);
             return Some(format!(
@@ -41,7 +45,7 @@ impl Engine {
         }
         let (id, held) = self.largest_stopped(gpu)?;
         let session = self.sessions.get(id)?;
-        let own = self.tasks.get(task)?.registration == id.registration;
+        let own = registration == id.registration;
         let seconds = (self.now - session.stopped_since?).0 / 1_000_000_000;
         let pid = session.peer.pid;
         (!own).then(|| {

@@ -98,11 +98,13 @@ impl Engine {
         }
         let mut old = Registration::new(before, uid, entry.task.clone(), Origin::File);
         old.demoted = entry.demoted;
+        old.parked = entry.parked;
         if let Some(uuid) = entry.gpu {
             old.task.gpu = Some(uuid.to_string());
         }
         self.end_registration(before);
-        let new = Registration::new(before, uid, task, Origin::File);
+        let mut new = Registration::new(before, uid, task, Origin::File);
+        new.parked = old.parked;
         self.registry.insert(new);
         let Err(refused) = self.place_file(before) else {
             return Ok(());

@@ -12,7 +12,7 @@ use super::Engine;
 use super::agenda::{Chore, Work};
 use crate::groups::Report;
 use crate::ids::{ConnectionId, RegistrationId};
-use crate::input::{Block, SwapReport};
+use crate::input::Block;
 use crate::output::{Level, LogLine, News, Output};
 use crate::sessions::{EndedSwap, SessionId};
 use crate::timers::Timer;
@@ -94,11 +94,11 @@ impl Engine {
 
     /// Counts a swap operation, and compares it with what its cost says.
     fn account_swap(&mut self, gpu: usize, id: SessionId, ended: &EndedSwap) {
-        let SwapReport { moved, took, .. } = ended.report;
+        let now = self.now;
         if let Some(entry) = self.registry.get_mut(id.registration) {
+            let (moved, took) = (ended.report.moved, now - ended.since);
             entry.statistics.copied(ended.direction, moved, took);
         }
-        let now = self.now;
         let on = &mut self.gpus[gpu];
         if !on.pace.record(now, ended, &on.config) {
             return;

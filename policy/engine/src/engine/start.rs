@@ -130,6 +130,7 @@ impl Engine {
         };
         let entry = Registration::new(before.id, uid, task, Origin::File);
         let entry = self.registry.insert(entry);
+        entry.parked = before.parked;
         // A file that says something else now is a new registration under the old number.
         entry.demoted = *before
             == SavedRegistration {
@@ -155,6 +156,7 @@ impl Engine {
         self.registry.insert(Registration {
             gpu: saved.gpu,
             demoted: saved.demoted,
+            parked: saved.parked,
             claimant: saved.claimant,
             ..entry
         });

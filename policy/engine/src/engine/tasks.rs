@@ -3,6 +3,7 @@
 use alloc::collections::BTreeMap;
 use alloc::string::{String, ToString};
 
+use rtswap_policy::scheduler::Event;
 use rtswap_policy::task::{Class, MemoryProfile, TaskId, TaskSpec};
 
 use super::Engine;
@@ -89,6 +90,7 @@ impl Engine {
         class: Class,
     ) -> Result<TaskId, String> {
         let entry = self.registry.get(id).ok_or("its registration has ended")?;
+        let parked = entry.parked;
         let spec = TaskSpec {
             name: entry.full_name(),
             class,
@@ -115,6 +117,9 @@ impl Engine {
         };
         self.tasks.all.insert(task, entry);
         self.tasks.by_registration.insert((id, gpu), task);
+        if parked {
+            self.tell(gpu, Event::Park { task });
+        }
         Ok(task)
     }
 

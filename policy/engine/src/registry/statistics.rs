@@ -31,7 +31,7 @@ pub struct Statistics {
     sorted: Vec<Nanos>,
 }
 
-/// The sum of the copies in one direction, by the agent's measure.
+/// The sum of the copies in one direction, each operation from its request to its acknowledgement.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Moved {
     /// The bytes that were copied.

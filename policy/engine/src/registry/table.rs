@@ -46,6 +46,8 @@ pub struct Registration {
     /// Whether it broke a promise and is scheduled as best-effort for that. The next daemon takes this
     /// over, so only a new registration ends it.
     pub demoted: bool,
+    /// Whether it stays off the GPU until it is resumed. The next daemon takes this over.
+    pub parked: bool,
     /// What ends it.
     pub origin: Origin,
     /// The only process that may claim it.
@@ -64,6 +66,7 @@ impl Registration {
             task,
             gpu: None,
             demoted: false,
+            parked: false,
             origin,
             claimant: None,
             statistics: Statistics::default(),
@@ -74,6 +77,13 @@ impl Registration {
     /// shell makes of it what the reader of a text may see.
     pub fn full_name(&self) -> String {
         format!("{}@{}", self.task.name, self.uid)
+    }
+
+    /// The text for a parked task; none for any other.
+    pub fn parked_text(&self) -> Option<String> {
+        let name = &self.task.name;
+        self.parked
+            .then(|| format!("parked: rtswapctl resume {name} brings it back"))
     }
 
     /// The class that schedulers are told.
@@ -100,6 +110,7 @@ impl Registration {
                 ..self.task.clone()
             },
             demoted: self.demoted,
+            parked: self.parked,
             gpu: self.gpu,
             origin: match self.origin {
                 Origin::Call | Origin::Lease | Origin::FormerLease => SavedOrigin::Call,

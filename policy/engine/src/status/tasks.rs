@@ -26,6 +26,8 @@ pub struct TaskStatus {
     pub class: TreatedAs,
     /// What it does now.
     pub phase: Phase,
+    /// Whether it stays off the GPU until it is resumed.
+    pub parked: bool,
     /// The GPU with the lowest index that a scheduler knows it on, else the GPU of its registration;
     /// none while it has neither.
     pub gpu: Option<Uuid>,
@@ -44,7 +46,7 @@ pub struct TaskStatus {
     /// Its turns, on several GPUs the largest value of each field; none where no GPU treats it as best-effort.
     pub turns: Option<TurnStatus>,
     /// The reason why its open job or its request for memory cannot be served at present, in words;
-    /// none while nothing is in its way but the jobs before it. Also that a process of it is stopped while
+    /// none while nothing is in its way but the jobs before it. Also that it is parked, that a process of it is stopped while
     /// others wait, and for a minute why memory was refused.
     pub waits: Option<String>,
 }
@@ -79,8 +81,10 @@ pub enum Phase {
     Running,
     /// Its memory comes back to the GPU.
     SwappingIn,
-    /// Its memory leaves the GPU.
+    /// Its memory leaves the GPU, or is to: it is parked.
     SwappingOut,
+    /// It stays off the GPU until it is resumed, with a process or without.
+    Parked,
     /// A job waits.
     Waiting,
     /// It is realtime and has not declared a job yet.
@@ -98,6 +102,7 @@ impl Phase {
             Self::Running => "running",
             Self::SwappingIn => "swapping-in",
             Self::SwappingOut => "swapping-out",
+            Self::Parked => "parked",
             Self::Waiting => "waiting",
             Self::Loading => "loading",
             Self::Idle => "idle",
@@ -111,6 +116,7 @@ impl Phase {
             (Some(job), _) if job.granted.is_some() => Self::Running,
             (_, Some(Direction::In)) => Self::SwappingIn,
             (_, Some(Direction::Out)) => Self::SwappingOut,
+            _ if task.leaving > Bytes::ZERO => Self::SwappingOut,
             (Some(_), None) => Self::Waiting,
             (None, None) if task.phase == scheduler::Phase::Loading => Self::Loading,
             (None, None) => Self::Idle,
@@ -209,13 +215,16 @@ impl Engine {
         TaskStatus {
             turns: turns.reduce(largest),
             gpu: first.map(|(gpu, _)| self.gpus[gpu].uuid).or(status.gpu),
-            waits: self.standstill(entry.id).or_else(|| {
-                let why = on.clone().find_map(|(gpu, task)| {
-                    let hindrance = self.hindrance(gpu, task);
-                    hindrance.or_else(|| planned[gpu].starved(task))
-                });
-                why.or_else(|| self.refusal(entry.id))
-            }),
+            waits: self
+                .standstill(entry.id)
+                .or_else(|| entry.parked_text())
+                .or_else(|| {
+                    let why = on.clone().find_map(|(gpu, task)| {
+                        let hindrance = self.hindrance(gpu, task);
+                        hindrance.or_else(|| planned[gpu].starved(task))
+                    });
+                    why.or_else(|| self.refusal(entry.id))
+                }),
             ..status
         }
     }
@@ -253,9 +262,12 @@ pub(super) fn describe<'a>(
         } else {
             TreatedAs::BestEffort
         },
+        parked: entry.parked,
         phase: match (processes.is_empty(), is_connected) {
+            (true, _) if entry.parked => Phase::Parked,
             (true, _) => Phase::Unclaimed,
             (false, false) => Phase::Lost,
+            (false, true) if entry.parked => phase.min(Phase::Parked),
             (false, true) => phase,
         },
         gpu: entry.gpu,

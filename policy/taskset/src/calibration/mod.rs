@@ -9,6 +9,8 @@ mod write;
 
 pub use date::rfc3339;
 pub use read::parse;
+pub(crate) use read::{gpu, measured};
+pub(crate) use write::{fraction, quoted};
 
 use rtswap_policy::cost::SwapCost;
 use rtswap_policy::units::{Bytes, Nanos, Ppm};

@@ -54,7 +54,7 @@ fn read(root: &Node<'_>, text: &str) -> Result<Calibration, Wrong> {
     })
 }
 
-fn gpu(field: &Field<'_, '_>) -> Result<String, Wrong> {
+pub(crate) fn gpu(field: &Field<'_, '_>) -> Result<String, Wrong> {
     let text = field.text()?;
     let digits = text
         .strip_prefix("GPU-")
@@ -70,7 +70,7 @@ fn gpu(field: &Field<'_, '_>) -> Result<String, Wrong> {
         .ok_or_else(|| field.wrong(Fault::NotAGpu(text.to_owned())))
 }
 
-fn measured(field: &Field<'_, '_>) -> Result<u64, Wrong> {
+pub(crate) fn measured(field: &Field<'_, '_>) -> Result<u64, Wrong> {
     let time = match &field.node.value {
         Value::Date(time) => date::seconds(*time),
         _ => None,

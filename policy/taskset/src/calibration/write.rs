@@ -53,7 +53,7 @@ fn gib_per_s(cost: &DirectionCost) -> String {
 }
 
 /// `number` over a power of ten, in decimal.
-fn fraction(number: u64, scale: u64) -> String {
+pub(crate) fn fraction(number: u64, scale: u64) -> String {
     let digits = scale.ilog10() as usize;
     let rest = format!("{:0digits$}", number % scale);
     match rest.trim_end_matches('0') {
@@ -63,7 +63,7 @@ fn fraction(number: u64, scale: u64) -> String {
 }
 
 /// A text without control characters as a basic string of TOML.
-fn quoted(text: &str) -> String {
+pub(crate) fn quoted(text: &str) -> String {
     format!("\"{}\"", text.replace('\\', "\\\\").replace('"', "\\\""))
 }
 

@@ -139,8 +139,14 @@ gpu_keys! {
     d2h_gib_per_s: f64 = 12.08 / 32.0,
     /// Rate of the copy engine host to device, GiB/s.
     h2d_gib_per_s: f64 = 11.18 / 32.0,
+    /// Rate of a copy engine while the other one copies too, as a share of its rate alone: above 0, at most 1.
+    #[serde(default = "no_sharing", skip_serializing_if = "is_no_sharing")]
+    duplex: f64 = no_sharing(),
     /// Latency of one copy or set, µs.
     copy_us: f64 = 10.0,
+    /// Further latency of a copy between host and device that begins on an engine that stood idle, µs.
+    #[serde(default, skip_serializing_if = "is_nothing")]
+    copy_start_us: f64 = 0.0,
     /// cuMemCreate, µs.
     create_us: f64 = 35.0,
     /// cuMemMap, µs.
@@ -207,6 +213,21 @@ impl ForeignKernels {
     fn is_default(&self) -> bool {
         *self == Self::default()
     }
+}
+
+/// The share of `duplex` at which copy engines do not slow each other down.
+fn no_sharing() -> f64 {
+    1.0
+}
+
+#[allow(clippy::trivially_copy_pass_by_ref, reason = "as serde passes it")]
+fn is_no_sharing(duplex: &f64) -> bool {
+    *duplex >= no_sharing()
+}
+
+#[allow(clippy::trivially_copy_pass_by_ref, reason = "as serde passes it")]
+fn is_nothing(us: &f64) -> bool {
+    *us <= 0.0
 }
 
 fn default_cuda_version() -> i32 {
@@ -376,8 +397,13 @@ impl Config {
                     return refuse(key, rate.to_string(), "give a number above 0, in GiB/s");
                 }
             }
+            if !(values.duplex > 0.0 && values.duplex <= 1.0) {
+                let wants = "give a share above 0, at most 1";
+                return refuse("duplex", values.duplex.to_string(), wants);
+            }
             for (key, us) in [
                 ("copy_us", values.copy_us),
+                ("copy_start_us", values.copy_start_us),
                 ("create_us", values.create_us),
                 ("map_us", values.map_us),
                 ("access_us", values.access_us),
@@ -511,6 +537,12 @@ mod tests {
             "memory = '3MB'",
             "memory = '3MiB'",
             "copy_us = -1.0",
+            "copy_start_us = -1.0",
+            "copy_start_us = inf",
+            "duplex = 0.0",
+            "duplex = 1.01",
+            "duplex = nan",
+            "duplex = 'half'",
             "h2d_gib_per_s = 0.0",
             "compute_gib_per_s = nan",
             "context_bytes = '1GiB'",
@@ -532,6 +564,21 @@ mod tests {
         let silent = Config::default().canonical();
         assert!(
             !silent.contains("cuda_version") && !silent.contains("foreign"),
+            "{silent}"
+        );
+    }
+
+    #[test]
+    fn a_link_that_is_shared_is_of_one_gpu_and_in_the_canonical_text() {
+        let text = "[[gpus]]\nduplex = 0.9\ncopy_start_us = 40.0\n[[gpus]]";
+        let config = parse(text).unwrap();
+        let [shared, plain] = [0, 1].map(|gpu| config.gpus[gpu].clone());
+        assert!((shared.duplex - 0.9).abs() < 1e-9 && (shared.copy_start_us - 40.0).abs() < 1e-9);
+        assert_eq!(plain, GpuConfig::default());
+        assert_eq!(Config::from_canonical(&config.canonical()), Some(config));
+        let silent = Config::default().canonical();
+        assert!(
+            !silent.contains("duplex") && !silent.contains("start"),
             "{silent}"
         );
     }

@@ -10,7 +10,7 @@ use super::heap::Heap;
 use super::physical::{Physical, Purpose, Wishes};
 use super::process::Process;
 use super::stream::Stream;
-use super::work::{Executor, Job, Work};
+use super::work::{Executor, Job, QueuedCopy, Work};
 use super::{Driver, HostKind, host, lock};
 use crate::clock::{Lasting, now_ns};
 use crate::config::GRANULE;
@@ -251,8 +251,10 @@ impl Context {
         }
         let done = Arc::<Fence>::default();
         *lock(&stream.last) = Some(done.clone());
+        let queued = QueuedCopy::of(&self.executor, &work);
         Job {
             work,
+            queued,
             after,
             done,
             submitted_ns: now_ns(),
@@ -278,7 +280,7 @@ impl Context {
     pub(super) fn run(&self, stream: &Stream, work: Work) -> Result<()> {
         self.check()?;
         let job = self.job(stream, &lock(&self.streams), work, None);
-        self.executor.run(&job);
+        self.executor.run(job);
         self.check()
     }
 

@@ -125,7 +125,7 @@ impl Queue {
         loop {
             if let Some(job) = state.jobs.pop_front() {
                 drop(state);
-                executor.run(&job);
+                executor.run(job);
                 state = lock(&self.state);
             } else if state.closed {
                 return;

@@ -27,6 +27,14 @@ pub(crate) struct Reservation {
     pub(crate) end_ns: u64,
 }
 
+/// Where on an engine's time a reservation would be.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Place {
+    pub(super) start_ns: u64,
+    /// Whether the engine has nothing to do right before.
+    pub(super) was_idle: bool,
+}
+
 impl Machine {
     /// Reserves `duration_ns` of an engine, behind all that is reserved and not
     /// before `ready_ns`.
@@ -40,12 +48,26 @@ impl Machine {
         ready_ns: u64,
         duration_ns: u64,
     ) -> Reservation {
+        self.reserve_for(gpu, kind, ready_ns, |_| duration_ns)
+    }
+
+    /// As [`Machine::reserve`], for as long as `duration_ns` says of the place that the
+    /// reservation would have.
+    pub(super) fn reserve_for(
+        &self,
+        gpu: usize,
+        kind: EngineKind,
+        ready_ns: u64,
+        duration_ns: impl Fn(Place) -> u64,
+    ) -> Reservation {
         let engine = self.engine(gpu, kind);
         engine.mark(now_ns());
         let until = engine.until_ns();
         let mut busy_until = until.load(Relaxed);
         loop {
             let start_ns = ready_ns.max(busy_until);
+            let was_idle = busy_until < start_ns;
+            let duration_ns = duration_ns(Place { start_ns, was_idle });
             let end_ns = start_ns + duration_ns;
             match until.compare_exchange_weak(busy_until, end_ns, AcqRel, Relaxed) {
                 Ok(_) => {

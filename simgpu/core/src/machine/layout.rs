@@ -10,7 +10,7 @@ use crate::config::{Config, GRANULE};
 /// First bytes of the file.
 pub(super) const MAGIC: [u8; 8] = *b"simgpu\0\0";
 /// Changes whenever the layout does.
-pub(super) const LAYOUT_VERSION: u32 = 4;
+pub(super) const LAYOUT_VERSION: u32 = 5;
 /// How many processes, living or remembered, the machine knows.
 pub(super) const SLOTS: usize = 512;
 
@@ -46,6 +46,8 @@ pub(super) struct Slot {
 #[repr(C)]
 pub(super) struct GpuWords {
     pub(super) engines: [Meter; 3],
+    /// Up to when each engine is expected to copy, ns: see [`super::link`].
+    pub(super) expected_ns: [AtomicU64; 3],
     /// Where the next search for a free granule starts.
     pub(super) hint: AtomicU64,
 }

@@ -1,8 +1,8 @@
 //! The simulated machine: one shared file that every process maps.
 //!
 //! It holds the configuration, who is attached (`slots`), who owns which
-//! granule of device memory (`granules`), the engines (`engine`) and how busy
-//! they were (`meter`), counters and the device memory itself. Memory that
+//! granule of device memory (`granules`), the engines (`engine`), what copies take
+//! on them (`link`) and how busy they were (`meter`), counters and the device memory itself. Memory that
 //! several processes hold has a file of its own (`share`). Nothing in it is a lock: a process can be
 //! killed between any two instructions and others go on.
 
@@ -10,6 +10,7 @@ mod engine;
 mod expose;
 mod granules;
 mod layout;
+mod link;
 mod meter;
 mod open;
 mod share;
@@ -19,6 +20,7 @@ mod watch;
 pub use engine::EngineKind;
 pub(crate) use expose::hide;
 pub use layout::Counters;
+pub(crate) use link::{Piece, transfer_ns};
 pub use meter::Lately;
 pub use open::{MachineError, default_dir};
 

@@ -360,6 +360,11 @@ pub(crate) mod tests {
             context_bytes: Size(GRANULE),
             ..GpuConfig::default()
         };
+        with_gpu(gpu)
+    }
+
+    /// A machine of one GPU.
+    pub(crate) fn with_gpu(gpu: GpuConfig) -> (tempfile::TempDir, Machine) {
         let config = Config {
             gpus: vec![gpu],
             ..Config::default()

@@ -30,7 +30,7 @@ fn bytes() -> impl Strategy<Value = u64> {
 
 prop_compose! {
     pub(super) fn step()(
-        what in 0_u8..28,
+        what in 0_u8..31,
         (task, number) in (TASKS, 0_u32..4),
         (bytes, wait) in (bytes(), 0_u64..40),
         choice in any::<u8>(),
@@ -127,6 +127,8 @@ impl Step {
                 let bytes = world.agent(id).pin(pinned.min(asked.unwrap_or_default()));
                 world.tell(Event::Backing { task, bytes })
             }
+            27 | 28 if choice.is_multiple_of(2) => world.park(id),
+            27 | 28 => world.resume(id),
             26 => world.capacity(bytes.0.min(1 << 50)),
             _ => world.tell(Event::Timer),
         }

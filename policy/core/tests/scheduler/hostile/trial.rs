@@ -141,6 +141,7 @@ impl Trial {
         self.act(|world| world.capacity(1 << 60));
         for id in TASKS {
             self.act(|world| world.release(id));
+            self.act(|world| world.resume(id));
         }
         for _ in 0..400 {
             self.cooperate(50);

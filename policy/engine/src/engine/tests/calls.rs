@@ -121,3 +121,125 @@ fn a_registration_is_ended_by_its_user_or_the_privileged() {
     assert_eq!(gone, CallError::NoSuchTask(id));
     assert_eq!(gone.to_string(), "/org/rtswap/task/1 is not there");
 }
+
+#[test]
+fn a_task_is_parked_and_resumed_by_its_user_or_the_privileged() {
+    let mut shell = Shell::new();
+    let id = shell.register(options("a")).unwrap();
+    let park = |uid, registration| Call::Park {
+        caller: Caller {
+            uid,
+            privileged: false,
+        },
+        registration,
+    };
+    let resume = |uid, registration| Call::Resume {
+        caller: Caller {
+            uid,
+            privileged: uid == 0,
+        },
+        registration,
+    };
+    assert_eq!(
+        shell.call(park(7, id)).unwrap_err().to_string(),
+        "/org/rtswap/task/1 belongs to user 1000; only that user or root may park it"
+    );
+    assert_eq!(
+        shell.call(resume(7, id)).unwrap_err().to_string(),
+        "/org/rtswap/task/1 belongs to user 1000; only that user or root may resume it"
+    );
+    let other = RegistrationId(9);
+    assert_eq!(
+        shell.call(park(USER, other)),
+        Err(CallError::NoSuchTask(other))
+    );
+    for is_parked in [true, false] {
+        for _ in 0..2 {
+            let call = if is_parked {
+                park(USER, id)
+            } else {
+                resume(0, id)
+            };
+            assert_eq!(shell.call(call), Ok(Reply::Done));
+            let status = shell.engine.status();
+            assert_eq!(status.tasks[0].parked, is_parked);
+            assert_eq!(shell.disk.registrations[0].parked, is_parked);
+        }
+    }
+}
+
+/// Parks the task, or resumes it.
+fn set_parked(shell: &mut Shell, registration: RegistrationId, is_parked: bool) {
+    let caller = CALLER;
+    let call = if is_parked {
+        Call::Park {
+            caller,
+            registration,
+        }
+    } else {
+        Call::Resume {
+            caller,
+            registration,
+        }
+    };
+    shell.call(call).unwrap();
+}
+
+#[test]
+fn a_parked_task_waits_with_all_its_processes_also_for_the_next_daemon() {
+    let mut shell = Shell::new();
+    let id = shell.register(options("yolo")).unwrap();
+    let first = shell.greet(hello(1, 70, Some("yolo"))).unwrap();
+    set_parked(&mut shell, id, true);
+    shell.ring(&first, request());
+    assert!(!shell.granted(first.connection));
+    let status = &shell.engine.status().tasks[0];
+    assert_eq!(status.phase.name(), "parked");
+    let waits = "parked: rtswapctl resume yolo brings it back";
+    assert_eq!(status.waits.as_deref(), Some(waits));
+    let second = shell.greet(hello(2, 71, Some("yolo"))).unwrap();
+    shell.ring(&second, request());
+    assert!(!shell.granted(second.connection));
+    let mut shell = shell.restart(&[70, 71]);
+    let first = shell.greet(again(11, 70, &first, 0)).unwrap();
+    let second = shell.greet(again(12, 71, &second, 0)).unwrap();
+    shell.ring(&first, request());
+    shell.ring(&second, request());
+    assert!(shell.engine.status().tasks[0].parked);
+    assert!(!shell.granted(first.connection) && !shell.granted(second.connection));
+    set_parked(&mut shell, id, false);
+    assert!(shell.granted(first.connection));
+    assert_eq!(shell.engine.status().tasks[0].phase.name(), "running");
+}
+
+#[test]
+fn a_process_that_comes_back_under_its_registration_is_parked_still() {
+    let mut shell = Shell::new();
+    let id = shell.register(options("yolo")).unwrap();
+    let first = shell.greet(hello(1, 70, Some("yolo"))).unwrap();
+    set_parked(&mut shell, id, true);
+    shell.handle(Input::ProcessEnded(first.connection));
+    assert_eq!(shell.engine.status().tasks[0].phase.name(), "parked");
+    let next = shell.greet(hello(2, 71, Some("yolo"))).unwrap();
+    shell.ring(&next, request());
+    assert!(!shell.granted(next.connection));
+    // Without its registration it could not be resumed.
+    let end = Call::Unregister {
+        caller: CALLER,
+        registration: id,
+    };
+    shell.call(end).unwrap();
+    assert!(shell.granted(next.connection));
+    assert!(!shell.engine.status().tasks[0].parked);
+}
+
+#[test]
+fn a_process_without_a_registration_can_be_parked() {
+    let mut shell = Shell::new();
+    let own = shell.greet(hello(1, 70, None)).unwrap();
+    set_parked(&mut shell, own.registration, true);
+    shell.ring(&own, request());
+    assert!(!shell.granted(own.connection));
+    set_parked(&mut shell, own.registration, false);
+    assert!(shell.granted(own.connection));
+}

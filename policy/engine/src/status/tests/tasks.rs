@@ -40,6 +40,8 @@ fn ready() -> scheduler::TaskStatus {
         name: "camera".into(),
         class: Class::Realtime(TIMING),
         phase: scheduler::Phase::Ready,
+        parked: false,
+        leaving: Bytes::ZERO,
         attachment: scheduler::Attachment::Attached,
         usage: Usage {
             resident: mib(16),
@@ -138,6 +140,28 @@ fn a_task_that_nobody_answers_for_is_unclaimed_or_lost() {
     assert_eq!(one_left.phase, Phase::Running);
     assert_eq!(one_left.processes, [1, 2], "the lost one holds memory");
     assert_eq!(of(&[], &[session(1, &[])]).phase, Phase::Idle);
+}
+
+#[test]
+fn a_parked_task_is_parked_once_nothing_of_it_runs_or_moves() {
+    let phase = |on: scheduler::TaskStatus, sessions: &[Session]| {
+        let mut entry = entry(Class::BestEffort);
+        entry.parked = true;
+        describe(&entry, [on].into_iter(), sessions.iter())
+            .phase
+            .name()
+    };
+    let present = [session(1, &[])];
+    assert_eq!(phase(with_job(Some(Time(1))), &present), "running");
+    assert_eq!(phase(swapping(Direction::Out), &present), "swapping-out");
+    assert_eq!(phase(with_job(None), &present), "parked");
+    let leaves = scheduler::TaskStatus {
+        leaving: mib(2),
+        ..ready()
+    };
+    assert_eq!(phase(leaves, &present), "swapping-out");
+    assert_eq!(phase(ready(), &[]), "parked");
+    assert_eq!(phase(ready(), &[lost(1)]), "lost");
 }
 
 #[test]

@@ -23,6 +23,11 @@ impl Pair {
         self.world.nvml.strangers = [0; GPUS];
         self.world.fails = false;
         self.return_all();
+        for task in self.engine.status().tasks {
+            if task.parked {
+                self.set_parked(task.registration, false);
+            }
+        }
         for _ in 0..ROUNDS {
             let is_busy = self.cooperate();
             if self.is_at_rest() && self.counts_each_byte_once() {

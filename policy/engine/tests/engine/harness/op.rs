@@ -14,6 +14,13 @@ pub(crate) enum Op {
     Unregister {
         task: usize,
     },
+    /// The user of a process parks its task, or resumes it.
+    Park {
+        process: usize,
+    },
+    Resume {
+        process: usize,
+    },
     /// The holder of a task's lease ends.
     EndLease {
         task: usize,
@@ -164,6 +171,8 @@ impl Op {
             179 => Self::EndLease { task },
             180 if rng.once_in(8) => Self::Reload,
             181..183 => Self::Sweep,
+            184 if rng.once_in(2) => Self::Park { process },
+            184 | 185 => Self::Resume { process },
             183 => Self::Pass {
                 ms: 300 + rng.below(900),
                 is_late: false,

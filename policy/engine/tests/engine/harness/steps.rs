@@ -1,7 +1,7 @@
 //! How a [`Pair`] takes a step.
 
 use rtswap_engine::input::{Call, Caller, Hello, SwapReport};
-use rtswap_engine::{CallId, ConnectionId, Input};
+use rtswap_engine::{CallId, ConnectionId, Input, RegistrationId};
 use rtswap_policy::scheduler::{JobKind, JobSeq, SwapOutcome};
 use rtswap_policy::units::{Bytes, Nanos};
 
@@ -20,6 +20,8 @@ impl Pair {
         match op {
             Op::Register { task, lease } => self.register(task, lease),
             Op::Unregister { task } => self.unregister(task),
+            Op::Park { process } => self.park(process, true),
+            Op::Resume { process } => self.park(process, false),
             Op::EndLease { task } => self.end_lease(task),
             Op::Reload => {
                 let config = self.world.setting.config();
@@ -221,6 +223,33 @@ impl Pair {
             };
             self.call(Request::Unregister(task), call);
         }
+    }
+
+    fn park(&mut self, process: usize, is_parked: bool) {
+        let process = self.place(process).map(|at| &self.world.processes[at]);
+        let registration = process.and_then(|it| it.session);
+        if let Some((registration, _)) = registration {
+            self.set_parked(registration, is_parked);
+        }
+    }
+
+    pub(crate) fn set_parked(&mut self, registration: RegistrationId, is_parked: bool) {
+        let caller = Caller {
+            uid: 0,
+            privileged: true,
+        };
+        let call = if is_parked {
+            Call::Park {
+                caller,
+                registration,
+            }
+        } else {
+            Call::Resume {
+                caller,
+                registration,
+            }
+        };
+        self.call(Request::Park, call);
     }
 
     fn end_lease(&mut self, task: usize) {

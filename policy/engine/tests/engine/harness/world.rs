@@ -18,8 +18,13 @@ use super::{CAPACITY, GPUS};
 /// What a client asked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Request {
-    Register { task: usize, lease: bool },
+    Register {
+        task: usize,
+        lease: bool,
+    },
     Unregister(usize),
+    /// To park a task, or to resume it.
+    Park,
     Reload,
 }
 
@@ -287,7 +292,7 @@ impl World {
             }
             (Request::Unregister(task), Some(_)) => self.registered[task] = None,
             (request, reply) => assert!(
-                reply.is_none() || request == Request::Reload,
+                reply.is_none() || matches!(request, Request::Reload | Request::Park),
                 "{request:?} is answered by {reply:?}"
             ),
         }

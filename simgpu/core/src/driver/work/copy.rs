@@ -4,12 +4,12 @@ use std::ptr;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
-use super::{Executor, transfer_ns};
+use super::{Executor, Work};
 use crate::Result;
 use crate::clock::{now_ns, wait_roughly_until, wait_until};
 use crate::config::GRANULE;
 use crate::driver::space::{Access, Segment};
-use crate::machine::EngineKind;
+use crate::machine::{EngineKind, Piece};
 
 /// One end of a copy.
 #[derive(Debug, Clone)]
@@ -80,6 +80,51 @@ pub(crate) struct Copy {
     pub(crate) extent: Extent,
 }
 
+impl Copy {
+    /// The engine of its direction; none between host and host.
+    fn engine(&self) -> Option<EngineKind> {
+        match (&self.dst.side, &self.src.side) {
+            (Side::Device(_), Side::Device(_)) => Some(EngineKind::Compute),
+            (Side::Device(_), _) => Some(EngineKind::HostToDevice),
+            (_, Side::Device(_)) => Some(EngineKind::DeviceToHost),
+            _ => None,
+        }
+    }
+}
+
+/// A copy that waits for its turn, and counts as to come for as long as this lives: the engine that
+/// shares the link with its own would otherwise take that for idle from one copy to the next.
+pub(crate) struct QueuedCopy {
+    executor: Arc<Executor>,
+    engine: EngineKind,
+    bytes: u64,
+}
+
+impl QueuedCopy {
+    /// None for work that is no copy on an engine. Copies in a graph do not count.
+    pub(crate) fn of(executor: &Arc<Executor>, work: &Work) -> Option<Self> {
+        let Work::Copy(copy) = work else { return None };
+        let (engine, bytes) = (copy.engine()?, copy.extent.bytes()? as u64);
+        let queued = executor.queued_bytes(engine);
+        let queued = queued.fetch_add(bytes, Relaxed) + bytes;
+        let machine = &executor.process.machine;
+        machine.expect_copies(executor.gpu, engine, queued);
+        let executor = executor.clone();
+        Some(Self {
+            executor,
+            engine,
+            bytes,
+        })
+    }
+}
+
+impl Drop for QueuedCopy {
+    fn drop(&mut self) {
+        let queued = self.executor.queued_bytes(self.engine);
+        queued.fetch_sub(self.bytes, Relaxed);
+    }
+}
+
 /// The next byte to copy.
 #[derive(Clone, Copy, Default)]
 struct Cursor {
@@ -96,37 +141,27 @@ impl Executor {
         // Checked when the copy was asked for.
         let len = copy.extent.bytes().unwrap_or(0);
         let mut cursor = Cursor::default();
-        let (engine, gib_per_s, counter) = match (&copy.dst.side, &copy.src.side) {
-            (Side::Device(_), Side::Device(_)) => {
-                // Each byte is read and written.
-                (
-                    EngineKind::Compute,
-                    costs.compute_gib_per_s / 2.0,
-                    &counters.d2d_bytes,
-                )
-            }
-            (Side::Device(_), _) => (
-                EngineKind::HostToDevice,
-                costs.h2d_gib_per_s,
-                &counters.h2d_bytes,
-            ),
-            (_, Side::Device(_)) => (
-                EngineKind::DeviceToHost,
-                costs.d2h_gib_per_s,
-                &counters.d2h_bytes,
-            ),
-            _ => {
-                self.move_rows(copy, &mut cursor, len)?;
-                return Ok(now_ns().max(ready_ns));
-            }
+        let Some(engine) = copy.engine() else {
+            self.move_rows(copy, &mut cursor, len)?;
+            return Ok(now_ns().max(ready_ns));
+        };
+        let counter = match engine {
+            EngineKind::HostToDevice => &counters.h2d_bytes,
+            EngineKind::DeviceToHost => &counters.d2h_bytes,
+            EngineKind::Compute => &counters.d2d_bytes,
         };
         let mut latency_ns = costs.copy_us * 1e3;
         let mut done = 0;
         while done < len {
             let piece = (len - done).min(GRANULE as usize);
-            let duration_ns = latency_ns + transfer_ns(piece as u64, gib_per_s);
+            let rest = (len - done - piece) as u64;
+            let reserved = Piece {
+                latency_ns,
+                bytes: piece as u64,
+                bytes_behind: rest + self.queued_bytes(engine).load(Relaxed),
+            };
             latency_ns = 0.0;
-            let span = machine.reserve(self.gpu, engine, ready_ns, duration_ns as u64);
+            let span = machine.reserve_piece(self.gpu, engine, ready_ns, reserved);
             wait_roughly_until(span.start_ns);
             self.move_rows(copy, &mut cursor, piece)?;
             counter.fetch_add(piece as u64, Relaxed);

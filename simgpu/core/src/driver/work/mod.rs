@@ -8,8 +8,8 @@ mod value;
 use std::ffi::c_void;
 use std::ptr;
 use std::sync::Arc;
-use std::sync::atomic::AtomicU32;
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
+use std::sync::atomic::{AtomicU32, AtomicU64};
 
 use super::context::Context;
 use super::fence::Fence;
@@ -17,15 +17,13 @@ use super::kernel::Launch;
 use super::process::Process;
 use super::space::{Access, Segment};
 use crate::clock::{now_ns, wait_roughly_until, wait_until};
-use crate::machine::EngineKind;
+use crate::machine::{EngineKind, transfer_ns};
 use crate::{Error, Result};
 
 pub use copy::Extent;
-pub(crate) use copy::{Copy, Plane, Side};
+pub(crate) use copy::{Copy, Plane, QueuedCopy, Side};
 pub(crate) use set::Set;
 pub use value::{Action, Until, ValueOp};
-
-const GIB: f64 = (1u64 << 30) as f64;
 
 /// A call into the program when the stream gets there.
 #[derive(Debug, Clone, Copy)]
@@ -61,6 +59,8 @@ pub(crate) struct Job {
     pub(crate) after: Vec<Arc<Fence>>,
     pub(crate) done: Arc<Fence>,
     pub(crate) submitted_ns: u64,
+    /// Of a copy, until its turn has come.
+    pub(crate) queued: Option<QueuedCopy>,
 }
 
 /// Carries work out for one context.
@@ -69,6 +69,8 @@ pub(crate) struct Executor {
     pub(crate) gpu: usize,
     /// Code of the error that broke the context; 0 is none.
     broken: AtomicU32,
+    /// Bytes of the copies that wait for their turn, by engine.
+    queued_bytes: [AtomicU64; 3],
 }
 
 impl Executor {
@@ -77,7 +79,12 @@ impl Executor {
             process,
             gpu,
             broken: AtomicU32::new(0),
+            queued_bytes: Default::default(),
         }
+    }
+
+    fn queued_bytes(&self, engine: EngineKind) -> &AtomicU64 {
+        &self.queued_bytes[engine as usize]
     }
 
     /// The context is as good as new.
@@ -91,9 +98,10 @@ impl Executor {
     }
 
     /// Waits for what the job comes after, then does it.
-    pub(crate) fn run(&self, job: &Job) {
+    pub(crate) fn run(&self, job: Job) {
         let ends = job.after.iter().map(|fence| fence.wait());
         let ready_ns = ends.fold(job.submitted_ns, u64::max);
+        drop(job.queued);
         let outcome = self.perform(&job.work, ready_ns);
         let end_ns = outcome.unwrap_or_else(|error| {
             // The first error is the one that counts.
@@ -203,9 +211,4 @@ impl Executor {
         wait_until(span.end_ns);
         Ok(span.end_ns)
     }
-}
-
-/// Time for `bytes` at a rate, ns.
-fn transfer_ns(bytes: u64, gib_per_s: f64) -> f64 {
-    bytes as f64 / (gib_per_s * GIB) * 1e9
 }

@@ -2,8 +2,9 @@
 
 use std::ptr;
 
-use super::{Executor, transfer_ns};
+use super::Executor;
 use crate::driver::space::{Access, Segment};
+use crate::machine::transfer_ns;
 use crate::{Error, Result};
 
 /// A set of `rows` rows of `count` values, `width` bytes each.

@@ -1,6 +1,8 @@
 //! What programs are told while they wait and when memory is refused to them.
 
+use std::boxed::Box;
 use std::collections::BTreeSet;
+use std::format;
 use std::string::String;
 use std::vec;
 use std::vec::Vec;
@@ -8,8 +10,8 @@ use std::vec::Vec;
 use rtswap_policy::units::Bytes;
 
 use super::world::{GIB, GPU, World, config, shown};
-use crate::ids::ConnectionId;
-use crate::input::DeviceState;
+use crate::ids::{CallId, ConnectionId};
+use crate::input::{Call, Caller, DeviceState, Input};
 use crate::output::Output;
 
 const STOPPED: ConnectionId = ConnectionId(77);
@@ -96,4 +98,23 @@ fn of_many_stopped_processes_each_is_looked_at_in_turn() {
     });
     let inspected: BTreeSet<_> = inspected.collect();
     assert_eq!(inspected.len(), 201);
+}
+
+#[test]
+fn one_that_is_parked_is_told_what_brings_it_back() {
+    let mut world = World::new(config(), vec![], vec![shown(GPU, &[])]);
+    world.hello_on(OTHER, 78, None);
+    let tasks = world.engine.status().tasks;
+    let call = Call::Park {
+        caller: Caller {
+            uid: tasks[0].uid,
+            privileged: false,
+        },
+        registration: tasks[0].registration,
+    };
+    world.put(Input::Call(CallId(1), Box::new(call)));
+    world.ask_job(OTHER);
+    let name = &tasks[0].name;
+    let text = format!("waiting for the GPU: parked: rtswapctl resume {name} brings it back");
+    assert_eq!(told(&mut world, 4_000), [text]);
 }

@@ -1,0 +1,127 @@
+//! `rtswapctl calibrate`: what swapping costs on this machine, by real swaps of a private daemon.
+//!
+//! `measure` takes the samples by a `holder` whose memory is swapped, `model` makes the costs, ρ and δ of them, `target` is
+//! the daemon that is to use them, `text` what is told.
+
+mod holder;
+mod measure;
+mod model;
+mod target;
+mod text;
+
+use std::fs;
+use std::path::Path;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use rtswap_policy::cost::SwapCost;
+use rtswap_policy::units::{Bytes, Ppm};
+use rtswap_taskset::calibration::Calibration;
+use rtswapctl::cli::CalibrateOptions;
+
+use crate::agent;
+use crate::failure::Failure;
+use crate::output;
+use crate::trial::interrupt::Interrupt;
+use crate::trial::place::Place;
+use measure::{Bench, Measured};
+use model::Way;
+use text::Answer;
+
+/// Measures, and has the daemon use what was measured.
+pub(crate) fn calibrate(
+    runtime_dir: Option<&Path>,
+    options: &CalibrateOptions,
+) -> Result<(), Failure> {
+    let place = Place::find(options.gpu.as_deref())?;
+    let preload = agent::preload(&agent::find(options.agent.as_deref())?)?;
+    let has_daemon = target::check(runtime_dir, &place.uuid, options.export.is_none())?;
+    let interrupt = Interrupt::watch()?;
+    let bench = Bench::new(&place, &preload, &interrupt);
+    let found = Findings::of(&place, bench)?;
+    let file = found.calibration(&place).to_toml();
+    // First the file: what the daemon refuses is not lost.
+    let export = options.export.as_deref();
+    if let Some(path) = export {
+        fs::write(path, &file).map_err(|source| Failure::Unwritable {
+            file: path.to_owned(),
+            source,
+        })?;
+    }
+    let used = has_daemon.then(|| target::store(runtime_dir, &file));
+    let used = used.transpose()?;
+    if options.json {
+        output::json(&Answer::new(&place, &found, used))
+    } else {
+        output::text(&text::told(&place, &found, used, export))
+    }
+}
+
+/// What was found.
+#[derive(Clone, Copy, Debug)]
+struct Findings {
+    out: Way,
+    into: Way,
+    /// ρ.
+    duplex: Ppm,
+    /// The δ that serves best.
+    chunk: Bytes,
+    /// How many swaps were measured.
+    swaps: usize,
+    /// How often the host stood still.
+    stalls: u64,
+}
+
+impl Findings {
+    fn of(place: &Place, mut bench: Bench<'_>) -> Result<Self, Failure> {
+        let alone = &bench.sweep()?.alone;
+        let (mut out, mut into) = (Way::of(&alone.out)?, Way::of(&alone.into)?);
+        let cost = SwapCost {
+            out: out.cost,
+            in_: into.cost,
+        };
+        let sizes: Vec<_> = measure::chunks_of(place.memory).collect();
+        let chunk = model::choose(&cost, Bytes(place.memory), &sizes);
+        let Measured {
+            alone,
+            loaded,
+            stalls,
+        } = bench.load(chunk)?;
+        let duplex = model::duplex((&out, &into), &loaded);
+        out.raise(&loaded.out, duplex);
+        into.raise(&loaded.into, duplex);
+        let swaps = [&alone, &loaded].map(|both| both.out.len() + both.into.len());
+        Ok(Self {
+            out,
+            into,
+            duplex,
+            chunk,
+            swaps: swaps.iter().sum(),
+            stalls,
+        })
+    }
+
+    /// As the daemon keeps it.
+    fn calibration(&self, place: &Place) -> Calibration {
+        let now = SystemTime::now().duration_since(UNIX_EPOCH);
+        let note = |key: &str, value: String| (key.to_owned(), value);
+        let mut notes = vec![
+            note("swaps", self.swaps.to_string()),
+            note("host_stalls", self.stalls.to_string()),
+        ];
+        if !place.driver.is_empty() {
+            notes.push(note("driver", place.driver.clone()));
+        }
+        Calibration {
+            gpu: place.uuid.clone(),
+            name: Some(place.name.clone()).filter(|name| !name.is_empty()),
+            measured: now.map_or(0, |since| since.as_secs()),
+            chunk: self.chunk,
+            duplex: self.duplex,
+            swap_cost: SwapCost {
+                out: self.out.cost,
+                in_: self.into.cost,
+            },
+            notes,
+        }
+    }
+}

@@ -1,0 +1,179 @@
+//! From samples to a cost model: the costs of both directions, ρ, and the chunk size that serves best.
+
+use rtswap_policy::cost::{DirectionCost, FitError, Sample, SwapCost, fit};
+use rtswap_policy::units::{Bytes, Nanos, Ppm};
+
+use super::measure::Both;
+
+/// By how much task sets are larger than the GPU's memory, in tenths of it.
+const OVERFLOWS: std::ops::RangeInclusive<u64> = 1..=6;
+/// How many tasks share it: the footprint of each is rounded up to whole chunks, by half a chunk on average.
+const TASKS: u64 = 4;
+
+/// One direction's model.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Way {
+    /// Bounds each sample.
+    pub(super) cost: DirectionCost,
+    /// By how much the slowest sample is beyond what the medians fit, which is part of the base.
+    pub(super) slowest: Nanos,
+}
+
+impl Way {
+    /// The model of these samples. It is fitted to the median of each volume, so that no single swap bends it, and its base
+    /// is then raised until it bounds the slowest one.
+    pub(super) fn of(samples: &[Sample]) -> Result<Self, FitError> {
+        let fitted = fit(&medians(samples))?;
+        let mut way = Self {
+            cost: fitted.cost,
+            slowest: fitted.residual,
+        };
+        way.raise(samples, Ppm::ONE);
+        Ok(way)
+    }
+
+    /// Raises the base until it bounds `samples`, which were taken at a share of the speed.
+    pub(super) fn raise(&mut self, samples: &[Sample], share: Ppm) {
+        let beyond = |sample: &Sample| {
+            let bound = self.cost.chunks(sample.chunks, sample.chunk, 1);
+            sample.took.saturating_sub(bound.slowed(share))
+        };
+        let beyond = samples.iter().map(beyond).max().unwrap_or_default();
+        self.cost.base += beyond;
+        self.slowest += beyond;
+    }
+
+    /// The share of its speed at which this direction moves in `loaded`, by the medians: the worst of the volumes.
+    fn share(&self, loaded: &[Sample]) -> f64 {
+        // Once an operation and not in each chunk.
+        let once = self.cost.base.saturating_sub(self.slowest);
+        let shares = medians(loaded).into_iter().map(|sample| {
+            let alone = self.cost.chunks(sample.chunks, sample.chunk, 0);
+            alone.0 as f64 / sample.took.saturating_sub(once).0.max(1) as f64
+        });
+        shares.fold(1.0, f64::min)
+    }
+}
+
+/// ρ: the share of the direction that the other copy engine slows more. All of it where nothing was measured.
+pub(super) fn duplex((out, into): (&Way, &Way), loaded: &Both) -> Ppm {
+    let least = out.share(&loaded.out).min(into.share(&loaded.into));
+    Ppm(((least * f64::from(Ppm::ONE.0)) as u32).max(1))
+}
+
+/// The chunk size of `sizes` with which task sets larger than the GPU's `memory` swap the least: the time for each set, in
+/// relation to the best chunk size for it, is the least in sum. Small chunks cost their calls; large ones move more than is
+/// needed. `sizes` is not empty.
+pub(super) fn choose(cost: &SwapCost, memory: Bytes, sizes: &[Bytes]) -> Bytes {
+    let time = |tenths: u64, chunk: Bytes| {
+        // The memory is rounded, too: down.
+        let overflow = memory.0 / 10 * tenths + (TASKS + 1) * chunk.0 / 2;
+        // Where one task runs the others must make room for it: the paper's (1c).
+        let volume = Bytes(overflow / (TASKS - 1));
+        (cost.out.bound(volume, chunk) + cost.in_.bound(volume, chunk)).0 as f64
+    };
+    let loss = |chunk: Bytes| -> f64 {
+        let relative = OVERFLOWS.map(|tenths| {
+            let times = sizes.iter().map(|other| time(tenths, *other));
+            time(tenths, chunk) / times.fold(f64::INFINITY, f64::min)
+        });
+        relative.sum()
+    };
+    let losses = sizes.iter().map(|chunk| (loss(*chunk), *chunk));
+    let least = losses.min_by(|a, b| a.0.total_cmp(&b.0));
+    least.expect("a GPU has a chunk size").1
+}
+
+/// The median of each volume.
+fn medians(samples: &[Sample]) -> Vec<Sample> {
+    let mut sorted = samples.to_vec();
+    sorted.sort_by_key(|sample| (sample.chunk, sample.chunks, sample.took));
+    let groups = sorted.chunk_by(|a, b| (a.chunk, a.chunks) == (b.chunk, b.chunks));
+    groups.map(|group| group[group.len() / 2]).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MIB: u64 = 1 << 20;
+
+    fn made() -> DirectionCost {
+        DirectionCost {
+            base: Nanos(400_000),
+            per_chunk: Nanos(80_000),
+            bytes_per_second: 400_000_000,
+        }
+    }
+
+    /// Seven swaps of each volume, the last of each late by this.
+    fn samples(cost: DirectionCost, late: Nanos) -> Vec<Sample> {
+        let shapes = [(28, 2), (3, 2), (14, 4), (1, 4), (3, 16), (1, 32)];
+        let sample = |(chunks, mib): (u64, u64), late| {
+            let chunk = Bytes(mib * MIB);
+            let took = cost.chunks(chunks, chunk, 1) + late;
+            Sample {
+                chunks,
+                chunk,
+                took,
+            }
+        };
+        let of = |shape| {
+            let quiet = (0..6).map(move |_| sample(shape, Nanos::ZERO));
+            quiet.chain([sample(shape, late)])
+        };
+        shapes.into_iter().flat_map(of).collect()
+    }
+
+    #[test]
+    fn late_swaps_raise_the_base_and_bend_nothing() {
+        let late = Nanos(3_000_000);
+        let way = Way::of(&samples(made(), late)).unwrap();
+        let near = |a: u64, b: u64| a.abs_diff(b) <= b / 500 + 2;
+        assert!(near(way.cost.per_chunk.0, made().per_chunk.0), "{way:?}");
+        assert!(near(way.cost.bytes_per_second, made().bytes_per_second));
+        assert!(near(way.slowest.0, late.0), "{way:?}");
+        assert!(near(way.cost.base.0, made().base.0 + late.0), "{way:?}");
+    }
+
+    #[test]
+    fn the_share_under_load_is_that_of_the_chunks_and_of_the_worse_direction() {
+        let alone = samples(made(), Nanos::ZERO);
+        let way = Way::of(&alone).unwrap();
+        let slowed = |share: f64| {
+            let mut sample = alone[0];
+            let moving = (sample.took - made().base).0 as f64;
+            sample.took = made().base + Nanos((moving / share) as u64);
+            vec![sample; 3]
+        };
+        let loaded = Both {
+            out: slowed(0.7),
+            into: slowed(0.9),
+        };
+        let share = duplex((&way, &way), &loaded).0;
+        assert!(share.abs_diff(700_000) < 1_000, "{share}");
+        assert_eq!(duplex((&way, &way), &Both::default()), Ppm::ONE);
+        let mut raised = way;
+        raised.raise(&loaded.out, Ppm(700_000));
+        assert!(raised.slowest < way.slowest + Nanos(200_000), "{raised:?}");
+    }
+
+    #[test]
+    fn calls_make_chunks_large_and_rounding_makes_them_small() {
+        let chosen = |per_chunk: u64| {
+            let cost = DirectionCost {
+                per_chunk: Nanos(per_chunk),
+                ..made()
+            };
+            let cost = SwapCost {
+                out: cost,
+                in_: cost,
+            };
+            let sizes = [2, 4, 8, 16, 32, 64].map(|mib| Bytes(mib * MIB));
+            choose(&cost, Bytes(4096 * MIB), &sizes).0 / MIB
+        };
+        assert_eq!(chosen(0), 2);
+        assert!(chosen(500_000) < chosen(50_000_000));
+        assert_eq!(chosen(500_000_000), 64);
+    }
+}

@@ -1,0 +1,177 @@
+//! What is told of a profile.
+
+use std::ffi::OsString;
+use std::fmt::Write;
+use std::path::Path;
+
+use rtswap_policy::units::Nanos;
+use rtswap_taskset::profile::{Execution, Folded, Jobs, Profile};
+
+use crate::table::{bytes, millis, table, wrapped};
+
+/// The columns of what is not a table.
+const WIDTH: Option<usize> = Some(80);
+
+/// A program and its arguments as a shell reads them.
+pub(crate) fn command(program: &[OsString]) -> String {
+    let words = program.iter().map(|word| {
+        let word = word.to_string_lossy();
+        let is_plain = |c: char| c.is_alphanumeric() || "._-/=:,+@%".contains(c);
+        if !word.is_empty() && word.chars().all(is_plain) {
+            word.into_owned()
+        } else {
+            format!("'{}'", word.replace('\'', r"'\''"))
+        }
+    });
+    words.collect::<Vec<_>>().join(" ")
+}
+
+/// What a promise that rests on a profile rests on, in one line.
+pub(crate) fn promise(profile: &Profile) -> String {
+    format!(
+        "{}: C {}, measured over {} jobs, not proven; footprint {}, {} of it swappable",
+        profile.name,
+        millis(profile.wcet),
+        profile.count(),
+        bytes(profile.memory.footprint.0),
+        bytes(profile.memory.swappable.0),
+    )
+}
+
+/// All of it.
+pub(super) fn told(folded: &Folded, others: usize, path: &Path) -> String {
+    let whole = &folded.whole;
+    let mut text = wrapped(&promise(whole), 2, WIDTH) + "\n";
+    let mut rows = Vec::new();
+    for profile in std::iter::once(whole).chain(&folded.named) {
+        rows.push(row(profile, "alone", &profile.alone));
+        rows.push(row(profile, "loaded", &profile.loaded));
+    }
+    let heads = ["PROFILE", "RUN", "JOBS", "MEDIAN", "HIGH", "MAX", "PERIOD"];
+    text.push_str(&table(&heads, &[0, 1], &rows));
+    text.push('\n');
+    for line in notes(folded, others) {
+        text.push_str(&wrapped(&line, 0, WIDTH));
+    }
+    let _ = write!(
+        text,
+        "\nkept in {}\nnext: {}\n",
+        path.display(),
+        next(whole)
+    );
+    text
+}
+
+fn row(profile: &Profile, run: &str, seen: &Execution) -> Vec<String> {
+    vec![
+        profile.name.clone(),
+        run.into(),
+        seen.count.to_string(),
+        millis(seen.median),
+        format!("P{} {}", seen.high.0.0 / 10_000, millis(seen.high.1)),
+        millis(seen.max),
+        millis(profile.period.0),
+    ]
+}
+
+fn notes(folded: &Folded, others: usize) -> Vec<String> {
+    let whole = &folded.whole;
+    let percent = |share: u32| f64::from(share) / 10_000.0;
+    let loaded = &whole.loaded;
+    let mut notes = vec![format!(
+        "If jobs are independent and alike, {} % of them take no longer than the longest beside copies, with a \
+         confidence of {} %. C holds as far as the inputs were the worst.",
+        percent(loaded.quantile.0),
+        percent(loaded.confidence.0),
+    )];
+    if !folded.named.is_empty() {
+        let sum = folded.named.iter().map(|it| it.wcet).sum::<Nanos>();
+        notes.push(format!(
+            "One process is one task: what may be promised is {} as a whole, with the longest of its jobs as C and the \
+             shortest time between two of them, {}, as its period; or one job around all of them, with the sum, {}, as \
+             C. The profiles of single jobs are for programs that are split.",
+            whole.name,
+            millis(whole.period.1),
+            millis(sum),
+        ));
+    }
+    if whole.jobs == Jobs::Mixed {
+        notes.push(
+            "GPU work between the declared jobs is a job of its own to the daemon: declare it too, or do it in one."
+                .into(),
+        );
+    }
+    if folded.loading > 0 {
+        let loading = folded.loading;
+        notes.push(format!(
+            "{loading} jobs while the program loaded do not count."
+        ));
+    }
+    if !folded.rare.is_empty() {
+        let rare = folded.rare.join(", ");
+        notes.push(format!(
+            "Too few jobs for a profile: {rare}; give more --jobs."
+        ));
+    }
+    if others > 0 {
+        notes.push(format!(
+            "{others} other processes had jobs too, which this profile leaves out."
+        ));
+    }
+    notes
+}
+
+/// The command that asks whether it fits.
+fn next(whole: &Profile) -> String {
+    format!("rtswapctl plan {}:{}", whole.name, period(whole.period.0))
+}
+
+/// A period as it is typed, cut to a tenth of a millisecond where that leaves something.
+fn period(span: Nanos) -> String {
+    match span.0 / 100_000 {
+        0 => format!("{}us", (span.0 / 1_000).max(1)),
+        tenths if tenths.is_multiple_of(10) => format!("{}ms", tenths / 10),
+        tenths => format!("{}.{}ms", tenths / 10, tenths % 10),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::store::tests::profile;
+    use super::*;
+
+    #[test]
+    fn a_profile_is_told_with_what_it_rests_on_and_the_next_command() {
+        let whole = profile();
+        let mut front = profile();
+        front.name = "yolo.front".into();
+        let folded = Folded {
+            named: vec![front.clone(), front],
+            rare: vec!["rear".into()],
+            loading: 3,
+            whole,
+        };
+        let text = told(&folded, 1, Path::new("/p"));
+        for part in [
+            "yolo: C 12.40 ms, measured over 400 jobs, not proven; footprint 12 MiB, 10 MiB",
+            "98.5 % of them",
+            "with the sum, 24.80 ms",
+            "3 jobs while",
+            "a profile: rear",
+            "1 other processes",
+            "next: rtswapctl plan yolo:33.3ms\n",
+        ] {
+            assert!(text.contains(part), "{part}: {text}");
+        }
+        assert!(
+            text.lines().all(|line| line.chars().count() <= 80),
+            "{text}"
+        );
+    }
+
+    #[test]
+    fn a_command_is_what_a_shell_reads() {
+        let words = ["a", "", "b c", "it's"].map(OsString::from);
+        assert_eq!(command(&words), r"a '' 'b c' 'it'\''s'");
+    }
+}

@@ -1,0 +1,192 @@
+//! Programs that are read while they run, and are killed with the trial.
+
+use std::io::{BufRead, BufReader, Read};
+use std::process::{Child, ChildStdin, Command, ExitStatus, Stdio};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, Signal, kill_process};
+
+use super::TrialError;
+
+/// How long a program gets to end on SIGTERM.
+const GRACE: Duration = Duration::from_secs(10);
+/// Between two looks at a program that is ending.
+const POLL: Duration = Duration::from_millis(5);
+/// Lines that are kept of each stream; older ones are forgotten.
+const MOST_LINES: usize = 10_000;
+
+type Lines = Arc<Mutex<Vec<String>>>;
+
+/// A running program.
+#[derive(Debug)]
+pub(crate) struct Program {
+    name: String,
+    child: Child,
+    stdin: Option<ChildStdin>,
+    out: Lines,
+    err: Lines,
+    readers: Vec<JoinHandle<()>>,
+}
+
+impl Program {
+    /// Starts `command`. Its standard input stays open until [`Self::close_input`].
+    pub(crate) fn start(mut command: Command) -> Result<Self, TrialError> {
+        let name = command.get_program().to_string_lossy().into_owned();
+        let started = command
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn();
+        let mut child = started.map_err(|source| TrialError::Start {
+            program: name.clone(),
+            source,
+        })?;
+        let (out, err) = (Lines::default(), Lines::default());
+        let mut readers = Vec::new();
+        readers.extend(child.stdout.take().map(|pipe| read(pipe, Arc::clone(&out))));
+        readers.extend(child.stderr.take().map(|pipe| read(pipe, Arc::clone(&err))));
+        Ok(Self {
+            name,
+            stdin: child.stdin.take(),
+            child,
+            out,
+            err,
+            readers,
+        })
+    }
+
+    /// Its process id.
+    pub(crate) fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// Its standard error so far; after its end all of it.
+    pub(crate) fn said(&self) -> Vec<String> {
+        lines(&self.err)
+    }
+
+    /// How it ended, if it has.
+    pub(crate) fn ended(&mut self) -> Result<Option<ExitStatus>, TrialError> {
+        let ended = self.child.try_wait()?;
+        if ended.is_some() {
+            for reader in self.readers.drain(..) {
+                // A reader that panicked has said so.
+                let _ = reader.join();
+            }
+        }
+        Ok(ended)
+    }
+
+    /// An error if it has ended.
+    pub(crate) fn must_run(&mut self) -> Result<(), TrialError> {
+        match self.ended()? {
+            None => Ok(()),
+            Some(status) => Err(self.end(status)),
+        }
+    }
+
+    /// The error that it ended.
+    pub(crate) fn end(&self, status: ExitStatus) -> TrialError {
+        let said = self.said();
+        TrialError::Ended {
+            program: self.name.clone(),
+            status,
+            said: said.last().cloned().unwrap_or_else(|| "no word".into()),
+        }
+    }
+
+    /// Ends its standard input.
+    pub(crate) fn close_input(&mut self) {
+        self.stdin = None;
+    }
+
+    /// Waits for its end, at most for `bound`; its standard output.
+    pub(crate) fn finish(mut self, bound: Duration) -> Result<String, TrialError> {
+        self.close_input();
+        let until = Instant::now() + bound;
+        loop {
+            match self.ended()? {
+                Some(status) if status.success() => return Ok(lines(&self.out).join("\n")),
+                Some(status) => return Err(self.end(status)),
+                None if Instant::now() < until => thread::sleep(POLL),
+                None => {
+                    return Err(TrialError::Late {
+                        what: format!("{} ends", self.name),
+                        bound,
+                    });
+                }
+            }
+        }
+    }
+
+    /// Asks it to end, and insists after a while.
+    pub(crate) fn stop(mut self) {
+        // An error means that it ended before: the loop finds that out.
+        let _ = kill_process(Pid::from_child(&self.child), Signal::TERM);
+        let until = Instant::now() + GRACE;
+        while matches!(self.child.try_wait(), Ok(None)) && Instant::now() < until {
+            thread::sleep(POLL);
+        }
+    }
+}
+
+impl Drop for Program {
+    fn drop(&mut self) {
+        // One that has ended cannot be killed, which is just as well.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+fn lines(lines: &Lines) -> Vec<String> {
+    lines.lock().unwrap_or_else(PoisonError::into_inner).clone()
+}
+
+fn read(pipe: impl Read + Send + 'static, into: Lines) -> JoinHandle<()> {
+    thread::spawn(move || {
+        for line in BufReader::new(pipe).lines() {
+            let Ok(line) = line else { return };
+            let mut lines = into.lock().unwrap_or_else(PoisonError::into_inner);
+            if lines.len() == MOST_LINES {
+                lines.drain(..MOST_LINES / 2);
+            }
+            lines.push(line);
+        }
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn shell(script: &str) -> Program {
+        let mut command = Command::new("sh");
+        command.args(["-c", script]);
+        Program::start(command).unwrap()
+    }
+
+    #[test]
+    fn an_end_is_told_with_the_last_word() {
+        let out = shell("echo a; echo b >&2").finish(GRACE).unwrap();
+        assert_eq!(out, "a");
+        let failed = shell("echo why >&2; exit 3").finish(GRACE).unwrap_err();
+        assert_eq!(failed.to_string(), "sh ended (exit status: 3): why");
+    }
+
+    #[test]
+    fn dropping_kills_and_stopping_asks_first() {
+        let program = shell("exec sleep 60");
+        let pid = Pid::from_raw(program.pid().cast_signed()).unwrap();
+        drop(program);
+        assert!(rustix::process::test_kill_process(pid).is_err());
+        let mut program = shell("trap 'exit 0' TERM; echo ready >&2; while :; do sleep 0.01; done");
+        while program.said().is_empty() {
+            program.must_run().unwrap();
+        }
+        let start = Instant::now();
+        program.stop();
+        assert!(start.elapsed() < GRACE, "had to be killed");
+    }
+}

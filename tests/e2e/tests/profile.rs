@@ -1,0 +1,106 @@
+//! `rtswapctl profile`, and what `plan` and `run` make of it.
+#![allow(missing_docs)]
+
+use std::fs;
+use std::process::Command;
+use std::time::Duration;
+
+use anyhow::{Context, Result, ensure};
+use rtswap_e2e::{Machine, MachineOptions, Program, probe};
+
+const BOUND: Duration = Duration::from_mins(2);
+
+/// `rtswapctl` with profiles of its own.
+fn rtswapctl(machine: &Machine, arguments: &[&str]) -> Command {
+    let mut command = machine.command(machine.binary("rtswapctl"));
+    command
+        .args(arguments)
+        .env("XDG_DATA_HOME", machine.path("data"));
+    command
+}
+
+#[test]
+fn a_profile_is_measured_planned_with_and_run_by_its_name() -> Result<()> {
+    let machine = Machine::new(MachineOptions {
+        memory_mib: 256,
+        ..MachineOptions::default()
+    })?;
+    let daemon = machine.daemon()?;
+    let program = probe("named", &machine.path(""), &machine.driver_dir())?;
+    let mut command = rtswapctl(
+        &machine,
+        &["profile", "--name", "named", "--jobs", "60", "--"],
+    );
+    command.arg(&program).args(["0", "5"]);
+    let end = Program::start(command)?.finish(BOUND)?;
+    ensure!(end.status.success(), "{}", end.stderr);
+    let told = end.stdout;
+    ensure!(
+        told.contains("measured over") && told.contains("not proven"),
+        "{told}"
+    );
+    ensure!(told.contains("next: rtswapctl plan named:"), "{told}");
+    ensure!(told.contains("One process is one task"), "{told}");
+    let folder = machine.path("data/rtswap/profiles");
+    for name in ["named", "named.front", "named.rear"] {
+        let file = folder.join(format!("{name}.toml"));
+        let text = fs::read_to_string(&file).with_context(|| told.clone())?;
+        ensure!(text.contains("[execution.loaded]"), "{text}");
+        // What stays and 12 MiB of buffers, in chunks of the machine's daemon.
+        ensure!(text.contains("swappable = \"12MiB\""), "{text}");
+        ensure!(text.contains("chunk = \"2MiB\""), "{text}");
+    }
+
+    let command = rtswapctl(&machine, &["plan", "named:1s", "named.front:2s:1s"]);
+    let end = Program::start(command)?.finish(BOUND)?;
+    ensure!(end.status.success(), "{}{}", end.stdout, end.stderr);
+    ensure!(
+        end.stdout.starts_with("Planned for GPU 0 ("),
+        "{}",
+        end.stdout
+    );
+    ensure!(
+        end.stdout
+            .contains("\nrtswapctl run --name named --period 1s -- "),
+        "{}",
+        end.stdout
+    );
+
+    let mut command = rtswapctl(
+        &machine,
+        &["run", "--name", "named", "--period", "1s", "--"],
+    );
+    command
+        .arg(&program)
+        .args(["3", "5"])
+        .env("RTSWAP_AGENT", machine.binary("librtswap_cuda.so"));
+    let end = Program::start(command)?.finish(BOUND)?;
+    ensure!(end.status.success(), "{}", end.stderr);
+    ensure!(
+        end.stderr.contains("rtswapctl: named: C ") && end.stderr.contains("not proven"),
+        "{}",
+        end.stderr
+    );
+
+    drop(daemon);
+    let end = Program::start(rtswapctl(&machine, &["plan", "named:1s"]))?.finish(BOUND)?;
+    ensure!(
+        end.stdout.starts_with("No rtswapd with a GPU answers"),
+        "{}",
+        end.stdout
+    );
+    Ok(())
+}
+
+#[test]
+fn a_program_that_has_too_few_jobs_has_no_profile() -> Result<()> {
+    let machine = Machine::new(MachineOptions::default())?;
+    let program = probe("named", &machine.path(""), &machine.driver_dir())?;
+    let mut command = rtswapctl(&machine, &["profile", "--name", "few", "--"]);
+    command.arg(&program).args(["3", "1"]);
+    let end = Program::start(command)?.finish(BOUND)?;
+    ensure!(end.status.code() == Some(1), "{}", end.stderr);
+    ensure!(end.stderr.contains("ended after 4 jobs"), "{}", end.stderr);
+    ensure!(!machine.path("data/rtswap/profiles/few.toml").exists());
+    Ok(())
+}
