@@ -15,6 +15,7 @@ use crate::config::Config;
 use crate::dispatch::{self, Parts, Running};
 use crate::files::Files;
 use crate::runtime::RuntimeDir;
+use crate::state::Calibrations;
 use crate::{names, sys, systemd};
 
 /// How long the control side may take to end.
@@ -44,6 +45,7 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<()> {
     sys::descriptor::raise_limit();
     announce(&contents.config, arguments);
     let parts = Parts {
+        calibrations: Calibrations::of(&arguments.runtime_dir),
         config: contents.config,
         tasks: contents.tasks,
         listener: agents,
@@ -79,7 +81,11 @@ async fn serve(
     mut signals: Signals,
 ) -> anyhow::Result<()> {
     let handle = dispatch.handle.clone();
-    let shared = Shared::new(handle.clone(), Arc::clone(&files));
+    let shared = Shared::new(
+        handle.clone(),
+        Arc::clone(&files),
+        Calibrations::of(&arguments.runtime_dir),
+    );
     let control = tokio::net::UnixListener::from_std(control)?;
     tokio::spawn(bus::control::serve(control, shared.clone()));
     let joined = tokio::select! {

@@ -209,13 +209,21 @@ properties! {
         /// What its tasks hold and have reserved now.
         used_bytes: u64 = "UsedBytes" announced all,
         /// δ.
-        chunk_bytes: u64 = "ChunkBytes" fixed all,
-        /// Whether the configuration gives the costs of swapping, which each promise rests on; else they are built in.
-        has_own_costs: bool = "HasOwnSwapCosts" fixed all,
-        /// The time of one chunk from the GPU, by these costs.
-        chunk_out_usec: u64 = "ChunkOutUSec" fixed all,
-        /// The time of one chunk to the GPU, by these costs.
-        chunk_in_usec: u64 = "ChunkInUSec" fixed all,
+        chunk_bytes: u64 = "ChunkBytes" announced all,
+        /// What the costs of swapping rest on, and with them each promise: `configured`, `calibrated` or `assumed`.
+        swap_cost_source: String = "SwapCostSource" announced all,
+        /// When the GPU was calibrated, in µs since 1970; 0 where no calibration counts.
+        calibrated_usec: u64 = "CalibratedUSec" announced all,
+        /// ρ: the rate of a copy engine while the other one copies too over its rate alone, in ppm.
+        duplex_ppm: u32 = "DuplexPpm" announced all,
+        /// The time of one chunk from the GPU, by these costs, as admission charges it.
+        chunk_out_usec: u64 = "ChunkOutUSec" announced all,
+        /// The time of one chunk to the GPU, by these costs, as admission charges it.
+        chunk_in_usec: u64 = "ChunkInUSec" announced all,
+        /// What each operation from the GPU takes beside its chunks.
+        swap_out_base_usec: u64 = "SwapOutBaseUSec" announced all,
+        /// What each operation to the GPU takes beside its chunks.
+        swap_in_base_usec: u64 = "SwapInBaseUSec" announced all,
         /// The task whose job holds the GPU; `/` where none does, `/org/rtswap/task` where it is one that the
         /// caller may not see.
         running_task: OwnedObjectPath = "RunningTask" silent all,

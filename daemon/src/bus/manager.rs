@@ -27,6 +27,7 @@ use super::polkit::Action;
 use super::publish::Published;
 use super::viewer::Viewer;
 use crate::dispatch::{OpenCall, Request};
+use crate::state::parse_calibration;
 
 /// The root object's interface, for one connection.
 #[derive(Clone, Debug)]
@@ -109,6 +110,36 @@ impl Manager1 {
     ) -> Result<RegistrationId, Error> {
         let register = |reply| Request::Call(call, OpenCall::Register { lease, reply });
         self.0.shared.handle.call(register).await
+    }
+
+    /// Checks what was measured and the caller's right, keeps it, and has the engine use it. Whether it does so at once.
+    async fn calibrate(&self, visit: &Visit<'_>, text: &str) -> Result<bool, Error> {
+        let shared = &self.0.shared;
+        let (gpu, calibration) = parse_calibration(text).map_err(Error::InvalidArgument)?;
+        let set = async |caller, is_kept| {
+            let call = Box::new(Call::Calibrate {
+                caller,
+                gpu,
+                calibration,
+                is_kept,
+            });
+            let request = |reply| Request::Call(call, OpenCall::Calibrate { reply });
+            shared.handle.call(request).await
+        };
+        let mut caller = visit.caller;
+        let mut checked = set(caller, false).await;
+        // A password need be typed only where it is all that is missing.
+        if visit.may_ask() && matches!(checked, Err(Error::AccessDenied(_))) {
+            caller = visit.asking_for(Action::Calibrate, &shared.limits).await?;
+            checked = set(caller, false).await;
+        }
+        checked?;
+        let (calibrations, text) = (shared.calibrations.clone(), text.to_owned());
+        let kept = tokio::task::spawn_blocking(move || calibrations.keep(gpu, &text)).await;
+        kept.map_err(std::io::Error::other)
+            .and_then(|kept| kept)
+            .map_err(|error| Error::Busy(format!("the calibration cannot be kept: {error}")))?;
+        set(caller, true).await
     }
 
     /// Has the engine change a task: its user may, root, and those that polkit lets manage others' tasks.
@@ -257,6 +288,19 @@ impl Manager1 {
         reloaded.map_err(|error| viewer.error(error))?;
         self.0.update(connection).await?;
         Ok(())
+    }
+
+    #[zbus(out_args("used"))]
+    async fn set_calibration(
+        &self,
+        #[zbus(connection)] connection: &Connection,
+        #[zbus(header)] header: Header<'_>,
+        text: &str,
+    ) -> Result<bool, Error> {
+        let visit = self.visit(connection, &header).await?;
+        let used = self.calibrate(&visit, text).await?;
+        self.0.update(connection).await?;
+        Ok(used)
     }
 
     #[zbus(property(emits_changed_signal = "const"))]

@@ -30,6 +30,7 @@ use std::sync::Arc;
 use crate::config;
 use crate::dispatch::Handle;
 use crate::files::Files;
+use crate::state::Calibrations;
 use crate::sys::clock;
 use limits::Limits;
 
@@ -38,17 +39,19 @@ use limits::Limits;
 pub struct Shared {
     handle: Handle,
     files: Arc<Files>,
+    calibrations: Calibrations,
     limits: Limits,
     /// When the daemon started, in µs since 1970.
     started_usec: u64,
 }
 
 impl Shared {
-    /// To serve what `handle` leads to, and to read `files` again when asked.
-    pub fn new(handle: Handle, files: Arc<Files>) -> Self {
+    /// To serve what `handle` leads to, to read `files` again when asked, and to keep `calibrations`.
+    pub fn new(handle: Handle, files: Arc<Files>, calibrations: Calibrations) -> Self {
         Self {
             handle,
             files,
+            calibrations,
             limits: Limits::new(config::subordinates()),
             started_usec: clock::unix_usec(),
         }

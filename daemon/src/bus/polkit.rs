@@ -22,6 +22,8 @@ pub(super) enum Action {
     RegisterWeight,
     /// To end another user's task.
     ManageOthers,
+    /// To say what swapping costs on a GPU: every promise rests on it.
+    Calibrate,
 }
 
 impl Action {
@@ -29,6 +31,7 @@ impl Action {
         match self {
             Self::RegisterRealtime | Self::RegisterWeight => "org.rtswap.register-realtime",
             Self::ManageOthers => "org.rtswap.manage-others",
+            Self::Calibrate => "org.rtswap.calibrate",
         }
     }
 
@@ -38,6 +41,7 @@ impl Action {
             Self::RegisterRealtime => "register realtime tasks",
             Self::RegisterWeight => "register tasks with a weight above 100",
             Self::ManageOthers => "end other users' tasks",
+            Self::Calibrate => "calibrate GPUs",
         }
     }
 }

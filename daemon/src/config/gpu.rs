@@ -2,7 +2,8 @@
 
 use rtswap_engine::Uuid;
 use rtswap_engine::config::{
-    DirectionCost, GpuConfig, Objective, Overrun, SchedulerConfig, Sharing, SwapCost, Test,
+    Configured, DirectionCost, GpuConfig, Objective, Overrun, SchedulerConfig, Sharing, SwapCost,
+    Test,
 };
 use rtswap_policy::units::{Nanos, Ppm};
 use serde::Deserialize;
@@ -186,7 +187,12 @@ impl GpuTable {
                 out: out.map_or(built_in.swap_cost.out, CostTable::cost),
                 in_: r#in.map_or(built_in.swap_cost.in_, CostTable::cost),
             },
-            has_own_costs: out.is_some() && r#in.is_some(),
+            configured: Configured {
+                chunk: self.chunk.is_some(),
+                duplex: self.duplex.is_some(),
+                out: out.is_some(),
+                in_: r#in.is_some(),
+            },
         }
     }
 

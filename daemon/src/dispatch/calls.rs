@@ -36,6 +36,10 @@ pub enum OpenCall {
     Park {
         reply: oneshot::Sender<Result<(), Error>>,
     },
+    /// Takes what was measured on a GPU; whether it counts at once.
+    Calibrate {
+        reply: oneshot::Sender<Result<bool, Error>>,
+    },
     /// Puts the files into effect; `config` has the daemon's own settings in them.
     Reload {
         config: DaemonConfig,

@@ -178,7 +178,7 @@ mod tests {
     use crate::dispatch::calls::Calls;
     use crate::dispatch::message;
     use crate::source;
-    use crate::state::Keeper;
+    use crate::state::{Calibrations, Keeper};
     use crate::sys::clock::{millis, now};
     use crate::sys::peer::open_process;
     use crate::sys::poll::Poll;
@@ -231,6 +231,7 @@ mod tests {
                 calls: Calls::default(),
                 publisher,
                 keeper,
+                calibrations: Calibrations::of(runtime_dir.path()),
                 config: daemon,
                 nvml,
                 _prober: None,
@@ -241,6 +242,7 @@ mod tests {
             };
             let start = Start {
                 saved,
+                calibrations: Vec::new(),
                 awaited: Vec::new(),
                 tasks: Vec::new(),
                 nvml: sample(),

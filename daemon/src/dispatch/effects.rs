@@ -64,6 +64,8 @@ impl Dispatcher {
             Output::Checkpoint => self.keeper.checkpoint(self.engine.saved()),
             Output::Announce(news) => self.publisher.announce(*news),
             Output::Log(line) => log::write(&line),
+            // Nobody is on the GPU, and no deadline waits for the disk.
+            Output::CalibrationUsed(gpu) => self.calibrations.promote(gpu),
             Output::HurryNvml(hurry) => self.nvml.hurry(hurry),
         }
         None
@@ -208,9 +210,7 @@ impl Dispatcher {
             OpenCall::Register { lease, reply } => {
                 let result = result.and_then(|answer| match answer {
                     Reply::Registered(id) => Ok(id),
-                    Reply::Done => Err(Error::Bus(zbus::Error::Failure(
-                        "the engine answered another call".into(),
-                    ))),
+                    Reply::Calibrated(_) | Reply::Done => Err(another_call()),
                 });
                 if let (Ok(registration), Some(lease)) = (&result, lease) {
                     self.calls.keep_lease(id, *registration, lease);
@@ -226,6 +226,13 @@ impl Dispatcher {
                 }
                 let _ = reply.send(result.map(drop));
             }
+            OpenCall::Calibrate { reply } => {
+                let result = result.and_then(|answer| match answer {
+                    Reply::Calibrated(used) => Ok(used),
+                    Reply::Registered(_) | Reply::Done => Err(another_call()),
+                });
+                let _ = reply.send(result);
+            }
             OpenCall::Park { reply } => {
                 let _ = reply.send(result.map(drop));
             }
@@ -239,4 +246,9 @@ impl Dispatcher {
             }
         }
     }
+}
+
+fn another_call() -> Error {
+    let text = "the engine answered another call";
+    Error::Bus(zbus::Error::Failure(text.into()))
 }

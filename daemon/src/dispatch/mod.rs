@@ -29,7 +29,7 @@ use rtswap_engine::Engine;
 use crate::config::DaemonConfig;
 use crate::source::gpu::Poller;
 use crate::source::probes::Prober;
-use crate::state::Keeper;
+use crate::state::{Calibrations, Keeper};
 use crate::sys::poll::Poll;
 use agents::Agents;
 use calls::Calls;
@@ -45,6 +45,7 @@ struct Dispatcher {
     calls: Calls,
     publisher: Publisher,
     keeper: Keeper,
+    calibrations: Calibrations,
     config: DaemonConfig,
     /// Reads NVML on a thread of its own.
     nvml: Poller,

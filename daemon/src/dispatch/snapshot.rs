@@ -119,9 +119,15 @@ fn of_gpu(index: usize, gpu: &GpuStatus) -> GpuProperties {
         capacity_bytes: gpu.capacity.0,
         used_bytes: gpu.used.0,
         chunk_bytes: gpu.chunk.0,
-        has_own_costs: gpu.has_own_costs,
+        swap_cost_source: gpu.cost_source.name().to_owned(),
+        calibrated_usec: gpu
+            .measured
+            .map_or(0, |seconds| seconds.saturating_mul(1_000_000)),
+        duplex_ppm: gpu.duplex.0,
         chunk_out_usec: micros(gpu.chunk_times.0),
         chunk_in_usec: micros(gpu.chunk_times.1),
+        swap_out_base_usec: micros(gpu.bases.0),
+        swap_in_base_usec: micros(gpu.bases.1),
         running_task: gpu.running.map_or_else(
             || zbus::ObjectPath::from_static_str_unchecked("/").into(),
             |task| rtswap_dbus::task_path(task.0),

@@ -18,7 +18,7 @@ use super::{Dispatcher, Handle};
 use crate::agent::connection::Connection;
 use crate::config::Config;
 use crate::source;
-use crate::state::Keeper;
+use crate::state::{Calibrations, Keeper};
 use crate::sys::clock::now;
 use crate::sys::peer::{open_process, start_ticks};
 use crate::sys::poll::{Poll, Watch};
@@ -32,6 +32,8 @@ pub struct Parts {
     pub tasks: Vec<TaskFile>,
     /// The agent socket: it listens and does not block.
     pub listener: OwnedFd,
+    /// What was measured on GPUs.
+    pub calibrations: Calibrations,
     /// The runtime folder, with the previous daemon's state.
     pub runtime_dir: PathBuf,
 }
@@ -96,12 +98,14 @@ pub fn start(parts: Parts) -> std::io::Result<Running> {
         calls: Calls::default(),
         publisher,
         keeper,
+        calibrations: parts.calibrations,
         config: daemon,
         nvml: poller,
         _prober: prober,
     };
     let start = Start {
         saved,
+        calibrations: dispatcher.calibrations.read(),
         awaited,
         tasks: parts.tasks,
         nvml,

@@ -1,11 +1,14 @@
 //! The state that a daemon leaves for the next one, in the runtime folder: `state`, a checkpoint of the
 //! whole, and `state.journal`, one line for each record since. `shape` is the JSON of both, `journal`
 //! appends and reads lines, `checkpoint` replaces the whole on a thread of its own, `keeper` combines
-//! them.
+//! them. And, in files of their own, the `calibrations` of GPUs.
 
+mod calibrations;
 mod checkpoint;
 mod journal;
 mod keeper;
 mod shape;
 
+pub use calibrations::Calibrations;
+pub(crate) use calibrations::parse as parse_calibration;
 pub use keeper::Keeper;

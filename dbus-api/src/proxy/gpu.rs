@@ -55,20 +55,36 @@ pub trait Gpu1 {
     fn used_bytes(&self) -> Result<u64, Error>;
 
     /// δ.
-    #[zbus(property(emits_changed_signal = "const"), name = "ChunkBytes")]
+    #[zbus(property, name = "ChunkBytes")]
     fn chunk_bytes(&self) -> Result<u64, Error>;
 
-    /// Whether the configuration gives the costs of swapping, which each promise rests on; else they are built in.
-    #[zbus(property(emits_changed_signal = "const"), name = "HasOwnSwapCosts")]
-    fn has_own_costs(&self) -> Result<bool, Error>;
+    /// What the costs of swapping rest on, and with them each promise: `configured`, `calibrated` or `assumed`.
+    #[zbus(property, name = "SwapCostSource")]
+    fn swap_cost_source(&self) -> Result<String, Error>;
 
-    /// The time of one chunk from the GPU, by these costs.
-    #[zbus(property(emits_changed_signal = "const"), name = "ChunkOutUSec")]
+    /// When the GPU was calibrated, in µs since 1970; 0 where no calibration counts.
+    #[zbus(property, name = "CalibratedUSec")]
+    fn calibrated_usec(&self) -> Result<u64, Error>;
+
+    /// ρ: the rate of a copy engine while the other one copies too over its rate alone, in ppm.
+    #[zbus(property, name = "DuplexPpm")]
+    fn duplex_ppm(&self) -> Result<u32, Error>;
+
+    /// The time of one chunk from the GPU, by these costs, as admission charges it.
+    #[zbus(property, name = "ChunkOutUSec")]
     fn chunk_out_usec(&self) -> Result<u64, Error>;
 
-    /// The time of one chunk to the GPU, by these costs.
-    #[zbus(property(emits_changed_signal = "const"), name = "ChunkInUSec")]
+    /// The time of one chunk to the GPU, by these costs, as admission charges it.
+    #[zbus(property, name = "ChunkInUSec")]
     fn chunk_in_usec(&self) -> Result<u64, Error>;
+
+    /// What each operation from the GPU takes beside its chunks.
+    #[zbus(property, name = "SwapOutBaseUSec")]
+    fn swap_out_base_usec(&self) -> Result<u64, Error>;
+
+    /// What each operation to the GPU takes beside its chunks.
+    #[zbus(property, name = "SwapInBaseUSec")]
+    fn swap_in_base_usec(&self) -> Result<u64, Error>;
 
     /// The task whose job holds the GPU; `/` where none does, `/org/rtswap/task` where it is one that the
     /// caller may not see.

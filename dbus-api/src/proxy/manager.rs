@@ -48,6 +48,12 @@ pub trait Manager1 {
     /// `rtswapctl plan --json` for each of `gpus`.
     fn plan(&self) -> Result<String, Error>;
 
+    /// Has the daemon keep what was measured on a GPU, the text of a file as `rtswapctl calibrate --export` writes it, and rest
+    /// its promises there on it. Whether it does so at once: else as soon as no program has a session and no task is on
+    /// that GPU. What rtswapd.toml says of the GPU goes before it. Root may, and those that polkit lets calibrate.
+    #[zbus(allow_interactive_auth)]
+    fn set_calibration(&self, text: &str) -> Result<bool, Error>;
+
     /// Reads the administrator's files again. Where one is wrong, all stays as it was.
     fn reload(&self) -> Result<(), Error>;
 

@@ -19,20 +19,24 @@ pub(super) fn check<'a>(gpus: impl Iterator<Item = &'a GpuProperties>) -> Vec<Fi
             findings.push(Finding::warning(
                 "swap-costs",
                 format!("{name}: {}: no deadline is sure", departs.join(", and ")),
-                "measure the link, and correct [gpu.swap_cost] in /etc/rtswap/rtswapd.toml",
+                if gpu.swap_cost_source == "configured" {
+                    "sudo rtswapctl calibrate --export FILE; write what it measured into /etc/rtswap/rtswapd.toml, or leave [gpu.swap_cost] out there"
+                } else {
+                    "sudo rtswapctl calibrate"
+                },
             ));
-        } else if !gpu.has_own_costs {
+        } else if gpu.swap_cost_source == "assumed" {
             findings.push(Finding::warning(
                 "swap-costs",
-                format!("{name}: not configured for both directions, and those of an RTX 3090 on PCIe 3.0 are assumed: no deadline is sure"),
-                "measure the link, and write [gpu.swap_cost] tables into /etc/rtswap/rtswapd.toml",
+                format!("{name}: not measured, and those of an RTX 3090 on PCIe 3.0 are assumed: no deadline is sure"),
+                "sudo rtswapctl calibrate",
             ));
         }
     }
     if findings.is_empty() && count > 0 {
         findings.push(Finding::ok(
             "swap-costs",
-            "configured, and no swaps have shown otherwise",
+            "measured or configured, and no swaps have shown otherwise",
         ));
     }
     findings
@@ -47,13 +51,13 @@ mod tests {
     fn costs_that_are_assumed_or_wrong_are_told() {
         let gpu = GpuProperties {
             uuid: "GPU-1".into(),
-            has_own_costs: true,
+            swap_cost_source: "configured".into(),
             ..GpuProperties::default()
         };
         assert!(check([].iter()).is_empty());
         assert_eq!(check([&gpu].into_iter())[0].level, Level::Ok);
         let assumed = GpuProperties {
-            has_own_costs: false,
+            swap_cost_source: "assumed".into(),
             ..gpu.clone()
         };
         let mut departs = gpu.clone();

@@ -157,24 +157,20 @@ fn platform(
         return Ok((built_in, SwapCost::PAPER, place.into()));
     };
     // A whole chunk each time, whatever it is made of.
-    let direction = |usec: u64| DirectionCost {
-        base: Nanos::ZERO,
-        per_chunk: Nanos(usec.saturating_mul(1_000)),
+    let direction = |base: u64, chunk: u64| DirectionCost {
+        base: Nanos(base.saturating_mul(1_000)),
+        per_chunk: Nanos(chunk.saturating_mul(1_000)),
         bytes_per_second: u64::MAX,
     };
     let swap_cost = SwapCost {
-        out: direction(gpu.chunk_out_usec),
-        in_: direction(gpu.chunk_in_usec),
+        out: direction(gpu.swap_out_base_usec, gpu.chunk_out_usec),
+        in_: direction(gpu.swap_in_base_usec, gpu.chunk_in_usec),
     };
-    let slower = swap_cost.out.per_chunk.max(swap_cost.in_.per_chunk);
-    let costs = if gpu.has_own_costs {
-        "its swap costs"
-    } else {
-        "built-in swap costs"
-    };
+    let longest = |cost: DirectionCost| cost.base + cost.per_chunk;
+    let slower = longest(swap_cost.out).max(longest(swap_cost.in_));
     let place = format!(
-        "Planned for GPU {} ({}) as rtswapd has it, with {costs}.",
-        gpu.index, gpu.uuid
+        "Planned for GPU {} ({}) as rtswapd has it, with {} swap costs.",
+        gpu.index, gpu.uuid, gpu.swap_cost_source
     );
     let gpu = Gpu {
         capacity: Bytes(gpu.capacity_bytes),

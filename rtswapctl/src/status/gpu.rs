@@ -1,6 +1,7 @@
 //! One GPU.
 
 use rtswap_dbus::GpuProperties;
+use rtswap_taskset::calibration::rfc3339;
 use serde::Serialize;
 
 use crate::table::{bytes, ms, percent, seconds, wrapped};
@@ -18,10 +19,15 @@ pub(super) struct Gpu {
     capacity_bytes: u64,
     used_bytes: u64,
     chunk_bytes: u64,
-    /// Whether the costs of swapping are this machine's, by the configuration, and not built in.
-    has_own_costs: bool,
+    /// `configured`, `calibrated` or `assumed`.
+    swap_cost_source: String,
+    /// None where no calibration counts.
+    calibrated_us: Option<u64>,
+    duplex: f64,
     chunk_out_us: u64,
     chunk_in_us: u64,
+    swap_out_base_us: u64,
+    swap_in_base_us: u64,
     running: Option<String>,
     utilization: f64,
     blocking_us: u64,
@@ -47,14 +53,34 @@ impl Gpu {
             capacity_bytes: gpu.capacity_bytes,
             used_bytes: gpu.used_bytes,
             chunk_bytes: gpu.chunk_bytes,
-            has_own_costs: gpu.has_own_costs,
+            swap_cost_source: gpu.swap_cost_source.clone(),
+            calibrated_us: Some(gpu.calibrated_usec).filter(|at| *at > 0),
+            duplex: f64::from(gpu.duplex_ppm) / 1e6,
             chunk_out_us: gpu.chunk_out_usec,
             chunk_in_us: gpu.chunk_in_usec,
+            swap_out_base_us: gpu.swap_out_base_usec,
+            swap_in_base_us: gpu.swap_in_base_usec,
             running: name_of(gpu.running_task.as_str()),
             utilization: gpu.utilization,
             blocking_us: gpu.blocking_usec,
             longest_wait_us: Some(gpu.longest_wait_usec).filter(|bound| *bound > 0),
             notes: gpu.notes.clone(),
+        }
+    }
+
+    /// On what its promises rest, in words.
+    fn cost_source(&self) -> String {
+        let date = self.calibrated_us.map_or_else(String::new, |at| {
+            let mut date = rfc3339(at / 1_000_000);
+            date.truncate("2026-11-27".len());
+            date
+        });
+        match self.swap_cost_source.as_str() {
+            "calibrated" => format!("calibrated {date}"),
+            "configured" if date.is_empty() => "by the configuration".to_owned(),
+            "configured" => format!("by the configuration, the rest calibrated {date}"),
+            _ => "assumed, of an RTX 3090 on PCIe 3.0: rtswapctl calibrate measures this machine's"
+                .to_owned(),
         }
     }
 
@@ -86,11 +112,7 @@ impl Gpu {
                 self.running.as_deref().unwrap_or("nobody"),
             ),
         );
-        let costs = if self.has_own_costs {
-            "by the configuration"
-        } else {
-            "built in, of an RTX 3090 on PCIe 3.0: measure this machine's before relying on a promise"
-        };
+        let costs = self.cost_source();
         line(
             12,
             &format!(

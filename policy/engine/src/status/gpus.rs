@@ -28,6 +28,8 @@ pub struct GpuStatus {
     pub chunk: Bytes,
     /// The time of one chunk out and in, by the costs that the plan counts on.
     pub chunk_times: (Nanos, Nanos),
+    /// What an operation out and in takes beside its chunks.
+    pub bases: (Nanos, Nanos),
     /// What these costs rest on.
     pub cost_source: CostSource,
     /// When the GPU was calibrated, in seconds since 1970; none where it was not.
@@ -86,6 +88,7 @@ impl Engine {
             used: state.used,
             chunk: gpu.config.chunk,
             chunk_times: gpu.chunk_times(),
+            bases: (gpu.config.swap_cost.out.base, gpu.config.swap_cost.in_.base),
             cost_source: gpu.cost_source(),
             measured: gpu.measured(),
             duplex: gpu.effective().duplex,
