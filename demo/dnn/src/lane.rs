@@ -65,7 +65,7 @@ impl<'gpu> Lane<'gpu> {
                 .doing(|| format!("pinning {} bytes of host memory", words * 4))?;
             let host: *mut u32 = host.cast();
             // SAFETY: so many words were just allocated there.
-            unsafe { host.write_bytes(0, words.try_into().expect("it fits in memory")) };
+            unsafe { host.write_bytes(0, (*words).try_into().expect("it fits in memory")) };
             let mut piece = Piece {
                 device,
                 host,
