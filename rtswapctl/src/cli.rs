@@ -291,6 +291,9 @@ pub struct TaskSetOptions {
     /// The task set, in TOML or JSON; - reads standard input
     #[arg(value_name = "FILE")]
     pub file: PathBuf,
+    /// Plan for a GPU as it was measured there, by a file of rtswapctl calibrate --export
+    #[arg(long, value_name = "CALIBRATION")]
+    pub on: Option<PathBuf>,
     /// The admission test
     #[arg(long, value_enum, default_value_t)]
     pub test: Test,

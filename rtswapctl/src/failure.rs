@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use rtswap_dbus::connect::ConnectError;
 use rtswap_policy::cost::FitError;
+use rtswap_policy::units::Bytes;
 use rtswap_simulator::SimError;
 use rtswap_taskset::TaskSetError;
 use rtswap_taskset::profile::{FoldError, RecordError};
@@ -101,6 +102,20 @@ pub(crate) enum Failure {
         file: String,
         error: Box<TaskSetError>,
     },
+    #[error(
+        "{on}: chunks of {chunk} were measured, and gpu.memory of {file} is {memory}; write a smaller gpu.chunk there, \
+        or more memory"
+    )]
+    ChunkBeyondMemory {
+        on: String,
+        chunk: Bytes,
+        file: String,
+        memory: Bytes,
+    },
+    #[error(
+        "--on goes with a file; tasks by their profiles are planned for the GPU of this machine: leave it out"
+    )]
+    ProfiledElsewhere,
     #[error("cannot simulate {file}: {error}")]
     Simulation { file: String, error: SimError },
     #[error("up to {jobs} jobs, and at most {most} are simulated so; give a shorter --duration")]
@@ -167,6 +182,8 @@ impl Failure {
             | Self::TooLarge { .. }
             | Self::NotText { .. }
             | Self::TaskSet { .. }
+            | Self::ChunkBeyondMemory { .. }
+            | Self::ProfiledElsewhere
             | Self::TooManyJobs { .. }
             | Self::TooLong(_)
             | Self::SameFile { .. }

@@ -1,12 +1,13 @@
-//! Reads task set files.
+//! Reads task set files, and the calibration that one is planned for.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
-use rtswap_taskset::{Format, TaskSet, parse};
+use rtswap_taskset::{Format, TaskSet, TaskSetError, calibration, parse};
 
+use crate::cli::TaskSetOptions;
 use crate::failure::Failure;
 
 /// A file of 4,096 tasks has about one.
@@ -50,15 +51,39 @@ pub(crate) fn text(path: &Path) -> Result<(String, String), Failure> {
     }
 }
 
-/// Reads the task set of `path`, or of standard input for `-`.
-pub(crate) fn read(path: &Path) -> Result<Named, Failure> {
-    let (file, text) = text(path)?;
-    match parse(&text, format(path, &text)) {
-        Ok(set) => Ok(Named { file, set }),
-        Err(error) => Err(Failure::TaskSet {
+/// Reads the task set that is planned, for the GPU that is named.
+pub(crate) fn read(options: &TaskSetOptions) -> Result<Named, Failure> {
+    let is_stdin = |path: &Path| path == "-";
+    if is_stdin(&options.file) && options.on.as_deref().is_some_and(is_stdin) {
+        return Err(Failure::SameFile {
+            one: "FILE",
+            other: "--on",
+        });
+    }
+    let (file, said) = text(&options.file)?;
+    let set = parse(&said, format(&options.file, &said)).map_err(wrong(&file))?;
+    let Some(path) = &options.on else {
+        return Ok(Named { file, set });
+    };
+    let (on, said) = text(path)?;
+    let measured = calibration::parse(&said).map_err(wrong(&on))?;
+    let set = set.on(&measured);
+    if set.gpu.chunk.is_some_and(|chunk| chunk > set.gpu.capacity) {
+        return Err(Failure::ChunkBeyondMemory {
+            on,
+            chunk: measured.chunk,
             file,
-            error: error.into(),
-        }),
+            memory: set.gpu.capacity,
+        });
+    }
+    Ok(Named { file, set })
+}
+
+fn wrong(file: &str) -> impl FnOnce(TaskSetError) -> Failure {
+    let file = file.to_owned();
+    |error| Failure::TaskSet {
+        file,
+        error: error.into(),
     }
 }
 

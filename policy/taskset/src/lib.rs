@@ -105,6 +105,15 @@ pub fn parse(text: &str, format: Format) -> Result<TaskSet, TaskSetError> {
 }
 
 impl TaskSet {
+    /// The same set on a GPU as it was measured: that ρ and those costs hold, and that δ where the set leaves it open.
+    #[must_use]
+    pub fn on(mut self, measured: &calibration::Calibration) -> Self {
+        self.gpu.chunk = self.gpu.chunk.or(Some(measured.chunk));
+        self.gpu.duplex = measured.duplex;
+        self.swap_cost = measured.swap_cost;
+        self
+    }
+
     /// The demands for [`rtswap_policy::assign`], in the order of the tasks.
     pub fn demands(&self) -> Vec<Demand> {
         let demand = |task: &RealtimeTask| Demand {

@@ -19,12 +19,16 @@ use answer::Answer;
 
 /// Prints the plan; [`Failure::No`] if there is none that holds.
 pub(crate) fn plan(runtime_dir: Option<&Path>, options: &PlanOptions) -> Result<(), Failure> {
-    let profiled = typed(options)?
+    let typed = typed(options)?;
+    if typed.is_some() && options.set.on.is_some() {
+        return Err(Failure::ProfiledElsewhere);
+    }
+    let profiled = typed
         .map(|tasks| profiled::gather(runtime_dir, tasks))
         .transpose()?;
     let (set, told) = match profiled {
         Some(profiled) => (profiled.set, Some((profiled.place, profiled.commands))),
-        None => (taskset::read(&options.set.file)?.set, None),
+        None => (taskset::read(&options.set)?.set, None),
     };
     let planned = Planned::new(set, &options.set);
     match told {

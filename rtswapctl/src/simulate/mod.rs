@@ -31,7 +31,7 @@ pub(crate) fn simulate(options: &SimulateOptions) -> Result<(), Failure> {
     if options.duration > LONGEST {
         return Err(Failure::TooLong(options.duration));
     }
-    let Named { file, set } = taskset::read(&options.set.file)?;
+    let Named { file, set } = taskset::read(&options.set)?;
     let planned = Planned::new(set, &options.set);
     let Ok(plan) = &planned.result else {
         planned.print(options.set.json)?;
@@ -81,6 +81,7 @@ fn apart(options: &SimulateOptions) -> Result<(), Failure> {
             "FILE",
             (options.set.file != Path::new("-")).then_some(&options.set.file),
         ),
+        ("--on", options.set.on.as_ref()),
         ("--trace", options.trace.as_ref()),
         ("--svg", options.svg.as_ref()),
     ];

@@ -57,7 +57,7 @@ fn a_link_that_is_slower_than_its_costs_is_noted() -> Result<()> {
     let said = note(&machine)?.context("the note is gone")?;
     ensure!(said.contains("no deadline is sure"), "{said}");
     ensure!(daemon.stderr().contains("take longer than their cost says"));
-    ensure!(gpu(&machine)?["has_own_costs"] == true);
+    ensure!(gpu(&machine)?["swap_cost_source"] == "configured");
     for program in programs {
         program.finish_dnn(BOUND, JOBS.into())?;
     }
@@ -80,10 +80,10 @@ fn as_fast() -> Result<Verdict> {
 }
 
 #[test]
-fn costs_that_nobody_configured_are_called_built_in() -> Result<()> {
+fn costs_that_nobody_measured_are_called_assumed() -> Result<()> {
     let machine = machine("", false)?;
     let _daemon = machine.daemon()?;
     wait_until("a GPU by NVML", BOUND, || gpu(&machine).is_ok())?;
-    ensure!(gpu(&machine)?["has_own_costs"] == false);
+    ensure!(gpu(&machine)?["swap_cost_source"] == "assumed");
     Ok(())
 }
