@@ -98,6 +98,10 @@ pub enum Command {
     Tasks(TasksOptions),
     /// End the registration of a task; its processes go on as best-effort
     Unregister(UnregisterOptions),
+    /// Have tasks leave the GPU, their jobs waiting, until they are resumed
+    Park(ParkOptions),
+    /// Let parked tasks come back to the GPU
+    Resume(ParkOptions),
     /// Have the daemon read its files again
     Reload,
     /// Find what keeps rtswap from working on this machine, and what mends it
@@ -212,6 +216,20 @@ pub struct UnregisterOptions {
     #[arg(value_name = "TASK")]
     pub name: String,
     /// The GPU of the task, by its index or UUID, where tasks on several have this name
+    #[arg(long)]
+    pub gpu: Option<String>,
+}
+
+/// Which tasks leave the GPU or come back.
+#[derive(Debug, Args)]
+pub struct ParkOptions {
+    /// The tasks' names
+    #[arg(value_name = "TASK", required_unless_present = "all")]
+    pub names: Vec<String>,
+    /// All tasks of yours, or by root those of all users
+    #[arg(long, conflicts_with = "names")]
+    pub all: bool,
+    /// Only tasks on this GPU, by its index or UUID
     #[arg(long)]
     pub gpu: Option<String>,
 }

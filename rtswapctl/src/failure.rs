@@ -76,10 +76,14 @@ pub(crate) enum Failure {
     #[error("no GPU is {0}; rtswapctl status lists them")]
     NoSuchGpu(String),
     #[error(
-        "several tasks are called {name}: {tasks}; say which by --gpu, or end one by its path: busctl call \
-        org.rtswap /org/rtswap org.rtswap.Manager1 Unregister o PATH"
+        "several tasks are called {name}: {tasks}; say which by --gpu, or give its path: busctl call \
+        org.rtswap /org/rtswap org.rtswap.Manager1 {method} o PATH"
     )]
-    Ambiguous { name: String, tasks: String },
+    Ambiguous {
+        name: String,
+        tasks: String,
+        method: &'static str,
+    },
     /// The answer is no, and was printed.
     #[error("no")]
     No,

@@ -11,7 +11,9 @@ mod daemon;
 mod doctor;
 mod driver;
 mod failure;
+mod lookup;
 mod output;
+mod park;
 mod plan;
 mod profile;
 mod reload;
@@ -43,6 +45,8 @@ fn main() -> ExitCode {
         Command::Status(options) => status::status(runtime_dir, &options),
         Command::Tasks(options) => tasks::tasks(runtime_dir, &options),
         Command::Unregister(options) => unregister::unregister(runtime_dir, &options),
+        Command::Park(options) => park::park(runtime_dir, &options),
+        Command::Resume(options) => park::resume(runtime_dir, &options),
         Command::Reload => reload::reload(runtime_dir),
         Command::Doctor(options) => doctor::doctor(runtime_dir, &options),
         Command::Calibrate(options) => calibrate::calibrate(runtime_dir, &options),

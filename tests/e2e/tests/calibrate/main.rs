@@ -85,11 +85,12 @@ impl Link {
         })
     }
 
-    /// What a swap costs on it.
+    /// What a swap costs on it. The calls for a chunk are made while another one is copied, which takes longer on each of
+    /// these links: but for those of one chunk they cost nothing.
     fn cost(&self) -> SwapCost {
         let direction = |rate: f64, calls: f64| DirectionCost {
-            base: Nanos((self.start * 1e3) as u64),
-            per_chunk: Nanos(((self.copy + calls) * 1e3) as u64),
+            base: Nanos(((self.start + calls) * 1e3) as u64),
+            per_chunk: Nanos((self.copy * 1e3) as u64),
             bytes_per_second: (rate * f64::from(1 << 30)) as u64,
         };
         SwapCost {
