@@ -108,9 +108,9 @@ impl<'a> Bench<'a> {
             sizes.dedup();
             for chunks in sizes {
                 let pairs = self.rounds(&daemon, chunk, chunks)?;
-                pairs
-                    .into_iter()
-                    .for_each(|pair| self.measured.alone.add(pair));
+                for pair in pairs {
+                    self.measured.alone.add(pair);
+                }
             }
         }
         Ok(&self.measured)
