@@ -237,6 +237,41 @@ fn what_is_printed_beside_a_daemon_fits_its_schema() -> Result<()> {
 }
 
 #[test]
+fn what_is_measured_fits_its_schema() -> Result<()> {
+    let machine = Machine::new(MachineOptions {
+        described: false,
+        ..MachineOptions::default()
+    })?;
+    let _daemon = machine.daemon()?;
+    wait_until("a GPU by NVML", BOUND, || {
+        machine
+            .status()
+            .is_ok_and(|status| status["gpus"][0].is_object())
+    })?;
+    let told = printed(&machine, &["calibrate", "--json"], &[0])?;
+    check("calibrate", &told)?;
+    ensure!(told["used"] == true, "{told}");
+    // A busy host makes swaps slower.
+    for way in ["out", "in"] {
+        let speed = told[way]["bytes_per_second"].as_f64();
+        let gib = speed.context("a speed")? / f64::from(1 << 30);
+        ensure!((0.5..1.5).contains(&gib), "{told}");
+    }
+    let gpu = &machine.status()?["gpus"][0];
+    ensure!(gpu["swap_cost_source"] == "calibrated", "{gpu}");
+    ensure!(gpu["chunk_bytes"] == told["chunk_bytes"], "{gpu}");
+    let file = machine.path("own.toml");
+    let file = file.to_str().context("in UTF-8")?;
+    let elsewhere = machine.path("nobody");
+    let elsewhere = elsewhere.to_str().context("in UTF-8")?;
+    let export = ["calibrate", "--json", "--export", file, "--runtime-dir", elsewhere];
+    let told = printed(&machine, &export, &[0])?;
+    ensure!(told["used"].is_null(), "{told}");
+    ensure!(fs::read_to_string(file)?.contains("[swap_cost.out]"));
+    Ok(())
+}
+
+#[test]
 fn what_is_printed_of_a_task_set_fits_its_schema() -> Result<()> {
     let machine = Machine::new(MachineOptions::default())?;
     // Too little for what may not be swapped: no plan has any figures.
