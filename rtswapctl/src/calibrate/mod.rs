@@ -13,7 +13,7 @@ use std::fs;
 use std::path::Path;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use rtswap_policy::cost::SwapCost;
+use rtswap_policy::cost::{FitError, SwapCost};
 use rtswap_policy::units::{Bytes, Ppm};
 use rtswap_taskset::calibration::Calibration;
 use rtswapctl::cli::CalibrateOptions;
@@ -74,13 +74,21 @@ struct Findings {
 impl Findings {
     fn of(place: &Place, mut bench: Bench<'_>) -> Result<Self, Failure> {
         let alone = &bench.sweep()?.alone;
-        let (mut out, mut into) = (Way::of(&alone.out)?, Way::of(&alone.into)?);
-        let cost = SwapCost {
-            out: out.cost,
-            in_: into.cost,
+        let model = |chunk| {
+            let (out, into) = (Way::of(&alone.out, chunk)?, Way::of(&alone.into, chunk)?);
+            Ok::<_, FitError>((out, into))
         };
-        let sizes: Vec<_> = measure::chunks_of(place.memory).collect();
-        let chunk = model::choose(&cost, Bytes(place.memory), &sizes);
+        let costs = measure::chunks_of(place.memory).map(|chunk| {
+            let (out, into) = model(chunk)?;
+            let cost = SwapCost {
+                out: out.typical(),
+                in_: into.typical(),
+            };
+            Ok::<_, FitError>((chunk, cost))
+        });
+        let costs = costs.collect::<Result<Vec<_>, _>>()?;
+        let chunk = model::choose(&costs, Bytes(place.memory));
+        let (mut out, mut into) = model(chunk)?;
         let Measured {
             alone,
             loaded,

@@ -20,16 +20,48 @@ pub(super) struct Way {
 }
 
 impl Way {
-    /// The model of these samples. It is fitted to the median of each volume, so that no single swap bends it, and its base
+    /// The model of swaps by `chunk`. It is fitted to the median of each volume, so that no single swap bends it, and its base
     /// is then raised until it bounds the slowest one.
-    pub(super) fn of(samples: &[Sample]) -> Result<Self, FitError> {
-        let fitted = fit(&medians(samples))?;
+    ///
+    /// Only the samples of that chunk size make it: an agent makes the calls for a chunk while it copies another one, so that
+    /// a chunk takes about the longer of the two, and no line over chunk sizes is exact. All `samples` tell what part of a
+    /// chunk's time is the copy's.
+    pub(super) fn of(samples: &[Sample], chunk: Bytes) -> Result<Self, FitError> {
+        let overall = fit(&medians(samples))?.cost;
+        let own = samples.iter().filter(|sample| sample.chunk == chunk);
+        let own: Vec<_> = own.copied().collect();
+        // Of one chunk size: all its time is the copy's.
+        let fitted = fit(&medians(&own))?;
+        let whole = fitted.cost.chunk_time(chunk);
+        let copy = DirectionCost {
+            base: Nanos::ZERO,
+            per_chunk: Nanos::ZERO,
+            ..overall
+        };
+        let beside = whole.saturating_sub(copy.chunk_time(chunk));
+        let cost = if beside == Nanos::ZERO {
+            fitted.cost
+        } else {
+            DirectionCost {
+                base: fitted.cost.base,
+                per_chunk: beside,
+                ..overall
+            }
+        };
         let mut way = Self {
-            cost: fitted.cost,
+            cost,
             slowest: fitted.residual,
         };
-        way.raise(samples, Ppm::ONE);
+        way.raise(&own, Ppm::ONE);
         Ok(way)
+    }
+
+    /// The cost without what the slowest swap took more.
+    pub(super) fn typical(&self) -> DirectionCost {
+        DirectionCost {
+            base: self.cost.base.saturating_sub(self.slowest),
+            ..self.cost
+        }
     }
 
     /// Raises the base until it bounds `samples`, which were taken at a share of the speed.
@@ -46,7 +78,7 @@ impl Way {
     /// The share of its speed at which this direction moves in `loaded`, by the medians: the worst of the volumes.
     fn share(&self, loaded: &[Sample]) -> f64 {
         // Once an operation and not in each chunk.
-        let once = self.cost.base.saturating_sub(self.slowest);
+        let once = self.typical().base;
         let shares = medians(loaded).into_iter().map(|sample| {
             let alone = self.cost.chunks(sample.chunks, sample.chunk, 0);
             alone.0 as f64 / sample.took.saturating_sub(once).0.max(1) as f64
@@ -61,25 +93,25 @@ pub(super) fn duplex((out, into): (&Way, &Way), loaded: &Both) -> Ppm {
     Ppm(((least * f64::from(Ppm::ONE.0)) as u32).max(1))
 }
 
-/// The chunk size of `sizes` with which task sets larger than the GPU's `memory` swap the least: the time for each set, in
-/// relation to the best chunk size for it, is the least in sum. Small chunks cost their calls; large ones move more than is
-/// needed. `sizes` is not empty.
-pub(super) fn choose(cost: &SwapCost, memory: Bytes, sizes: &[Bytes]) -> Bytes {
-    let time = |tenths: u64, chunk: Bytes| {
+/// The chunk size with which task sets larger than the GPU's `memory` swap the least, of those that `costs` has, which are not
+/// none: the time for each set, in relation to the best chunk size for it, is the least in sum. Small chunks cost their
+/// calls; large ones move more than is needed.
+pub(super) fn choose(costs: &[(Bytes, SwapCost)], memory: Bytes) -> Bytes {
+    let time = |tenths: u64, (chunk, cost): &(Bytes, SwapCost)| {
         // The memory is rounded, too: down.
         let overflow = memory.0 / 10 * tenths + (TASKS + 1) * chunk.0 / 2;
         // Where one task runs the others must make room for it: the paper's (1c).
         let volume = Bytes(overflow / (TASKS - 1));
-        (cost.out.bound(volume, chunk) + cost.in_.bound(volume, chunk)).0 as f64
+        (cost.out.bound(volume, *chunk) + cost.in_.bound(volume, *chunk)).0 as f64
     };
-    let loss = |chunk: Bytes| -> f64 {
+    let loss = |own: &(Bytes, SwapCost)| -> f64 {
         let relative = OVERFLOWS.map(|tenths| {
-            let times = sizes.iter().map(|other| time(tenths, *other));
-            time(tenths, chunk) / times.fold(f64::INFINITY, f64::min)
+            let times = costs.iter().map(|other| time(tenths, other));
+            time(tenths, own) / times.fold(f64::INFINITY, f64::min)
         });
         relative.sum()
     };
-    let losses = sizes.iter().map(|chunk| (loss(*chunk), *chunk));
+    let losses = costs.iter().map(|own| (loss(own), own.0));
     let least = losses.min_by(|a, b| a.0.total_cmp(&b.0));
     least.expect("a GPU has a chunk size").1
 }
@@ -128,7 +160,7 @@ mod tests {
     #[test]
     fn late_swaps_raise_the_base_and_bend_nothing() {
         let late = Nanos(3_000_000);
-        let way = Way::of(&samples(made(), late)).unwrap();
+        let way = Way::of(&samples(made(), late), Bytes(2 * MIB)).unwrap();
         let near = |a: u64, b: u64| a.abs_diff(b) <= b / 500 + 2;
         assert!(near(way.cost.per_chunk.0, made().per_chunk.0), "{way:?}");
         assert!(near(way.cost.bytes_per_second, made().bytes_per_second));
@@ -137,9 +169,42 @@ mod tests {
     }
 
     #[test]
+    fn calls_that_hide_behind_copies_make_one_chunk_size_cheap() {
+        // 3 ms of calls: hidden behind a copy of 32 MiB, and more than one of 2 MiB takes.
+        let took = |chunks: u64, mib: u64| {
+            let chunk = Bytes(mib * MIB);
+            let copy = Nanos(mib * 1_000_000);
+            let took = Nanos(500_000) + Nanos(chunks * copy.max(Nanos(3_000_000)).0);
+            Sample {
+                chunks,
+                chunk,
+                took,
+            }
+        };
+        let samples = [
+            took(40, 2),
+            took(5, 2),
+            took(20, 4),
+            took(2, 4),
+            took(4, 32),
+            took(1, 32),
+        ];
+        for mib in [2, 4, 32] {
+            let way = Way::of(&samples, Bytes(mib * MIB)).unwrap();
+            for sample in samples.iter().filter(|it| it.chunk == Bytes(mib * MIB)) {
+                let bound = way.cost.chunks(sample.chunks, sample.chunk, 1);
+                assert!(
+                    bound.0.abs_diff(sample.took.0) < 20_000,
+                    "{bound} for {sample:?}"
+                );
+            }
+        }
+    }
+
+    #[test]
     fn the_share_under_load_is_that_of_the_chunks_and_of_the_worse_direction() {
         let alone = samples(made(), Nanos::ZERO);
-        let way = Way::of(&alone).unwrap();
+        let way = Way::of(&alone, Bytes(2 * MIB)).unwrap();
         let slowed = |share: f64| {
             let mut sample = alone[0];
             let moving = (sample.took - made().base).0 as f64;
@@ -169,8 +234,8 @@ mod tests {
                 out: cost,
                 in_: cost,
             };
-            let sizes = [2, 4, 8, 16, 32, 64].map(|mib| Bytes(mib * MIB));
-            choose(&cost, Bytes(4096 * MIB), &sizes).0 / MIB
+            let costs = [2, 4, 8, 16, 32, 64].map(|mib| (Bytes(mib * MIB), cost));
+            choose(&costs, Bytes(4096 * MIB)).0 / MIB
         };
         assert_eq!(chosen(0), 2);
         assert!(chosen(500_000) < chosen(50_000_000));

@@ -155,7 +155,7 @@ mod tests {
         };
         let text = told(&place, &found, Some(true), None);
         let expected = "GPU 0: H, by 196 swaps\n  \
-            out  12.000 GiB/s, 73us a chunk, 450us a swap\n       (210us of that by the slowest one)\n";
+            out  12.000 GiB/s, 73.0 µs a chunk, 450.0 µs a swap\n       (210.0 µs of that by the slowest one)\n";
         assert!(text.starts_with(expected), "{text}");
         assert!(text.ends_with(
             "rtswapd uses this from now on\nnext: rtswapctl profile --name NAME -- COMMAND\n"

@@ -264,7 +264,14 @@ fn what_is_measured_fits_its_schema() -> Result<()> {
     let file = file.to_str().context("in UTF-8")?;
     let elsewhere = machine.path("nobody");
     let elsewhere = elsewhere.to_str().context("in UTF-8")?;
-    let export = ["calibrate", "--json", "--export", file, "--runtime-dir", elsewhere];
+    let export = [
+        "calibrate",
+        "--json",
+        "--export",
+        file,
+        "--runtime-dir",
+        elsewhere,
+    ];
     let told = printed(&machine, &export, &[0])?;
     ensure!(told["used"].is_null(), "{told}");
     ensure!(fs::read_to_string(file)?.contains("[swap_cost.out]"));

@@ -175,16 +175,19 @@ fn judge(link: Link) -> Result<Verdict> {
 }
 
 #[test]
+#[ignore = "minutes, and nothing beside it: cargo test -p rtswap-e2e --test calibrate -- --ignored --test-threads 1"]
 fn a_half_duplex_link_is_measured() -> Result<()> {
     until_judged("the first link", || judge(LINKS[0]))
 }
 
 #[test]
+#[ignore = "minutes, and nothing beside it: cargo test -p rtswap-e2e --test calibrate -- --ignored --test-threads 1"]
 fn a_link_that_reads_faster_than_it_writes_is_measured() -> Result<()> {
     until_judged("the second link", || judge(LINKS[1]))
 }
 
 #[test]
+#[ignore = "minutes, and nothing beside it: cargo test -p rtswap-e2e --test calibrate -- --ignored --test-threads 1"]
 fn a_link_with_slow_calls_is_measured() -> Result<()> {
     until_judged("the third link", || judge(LINKS[2]))
 }
