@@ -54,9 +54,9 @@ const LINKS: [Link; 3] = [
         out: 0.8,
         into: 0.65,
         duplex: 1.0,
-        start: 2_000.0,
+        start: 500.0,
         copy: 40.0,
-        calls: [1_500.0, 2_500.0],
+        calls: [600.0, 800.0],
     },
 ];
 
