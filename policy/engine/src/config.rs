@@ -162,9 +162,9 @@ pub struct GpuConfig {
 /// Which values of a GPU its file gives. They go before measured ones, and these before those that are built in.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Configured {
-    /// δ.
+    /// The chunk size, δ.
     pub chunk: bool,
-    /// ρ.
+    /// The loaded rate of a copy engine, ρ.
     pub duplex: bool,
     /// The cost of swapping out.
     pub out: bool,
@@ -179,7 +179,7 @@ pub struct Calibration {
     pub measured: u64,
     /// δ, in bytes.
     pub chunk: Bytes,
-    /// ρ: [`GpuConfig::duplex`].
+    /// The loaded rate of a copy engine: [`GpuConfig::duplex`].
     pub duplex: Ppm,
     /// The cost of swapping, measured with the other copy engine idle.
     pub swap_cost: SwapCost,

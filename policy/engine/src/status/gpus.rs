@@ -34,7 +34,7 @@ pub struct GpuStatus {
     pub cost_source: CostSource,
     /// When the GPU was calibrated, in seconds since 1970; none where it was not.
     pub measured: Option<u64>,
-    /// ρ.
+    /// The loaded rate of a copy engine, ρ.
     pub duplex: Ppm,
     /// The registration of the job that holds the GPU; none while no job does.
     pub running: Option<RegistrationId>,

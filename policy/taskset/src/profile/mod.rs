@@ -19,7 +19,7 @@ use rtswap_policy::units::{Bytes, Nanos, Ppm};
 /// What was seen of a task. [`parse`] checks that the times are above 0, C not below what was seen, and mˢ ≤ m.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Profile {
-    /// The task's.
+    /// The name of the task.
     pub name: String,
     /// The time of the measurement, in seconds since 1970.
     pub measured: u64,
@@ -61,18 +61,18 @@ pub enum Jobs {
 /// Execution times, from grant to completion.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Execution {
-    /// Jobs.
+    /// The number of jobs.
     pub count: u64,
     /// Half of them took no longer.
     pub median: Nanos,
     /// A high quantile that so many jobs have, and the time in which that share of them was done.
     pub high: (Ppm, Nanos),
-    /// The longest.
+    /// The longest of them.
     pub max: Nanos,
     /// If executions are independent and alike, this share of all executions is no longer than `max`: that holds with the
     /// probability `confidence`, whatever their distribution.
     pub quantile: Ppm,
-    /// See `quantile`.
+    /// The probability that `quantile` holds.
     pub confidence: Ppm,
 }
 

@@ -23,14 +23,14 @@ pub struct Record {
     pub elsewhere: usize,
 }
 
-/// One job.
+/// A job as its agent wrote it down.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SeenJob {
     /// Of a declared job that has one.
     pub name: Option<String>,
     /// Whether the program declared it.
     pub declared: bool,
-    /// By CLOCK_MONOTONIC.
+    /// When it was asked for, by CLOCK_MONOTONIC.
     pub requested: Nanos,
     /// From grant to completion.
     pub execution: Nanos,
