@@ -251,12 +251,6 @@ fn what_is_measured_fits_its_schema() -> Result<()> {
     let told = printed(&machine, &["calibrate", "--json"], &[0])?;
     check("calibrate", &told)?;
     ensure!(told["used"] == true, "{told}");
-    // A busy host makes swaps slower.
-    for way in ["out", "in"] {
-        let speed = told[way]["bytes_per_second"].as_f64();
-        let gib = speed.context("a speed")? / f64::from(1 << 30);
-        ensure!((0.5..1.5).contains(&gib), "{told}");
-    }
     let gpu = &machine.status()?["gpus"][0];
     ensure!(gpu["swap_cost_source"] == "calibrated", "{gpu}");
     ensure!(gpu["chunk_bytes"] == told["chunk_bytes"], "{gpu}");
