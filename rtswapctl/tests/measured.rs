@@ -3,7 +3,7 @@
 
 use std::fs;
 use std::path::Path;
-use std::process::{Command, Output, Stdio};
+use std::process::{Command, Output};
 
 use serde_json::Value;
 
@@ -52,7 +52,7 @@ fn a_set_is_planned_for_the_gpu_that_was_measured() {
     assert_eq!(chunk_ns(&plan("set.toml", "pipelined")), 244_141);
     write(
         "own.toml",
-        &changed("# chunk = \"64MiB\"", "chunk = \"64MiB\""),
+        &EXAMPLE.replace("# chunk = \"64MiB\"", "chunk = \"64MiB\""),
     );
     assert_eq!(plan("own.toml", "demand")["chunk_bytes"], 64 << 20);
     let simulate = ["simulate", "set.toml", "--on", "gpu.toml", "--json"];

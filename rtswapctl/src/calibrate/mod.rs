@@ -10,9 +10,11 @@ mod target;
 mod text;
 
 use std::fs;
+use std::io::{self, Write as _};
 use std::path::Path;
 use std::time::{SystemTime, UNIX_EPOCH};
 
+use rtswap_dbus::text::escape;
 use rtswap_policy::cost::{FitError, SwapCost};
 use rtswap_policy::units::{Bytes, Ppm};
 use rtswap_taskset::calibration::Calibration;
@@ -47,8 +49,19 @@ pub(crate) fn calibrate(
             source,
         })?;
     }
-    let used = has_daemon.then(|| target::store(runtime_dir, &file));
-    let used = used.transpose()?;
+    let used = match has_daemon.then(|| target::store(runtime_dir, &file)) {
+        // The file has it.
+        Some(Err(failure)) if export.is_some() => {
+            let text = failure.to_string();
+            let _ = writeln!(
+                io::stderr(),
+                "rtswapctl: not given to rtswapd: {}",
+                escape(&text)
+            );
+            None
+        }
+        used => used.transpose()?,
+    };
     if options.json {
         output::json(&Answer::new(&place, &found, used))
     } else {

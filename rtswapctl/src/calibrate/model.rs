@@ -67,8 +67,10 @@ impl Way {
     /// Raises the base until it bounds `samples`, which were taken at a share of the speed.
     pub(super) fn raise(&mut self, samples: &[Sample], share: Ppm) {
         let beyond = |sample: &Sample| {
-            let bound = self.cost.chunks(sample.chunks, sample.chunk, 1);
-            sample.took.saturating_sub(bound.slowed(share))
+            // As admission charges it: the base is not slowed.
+            let moving = self.cost.chunks(sample.chunks, sample.chunk, 0);
+            let bound = self.cost.base + moving.slowed(share);
+            sample.took.saturating_sub(bound)
         };
         let beyond = samples.iter().map(beyond).max().unwrap_or_default();
         self.cost.base += beyond;
@@ -221,6 +223,20 @@ mod tests {
         let mut raised = way;
         raised.raise(&loaded.out, Ppm(700_000));
         assert!(raised.slowest < way.slowest + Nanos(200_000), "{raised:?}");
+        let late = loaded.out[0].took + Nanos(5_000_000);
+        raised.raise(
+            &[Sample {
+                took: late,
+                ..loaded.out[0]
+            }],
+            Ppm(700_000),
+        );
+        let cost = SwapCost {
+            out: raised.cost,
+            in_: raised.cost,
+        };
+        let Sample { chunks, chunk, .. } = loaded.out[0];
+        assert!(cost.loaded(Ppm(700_000)).out.chunks(chunks, chunk, 1) >= late);
     }
 
     #[test]

@@ -30,12 +30,18 @@ fn judge(objects: &Objects, uuid: &str) -> Result<(), Failure> {
     };
     let own = objects.tasks.iter().map(|(_, task)| task);
     let own = own.filter(|task| task.gpu == *path && !task.process_ids.is_empty());
-    let awake: Vec<_> = own
+    let mut awake: Vec<_> = own
         .filter(|task| !task.parked)
-        .map(|task| task.name.as_str())
+        .map(|task| task.name.clone())
         .collect();
-    if awake.is_empty() {
+    let others = objects.others.iter();
+    let others = others.filter(|(_, task)| task.gpu == *path).count();
+    if awake.is_empty() && others == 0 {
         return Ok(());
+    }
+    if awake.is_empty() {
+        // Whether they are parked is not told.
+        awake.push("a task of another user".to_owned());
     }
     Err(Failure::Inhabited {
         gpu: gpu.index,

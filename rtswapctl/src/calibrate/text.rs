@@ -102,7 +102,7 @@ pub(super) fn told(
     if found.stalls > 0 {
         let _ = writeln!(
             text,
-            "  the host stood still {} times; what it held up was measured again",
+            "  the host stood still {} times; swaps that it held up were measured again",
             found.stalls
         );
     }

@@ -168,10 +168,20 @@ fn platform(
     };
     let longest = |cost: DirectionCost| cost.base + cost.per_chunk;
     let slower = longest(swap_cost.out).max(longest(swap_cost.in_));
-    let place = format!(
+    let mut place = format!(
         "Planned for GPU {} ({}) as rtswapd has it, with {} swap costs.",
         gpu.index, gpu.uuid, gpu.swap_cost_source
     );
+    let elsewhere = profiles.iter().filter(|profile| profile.gpu != gpu.uuid);
+    for Profile { name, gpu, .. } in elsewhere {
+        place.extend([
+            " ",
+            name,
+            " was measured on ",
+            gpu,
+            ": its C may be another here.",
+        ]);
+    }
     let gpu = Gpu {
         capacity: Bytes(gpu.capacity_bytes),
         chunk: Some(Bytes(gpu.chunk_bytes)),

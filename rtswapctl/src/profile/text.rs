@@ -123,7 +123,14 @@ fn notes(folded: &Folded, others: usize) -> Vec<String> {
 
 /// The command that asks whether it fits.
 fn next(whole: &Profile) -> String {
-    format!("rtswapctl plan {}:{}", whole.name, period(whole.period.0))
+    // A program that never pauses has its jobs as fast as they go: sooner none can be promised.
+    let tenth = Nanos(100_000);
+    let least = Nanos(whole.wcet.0.next_multiple_of(tenth.0));
+    format!(
+        "rtswapctl plan {}:{}",
+        whole.name,
+        period(whole.period.0.max(least))
+    )
 }
 
 /// A period as it is typed, cut to a tenth of a millisecond where that leaves something.

@@ -50,6 +50,7 @@ impl Runs<'_> {
             .env(VARIABLE, folder.join("record"))
             .env_remove("RTSWAP_TASK");
         let mut program = Program::start(self.daemon.manage(command, self.preload))?;
+        program.close_input();
         for look in 1_u32.. {
             self.interrupt.sleep(LOOK)?;
             // Before the look at its end, after which it writes no more.

@@ -1,12 +1,13 @@
 //! Programs that are read while they run, and are killed with the trial.
 
 use std::io::{BufRead, BufReader, Read};
+use std::os::unix::process::CommandExt as _;
 use std::process::{Child, ChildStdin, Command, ExitStatus, Stdio};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::process::{Pid, Signal, kill_process_group};
 
 use super::TrialError;
 
@@ -14,6 +15,10 @@ use super::TrialError;
 const GRACE: Duration = Duration::from_secs(10);
 /// Between two looks at a program that is ending.
 const POLL: Duration = Duration::from_millis(5);
+/// How long its last words are read after its end.
+const LAST_WORDS: Duration = Duration::from_secs(1);
+/// Bytes of a line that are kept.
+const LONGEST_LINE: u64 = 4096;
 /// Lines that are kept of each stream; older ones are forgotten.
 const MOST_LINES: usize = 10_000;
 
@@ -28,6 +33,8 @@ pub(crate) struct Program {
     out: Lines,
     err: Lines,
     readers: Vec<JoinHandle<()>>,
+    /// It has ended, and what it left running was killed.
+    is_over: bool,
 }
 
 impl Program {
@@ -35,6 +42,8 @@ impl Program {
     pub(crate) fn start(mut command: Command) -> Result<Self, TrialError> {
         let name = command.get_program().to_string_lossy().into_owned();
         let started = command
+            // A group of its own: what it starts in turn ends with it.
+            .process_group(0)
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
@@ -54,6 +63,7 @@ impl Program {
             out,
             err,
             readers,
+            is_over: false,
         })
     }
 
@@ -70,11 +80,15 @@ impl Program {
     /// How it ended, if it has.
     pub(crate) fn ended(&mut self) -> Result<Option<ExitStatus>, TrialError> {
         let ended = self.child.try_wait()?;
-        if ended.is_some() {
-            for reader in self.readers.drain(..) {
-                // A reader that panicked has said so.
-                let _ = reader.join();
+        if ended.is_some() && !self.is_over {
+            self.is_over = true;
+            self.kill_group();
+            // What it started may still hold the pipes: they are not waited for.
+            let until = Instant::now() + LAST_WORDS;
+            while Instant::now() < until && !self.readers.iter().all(JoinHandle::is_finished) {
+                thread::sleep(POLL);
             }
+            self.readers.clear();
         }
         Ok(ended)
     }
@@ -121,12 +135,18 @@ impl Program {
         }
     }
 
+    /// Kills it and what it started.
+    fn kill_group(&self) {
+        // Those that have ended cannot be killed, which is just as well.
+        let _ = kill_process_group(Pid::from_child(&self.child), Signal::KILL);
+    }
+
     /// Asks it to end, and insists after a while.
     pub(crate) fn stop(mut self) {
         // An error means that it ended before: the loop finds that out.
-        let _ = kill_process(Pid::from_child(&self.child), Signal::TERM);
+        let _ = kill_process_group(Pid::from_child(&self.child), Signal::TERM);
         let until = Instant::now() + GRACE;
-        while matches!(self.child.try_wait(), Ok(None)) && Instant::now() < until {
+        while matches!(self.ended(), Ok(None)) && Instant::now() < until {
             thread::sleep(POLL);
         }
     }
@@ -134,8 +154,9 @@ impl Program {
 
 impl Drop for Program {
     fn drop(&mut self) {
-        // One that has ended cannot be killed, which is just as well.
-        let _ = self.child.kill();
+        if !self.is_over {
+            self.kill_group();
+        }
         let _ = self.child.wait();
     }
 }
@@ -146,8 +167,18 @@ fn lines(lines: &Lines) -> Vec<String> {
 
 fn read(pipe: impl Read + Send + 'static, into: Lines) -> JoinHandle<()> {
     thread::spawn(move || {
-        for line in BufReader::new(pipe).lines() {
-            let Ok(line) = line else { return };
+        let mut pipe = BufReader::new(pipe);
+        loop {
+            let mut line = Vec::new();
+            // A line that is too long is several.
+            let read = pipe
+                .by_ref()
+                .take(LONGEST_LINE)
+                .read_until(b'\n', &mut line);
+            if !read.is_ok_and(|read| read > 0) {
+                return;
+            }
+            let line = String::from_utf8_lossy(&line).trim_end().to_owned();
             let mut lines = into.lock().unwrap_or_else(PoisonError::into_inner);
             if lines.len() == MOST_LINES {
                 lines.drain(..MOST_LINES / 2);
@@ -173,6 +204,28 @@ mod tests {
         assert_eq!(out, "a");
         let failed = shell("echo why >&2; exit 3").finish(GRACE).unwrap_err();
         assert_eq!(failed.to_string(), "sh ended (exit status: 3): why");
+    }
+
+    #[test]
+    fn any_bytes_are_read_and_what_is_left_running_is_ended() {
+        let mut program = shell("printf '\\377 x\\n' >&2; sleep 60 & echo $! >&2; exec sleep 60");
+        while program.said().len() < 2 {
+            program.must_run().unwrap();
+        }
+        let said = program.said();
+        assert!(said[0].ends_with(" x"), "{said:?}");
+        let left = Pid::from_raw(said[1].parse().unwrap()).unwrap();
+        drop(program);
+        let gone = || rustix::process::test_kill_process(left).is_err();
+        let until = Instant::now() + GRACE;
+        while !gone() && Instant::now() < until {
+            let stat = std::fs::read_to_string(format!("/proc/{}/stat", left.as_raw_nonzero()));
+            if stat.unwrap_or_default().contains(" Z ") {
+                return;
+            }
+            thread::sleep(POLL);
+        }
+        assert!(gone());
     }
 
     #[test]

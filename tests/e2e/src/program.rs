@@ -130,7 +130,11 @@ impl Program {
     /// # Errors
     /// A warning of anything else.
     pub fn judge_warnings(&self) -> Result<Verdict> {
-        let late = ["kind=\"swap-overdue\"", "kind=\"undrainable\""];
+        let late = [
+            "kind=\"swap-overdue\"",
+            "kind=\"undrainable\"",
+            "take longer than their cost says",
+        ];
         let stderr = self.stderr();
         let warnings = stderr.lines().filter(|line| line.contains("WARN"));
         let (excused, faults): (Vec<_>, Vec<_>) =

@@ -14,7 +14,9 @@ use rtswap_policy::units::{Bytes, Nanos, Time};
 use super::pace::Pace;
 use super::plan::{self, Planned, Verdict};
 use crate::Uuid;
-use crate::config::{Calibration, Config, CostSource, GpuConfig, SchedulerConfig as Shared};
+use crate::config::{
+    Calibration, Config, CostSource, DirectionCost, GpuConfig, SchedulerConfig as Shared,
+};
 use crate::engine::agenda::WorkList;
 use crate::ids::ConnectionId;
 use crate::ledger::{Account, Dead, Terms};
@@ -131,10 +133,13 @@ impl Gpu {
         true
     }
 
-    /// The time of one chunk out and in, by the costs that the plan counts on.
+    /// The time of one chunk out and in, by the costs that the plan counts on, with the other copy engine loaded.
     pub(crate) fn chunk_times(&self) -> (Nanos, Nanos) {
         let (cost, chunk) = (&self.config.swap_cost, self.config.chunk);
-        (cost.out.chunk_time(chunk), cost.in_.chunk_time(chunk))
+        // All of the speed but under `pipelined`: the others' costs are those of loaded engines.
+        let share = self.config.duplex;
+        let time = |cost: &DirectionCost| cost.chunk_time(chunk).slowed(share);
+        (time(&cost.out), time(&cost.in_))
     }
 
     /// Hands an event to its scheduler.
