@@ -134,6 +134,8 @@ impl Manager1 {
             checked = set(caller, false).await;
         }
         checked?;
+        // One after the other: what is kept last is used last.
+        let _turn = shared.calibrating.lock().await;
         let (calibrations, text) = (shared.calibrations.clone(), text.to_owned());
         let kept = tokio::task::spawn_blocking(move || calibrations.keep(gpu, &text)).await;
         kept.map_err(std::io::Error::other)

@@ -40,6 +40,7 @@ pub struct Shared {
     handle: Handle,
     files: Arc<Files>,
     calibrations: Calibrations,
+    calibrating: Arc<tokio::sync::Mutex<()>>,
     limits: Limits,
     /// When the daemon started, in µs since 1970.
     started_usec: u64,
@@ -52,6 +53,7 @@ impl Shared {
             handle,
             files,
             calibrations,
+            calibrating: Arc::default(),
             limits: Limits::new(config::subordinates()),
             started_usec: clock::unix_usec(),
         }

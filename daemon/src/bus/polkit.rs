@@ -40,7 +40,7 @@ impl Action {
         match self {
             Self::RegisterRealtime => "register realtime tasks",
             Self::RegisterWeight => "register tasks with a weight above 100",
-            Self::ManageOthers => "end other users' tasks",
+            Self::ManageOthers => "end or park other users' tasks",
             Self::Calibrate => "calibrate GPUs",
         }
     }

@@ -104,7 +104,9 @@ impl Calibrations {
         file.write_all(text.as_bytes())?;
         file.sync_all()?;
         fs::rename(&temporary, &path)?;
-        File::open(&self.folder)?.sync_all()
+        let synced = File::open(&self.folder).and_then(|folder| folder.sync_all());
+        // What the caller is told has failed must not count later.
+        synced.inspect_err(|_| drop(fs::remove_file(&path)))
     }
 
     /// The one that was kept last counts now. After a crash the daemon does the same again.

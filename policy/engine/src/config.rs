@@ -260,6 +260,21 @@ impl GpuConfig {
         }
     }
 
+    /// The text of why a measurement cannot count for it under the `shared` configuration; none where it can.
+    pub fn refuses(&self, measured: &Calibration, shared: &SchedulerConfig) -> Option<String> {
+        let Configured {
+            chunk, out, in_, ..
+        } = self.configured;
+        // The calls for a chunk hide behind copies, or do not: its costs are those of one chunk size.
+        if chunk && self.chunk != measured.chunk && !(out && in_) {
+            return Some(format!(
+                "it is of chunks of {}, and rtswapd.toml says {}; leave gpu.chunk out there",
+                measured.chunk, self.chunk
+            ));
+        }
+        self.calibrated(measured).unschedulable(shared)
+    }
+
     /// What its costs rest on, where it was calibrated and where not.
     pub fn cost_source(&self, is_calibrated: bool) -> CostSource {
         let Configured {

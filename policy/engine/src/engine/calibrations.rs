@@ -41,15 +41,37 @@ impl Engine {
         }
     }
 
-    /// The calibration in effect of a GPU that becomes known; none where the GPU cannot be scheduled with it.
+    /// The calibration in effect of a GPU that becomes known; none where the GPU cannot be scheduled with it. One that
+    /// waits takes its place first where no process has a session: all tasks are admitted anew there.
     pub(super) fn calibration_of(&mut self, gpu: &GpuConfig) -> Option<Calibration> {
-        let calibration = self.calibrations.in_effect.remove(&gpu.uuid)?;
-        let calibrated = gpu.calibrated(&calibration);
-        let Some(complaint) = calibrated.unschedulable(&self.config.scheduler) else {
+        let uuid = gpu.uuid;
+        let before = self.calibrations.in_effect.remove(&uuid);
+        let refuses = |engine: &Self, it: &Calibration| gpu.refuses(it, &engine.config.scheduler);
+        let has_pages = self.has_pages();
+        if !has_pages && let Some(next) = self.calibrations.next.remove(&uuid) {
+            let Some(complaint) = refuses(self, &next) else {
+                self.emit(Output::CalibrationUsed(uuid));
+                return Some(next);
+            };
+            self.log_unused(uuid, &complaint);
+        }
+        let calibration = before?;
+        let Some(complaint) = refuses(self, &calibration) else {
             return Some(calibration);
         };
-        self.log_unused(gpu.uuid, &complaint);
-        None
+        self.log_unused(uuid, &complaint);
+        // An agent outlives the daemon with its chunks.
+        has_pages.then_some(calibration)
+    }
+
+    /// Whether a process has a page, in which δ stands, or may come back with one.
+    fn has_pages(&self) -> bool {
+        self.sessions.iter().next().is_some() || self.recovery.awaited().next().is_some()
+    }
+
+    /// Whether a calibration of this GPU waits.
+    pub(crate) fn awaits_calibration(&self, gpu: Uuid) -> bool {
+        self.calibrations.next.contains_key(&gpu)
     }
 
     /// Takes a measurement of a GPU; true if it counts at once. Unless it `is_kept`, it is only checked.
@@ -98,14 +120,12 @@ impl Engine {
     }
 
     /// Begins anew on each GPU with a calibration that waits, as far as nothing rests on the one before. True if
-    /// one counts now.
+    /// there is something to tell.
     pub(super) fn use_calibrations(&mut self) -> bool {
-        let has_pages =
-            self.sessions.iter().next().is_some() || self.recovery.awaited().next().is_some();
-        if self.calibrations.next.is_empty() || has_pages {
+        if self.calibrations.next.is_empty() || self.has_pages() {
             return false;
         }
-        let mut is_used = false;
+        let mut is_told = false;
         for index in 0..self.gpus.len() {
             let uuid = self.gpus[index].uuid;
             let Some(&calibration) = self.calibrations.next.get(&uuid) else {
@@ -116,16 +136,18 @@ impl Engine {
             if let Some(complaint) = gpu.refuses(&calibration, &self.config.scheduler) {
                 self.calibrations.next.remove(&uuid);
                 self.log_unused(uuid, &complaint);
+                self.note_change();
+                is_told = true;
             } else if gpu.calibrate(calibration, &self.config.scheduler) {
                 let text = format!("GPU {index} is calibrated: chunks of {}", gpu.config.chunk);
                 self.calibrations.next.remove(&uuid);
                 self.log(LogLine::new(Level::Info, text).gpu(index));
                 self.emit(Output::CalibrationUsed(uuid));
                 self.note_change();
-                is_used = true;
+                is_told = true;
             }
         }
-        is_used
+        is_told
     }
 
     fn log_unused(&mut self, uuid: Uuid, complaint: &str) {

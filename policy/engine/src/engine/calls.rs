@@ -175,6 +175,16 @@ impl Engine {
                 "{id} belongs to user {uid}; only that user or root may {what} it"
             )));
         }
+        let has_ended = self
+            .tasks
+            .of(id)
+            .any(|(_, task)| self.tasks.get(task).is_some_and(|task| task.has_ended));
+        if parked && has_ended {
+            return Err(CallError::InvalidArgument(format!(
+                "the registration of {id} has ended, and its processes go on as they are; end them, or register anew"
+            )));
+        }
+        let entry = self.registry.get_mut(id).ok_or(CallError::NoSuchTask(id))?;
         if mem::replace(&mut entry.parked, parked) == parked {
             return Ok(());
         }

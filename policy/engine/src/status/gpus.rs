@@ -96,7 +96,7 @@ impl Engine {
             utilization,
             blocking,
             longest_wait: gpu.scheduler.longest_wait(),
-            notes: notes(gpu),
+            notes: notes(gpu, self.awaits_calibration(gpu.uuid)),
         }
     }
 }
@@ -117,10 +117,14 @@ pub(super) fn device(gpu: &Gpu, index: usize, sessions: &Sessions) -> DeviceStat
     }
 }
 
-pub(super) fn notes(gpu: &Gpu) -> Vec<String> {
+/// The note of a GPU with a calibration that cannot count yet.
+const WAITS: &str = "a calibration waits until no program has a session and no task is on this GPU";
+
+pub(super) fn notes(gpu: &Gpu, awaits_calibration: bool) -> Vec<String> {
     let caveat = gpu.account.last().and_then(|last| last.caveat);
     let shared = gpu.account.is_shared().then(|| MPS.to_owned());
     let caveat = caveat.map(|caveat| caveat.to_string());
-    let notes = caveat.into_iter().chain(shared);
+    let waits = awaits_calibration.then(|| WAITS.to_owned());
+    let notes = caveat.into_iter().chain(shared).chain(waits);
     notes.chain(gpu.pace.notes(gpu.cost_source())).collect()
 }

@@ -111,8 +111,7 @@ impl Gpu {
         calibration: &Calibration,
         shared: &Shared,
     ) -> Option<String> {
-        let described = self.described.calibrated(calibration);
-        described.unschedulable(shared)
+        self.described.refuses(calibration, shared)
     }
 
     /// Begins anew with a measurement. False, and nothing changes, while it has tasks or memory of dead processes.

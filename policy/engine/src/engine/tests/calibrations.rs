@@ -85,17 +85,17 @@ fn it_counts_at_once_where_nobody_is_there() {
 fn what_the_file_says_goes_before_it() {
     let mut described = gpu(GPU);
     described.configured = Configured {
-        chunk: true,
+        duplex: true,
         out: true,
         ..Configured::default()
     };
-    let out = described.swap_cost.out;
+    let (out, duplex) = (described.swap_cost.out, described.duplex);
     let mut shell = Shell::start(config(vec![described]), Saved::default(), &[], Vec::new());
     assert!(calibrate(&mut shell));
     let gpu = shell.engine.gpus[0].effective();
-    assert_eq!((gpu.chunk, gpu.swap_cost.out), (Bytes(2 * MIB), out));
+    assert_eq!((gpu.duplex, gpu.swap_cost.out), (duplex, out));
     assert_eq!(gpu.swap_cost.in_, calibration().swap_cost.in_);
-    assert_eq!(gpu.duplex, calibration().duplex);
+    assert_eq!(gpu.chunk, calibration().chunk);
     assert_eq!(source(&mut shell).0, CostSource::Configured, "in part");
 }
 
@@ -182,4 +182,34 @@ fn what_cannot_count_is_refused_with_what_to_do() {
     assert_eq!(source(&mut shell).0, CostSource::Assumed);
     let error = set(&mut shell, CALLER, GPU, true).unwrap_err();
     assert!(error.to_string().contains("drain_ms"), "{error}");
+    let mut fixed = gpu(GPU);
+    fixed.configured.chunk = true;
+    let mut shell = Shell::start(config(vec![fixed]), Saved::default(), &[], Vec::new());
+    let error = set(&mut shell, CALLER, GPU, true).unwrap_err();
+    assert!(error.to_string().contains("leave gpu.chunk out"), "{error}");
+}
+
+#[test]
+fn one_that_waits_and_is_refused_at_the_start_is_told_of() {
+    let mut short = config(vec![gpu(GPU)]);
+    short.scheduler.drain = Some(Nanos(1_900_000));
+    let stored = StoredCalibration {
+        gpu: GPU,
+        in_effect: None,
+        next: Some(calibration()),
+    };
+    let mut shell = Shell::start_with(short, vec![stored]);
+    assert!(!is_told(&shell));
+    assert_eq!(source(&mut shell).0, CostSource::Assumed);
+    shell.handle(Input::Timer);
+    assert_eq!(shell.engine.status().gpus[0].notes, [""; 0]);
+}
+
+#[test]
+fn one_that_waits_is_a_note_of_its_gpu() {
+    let mut shell = Shell::new();
+    shell.greet(hello(1, 100, None)).unwrap();
+    assert!(!calibrate(&mut shell));
+    let notes = &shell.engine.status().gpus[0].notes;
+    assert!(notes[0].starts_with("a calibration waits"), "{notes:?}");
 }
