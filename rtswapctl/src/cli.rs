@@ -329,7 +329,7 @@ pub struct PlanOptions {
     /// The task set
     #[command(flatten)]
     pub set: TaskSetOptions,
-    /// Instead of FILE and here: tasks by their profiles, each NAME:PERIOD[:DEADLINE] such as yolo:33ms
+    /// Instead of FILE and here: tasks by their profiles, each NAME:PERIOD or NAME:PERIOD:DEADLINE, such as yolo:33ms
     #[arg(value_name = "TASK:PERIOD")]
     pub more: Vec<String>,
 }

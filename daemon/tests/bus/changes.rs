@@ -108,6 +108,14 @@ async fn changes_are_told_on_the_bus_and_on_the_socket() {
             "{names:?}"
         );
     }
+    manager.park(&task.as_ref()).await.unwrap();
+    for heard in [&on_bus, &on_socket] {
+        wait_heard(heard, "Parked", true).await;
+    }
+    manager.resume(&task.as_ref()).await.unwrap();
+    for heard in [&on_bus, &on_socket] {
+        wait_heard(heard, "Parked", false).await;
+    }
     let options = Options::default().into_wire();
     let other = manager.register("y", options).await.unwrap();
     manager.unregister(&other.as_ref()).await.unwrap();

@@ -47,6 +47,13 @@ fn another_user_may_do_what_is_its_own_and_nothing_else() {
             );
             let denied = manager.unregister(&roots.as_ref()).await.unwrap_err();
             assert!(matches!(denied, Error::AccessDenied(_)), "{denied:?}");
+            for denied in [
+                manager.park(&roots.as_ref()).await,
+                manager.resume(&roots.as_ref()).await,
+            ] {
+                let denied = denied.unwrap_err();
+                assert!(matches!(denied, Error::AccessDenied(_)), "{denied:?}");
+            }
             let own = manager
                 .register("roots", Options::default().into_wire())
                 .await;

@@ -2,10 +2,12 @@
 
 mod departure;
 
+use std::io::Write as _;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
 use rtswap_dbus::objects::{self, Objects};
+use rtswap_dbus::text::escape;
 use rtswap_dbus::{Error, Manager1Proxy};
 use rtswapctl::cli::ParkOptions;
 use zbus::{Connection, OwnedObjectPath};
@@ -85,6 +87,12 @@ async fn tell(
             Err(Error::AccessDenied(_)) if options.all => chosen.skipped += 1,
             // It has ended since.
             Err(Error::NoSuchTask(_)) if options.all => {}
+            // Its registration has ended, and not its processes.
+            Err(error @ Error::InvalidArgument(_)) if options.all => {
+                let text = format!("{name} is not parked: {error}");
+                // Unread, it is no reason not to park the others.
+                let _ = writeln!(std::io::stderr(), "rtswapctl: {}", escape(&text));
+            }
             Err(error) => return Err(error.into()),
         }
     }

@@ -114,6 +114,12 @@ pub(super) const ATTACKS: &[Attack] = &[
         ..PLAIN
     },
     Attack {
+        name: "park-others",
+        act: park_others,
+        judge: Scene::all_refused,
+        ..PLAIN
+    },
+    Attack {
         name: "reload-and-policy",
         act: reload_and_policy,
         judge: Scene::all_refused,
@@ -330,6 +336,21 @@ fn unregister_others(attacker: &mut Attacker) -> Result<()> {
         for id in 0..40 {
             let task = rtswap_dbus::task_path(id);
             let tried = bus.runtime.block_on(bus.manager().unregister(&task));
+            attacker.tell(&tried);
+        }
+        std::thread::sleep(std::time::Duration::from_millis(200));
+    }
+    Ok(())
+}
+
+fn park_others(attacker: &mut Attacker) -> Result<()> {
+    let bus = attacker.bus()?;
+    while attacker.goes_on() {
+        for id in 0..20 {
+            let task = rtswap_dbus::task_path(id);
+            let tried = bus.runtime.block_on(bus.manager().park(&task));
+            attacker.tell(&tried);
+            let tried = bus.runtime.block_on(bus.manager().resume(&task));
             attacker.tell(&tried);
         }
         std::thread::sleep(std::time::Duration::from_millis(200));
