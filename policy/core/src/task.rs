@@ -28,6 +28,18 @@ pub struct Timing {
     pub wcet: Nanos,
 }
 
+impl Timing {
+    /// The timing of a task that may release its jobs as either says: it demands at least as much as each.
+    #[must_use]
+    pub fn worse(self, other: Self) -> Self {
+        Self {
+            period: self.period.min(other.period),
+            deadline: self.deadline.min(other.deadline),
+            wcet: self.wcet.max(other.wcet),
+        }
+    }
+}
+
 /// The GPU memory of a task.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct MemoryProfile {

@@ -63,6 +63,9 @@ pub enum Refusal {
     /// The id is in use.
     #[error("task {} is known already: take a fresh id", .0.0)]
     KnownTask(TaskId),
+    /// No task of this id is registered.
+    #[error("task {} is not registered: register it first", .0.0)]
+    UnknownTask(TaskId),
     /// The GPU has as many tasks as it can have.
     #[error("{tasks} tasks are known on this GPU, and it can have no more: unregister one first")]
     Full {

@@ -2,7 +2,7 @@
 //! `poll_command()` until empty, then `poll_timeout()`.
 //!
 //! `record`, `tasks` and `state` are what is known, `books`, `order` and `holders` what is kept of it
-//! so that a decision looks at no other task. `registry` and `plan` know the tasks and the swap
+//! so that a decision looks at no other task. `registry`, `change` and `plan` know the tasks and the swap
 //! volumes that hold for them, `room` chooses these, with what they leave to the others, `jobs` and
 //! `account` follow a job, `region`, `pipeline` (the test `Pipelined`: here is its protocol) and
 //! `best_effort` serve it, `evict`, `swap`, `budget`, `volume` and `wants` move memory, `timer` keeps
@@ -12,6 +12,7 @@ mod account;
 mod best_effort;
 mod books;
 mod budget;
+mod change;
 pub mod command;
 pub mod config;
 pub mod discipline;
@@ -84,6 +85,7 @@ pub struct Scheduler {
 #[expect(dead_code, reason = "read in its Debug form alone")]
 enum Input {
     Register(TaskId, TaskSpec),
+    Change(TaskId, TaskSpec),
     Event(Event),
 }
 
@@ -140,6 +142,19 @@ impl Scheduler {
         #[cfg(debug_assertions)]
         self.note(now, Input::Register(task, spec.clone()));
         self.take_in(now, |scheduler| scheduler.admit(task, spec))
+    }
+
+    /// Asks at `now` that a registered task be `spec` from now on, by its name as before. If its class or its
+    /// memory is another, it is admitted anew, and what comes before its next job is treated as loading: a job
+    /// that waits loses its deadline. Returns as [`Self::register`] does; a refusal changes nothing.
+    ///
+    /// # Panics
+    ///
+    /// In debug builds, if an invariant is violated.
+    pub fn change(&mut self, now: Time, task: TaskId, spec: &TaskSpec) -> Result<Bytes, Refusal> {
+        #[cfg(debug_assertions)]
+        self.note(now, Input::Change(task, spec.clone()));
+        self.take_in(now, |scheduler| scheduler.make(task, spec))
     }
 
     /// Takes in one event that happened at `now` and decides what follows from it. Time never

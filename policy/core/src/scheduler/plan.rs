@@ -51,7 +51,7 @@ impl Scheduler {
                 .unwrap_or_default()
                 .max(task.owes());
             let entry = charged.entry(id).or_insert((timing, volume));
-            entry.1 = entry.1.max(volume);
+            *entry = (entry.0.worse(timing), entry.1.max(volume));
         }
         let candidates: Vec<_> = charged
             .values()
@@ -109,7 +109,7 @@ impl Scheduler {
                 volume.max(former).max(task.owes())
             };
             let entry = charged.entry(*id).or_insert((*timing, charge));
-            entry.1 = entry.1.max(charge);
+            *entry = (entry.0.worse(*timing), entry.1.max(charge));
         }
         self.state.charged = charged;
         self.state.stale = !afresh;

@@ -287,7 +287,7 @@ impl Scheduler {
 }
 
 /// Whether what a task declares can be.
-fn sound(spec: &TaskSpec) -> Result<(), Refusal> {
+pub(super) fn sound(spec: &TaskSpec) -> Result<(), Refusal> {
     let MemoryProfile {
         footprint,
         swappable,

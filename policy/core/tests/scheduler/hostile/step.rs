@@ -127,6 +127,7 @@ impl Step {
                 let bytes = world.agent(id).pin(pinned.min(asked.unwrap_or_default()));
                 world.tell(Event::Backing { task, bytes })
             }
+            27 | 28 if choice % 4 == 1 => world.change(id, &self.spec()),
             27 | 28 if choice.is_multiple_of(2) => world.park(id),
             27 | 28 => world.resume(id),
             26 => world.capacity(bytes.0.min(1 << 50)),

@@ -14,7 +14,7 @@ pub(crate) use agent::{Agent, Op};
 use std::collections::VecDeque;
 use std::hint::black_box;
 
-use rtswap_policy::scheduler::{Command, Config, Event, EventError, Scheduler, ViolationKind};
+use rtswap_policy::scheduler::{Command, Config, Event, EventError, Refusal, Scheduler, ViolationKind};
 use rtswap_policy::task::{TaskId, TaskSpec};
 use rtswap_policy::units::{Bytes, Time};
 
@@ -88,6 +88,16 @@ impl World {
     /// False if the task is refused.
     pub(crate) fn register(&mut self, id: u32, spec: TaskSpec) -> bool {
         let verdict = self.scheduler.register(self.now, TaskId(id), spec);
+        self.judged(verdict)
+    }
+
+    /// False if the task stays as it was.
+    pub(crate) fn change(&mut self, id: u32, spec: &TaskSpec) -> bool {
+        let verdict = self.scheduler.change(self.now, TaskId(id), spec);
+        self.judged(verdict)
+    }
+
+    fn judged(&mut self, verdict: Result<Bytes, Refusal>) -> bool {
         let refusal = verdict.err().map(|refusal| refusal.to_string());
         let admitted = refusal.is_none();
         self.refusals.extend(refusal);
