@@ -13,6 +13,7 @@ use rtswap_policy::units::{Bytes, Nanos, Ppm};
 
 use crate::Uuid;
 use crate::owners::Subordinates;
+use crate::rules::{RuleSet, Rules};
 
 /// GPUs at most: the blocks of a control page.
 pub const MAX_GPUS: usize = 8;
@@ -31,6 +32,10 @@ const BEST_EFFORT_PART: u64 = 32;
 pub struct Config {
     /// What a reload may change.
     pub settings: Settings,
+    /// What its file says for everybody where the policy says nothing; a reload may change it.
+    pub everybody: Rules,
+    /// What policy.toml says; a reload may change it.
+    pub rules: RuleSet,
     /// The same for the schedulers of all GPUs.
     pub scheduler: SchedulerConfig,
     /// At most [`MAX_GPUS`]; none where GPUs are learned from NVML or from the CUDA driver.
@@ -50,12 +55,8 @@ pub struct Settings {
     pub release_grace: Nanos,
     /// How often NVML is read.
     pub nvml_period: Nanos,
-    /// What follows from a violation.
-    pub on_violation: OnViolation,
     /// What follows where a stopped process keeps others from the GPU.
     pub on_stopped: OnStopped,
-    /// Tasks that one user may have at a time, best-effort ones included.
-    pub max_tasks_per_user: usize,
 }
 
 /// What follows where a stopped process (SIGSTOP, a debugger) keeps others from the GPU: nothing but its
@@ -78,6 +79,17 @@ pub enum OnViolation {
     Demote,
     /// The process gets SIGKILL.
     Kill,
+}
+
+impl OnViolation {
+    /// Its name in files and on D-Bus.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Warn => "warn",
+            Self::Demote => "demote",
+            Self::Kill => "kill",
+        }
+    }
 }
 
 /// The same for the schedulers of all GPUs.
@@ -129,9 +141,7 @@ impl Default for Settings {
             claim_timeout: Nanos(30_000_000_000),
             release_grace: Nanos(250_000_000),
             nvml_period: Nanos(500_000_000),
-            on_violation: OnViolation::Warn,
             on_stopped: OnStopped::Wait,
-            max_tasks_per_user: 512,
         }
     }
 }

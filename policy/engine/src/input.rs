@@ -13,6 +13,7 @@ use crate::Uuid;
 use crate::config::{Calibration, Config};
 use crate::ids::{CallId, Claimant, ConnectionId, Cookie, RegistrationId};
 use crate::registry::TaskOptions;
+use crate::rules::{Key, RuleSet, Rules, Scope};
 use crate::sample::{ProbeSample, Sample};
 use crate::saved::Saved;
 
@@ -81,6 +82,8 @@ pub struct Start {
     pub awaited: Vec<(ConnectionId, usize)>,
     /// The administrator's registrations.
     pub tasks: Vec<TaskFile>,
+    /// The rules that were set since the previous daemon read its files.
+    pub run_time_rules: RuleSet,
     /// What was measured on GPUs, as the previous daemon kept it.
     pub calibrations: Vec<StoredCalibration>,
     /// The first sample of NVML.
@@ -218,6 +221,17 @@ pub struct Caller {
     pub privileged: bool,
 }
 
+/// What changes in the policy.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PolicyChange {
+    /// Whom it is for.
+    pub scope: Scope,
+    /// The rules that are set.
+    pub set: Rules,
+    /// Those that were set before and are not any more: the files decide again.
+    pub unset: Vec<Key>,
+}
+
 /// A call that may change something.
 #[derive(Clone, Debug, PartialEq)]
 #[expect(missing_docs, reason = "each variant's doc says what its fields are")]
@@ -254,7 +268,12 @@ pub enum Call {
         calibration: Calibration,
         is_kept: bool,
     },
-    /// `Manager1.Reload` or SIGHUP: rtswapd.toml now says `config`, and the files of tasks.d `tasks`.
+    /// `Manager1.SetPolicy`: `caller` changes rules.
+    SetPolicy {
+        caller: Caller,
+        change: PolicyChange,
+    },
+    /// `Manager1.Reload` or SIGHUP: rtswapd.toml and policy.toml now say `config`, and the files of tasks.d `tasks`.
     Reload {
         config: Config,
         tasks: Vec<TaskFile>,

@@ -7,7 +7,7 @@
 //!
 //! `input` and `output` are the interface, and `saved` is what one daemon leaves for the next. `engine`
 //! makes the decisions over `registry`, `sessions`, `groups` and `ledger`;
-//! `owners` says who answers for a process. `status` is what users see.
+//! `owners` says who answers for a process, `rules` what the administrator's policy says of users and tasks. `status` is what users see.
 //! `config` and `sample` are what the shell reads from configuration files, NVML and the probes.
 #![no_std]
 #![forbid(unsafe_code)]
@@ -26,6 +26,7 @@ pub mod ledger;
 pub mod output;
 pub mod owners;
 pub mod registry;
+pub mod rules;
 pub mod sample;
 pub mod saved;
 mod sessions;

@@ -11,6 +11,7 @@ use crate::Uuid;
 use crate::error::CallError;
 use crate::groups::Order;
 use crate::ids::{CallId, ConnectionId, Cookie, RegistrationId};
+use crate::rules::RuleSet;
 use crate::saved::Record;
 
 /// One effect that the shell carries out.
@@ -58,6 +59,8 @@ pub enum Output {
     Log(Box<LogLine>),
     /// The calibration of the GPU that was kept last counts from now on.
     CalibrationUsed(Uuid),
+    /// Keep the rules that were set since the files were read, for the next daemon.
+    KeepPolicy(RuleSet),
     /// Read NVML often from now on (true), or at the usual interval (false).
     HurryNvml(bool),
 }

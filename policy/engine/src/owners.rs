@@ -14,6 +14,16 @@ pub enum Owner {
     Unit(String),
 }
 
+impl Owner {
+    /// The user whose rules hold for it: root for a container or unit of root.
+    pub fn uid(&self) -> u32 {
+        match self {
+            Self::User(uid) => *uid,
+            Self::Unit(_) => 0,
+        }
+    }
+}
+
 impl fmt::Display for Owner {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

@@ -57,6 +57,9 @@ impl Engine {
                 let used = self.calibrate(caller, gpu, calibration, is_kept);
                 used.map(Reply::Calibrated)
             }
+            Call::SetPolicy { caller, change } => {
+                self.set_policy(caller, change).map(|()| Reply::Done)
+            }
             Call::Reload { config, tasks } => self.reload(&config, tasks).map(|()| Reply::Done),
         };
         self.chore(Chore::Answer(id, result));
@@ -78,6 +81,7 @@ impl Engine {
         let realtime = matches!(task.class, Class::Realtime(_));
         self.end_deserted_lease(caller.uid, &task.name);
         self.admits(caller.uid, &task.name)?;
+        self.policy_admits(caller.uid, &task)?;
         let gpu = match (&task.gpu, realtime) {
             (None, false) => None,
             (wanted, _) => Some(self.find_gpu(wanted.as_deref())?),
@@ -128,7 +132,7 @@ impl Engine {
 
     /// Whether an owner may have one more task, of that name.
     pub(super) fn admits_of(&self, owner: &Owner, uid: u32, name: &str) -> Result<(), CallError> {
-        let most = self.config.settings.max_tasks_per_user;
+        let most = self.policy.max_tasks(owner.uid());
         self.registry.admits(owner, uid, name, most)
     }
 

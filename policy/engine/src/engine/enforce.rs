@@ -1,4 +1,4 @@
-//! Violations: said, counted and announced; then what the configuration's `on_violation` says follows
+//! Violations: said, counted and announced; then what the policy's `on_violation` says follows
 //! from some of them, once the schedulers have drawn their own conclusions.
 //!
 //! Memory that an agent hides is charged to the capacity at once, whatever `on_violation` says: the
@@ -18,7 +18,6 @@ use crate::config::OnViolation;
 use crate::groups::ProcessId;
 use crate::ids::RegistrationId;
 use crate::output::{Level, News, Output};
-use crate::registry::Registration;
 use crate::sessions::SessionId;
 
 impl Engine {
@@ -43,12 +42,16 @@ impl Engine {
         mut detail: String,
         culprits: &[ProcessId],
     ) {
-        match self.config.settings.on_violation {
+        let Some(entry) = self.registry.get(id) else {
+            return self.violated(id, kind, detail);
+        };
+        let follows = self
+            .policy
+            .on_violation(entry.owner.uid(), entry.uid, &entry.task.name);
+        match follows {
             OnViolation::Warn => {}
             OnViolation::Demote => {
-                let is_realtime =
-                    |entry: &Registration| matches!(entry.scheduled_class(), Class::Realtime(_));
-                if self.registry.get(id).is_some_and(is_realtime) {
+                if matches!(self.scheduled_class(entry), Class::Realtime(_)) {
                     detail.push_str("; its task is best-effort from now on");
                     self.chore(Chore::Enforce(Enforcement::Demote(id)));
                 }

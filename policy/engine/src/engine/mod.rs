@@ -4,7 +4,7 @@
 //! - `commands` (scheduler to processes) and `reports` (processes to scheduler);
 //! - `hello`, `welcome`, `ends`, `calls`, `reload`, `start`: sessions and registrations begin, change and
 //!   end; `tasks` and `places`: their tasks and the GPUs of these;
-//! - `calibrations`: what was measured on the GPUs;
+//! - `calibrations`: what was measured on the GPUs; `rules`: the policy, and `caps` on memory;
 //! - `gpus`, `memory`, `probed`: what NVML, the probes and the agents report of memory;
 //! - `enforce`: violations, and `penalties` for owners; `stopped`: processes that stand still;
 //!   `notices`: what programs are told; `journal`: what the next daemon needs.
@@ -12,6 +12,7 @@
 mod agenda;
 mod calibrations;
 mod calls;
+mod caps;
 mod commands;
 mod ends;
 mod enforce;
@@ -26,6 +27,7 @@ mod places;
 mod probed;
 mod reload;
 mod reports;
+mod rules;
 mod start;
 mod stopped;
 mod tasks;
@@ -56,7 +58,8 @@ use crate::ids::{ConnectionId, RegistrationId};
 use crate::input::{Answer, Input};
 use crate::output::{Level, LogLine, News, Output};
 use crate::owners::{Owner, Subordinates};
-use crate::registry::{Registration, Registry};
+use crate::registry::Registry;
+use crate::rules::{Policy, RuleSet};
 use crate::sessions::{SessionId, Sessions};
 use crate::timers::{Timer, Timers};
 use agenda::{Chore, Work};
@@ -83,6 +86,7 @@ pub struct Engine {
     pub(crate) timers: Timers,
     pub(crate) unrecorded: Unrecorded,
     pub(crate) penalties: Penalties,
+    pub(crate) policy: Policy,
     calibrations: Calibrations,
     /// Sessions with a process that was stopped when it was inspected last.
     pub(crate) stopped: BTreeSet<SessionId>,
@@ -133,6 +137,11 @@ impl Engine {
     pub fn new(config: Config) -> Self {
         Self {
             registry: Registry::new(0, Subordinates::default()),
+            policy: Policy {
+                run_time: RuleSet::new(),
+                file: config.rules.clone(),
+                base: config.everybody,
+            },
             config,
             now: Time::ZERO,
             gpus: Vec::new(),
@@ -225,7 +234,7 @@ impl Engine {
     pub fn payer(&self, connection: ConnectionId) -> Option<&Owner> {
         let id = self.sessions.of_connection(connection)?;
         let entry = self.registry.get(id.registration);
-        let class = entry.map_or(Class::BestEffort, Registration::scheduled_class);
+        let class = entry.map_or(Class::BestEffort, |entry| self.scheduled_class(entry));
         let session = self.sessions.get(id)?;
         let pays = class == Class::BestEffort && session.owner != Owner::User(0);
         pays.then_some(&session.owner)

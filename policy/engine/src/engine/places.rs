@@ -12,13 +12,13 @@ use crate::Uuid;
 use crate::error::CallError;
 use crate::ids::RegistrationId;
 use crate::output::Level;
-use crate::registry::{Origin, Registration};
+use crate::registry::Origin;
 
 impl Engine {
     /// Registers the task of a registration with a GPU's scheduler, or says why it cannot be.
     pub(super) fn place(&mut self, id: RegistrationId, gpu: usize) -> Result<(), String> {
         let entry = self.registry.get(id);
-        let class = entry.map_or(Class::BestEffort, Registration::scheduled_class);
+        let class = entry.map_or(Class::BestEffort, |entry| self.scheduled_class(entry));
         self.add_task(id, gpu, class).map(|_| ())
     }
 

@@ -148,6 +148,7 @@ mod tests {
     use super::*;
     use crate::Uuid;
     use crate::config::{Config, GpuConfig, SchedulerConfig, Settings};
+    use crate::rules::{RuleSet, Rules};
     use crate::sample::{GpuSample, ProcessSample};
 
     const MEMORY: Bytes = Bytes(1 << 30);
@@ -162,6 +163,8 @@ mod tests {
             gpus: vec![],
             subordinates: crate::owners::Subordinates::default(),
             max_sessions: 10_000,
+            everybody: Rules::default(),
+            rules: RuleSet::new(),
         };
         let mut gpu = Gpu::new(described, None, &config);
         let sample = GpuSample {

@@ -3,7 +3,7 @@
 //! An error in any of them is found before anything changes. Then the registrations of tasks.d become
 //! what their files say; one that cannot be had stays as it was, and the answer says so.
 //!
-//! `tasks.d` and `[daemon]` can change under running tasks. `[[gpu]]` and `[scheduler]` cannot: δ, the
+//! `tasks.d`, policy.toml and `[daemon]` can change under running tasks. `[[gpu]]` and `[scheduler]` cannot: δ, the
 //! test and the volumes of admitted tasks follow from them. A change of these is refused, with the
 //! advice to restart, which running tasks outlive.
 
@@ -15,6 +15,7 @@ use alloc::vec::Vec;
 use rtswap_policy::task::Class;
 
 use super::Engine;
+use super::rules::all_else;
 use crate::config::Config;
 use crate::error::CallError;
 use crate::ids::RegistrationId;
@@ -40,7 +41,7 @@ impl Engine {
         self.set_nvml_timer();
         self.note_change();
         self.end_removed(&wanted);
-        let mut refused = Vec::new();
+        let mut refused = self.replace_rules(config.rules.clone(), config.everybody);
         for (uid, task) in wanted {
             let name = task.name.clone();
             if let Err(error) = self.take_file(uid, task) {
@@ -49,12 +50,8 @@ impl Engine {
         }
         if refused.is_empty() {
             self.log(LogLine::new(Level::Info, "the files are reloaded"));
-            return Ok(());
         }
-        Err(CallError::NotSchedulable(format!(
-            "all else is in effect, but these stay as they were: {}",
-            refused.join("; ")
-        )))
+        all_else(&refused)
     }
 
     /// Ends the registrations of files that are there no more.

@@ -90,6 +90,7 @@ impl Engine {
             .iter()
             .map(|entry| ((entry.uid, entry.task.name.clone()), entry))
             .collect();
+        self.policy.run_time = start.run_time_rules;
         for file in start.tasks {
             let before = numbers.get(&(file.uid, file.options.name.clone()));
             self.add_file(file, before.copied());

@@ -4,11 +4,12 @@ use alloc::collections::BTreeMap;
 use alloc::string::{String, ToString};
 
 use rtswap_policy::scheduler::Event;
-use rtswap_policy::task::{Class, MemoryProfile, TaskId, TaskSpec};
+use rtswap_policy::task::{Class, MemoryProfile, TaskId, TaskSpec, Weight};
 
 use super::Engine;
 use crate::groups::ProcessGroup;
 use crate::ids::RegistrationId;
+use crate::registry::Registration;
 
 /// A task in one GPU's scheduler. A registration has one for each GPU that it uses: a realtime task on
 /// its own GPU from its registration, any other from the first sign of life there.
@@ -91,16 +92,7 @@ impl Engine {
     ) -> Result<TaskId, String> {
         let entry = self.registry.get(id).ok_or("its registration has ended")?;
         let parked = entry.parked;
-        let spec = TaskSpec {
-            name: entry.full_name(),
-            class,
-            memory: match class {
-                Class::Realtime(_) => entry.task.memory,
-                // It takes what it is given.
-                Class::BestEffort => MemoryProfile::default(),
-            },
-            weight: entry.task.weight,
-        };
+        let spec = spec_of(entry, class, self.shape(entry).weight);
         self.tasks.last += 1;
         let task = TaskId(self.tasks.last);
         let at = &mut self.gpus[gpu];
@@ -125,5 +117,19 @@ impl Engine {
 
     pub(crate) fn registration_name(&self, id: RegistrationId) -> Option<&str> {
         Some(self.registry.get(id)?.task.name.as_str())
+    }
+}
+
+/// What a scheduler is told of a registration that has this class there.
+pub(super) fn spec_of(entry: &Registration, class: Class, weight: Weight) -> TaskSpec {
+    TaskSpec {
+        name: entry.full_name(),
+        class,
+        memory: match class {
+            Class::Realtime(_) => entry.task.memory,
+            // It takes what it is given.
+            Class::BestEffort => MemoryProfile::default(),
+        },
+        weight,
     }
 }

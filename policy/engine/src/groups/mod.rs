@@ -6,7 +6,7 @@
 //! `boundary` is what crosses to processes, `process` what is known of one of them, `scratch` reused
 //! memory. `life` follows how processes come and go; `job`, `swap` and `progress`, `share` and
 //! `request` (budget) and `store` divide what the task does and has; `usage` tells the scheduler where
-//! its bytes are, `unproven` decides how much of what a process says counts.
+//! its bytes are, `taken` what it may come to have, `unproven` decides how much of what a process says counts.
 
 mod boundary;
 mod job;
@@ -18,6 +18,7 @@ mod scratch;
 mod share;
 mod store;
 mod swap;
+mod taken;
 #[cfg(test)]
 mod tests;
 mod unproven;
@@ -37,6 +38,7 @@ use process::Process;
 use scratch::Scratch;
 use share::TaskBudget;
 use swap::TaskSwap;
+pub use taken::Taken;
 use usage::Told;
 
 /// What remains to be done.
@@ -196,6 +198,11 @@ impl ProcessGroup {
             Command::Account(_) => {}
         }
         self.mark_dirty(now);
+    }
+
+    /// The task has a deadline from now on.
+    pub fn set_realtime(&mut self) {
+        self.realtime = true;
     }
 
     /// Acts on what time alone has changed.

@@ -103,6 +103,8 @@ pub(super) struct Process {
     pub(super) served: bool,
     pub(super) part: Option<SwapPart>,
     pub(super) request: Option<BudgetRequest>,
+    /// The request that it is to be told is refused.
+    pub(super) denied: Option<BudgetRequestSeq>,
     /// What is unproven is not requested again before this.
     pub(super) retry_at: Time,
 }
@@ -127,6 +129,7 @@ impl Process {
             served: false,
             part: None,
             request: None,
+            denied: None,
             retry_at: Time::ZERO,
         }
     }

@@ -52,6 +52,9 @@ impl ProcessGroup {
 
     /// Passes the first process's request on to the scheduler, unless one is pending or fresh.
     pub(super) fn request_budget(&mut self) {
+        if self.tell_denied() {
+            return;
+        }
         self.request_proof();
         let first = self.processes.iter().position(Process::requests);
         let abandoned = match self.budget.request {
@@ -76,6 +79,25 @@ impl ProcessGroup {
             None if abandoned => self.send_request(None, Bytes::ZERO),
             None => {}
         }
+    }
+
+    /// Tells a process that its request is refused, by a round that changes nothing else; false if none is to be told.
+    fn tell_denied(&mut self) -> bool {
+        let denied = |process: &Process| process.is_present() && process.denied.is_some();
+        let Some(at) = self.processes.iter().position(denied) else {
+            return false;
+        };
+        if self.budget.round.is_none() {
+            let process = &mut self.processes[at];
+            let want = process.denied.take();
+            let answer = ProcessAnswer {
+                process: process.id,
+                want,
+                granted: false,
+            };
+            self.start_round(Some(answer), false);
+        }
+        true
     }
 
     /// When [`Self::request_budget`] may pass on a request that waits for a fresh one.

@@ -86,15 +86,6 @@ impl Registration {
             .then(|| format!("parked: rtswapctl resume {name} brings it back"))
     }
 
-    /// The class that schedulers are told.
-    pub fn scheduled_class(&self) -> Class {
-        if self.demoted {
-            Class::BestEffort
-        } else {
-            self.task.class
-        }
-    }
-
     /// Whether it declared a deadline.
     pub fn is_realtime(&self) -> bool {
         matches!(self.task.class, Class::Realtime(_))
@@ -181,8 +172,8 @@ impl Registry {
         let own = self.counts.get(owner).copied().unwrap_or_default();
         if own >= most {
             return Err(CallError::Busy(format!(
-                "{owner} has {most} tasks, which is the most; end some, or raise \
-                 daemon.max_tasks_per_user"
+                "{owner} has {own} tasks, and may have {most}; end some, or have root raise max_tasks in the \
+                 policy"
             )));
         }
         if *owner != Owner::User(0) && !has_room(own, self.by_id.len(), MAX_TASKS) {
@@ -287,7 +278,7 @@ mod tests {
                 .admits(&Owner::User(5), 5, "c", 2)
                 .unwrap_err()
                 .to_string(),
-            "user 5 has 2 tasks, which is the most; end some, or raise daemon.max_tasks_per_user"
+            "user 5 has 2 tasks, and may have 2; end some, or have root raise max_tasks in the policy"
         );
         registry.remove(id);
         assert!(registry.admits(&Owner::User(5), 5, "a", 2).is_ok());

@@ -18,6 +18,7 @@ pub use processes::{ProbedStatus, ProcessStatus};
 pub use tasks::{MemoryStatus, Phase, StatisticsStatus, TaskStatus, TreatedAs};
 
 use crate::engine::{Engine, Gpu};
+use crate::rules::Row;
 use crate::sample::ProbeState;
 use processes::Witnesses;
 
@@ -33,6 +34,8 @@ pub struct Status {
     pub processes: Vec<ProcessStatus>,
     /// Whether the probes count, and how completely.
     pub probes: ProbeState,
+    /// The rules of the policy.
+    pub policy: Vec<Row>,
     /// The GPUs that no task can run on: for each a sentence with the reason and what to do.
     pub left_alone: Vec<String>,
 }
@@ -55,6 +58,7 @@ impl Engine {
             tasks,
             processes: witnesses.processes(|task| Some(self.tasks.get(task)?.registration)),
             probes: self.probes.last.state.clone(),
+            policy: self.policy.rows(),
             left_alone: self.left_alone(),
             gpus: (0..self.gpus.len())
                 .map(|gpu| self.gpu_status(gpu))

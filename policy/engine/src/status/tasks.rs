@@ -11,6 +11,7 @@ use crate::Uuid;
 use crate::engine::{Engine, Planned};
 use crate::ids::RegistrationId;
 use crate::registry::{Moved, Registration, Statistics};
+use crate::rules::Shape;
 use crate::sessions::Session;
 
 /// One registration with what its processes do on all GPUs.
@@ -33,11 +34,11 @@ pub struct TaskStatus {
     pub gpu: Option<Uuid>,
     /// The pids of its processes, the oldest process first.
     pub processes: Vec<u32>,
-    /// T, D and C as declared; none for a best-effort task. A demoted task keeps them.
+    /// T, D and C as declared, D by the policy where that says one; none for a best-effort task. A demoted task keeps them.
     pub timing: Option<Timing>,
     /// m and mˢ as declared.
     pub declared: MemoryProfile,
-    /// Its weight among best-effort tasks, as declared.
+    /// Its weight among best-effort tasks, as declared or by the policy.
     pub weight: Weight,
     /// Its memory, summed over all GPUs.
     pub memory: MemoryStatus,
@@ -208,7 +209,7 @@ impl Engine {
             .clone()
             .filter_map(|(gpu, task)| self.gpus[gpu].scheduler.state().task(task));
         let sessions = self.sessions.of(entry.id).map(|(_, session)| session);
-        let status = describe(entry, states, sessions);
+        let status = describe(entry, &self.shape(entry), states, sessions);
         let turns = on
             .clone()
             .filter_map(|(gpu, task)| self.gpus[gpu].scheduler.state().turns(task, self.now));
@@ -233,6 +234,7 @@ impl Engine {
 /// A registration with what each GPU's scheduler knows of it, and its sessions, the oldest first.
 pub(super) fn describe<'a>(
     entry: &Registration,
+    shape: &Shape,
     states: impl Iterator<Item = scheduler::TaskStatus>,
     sessions: impl Iterator<Item = &'a Session>,
 ) -> TaskStatus {
@@ -242,17 +244,14 @@ pub(super) fn describe<'a>(
         is_connected |= session.is_connected;
     }
     let (mut memory, mut phase) = (MemoryStatus::default(), Phase::Idle);
-    let mut is_demoted = entry.demoted;
+    let mut is_demoted = shape.class == Class::BestEffort;
     for task in states {
         memory.add(&task);
         phase = phase.min(Phase::on(&task));
         is_demoted |=
             matches!(task.class, Class::Realtime(_)) && task.phase == scheduler::Phase::BestEffort;
     }
-    let timing = match entry.task.class {
-        Class::Realtime(timing) => Some(timing),
-        Class::BestEffort => None,
-    };
+    let timing = shape.timing;
     TaskStatus {
         registration: entry.id,
         name: entry.task.name.clone(),
@@ -274,7 +273,7 @@ pub(super) fn describe<'a>(
         processes,
         timing,
         declared: entry.task.memory,
-        weight: entry.task.weight,
+        weight: shape.weight,
         memory,
         statistics: StatisticsStatus::from(&entry.statistics),
         turns: None,

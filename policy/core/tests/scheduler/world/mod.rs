@@ -14,7 +14,9 @@ pub(crate) use agent::{Agent, Op};
 use std::collections::VecDeque;
 use std::hint::black_box;
 
-use rtswap_policy::scheduler::{Command, Config, Event, EventError, Refusal, Scheduler, ViolationKind};
+use rtswap_policy::scheduler::{
+    Command, Config, Event, EventError, Refusal, Scheduler, ViolationKind,
+};
 use rtswap_policy::task::{TaskId, TaskSpec};
 use rtswap_policy::units::{Bytes, Time};
 

@@ -158,6 +158,17 @@ impl Gpu {
         self.scheduler.register(now, task, spec)
     }
 
+    /// Makes a task of its scheduler `spec`.
+    pub(in crate::engine) fn change(
+        &mut self,
+        now: Time,
+        task: TaskId,
+        spec: &TaskSpec,
+    ) -> Result<Bytes, Refusal> {
+        self.work.expect_commands();
+        self.scheduler.change(now, task, spec)
+    }
+
     /// What the admission test says of the plan in effect. Computed once per plan.
     pub(crate) fn analysis(&mut self) -> &Analysis {
         let revision = self.scheduler.plan_revision();

@@ -29,6 +29,7 @@ use crate::input::{
 };
 use crate::output::{Output, RefusalCode, Reply, Welcome};
 use crate::registry::TaskOptions;
+use crate::rules::{RuleSet, Rules};
 use crate::sample::{NamedGpu, Sample};
 use crate::saved::Saved;
 
@@ -62,6 +63,8 @@ fn config(gpus: Vec<GpuConfig>) -> Config {
         gpus,
         subordinates: crate::owners::Subordinates::default(),
         max_sessions: 10_000,
+        everybody: Rules::default(),
+        rules: RuleSet::new(),
     }
 }
 
@@ -213,6 +216,7 @@ impl Shell {
             saved,
             awaited,
             tasks,
+            run_time_rules: RuleSet::new(),
             calibrations,
             nvml,
         })));

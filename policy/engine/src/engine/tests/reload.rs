@@ -50,11 +50,11 @@ fn an_error_in_one_file_changes_nothing() {
 fn settings_and_files_take_effect_and_are_kept() {
     let mut shell = shell(vec![file(realtime("a")), file(options("b"))]);
     let mut config = shell.engine.config.clone();
-    config.settings.on_violation = OnViolation::Demote;
+    config.everybody.on_violation = Some(OnViolation::Demote);
     let tasks = vec![file(longer("a")), file(options("c"))];
     assert_eq!(shell.call(Call::Reload { config, tasks }), Ok(Reply::Done));
     assert_eq!(
-        shell.engine.config.settings.on_violation,
+        shell.engine.policy.on_violation(USER, USER, "a"),
         OnViolation::Demote
     );
     assert_eq!(shell.names(), ["a", "c"]);

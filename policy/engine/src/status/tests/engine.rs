@@ -12,6 +12,7 @@ use crate::groups::Order;
 use crate::ids::{CallId, ConnectionId, Cookie, RegistrationId};
 use crate::input::{Answer, Block, Call, Caller, DeviceState, Hello, Input, Peer, Start};
 use crate::registry::TaskOptions;
+use crate::rules::RuleSet;
 use crate::sample::{Held, LeftAlone, ProbeSample, ProbeState, ProbedProcess, Sample};
 use crate::saved::Saved;
 use crate::status::{Phase, TreatedAs};
@@ -57,6 +58,7 @@ fn started() -> Engine {
         saved: Saved::default(),
         awaited: vec![],
         tasks: vec![],
+        run_time_rules: RuleSet::new(),
         calibrations: vec![],
         nvml,
     };

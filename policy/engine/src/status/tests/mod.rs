@@ -21,6 +21,7 @@ use crate::groups::ProcessId;
 use crate::ids::{ConnectionId, Cookie, RegistrationId};
 use crate::input::{Block, Kept, Peer};
 use crate::ledger::Claim;
+use crate::rules::{RuleSet, Rules};
 use crate::sample::{GpuSample, Identity, ProcessSample};
 use crate::sessions::{Device, Session, SessionId};
 
@@ -42,6 +43,8 @@ fn config() -> Config {
         gpus: Vec::new(),
         subordinates: crate::owners::Subordinates::default(),
         max_sessions: 10_000,
+        everybody: Rules::default(),
+        rules: RuleSet::new(),
     }
 }
 

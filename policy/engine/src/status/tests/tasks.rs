@@ -9,6 +9,7 @@ use rtswap_policy::units::{Bytes, Nanos, Ppm, Time};
 use super::{lost, mib, session, uuid};
 use crate::ids::RegistrationId;
 use crate::registry::{Origin, Registration, TaskDeclaration};
+use crate::rules::{Policy, Shape};
 use crate::sessions::Session;
 use crate::status::tasks::{describe, largest};
 use crate::status::{Phase, TaskStatus, TreatedAs};
@@ -93,7 +94,7 @@ fn treated(phase: scheduler::Phase) -> scheduler::TaskStatus {
 
 fn of(on: &[scheduler::TaskStatus], sessions: &[Session]) -> TaskStatus {
     let entry = entry(Class::Realtime(TIMING));
-    describe(&entry, on.iter().cloned(), sessions.iter())
+    describe(&entry, &shape(&entry), on.iter().cloned(), sessions.iter())
 }
 
 #[test]
@@ -147,7 +148,7 @@ fn a_parked_task_is_parked_once_nothing_of_it_runs_or_moves() {
     let phase = |on: scheduler::TaskStatus, sessions: &[Session]| {
         let mut entry = entry(Class::BestEffort);
         entry.parked = true;
-        describe(&entry, [on].into_iter(), sessions.iter())
+        describe(&entry, &shape(&entry), [on].into_iter(), sessions.iter())
             .phase
             .name()
     };
@@ -169,7 +170,12 @@ fn a_demoted_task_is_best_effort_and_keeps_what_it_declared() {
     let class = |on, demoted| {
         let mut entry = entry(Class::Realtime(TIMING));
         entry.demoted = demoted;
-        let task = describe(&entry, [treated(on)].into_iter(), [].into_iter());
+        let task = describe(
+            &entry,
+            &shape(&entry),
+            [treated(on)].into_iter(),
+            [].into_iter(),
+        );
         assert_eq!(task.timing, Some(TIMING));
         task.class.name()
     };
@@ -177,7 +183,12 @@ fn a_demoted_task_is_best_effort_and_keeps_what_it_declared() {
     assert_eq!(class(scheduler::Phase::Loading, false), "realtime");
     assert_eq!(class(scheduler::Phase::BestEffort, false), "best-effort");
     assert_eq!(class(scheduler::Phase::Ready, true), "best-effort");
-    let other = describe(&entry(Class::BestEffort), [].into_iter(), [].into_iter());
+    let other = describe(
+        &entry(Class::BestEffort),
+        &shape(&entry(Class::BestEffort)),
+        [].into_iter(),
+        [].into_iter(),
+    );
     assert_eq!((other.class, other.timing), (TreatedAs::BestEffort, None));
 }
 
@@ -216,11 +227,17 @@ fn what_the_registration_knows_is_passed_on() {
     entry.gpu = Some(uuid(3));
     entry.statistics.violations = 2;
     entry.statistics.copied(Direction::In, mib(5), Nanos(70));
-    let task = describe(&entry, [].into_iter(), [].into_iter());
+    let task = describe(&entry, &shape(&entry), [].into_iter(), [].into_iter());
     assert_eq!((task.registration, task.uid), (RegistrationId(4), 1000));
     assert_eq!((task.name.as_str(), task.gpu), ("camera", Some(uuid(3))));
     assert_eq!(task.statistics.violations, 2);
     let copied = task.statistics.swapped_in;
     assert_eq!((copied.bytes, copied.time), (mib(5), Nanos(70)));
     assert_eq!(task.statistics.swapped_out.bytes, Bytes::ZERO);
+}
+
+/// Of a policy without rules.
+fn shape(entry: &Registration) -> Shape {
+    let demoted = entry.demoted;
+    Policy::default().shape(entry.uid, entry.uid, demoted, &entry.task)
 }

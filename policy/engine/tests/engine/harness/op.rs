@@ -21,6 +21,11 @@ pub(crate) enum Op {
     Resume {
         process: usize,
     },
+    /// The administrator changes the policy of a task.
+    Rule {
+        task: usize,
+        rule: u64,
+    },
     /// The holder of a task's lease ends.
     EndLease {
         task: usize,
@@ -170,6 +175,10 @@ impl Op {
             178 => Self::Unregister { task },
             179 => Self::EndLease { task },
             180 if rng.once_in(8) => Self::Reload,
+            180 => Self::Rule {
+                task,
+                rule: rng.below(64),
+            },
             181..183 => Self::Sweep,
             184 if rng.once_in(2) => Self::Park { process },
             184 | 185 => Self::Resume { process },

@@ -2,6 +2,7 @@
 
 use rtswap_engine::config::{Config, Configured, GpuConfig, SchedulerConfig, Settings};
 use rtswap_engine::registry::TaskOptions;
+use rtswap_engine::rules::{RuleSet, Rules};
 use rtswap_policy::admission::Test;
 use rtswap_policy::cost::{DirectionCost, SwapCost};
 use rtswap_policy::scheduler::Sharing;
@@ -100,6 +101,8 @@ impl Setting {
             gpus: UUIDS.map(gpu).to_vec(),
             subordinates: rtswap_engine::owners::Subordinates::default(),
             max_sessions: 10_000,
+            everybody: Rules::default(),
+            rules: RuleSet::new(),
         }
     }
 

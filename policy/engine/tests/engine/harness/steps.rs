@@ -1,8 +1,10 @@
 //! How a [`Pair`] takes a step.
 
-use rtswap_engine::input::{Call, Caller, Hello, SwapReport};
+use rtswap_engine::input::{Call, Caller, Hello, PolicyChange, SwapReport};
+use rtswap_engine::rules::{ClassRule, Key, Rules, Scope};
 use rtswap_engine::{CallId, ConnectionId, Input, RegistrationId};
 use rtswap_policy::scheduler::{JobKind, JobSeq, SwapOutcome};
+use rtswap_policy::task::Weight;
 use rtswap_policy::units::{Bytes, Nanos};
 
 use super::device::Device;
@@ -22,6 +24,7 @@ impl Pair {
             Op::Unregister { task } => self.unregister(task),
             Op::Park { process } => self.park(process, true),
             Op::Resume { process } => self.park(process, false),
+            Op::Rule { task, rule } => self.rule(task, rule),
             Op::EndLease { task } => self.end_lease(task),
             Op::Reload => {
                 let config = self.world.setting.config();
@@ -250,6 +253,63 @@ impl Pair {
             }
         };
         self.call(Request::Park, call);
+    }
+
+    /// Sets one of the rules of a task, or takes it back.
+    fn rule(&mut self, task: usize, rule: u64) {
+        let setting = self.world.setting.tasks[task];
+        let key = Key::ALL[rule as usize % 5];
+        let strict = rule / 8 % 2 == 0;
+        let chunks = if strict {
+            setting.chunks / 2
+        } else {
+            setting.chunks
+        };
+        let memory = Some(Bytes(chunks * CHUNK));
+        let set = match key {
+            _ if rule / 16 == 3 => Rules::default(),
+            Key::Class => Rules {
+                class: Some(if strict {
+                    ClassRule::BestEffort
+                } else {
+                    ClassRule::Declared
+                }),
+                ..Rules::default()
+            },
+            Key::Deadline => Rules {
+                deadline: Some(Nanos(if strict { 60 * MS } else { 190 * MS })),
+                ..Rules::default()
+            },
+            Key::Weight => Rules {
+                weight: Weight::new(if strict { 10 } else { 1_000 }),
+                ..Rules::default()
+            },
+            Key::GpuMemory => Rules {
+                gpu_memory: memory,
+                ..Rules::default()
+            },
+            _ => Rules {
+                pinned_memory: memory,
+                ..Rules::default()
+            },
+        };
+        let change = PolicyChange {
+            scope: Scope::Task {
+                uid: setting.uid,
+                name: setting.name.into(),
+            },
+            set,
+            unset: if set.is_empty() {
+                vec![key]
+            } else {
+                Vec::new()
+            },
+        };
+        let caller = Caller {
+            uid: 0,
+            privileged: true,
+        };
+        self.call(Request::Policy, Call::SetPolicy { caller, change });
     }
 
     fn end_lease(&mut self, task: usize) {

@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use rtswap_engine::groups::Order;
 use rtswap_engine::input::{Answer, Start};
 use rtswap_engine::output::{Level, Reply, Welcome};
+use rtswap_engine::rules::RuleSet;
 use rtswap_engine::{CallId, ConnectionId, Output, RegistrationId};
 use rtswap_policy::units::{Bytes, Time};
 
@@ -25,6 +26,7 @@ pub(crate) enum Request {
     Unregister(usize),
     /// To park a task, or to resume it.
     Park,
+    Policy,
     Reload,
 }
 
@@ -56,6 +58,8 @@ pub(crate) struct World {
     pub(crate) liars: BTreeSet<RegistrationId>,
     pub(crate) nvml: Nvml,
     pub(crate) disk: Disk,
+    /// What was set of the policy at run time.
+    pub(crate) rules: RuleSet,
     /// What all pages and the dead may hold of each GPU: its capacity, or what they held when that fell.
     pub(crate) ceilings: [Bytes; GPUS],
     /// The next connection, call or pid.
@@ -72,6 +76,7 @@ impl World {
         Self {
             registered: vec![None; setting.tasks.len()],
             disk: Disk::new(setting.number),
+            rules: RuleSet::new(),
             setting,
             now: Time(1),
             processes: Vec::new(),
@@ -139,6 +144,7 @@ impl World {
             saved,
             awaited,
             tasks: Vec::new(),
+            run_time_rules: self.rules.clone(),
             calibrations: Vec::new(),
             nvml,
         }
@@ -212,6 +218,7 @@ impl World {
                 );
             }
             Output::Log(line) => assert!(line.level != Level::Error || self.has_errors, "{line:?}"),
+            Output::KeepPolicy(rules) => self.rules = rules.clone(),
             Output::CalibrationUsed(gpu) => panic!("nobody measured {gpu}"),
             Output::HurryNvml(hurry) => self.nvml.is_hurried = *hurry,
             Output::Announce(news) => self.heard(news),
@@ -292,7 +299,8 @@ impl World {
             }
             (Request::Unregister(task), Some(_)) => self.registered[task] = None,
             (request, reply) => assert!(
-                reply.is_none() || matches!(request, Request::Reload | Request::Park),
+                reply.is_none()
+                    || matches!(request, Request::Reload | Request::Park | Request::Policy),
                 "{request:?} is answered by {reply:?}"
             ),
         }

@@ -123,7 +123,7 @@ fn a_process_that_the_driver_does_not_let_go_of_is_named_once() {
 /// An agent of a realtime task that reports 1 GiB less than NVML shows, for 3 s.
 fn underreports(on_violation: OnViolation) -> (World, ConnectionId) {
     let mut config = config();
-    config.settings.on_violation = on_violation;
+    config.everybody.on_violation = Some(on_violation);
     let tasks = vec![realtime("a", 4 * GIB, 2 * GIB)];
     let mut world = World::new(config, tasks, vec![shown(GPU, &[])]);
     let agent = world.hello(7, Some("a"));

@@ -96,7 +96,7 @@ fn a_lie_about_growth_is_said_and_not_counted() {
 #[test]
 fn a_lie_about_growth_is_punished_as_the_configuration_says() {
     let mut config = config();
-    config.settings.on_violation = OnViolation::Kill;
+    config.everybody.on_violation = Some(OnViolation::Kill);
     let mut world = World::new(config, vec![], vec![shown(GPU, &[])]);
     world.hello_on(LIAR, 66, None);
     world.say_resident(LIAR, 8 * GIB);

@@ -19,6 +19,7 @@ use crate::input::{
 };
 use crate::output::{LogLine, News, Output};
 use crate::registry::TaskOptions;
+use crate::rules::{RuleSet, Rules};
 use crate::sample::{GpuSample, ProcessSample, Sample};
 use crate::saved::Saved;
 
@@ -52,6 +53,8 @@ pub(super) fn config() -> Config {
         gpus: vec![GpuConfig::learned(GPU).completed(MEMORY, Bytes::ZERO)],
         subordinates: crate::owners::Subordinates::default(),
         max_sessions: 10_000,
+        everybody: Rules::default(),
+        rules: RuleSet::new(),
     }
 }
 
@@ -109,6 +112,7 @@ impl World {
             saved: Saved::default(),
             awaited: vec![],
             tasks,
+            run_time_rules: RuleSet::new(),
             calibrations: Vec::new(),
             nvml,
         })));

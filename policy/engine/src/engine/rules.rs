@@ -1,0 +1,223 @@
+//! The policy: taken from calls and files, and brought to the tasks that it is about.
+
+use alloc::format;
+use alloc::string::{String, ToString};
+use alloc::vec::Vec;
+
+use rtswap_policy::task::{Class, TaskSpec};
+use rtswap_policy::units::Bytes;
+
+use super::Engine;
+use super::tasks::spec_of;
+use crate::error::CallError;
+use crate::ids::RegistrationId;
+use crate::input::{Caller, PolicyChange};
+use crate::output::{Level, LogLine, Output};
+use crate::registry::{Registration, TaskDeclaration};
+use crate::rules::{ClassRule, Key, RuleSet, Rules, Scope, Shape};
+
+impl Engine {
+    /// Changes the policy until the files are read again.
+    pub(super) fn set_policy(
+        &mut self,
+        caller: Caller,
+        change: PolicyChange,
+    ) -> Result<(), CallError> {
+        let PolicyChange { scope, set, unset } = change;
+        if let Some(complaint) = set.complaint(&scope) {
+            return Err(CallError::InvalidArgument(complaint));
+        }
+        // Last: a caller that may yet be given the right types no password for what is refused anyway.
+        if !caller.privileged {
+            return Err(CallError::AccessDenied(format!(
+                "user {} may not set the policy; root may",
+                caller.uid
+            )));
+        }
+        let before = self.policy.clone();
+        let rules = self.policy.run_time.entry(scope.clone()).or_default();
+        rules.amend(&set);
+        for key in &unset {
+            rules.unset(*key);
+        }
+        if rules.is_empty() {
+            self.policy.run_time.remove(&scope);
+        }
+        let forgives = set.class == Some(ClassRule::Declared);
+        let refused = self.follow_rules(&scope, forgives);
+        if let (Scope::Task { .. }, [refused]) = (&scope, &refused[..]) {
+            let refused = refused.clone();
+            self.policy = before;
+            return Err(CallError::NotSchedulable(format!(
+                "nothing has changed: {refused}"
+            )));
+        }
+        self.keep_policy();
+        let text = format!(
+            "user {} set the policy of {scope}: {}",
+            caller.uid,
+            told(&set, &unset)
+        );
+        self.log(LogLine::new(Level::Info, text));
+        all_else(&refused)
+    }
+
+    /// Takes the rules of the files, and forgets those that were set since.
+    pub(super) fn replace_rules(&mut self, file: RuleSet, everybody: Rules) -> Vec<String> {
+        self.policy.file = file;
+        self.policy.base = everybody;
+        if !self.policy.run_time.is_empty() {
+            self.policy.run_time.clear();
+            self.keep_policy();
+        }
+        self.follow_rules(&Scope::Everybody, false)
+    }
+
+    fn keep_policy(&mut self) {
+        self.note_change();
+        self.emit(Output::KeepPolicy(self.policy.run_time.clone()));
+    }
+
+    /// Brings the rules to all tasks of a scope. A task that cannot be what they say stays as it was; returns the
+    /// reasons. `forgives` has tasks be realtime again that violations made best-effort.
+    fn follow_rules(&mut self, scope: &Scope, forgives: bool) -> Vec<String> {
+        let concerned = self.registry.iter().filter(|entry| match scope {
+            Scope::Everybody => true,
+            Scope::User(uid) => entry.owner.uid() == *uid,
+            Scope::Task { uid, name } => (entry.uid, &entry.task.name) == (*uid, name),
+        });
+        let concerned: Vec<_> = concerned.map(|entry| entry.id).collect();
+        let mut refused = Vec::new();
+        for id in concerned {
+            if let Err(reason) = self.follow_rules_of(id, forgives) {
+                let name = self.registry.get(id).map(Registration::full_name);
+                refused.push(format!("{}: {reason}", name.unwrap_or_default()));
+            }
+        }
+        refused
+    }
+
+    fn follow_rules_of(&mut self, id: RegistrationId, forgives: bool) -> Result<(), String> {
+        let Some(entry) = self.registry.get_mut(id) else {
+            return Ok(());
+        };
+        let was_demoted = entry.demoted;
+        entry.demoted &= !forgives;
+        let shaped = self.shape_anew(id);
+        if let Some(entry) = self.registry.get_mut(id) {
+            entry.demoted = was_demoted && !(forgives && shaped.is_ok());
+            if entry.demoted != was_demoted {
+                self.unrecorded.note_registration(id);
+            }
+        }
+        shaped
+    }
+
+    /// Tells schedulers what a task is by the rules.
+    fn shape_anew(&mut self, id: RegistrationId) -> Result<(), String> {
+        let Some(entry) = self.registry.get(id) else {
+            return Ok(());
+        };
+        let shape = self.shape(entry);
+        let home = self.gpus.iter().position(|gpu| Some(gpu.uuid) == entry.gpu);
+        let is_realtime = matches!(shape.class, Class::Realtime(_));
+        let tasks: Vec<_> = self.tasks.of(id).collect();
+        for (gpu, task) in tasks {
+            if self.tasks.get(task).is_some_and(|task| task.has_ended) {
+                continue;
+            }
+            let class = if Some(gpu) == home {
+                shape.class
+            } else {
+                Class::BestEffort
+            };
+            let Some(entry) = self.registry.get(id) else {
+                return Ok(());
+            };
+            let spec: TaskSpec = spec_of(entry, class, shape.weight);
+            let changed = self.gpus[gpu].change(self.now, task, &spec);
+            changed.map_err(|refusal| refusal.to_string())?;
+            if is_realtime
+                && Some(gpu) == home
+                && let Some(group) = self.tasks.group(task)
+            {
+                group.set_realtime();
+            }
+        }
+        self.note_change();
+        Ok(())
+    }
+
+    /// What schedulers are told of a registration.
+    pub(crate) fn shape(&self, entry: &Registration) -> Shape {
+        let user = entry.owner.uid();
+        self.policy
+            .shape(user, entry.uid, entry.demoted, &entry.task)
+    }
+
+    /// The class that schedulers are told.
+    pub(crate) fn scheduled_class(&self, entry: &Registration) -> Class {
+        self.shape(entry).class
+    }
+
+    /// Whether a task may be registered by the policy.
+    pub(super) fn policy_admits(&self, uid: u32, task: &TaskDeclaration) -> Result<(), CallError> {
+        let Class::Realtime(timing) = task.class else {
+            return Ok(());
+        };
+        let user = self.registry.user(uid).uid();
+        let name = &task.name;
+        if self.policy.forbids_realtime(user, uid, name) {
+            return Err(CallError::AccessDenied(format!(
+                "the policy makes {name} best-effort: register it without a period, or have root allow deadlines \
+                 by `rtswapctl policy set --user {uid} --task {name} class=declared`"
+            )));
+        }
+        let by_rule = self.policy.shape(user, uid, false, task).timing;
+        let deadline = by_rule.map_or(timing.deadline, |timing| timing.deadline);
+        if deadline < timing.wcet {
+            return Err(CallError::InvalidArgument(format!(
+                "the policy has a deadline of {deadline} for {name}, and its wcet is {}",
+                timing.wcet
+            )));
+        }
+        for (what, declared, rule) in [
+            (
+                "gpu_memory",
+                task.memory.footprint,
+                (|it| it.gpu_memory) as fn(&Rules) -> Option<Bytes>,
+            ),
+            ("pinned_memory", task.memory.swappable, |it| {
+                it.pinned_memory
+            }),
+        ] {
+            let caps = self.policy.caps(user, uid, name, rule);
+            if let Some(cap) = caps.into_iter().flatten().find(|cap| declared > *cap) {
+                return Err(CallError::InvalidArgument(format!(
+                    "the policy has {what} be at most {cap} for {name}, and it declares {declared}"
+                )));
+            }
+        }
+        Ok(())
+    }
+}
+
+fn told(set: &Rules, unset: &[Key]) -> String {
+    let set = Key::ALL.into_iter().filter_map(|key| {
+        let value = set.get(key)?;
+        Some(format!("{} = {value}", key.name()))
+    });
+    let unset = unset.iter().map(|key| format!("no {}", key.name()));
+    set.chain(unset).collect::<Vec<_>>().join(", ")
+}
+
+/// The error that tells of tasks that stay as they were; none where there are none.
+pub(super) fn all_else(refused: &[String]) -> Result<(), CallError> {
+    if refused.is_empty() {
+        return Ok(());
+    }
+    Err(CallError::NotSchedulable(format!(
+        "all else is in effect, but these stay as they were: {}",
+        refused.join("; ")
+    )))
+}
