@@ -19,7 +19,7 @@
 use alloc::vec::Vec;
 
 use rtswap_policy::scheduler::{Config, MAX_TASKS};
-use rtswap_policy::task::{Class, TaskSpec};
+use rtswap_policy::task::{Class, TaskId, TaskSpec};
 use rtswap_policy::units::{Bytes, Nanos};
 
 use crate::error::ScenarioError;
@@ -118,6 +118,8 @@ pub struct Scenario {
     pub tasks: Vec<SimTask>,
     /// When mᴰ changes, and to what; none earlier than the one before.
     pub capacity: Vec<(Nanos, Bytes)>,
+    /// When a task asks to be of another class, which the scheduler may refuse.
+    pub classes: Vec<(Nanos, TaskId, Class)>,
     /// How long jobs are asked for.
     pub duration: Nanos,
     /// A best-effort job leaves the GPU between this and `config.drain` after it is revoked,
@@ -165,6 +167,7 @@ impl Scenario {
             config,
             tasks,
             capacity: Vec::new(),
+            classes: Vec::new(),
             duration,
             shortest_drain: config.drain,
             ignores_aborts: false,

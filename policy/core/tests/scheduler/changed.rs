@@ -2,7 +2,7 @@
 
 use rtswap_policy::scheduler::{JobEnd, Phase};
 use rtswap_policy::task::{Class, TaskSpec, Timing};
-use rtswap_policy::units::{Nanos, Time};
+use rtswap_policy::units::{Bytes, Nanos, Time};
 
 use crate::world::World;
 use crate::world::setting::{MS, best_effort, config, realtime};
@@ -111,4 +111,21 @@ fn only_a_registered_task_changes() {
         world.refusals,
         ["task 1 is not registered: register it first"; 2]
     );
+}
+
+#[test]
+fn a_tighter_timing_counts_once_those_that_it_was_not_tested_with_are_done() {
+    let mut world = World::new(config(200));
+    world.load_ready(1, realtime(1_000, 10, 60, 0), 60);
+    world.load_ready(2, realtime(1_000, 60, 60, 0), 60);
+    world.pass(5_000);
+    world.request(2);
+    assert!(world.runs(2));
+    world.unregister(2);
+    // Nobody else is under the plan, but the job that runs would have it miss.
+    assert!(world.change(1, &due(realtime(1_000, 10, 60, 0), 30)));
+    let volumes = |world: &World| (world.status(1).volume, world.status(1).next_volume);
+    assert_eq!(volumes(&world), (None, Some(Bytes(0))));
+    world.complete(2);
+    assert_eq!(volumes(&world), (Some(Bytes(0)), None), "in effect");
 }

@@ -4,7 +4,7 @@ use alloc::format;
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 
-use rtswap_policy::task::{Class, TaskSpec};
+use rtswap_policy::task::{Class, TaskSpec, Timing};
 use rtswap_policy::units::Bytes;
 
 use super::Engine;
@@ -103,7 +103,12 @@ impl Engine {
         };
         let was_demoted = entry.demoted;
         entry.demoted &= !forgives;
-        let shaped = self.shape_anew(id);
+        let (uid, class, name) = (entry.uid, entry.task.class, entry.task.name.clone());
+        let impossible = match class {
+            Class::Realtime(timing) => self.deadline_complaint(uid, &name, timing),
+            Class::BestEffort => None,
+        };
+        let shaped = impossible.map_or_else(|| self.shape_anew(id), Err);
         if let Some(entry) = self.registry.get_mut(id) {
             entry.demoted = was_demoted && !(forgives && shaped.is_ok());
             if entry.demoted != was_demoted {
@@ -148,6 +153,18 @@ impl Engine {
         Ok(())
     }
 
+    /// The text of why a task cannot have the deadline that its rule says; none where it can.
+    fn deadline_complaint(&self, uid: u32, name: &str, timing: Timing) -> Option<String> {
+        let deadline = self.policy.deadline(uid, name)?;
+        let Timing { period, wcet, .. } = timing;
+        (!(wcet..=period).contains(&deadline)).then(|| {
+            format!(
+                "the policy has a deadline of {deadline} for {name}, which is not between its wcet of {wcet} and its \
+                 period of {period}"
+            )
+        })
+    }
+
     /// What schedulers are told of a registration.
     pub(crate) fn shape(&self, entry: &Registration) -> Shape {
         let user = entry.owner.uid();
@@ -173,13 +190,8 @@ impl Engine {
                  by `rtswapctl policy set --user {uid} --task {name} class=declared`"
             )));
         }
-        let by_rule = self.policy.shape(user, uid, false, task).timing;
-        let deadline = by_rule.map_or(timing.deadline, |timing| timing.deadline);
-        if deadline < timing.wcet {
-            return Err(CallError::InvalidArgument(format!(
-                "the policy has a deadline of {deadline} for {name}, and its wcet is {}",
-                timing.wcet
-            )));
+        if let Some(complaint) = self.deadline_complaint(uid, name, timing) {
+            return Err(CallError::InvalidArgument(complaint));
         }
         for (what, declared, rule) in [
             (

@@ -3,7 +3,7 @@
 use alloc::vec::Vec;
 
 use rtswap_policy::task::{Class, Timing, Weight};
-use rtswap_policy::units::Bytes;
+use rtswap_policy::units::{Bytes, Nanos};
 
 use super::{ClassRule, Key, MAX_TASKS_PER_USER, RuleSet, Rules, Scope, Value};
 use crate::config::OnViolation;
@@ -81,10 +81,15 @@ impl Policy {
         }
     }
 
+    /// What a task's rule says of its deadline.
+    pub fn deadline(&self, uid: u32, name: &str) -> Option<Nanos> {
+        let name = name.into();
+        self.find(&[Scope::Task { uid, name }], |rules| rules.deadline)
+    }
+
     /// The timing of a task by its rule for the deadline, unless it declares that as impossible.
     fn timing(&self, uid: u32, name: &str, declared: Timing) -> Timing {
-        let name = name.into();
-        let deadline = self.find(&[Scope::Task { uid, name }], |rules| rules.deadline);
+        let deadline = self.deadline(uid, name);
         let deadline =
             deadline.filter(|deadline| (declared.wcet..=declared.period).contains(deadline));
         Timing {

@@ -64,6 +64,9 @@ impl<O: Observer> World<'_, O> {
                 self.clock.plan(start + at, Happening::Capacity(bytes));
             }
         }
+        for &(at, id, class) in &self.scenario.classes {
+            self.clock.plan(start + at, Happening::Class(id, class));
+        }
         for id in self.ids() {
             let sim = self.sim(id);
             if let Some(departure) = sim.departs.filter(|departure| departure.at <= duration) {

@@ -131,6 +131,8 @@ enum Happening {
     Released(TaskId),
     /// The capacity mᴰ changes to so many bytes.
     Capacity(Bytes),
+    /// A task asks to be of another class.
+    Class(TaskId, Class),
     /// A job of this task is asked for.
     Request(TaskId),
     /// This job ends, if it did not before.
@@ -271,6 +273,7 @@ impl<'a, O: Observer> World<'a, O> {
                 self.changed(Change::Capacity(bytes));
                 self.tell(Event::Capacity { bytes })
             }
+            Happening::Class(id, class) => self.change(id, class),
             Happening::Request(id) => self.release(id),
             Happening::JobEnds(id, job) => self.job_ends(id, job),
             Happening::Swap(id, op) => self.swap_is_due(id, op),
@@ -295,6 +298,28 @@ impl<'a, O: Observer> World<'a, O> {
             return Err(SimError::Unsafe { at, task, what });
         }
         Ok(())
+    }
+
+    /// Asks for the admission of a task as another, unless it has gone.
+    fn change(&mut self, id: TaskId, class: Class) -> Result<(), SimError> {
+        if !self.loaded(id) {
+            return Ok(());
+        }
+        self.at_once()?;
+        let spec = TaskSpec {
+            class,
+            ..self.sim(id).spec.clone()
+        };
+        let verdict = self.scheduler.change(self.clock.now, id, &spec);
+        let change = match verdict {
+            Ok(_) => {
+                self.agent(id).ready = false;
+                Change::Admitted(id)
+            }
+            Err(_) => Change::Refused(id),
+        };
+        self.changed(change);
+        self.follow()
     }
 
     /// Asks for the admission of a task. False if it is refused.

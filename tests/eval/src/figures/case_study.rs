@@ -241,6 +241,7 @@ fn schedule(
         config,
         tasks: tasks.collect(),
         capacity: Vec::new(),
+        classes: Vec::new(),
         duration: PLAYED,
         shortest_drain: Nanos::ZERO,
         ignores_aborts: false,

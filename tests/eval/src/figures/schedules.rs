@@ -286,6 +286,7 @@ impl Scene {
             config,
             tasks: self.actors.iter().map(Actor::task).collect(),
             capacity: Vec::new(),
+            classes: Vec::new(),
             duration: Nanos(2 * PROLOGUE as u64 * MILLI),
             shortest_drain: Nanos::ZERO,
             ignores_aborts: false,
