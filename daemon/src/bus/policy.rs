@@ -123,9 +123,7 @@ struct Policy<'a> {
 #[derive(Debug, Serialize)]
 struct Rule<'a> {
     scope: &'static str,
-    #[serde(skip_serializing_if = "Option::is_none")]
     user: Option<u32>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     task: Option<&'a str>,
     key: &'static str,
     value: Said,
