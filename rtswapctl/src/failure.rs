@@ -75,7 +75,9 @@ pub(crate) enum Failure {
     NoSuchUser(String),
     #[error("{0} is said twice; say it once")]
     SaidTwice(&'static str),
-    #[error("rtswapd answers what this rtswapctl does not understand ({0}); install the same version of both")]
+    #[error(
+        "rtswapd answers what this rtswapctl does not understand ({0}); install the same version of both"
+    )]
     Answer(serde_json::Error),
     #[error("no task of yours is called {0}; rtswapctl tasks lists them")]
     NoSuchTask(String),

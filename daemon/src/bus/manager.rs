@@ -335,11 +335,14 @@ impl Manager1 {
         let done = self.change_policy(&visit, change).await;
         // Some of it may be in effect although the answer is no.
         self.0.update(connection).await?;
-        let Err(error) = done else {
-            return Ok(());
-        };
-        let viewer = Viewer::of_visit(&visit, &self.0.shared.limits, |_| true).await;
-        Err(viewer.error(error))
+        match done {
+            // It names tasks.
+            Err(error @ Error::NotSchedulable(_)) => {
+                let viewer = Viewer::of_visit(&visit, &self.0.shared.limits, |_| true).await;
+                Err(viewer.error(error))
+            }
+            done => done,
+        }
     }
 
     #[zbus(out_args("policy"))]

@@ -375,9 +375,7 @@ mod tests {
         mode(&path, 0o664);
         let error = load_policy(&path).unwrap_err().to_string();
         assert!(
-            error.ends_with(
-                "policy.toml: refused: others may write it (mode 664); chmod go-w it"
-            ),
+            error.ends_with("policy.toml: refused: others may write it (mode 664); chmod go-w it"),
             "{error}"
         );
         mode(&path, 0o644);

@@ -106,9 +106,8 @@ impl<'de, const LEAST: u32, const MOST: u32> Deserialize<'de> for Whole<LEAST, M
             fn visit_i64<E: Error>(self, value: i64) -> Result<Self::Value, E> {
                 let read = u32::try_from(value).ok();
                 let read = read.filter(|value| (LEAST..=MOST).contains(value));
-                read.map(Whole).ok_or_else(|| {
-                    E::custom(format_args!("{value} is not from {LEAST} to {MOST}"))
-                })
+                read.map(Whole)
+                    .ok_or_else(|| E::custom(format_args!("{value} is not from {LEAST} to {MOST}")))
             }
         }
 

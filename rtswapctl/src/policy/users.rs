@@ -57,7 +57,10 @@ mod tests {
             "root:x:0:0::/root:/bin/sh\nann:x:1000:1000::/:/bin/sh\ntoor:x:0:0::/:/bin/sh\nbad\n",
         );
         let uid = |typed| users.uid(typed).map_err(|error| error.to_string());
-        assert_eq!((uid("ann"), uid("toor"), uid("7")), (Ok(1000), Ok(0), Ok(7)));
+        assert_eq!(
+            (uid("ann"), uid("toor"), uid("7")),
+            (Ok(1000), Ok(0), Ok(7))
+        );
         assert_eq!(
             uid("bob"),
             Err("user \"bob\" is not in /etc/passwd; its number does as well".into())
