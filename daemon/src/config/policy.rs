@@ -274,6 +274,30 @@ mod tests {
     }
 
     #[test]
+    fn the_shipped_and_the_documented_files_say_what_can_be_said() {
+        let shipped = include_str!("../../../packaging/policy.toml");
+        assert_eq!(read(shipped), Ok(RuleSet::new()), "all is commented out");
+        let (_, lines) = shipped.split_once("version = 1\n").unwrap();
+        let is_rule = |line: &&str| line.contains([']', '=']);
+        let rules = lines.lines().filter(is_rule).map(|line| &line[2..]);
+        let shipped: Vec<_> = ["version = 1"].into_iter().chain(rules).collect();
+        let document = include_str!("../../../docs/configuration.md");
+        let (_, section) = document.split_once("## The policy\n").unwrap();
+        let block = section.split("```toml\n").nth(1).unwrap();
+        let documented = block
+            .split("```")
+            .next()
+            .unwrap()
+            .replace("\"ann\"", "1000");
+        for text in [shipped.join("\n"), documented] {
+            let all = read(&text).unwrap();
+            let said = |key| all.values().any(|rules| rules.get(key).is_some());
+            assert!(Key::ALL.into_iter().all(said), "{text}");
+            assert_eq!(all.len(), 3, "{text}");
+        }
+    }
+
+    #[test]
     fn what_is_written_is_read_again() {
         let mut all = read(ALL).unwrap();
         let odd = [1, 1_000, 33_333_000, 86_400_000_000_000];

@@ -9,7 +9,7 @@ use zbus::Variant;
 
 use crate::common::agent::Agent;
 use crate::common::user::{NOBODY, as_nobody, block_on};
-use crate::common::{Home, MIB, ONE_GPU, realtime};
+use crate::common::{Home, MIB, ONE_GPU, realtime, wait_for};
 use rtswap_dbus::objects::list;
 use rtswap_dbus::{Error, Manager1Proxy, Options, TaskProperties};
 
@@ -286,12 +286,11 @@ async fn a_wrong_file_changes_nothing_and_a_wrong_file_of_its_own_counts_for_not
     let spoilt = home.runtime_dir().join("policy.toml");
     fs::write(&spoilt, "version = 1\n[everybody]\nmax_tasks = \"no\"\n").unwrap();
     let _daemon = home.daemon();
-    let log = home.log();
-    assert!(
-        log.contains("policy.toml:3:13: ")
-            && log.contains("what was set of the policy at run time does not count"),
-        "{log}"
-    );
+    wait_for("what is wrong", || {
+        let log = home.log();
+        let told = "what was set of the policy at run time does not count";
+        (log.contains("policy.toml:3:13: ") && log.contains(told)).then_some(())
+    });
     let bus = home.bus().await;
     let manager = Manager1Proxy::new(&bus).await.unwrap();
     let most = [row("everybody", json!(3), "policy.toml", true)];
