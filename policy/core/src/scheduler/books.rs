@@ -8,7 +8,7 @@ use super::order::Order;
 use super::record::{Attachment, Cause, Phase, Task, Victim};
 use super::tasks::Tasks;
 use crate::scheduler::job::Place;
-use crate::task::TaskId;
+use crate::task::{TaskId, Timing};
 use crate::units::{Bytes, Time};
 
 /// Sums over tasks. Pairs are by plan: in effect, and to come.
@@ -49,6 +49,8 @@ pub(crate) struct Share {
     pub(crate) sums: Sums,
     /// x in effect and to come; unlike in the sums none is not zero.
     plans: [Option<Bytes>; 2],
+    /// Of a task that is under one of the plans.
+    timing: Option<Timing>,
     /// Set if it has anything to give.
     victim: Option<Victim>,
     /// Set once it was spared as a victim, or given fresh budget.
@@ -68,7 +70,7 @@ pub(crate) struct Books {
     pub(crate) fresh: Order<(Time, TaskId)>,
     /// What each task adds, by its place.
     shares: Vec<Share>,
-    /// Counts the changes of plans: of the volumes, and of whether one is to come.
+    /// Counts the changes of plans: of the volumes, of the timings, and of whether one is to come.
     revision: u64,
     pending: bool,
 }
@@ -143,6 +145,7 @@ impl Share {
         Self {
             sums,
             plans,
+            timing: task.timing().filter(|_| plans != [None; 2]),
             victim: (yields > Bytes::ZERO).then(|| task.victim(id)),
             spared: set(task.spared_until).filter(|_| task.attachment == Attachment::Attached),
             fresh: set(task.fresh_until),
@@ -207,7 +210,7 @@ impl Books {
         if old == new {
             return false;
         }
-        self.revision += u64::from(old.plans != new.plans);
+        self.revision += u64::from((old.plans, old.timing) != (new.plans, new.timing));
         self.sums.replace(&old.sums, &new.sums);
         let with = |time: Option<Time>| time.map(|time| (time, id));
         rearrange(&mut self.victims, old.victim, new.victim);

@@ -2,6 +2,7 @@
 //! hostile ones, and what a decision allocates.
 
 mod allocations;
+mod changed;
 mod hostile;
 mod liars;
 mod parked;
