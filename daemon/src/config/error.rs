@@ -62,7 +62,7 @@ const GONE: [(&str, &str); 1] = [(
 fn explain(message: &str) -> String {
     let message = message.trim_end();
     if message == "invalid type: map, expected a sequence" {
-        return "there may be several of these: write its name in two brackets, such as [[gpu]]".into();
+        return "there may be several of these: write it as [[NAME]]".into();
     }
     let Some(known) = message.strip_prefix("unknown field ") else {
         return message.to_owned();
