@@ -19,10 +19,11 @@ impl Page {
         // Subcommands get their full names and the global options.
         let mut command = command.disable_help_subcommand(true);
         command.build();
+        let subcommands = below(&command);
         let name = command.get_name().to_owned();
         let mut pages = vec![(self.file(&name), self.text(command, self.after))];
         let after = format!("\n## See also\n\n**{name}**({})\n", self.section);
-        for subcommand in below(&command) {
+        for subcommand in subcommands {
             // Building gave it its full name for this: rtswapctl-run.
             let file = self.file(subcommand.get_display_name().unwrap_or_default());
             pages.push((file, self.text(subcommand, &after)));

@@ -7,7 +7,7 @@ use zbus::Variant;
 
 use crate::attack::{Attack, PLAIN};
 use crate::attacker::Attacker;
-use crate::attacker::bus::{Bus, options};
+use crate::attacker::bus::options;
 use crate::judge::Scene;
 use crate::victims::{installed, on_machine};
 
