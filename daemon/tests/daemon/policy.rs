@@ -208,6 +208,44 @@ async fn caps_and_classes_are_enforced() {
     assert_eq!(task(&bus, "rt").await.class, "realtime");
 }
 
+/// A task that a rule makes best-effort stays so under the next daemon, and comes back with what it declared.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_class_outlives_the_daemon_and_what_a_task_declares_outlives_the_class() {
+    let home = home("version = 1\n");
+    let mut daemon = home.daemon();
+    let bus = home.bus().await;
+    let manager = Manager1Proxy::new(&bus).await.unwrap();
+    manager
+        .register("rt", realtime().into_wire())
+        .await
+        .unwrap();
+    let agent = Agent::connect(&home.runtime_dir(), Some("rt")).unwrap();
+    let name = || ("task", Variant::from("rt"));
+    set(&manager, &[name(), ("class", Variant::from("best-effort"))])
+        .await
+        .unwrap();
+    assert_eq!(task(&bus, "rt").await.class, "best-effort");
+    daemon.kill();
+    let _daemon = home.daemon();
+    let _agent = agent.reconnect(&home.runtime_dir()).unwrap();
+    let bus = home.bus().await;
+    let manager = Manager1Proxy::new(&bus).await.unwrap();
+    assert_eq!(task(&bus, "rt").await.class, "best-effort");
+    set(&manager, &[name(), ("class", Variant::from(""))])
+        .await
+        .unwrap();
+    let back = task(&bus, "rt").await;
+    assert_eq!(
+        (back.class.as_str(), back.deadline_usec),
+        ("realtime", 100_000)
+    );
+    let deadline = async |micros| set(&manager, &[name(), ("deadline_us", micros)]).await;
+    deadline(Variant::U32(50_000)).await.unwrap();
+    assert_eq!(task(&bus, "rt").await.deadline_usec, 50_000);
+    deadline(Variant::from("")).await.unwrap();
+    assert_eq!(task(&bus, "rt").await.deadline_usec, 100_000);
+}
+
 #[test]
 fn another_user_sets_nothing_and_sees_its_own() {
     let roots = own();
