@@ -20,7 +20,7 @@ pub struct Files {
 /// The contents of the files.
 #[derive(Debug)]
 pub struct Contents {
-    /// The settings in rtswapd.toml, or the defaults where there is no such file.
+    /// The settings in rtswapd.toml, or the defaults where there is no such file, and the rules in policy.toml.
     pub config: Config,
     /// The tasks declared in tasks.d, one for each file that was accepted.
     pub tasks: Vec<TaskFile>,
@@ -29,7 +29,7 @@ pub struct Contents {
 }
 
 impl Files {
-    /// Of the file that the user named, else [`config::DEFAULT_FILE`], and tasks.d beside it.
+    /// Of the file that the user named, else [`config::DEFAULT_FILE`], with policy.toml and tasks.d beside it.
     pub fn new(named: Option<PathBuf>) -> Self {
         Self {
             named: named.is_some(),
@@ -37,9 +37,11 @@ impl Files {
         }
     }
 
-    /// Reads all files. An error only where rtswapd.toml is wrong; errors of tasks.d are in the result.
+    /// Reads all files. An error only where rtswapd.toml or policy.toml is wrong, since a policy that is left out would
+    /// allow what it forbids; errors of tasks.d are in the result.
     pub fn read(&self) -> Result<Contents, ConfigError> {
-        let config = config::load(&self.config, self.named)?;
+        let mut config = config::load(&self.config, self.named)?;
+        config.engine.rules = config::load_policy(&self.config.with_file_name("policy.toml"))?;
         let (tasks, errors) = config::load_tasks(&self.config.with_file_name("tasks.d"));
         Ok(Contents {
             config,

@@ -14,18 +14,18 @@ pub(crate) struct Page {
 }
 
 impl Page {
-    /// The command's page and one for each of its subcommands, by file name.
+    /// The command's page and one for each command below it, by file name.
     pub(crate) fn render(&self, command: Command) -> Vec<(String, String)> {
         // Subcommands get their full names and the global options.
         let mut command = command.disable_help_subcommand(true);
         command.build();
-        let subcommands: Vec<Command> = command.get_subcommands().cloned().collect();
+        let subcommands = below(&command);
         let name = command.get_name().to_owned();
         let mut pages = vec![(self.file(&name), self.text(command, self.after))];
+        let after = format!("\n## See also\n\n**{name}**({})\n", self.section);
         for subcommand in subcommands {
             // Building gave it its full name for this: rtswapctl-run.
             let file = self.file(subcommand.get_display_name().unwrap_or_default());
-            let after = format!("\n## See also\n\n**{name}**({})\n", self.section);
             pages.push((file, self.text(subcommand, &after)));
         }
         pages
@@ -50,6 +50,13 @@ impl Page {
     }
 }
 
+/// All commands below `command`.
+fn below(command: &Command) -> Vec<Command> {
+    let own = command.get_subcommands();
+    own.flat_map(|command| [vec![command.clone()], below(command)].concat())
+        .collect()
+}
+
 #[cfg(test)]
 mod tests {
     use clap::CommandFactory;
@@ -68,6 +75,7 @@ mod tests {
             names.starts_with(&["rtswapctl.1", "rtswapctl-run.1"]),
             "{names:?}"
         );
+        assert!(names.contains(&"rtswapctl-policy-set.1"), "{names:?}");
         assert!(pages[0].1.contains(".SH FILES"));
         let run = &pages[1].1;
         assert!(

@@ -13,6 +13,7 @@ use rtswap_dbus::text::usage_error;
 use rtswap_taskset::{Fault, parse_size};
 
 use crate::duration;
+use crate::rule::Rule;
 
 /// Run more models than the GPU has memory for, and still meet every deadline.
 #[derive(Debug, Parser)]
@@ -102,6 +103,9 @@ pub enum Command {
     Park(ParkOptions),
     /// Let parked tasks come back to the GPU
     Resume(ParkOptions),
+    /// Show or set what users and tasks may have
+    #[command(subcommand)]
+    Policy(PolicyCommand),
     /// Have the daemon read its files again
     Reload,
     /// Find what keeps rtswap from working on this machine, and what mends it
@@ -232,6 +236,44 @@ pub struct ParkOptions {
     /// Only tasks on this GPU, by its index or UUID
     #[arg(long)]
     pub gpu: Option<String>,
+}
+
+/// What is done with the policy.
+#[derive(Debug, Subcommand)]
+pub enum PolicyCommand {
+    /// Show the rules, where each is said, and which of them hold
+    Get(PolicyGetOptions),
+    /// Set rules until the next reload or boot
+    Set(PolicySetOptions),
+}
+
+/// Which rules are shown, and how.
+#[derive(Debug, Args)]
+pub struct PolicyGetOptions {
+    /// Only those for this user, by name or number, and for everybody
+    #[arg(long)]
+    pub user: Option<String>,
+    /// Only those for this task of the user [default: your own], for the user and for everybody
+    #[arg(long, value_name = "TASK")]
+    pub task: Option<String>,
+    /// Print JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// Which rules are set, and for whom.
+#[derive(Debug, Args)]
+pub struct PolicySetOptions {
+    /// For this user, by name or number [default: everybody]
+    #[arg(long)]
+    pub user: Option<String>,
+    /// For this task of the user [default: your own]
+    #[arg(long, value_name = "TASK")]
+    pub task: Option<String>,
+    /// class=declared or best-effort, deadline=20ms, weight=300, gpu_memory=8GiB, pinned_memory=4GiB, max_tasks=16,
+    /// on_violation=warn, demote or kill; without a value, what was set is taken back
+    #[arg(value_name = "RULE=VALUE", required = true, value_parser = Rule::parse)]
+    pub rules: Vec<Rule>,
 }
 
 /// How the findings are shown.

@@ -71,6 +71,14 @@ pub(crate) enum Failure {
     NoFit(#[from] FitError),
     #[error(transparent)]
     Trial(#[from] TrialError),
+    #[error("user {0:?} is not in /etc/passwd; its number does as well")]
+    NoSuchUser(String),
+    #[error("{0} is said twice; say it once")]
+    SaidTwice(&'static str),
+    #[error(
+        "rtswapd answers what this rtswapctl does not understand ({0}); install the same version of both"
+    )]
+    Answer(serde_json::Error),
     #[error("no task of yours is called {0}; rtswapctl tasks lists them")]
     NoSuchTask(String),
     #[error("no GPU is {0}; rtswapctl status lists them")]
@@ -177,6 +185,8 @@ impl Failure {
             Self::Missing { .. }
             | Self::Typed { .. }
             | Self::NoHome
+            | Self::NoSuchUser(_)
+            | Self::SaidTwice(_)
             | Self::Name(_)
             | Self::NoAgent(_)
             | Self::AgentPath(_)
@@ -206,6 +216,7 @@ impl Failure {
             Self::Refused(Error::AccessDenied(_)) => 4,
             Self::Warned => 6,
             Self::No
+            | Self::Answer(_)
             | Self::NoSuchTask(_)
             | Self::NoSuchGpu(_)
             | Self::Inhabited { .. }

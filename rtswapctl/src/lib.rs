@@ -2,3 +2,4 @@
 
 pub mod cli;
 mod duration;
+pub mod rule;

@@ -15,6 +15,7 @@ mod lookup;
 mod output;
 mod park;
 mod plan;
+mod policy;
 mod profile;
 mod reload;
 mod run;
@@ -47,6 +48,7 @@ fn main() -> ExitCode {
         Command::Unregister(options) => unregister::unregister(runtime_dir, &options),
         Command::Park(options) => park::park(runtime_dir, &options),
         Command::Resume(options) => park::resume(runtime_dir, &options),
+        Command::Policy(command) => policy::policy(runtime_dir, &command),
         Command::Reload => reload::reload(runtime_dir),
         Command::Doctor(options) => doctor::doctor(runtime_dir, &options),
         Command::Calibrate(options) => calibrate::calibrate(runtime_dir, &options),

@@ -1,4 +1,4 @@
-//! The interface `org.rtswap.Manager1`: registering tasks, ending and parking them, the plan, reloading.
+//! The interface `org.rtswap.Manager1`: registering tasks, ending and parking them, the plan, the policy, reloading.
 
 use std::collections::HashMap;
 use std::os::fd::OwnedFd;
@@ -8,7 +8,7 @@ use std::time::Instant;
 use rtswap_dbus::Error;
 use rtswap_dbus::text::escape;
 use rtswap_engine::RegistrationId;
-use rtswap_engine::input::{Call, Caller};
+use rtswap_engine::input::{Call, Caller, PolicyChange};
 use rtswap_engine::ledger::Disagreement;
 use rtswap_engine::registry::Right;
 use rtswap_engine::sample::ProbeState;
@@ -23,6 +23,7 @@ use zbus::{Connection, ObjectPath, OwnedObjectPath, OwnedVariant, Variant};
 use super::auth::Visit;
 use super::options;
 use super::plan;
+use super::policy;
 use super::polkit::Action;
 use super::publish::Published;
 use super::viewer::Viewer;
@@ -142,6 +143,24 @@ impl Manager1 {
             .and_then(|kept| kept)
             .map_err(|error| Error::Busy(format!("the calibration cannot be kept: {error}")))?;
         set(caller, true).await
+    }
+
+    /// Has the engine change the policy, by the caller's right or by polkit's leave.
+    async fn change_policy(&self, visit: &Visit<'_>, change: PolicyChange) -> Result<(), Error> {
+        let shared = &self.0.shared;
+        let by = |caller| {
+            let change = change.clone();
+            let call = Box::new(Call::SetPolicy { caller, change });
+            let request = |reply| Request::Call(call, OpenCall::SetPolicy { reply });
+            shared.handle.call(request)
+        };
+        let done = by(visit.caller).await;
+        // A password need be typed only where it is all that is missing.
+        if !visit.may_ask() || !matches!(done, Err(Error::AccessDenied(_))) {
+            return done;
+        }
+        let caller = visit.asking_for(Action::SetPolicy, &shared.limits).await?;
+        by(caller).await
     }
 
     /// Has the engine change a task: its user may, root, and those that polkit lets manage others' tasks.
@@ -303,6 +322,41 @@ impl Manager1 {
         let used = self.calibrate(&visit, text).await?;
         self.0.update(connection).await?;
         Ok(used)
+    }
+
+    async fn set_policy(
+        &self,
+        #[zbus(connection)] connection: &Connection,
+        #[zbus(header)] header: Header<'_>,
+        options: HashMap<String, OwnedVariant>,
+    ) -> Result<(), Error> {
+        let visit = self.visit(connection, &header).await?;
+        let change = policy::read(visit.caller.uid, options).map_err(Error::InvalidArgument)?;
+        let done = self.change_policy(&visit, change).await;
+        // Some of it may be in effect although the answer is no.
+        self.0.update(connection).await?;
+        match done {
+            // It names tasks.
+            Err(error @ Error::NotSchedulable(_)) => {
+                let viewer = Viewer::of_visit(&visit, &self.0.shared.limits, |_| true).await;
+                Err(viewer.error(error))
+            }
+            done => done,
+        }
+    }
+
+    #[zbus(out_args("policy"))]
+    async fn policy(
+        &self,
+        #[zbus(connection)] connection: &Connection,
+        #[zbus(header)] header: Header<'_>,
+    ) -> Result<String, Error> {
+        let visit = self.visit(connection, &header).await?;
+        let snapshot = self.0.shared.handle.snapshot();
+        let owners = snapshot.policy.iter().filter_map(policy::owner);
+        let foreign = |viewer: Viewer| owners.clone().any(|owner| !viewer.sees(owner));
+        let viewer = Viewer::of_visit(&visit, &self.0.shared.limits, foreign).await;
+        Ok(policy::json(&snapshot.policy, viewer))
     }
 
     #[zbus(property(emits_changed_signal = "const"))]

@@ -1,7 +1,7 @@
 //! The D-Bus objects. `control` serves the socket and `join` a bus; `transport` and `bounds` limit what
 //! comes in by the socket, `demand` what goes out by it; `attend` serves one connection of either,
 //! `publish` keeps its objects equal to the snapshot. `manager`, `properties` and `objects` have the
-//! interfaces, `read_only` refuses to set their properties, `options` reads what `Register` is given, `plan` writes the plan; `auth` finds the caller,
+//! interfaces, `read_only` refuses to set their properties, `options` reads what `Register` is given, `plan` writes the plan, `policy` reads and writes rules; `auth` finds the caller,
 //! `polkit` its rights, `viewer` what it may see, `limits` bounds each user's share. The dispatch thread
 //! has all state: no method takes `&mut self`, so that none blocks another.
 
@@ -16,6 +16,7 @@ mod manager;
 mod objects;
 mod options;
 mod plan;
+mod policy;
 mod polkit;
 mod properties;
 mod publish;

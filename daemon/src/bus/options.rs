@@ -1,4 +1,4 @@
-//! The options of `Register`, each in any of the D-Bus types that clients send for it.
+//! The options of `Register`, and the values of options, each in any of the D-Bus types that clients send for it.
 
 use std::collections::HashMap;
 
@@ -51,7 +51,7 @@ pub(super) fn read(
 }
 
 /// Any of D-Bus's integer types; none where it is negative or no integer.
-fn integer(value: &Variant<'_>) -> Option<u64> {
+pub(super) fn integer(value: &Variant<'_>) -> Option<u64> {
     match *value {
         Variant::U8(number) => Some(number.into()),
         Variant::U16(number) => Some(number.into()),
@@ -64,7 +64,8 @@ fn integer(value: &Variant<'_>) -> Option<u64> {
     }
 }
 
-fn time(key: &str, value: &Variant<'_>) -> Result<Nanos, String> {
+/// A time of at most a day.
+pub(super) fn time(key: &str, value: &Variant<'_>) -> Result<Nanos, String> {
     /// The longest time, a day: no GPU job is longer.
     const MOST_US: u64 = 86_400_000_000;
     match integer(value) {
@@ -75,7 +76,8 @@ fn time(key: &str, value: &Variant<'_>) -> Result<Nanos, String> {
     }
 }
 
-fn size(key: &str, value: &Variant<'_>) -> Result<Bytes, String> {
+/// A size in bytes, or as text with a unit.
+pub(super) fn size(key: &str, value: &Variant<'_>) -> Result<Bytes, String> {
     let read = match value {
         Variant::Str(text) => parse_size(text).ok(),
         other => integer(other).map(Bytes),
@@ -89,13 +91,15 @@ fn size(key: &str, value: &Variant<'_>) -> Result<Bytes, String> {
     })
 }
 
-fn weight(key: &str, value: &Variant<'_>) -> Result<u32, String> {
+/// A weight that there can be.
+pub(super) fn weight(key: &str, value: &Variant<'_>) -> Result<u32, String> {
     let said = integer(value).and_then(|weight| u32::try_from(weight).ok());
     said.filter(|said| Weight::new(*said).is_some())
         .ok_or_else(|| format!("{key} must be an integer from 1 to {}", Weight::MOST))
 }
 
-fn text(key: &str, value: &Variant<'_>) -> Result<String, String> {
+/// A short text.
+pub(super) fn text(key: &str, value: &Variant<'_>) -> Result<String, String> {
     /// The most bytes of a text; no class, index or UUID is longer.
     const LONGEST: usize = 64;
     match value {

@@ -24,6 +24,8 @@ pub(super) enum Action {
     ManageOthers,
     /// To say what swapping costs on a GPU: every promise rests on it.
     Calibrate,
+    /// To set rules for all users and their tasks.
+    SetPolicy,
 }
 
 impl Action {
@@ -32,6 +34,7 @@ impl Action {
             Self::RegisterRealtime | Self::RegisterWeight => "org.rtswap.register-realtime",
             Self::ManageOthers => "org.rtswap.manage-others",
             Self::Calibrate => "org.rtswap.calibrate",
+            Self::SetPolicy => "org.rtswap.set-policy",
         }
     }
 
@@ -42,6 +45,7 @@ impl Action {
             Self::RegisterWeight => "register tasks with a weight above 100",
             Self::ManageOthers => "end or park other users' tasks",
             Self::Calibrate => "calibrate GPUs",
+            Self::SetPolicy => "set the policy",
         }
     }
 }

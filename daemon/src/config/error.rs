@@ -58,9 +58,12 @@ const GONE: [(&str, &str); 1] = [(
     "`swap_share` and `longest_wait_s` in [scheduler] say now how long best-effort turns are",
 )];
 
-/// Rewords what serde says of an unknown key, which lists the known ones.
+/// Rewords what serde says of an unknown key, which lists the known ones, and of a table in single brackets.
 fn explain(message: &str) -> String {
     let message = message.trim_end();
+    if message == "invalid type: map, expected a sequence" {
+        return "there may be several of these: write it as [[NAME]]".into();
+    }
     let Some(known) = message.strip_prefix("unknown field ") else {
         return message.to_owned();
     };

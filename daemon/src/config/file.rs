@@ -7,8 +7,9 @@ use std::time::Duration;
 
 use rtswap_engine::Uuid;
 use rtswap_engine::config::{
-    Config as EngineConfig, GpuConfig, MAX_GPUS, OnStopped, OnViolation, SchedulerConfig, Settings,
+    Config as EngineConfig, GpuConfig, MAX_GPUS, OnStopped, SchedulerConfig, Settings,
 };
+use rtswap_engine::rules::{RuleSet, Rules};
 use rtswap_policy::units::Nanos;
 use serde::Deserialize;
 use toml::Spanned;
@@ -16,7 +17,7 @@ use toml::Spanned;
 use super::ConfigError;
 use super::gpu::{GpuTable, SchedulerTable, drain_complaint};
 use super::users;
-use super::value::{Micros, Millis};
+use super::value::{Micros, Millis, Violation};
 use crate::sys::descriptor;
 
 /// The whole configuration, checked.
@@ -56,19 +57,11 @@ struct DaemonTable {
     drain_bound_ms: Option<Millis>,
     release_grace_ms: Option<Millis>,
     nvml_period_ms: Option<Millis>,
-    on_violation: Option<ViolationWord>,
+    on_violation: Option<Violation>,
     on_stopped: Option<StoppedWord>,
     probes: Option<bool>,
     max_in_flight: Option<u32>,
     max_tasks_per_user: Option<usize>,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-enum ViolationWord {
-    Warn,
-    Demote,
-    Kill,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
@@ -90,22 +83,21 @@ impl DaemonTable {
             claim_timeout: self.claim_timeout_s.map_or(built_in.claim_timeout, claim),
             release_grace: nanos(self.release_grace_ms, built_in.release_grace),
             nvml_period: nanos(self.nvml_period_ms, built_in.nvml_period).max(LEAST_PERIOD),
-            on_violation: self
-                .on_violation
-                .map_or(built_in.on_violation, |word| match word {
-                    ViolationWord::Warn => OnViolation::Warn,
-                    ViolationWord::Demote => OnViolation::Demote,
-                    ViolationWord::Kill => OnViolation::Kill,
-                }),
             on_stopped: self
                 .on_stopped
                 .map_or(built_in.on_stopped, |word| match word {
                     StoppedWord::Wait => OnStopped::Wait,
                     StoppedWord::Kill => OnStopped::Kill,
                 }),
-            max_tasks_per_user: self
-                .max_tasks_per_user
-                .unwrap_or(built_in.max_tasks_per_user),
+        }
+    }
+
+    /// What it says for everybody where policy.toml says nothing.
+    fn everybody(&self) -> Rules {
+        Rules {
+            max_tasks: self.max_tasks_per_user,
+            on_violation: self.on_violation.map(Into::into),
+            ..Rules::default()
         }
     }
 
@@ -161,6 +153,8 @@ impl Config {
             daemon: daemon.own(),
             engine: EngineConfig {
                 settings: daemon.settings(),
+                everybody: daemon.everybody(),
+                rules: RuleSet::new(),
                 scheduler,
                 gpus,
                 subordinates: users::subordinates(),
@@ -232,7 +226,8 @@ pub(super) fn check_version(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use rtswap_engine::config::{Overrun, Test};
+    use rtswap_engine::config::{OnViolation, Overrun, Test};
+    use rtswap_engine::rules::MAX_TASKS_PER_USER;
     use rtswap_policy::units::{Bytes, Ppm};
 
     const GPU: &str = "uuid = \"GPU-01234567-89ab-cdef-0123-456789abcdef\"\nmemory = \"24GiB\"\n";
@@ -254,7 +249,11 @@ mod tests {
         assert_eq!(config.engine.settings.claim_timeout, Nanos(5_000_000_000));
         assert_eq!(config.daemon.idle_gap_us, 1500);
         assert_eq!(config.daemon.max_in_flight, 64);
-        assert_eq!(config.engine.settings.on_violation, OnViolation::Demote);
+        let everybody = Rules {
+            on_violation: Some(OnViolation::Demote),
+            ..Rules::default()
+        };
+        assert_eq!(config.engine.everybody, everybody);
         assert_eq!(config.daemon.orphan_timeout_ms, 10_000);
         let gpu = config.engine.gpus[0].scheduler(&config.engine.scheduler);
         assert_eq!(gpu.capacity, Bytes(24 << 30));
@@ -289,6 +288,12 @@ mod tests {
         let built_in = parse(Path::new("f.toml"), "version = 1\n").unwrap();
         assert_eq!(config.daemon, built_in.daemon);
         assert_eq!(config.engine.settings, built_in.engine.settings);
+        let everybody = Rules {
+            max_tasks: Some(MAX_TASKS_PER_USER),
+            on_violation: Some(OnViolation::Warn),
+            ..Rules::default()
+        };
+        assert_eq!(config.engine.everybody, everybody);
         let said = config.engine.gpus[0].scheduler(&config.engine.scheduler);
         let learned = GpuConfig::learned(config.engine.gpus[0].uuid);
         let learned = learned.completed(Bytes(24 << 30), Bytes::ZERO);

@@ -2,7 +2,6 @@
 
 use std::fs;
 use std::io::ErrorKind;
-use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use rtswap_engine::input::TaskFile;
@@ -12,7 +11,8 @@ use toml::Spanned;
 
 use super::ConfigError;
 use super::file::check_version;
-use super::users::uid_of;
+use super::trust::trusted;
+use super::users::User;
 use super::value::{Millis, Size};
 
 #[derive(Deserialize)]
@@ -20,7 +20,7 @@ use super::value::{Millis, Size};
 struct File {
     version: Spanned<u64>,
     name: String,
-    user: User,
+    user: Spanned<User>,
     class: Option<String>,
     period_ms: Option<Millis>,
     deadline_ms: Option<Millis>,
@@ -29,14 +29,6 @@ struct File {
     swappable: Option<Size>,
     weight: Option<u32>,
     gpu: Option<Gpu>,
-}
-
-/// A user in a task file, by name or number.
-#[derive(Deserialize)]
-#[serde(untagged, expecting = "a user is a name in quotes or a number")]
-enum User {
-    Id(u32),
-    Name(String),
 }
 
 /// A GPU in a task file.
@@ -96,14 +88,9 @@ fn load_one(path: &Path) -> Result<TaskFile, ConfigError> {
     let file: File =
         toml::from_str(&text).map_err(|error| ConfigError::from_toml(path, &text, &error))?;
     check_version(path, &text, &file.version)?;
-    let uid = match &file.user {
-        User::Id(uid) => *uid,
-        User::Name(name) => uid_of(name).ok_or_else(|| {
-            let at = text.find("user").unwrap_or(0);
-            let message = format!("user {name:?} is not in /etc/passwd; its number does as well");
-            ConfigError::at(path, &text, at, message)
-        })?,
-    };
+    let at = file.user.span().start;
+    let uid = file.user.get_ref().uid();
+    let uid = uid.map_err(|message| ConfigError::at(path, &text, at, message))?;
     Ok(TaskFile {
         uid,
         options: TaskOptions {
@@ -118,28 +105,6 @@ fn load_one(path: &Path) -> Result<TaskFile, ConfigError> {
             gpu: file.gpu.map(String::from),
         },
     })
-}
-
-/// Checks that only root or the daemon's own user could have written the file or folder, because a task
-/// file can admit a realtime task.
-fn trusted(path: &Path) -> Result<(), ConfigError> {
-    let metadata = fs::metadata(path).map_err(ConfigError::unreadable(path))?;
-    let own = rustix::process::geteuid().as_raw();
-    let reason = if metadata.uid() != 0 && metadata.uid() != own {
-        format!(
-            "it belongs to user {}; it must belong to root or to user {own}, who runs rtswapd",
-            metadata.uid()
-        )
-    } else if metadata.mode() & 0o022 != 0 {
-        format!(
-            "others may write it (mode {:o}); chmod go-w it",
-            metadata.mode() & 0o7777
-        )
-    } else {
-        return Ok(());
-    };
-    let path = path.to_owned();
-    Err(ConfigError::Untrusted { path, reason })
 }
 
 #[cfg(test)]
@@ -187,7 +152,7 @@ mod tests {
             "{errors:?}"
         );
         assert!(errors[3].contains("e.toml:1:11: version 2 is not known"));
-        assert!(errors[2].contains("d.toml:3:1: user \"nobody-of-that-name\" is not in"));
+        assert!(errors[2].contains("d.toml:3:8: user \"nobody-of-that-name\" is not in"));
     }
 
     #[test]

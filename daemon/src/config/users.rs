@@ -3,9 +3,30 @@
 use std::fs;
 
 use rtswap_engine::owners::{Subordinate, Subordinates};
+use serde::Deserialize;
+
+/// A user in a file, by name or number.
+#[derive(Debug, Deserialize)]
+#[serde(untagged, expecting = "a user is a name in quotes or a number")]
+pub(super) enum User {
+    Id(u32),
+    Name(String),
+}
+
+impl User {
+    /// Its number; the text of what is wrong if it has none.
+    pub(super) fn uid(&self) -> Result<u32, String> {
+        match self {
+            Self::Id(uid) => Ok(*uid),
+            Self::Name(name) => uid_of(name).ok_or_else(|| {
+                format!("user {name:?} is not in /etc/passwd; its number does as well")
+            }),
+        }
+    }
+}
 
 /// The id of a user by name; none if /etc/passwd has no such user.
-pub(super) fn uid_of(name: &str) -> Option<u32> {
+fn uid_of(name: &str) -> Option<u32> {
     uid_in(&fs::read_to_string("/etc/passwd").ok()?, name)
 }
 

@@ -1,7 +1,8 @@
-//! Sizes, times and shares as files write them.
+//! Sizes, times, shares and words as files write them.
 
 use std::fmt;
 
+use rtswap_engine::config::OnViolation;
 use rtswap_policy::units::{Bytes, Nanos, Ppm};
 use rtswap_taskset::parse_size;
 use serde::de::{Deserialize, Deserializer, Error, Visitor};
@@ -65,6 +66,52 @@ impl<'de, const UNIT: u64> Deserialize<'de> for Span<UNIT> {
                 .ok_or_else(|| format!("{value} is not a time of 0 or more"))
         };
         deserializer.deserialize_any(NumberVisitor(expecting, read))
+    }
+}
+
+/// What follows from a violation, in a file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(super) enum Violation {
+    Warn,
+    Demote,
+    Kill,
+}
+
+impl From<Violation> for OnViolation {
+    fn from(said: Violation) -> Self {
+        match said {
+            Violation::Warn => Self::Warn,
+            Violation::Demote => Self::Demote,
+            Violation::Kill => Self::Kill,
+        }
+    }
+}
+
+/// A whole number in a file, from `LEAST` to `MOST`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Whole<const LEAST: u32, const MOST: u32>(pub(super) u32);
+
+impl<'de, const LEAST: u32, const MOST: u32> Deserialize<'de> for Whole<LEAST, MOST> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct WholeVisitor<const LEAST: u32, const MOST: u32>;
+
+        impl<const LEAST: u32, const MOST: u32> Visitor<'_> for WholeVisitor<LEAST, MOST> {
+            type Value = Whole<LEAST, MOST>;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                write!(f, "a whole number from {LEAST} to {MOST}")
+            }
+
+            fn visit_i64<E: Error>(self, value: i64) -> Result<Self::Value, E> {
+                let read = u32::try_from(value).ok();
+                let read = read.filter(|value| (LEAST..=MOST).contains(value));
+                read.map(Whole)
+                    .ok_or_else(|| E::custom(format_args!("{value} is not from {LEAST} to {MOST}")))
+            }
+        }
+
+        deserializer.deserialize_i64(WholeVisitor::<LEAST, MOST>)
     }
 }
 

@@ -40,6 +40,10 @@ pub enum OpenCall {
     Calibrate {
         reply: oneshot::Sender<Result<bool, Error>>,
     },
+    /// Changes rules of the policy.
+    SetPolicy {
+        reply: oneshot::Sender<Result<(), Error>>,
+    },
     /// Puts the files into effect; `config` has the daemon's own settings in them.
     Reload {
         config: DaemonConfig,

@@ -166,6 +166,7 @@ mod tests {
     use rtswap_engine::input::{Answer, DeviceState, Hello, JobSeq, Peer, Start};
     use rtswap_engine::output::{Output, Welcome};
     use rtswap_engine::owners::{Owner, Subordinates};
+    use rtswap_engine::rules::RuleSet;
     use rtswap_engine::sample::Sample;
     use rtswap_engine::{Cookie, Engine, Uuid};
     use rtswap_policy::units::{Bytes, Nanos};
@@ -178,7 +179,7 @@ mod tests {
     use crate::dispatch::calls::Calls;
     use crate::dispatch::message;
     use crate::source;
-    use crate::state::{Calibrations, Keeper};
+    use crate::state::{Calibrations, Keeper, RunTimeRules};
     use crate::sys::clock::{millis, now};
     use crate::sys::peer::open_process;
     use crate::sys::poll::Poll;
@@ -232,6 +233,7 @@ mod tests {
                 publisher,
                 keeper,
                 calibrations: Calibrations::of(runtime_dir.path()),
+                run_time_rules: RunTimeRules::of(runtime_dir.path()),
                 config: daemon,
                 nvml,
                 _prober: None,
@@ -243,6 +245,7 @@ mod tests {
             let start = Start {
                 saved,
                 calibrations: Vec::new(),
+                run_time_rules: RuleSet::new(),
                 awaited: Vec::new(),
                 tasks: Vec::new(),
                 nvml: sample(),

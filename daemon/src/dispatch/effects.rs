@@ -66,6 +66,7 @@ impl Dispatcher {
             Output::Log(line) => log::write(&line),
             // Nobody is on the GPU, and no deadline waits for the disk.
             Output::CalibrationUsed(gpu) => self.calibrations.promote(gpu),
+            Output::KeepPolicy(rules) => self.run_time_rules.keep(&rules),
             Output::HurryNvml(hurry) => self.nvml.hurry(hurry),
         }
         None
@@ -200,7 +201,9 @@ impl Dispatcher {
         let Some(call) = self.calls.close(id) else {
             return;
         };
-        if result.is_ok() || matches!(call, OpenCall::Reload { .. }) {
+        // Some of what these ask for may be in effect although the answer is no.
+        let may_be_partial = matches!(call, OpenCall::Reload { .. } | OpenCall::SetPolicy { .. });
+        if result.is_ok() || may_be_partial {
             self.publisher.publish(&mut self.engine, now);
         }
         let result = result.map_err(|error| error_of(&error));
@@ -233,7 +236,7 @@ impl Dispatcher {
                 });
                 let _ = reply.send(result);
             }
-            OpenCall::Park { reply } => {
+            OpenCall::Park { reply } | OpenCall::SetPolicy { reply } => {
                 let _ = reply.send(result.map(drop));
             }
             OpenCall::Reload { config, reply } => {

@@ -29,7 +29,7 @@ use rtswap_engine::Engine;
 use crate::config::DaemonConfig;
 use crate::source::gpu::Poller;
 use crate::source::probes::Prober;
-use crate::state::{Calibrations, Keeper};
+use crate::state::{Calibrations, Keeper, RunTimeRules};
 use crate::sys::poll::Poll;
 use agents::Agents;
 use calls::Calls;
@@ -46,6 +46,7 @@ struct Dispatcher {
     publisher: Publisher,
     keeper: Keeper,
     calibrations: Calibrations,
+    run_time_rules: RunTimeRules,
     config: DaemonConfig,
     /// Reads NVML on a thread of its own.
     nvml: Poller,

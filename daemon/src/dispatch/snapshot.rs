@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use rtswap_dbus::text::escape;
 use rtswap_dbus::{GpuProperties, TaskProperties};
+use rtswap_engine::rules::Row;
 use rtswap_engine::sample::ProbeState;
 use rtswap_engine::status::{GpuStatus, ProcessStatus, Status, TaskStatus};
 use rtswap_policy::units::Nanos;
@@ -22,6 +23,8 @@ pub struct Snapshot {
     pub processes: Vec<ProcessStatus>,
     /// Whether the probes count, and how completely.
     pub probes: ProbeState,
+    /// The rules of the policy.
+    pub policy: Vec<Row>,
     /// For each GPU that no task can run on, a sentence with the reason and what to do.
     pub left_alone: Vec<String>,
 }
@@ -43,6 +46,7 @@ impl Snapshot {
             gpus: gpus.map(|(index, gpu)| of_gpu(index, gpu)).collect(),
             processes: status.processes,
             probes: status.probes,
+            policy: status.policy,
             left_alone: status
                 .left_alone
                 .iter()

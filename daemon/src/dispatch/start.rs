@@ -18,7 +18,7 @@ use super::{Dispatcher, Handle};
 use crate::agent::connection::Connection;
 use crate::config::Config;
 use crate::source;
-use crate::state::{Calibrations, Keeper};
+use crate::state::{Calibrations, Keeper, RunTimeRules};
 use crate::sys::clock::now;
 use crate::sys::peer::{open_process, start_ticks};
 use crate::sys::poll::{Poll, Watch};
@@ -99,6 +99,7 @@ pub fn start(parts: Parts) -> std::io::Result<Running> {
         publisher,
         keeper,
         calibrations: parts.calibrations,
+        run_time_rules: RunTimeRules::of(&parts.runtime_dir),
         config: daemon,
         nvml: poller,
         _prober: prober,
@@ -108,6 +109,7 @@ pub fn start(parts: Parts) -> std::io::Result<Running> {
         calibrations: dispatcher.calibrations.read(),
         awaited,
         tasks: parts.tasks,
+        run_time_rules: dispatcher.run_time_rules.read(),
         nvml,
     };
     let begun = now();

@@ -1,5 +1,6 @@
 //! Realtime and others' tasks for ordinary users: by polkit's leave, and never at others' cost.
 
+use std::collections::HashMap;
 use std::os::unix::fs::PermissionsExt;
 use std::time::{Duration, Instant};
 
@@ -189,6 +190,56 @@ async fn a_weight_above_the_default_needs_the_same_leave() {
         [("light", 1), ("usual", 100), ("heavy", 10_000)]
     );
     assert_eq!(tasks[2].0, task);
+}
+
+/// Changes the policy as nobody.
+fn try_policy(bus: &Bus, key: &'static str, value: &str) -> Result<(), Error> {
+    as_nobody(|| {
+        block_on(async {
+            let bus = bus.connect().await;
+            let manager = Manager1Proxy::new(&bus).await.unwrap();
+            let options = HashMap::from([(key, zbus::Variant::from(value))]);
+            manager.set_policy(options).await
+        })
+    })
+    .expect("a bus of its own needs root already")
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_policy_is_set_by_polkits_leave_which_is_asked_for_last() {
+    const POLICY: &str = "org.rtswap.set-policy";
+    let Some((_home, bus, _daemon)) = joined() else {
+        return;
+    };
+    let polkit = bus.connect().await;
+    let authority = Authority::serve(&polkit, Manner::No).await;
+    for (key, value) in [("colour", "red"), ("class", "red"), ("weight", "3")] {
+        let wrong = try_policy(&bus, key, value).unwrap_err();
+        assert!(matches!(wrong, Error::InvalidArgument(_)), "{wrong:?}");
+    }
+    assert_eq!(authority.asked(), [], "it is wrong anyway");
+    let text = try_policy(&bus, "gpu_memory", "5MiB").unwrap_err();
+    assert_eq!(
+        text.to_string(),
+        "user 65534 may not set the policy: polkit says no to org.rtswap.set-policy; ask the administrator for a \
+         rule, or do it as root"
+    );
+    assert_eq!(authority.asked(), [(POLICY.to_owned(), 1)]);
+    polkit.close().await.unwrap();
+
+    let polkit = bus.connect().await;
+    let authority = Authority::serve(&polkit, Manner::Yes).await;
+    try_policy(&bus, "gpu_memory", "5MiB").unwrap();
+    assert_eq!(authority.asked(), [(POLICY.to_owned(), 1)]);
+    let root = bus.connect().await;
+    let manager = Manager1Proxy::new(&root).await.unwrap();
+    let said = r#""key":"gpu_memory","value":5242880,"source":"run-time","holds":true"#;
+    let policy = manager.policy().await.unwrap();
+    assert!(policy.contains(said), "{policy}");
+    let nothing = HashMap::from([("gpu_memory", zbus::Variant::from(""))]);
+    manager.set_policy(nothing).await.unwrap();
+    assert_eq!(authority.asked().len(), 1, "root needs nobody's leave");
+    assert!(!manager.policy().await.unwrap().contains("gpu_memory"));
 }
 
 #[tokio::test(flavor = "multi_thread")]

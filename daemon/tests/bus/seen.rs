@@ -1,7 +1,7 @@
 //! What another user may see, as the table of docs/security.md has it: read from there, and compared with
 //! what the owner of a task, another user and root get, by the control socket and by a bus.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::num::NonZero;
 use std::os::unix::process::CommandExt;
 use std::path::Path;
@@ -318,6 +318,42 @@ async fn look_at_gpu(home: &Home, bus: &Bus, viewer: u32, expected: &str) {
         let [own, other] = says("`ListProcesses`, a process");
         let seen = if viewer == 0 { own } else { other };
         assert_eq!(processes, usize::from(seen == "yes"), "user {viewer}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn rules_are_seen_as_the_table_says() {
+    let Some((home, bus, _daemon)) = joined() else {
+        return;
+    };
+    let polkit = bus.connect().await;
+    let _authority = Authority::serve(&polkit, Manner::No).await;
+    let root = bus.connect().await;
+    let manager = Manager1Proxy::new(&root).await.unwrap();
+    for user in [Some(OWNER), None] {
+        let mut rule = HashMap::from([("max_tasks", zbus::Variant::U32(77))]);
+        rule.extend(user.map(|uid| ("user", zbus::Variant::U32(uid))));
+        manager.set_policy(rule).await.unwrap();
+    }
+    let foreign = says("`Policy`, the rules for a user and for the user's tasks");
+    let common = says("`Policy`, the rules for everybody");
+    for (viewer, column) in [(0, 0), (OWNER, 0), (NOBODY, 1)] {
+        as_user(viewer, || {
+            block_on(async {
+                for client in doors(&home, &bus).await {
+                    let manager = Manager1Proxy::new(&client).await.unwrap();
+                    let policy = manager.policy().await.unwrap();
+                    let sees = |scope: &str| {
+                        let start = format!(r#"{{"scope":"{scope}""#);
+                        policy
+                            .split_inclusive('}')
+                            .any(|rule| rule.contains(&start) && rule.contains(r#""value":77"#))
+                    };
+                    let seen = [foreign[column] == "yes", common[column] == "yes"];
+                    assert_eq!([sees("user"), sees("everybody")], seen, "user {viewer}");
+                }
+            });
+        });
     }
 }
 

@@ -8,6 +8,7 @@ mod demand;
 mod enforce;
 mod greedy;
 mod introspection;
+mod policy;
 mod refusals;
 mod restart;
 mod starved;

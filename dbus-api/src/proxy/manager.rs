@@ -54,6 +54,17 @@ pub trait Manager1 {
     #[zbus(allow_interactive_auth)]
     fn set_calibration(&self, text: &str) -> Result<bool, Error>;
 
+    /// Changes rules of the policy until the files are read again. `user` (a number) and `task` (a name) say whom they are
+    /// for: without both everybody, a task without a user is the caller's own. Rules are `class`, `deadline_us`, `weight`,
+    /// `gpu_memory`, `pinned_memory`, `max_tasks` and `on_violation`; an empty text takes back what was set. Root may, and
+    /// those that polkit lets set the policy.
+    #[zbus(allow_interactive_auth)]
+    fn set_policy(&self, options: HashMap<&str, Variant<'_>>) -> Result<(), Error>;
+
+    /// The rules of the policy that the caller may see, with where each is said and whether it holds: JSON with `version`
+    /// 1, the document of `rtswapctl policy get --json`.
+    fn policy(&self) -> Result<String, Error>;
+
     /// Reads the administrator's files again. Where one is wrong, all stays as it was.
     fn reload(&self) -> Result<(), Error>;
 

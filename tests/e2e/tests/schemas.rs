@@ -230,6 +230,17 @@ fn what_is_printed_beside_a_daemon_fits_its_schema() -> Result<()> {
     )?;
     check("tasks", &printed(&machine, &["tasks", "--json"], &[0])?)?;
     check("version", &printed(&machine, &["version", "--json"], &[0])?)?;
+    let rules = ["gpu_memory=8GiB", "class=declared", "deadline=200ms"];
+    let mut set = machine.command(machine.binary("rtswapctl"));
+    set.args(["policy", "set", "--task", "camera"]).args(rules);
+    let set = Program::start(set)?.finish(BOUND)?;
+    ensure!(set.status.success(), "{set:?}");
+    let policy = printed(&machine, &["policy", "get", "--json"], &[0])?;
+    ensure!(
+        policy["rules"].as_array().map(Vec::len) == Some(5),
+        "{policy}"
+    );
+    check("policy", &policy)?;
     check("doctor", &printed(&machine, &doctor, &[0, 1, 6])?)?;
     let plan = manager_plan(&machine)?;
     ensure!(plan["gpus"][0]["tasks"][0]["name"] == "camera", "{plan}");
@@ -302,23 +313,31 @@ fn what_is_printed_of_a_task_set_fits_its_schema() -> Result<()> {
     Ok(())
 }
 
-/// The commands below `command` that have a flag `--json`.
+/// The commands below `command` that have a flag `--json`, such as `policy get`.
 fn with_json(command: &clap::Command) -> Vec<String> {
-    let has_json = |command: &&clap::Command| {
-        command
+    let below = command.get_subcommands().flat_map(|below| {
+        let name = below.get_name();
+        let has_json = below
             .get_arguments()
-            .any(|it| it.get_long() == Some("json"))
-    };
-    let own = command.get_subcommands().filter(has_json);
-    let own = own.map(|command| command.get_name().to_owned());
-    own.chain(command.get_subcommands().flat_map(with_json))
-        .collect()
+            .any(|it| it.get_long() == Some("json"));
+        let own = has_json.then(|| name.to_owned());
+        let further = with_json(below).into_iter();
+        own.into_iter()
+            .chain(further.map(move |further| format!("{name} {further}")))
+    });
+    below.collect()
+}
+
+/// The name of the schema of such a command: its first word.
+fn schema_of(command: &str) -> &str {
+    command.split(' ').next().unwrap_or(command)
 }
 
 #[test]
 fn each_command_with_json_has_one_schema() -> Result<()> {
-    let commands = with_json(&Cli::command()).into_iter();
-    let expected: BTreeSet<_> = commands.chain(NO_COMMAND.map(str::to_owned)).collect();
+    let commands = with_json(&Cli::command());
+    let expected = commands.iter().map(|command| schema_of(command));
+    let expected: BTreeSet<_> = expected.chain(NO_COMMAND).map(str::to_owned).collect();
     let mut found = BTreeSet::new();
     for entry in fs::read_dir(folder())? {
         let name = entry?
@@ -352,17 +371,18 @@ fn add_objects<'a>(schema: &'a Value, place: &str, objects: &mut Vec<(String, &'
 
 #[test]
 fn each_schema_describes_every_key_with_its_unit() -> Result<()> {
-    for name in with_json(&Cli::command())
+    for command in with_json(&Cli::command())
         .iter()
         .map(String::as_str)
         .chain(NO_COMMAND)
     {
+        let name = schema_of(command);
         let schema = schema(name)?;
         ensure!(
             schema["$schema"] == DRAFT && schema["description"].is_string(),
             "{name}"
         );
-        let is_of_command = schema["title"] == format!("rtswapctl {name} --json");
+        let is_of_command = schema["title"] == format!("rtswapctl {command} --json");
         ensure!(
             is_of_command || NO_COMMAND.contains(&name),
             "{name}: {}",

@@ -7,7 +7,7 @@ use zbus::Variant;
 
 use crate::attack::{Attack, PLAIN};
 use crate::attacker::Attacker;
-use crate::attacker::bus::{Bus, options};
+use crate::attacker::bus::options;
 use crate::judge::Scene;
 use crate::victims::{installed, on_machine};
 
@@ -120,8 +120,14 @@ pub(super) const ATTACKS: &[Attack] = &[
         ..PLAIN
     },
     Attack {
-        name: "reload-and-policy",
-        act: reload_and_policy,
+        name: "reload",
+        act: reload,
+        judge: Scene::all_refused,
+        ..PLAIN
+    },
+    Attack {
+        name: "set-policy-others",
+        act: set_policy_others,
         judge: Scene::all_refused,
         ..PLAIN
     },
@@ -358,24 +364,48 @@ fn park_others(attacker: &mut Attacker) -> Result<()> {
     Ok(())
 }
 
-fn reload_and_policy(attacker: &mut Attacker) -> Result<()> {
+fn reload(attacker: &mut Attacker) -> Result<()> {
     let bus = attacker.bus()?;
     while attacker.goes_on() {
         let tried = bus.runtime.block_on(bus.manager().reload());
-        attacker.tell(&tried);
-        let tried = set_policy(&bus);
         attacker.tell(&tried);
         std::thread::sleep(std::time::Duration::from_millis(50));
     }
     Ok(())
 }
 
-fn set_policy(bus: &Bus) -> zbus::Result<zbus::Message> {
-    let policy = (options([("sharing", Variant::from("shared"))]),);
-    let to = Option::<&str>::None;
-    let manager = Some(rtswap_dbus::MANAGER);
-    let call = bus
-        .connection
-        .call_method(to, "/org/rtswap", manager, "SetPolicy", &policy);
-    bus.runtime.block_on(call)
+/// Takes from others by the policy, by calls and by the files that the daemon reads.
+fn set_policy_others(attacker: &mut Attacker) -> Result<()> {
+    let bus = attacker.bus()?;
+    let own = attacker.order.user;
+    let folder = attacker.order.folder.clone();
+    while attacker.goes_on() {
+        for change in [
+            options([("class", Variant::from("best-effort"))]),
+            options([("gpu_memory", Variant::U64(0))]),
+            options([
+                ("user", Variant::U32(0)),
+                ("on_violation", Variant::from("kill")),
+            ]),
+            options([
+                ("user", Variant::U32(own)),
+                ("gpu_memory", Variant::from("")),
+            ]),
+            options([
+                ("task", Variant::from("own")),
+                ("weight", Variant::U32(9_000)),
+            ]),
+            options([("max_tasks", Variant::U64(u64::MAX))]),
+        ] {
+            let tried = bus.runtime.block_on(bus.manager().set_policy(change));
+            attacker.tell(&tried);
+        }
+        for file in ["policy.toml", "run/policy.toml", "run/policy.new"] {
+            let rules = "version = 1\n[everybody]\nclass = \"best-effort\"\n";
+            let tried = std::fs::write(folder.join(file), rules);
+            attacker.tell(&tried);
+        }
+        std::thread::sleep(std::time::Duration::from_millis(200));
+    }
+    Ok(())
 }

@@ -63,6 +63,7 @@ fn files(machine: &Machine) -> Result<()> {
         "/usr/lib/x86_64-linux-gnu/librtswap_cuda.so",
         "/usr/include/rtswap.h",
         "/etc/rtswap/rtswapd.toml",
+        "/etc/rtswap/policy.toml",
         "/usr/share/man/man8/rtswapd.8.gz",
         "/usr/share/man/man5/rtswapd.toml.5.gz",
         "/usr/share/man/man1/rtswapctl-run.1.gz",
