@@ -40,6 +40,16 @@ pub(crate) enum Failure {
         "the program ended after {jobs} jobs, and fewer than 20 say nothing; let it run longer"
     )]
     FewJobs { jobs: usize },
+    #[error(
+        "the program had {jobs} jobs and then none for {} s; profile one that computes on the GPU without being asked, or give \
+        a longer --wait",
+        .wait.as_secs()
+    )]
+    NoJobs { jobs: usize, wait: Duration },
+    #[error(
+        "the program ran on GPU {used}, and {loaded} was loaded and would be noted; give --gpu with one that it uses"
+    )]
+    RanElsewhere { used: String, loaded: String },
     #[error(transparent)]
     Fold(#[from] FoldError),
     #[error(transparent)]
@@ -212,6 +222,8 @@ impl Failure {
             | Self::NoFit(_)
             | Self::NoProfile(_)
             | Self::FewJobs { .. }
+            | Self::NoJobs { .. }
+            | Self::RanElsewhere { .. }
             | Self::Fold(_)
             | Self::Record(_)
             | Self::Trial(_)

@@ -8,11 +8,11 @@ pub(crate) mod text;
 mod watch;
 
 use std::io::Write;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use rtswap_dbus::text::escape;
-use rtswap_taskset::profile::{About, LEAST_JOBS, fold};
+use rtswap_taskset::profile::{About, Folded, LEAST_JOBS, fold};
 
 use crate::agent;
 use crate::cli::ProfileOptions;
@@ -26,9 +26,21 @@ use crate::trial::neighbor::{Copies, Neighbor};
 use crate::trial::place::Place;
 use watch::Runs;
 
+/// What came of a measurement.
+struct Outcome {
+    folded: Folded,
+    /// Where the profile of the process is kept.
+    path: PathBuf,
+    /// Where those of its jobs are kept; none where the name is another profile's.
+    named: Vec<Option<PathBuf>>,
+    /// Other processes that had jobs.
+    others: usize,
+}
+
 /// Measures, and keeps what was measured.
 pub(crate) fn profile(runtime_dir: Option<&Path>, options: &ProfileOptions) -> Result<(), Failure> {
     let name = task_name(options.name.as_deref(), &options.program)?;
+    store::check()?;
     let preload = agent::preload(&agent::find(options.agent.as_deref())?)?;
     let place = Place::find(options.gpu.as_deref())?;
     let interrupt = Interrupt::watch()?;
@@ -37,6 +49,9 @@ pub(crate) fn profile(runtime_dir: Option<&Path>, options: &ProfileOptions) -> R
         daemon: &daemon,
         preload: &preload,
         program: &options.program,
+        place: &place,
+        steer: options.gpu.is_some(),
+        wait: options.wait,
         jobs: options.jobs.max(LEAST_JOBS),
         interrupt: &interrupt,
     };
@@ -56,12 +71,17 @@ pub(crate) fn profile(runtime_dir: Option<&Path>, options: &ProfileOptions) -> R
         gpu_name: Some(place.name.clone()).filter(|name| !name.is_empty()),
     };
     let folded = fold(&about, &alone.record, &loaded.record)?;
-    let path = store::keep(&folded.whole)?;
-    for named in &folded.named {
-        store::keep(named)?;
-    }
-    let others = alone.others.max(loaded.others);
-    output::text(&text::told(&folded, others, &path))
+    let outcome = Outcome {
+        path: store::keep(&folded.whole)?,
+        named: folded
+            .named
+            .iter()
+            .map(store::keep_job)
+            .collect::<Result<_, _>>()?,
+        others: alone.others.max(loaded.others),
+        folded,
+    };
+    output::text(&text::told(&outcome))
 }
 
 /// The private daemon's: with the chunks of the machine's own, where that answers.

@@ -13,6 +13,8 @@ const VERSION: u64 = 1;
 /// What one process did on the GPU where it had the most jobs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Record {
+    /// The GPU's UUID without what is before it.
+    pub uuid: String,
     /// δ in bytes.
     pub chunk: Bytes,
     /// All jobs, in the order of their ends.
@@ -55,6 +57,7 @@ pub struct RecordError {
 /// What is gathered of one GPU.
 #[derive(Default)]
 struct Gathered {
+    uuid: String,
     chunk: u64,
     jobs: Vec<SeenJob>,
     /// How many there are now, and the most that there were.
@@ -79,6 +82,7 @@ impl Record {
         let most = gpus.into_values().max_by_key(|gpu| gpu.jobs.len());
         let most = most.filter(|gpu| !gpu.jobs.is_empty());
         Ok(most.map(|gpu| Self {
+            uuid: gpu.uuid,
             chunk: Bytes(gpu.chunk),
             elsewhere: all - gpu.jobs.len(),
             allocations: gpu
@@ -123,7 +127,10 @@ fn take(gpus: &mut BTreeMap<u64, Gathered>, line: &Line<'_>) -> Result<(), Strin
     }
     let gpu = gpus.entry(line.number("gpu")?).or_default();
     match event {
-        "gpu" => gpu.chunk = line.number("chunk_bytes")?,
+        "gpu" => {
+            line.text("uuid")?.clone_into(&mut gpu.uuid);
+            gpu.chunk = line.number("chunk_bytes")?;
+        }
         "job" => gpu.jobs.push(job(line)?),
         _ => {
             let (live, most) = gpu
