@@ -260,6 +260,9 @@ pub struct ProfileOptions {
     /// The agent's library [default: beside rtswapctl, else the system's]
     #[arg(long, env = "RTSWAP_AGENT", value_name = "FILE")]
     pub agent: Option<PathBuf>,
+    /// Print JSON
+    #[arg(long)]
+    pub json: bool,
     /// The program and its arguments; a -- before them is allowed
     #[arg(trailing_var_arg = true, required = true, value_name = "CMD")]
     pub program: Vec<OsString>,

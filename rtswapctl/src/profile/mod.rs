@@ -1,8 +1,10 @@
 //! `rtswapctl profile`: what a program takes, by two runs under a private daemon: by itself, and beside a neighbor that loads
 //! both copy engines.
 //!
-//! `watch` follows a run by what its agent writes, `text` is what is told, `store` keeps profiles by name.
+//! `watch` follows a run by what its agent writes, `text` is what is told, `answer` the same as JSON, `store` keeps profiles
+//! by name.
 
+mod answer;
 pub(crate) mod store;
 pub(crate) mod text;
 mod watch;
@@ -24,6 +26,7 @@ use crate::trial::daemon::PrivateDaemon;
 use crate::trial::interrupt::Interrupt;
 use crate::trial::neighbor::{Copies, Neighbor};
 use crate::trial::place::Place;
+use answer::Answer;
 use watch::Runs;
 
 /// What came of a measurement.
@@ -81,7 +84,11 @@ pub(crate) fn profile(runtime_dir: Option<&Path>, options: &ProfileOptions) -> R
         others: alone.others.max(loaded.others),
         folded,
     };
-    output::text(&text::told(&outcome))
+    if options.json {
+        output::json(&Answer::new(&outcome))
+    } else {
+        output::text(&text::told(&outcome))
+    }
 }
 
 /// The private daemon's: with the chunks of the machine's own, where that answers.
