@@ -12,8 +12,10 @@ use crate::models::Model;
 
 /// A plan, and what a program says at its end.
 const BOUND: Duration = Duration::from_secs(30);
-/// Before the jobs that count: the first loads, the second waits for the last model to have loaded.
-const WARMUP: u32 = 2;
+/// Before the jobs that count: all models have loaded by then. Until its memory is in place a model is best-effort, without
+/// a deadline, and its jobs here are longer than best-effort jobs may take to leave the GPU, so that each has its owner be
+/// barred for a second or two while the others load.
+const WARMUP: u32 = 10;
 /// How far the periods are apart, as the demo's are.
 const RATIOS: [u64; 3] = [14, 18, 20];
 /// The periods grow by this part until a plan holds, and then once by more: `plan` does not know what the daemon keeps
