@@ -41,15 +41,15 @@ pub(crate) enum Failure {
     )]
     FewJobs { jobs: usize },
     #[error(
-        "the program had {jobs} jobs and then none for {} s; profile one that computes on the GPU without being asked, or give \
-        a longer --wait",
+        "the program had {jobs} jobs on {gpu} and then none for {} s; profile one that computes without being asked, give its \
+        GPU by --gpu, or a longer --wait",
         .wait.as_secs()
     )]
-    NoJobs { jobs: usize, wait: Duration },
-    #[error(
-        "the program ran on GPU {used}, and {loaded} was loaded and would be noted; give --gpu with one that it uses"
-    )]
-    RanElsewhere { used: String, loaded: String },
+    NoJobs {
+        jobs: usize,
+        gpu: String,
+        wait: Duration,
+    },
     #[error(transparent)]
     Fold(#[from] FoldError),
     #[error(transparent)]
@@ -223,7 +223,6 @@ impl Failure {
             | Self::NoProfile(_)
             | Self::FewJobs { .. }
             | Self::NoJobs { .. }
-            | Self::RanElsewhere { .. }
             | Self::Fold(_)
             | Self::Record(_)
             | Self::Trial(_)

@@ -20,7 +20,6 @@ pub(super) struct Answer<'a> {
     rare: &'a [String],
     long: &'a [String],
     loading_jobs: usize,
-    elsewhere_jobs: usize,
     other_processes: usize,
 }
 
@@ -85,7 +84,6 @@ impl<'a> Answer<'a> {
             rare: &folded.rare,
             long: &folded.long,
             loading_jobs: folded.loading,
-            elsewhere_jobs: folded.elsewhere,
             other_processes: outcome.others,
         }
     }

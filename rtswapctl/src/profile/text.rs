@@ -127,12 +127,6 @@ fn notes(outcome: &Outcome) -> Vec<String> {
             "{name} is the name of another profile, which stays, and this one is not kept: give another --name."
         ));
     }
-    if folded.elsewhere > 0 {
-        let elsewhere = folded.elsewhere;
-        notes.push(format!(
-            "{elsewhere} jobs were on other GPUs, which this profile leaves out: a realtime task lives on one."
-        ));
-    }
     if outcome.others > 0 {
         let others = outcome.others;
         notes.push(format!(
@@ -180,7 +174,6 @@ mod tests {
             rare: vec!["rear".into()],
             long: vec!["yolo.long".into()],
             loading: 3,
-            elsewhere: 5,
             whole,
         };
         let outcome = Outcome {
@@ -199,7 +192,6 @@ mod tests {
             "1 other processes",
             "yolo.long is too long",
             "yolo.front is the name of another profile",
-            "5 jobs were on other GPUs",
             "next: rtswapctl plan yolo:33.3ms\n",
         ] {
             assert!(text.contains(part), "{part}: {text}");

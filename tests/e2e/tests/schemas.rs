@@ -274,7 +274,10 @@ fn what_is_measured_fits_its_schema() -> Result<()> {
 
 #[test]
 fn what_is_measured_of_a_program_fits_its_schema() -> Result<()> {
-    let machine = Machine::new(MachineOptions::default())?;
+    let machine = Machine::new(MachineOptions {
+        memory_mib: 256,
+        ..MachineOptions::default()
+    })?;
     let program = probe("named", &machine.path(""), &machine.driver_dir())?;
     let profile = |name: &str| {
         let mut command = machine.command(machine.binary("rtswapctl"));

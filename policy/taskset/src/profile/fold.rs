@@ -52,8 +52,6 @@ pub struct Folded {
     pub long: Vec<String>,
     /// Jobs of both runs that did not count, because the program was still loading.
     pub loading: usize,
-    /// Jobs of both runs on other GPUs.
-    pub elsewhere: usize,
 }
 
 /// Why there is no profile.
@@ -101,7 +99,6 @@ pub fn fold(about: &About, alone: &Record, loaded: &Record) -> Result<Folded, Fo
         rare,
         long,
         loading: loading(alone) + loading(loaded),
-        elsewhere: alone.elsewhere + loaded.elsewhere,
     })
 }
 

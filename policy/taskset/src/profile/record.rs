@@ -13,16 +13,12 @@ const VERSION: u64 = 1;
 /// What one process did on the GPU where it had the most jobs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Record {
-    /// The GPU's UUID without what is before it.
-    pub uuid: String,
     /// δ in bytes.
     pub chunk: Bytes,
     /// All jobs, in the order of their ends.
     pub jobs: Vec<SeenJob>,
     /// In order; of each size and kind the most that were there at once.
     pub allocations: Vec<Allocation>,
-    /// Jobs on other GPUs.
-    pub elsewhere: usize,
 }
 
 /// A job as its agent wrote it down.
@@ -57,7 +53,6 @@ pub struct RecordError {
 /// What is gathered of one GPU.
 #[derive(Default)]
 struct Gathered {
-    uuid: String,
     chunk: u64,
     jobs: Vec<SeenJob>,
     /// How many there are now, and the most that there were.
@@ -78,13 +73,10 @@ impl Record {
             let fields: Value = serde_json::from_str(line).map_err(|e| wrong(e.to_string()))?;
             take(&mut gpus, &Line(&fields)).map_err(wrong)?;
         }
-        let all: usize = gpus.values().map(|gpu| gpu.jobs.len()).sum();
         let most = gpus.into_values().max_by_key(|gpu| gpu.jobs.len());
         let most = most.filter(|gpu| !gpu.jobs.is_empty());
         Ok(most.map(|gpu| Self {
-            uuid: gpu.uuid,
             chunk: Bytes(gpu.chunk),
-            elsewhere: all - gpu.jobs.len(),
             allocations: gpu
                 .allocations
                 .into_iter()
@@ -127,10 +119,7 @@ fn take(gpus: &mut BTreeMap<u64, Gathered>, line: &Line<'_>) -> Result<(), Strin
     }
     let gpu = gpus.entry(line.number("gpu")?).or_default();
     match event {
-        "gpu" => {
-            line.text("uuid")?.clone_into(&mut gpu.uuid);
-            gpu.chunk = line.number("chunk_bytes")?;
-        }
+        "gpu" => gpu.chunk = line.number("chunk_bytes")?,
         "job" => gpu.jobs.push(job(line)?),
         _ => {
             let (live, most) = gpu

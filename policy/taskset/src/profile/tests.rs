@@ -321,19 +321,9 @@ fn a_record_is_of_its_last_program_and_of_its_busiest_gpu() {
         + &one
             .replace("\"gpu\":0", "\"gpu\":1")
             .replace("\"start\"", "\"gpu\"")
-            .replace(
-                "\"version\":1",
-                "\"gpu\":1,\"uuid\":\"1\",\"chunk_bytes\":1",
-            );
+            .replace("\"version\":1", "\"gpu\":1,\"chunk_bytes\":1");
     let record = Record::read(&elsewhere).unwrap().unwrap();
-    assert_eq!((record.jobs.len(), record.elsewhere), (2, 1));
-    assert_eq!(record.uuid, "0");
-    let times = vec![(MS, None); 20];
-    let many = Record {
-        elsewhere: 3,
-        ..self::record(&times, "declared")
-    };
-    assert_eq!(fold(&about(), &many, &many).unwrap().elsewhere, 6);
+    assert_eq!(record.jobs.len(), 2);
     assert_eq!(Record::read(""), Ok(None));
     assert_eq!(Record::read(&lines(&[], "declared")), Ok(None));
 }

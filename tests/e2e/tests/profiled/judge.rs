@@ -9,8 +9,8 @@ use crate::measure::{Truth, percentile};
 
 /// By default an undeclared job ends this long after the last call (docs/configuration.md, `idle_gap_us`). Its agent
 /// looks twice a gap, so that it holds the GPU for up to half of one longer.
-const GAP: Duration = Duration::from_micros(2_000);
-const LOOK: Duration = Duration::from_micros(1_000);
+const GAP: Duration = Duration::from_millis(2);
+const LOOK: Duration = Duration::from_millis(1);
 
 /// How far the times of a profile may be off, in per cent.
 #[derive(Clone, Copy)]
