@@ -293,12 +293,18 @@ pub struct ProfileOptions {
     /// How many jobs each of the two runs has, at least 20; then the program is ended by SIGTERM
     #[arg(long, value_name = "N", default_value_t = 200)]
     pub jobs: usize,
-    /// The GPU that is loaded and noted, by its index or UUID [default: the first]
+    /// The GPU that is loaded and noted, by its index or UUID; the program sees no other then [default: the first]
     #[arg(long)]
     pub gpu: Option<String>,
+    /// How long the program may go without a job before it is given up
+    #[arg(long, value_name = "TIME", value_parser = duration::parse, default_value = "2min")]
+    pub wait: Duration,
     /// The agent's library [default: beside rtswapctl, else the system's]
     #[arg(long, env = "RTSWAP_AGENT", value_name = "FILE")]
     pub agent: Option<PathBuf>,
+    /// Print JSON
+    #[arg(long)]
+    pub json: bool,
     /// The program and its arguments; a -- before them is allowed
     #[arg(trailing_var_arg = true, required = true, value_name = "CMD")]
     pub program: Vec<OsString>,

@@ -40,6 +40,16 @@ pub(crate) enum Failure {
         "the program ended after {jobs} jobs, and fewer than 20 say nothing; let it run longer"
     )]
     FewJobs { jobs: usize },
+    #[error(
+        "the program had {jobs} jobs on {gpu} and then none for {} s; profile one that computes without being asked, give its \
+        GPU by --gpu, or a longer --wait",
+        .wait.as_secs()
+    )]
+    NoJobs {
+        jobs: usize,
+        gpu: String,
+        wait: Duration,
+    },
     #[error(transparent)]
     Fold(#[from] FoldError),
     #[error(transparent)]
@@ -223,6 +233,7 @@ impl Failure {
             | Self::NoFit(_)
             | Self::NoProfile(_)
             | Self::FewJobs { .. }
+            | Self::NoJobs { .. }
             | Self::Fold(_)
             | Self::Record(_)
             | Self::Trial(_)

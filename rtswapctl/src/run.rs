@@ -15,15 +15,17 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use rtswap_dbus::connect::RUNTIME_DIR_VARIABLE;
+use rtswap_dbus::objects::{self, Objects};
 use rtswap_dbus::text::escape;
 use rtswap_dbus::{Manager1Proxy, Options, Size};
 use rtswap_policy::units::Bytes;
 use rtswap_taskset::profile::Profile;
 use rustix::io::FdFlags;
+use zbus::OwnedObjectPath;
 
 use crate::agent;
 use crate::cli::{Class, RunOptions};
-use crate::daemon::converse;
+use crate::daemon::{converse, gpu_at};
 use crate::failure::Failure;
 use crate::profile::{store, text};
 
@@ -51,7 +53,7 @@ pub(crate) fn run(runtime_dir: Option<&Path>, options: &RunOptions) -> Result<()
         command.env(RUNTIME_DIR_VARIABLE, runtime_dir);
     }
 
-    let lease = patiently(|| register(runtime_dir, &name, declared(options, profile.as_ref())))?;
+    let lease = patiently(|| register(runtime_dir, &name, options, profile.as_ref()))?;
     rustix::io::fcntl_setfd(&lease, FdFlags::empty()).map_err(std::io::Error::from)?;
     let source = command.exec();
     Err(Failure::Start {
@@ -60,16 +62,54 @@ pub(crate) fn run(runtime_dir: Option<&Path>, options: &RunOptions) -> Result<()
     })
 }
 
-/// Registers the task. Returns its lease.
-fn register(runtime_dir: Option<&Path>, name: &str, declared: Options) -> Result<OwnedFd, Failure> {
+/// Registers the task. Returns its lease. Says so if the task is on another GPU than its profile.
+fn register(
+    runtime_dir: Option<&Path>,
+    name: &str,
+    options: &RunOptions,
+    profile: Option<&Profile>,
+) -> Result<OwnedFd, Failure> {
+    let declared = declared(options, profile);
     converse(async {
         let connection = rtswap_dbus::find(runtime_dir).await?;
         let manager = Manager1Proxy::new(&connection)
             .await
             .map_err(rtswap_dbus::Error::from)?;
         let registered = manager.register_with_lease(name, declared.into_wire());
-        let (_, lease) = registered.await?;
+        let (task, lease) = registered.await?;
+        if let Some(profile) = profile {
+            let objects = objects::list(&connection).await;
+            let program = text::command(&options.program);
+            let text = objects
+                .ok()
+                .and_then(|objects| elsewhere(&objects, &task, profile, &program));
+            if let Some(text) = text {
+                // Unread, it is no reason not to start the program.
+                let _ = writeln!(std::io::stderr(), "rtswapctl: {}", escape(&text));
+            }
+        }
         Ok(OwnedFd::from(lease))
+    })
+}
+
+/// What there is to say where a task is on another GPU than the one on which its profile was measured.
+fn elsewhere(
+    objects: &Objects,
+    task: &OwnedObjectPath,
+    profile: &Profile,
+    program: &str,
+) -> Option<String> {
+    let own = objects.tasks.iter().find(|(path, _)| path == task);
+    let gpu = gpu_at(objects, &own?.1.gpu)?;
+    let Profile {
+        name, gpu: seen, ..
+    } = profile;
+    let (index, uuid) = (gpu.index, &gpu.uuid);
+    (uuid != seen).then(|| {
+        format!(
+            "{name} was measured on {seen} and is on GPU {index}, {uuid}, where its C and its footprint may be others; measure \
+             there by rtswapctl profile --name {name} --gpu {uuid} -- {program}"
+        )
     })
 }
 
@@ -194,6 +234,7 @@ fn declared(options: &RunOptions, profile: Option<&Profile>) -> Options {
 #[cfg(test)]
 mod tests {
     use clap::Parser;
+    use rtswap_dbus::{GpuProperties, TaskProperties};
 
     use super::*;
     use crate::cli::{Cli, Command as Typed};
@@ -232,6 +273,42 @@ mod tests {
         assert_eq!(declared.wcet, Some(Duration::from_micros(12_400)));
         assert_eq!(declared.footprint, Some(Size::Bytes(20 << 20)));
         assert_eq!(declared.swappable, Some(Size::Bytes(10 << 20)));
+    }
+
+    #[test]
+    fn a_profile_of_another_gpu_is_told_with_how_to_measure_anew() {
+        let profile = store::tests::profile();
+        let on = |uuid: &str| {
+            let gpu = GpuProperties {
+                uuid: uuid.into(),
+                index: 1,
+                ..GpuProperties::default()
+            };
+            let task = TaskProperties {
+                gpu: rtswap_dbus::gpu_path(1),
+                ..TaskProperties::default()
+            };
+            let objects = Objects {
+                gpus: vec![(rtswap_dbus::gpu_path(1), gpu)],
+                tasks: vec![(rtswap_dbus::task_path(7), task)],
+                others: Vec::new(),
+            };
+            elsewhere(
+                &objects,
+                &rtswap_dbus::task_path(7),
+                &profile,
+                "infer 'a b'",
+            )
+        };
+        assert_eq!(on(&profile.gpu), None);
+        let text = on("GPU-b").unwrap();
+        assert!(text.starts_with(
+            "yolo was measured on GPU-01234567-89ab-cdef-0123-456789abcdef and is on GPU 1, GPU-b,"
+        ));
+        assert!(
+            text.ends_with("by rtswapctl profile --name yolo --gpu GPU-b -- infer 'a b'"),
+            "{text}"
+        );
     }
 
     #[test]

@@ -36,18 +36,16 @@ pub(crate) fn calibrate(
 ) -> Result<(), Failure> {
     let place = Place::find(options.gpu.as_deref())?;
     let preload = agent::preload(&agent::find(options.agent.as_deref())?)?;
+    let export = options.export.as_deref();
+    export.map_or(Ok(()), check_export)?;
     let has_daemon = target::check(runtime_dir, &place.uuid, options.export.is_none())?;
     let interrupt = Interrupt::watch()?;
     let bench = Bench::new(&place, &preload, &interrupt);
     let found = Findings::of(&place, bench)?;
     let file = found.calibration(&place).to_toml();
     // First the file: what the daemon refuses is not lost.
-    let export = options.export.as_deref();
     if let Some(path) = export {
-        fs::write(path, &file).map_err(|source| Failure::Unwritable {
-            file: path.to_owned(),
-            source,
-        })?;
+        fs::write(path, &file).map_err(|source| unwritable(path, source))?;
     }
     let used = match has_daemon.then(|| target::store(runtime_dir, &file)) {
         // The file has it.
@@ -66,6 +64,30 @@ pub(crate) fn calibrate(
         output::json(&Answer::new(&place, &found, used))
     } else {
         output::text(&text::told(&place, &found, used, export))
+    }
+}
+
+/// An error if the file could not be written: told before anything is measured. The file stays as it is.
+fn check_export(path: &Path) -> Result<(), Failure> {
+    let tried = match fs::metadata(path) {
+        Ok(found) if found.is_file() || found.is_dir() => {
+            fs::OpenOptions::new().write(true).open(path)
+        }
+        // A pipe is nothing before its reader comes.
+        Ok(_) => return Ok(()),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            let folder = path.parent().filter(|it| !it.as_os_str().is_empty());
+            tempfile::tempfile_in(folder.unwrap_or(Path::new(".")))
+        }
+        Err(error) => Err(error),
+    };
+    tried.map(drop).map_err(|source| unwritable(path, source))
+}
+
+fn unwritable(path: &Path, source: io::Error) -> Failure {
+    Failure::Unwritable {
+        file: path.to_owned(),
+        source,
     }
 }
 
@@ -143,6 +165,30 @@ impl Findings {
                 in_: self.into.cost,
             },
             notes,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_that_cannot_be_written_is_told_before_and_one_that_can_stays_as_it_is() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("a.toml");
+        check_export(&file).unwrap();
+        assert!(!file.exists());
+        fs::write(&file, "old").unwrap();
+        check_export(&file).unwrap();
+        assert_eq!(fs::read_to_string(&file).unwrap(), "old");
+        for wrong in [
+            folder.path().to_owned(),
+            folder.path().join("no/a"),
+            file.join("a"),
+        ] {
+            let told = check_export(&wrong);
+            assert!(matches!(told, Err(Failure::Unwritable { .. })), "{wrong:?}");
         }
     }
 }

@@ -96,7 +96,9 @@ pub(super) fn gather(runtime_dir: Option<&Path>, tasks: Vec<Typed>) -> Result<Pr
         let profile = profile.ok_or_else(|| Failure::NoProfile(task.name.clone()))?;
         commands.push(format!(
             "rtswapctl run --name {} {} -- {}",
-            task.name, task.periods, profile.program
+            task.name,
+            task.periods,
+            profile.command().unwrap_or("PROGRAM")
         ));
         members.push(member(&task, &profile)?);
         profiles.push(profile);

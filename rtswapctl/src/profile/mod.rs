@@ -1,18 +1,20 @@
 //! `rtswapctl profile`: what a program takes, by two runs under a private daemon: by itself, and beside a neighbor that loads
 //! both copy engines.
 //!
-//! `watch` follows a run by what its agent writes, `text` is what is told, `store` keeps profiles by name.
+//! `watch` follows a run by what its agent writes, `text` is what is told, `answer` the same as JSON, `store` keeps profiles
+//! by name.
 
+mod answer;
 pub(crate) mod store;
 pub(crate) mod text;
 mod watch;
 
 use std::io::Write;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use rtswap_dbus::text::escape;
-use rtswap_taskset::profile::{About, LEAST_JOBS, fold};
+use rtswap_taskset::profile::{About, Folded, LEAST_JOBS, fold};
 
 use crate::agent;
 use crate::cli::ProfileOptions;
@@ -24,11 +26,24 @@ use crate::trial::daemon::PrivateDaemon;
 use crate::trial::interrupt::Interrupt;
 use crate::trial::neighbor::{Copies, Neighbor};
 use crate::trial::place::Place;
+use answer::Answer;
 use watch::Runs;
+
+/// What came of a measurement.
+struct Outcome {
+    folded: Folded,
+    /// Where the profile of the process is kept.
+    path: PathBuf,
+    /// Where those of its jobs are kept; none where the name is another profile's.
+    named: Vec<Option<PathBuf>>,
+    /// Other processes that had jobs.
+    others: usize,
+}
 
 /// Measures, and keeps what was measured.
 pub(crate) fn profile(runtime_dir: Option<&Path>, options: &ProfileOptions) -> Result<(), Failure> {
     let name = task_name(options.name.as_deref(), &options.program)?;
+    store::check()?;
     let preload = agent::preload(&agent::find(options.agent.as_deref())?)?;
     let place = Place::find(options.gpu.as_deref())?;
     let interrupt = Interrupt::watch()?;
@@ -37,6 +52,9 @@ pub(crate) fn profile(runtime_dir: Option<&Path>, options: &ProfileOptions) -> R
         daemon: &daemon,
         preload: &preload,
         program: &options.program,
+        place: &place,
+        steer: options.gpu.is_some(),
+        wait: options.wait,
         jobs: options.jobs.max(LEAST_JOBS),
         interrupt: &interrupt,
     };
@@ -56,12 +74,21 @@ pub(crate) fn profile(runtime_dir: Option<&Path>, options: &ProfileOptions) -> R
         gpu_name: Some(place.name.clone()).filter(|name| !name.is_empty()),
     };
     let folded = fold(&about, &alone.record, &loaded.record)?;
-    let path = store::keep(&folded.whole)?;
-    for named in &folded.named {
-        store::keep(named)?;
+    let outcome = Outcome {
+        path: store::keep(&folded.whole)?,
+        named: folded
+            .named
+            .iter()
+            .map(store::keep_job)
+            .collect::<Result<_, _>>()?,
+        others: alone.others.max(loaded.others),
+        folded,
+    };
+    if options.json {
+        output::json(&Answer::new(&outcome))
+    } else {
+        output::text(&text::told(&outcome))
     }
-    let others = alone.others.max(loaded.others);
-    output::text(&text::told(&folded, others, &path))
 }
 
 /// The private daemon's: with the chunks of the machine's own, where that answers.

@@ -50,10 +50,43 @@ fn read(path: &Path) -> Result<Profile, Failure> {
     })
 }
 
+/// An error if no profile could be kept: told before anything is measured.
+pub(super) fn check() -> Result<(), Failure> {
+    check_in(&own()?)
+}
+
+fn check_in(folder: &Path) -> Result<(), Failure> {
+    let tried = fs::create_dir_all(folder).and_then(|()| tempfile::tempfile_in(folder));
+    tried.map(drop).map_err(|source| Failure::Unwritable {
+        file: folder.to_owned(),
+        source,
+    })
+}
+
 /// Keeps a profile among the user's own. Where.
 pub(super) fn keep(profile: &Profile) -> Result<PathBuf, Failure> {
-    let own = own_folder(|variable| std::env::var_os(variable)).ok_or(Failure::NoHome)?;
-    keep_in(&own, profile)
+    keep_in(&own()?, profile)
+}
+
+/// Keeps the profile of a job likewise; none where its name is another profile's.
+pub(super) fn keep_job(profile: &Profile) -> Result<Option<PathBuf>, Failure> {
+    if is_taken(profile, find(&profile.name)) {
+        return Ok(None);
+    }
+    keep(profile).map(Some)
+}
+
+/// Whether what was found by its name is no earlier profile of the same job. What cannot be read may be anything.
+fn is_taken(profile: &Profile, found: Result<Option<Profile>, Failure>) -> bool {
+    match found {
+        Ok(None) => false,
+        Ok(Some(found)) => found.process != profile.process,
+        Err(_) => true,
+    }
+}
+
+fn own() -> Result<PathBuf, Failure> {
+    own_folder(|variable| std::env::var_os(variable)).ok_or(Failure::NoHome)
 }
 
 /// Whole or not at all.
@@ -130,6 +163,32 @@ confidence = 0.95
         fs::write(&path, TEXT.replace("jobs", "job")).unwrap();
         let said = find("yolo").unwrap_err().to_string();
         assert!(said.contains("yolo.toml:5:1: job: unknown key"), "{said}");
+    }
+
+    #[test]
+    fn a_jobs_profile_replaces_none_but_its_own() {
+        let of = |whole: Option<&str>| Profile {
+            process: whole.map(str::to_owned),
+            ..profile()
+        };
+        let job = of(Some("camera"));
+        assert!(!is_taken(&job, Ok(None)));
+        assert!(!is_taken(&job, Ok(Some(of(Some("camera"))))));
+        for other in [None, Some("x")] {
+            assert!(is_taken(&job, Ok(Some(of(other)))), "{other:?}");
+        }
+        assert!(is_taken(&job, Err(Failure::NoHome)));
+    }
+
+    #[test]
+    fn a_folder_that_takes_no_profile_is_told_before() {
+        let folder = tempfile::tempdir().unwrap();
+        let deeper = folder.path().join("rtswap/profiles");
+        check_in(&deeper).unwrap();
+        assert_eq!(fs::read_dir(&deeper).unwrap().count(), 0);
+        fs::write(folder.path().join("file"), "").unwrap();
+        let told = check_in(&folder.path().join("file/profiles"));
+        assert!(matches!(told, Err(Failure::Unwritable { .. })), "{told:?}");
     }
 
     #[test]

@@ -2,11 +2,11 @@
 
 use std::ffi::OsString;
 use std::fmt::Write;
-use std::path::Path;
 
 use rtswap_policy::units::Nanos;
-use rtswap_taskset::profile::{Execution, Folded, Jobs, Profile};
+use rtswap_taskset::profile::{Execution, Jobs, Profile};
 
+use super::Outcome;
 use crate::table::{bytes, millis, table, wrapped};
 
 /// The columns of what is not a table.
@@ -39,7 +39,8 @@ pub(crate) fn promise(profile: &Profile) -> String {
 }
 
 /// All of it.
-pub(super) fn told(folded: &Folded, others: usize, path: &Path) -> String {
+pub(super) fn told(outcome: &Outcome) -> String {
+    let folded = &outcome.folded;
     let whole = &folded.whole;
     let mut text = wrapped(&promise(whole), 2, WIDTH) + "\n";
     let mut rows = Vec::new();
@@ -50,13 +51,13 @@ pub(super) fn told(folded: &Folded, others: usize, path: &Path) -> String {
     let heads = ["PROFILE", "RUN", "JOBS", "MEDIAN", "HIGH", "MAX", "PERIOD"];
     text.push_str(&table(&heads, &[0, 1], &rows));
     text.push('\n');
-    for line in notes(folded, others) {
+    for line in notes(outcome) {
         text.push_str(&wrapped(&line, 0, WIDTH));
     }
     let _ = write!(
         text,
         "\nkept in {}\nnext: {}\n",
-        path.display(),
+        outcome.path.display(),
         next(whole)
     );
     text
@@ -74,7 +75,8 @@ fn row(profile: &Profile, run: &str, seen: &Execution) -> Vec<String> {
     ]
 }
 
-fn notes(folded: &Folded, others: usize) -> Vec<String> {
+fn notes(outcome: &Outcome) -> Vec<String> {
+    let folded = &outcome.folded;
     let whole = &folded.whole;
     let percent = |share: u32| f64::from(share) / 10_000.0;
     let loaded = &whole.loaded;
@@ -113,7 +115,20 @@ fn notes(folded: &Folded, others: usize) -> Vec<String> {
             "Too few jobs for a profile: {rare}; give more --jobs."
         ));
     }
-    if others > 0 {
+    for name in &folded.long {
+        notes.push(format!(
+            "{name} is too long for a task's name and not kept: give a shorter --name."
+        ));
+    }
+    let jobs = folded.named.iter().zip(&outcome.named);
+    for (job, _) in jobs.filter(|(_, path)| path.is_none()) {
+        let name = &job.name;
+        notes.push(format!(
+            "{name} is the name of another profile, which stays, and this one is not kept: give another --name."
+        ));
+    }
+    if outcome.others > 0 {
+        let others = outcome.others;
         notes.push(format!(
             "{others} other processes had jobs too, which this profile leaves out."
         ));
@@ -144,6 +159,8 @@ fn period(span: Nanos) -> String {
 
 #[cfg(test)]
 mod tests {
+    use rtswap_taskset::profile::Folded;
+
     use super::super::store::tests::profile;
     use super::*;
 
@@ -155,10 +172,17 @@ mod tests {
         let folded = Folded {
             named: vec![front.clone(), front],
             rare: vec!["rear".into()],
+            long: vec!["yolo.long".into()],
             loading: 3,
             whole,
         };
-        let text = told(&folded, 1, Path::new("/p"));
+        let outcome = Outcome {
+            folded,
+            path: "/p".into(),
+            named: vec![Some("/q".into()), None],
+            others: 1,
+        };
+        let text = told(&outcome);
         for part in [
             "yolo: C 12.40 ms, measured over 400 jobs, not proven; footprint 12 MiB, 10 MiB",
             "98.5 % of them",
@@ -166,6 +190,8 @@ mod tests {
             "3 jobs while",
             "a profile: rear",
             "1 other processes",
+            "yolo.long is too long",
+            "yolo.front is the name of another profile",
             "next: rtswapctl plan yolo:33.3ms\n",
         ] {
             assert!(text.contains(part), "{part}: {text}");

@@ -4,7 +4,7 @@ use std::ffi::OsString;
 use std::fs;
 use std::path::Path;
 use std::process::Command;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use rtswap_taskset::profile::{LEAST_JOBS, Record};
 
@@ -13,6 +13,7 @@ use crate::failure::Failure;
 use crate::trial::child::Program;
 use crate::trial::daemon::PrivateDaemon;
 use crate::trial::interrupt::Interrupt;
+use crate::trial::place::Place;
 
 /// Between two looks at what the agent wrote.
 const LOOK: Duration = Duration::from_millis(200);
@@ -20,13 +21,20 @@ const LOOK: Duration = Duration::from_millis(200);
 const LOOKS: u32 = 25;
 /// What the agent reads the file's name from.
 const VARIABLE: &str = "RTSWAP_RECORD";
+/// What the driver reads the GPUs from that a program sees.
+const VISIBLE: &str = "CUDA_VISIBLE_DEVICES";
 
 /// What both runs have in common.
 pub(super) struct Runs<'a> {
     pub(super) daemon: &'a PrivateDaemon,
     pub(super) preload: &'a OsString,
     pub(super) program: &'a [OsString],
+    pub(super) place: &'a Place,
+    /// Whether the program sees this GPU alone.
+    pub(super) steer: bool,
     pub(super) jobs: usize,
+    /// How long the program may go without a job.
+    pub(super) wait: Duration,
     pub(super) interrupt: &'a Interrupt,
 }
 
@@ -49,8 +57,12 @@ impl Runs<'_> {
             .args(arguments)
             .env(VARIABLE, folder.join("record"))
             .env_remove("RTSWAP_TASK");
+        if self.steer {
+            command.env(VISIBLE, &self.place.uuid);
+        }
         let mut program = Program::start(self.daemon.manage(command, self.preload))?;
         program.close_input();
+        let mut silence = Silence::begin(self.wait);
         for look in 1_u32.. {
             self.interrupt.sleep(LOOK)?;
             // Before the look at its end, after which it writes no more.
@@ -68,11 +80,45 @@ impl Runs<'_> {
                 program.stop();
                 return read(&folder)?.ok_or(Failure::FewJobs { jobs: 0 });
             }
+            let all = seen.map_or(0, |seen| seen.record.jobs.len());
+            if silence.lasts(all, Instant::now()) {
+                program.stop();
+                return Err(Failure::NoJobs {
+                    jobs: all,
+                    gpu: self.place.uuid.clone(),
+                    wait: self.wait,
+                });
+            }
             if look % LOOKS == 0 {
                 say(&format!("{count} of {} jobs", self.jobs));
             }
         }
         unreachable!("it looks until the program ends")
+    }
+}
+
+/// How long nothing has been new.
+struct Silence {
+    bound: Duration,
+    jobs: usize,
+    since: Instant,
+}
+
+impl Silence {
+    fn begin(bound: Duration) -> Self {
+        Self {
+            bound,
+            jobs: 0,
+            since: Instant::now(),
+        }
+    }
+
+    /// Whether there has been no further job for the bound.
+    fn lasts(&mut self, jobs: usize, now: Instant) -> bool {
+        if jobs != self.jobs {
+            (self.jobs, self.since) = (jobs, now);
+        }
+        now.saturating_duration_since(self.since) >= self.bound
     }
 }
 
@@ -88,4 +134,22 @@ fn read(folder: &Path) -> Result<Option<Seen>, Failure> {
         others: records.len(),
         record,
     }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_program_is_given_up_once_no_job_came_for_so_long() {
+        let bound = Duration::from_mins(2);
+        let mut silence = Silence::begin(bound);
+        let start = silence.since;
+        let second = Duration::from_secs(1);
+        assert!(!silence.lasts(0, start + second));
+        assert!(silence.lasts(0, start + bound));
+        assert!(!silence.lasts(1, start + bound + second));
+        assert!(!silence.lasts(1, start + 2 * bound));
+        assert!(silence.lasts(1, start + 2 * bound + second));
+    }
 }

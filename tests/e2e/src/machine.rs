@@ -23,6 +23,8 @@ pub struct MachineOptions {
     pub link_gib_per_s: f64,
     /// Link speed to the GPU where it is another, in GiB/s.
     pub h2d_gib_per_s: Option<f64>,
+    /// Rate at which kernels touch memory, in GiB/s.
+    pub compute_gib_per_s: f64,
     /// Chunk size in MiB.
     pub chunk_mib: u64,
     /// Further lines for the simulated GPUs' configuration.
@@ -43,6 +45,7 @@ impl Default for MachineOptions {
             memory_mib: 64,
             link_gib_per_s: 1.0,
             h2d_gib_per_s: None,
+            compute_gib_per_s: 16.0,
             chunk_mib: 2,
             simgpu_toml: String::new(),
             daemon_toml: String::new(),
@@ -237,13 +240,14 @@ impl Machine {
             memory_mib,
             link_gib_per_s,
             h2d_gib_per_s,
+            compute_gib_per_s,
             simgpu_toml,
             ..
         } = &self.options;
         let h2d_gib_per_s = h2d_gib_per_s.unwrap_or(*link_gib_per_s);
         format!(
             "version = 1\ngpus = {gpus}\nmemory = \"{memory_mib}MiB\"\nd2h_gib_per_s = {link_gib_per_s:?}\n\
-             h2d_gib_per_s = {h2d_gib_per_s:?}\ncompute_gib_per_s = 16.0\ncontext_bytes = \"2MiB\"\n{simgpu_toml}\n"
+             h2d_gib_per_s = {h2d_gib_per_s:?}\ncompute_gib_per_s = {compute_gib_per_s:?}\ncontext_bytes = \"2MiB\"\n{simgpu_toml}\n"
         )
     }
 

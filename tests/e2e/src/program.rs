@@ -154,6 +154,11 @@ impl Program {
         Ok(stdin.write_all(text.as_bytes())?)
     }
 
+    /// Ends its standard input.
+    pub fn end_input(&mut self) {
+        self.child.stdin = None;
+    }
+
     /// Ends it with SIGKILL and reaps it.
     pub fn kill(&mut self) -> Result<()> {
         self.child.kill()?;

@@ -104,3 +104,111 @@ fn a_program_that_has_too_few_jobs_has_no_profile() -> Result<()> {
     ensure!(!machine.path("data/rtswap/profiles/few.toml").exists());
     Ok(())
 }
+
+/// A small workload, to which more arguments are to be added.
+fn small(command: &mut Command, machine: &Machine) {
+    command
+        .arg(machine.dnn())
+        .args(["--memory", "4MiB", "--layers", "1", "--period", "12ms"]);
+}
+
+#[test]
+fn a_profile_is_of_the_gpu_that_is_meant_and_is_told_on_another() -> Result<()> {
+    let machine = Machine::new(MachineOptions {
+        gpus: 2,
+        ..MachineOptions::default()
+    })?;
+    let _daemon = machine.daemon()?;
+    let uuids = machine.uuids()?;
+    let mut command = rtswapctl(
+        &machine,
+        &[
+            "profile", "--name", "far", "--jobs", "20", "--gpu", "1", "--",
+        ],
+    );
+    small(&mut command, &machine);
+    // Of all that the file can say of a command line.
+    command.args(["--name", &"x".repeat(250)]);
+    let end = Program::start(command)?.finish(BOUND)?;
+    ensure!(end.status.success(), "{}", end.stderr);
+    let file = machine.path("data/rtswap/profiles/far.toml");
+    let text = fs::read_to_string(file)?;
+    ensure!(text.contains(&format!("uuid = \"{}\"", uuids[1])), "{text}");
+
+    let end = Program::start(rtswapctl(&machine, &["plan", "far:1s"]))?.finish(BOUND)?;
+    ensure!(
+        end.stdout
+            .ends_with("\nrtswapctl run --name far --period 1s -- PROGRAM\n"),
+        "{}",
+        end.stdout
+    );
+
+    for (gpu, is_other) in [(0, true), (1, false)] {
+        let number = gpu.to_string();
+        let mut command = rtswapctl(
+            &machine,
+            &[
+                "run", "--name", "far", "--period", "1s", "--gpu", &number, "--",
+            ],
+        );
+        small(&mut command, &machine);
+        command.args(["--gpu", &number, "--jobs", "2"]);
+        let end = Program::start(command)?.finish(BOUND)?;
+        ensure!(end.status.success(), "{}", end.stderr);
+        let told = format!(
+            "far was measured on {} and is on GPU 0, {}",
+            uuids[1], uuids[0]
+        );
+        ensure!(end.stderr.contains(&told) == is_other, "{}", end.stderr);
+    }
+
+    let mut command = rtswapctl(
+        &machine,
+        &["profile", "--name", "astray", "--wait", "3s", "--"],
+    );
+    small(&mut command, &machine);
+    command.args(["--gpu", "1"]);
+    let end = Program::start(command)?.finish(BOUND)?;
+    ensure!(end.status.code() == Some(1), "{}", end.stderr);
+    ensure!(
+        end.stderr
+            .contains(&format!("had 0 jobs on {} and", uuids[0])),
+        "{}",
+        end.stderr
+    );
+    ensure!(!end.stderr.contains("2 of 2"), "{}", end.stderr);
+    Ok(())
+}
+
+#[test]
+fn what_cannot_come_to_a_profile_is_told_soon() -> Result<()> {
+    let machine = Machine::new(MachineOptions::default())?;
+    let idle = [
+        "profile", "--name", "idle", "--wait", "1s", "--", "sleep", "600",
+    ];
+    let end = Program::start(rtswapctl(&machine, &idle))?.finish(BOUND)?;
+    ensure!(end.status.code() == Some(1), "{}", end.stderr);
+    ensure!(
+        end.stderr.contains("and then none for 1 s"),
+        "{}",
+        end.stderr
+    );
+
+    // A file where its profile is to be kept.
+    fs::remove_dir_all(machine.path("data"))?;
+    fs::write(machine.path("data"), "")?;
+    let end = Program::start(rtswapctl(&machine, &idle))?.finish(BOUND)?;
+    ensure!(end.status.code() == Some(2), "{}", end.stderr);
+    ensure!(end.stderr.contains("cannot write"), "{}", end.stderr);
+    ensure!(!end.stderr.contains("1 of 2"), "{}", end.stderr);
+
+    let calibrate = ["calibrate", "--export", "/proc/none.toml"];
+    let end = Program::start(rtswapctl(&machine, &calibrate))?.finish(BOUND)?;
+    ensure!(end.status.code() == Some(2), "{}", end.stderr);
+    ensure!(
+        end.stderr.contains("cannot write /proc/none.toml"),
+        "{}",
+        end.stderr
+    );
+    Ok(())
+}

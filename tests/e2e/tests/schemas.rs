@@ -11,7 +11,7 @@ use anyhow::{Context, Result, ensure};
 use clap::CommandFactory as _;
 use jsonschema::{Registry, Validator};
 use rtswap_dbus::Manager1Proxy;
-use rtswap_e2e::{Machine, MachineOptions, Program, wait_until};
+use rtswap_e2e::{Machine, MachineOptions, Program, probe, wait_until};
 use rtswapctl::cli::Cli;
 use serde_json::{Value, json};
 
@@ -280,6 +280,45 @@ fn what_is_measured_fits_its_schema() -> Result<()> {
     let told = printed(&machine, &export, &[0])?;
     ensure!(told["used"].is_null(), "{told}");
     ensure!(fs::read_to_string(file)?.contains("[swap_cost.out]"));
+    Ok(())
+}
+
+#[test]
+fn what_is_measured_of_a_program_fits_its_schema() -> Result<()> {
+    let machine = Machine::new(MachineOptions {
+        memory_mib: 256,
+        ..MachineOptions::default()
+    })?;
+    let program = probe("named", &machine.path(""), &machine.driver_dir())?;
+    let profile = |name: &str| {
+        let mut command = machine.command(machine.binary("rtswapctl"));
+        command
+            .env("XDG_DATA_HOME", machine.path("data"))
+            .args(["profile", "--json", "--jobs", "50", "--name", name, "--"])
+            .arg(&program)
+            .args(["0", "2"]);
+        let finished = Program::start(command)?.finish(BOUND)?;
+        ensure!(finished.stdout.lines().count() == 1, "{finished:?}");
+        finished.json()
+    };
+    let told = profile("named")?;
+    check("profile", &told)?;
+    ensure!(told["named"][1]["name"] == "named.rear", "{told}");
+    let file = told["named"][1]["file"].as_str().context("a file")?;
+    let text = fs::read_to_string(file)?;
+    ensure!(text.contains("process = \"named\"\n"), "{text}");
+    // Of a task by itself; and names that no task can have.
+    fs::write(file, text.replace("process = \"named\"\n", ""))?;
+    let told = profile("named")?;
+    check("profile", &told)?;
+    ensure!(told["named"][1]["file"].is_null(), "{told}");
+    let long = "x".repeat(60);
+    let told = profile(&long)?;
+    check("profile", &told)?;
+    ensure!(
+        told["long"] == json!([long.clone() + ".front", long + ".rear"]),
+        "{told}"
+    );
     Ok(())
 }
 

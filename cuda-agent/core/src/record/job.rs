@@ -10,15 +10,17 @@ use crate::device::Device;
 pub(crate) struct JobTimes {
     requested_ns: u64,
     granted_ns: u64,
-    /// Of a declared job.
+    /// The name of this job, where the program gave it one.
     name: Option<Box<str>>,
+    /// The name for the jobs that are requested from now on: a thread may declare the next job while this one ends.
+    next_name: Option<Box<str>>,
 }
 
 impl Device {
     /// The name of the jobs that are declared from now on.
     pub(crate) fn record_name(&self, times: &mut JobTimes, name: Option<&str>) {
         if let Some(recorder) = &self.recorder {
-            times.name = name.and_then(|name| recorder.usable(name));
+            times.next_name = name.and_then(|name| recorder.usable(name));
         }
     }
 
@@ -26,6 +28,7 @@ impl Device {
     pub(crate) fn record_request(&self, times: &mut JobTimes) {
         if self.recorder.is_some() {
             times.requested_ns = now_ns();
+            times.name.clone_from(&times.next_name);
         }
     }
 

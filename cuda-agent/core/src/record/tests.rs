@@ -6,7 +6,7 @@ use std::path::Path;
 
 use super::*;
 use crate::agent::tests::{Bench, CHUNK, CONTEXT, recorded_bench};
-use crate::cuda::Status;
+use crate::cuda::{Status, Stream};
 use crate::outside::Held;
 
 /// The lines of this process.
@@ -38,7 +38,7 @@ fn declared(bench: &Bench, name: Option<&str>) {
 
 #[test]
 fn allocations_and_jobs_are_written_line_by_line() {
-    let folder = tempfile();
+    let folder = tempfile("recorded");
     let path = folder.join("lines");
     let bench = recorded_bench("recorded", &path);
     let at = bench.alloc(CHUNK + 100);
@@ -108,6 +108,51 @@ fn allocations_and_jobs_are_written_line_by_line() {
 }
 
 #[test]
+fn a_job_that_ends_keeps_its_name_while_the_next_is_declared() {
+    let folder = tempfile("names");
+    let path = folder.join("lines");
+    let bench = recorded_bench("names", &path);
+    bench.alloc(CHUNK);
+    let stream = Stream(0x79);
+    bench.agent.work.add_stream(stream);
+    let (busy, ends) = std::sync::mpsc::channel();
+    std::thread::scope(|scope| {
+        let front = scope.spawn(|| {
+            bench.agent.job_begin(Some("front"));
+            drop(bench.agent.enter());
+            bench.driver.set_busy(stream, true);
+            busy.send(()).unwrap();
+            bench.agent.job_end();
+        });
+        bench.grant_until(|| ends.try_recv().is_ok());
+        let device = &bench.agent.devices[0];
+        while device.is_declared() {
+            std::thread::yield_now();
+        }
+        let rear = scope.spawn(|| {
+            bench.agent.job_begin(Some("rear"));
+            bench.agent.job_end();
+        });
+        while !device.is_declared() {
+            std::thread::yield_now();
+        }
+        bench.driver.set_busy(stream, false);
+        bench.grant_until(|| front.is_finished() && rear.is_finished());
+    });
+    let lines = lines(&path);
+    let jobs: Vec<_> = lines
+        .iter()
+        .filter(|line| line.contains("\"job\""))
+        .collect();
+    assert_eq!(jobs.len(), 2, "{lines:#?}");
+    assert!(
+        jobs[0].contains("\"front\"") && jobs[1].contains("\"rear\""),
+        "{jobs:#?}"
+    );
+    fs::remove_dir_all(folder).unwrap();
+}
+
+#[test]
 fn without_a_file_the_program_goes_on() {
     let bench = recorded_bench("unrecorded", Path::new("/nonexistent/folder/file"));
     let at = bench.alloc(CHUNK);
@@ -137,8 +182,8 @@ fn a_text_stays_within_its_quotes() {
     assert_eq!(Escaped(hostile).to_string(), r#"a\"b\\c\u000ad\u007fé"#);
 }
 
-fn tempfile() -> PathBuf {
-    let folder = std::env::temp_dir().join(format!("rtswap-record-{}", std::process::id()));
+fn tempfile(name: &str) -> PathBuf {
+    let folder = std::env::temp_dir().join(format!("rtswap-{name}-{}", std::process::id()));
     fs::create_dir_all(&folder).unwrap();
     folder
 }

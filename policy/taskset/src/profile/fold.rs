@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use rtswap_policy::task::MemoryProfile;
 use rtswap_policy::units::{Bytes, Nanos, Ppm};
 
-use super::{Allocation, AllocationKind, Execution, Jobs, Profile, Record, SeenJob};
+use super::{Allocation, AllocationKind, CUT, Execution, Jobs, Profile, Record, SeenJob};
 use crate::MAX_NAME;
 use crate::error::unseen;
 
@@ -16,6 +16,8 @@ pub const LEAST_JOBS: usize = 20;
 const CONFIDENCE: Ppm = Ppm(950_000);
 /// So many jobs have a 99th percentile; fewer have the 95th.
 const HUNDRED: usize = 100;
+/// The most bytes of a task's name.
+const MOST_TASK_NAME: usize = 63;
 /// The most allocations that a profile lists: the largest ones.
 const MOST_ALLOCATIONS: usize = 1_000;
 /// Times are rounded up to these.
@@ -46,6 +48,8 @@ pub struct Folded {
     pub named: Vec<Profile>,
     /// Names of jobs that came too rarely in one of the runs.
     pub rare: Vec<String>,
+    /// What the profiles of further jobs would be called, if a task's name could be so long.
+    pub long: Vec<String>,
     /// Jobs of both runs that did not count, because the program was still loading.
     pub loading: usize,
 }
@@ -75,12 +79,16 @@ pub fn fold(about: &About, alone: &Record, loaded: &Record) -> Result<Folded, Fo
         .flat_map(|record| record.counted())
         .filter_map(|job| job.name.clone())
         .collect();
-    let (mut named, mut rare) = (Vec::new(), Vec::new());
+    let (mut named, mut rare, mut long) = (Vec::new(), Vec::new(), Vec::new());
     for name in names {
         let of_name = |job: &SeenJob| job.name.as_ref() == Some(&name);
         let task = format!("{}.{name}", about.name);
         match profile(about, task, alone, loaded, of_name) {
-            Ok(profile) => named.push(profile),
+            Ok(profile) if profile.name.len() > MOST_TASK_NAME => long.push(profile.name),
+            Ok(profile) => named.push(Profile {
+                process: Some(about.name.clone()),
+                ..profile
+            }),
             Err(FoldError::TooFew { .. }) => rare.push(name),
         }
     }
@@ -89,6 +97,7 @@ pub fn fold(about: &About, alone: &Record, loaded: &Record) -> Result<Folded, Fo
         whole,
         named,
         rare,
+        long,
         loading: loading(alone) + loading(loaded),
     })
 }
@@ -118,6 +127,7 @@ fn profile(
     Ok(Profile {
         name,
         measured: about.measured,
+        process: None,
         program: plain(&about.program),
         jobs: match declared {
             0 => Jobs::Implicit,
@@ -211,6 +221,11 @@ fn up(time: Nanos, step: u64) -> Nanos {
 
 /// What a file can say of a command line.
 fn plain(program: &str) -> String {
-    let plain = program.chars().map(|c| if unseen(c) { '?' } else { c });
-    plain.take(MAX_NAME).collect()
+    // The last is what stood for bytes that are no text.
+    let is_odd = |c: char| unseen(c) || c == char::REPLACEMENT_CHARACTER;
+    let plain = || program.chars().take_while(|c| !is_odd(*c));
+    if plain().count() == program.chars().count() && plain().nth(MAX_NAME).is_none() {
+        return program.to_owned();
+    }
+    plain().take(MAX_NAME - 1).chain([CUT]).collect()
 }

@@ -16,6 +16,9 @@ pub use record::{Record, RecordError, SeenJob};
 use rtswap_policy::task::MemoryProfile;
 use rtswap_policy::units::{Bytes, Nanos, Ppm};
 
+/// The end of a command line that is not whole. One that is whole ends otherwise: a shell's word with this is quoted.
+pub const CUT: char = '…';
+
 /// What was seen of a task. [`parse`] checks that the times are above 0, C not below what was seen, and mˢ ≤ m.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Profile {
@@ -23,7 +26,10 @@ pub struct Profile {
     pub name: String,
     /// The time of the measurement, in seconds since 1970.
     pub measured: u64,
-    /// The program and its arguments, for people.
+    /// The task of the whole process, where this is one of several jobs of that.
+    pub process: Option<String>,
+    /// The program and its arguments, for people; where they are too long or have characters that nobody sees, what is
+    /// before that and [`CUT`].
     pub program: String,
     /// How its jobs began.
     pub jobs: Jobs,
@@ -128,6 +134,11 @@ impl AllocationKind {
 }
 
 impl Profile {
+    /// The program and its arguments, if they are whole: what is not must not be typed.
+    pub fn command(&self) -> Option<&str> {
+        Some(&*self.program).filter(|program| !program.ends_with(CUT))
+    }
+
     /// The jobs of both runs.
     pub const fn count(&self) -> u64 {
         self.alone.count.saturating_add(self.loaded.count)

@@ -18,6 +18,7 @@ const ROOT: &[Key] = &[
     Key::value("version", "1"),
     Key::value("name", "\"yolo-608\""),
     Key::value("measured", "2026-11-27T13:00:00Z"),
+    Key::value("process", "\"camera\""),
     Key::value("program", "\"python3 infer.py\""),
     Key::value("jobs", "\"declared\""),
     Key::table("gpu"),
@@ -88,6 +89,7 @@ fn read(root: &Node<'_>, text: &str) -> Result<Profile, Wrong> {
     Ok(Profile {
         name: root.need("name")?.name()?,
         measured: measured(&root.need("measured")?)?,
+        process: root.get("process").map(|field| field.name()).transpose()?,
         program: root.need("program")?.name()?,
         jobs: one_of(&root.need("jobs")?, &Jobs::ALL.map(|it| (it.name(), it)))?,
         gpu: gpu(&place.need("uuid")?)?,

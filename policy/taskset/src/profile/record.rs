@@ -19,8 +19,6 @@ pub struct Record {
     pub jobs: Vec<SeenJob>,
     /// In order; of each size and kind the most that were there at once.
     pub allocations: Vec<Allocation>,
-    /// Jobs on other GPUs.
-    pub elsewhere: usize,
 }
 
 /// A job as its agent wrote it down.
@@ -75,12 +73,10 @@ impl Record {
             let fields: Value = serde_json::from_str(line).map_err(|e| wrong(e.to_string()))?;
             take(&mut gpus, &Line(&fields)).map_err(wrong)?;
         }
-        let all: usize = gpus.values().map(|gpu| gpu.jobs.len()).sum();
         let most = gpus.into_values().max_by_key(|gpu| gpu.jobs.len());
         let most = most.filter(|gpu| !gpu.jobs.is_empty());
         Ok(most.map(|gpu| Self {
             chunk: Bytes(gpu.chunk),
-            elsewhere: all - gpu.jobs.len(),
             allocations: gpu
                 .allocations
                 .into_iter()

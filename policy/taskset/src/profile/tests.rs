@@ -76,6 +76,7 @@ fn good() -> Profile {
     Profile {
         name: "yolo".into(),
         measured: 1_795_784_400,
+        process: None,
         program: "python3 \"infer\".py".into(),
         jobs: Jobs::Declared,
         gpu: "GPU-01234567-89ab-cdef-0123-456789abcdef".into(),
@@ -152,6 +153,56 @@ fn record(times: &[(u64, Option<&str>)], kind: &str) -> Record {
 fn everything_can_be_said() {
     assert_eq!(parse(GOOD), Ok(good()));
     assert_eq!(good().to_toml(), GOOD);
+    let process = Some("camera".to_owned());
+    let job = Profile { process, ..good() };
+    assert_eq!(parse(&job.to_toml()), Ok(job));
+}
+
+#[test]
+fn a_command_line_that_is_not_whole_is_no_command() {
+    let of = |program: &str| {
+        let run = record(&vec![(MS, None); 20], "declared");
+        let program = program.to_owned();
+        let about = About { program, ..about() };
+        fold(&about, &run, &run).unwrap().whole
+    };
+    let whole = "é".repeat(255);
+    assert_eq!(of(&whole).command(), Some(&*whole));
+    for (program, kept) in [
+        ("x".repeat(256), "x".repeat(254)),
+        ("rm -r a\nb".to_owned(), "rm -r a".to_owned()),
+        ("infer \u{fffd}.onnx".to_owned(), "infer ".to_owned()),
+    ] {
+        let cut = of(&program);
+        assert_eq!((cut.program.clone(), cut.command()), (kept + "…", None));
+        assert_eq!(
+            parse(&cut.to_toml()).as_ref().map(Profile::command),
+            Ok(None)
+        );
+    }
+}
+
+#[test]
+fn a_job_is_kept_by_a_name_that_a_task_can_have() {
+    let times: Vec<_> = (0..40)
+        .map(|n| (MS, Some(["front", "rear-left"][n % 2])))
+        .collect();
+    let run = record(&times, "declared");
+    let name = "x".repeat(57);
+    let about = About {
+        name: name.clone(),
+        ..about()
+    };
+    let folded = fold(&about, &run, &run).unwrap();
+    assert_eq!(folded.long, [format!("{name}.rear-left")]);
+    let [front] = &folded.named[..] else {
+        panic!("{folded:?}")
+    };
+    assert_eq!(
+        (front.name.len(), front.process.as_ref()),
+        (63, Some(&name))
+    );
+    assert_eq!(folded.whole.process, None);
 }
 
 #[test]
@@ -272,7 +323,7 @@ fn a_record_is_of_its_last_program_and_of_its_busiest_gpu() {
             .replace("\"start\"", "\"gpu\"")
             .replace("\"version\":1", "\"gpu\":1,\"chunk_bytes\":1");
     let record = Record::read(&elsewhere).unwrap().unwrap();
-    assert_eq!((record.jobs.len(), record.elsewhere), (2, 1));
+    assert_eq!(record.jobs.len(), 2);
     assert_eq!(Record::read(""), Ok(None));
     assert_eq!(Record::read(&lines(&[], "declared")), Ok(None));
 }

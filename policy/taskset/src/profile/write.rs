@@ -11,10 +11,16 @@ use crate::unit::Unit;
 impl Profile {
     /// The profile as TOML.
     pub fn to_toml(&self) -> String {
+        let process = self.process.as_ref();
         let mut text = format!(
-            "# What `rtswapctl profile` saw: measured, not proven.\nversion = 1\nname = {}\nmeasured = {}\nprogram = {}\njobs = \"{}\"\n",
+            "# What `rtswapctl profile` saw: measured, not proven.\nversion = 1\nname = {}\nmeasured = {}\n{}program = {}\n\
+             jobs = \"{}\"\n",
             quoted(&self.name),
             rfc3339(self.measured),
+            process.map_or_else(String::new, |whole| format!(
+                "process = {}\n",
+                quoted(whole)
+            )),
             quoted(&self.program),
             self.jobs.name(),
         );
