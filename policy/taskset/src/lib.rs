@@ -25,7 +25,7 @@ mod tests;
 mod tree;
 mod unit;
 
-pub use advice::{Advice, advise};
+pub use advice::{Advice, advise, exact_millis};
 pub use error::{Fault, TaskSetError};
 pub use rtswap_policy::scheduler::MAX_TASKS;
 pub use size::parse_size;
