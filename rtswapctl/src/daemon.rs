@@ -4,7 +4,7 @@ use std::path::Path;
 
 use rtswap_dbus::objects::{self, Objects, Properties};
 use rtswap_dbus::{GpuProperties, Manager1Proxy};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use tokio::runtime::Builder;
 use zbus::{OwnedObjectPath, OwnedVariant};
 
@@ -24,6 +24,29 @@ pub(crate) fn objects(runtime_dir: Option<&Path>) -> Result<Objects, Failure> {
         let connection = rtswap_dbus::find(runtime_dir).await?;
         Ok(objects::list(&connection).await?)
     })
+}
+
+/// What realtime tasks leave to best-effort ones of the capacity of the GPU with this UUID, in bytes.
+pub(crate) fn best_effort_reserve(runtime_dir: Option<&Path>, uuid: &str) -> Result<u64, Failure> {
+    #[derive(Deserialize)]
+    struct Plan {
+        gpus: Vec<GpuPlan>,
+    }
+    #[derive(Deserialize)]
+    struct GpuPlan {
+        uuid: String,
+        best_effort_reserve_bytes: u64,
+    }
+    let text = converse(async {
+        let connection = rtswap_dbus::find(runtime_dir).await?;
+        let manager = Manager1Proxy::new(&connection)
+            .await
+            .map_err(rtswap_dbus::Error::from)?;
+        Ok(manager.plan().await?)
+    })?;
+    let plan: Plan = serde_json::from_str(&text).map_err(Failure::NotPlan)?;
+    let gpu = plan.gpus.into_iter().find(|gpu| gpu.uuid == uuid);
+    Ok(gpu.map_or(0, |gpu| gpu.best_effort_reserve_bytes))
 }
 
 /// The processes of which some witness tells, each as `ListProcesses` describes it.

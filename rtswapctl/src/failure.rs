@@ -77,6 +77,8 @@ pub(crate) enum Failure {
         "{tasks} is on GPU {gpu}, and what it copies would be measured too: park it first, as by rtswapctl park --all"
     )]
     Inhabited { gpu: u32, tasks: String },
+    #[error("rtswapd's plan cannot be read: {0}; update rtswapctl")]
+    NotPlan(serde_json::Error),
     #[error("the swaps say nothing of their cost: {0}")]
     NoFit(#[from] FitError),
     #[error(transparent)]
@@ -232,6 +234,7 @@ impl Failure {
             | Self::Inhabited { .. }
             | Self::NoFit(_)
             | Self::NoProfile(_)
+            | Self::NotPlan(_)
             | Self::FewJobs { .. }
             | Self::NoJobs { .. }
             | Self::Fold(_)

@@ -28,10 +28,7 @@ mod trial;
 mod unregister;
 mod version;
 
-use std::io::Write;
 use std::process::ExitCode;
-
-use rtswap_dbus::text::escape;
 
 use rtswapctl::cli::{self, Cli, Command};
 
@@ -62,9 +59,7 @@ fn main() -> ExitCode {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure @ (Failure::No | Failure::Warned)) => failure.exit_code(),
         Err(failure) => {
-            // If this cannot be written either, the exit code still says it.
-            let text = failure.to_string();
-            let _ = writeln!(std::io::stderr(), "rtswapctl: {}", escape(&text));
+            output::note(&failure.to_string());
             failure.exit_code()
         }
     }

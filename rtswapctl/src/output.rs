@@ -2,12 +2,21 @@
 //! what it wanted.
 
 use std::io::{self, Write};
+use std::os::fd::AsFd;
 
-use rtswap_dbus::text::{escape_json, escape_lines};
+use rtswap_dbus::text::{escape, escape_json, escape_lines};
 use serde::Serialize;
 
 use crate::color;
 use crate::failure::Failure;
+use crate::table::wrapped;
+
+/// Tells `text` on standard error, broken to the width of its terminal. Unread, it is no reason to stop.
+pub(crate) fn note(text: &str) {
+    let line = format!("rtswapctl: {}", escape(text));
+    let width = size(io::stderr()).map(|(width, _)| width);
+    let _ = io::stderr().write_all(wrapped(&line, 4, width).as_bytes());
+}
 
 /// Prints `text`, without what would move a terminal.
 pub(crate) fn text(text: &str) -> Result<(), Failure> {
@@ -23,7 +32,7 @@ pub(crate) fn read(text: &str) -> Result<bool, Failure> {
 /// is a reader.
 pub(crate) fn read_cleared(text: &str) -> Result<bool, Failure> {
     let text = escape_lines(text);
-    let text = match size() {
+    let text = match size(io::stdout()) {
         Some((_, height)) => upper(&text, height),
         None => text.into_owned(),
     };
@@ -44,12 +53,12 @@ fn upper(text: &str, height: usize) -> String {
 
 /// The columns of the terminal; none if standard output is none.
 pub(crate) fn width() -> Option<usize> {
-    size().map(|(width, _)| width)
+    size(io::stdout()).map(|(width, _)| width)
 }
 
-/// The columns and rows of the terminal; none if standard output is none.
-fn size() -> Option<(usize, usize)> {
-    let size = rustix::termios::tcgetwinsize(io::stdout()).ok()?;
+/// The columns and rows of a terminal; none if `output` is none.
+fn size(output: impl AsFd) -> Option<(usize, usize)> {
+    let size = rustix::termios::tcgetwinsize(output).ok()?;
     // Some terminals do not know theirs.
     (size.ws_col > 0 && size.ws_row > 0).then(|| (size.ws_col.into(), size.ws_row.into()))
 }

@@ -6,7 +6,6 @@
 //! of its processes.
 
 use std::ffi::OsString;
-use std::io::Write;
 use std::os::fd::OwnedFd;
 use std::os::unix::process::CommandExt;
 use std::path::Path;
@@ -16,7 +15,6 @@ use std::time::{Duration, Instant};
 
 use rtswap_dbus::connect::RUNTIME_DIR_VARIABLE;
 use rtswap_dbus::objects::{self, Objects};
-use rtswap_dbus::text::escape;
 use rtswap_dbus::{Manager1Proxy, Options, Size};
 use rtswap_policy::units::Bytes;
 use rtswap_taskset::profile::Profile;
@@ -27,6 +25,7 @@ use crate::agent;
 use crate::cli::{Class, RunOptions};
 use crate::daemon::{converse, gpu_at};
 use crate::failure::Failure;
+use crate::output;
 use crate::profile::{store, text};
 
 /// How long a daemon may take to be back: at an upgrade the scripts of the package run in between.
@@ -129,14 +128,10 @@ fn patiently<T>(attempt: impl Fn() -> Result<T, Failure>) -> Result<T, Failure> 
             return Err(failure);
         }
         if !is_said {
-            let text = failure.to_string();
-            let text = escape(&text);
             let seconds = PATIENCE.as_secs();
-            // Unread, it is no reason not to start the program.
-            let _ = writeln!(
-                std::io::stderr(),
-                "rtswapctl: {text}; rtswapd may be restarting: trying again for {seconds} s"
-            );
+            output::note(&format!(
+                "{failure}; rtswapd may be restarting: trying again for {seconds} s"
+            ));
             is_said = true;
         }
         thread::sleep(PAUSE);
@@ -179,9 +174,7 @@ fn profile_for(
         });
     }
     if let Some(profile) = &profile {
-        let text = text::promise(profile);
-        // Unread, it is no reason not to start the program.
-        let _ = writeln!(std::io::stderr(), "rtswapctl: {}", escape(&text));
+        output::note(&text::promise(profile));
     }
     Ok(profile)
 }

@@ -28,6 +28,7 @@ mod tools;
 mod wheel;
 mod workspace;
 
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 use anyhow::Result;
@@ -117,7 +118,11 @@ enum Command {
     /// Make it and run the kit on the simulated GPU.
     GpuKit,
     /// Build the packages, install them in a booted Debian and use them there; needs root.
-    SystemTest,
+    SystemTest {
+        /// Write the pictures of the first hour into this folder.
+        #[arg(long)]
+        screens: Option<PathBuf>,
+    },
     /// Count what the English of policy/, daemon/ and wire/ must lose; fails where that is too much.
     English {
         /// Name each place.
@@ -157,7 +162,7 @@ fn main() -> ExitCode {
         Command::Deb => "deb",
         Command::GpuBundle => "gpu-bundle",
         Command::GpuKit => "gpu-kit",
-        Command::SystemTest => "system-test",
+        Command::SystemTest { .. } => "system-test",
         Command::English { .. } => "english",
         Command::Ci { .. } | Command::CiStep { .. } => "ci",
     };
@@ -190,7 +195,7 @@ fn run(command: Command) -> Result<()> {
         Command::Deb => deb::build(&workspace),
         Command::GpuBundle => gpu_bundle::build(&workspace),
         Command::GpuKit => gpu_bundle::check_kit(&workspace),
-        Command::SystemTest => system::test(&workspace),
+        Command::SystemTest { screens } => system::test(&workspace, screens.as_deref()),
         Command::English { list } => english::check(&workspace, list),
         Command::Ci { steps } => ci::check(&workspace, &steps),
         Command::CiStep { name } => ci::run_step(&workspace, &name),

@@ -173,6 +173,21 @@ fn stretched(demand: &Demand, thousandths: u64) -> Demand {
 }
 
 impl Advice {
+    /// The timings of `demands` with the one longer period, or else all of them longer; none where neither makes them fit.
+    pub fn timings(&self, demands: &[Demand]) -> Option<Vec<Timing>> {
+        let mut demands = demands.to_vec();
+        match (self.period, self.stretch) {
+            (Some((place, by)), _) => demands[place] = longer(&demands[place], by),
+            (None, Some(thousandths)) => {
+                for demand in &mut demands {
+                    *demand = stretched(demand, thousandths);
+                }
+            }
+            (None, None) => return None,
+        }
+        Some(demands.iter().map(|demand| demand.timing).collect())
+    }
+
     /// In words that, taken literally, make `demands` fit; names by `name`.
     pub fn describe<'a>(&self, demands: &[Demand], name: impl Fn(usize) -> &'a str) -> String {
         let footprint = self.footprint.map(|(task, bytes)| {
@@ -189,11 +204,11 @@ impl Advice {
         });
         let period = self.period.map(|(task, by)| {
             let (timing, name) = (&demands[task].timing, name(task));
-            let span = millis(by);
+            let span = exact_millis(by);
             if timing.deadline == timing.period {
                 return format!("{span} ms more period and deadline of {name}");
             }
-            let deadline = millis(extended(timing, by));
+            let deadline = exact_millis(extended(timing, by));
             format!(
                 "{span} ms more period of {name} and its deadline in proportion, to {deadline} ms"
             )
@@ -231,8 +246,8 @@ fn size(bytes: Bytes) -> String {
     }
 }
 
-/// All of it, in ms.
-fn millis(span: Nanos) -> String {
+/// All of a time, in ms.
+pub fn exact_millis(span: Nanos) -> String {
     let text = format!("{}.{:06}", span.0 / MILLI, span.0 % MILLI);
     text.trim_end_matches('0').trim_end_matches('.').into()
 }
@@ -438,6 +453,13 @@ mod tests {
                     let step = task.timing.period.0 / 1_000 + rounding;
                     prop_assert!(with(place, longer(task, Nanos(amount))));
                     prop_assert!(!with(place, longer(task, Nanos(amount - step))));
+                }
+                if let Some(timings) = advice.timings(&demands) {
+                    let mut longer = demands.clone();
+                    for (demand, timing) in longer.iter_mut().zip(timings) {
+                        demand.timing = timing;
+                    }
+                    prop_assert!(fits(&longer));
                 }
                 if let Some(thousandths) = advice.stretch {
                     let all = |thousandths| -> Vec<_> {

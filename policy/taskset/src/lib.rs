@@ -25,7 +25,7 @@ mod tests;
 mod tree;
 mod unit;
 
-pub use advice::{Advice, advise};
+pub use advice::{Advice, advise, exact_millis};
 pub use error::{Fault, TaskSetError};
 pub use rtswap_policy::scheduler::MAX_TASKS;
 pub use size::parse_size;
@@ -80,6 +80,8 @@ pub struct Gpu {
     /// The time within which a revoked best-effort job leaves the GPU; zero: no best-effort job runs
     /// beside realtime.
     pub drain: Nanos,
+    /// ε, the time from a decision to its effect; zero in a file, whose WCETs are all there is.
+    pub dispatch_latency: Nanos,
 }
 
 /// One task of a set.
@@ -123,8 +125,7 @@ impl TaskSet {
         self.tasks.iter().map(demand).collect()
     }
 
-    /// What `test` assumes of the GPU, with δ = `chunk`. No dispatch latency: what a file says of a
-    /// WCET is all there is.
+    /// What `test` assumes of the GPU, with δ = `chunk`.
     pub fn platform(&self, test: Test, chunk: Bytes) -> Platform {
         let (cost, duplex) = match test {
             Test::Pipelined => (self.swap_cost, self.gpu.duplex),
@@ -135,7 +136,7 @@ impl TaskSet {
             cost,
             chunk,
             drain: self.gpu.drain,
-            dispatch_latency: Nanos::ZERO,
+            dispatch_latency: self.gpu.dispatch_latency,
             duplex,
         }
     }

@@ -101,6 +101,7 @@ fn gpu(table: &Table<'_, '_>) -> Result<Gpu, Wrong> {
         chunk,
         duplex,
         drain,
+        dispatch_latency: Nanos::ZERO,
     })
 }
 

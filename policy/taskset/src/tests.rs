@@ -64,6 +64,7 @@ fn everything_can_be_said_in_both_formats() {
         chunk: Some(Bytes(64 << 20)),
         duplex: Ppm(800_000),
         drain: Nanos(1_500_000),
+        dispatch_latency: Nanos::ZERO,
     };
     assert_eq!(set.gpu, gpu);
     let mut cost = SwapCost::PAPER;
@@ -103,6 +104,7 @@ fn what_is_left_out_has_its_default() {
         chunk: None,
         duplex: Ppm::ONE,
         drain: Nanos::ZERO,
+        dispatch_latency: Nanos::ZERO,
     };
     assert_eq!((set.gpu, set.swap_cost), (gpu, SwapCost::PAPER));
 }

@@ -10,11 +10,9 @@ mod target;
 mod text;
 
 use std::fs;
-use std::io::{self, Write as _};
 use std::path::Path;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use rtswap_dbus::text::escape;
 use rtswap_policy::cost::{FitError, SwapCost};
 use rtswap_policy::units::{Bytes, Ppm};
 use rtswap_taskset::calibration::Calibration;
@@ -50,12 +48,7 @@ pub(crate) fn calibrate(
     let used = match has_daemon.then(|| target::store(runtime_dir, &file)) {
         // The file has it.
         Some(Err(failure)) if export.is_some() => {
-            let text = failure.to_string();
-            let _ = writeln!(
-                io::stderr(),
-                "rtswapctl: not given to rtswapd: {}",
-                escape(&text)
-            );
+            output::note(&format!("not given to rtswapd: {failure}"));
             None
         }
         used => used.transpose()?,

@@ -2,12 +2,10 @@
 
 mod departure;
 
-use std::io::Write as _;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
 use rtswap_dbus::objects::{self, Objects};
-use rtswap_dbus::text::escape;
 use rtswap_dbus::{Error, Manager1Proxy};
 use rtswapctl::cli::ParkOptions;
 use zbus::{Connection, OwnedObjectPath};
@@ -89,9 +87,7 @@ async fn tell(
             Err(Error::NoSuchTask(_)) if options.all => {}
             // Its registration has ended, and not its processes.
             Err(error @ Error::InvalidArgument(_)) if options.all => {
-                let text = format!("{name} is not parked: {error}");
-                // Unread, it is no reason not to park the others.
-                let _ = writeln!(std::io::stderr(), "rtswapctl: {}", escape(&text));
+                output::note(&format!("{name} is not parked: {error}"));
             }
             Err(error) => return Err(error.into()),
         }

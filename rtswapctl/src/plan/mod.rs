@@ -1,15 +1,17 @@
 //! `rtswapctl plan`: whether a task set meets every deadline, and with which swap volumes.
 //!
-//! `answer` is the plan as JSON has it, `text` the same for people, `profiled` a task set of profiles.
+//! `answer` is the plan as JSON has it, `text` the same for people, `profiled` a task set of profiles, `next` what is typed
+//! after a plan for one.
 
 mod answer;
+mod next;
 mod profiled;
 mod text;
 
 use std::path::Path;
 
 use rtswap_policy::assign::{Assignment, Infeasible};
-use rtswap_taskset::TaskSet;
+use rtswap_taskset::{Advice, TaskSet};
 
 use crate::cli::{self, PlanOptions, TaskSetOptions};
 use crate::failure::Failure;
@@ -33,7 +35,7 @@ pub(crate) fn plan(runtime_dir: Option<&Path>, options: &PlanOptions) -> Result<
     let planned = Planned::new(set, &options.set);
     match told {
         Some((place, commands)) if !options.set.json => {
-            output::text(&planned.profiled_text(&place, &commands))?;
+            output::text(&planned.profiled_text(&place, &commands, output::width()))?;
         }
         _ => planned.print(options.set.json)?,
     }
@@ -73,6 +75,8 @@ pub(crate) struct Planned {
     pub(crate) test: rtswap_policy::admission::Test,
     pub(crate) objective: rtswap_policy::assign::Objective,
     pub(crate) result: Result<Assignment, Infeasible>,
+    /// What would make one, where there is none.
+    advice: Option<Advice>,
 }
 
 impl Planned {
@@ -89,11 +93,13 @@ impl Planned {
             cli::Objective::Volume => Objective::Volume,
         };
         let result = set.plan(test, objective);
+        let advice = result.is_err().then(|| set.advice(test, objective));
         Self {
             set,
             test,
             objective,
             result,
+            advice,
         }
     }
 
@@ -101,7 +107,7 @@ impl Planned {
         if json {
             output::json(&Answer::new(self))
         } else {
-            output::text(&self.text())
+            output::text(&self.text(output::width()))
         }
     }
 
@@ -120,8 +126,8 @@ impl Planned {
         let name = |place| self.name(place);
         let demands = self.set.demands();
         let why = infeasible.describe(&demands, name);
-        let advice = self.set.advice(self.test, self.objective);
-        Some(format!("{why}; {}", advice.describe(&demands, name)))
+        let advice = self.advice.as_ref()?.describe(&demands, name);
+        Some(format!("{why}; {advice}"))
     }
 
     pub(crate) fn name(&self, place: usize) -> &str {

@@ -8,14 +8,17 @@ use rtswap_policy::units::{Bytes, Nanos, Ppm};
 use rtswap_taskset::profile::Profile;
 use rtswap_taskset::{Gpu, MAX_PERIOD, RealtimeTask, TaskSet};
 
-use crate::daemon::objects;
+use crate::daemon::{best_effort_reserve, objects};
 use crate::failure::Failure;
 use crate::profile::store;
+use crate::table::bytes;
 
 /// Without a daemon: the GPU of the built-in swap costs.
 const BUILT_IN: Bytes = Bytes(24 << 30);
 /// What a best-effort job may take to leave beyond a chunk, as the daemon has it built in.
 const KERNELS: Nanos = Nanos(10_000_000);
+/// From a decision to its effect, as the daemon has it built in.
+const DISPATCH_LATENCY: Nanos = Nanos(200_000);
 
 /// A task as it is typed.
 #[derive(Debug, PartialEq, Eq)]
@@ -25,6 +28,14 @@ pub(super) struct Typed {
     deadline: Nanos,
     /// For the next command.
     periods: String,
+}
+
+#[cfg(test)]
+impl Typed {
+    /// Period and deadline.
+    pub(super) fn span(&self) -> (Nanos, Nanos) {
+        (self.period, self.deadline)
+    }
 }
 
 /// A set with where it is to run and what to type next.
@@ -154,6 +165,7 @@ fn platform(
             chunk: None,
             duplex: Ppm::ONE,
             drain: Nanos::ZERO,
+            dispatch_latency: Nanos::ZERO,
         };
         let place = "No rtswapd with a GPU answers: planned for 24 GiB and the swap costs of an RTX 3090, built in.";
         return Ok((built_in, SwapCost::PAPER, place.into()));
@@ -174,6 +186,10 @@ fn platform(
         "Planned for GPU {} ({}) as rtswapd has it, with {} swap costs.",
         gpu.index, gpu.uuid, gpu.swap_cost_source
     );
+    if gpu.unmanaged_bytes > 0 {
+        let held = bytes(gpu.unmanaged_bytes);
+        place.extend([" Programs without rtswap hold ", &held, " of it now."]);
+    }
     let elsewhere = profiles.iter().filter(|profile| profile.gpu != gpu.uuid);
     for Profile { name, gpu, .. } in elsewhere {
         place.extend([
@@ -184,11 +200,14 @@ fn platform(
             ": its C may be another here.",
         ]);
     }
+    // What the daemon promises is no more.
+    let reserve = best_effort_reserve(runtime_dir, &gpu.uuid)?;
     let gpu = Gpu {
-        capacity: Bytes(gpu.capacity_bytes),
+        capacity: Bytes(gpu.capacity_bytes.saturating_sub(reserve)),
         chunk: Some(Bytes(gpu.chunk_bytes)),
         duplex: Ppm::ONE,
         drain: slower + KERNELS,
+        dispatch_latency: DISPATCH_LATENCY,
     };
     Ok((gpu, swap_cost, place))
 }

@@ -4,38 +4,42 @@ use rtswap_policy::admission::{Analysis, Test};
 use rtswap_policy::assign::{Assignment, Objective};
 use rtswap_policy::units::Bytes;
 
-use super::Planned;
-use crate::table::{bytes, millis, table};
+use super::{Planned, next};
+use crate::table::{Widths, bytes, lines, millis, wrapped};
 
 impl Planned {
-    pub(crate) fn text(&self) -> String {
+    /// For a terminal of so many columns; without, no line is broken and no column left out.
+    pub(crate) fn text(&self, width: Option<usize>) -> String {
         let Some(plan) = self.assignment() else {
-            return self.refusal();
+            return wrapped(&self.refusal(), 0, width);
         };
-        let mut text = match &self.result {
-            Ok(_) => format!("{}\n\n", self.verdict(plan)),
-            Err(_) => format!(
-                "The best that was found, in chunks of {}:\n\n",
-                bytes(plan.chunk.0)
+        let chunk = bytes(plan.chunk.0);
+        let (begin, end) = match &self.result {
+            Ok(_) => (self.verdict(plan), self.binding(&plan.analysis)),
+            Err(_) => (
+                format!("The best that was found, in chunks of {chunk}:"),
+                self.refusal(),
             ),
         };
-        text.push_str(&self.table(plan));
-        text.push('\n');
-        match &self.result {
-            Ok(_) => text.push_str(&self.binding(&plan.analysis)),
-            Err(_) => text.push_str(&self.refusal()),
-        }
-        text
+        let (begin, end) = (wrapped(&begin, 0, width), wrapped(&end, 0, width));
+        format!("{begin}\n{}\n{end}", self.table(plan, width))
     }
 
     /// The same of tasks by their profiles: where they are to run, and what to type next.
-    pub(super) fn profiled_text(&self, place: &str, commands: &[String]) -> String {
-        let text = format!("{place}\n{}", self.text());
+    pub(super) fn profiled_text(
+        &self,
+        place: &str,
+        commands: &[String],
+        width: Option<usize>,
+    ) -> String {
+        let text = wrapped(place, 0, width) + &self.text(width);
+        let told = |command: &str| next::continued(command, width);
         if self.result.is_err() {
-            return text;
+            let next = next::longer(self).map(|command| told(&format!("next: {command}")));
+            return next.map_or(text.clone(), |next| format!("{text}\n{next}"));
         }
-        let commands = commands.join("\n");
-        format!("{text}\nEach C was measured, not proven. next:\n{commands}\n")
+        let commands: String = commands.iter().map(|command| told(command)).collect();
+        format!("{text}\nEach C was measured, not proven. next:\n{commands}")
     }
 
     fn refusal(&self) -> String {
@@ -79,7 +83,7 @@ impl Planned {
         )
     }
 
-    fn table(&self, plan: &Assignment) -> String {
+    fn table(&self, plan: &Assignment, width: Option<usize>) -> String {
         let constrained = self
             .set
             .tasks
@@ -97,7 +101,7 @@ impl Planned {
             "SWAP IN",
             "UTILIZATION",
         ]);
-        let width = heads.len();
+        let count = heads.len();
         let mut rows: Vec<Vec<String>> = Vec::new();
         for (place, task) in self.set.tasks.iter().enumerate() {
             let load = &plan.analysis.tasks[place];
@@ -122,13 +126,18 @@ impl Planned {
             .map(|task| task.memory.footprint)
             .sum();
         let volume: Bytes = plan.volumes.iter().copied().sum();
-        let mut total = vec![String::new(); width];
+        let mut total = vec![String::new(); count];
         total[0] = "total".into();
-        total[width - 5] = bytes(footprint.0);
-        total[width - 4] = bytes(volume.0);
-        total[width - 1] = format!("{:.4}", plan.analysis.utilization);
+        total[count - 5] = bytes(footprint.0);
+        total[count - 4] = bytes(volume.0);
+        total[count - 1] = format!("{:.4}", plan.analysis.utilization);
         rows.push(total);
-        table(&heads, &[0], &rows)
+        let widths = Widths {
+            most: width,
+            // FOOTPRINT, SWAP OUT, SWAP IN, WCET.
+            first_to_go: &[count - 5, count - 3, count - 2, count - 6],
+        };
+        lines(&heads, &[0], &rows, widths).concat()
     }
 
     /// What would fail first.

@@ -9,11 +9,9 @@ pub(crate) mod store;
 pub(crate) mod text;
 mod watch;
 
-use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use rtswap_dbus::text::escape;
 use rtswap_taskset::profile::{About, Folded, LEAST_JOBS, fold};
 
 use crate::agent;
@@ -58,9 +56,9 @@ pub(crate) fn profile(runtime_dir: Option<&Path>, options: &ProfileOptions) -> R
         jobs: options.jobs.max(LEAST_JOBS),
         interrupt: &interrupt,
     };
-    say(&format!("1 of 2: {name} by itself"));
+    output::note(&format!("1 of 2: {name} by itself"));
     let alone = runs.run("alone")?;
-    say(&format!("2 of 2: {name} beside copies in both directions"));
+    output::note(&format!("2 of 2: {name} beside copies in both directions"));
     let neighbor = Neighbor::start(&place, Copies::Both, &interrupt)?;
     let loaded = runs.run("loaded")?;
     neighbor.finish()?;
@@ -102,9 +100,4 @@ fn configuration(runtime_dir: Option<&Path>, uuid: &str) -> String {
         format!("chunk = {}\n", gpu.chunk_bytes)
     });
     format!("version = 1\n[daemon]\nprobes = false\n[[gpu]]\nuuid = \"{uuid}\"\n{chunk}")
-}
-
-/// Says how far it is; unread, it is no reason to stop.
-fn say(text: &str) {
-    let _ = writeln!(std::io::stderr(), "rtswapctl: {}", escape(text));
 }

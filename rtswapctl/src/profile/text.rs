@@ -4,6 +4,7 @@ use std::ffi::OsString;
 use std::fmt::Write;
 
 use rtswap_policy::units::Nanos;
+use rtswap_taskset::exact_millis;
 use rtswap_taskset::profile::{Execution, Jobs, Profile};
 
 use super::Outcome;
@@ -138,23 +139,17 @@ fn notes(outcome: &Outcome) -> Vec<String> {
 
 /// The command that asks whether it fits.
 fn next(whole: &Profile) -> String {
+    let median = whole.period.0.0;
+    // Cut to about a thousandth: the host wakes a program late, and a longer period would be promised than it has.
+    let step = if median < 100_000_000 {
+        100_000
+    } else {
+        1_000_000
+    };
     // A program that never pauses has its jobs as fast as they go: sooner none can be promised.
-    let tenth = Nanos(100_000);
-    let least = Nanos(whole.wcet.0.next_multiple_of(tenth.0));
-    format!(
-        "rtswapctl plan {}:{}",
-        whole.name,
-        period(whole.period.0.max(least))
-    )
-}
-
-/// A period as it is typed, cut to a tenth of a millisecond where that leaves something.
-fn period(span: Nanos) -> String {
-    match span.0 / 100_000 {
-        0 => format!("{}us", (span.0 / 1_000).max(1)),
-        tenths if tenths.is_multiple_of(10) => format!("{}ms", tenths / 10),
-        tenths => format!("{}.{}ms", tenths / 10, tenths % 10),
-    }
+    let least = whole.wcet.0.next_multiple_of(step);
+    let period = Nanos((median - median % step).max(least));
+    format!("rtswapctl plan {}:{}ms", whole.name, exact_millis(period))
 }
 
 #[cfg(test)]
@@ -200,6 +195,20 @@ mod tests {
             text.lines().all(|line| line.chars().count() <= 80),
             "{text}"
         );
+    }
+
+    #[test]
+    fn the_next_period_is_no_longer_than_the_programs_and_no_shorter_than_its_jobs() {
+        let next = |median: u64, wcet: u64| {
+            let mut whole = profile();
+            whole.period.0 = Nanos(median);
+            whole.wcet = Nanos(wcet);
+            next(&whole)
+        };
+        assert_eq!(next(1_000_140_000, 5), "rtswapctl plan yolo:1000ms");
+        assert_eq!(next(33_370_000, 5), "rtswapctl plan yolo:33.3ms");
+        assert_eq!(next(154_900_000, 154_210_000), "rtswapctl plan yolo:155ms");
+        assert_eq!(next(70_000, 61_000), "rtswapctl plan yolo:0.1ms");
     }
 
     #[test]

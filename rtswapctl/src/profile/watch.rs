@@ -8,8 +8,8 @@ use std::time::{Duration, Instant};
 
 use rtswap_taskset::profile::{LEAST_JOBS, Record};
 
-use super::say;
 use crate::failure::Failure;
+use crate::output;
 use crate::trial::child::Program;
 use crate::trial::daemon::PrivateDaemon;
 use crate::trial::interrupt::Interrupt;
@@ -90,7 +90,7 @@ impl Runs<'_> {
                 });
             }
             if look % LOOKS == 0 {
-                say(&format!("{count} of {} jobs", self.jobs));
+                output::note(&format!("{count} of {} jobs", self.jobs));
             }
         }
         unreachable!("it looks until the program ends")

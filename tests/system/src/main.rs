@@ -20,7 +20,7 @@ use crate::machine::{Machine, cgroup_mount};
 use crate::report::Report;
 
 /// The whole run ends within this once there is a root file system: that has limits of its own.
-const BOUND: Duration = Duration::from_mins(8);
+const BOUND: Duration = Duration::from_mins(14);
 const FAILED: u8 = 1;
 
 /// Install the packages in a booted system and use them
@@ -35,6 +35,9 @@ struct Arguments {
     /// Where NVIDIA's driver libraries are, if they were fetched
     #[arg(long)]
     driver: PathBuf,
+    /// Write the pictures of the first hour into this folder
+    #[arg(long)]
+    screens: Option<PathBuf>,
 }
 
 fn main() -> ExitCode {
@@ -101,7 +104,7 @@ fn run(arguments: &Arguments) -> Result<usize> {
     }
     checks::prepare(&machine, &root, &arguments.driver)?;
     let mut report = Report::new(&machine);
-    checks::all(&mut report);
+    checks::all(&mut report, arguments.screens.as_deref());
     println!("{} passed, {} failed", report.passed, report.failed);
     Ok(report.failed)
 }

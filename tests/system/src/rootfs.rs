@@ -8,7 +8,8 @@ use anyhow::{Context, Result, ensure};
 
 const SUITE: &str = "bookworm";
 /// What the packages recommend, and what the checks need besides.
-const PACKAGES: &str = "systemd,systemd-sysv,dbus,polkitd,python3-dbus,libsystemd-dev,procps";
+const PACKAGES: &str =
+    "systemd,systemd-sysv,dbus,polkitd,python3-dbus,libsystemd-dev,procps,sudo,tmux";
 /// Units that are for real hardware, terminals or the network.
 const MASKED: &str = "console-getty.service getty.target systemd-modules-load.service modprobe@.service \
     sys-kernel-debug.mount sys-kernel-config.mount sys-kernel-tracing.mount dev-hugepages.mount dev-mqueue.mount \

@@ -192,7 +192,7 @@ impl Books {
 
     /// Forgets the task `id` at `place`.
     pub(crate) fn remove(&mut self, place: usize, id: TaskId) {
-        let volumes = self.replace(place, id, Share::default());
+        let volumes = self.replace(place, id, &Share::default());
         self.shares.remove(place);
         if volumes {
             self.review_volumes();
@@ -205,9 +205,9 @@ impl Books {
     }
 
     /// Replaces the share of `id` at `place`. True if volumes have changed.
-    pub(crate) fn replace(&mut self, place: usize, id: TaskId, new: Share) -> bool {
-        let old = core::mem::replace(&mut self.shares[place], new);
-        if old == new {
+    pub(crate) fn replace(&mut self, place: usize, id: TaskId, new: &Share) -> bool {
+        let old = core::mem::replace(&mut self.shares[place], *new);
+        if old == *new {
             return false;
         }
         self.revision += u64::from((old.plans, old.timing) != (new.plans, new.timing));

@@ -3,6 +3,7 @@
 mod bus;
 mod clients;
 mod doctor;
+mod first_hour;
 mod hardening;
 mod install;
 mod realtime;
@@ -25,8 +26,9 @@ pub(crate) fn prepare(machine: &Machine, root: &Path, driver: &Path) -> Result<(
     doctor::prepare(machine, driver)
 }
 
-/// All of them. One that fails says so and the next goes on.
-pub(crate) fn all(report: &mut Report<'_>) {
+/// All of them. One that fails says so and the next goes on. `screens` is where the pictures of the first hour are written, if
+/// anywhere.
+pub(crate) fn all(report: &mut Report<'_>, screens: Option<&Path>) {
     install::check(report);
     bus::check(report);
     clients::check(report);
@@ -37,6 +39,7 @@ pub(crate) fn all(report: &mut Report<'_>) {
     reload::check(report);
     doctor::check(report);
     hardening::check(report);
+    first_hour::check(report, screens);
     removal::check(report);
 }
 

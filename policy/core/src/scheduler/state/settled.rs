@@ -26,7 +26,7 @@ impl State {
         let mut volumes = false;
         while let Some((place, id, task)) = self.tasks.next_touched() {
             let share = Share::of(id, task, self.chunk);
-            volumes |= self.books.replace(place, id, share);
+            volumes |= self.books.replace(place, id, &share);
         }
         if volumes {
             self.books.review_volumes();

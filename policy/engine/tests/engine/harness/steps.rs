@@ -259,7 +259,7 @@ impl Pair {
     fn rule(&mut self, task: usize, rule: u64) {
         let setting = self.world.setting.tasks[task];
         let key = Key::ALL[rule as usize % 5];
-        let strict = rule / 8 % 2 == 0;
+        let strict = (rule / 8).is_multiple_of(2);
         let chunks = if strict {
             setting.chunks / 2
         } else {
