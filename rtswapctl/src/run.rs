@@ -83,8 +83,7 @@ fn register(
                 .ok()
                 .and_then(|objects| elsewhere(&objects, &task, profile, &program));
             if let Some(text) = text {
-                // Unread, it is no reason not to start the program.
-                let _ = writeln!(std::io::stderr(), "rtswapctl: {}", escape(&text));
+                output::note(&text);
             }
         }
         Ok(OwnedFd::from(lease))

@@ -10,6 +10,7 @@ mod target;
 mod text;
 
 use std::fs;
+use std::io;
 use std::path::Path;
 use std::time::{SystemTime, UNIX_EPOCH};
 
