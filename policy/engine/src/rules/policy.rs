@@ -208,3 +208,45 @@ fn scopes(user: u32, uid: u32, name: &str) -> [Scope; 3] {
 fn of_user(user: u32) -> [Scope; 2] {
     [Scope::User(user), Scope::Everybody]
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_narrowest_scope_holds_and_in_it_what_was_set_at_run_time() {
+        let task = Scope::Task {
+            uid: 7,
+            name: "a".into(),
+        };
+        let most = |bytes| Rules {
+            gpu_memory: Some(Bytes(bytes)),
+            ..Rules::default()
+        };
+        let policy = Policy {
+            run_time: RuleSet::from([(Scope::Everybody, most(1)), (Scope::User(7), most(2))]),
+            file: RuleSet::from([(Scope::User(7), most(3)), (task, most(4))]),
+            base: Rules {
+                max_tasks: Some(5),
+                ..Rules::default()
+            },
+        };
+        let caps = |uid, name| policy.caps(uid, uid, name, |rules| rules.gpu_memory);
+        assert_eq!(caps(7, "a"), [Some(Bytes(4)), Some(Bytes(2))]);
+        assert_eq!(caps(7, "b"), [None, Some(Bytes(2))]);
+        assert_eq!(caps(8, "a"), [None, Some(Bytes(1))]);
+        assert_eq!(policy.max_tasks(7), 5);
+        assert_eq!(policy.on_violation(7, 7, "a"), OnViolation::Warn);
+        let rows = policy.rows();
+        let said: Vec<_> = rows
+            .iter()
+            .map(|row| (row.scope.clone(), row.key, row.source, row.holds))
+            .collect();
+        assert!(said.contains(&(Scope::User(7), Key::GpuMemory, Source::RunTime, true)));
+        assert!(said.contains(&(Scope::User(7), Key::GpuMemory, Source::PolicyFile, false)));
+        assert!(said.contains(&(Scope::Everybody, Key::MaxTasks, Source::DaemonFile, true)));
+        assert!(said.contains(&(Scope::Everybody, Key::OnViolation, Source::BuiltIn, true)));
+        let built_in = said.iter().filter(|row| row.2 == Source::BuiltIn);
+        assert_eq!(built_in.count(), 1, "max_tasks is said");
+    }
+}
