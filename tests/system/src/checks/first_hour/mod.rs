@@ -86,6 +86,7 @@ fn prepare(machine: &Machine) -> Result<()> {
 fn restore(machine: &Machine) -> Result<()> {
     let script = format!(
         "rm -f /etc/ld.so.conf.d/simgpu.conf /etc/sudoers.d/{USER} /etc/polkit-1/rules.d/50-rtswap.rules
+        rm -rf /home/{USER}/.local/share/rtswap
         ldconfig
         gpasswd --delete {USER} sudo
         mv /root/rtswapd.toml /etc/rtswap/
