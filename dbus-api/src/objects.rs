@@ -278,7 +278,7 @@ impl TryFrom<Properties> for OtherTask {
 }
 
 /// Everything that the daemon serves now, tasks by id and GPUs by index.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct Objects {
     /// The tasks that the caller may see: its own, or all.
     pub tasks: Vec<(OwnedObjectPath, TaskProperties)>,
@@ -295,11 +295,7 @@ pub async fn list(connection: &Connection) -> Result<Objects, Error> {
         .path(ROOT_PATH)
         .build()
         .await?;
-    let mut objects = Objects {
-        tasks: Vec::new(),
-        others: Vec::new(),
-        gpus: Vec::new(),
-    };
+    let mut objects = Objects::default();
     for (path, mut interfaces) in manager.get_managed_objects().await? {
         if let Some(properties) = interfaces.remove(TASK) {
             if properties.contains_key("Name") {

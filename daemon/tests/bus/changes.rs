@@ -9,7 +9,7 @@ use zbus::fdo::{ObjectManagerProxy, PropertiesProxy};
 use zbus::names::InterfaceName;
 use zbus::{Connection, OwnedObjectPath, OwnedVariant};
 
-use super::private::joined;
+use super::private::{calibration, joined, joined_with};
 use crate::common::agent::Agent;
 use crate::common::{BOUND, MIB};
 use rtswap_dbus::{BUS_NAME, Gpu1Proxy, Manager1Proxy, Options, ROOT_PATH, Size, Task1Proxy};
@@ -124,6 +124,29 @@ async fn changes_are_told_on_the_bus_and_on_the_socket() {
         .unwrap()
         .unwrap();
     assert_eq!(signal.args().unwrap().object_path.as_str(), other.as_str());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_calibration_is_told_on_the_bus_and_on_the_socket() {
+    const GPU: &str = "GPU-01234567-89ab-cdef-0123-456789abcdef";
+    let configuration = format!("[[gpu]]\nuuid = \"{GPU}\"\nmemory = \"64MiB\"\n");
+    let configuration = format!("version = 1\n[daemon]\nprobes = false\n{configuration}");
+    let Some((home, bus, _daemon)) = joined_with(&configuration) else {
+        return;
+    };
+    let (bus, socket) = (bus.connect().await, home.bus().await);
+    let gpu = rtswap_dbus::gpu_path(0);
+    let (on_bus, on_socket) = (listen(&bus, &gpu).await, listen(&socket, &gpu).await);
+    let manager = Manager1Proxy::new(&bus).await.unwrap();
+    let used = manager.set_calibration(&calibration(GPU)).await.unwrap();
+    assert!(used, "nobody is on the GPU");
+    for heard in [&on_bus, &on_socket] {
+        wait_heard(heard, "ChunkBytes", 4 * MIB).await;
+        wait_heard(heard, "SwapCostSource", "calibrated".to_owned()).await;
+        wait_heard(heard, "CalibratedUSec", 1_795_784_400_000_000_u64).await;
+        // 800 µs and 4 MiB at 1 GiB/s, at the share that a loaded link leaves.
+        wait_heard(heard, "ChunkOutUSec", 5_230_u64).await;
+    }
 }
 
 /// Shares change all the time, so they are asked for.

@@ -8,7 +8,7 @@ use futures_util::future::join_all;
 use zbus::{Connection, fdo};
 
 use super::authority::{Authority, Manner};
-use super::private::{Bus, joined};
+use super::private::{Bus, calibration, joined};
 use crate::common::agent::Agent;
 use crate::common::user::{as_nobody, block_on};
 use crate::common::{BOUND, Home, MIB, ONE_GPU, wait_for};
@@ -240,6 +240,52 @@ async fn the_policy_is_set_by_polkits_leave_which_is_asked_for_last() {
     manager.set_policy(nothing).await.unwrap();
     assert_eq!(authority.asked().len(), 1, "root needs nobody's leave");
     assert!(!manager.policy().await.unwrap().contains("gpu_memory"));
+}
+
+/// Calibrates as nobody.
+fn try_calibration(bus: &Bus, text: &str) -> Result<bool, Error> {
+    as_nobody(|| {
+        block_on(async {
+            let bus = bus.connect().await;
+            let manager = Manager1Proxy::new(&bus).await.unwrap();
+            manager.set_calibration(text).await
+        })
+    })
+    .expect("a bus of its own needs root already")
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_gpu_is_calibrated_by_polkits_leave_which_is_asked_for_last() {
+    const CALIBRATE: &str = "org.rtswap.calibrate";
+    let Some((_home, bus, _daemon)) = joined() else {
+        return;
+    };
+    let own = calibration("GPU-01234567-89ab-cdef-0123-456789abcdef");
+    let polkit = bus.connect().await;
+    let authority = Authority::serve(&polkit, Manner::No).await;
+    let wrong = try_calibration(&bus, "version = 1").unwrap_err();
+    assert!(matches!(wrong, Error::InvalidArgument(_)), "{wrong:?}");
+    let elsewhere = calibration("GPU-00000000-89ab-cdef-0123-456789abcdef");
+    let wrong = try_calibration(&bus, &elsewhere).unwrap_err();
+    assert!(matches!(wrong, Error::NoSuchGpu(_)), "{wrong:?}");
+    assert_eq!(authority.asked(), [], "it is wrong anyway");
+    let text = try_calibration(&bus, &own).unwrap_err();
+    assert_eq!(
+        text.to_string(),
+        "user 65534 may not calibrate GPUs: polkit says no to org.rtswap.calibrate; ask the administrator for a rule, \
+         or do it as root"
+    );
+    assert_eq!(authority.asked(), [(CALIBRATE.to_owned(), 1)]);
+    polkit.close().await.unwrap();
+
+    let polkit = bus.connect().await;
+    let authority = Authority::serve(&polkit, Manner::Yes).await;
+    try_calibration(&bus, &own).unwrap();
+    assert_eq!(authority.asked(), [(CALIBRATE.to_owned(), 1)]);
+    let root = bus.connect().await;
+    let manager = Manager1Proxy::new(&root).await.unwrap();
+    manager.set_calibration(&own).await.unwrap();
+    assert_eq!(authority.asked().len(), 1, "root needs nobody's leave");
 }
 
 #[tokio::test(flavor = "multi_thread")]

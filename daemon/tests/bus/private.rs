@@ -133,7 +133,21 @@ pub(crate) fn on_system_bus(home: &Home, bus: &Bus) -> Daemon {
 
 /// A bus with a daemon on it that everybody can reach.
 pub(crate) fn joined() -> Option<(Home, Bus, Daemon)> {
-    let home = Home::new(ONE_GPU);
+    joined_with(ONE_GPU)
+}
+
+/// A calibration of that GPU, with chunks of 4 MiB.
+pub(crate) fn calibration(uuid: &str) -> String {
+    let cost = "base_us = 500\nper_chunk_us = 800\ngib_per_s = 1\n";
+    format!(
+        "version = 1\ngpu = \"{uuid}\"\nmeasured = 2026-11-27T13:00:00Z\nchunk = \"4MiB\"\nduplex = 0.9\n\
+         [swap_cost.out]\n{cost}[swap_cost.in]\n{cost}"
+    )
+}
+
+/// The same with another configuration.
+pub(crate) fn joined_with(configuration: &str) -> Option<(Home, Bus, Daemon)> {
+    let home = Home::new(configuration);
     fs::set_permissions(home.path(), fs::Permissions::from_mode(0o755)).unwrap();
     let bus = Bus::start(&home)?;
     let daemon = on_system_bus(&home, &bus);

@@ -72,6 +72,15 @@ pub(crate) struct Options {
         conflicts_with_all = ["jobs", "period", "deadline", "warmup", "work", "phase", "progress", "times", "hold", "info"]
     )]
     pub copy: Option<Copies>,
+    /// Time the driver's calls that map and unmap memory, in chunks of each SIZE, in place of jobs.
+    #[arg(
+        long,
+        value_name = "SIZE,…",
+        value_delimiter = ',',
+        value_parser = text::size,
+        conflicts_with_all = ["memory", "layers", "jobs", "period", "deadline", "duration", "warmup", "work", "phase", "progress", "times", "hold", "copy", "info"]
+    )]
+    pub calls: Option<Vec<u64>>,
     /// Report as JSON.
     #[arg(long)]
     pub json: bool,
@@ -166,6 +175,16 @@ mod tests {
             let both = Options::try_parse_from(["dnn", "--copy", "in", job]);
             assert!(both.is_err(), "{job} was taken");
         }
+    }
+
+    #[test]
+    fn calls_are_timed_for_several_sizes() {
+        assert_eq!(
+            options(&["--calls", "2MiB,16MiB"]).calls,
+            Some(vec![2 << 20, 16 << 20])
+        );
+        let both = Options::try_parse_from(["dnn", "--calls", "2MiB", "--copy", "in"]);
+        assert!(both.is_err());
     }
 
     #[test]

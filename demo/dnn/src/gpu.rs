@@ -128,6 +128,11 @@ impl Gpu {
         open().doing(|| format!("opening GPU {index}"))
     }
 
+    /// Its number in the driver.
+    pub(crate) fn device(&self) -> sys::CUdevice {
+        self.device
+    }
+
     /// Allocates `words` 32-bit words; `what` names them in the error.
     pub(crate) fn allocate(&self, words: u64, what: &str) -> Result<Memory<'_>, Failure> {
         let bytes = words * 4;

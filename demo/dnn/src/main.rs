@@ -2,6 +2,8 @@
 //!
 //! It is what rtswap is demonstrated on, and it knows nothing of rtswap.
 
+mod calls;
+mod chunk;
 mod cli;
 mod copy;
 mod failure;
@@ -33,10 +35,11 @@ fn main() -> ExitCode {
         Ok(options) => options,
         Err(failure) => return end("dnn", failure),
     };
-    let ended = match options.copy {
+    let ended = match (options.copy, &options.calls) {
         _ if options.info => info(),
-        Some(copies) => copy::run(&options, copies),
-        None => run(&options),
+        (Some(copies), _) => copy::run(&options, copies),
+        (None, Some(sizes)) => calls::run(&options, sizes),
+        (None, None) => run(&options),
     };
     ended.unwrap_or_else(|failure| end(&options.name, failure))
 }

@@ -1,4 +1,4 @@
-//! What is measured: real swaps by a private daemon, over chunk sizes and volumes, each direction beside a copier in the
+//! What is measured: the driver's calls for a chunk, and real swaps by a private daemon, over chunk sizes and volumes, each direction beside a copier in the
 //! other one at last.
 
 use std::ffi::OsString;
@@ -7,6 +7,7 @@ use indicatif::{ProgressBar, ProgressStyle};
 use rtswap_policy::cost::Sample;
 use rtswap_policy::units::{Bytes, Nanos};
 
+use super::calls::{self, Calls};
 use super::holder::{Holder, Pair};
 use crate::trial::TrialError;
 use crate::trial::daemon::PrivateDaemon;
@@ -42,6 +43,8 @@ const SLOWEST: &str = "base_us = 100000.0\nper_chunk_us = 2000.0\ngib_per_s = 0.
 /// All samples of one machine.
 #[derive(Debug, Default)]
 pub(super) struct Measured {
+    /// The driver's calls for a chunk, by its size.
+    pub(super) calls: Vec<(Bytes, Calls)>,
     /// Each direction with the other copy engine idle.
     pub(super) alone: Both,
     /// The same with the other copy engine loaded, at one chunk size.
@@ -79,8 +82,8 @@ pub(super) struct Bench<'a> {
 impl<'a> Bench<'a> {
     /// `preload` is what makes a program one of an agent.
     pub(super) fn new(place: &'a Place, preload: &'a OsString, interrupt: &'a Interrupt) -> Self {
-        // The first chunk size, those that are tried, and two directions under load.
-        let steps = 1 + chunks_of(place.memory).count() as u64 + 2;
+        // The calls, the first chunk size, those that are tried, and two directions under load.
+        let steps = 2 + chunks_of(place.memory).count() as u64 + 2;
         let style = ProgressStyle::with_template("{msg:<28} {bar:40} {pos}/{len}");
         let bar = ProgressBar::new(steps);
         Self {
@@ -97,10 +100,13 @@ impl<'a> Bench<'a> {
         }
     }
 
-    /// Swaps in chunks of all sizes, with the other copy engine idle.
+    /// Times the calls for chunks of all sizes, and swaps by each, with the other copy engine idle.
     pub(super) fn sweep(&mut self) -> Result<&Measured, TrialError> {
+        self.step("the driver's calls".into());
+        let sizes: Vec<_> = chunks_of(self.place.memory).collect();
+        self.measured.calls = calls::time(self.place, &sizes)?;
         self.volume = self.find_volume()?;
-        for chunk in chunks_of(self.place.memory) {
+        for chunk in sizes {
             self.step(format!("swaps by {} MiB", chunk.0 >> 20));
             let daemon = self.daemon(chunk)?;
             let large = self.large(chunk);

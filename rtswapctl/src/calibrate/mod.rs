@@ -1,8 +1,9 @@
 //! `rtswapctl calibrate`: what swapping costs on this machine, by real swaps of a private daemon.
 //!
-//! `measure` takes the samples by a `holder` whose memory is swapped, `model` makes the costs, ρ and δ of them, `target` is
-//! the daemon that is to use them, `text` what is told.
+//! `measure` takes the samples by a `holder` whose memory is swapped, and has `calls` time the driver's calls; `model` makes
+//! the costs, ρ and δ of them, `target` is the daemon that is to use them, `text` what is told.
 
+mod calls;
 mod holder;
 mod measure;
 mod model;
@@ -24,6 +25,7 @@ use crate::failure::Failure;
 use crate::output;
 use crate::trial::interrupt::Interrupt;
 use crate::trial::place::Place;
+use calls::Calls;
 use measure::{Bench, Measured};
 use model::Way;
 use text::Answer;
@@ -85,9 +87,31 @@ fn unwritable(path: &Path, source: io::Error) -> Failure {
     }
 }
 
-/// What was found.
+/// What was found of one chunk size, with both copy engines idle.
 #[derive(Clone, Copy, Debug)]
+struct Size {
+    chunk: Bytes,
+    out: Way,
+    into: Way,
+    calls: Calls,
+}
+
+impl Size {
+    /// The cost of a swap without what the slowest one took more.
+    fn typical(&self) -> SwapCost {
+        SwapCost {
+            out: self.out.typical(),
+            in_: self.into.typical(),
+        }
+    }
+}
+
+/// What was found.
+#[derive(Clone, Debug)]
 struct Findings {
+    /// Of each chunk size, the smallest first.
+    sizes: Vec<Size>,
+    /// With the best chunk size.
     out: Way,
     into: Way,
     /// ρ.
@@ -102,32 +126,31 @@ struct Findings {
 
 impl Findings {
     fn of(place: &Place, mut bench: Bench<'_>) -> Result<Self, Failure> {
-        let alone = &bench.sweep()?.alone;
-        let model = |chunk| {
-            let (out, into) = (Way::of(&alone.out, chunk)?, Way::of(&alone.into, chunk)?);
-            Ok::<_, FitError>((out, into))
-        };
-        let costs = measure::chunks_of(place.memory).map(|chunk| {
-            let (out, into) = model(chunk)?;
-            let cost = SwapCost {
-                out: out.typical(),
-                in_: into.typical(),
-            };
-            Ok::<_, FitError>((chunk, cost))
+        let Measured { alone, calls, .. } = bench.sweep()?;
+        let sizes = calls.iter().map(|(chunk, calls)| {
+            Ok::<_, FitError>(Size {
+                chunk: *chunk,
+                out: Way::of(&alone.out, *chunk)?,
+                into: Way::of(&alone.into, *chunk)?,
+                calls: *calls,
+            })
         });
-        let costs = costs.collect::<Result<Vec<_>, _>>()?;
-        let chunk = model::choose(&costs, Bytes(place.memory));
-        let (mut out, mut into) = model(chunk)?;
+        let sizes = sizes.collect::<Result<Vec<_>, _>>()?;
+        let costs = sizes.iter().map(|size| (size.chunk, size.typical()));
+        let chunk = model::choose(&costs.collect::<Vec<_>>(), Bytes(place.memory));
+        let (mut out, mut into) = (Way::of(&alone.out, chunk)?, Way::of(&alone.into, chunk)?);
         let Measured {
             alone,
             loaded,
             stalls,
+            ..
         } = bench.load(chunk)?;
         let duplex = model::duplex((&out, &into), &loaded);
         out.raise(&loaded.out, duplex);
         into.raise(&loaded.into, duplex);
         let swaps = [&alone, &loaded].map(|both| both.out.len() + both.into.len());
         Ok(Self {
+            sizes,
             out,
             into,
             duplex,
@@ -145,6 +168,9 @@ impl Findings {
             note("swaps", self.swaps.to_string()),
             note("host_stalls", self.stalls.to_string()),
         ];
+        let own = self.sizes.iter().find(|size| size.chunk == self.chunk);
+        let calls = own.iter().flat_map(|size| size.calls.named());
+        notes.extend(calls.map(|(call, us)| note(&format!("{call}_us"), format!("{us:.1}"))));
         if !place.driver.is_empty() {
             notes.push(note("driver", place.driver.clone()));
         }

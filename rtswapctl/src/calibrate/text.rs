@@ -4,11 +4,13 @@ use std::fmt::Write as _;
 use std::path::Path;
 
 use rtswap_policy::cost::DirectionCost;
-use rtswap_policy::units::Ppm;
+use rtswap_policy::units::{Nanos, Ppm};
 use serde::Serialize;
 
-use super::Findings;
+use super::calls::Calls;
 use super::model::Way;
+use super::{Findings, Size};
+use crate::table::table;
 use crate::trial::place::Place;
 
 /// The JSON of `calibrate`, version 1.
@@ -22,6 +24,7 @@ pub(super) struct Answer<'a> {
     out: Direction,
     #[serde(rename = "in")]
     into: Direction,
+    sizes: Vec<OfSize>,
     swaps: usize,
     host_stalls: u64,
     /// Whether the daemon uses it at once; none where it was not told.
@@ -35,6 +38,27 @@ struct Direction {
     bytes_per_second: u64,
     /// The part of the base by which the slowest swap is beyond the medians.
     slowest_us: f64,
+}
+
+/// What each chunk size costs.
+#[derive(Debug, Serialize)]
+struct OfSize {
+    chunk_bytes: u64,
+    out: Direction,
+    #[serde(rename = "in")]
+    into: Direction,
+    calls: Calls,
+}
+
+impl OfSize {
+    fn of(size: &Size) -> Self {
+        Self {
+            chunk_bytes: size.chunk.0,
+            out: Direction::of(&size.out),
+            into: Direction::of(&size.into),
+            calls: size.calls,
+        }
+    }
 }
 
 impl Direction {
@@ -59,6 +83,7 @@ impl<'a> Answer<'a> {
             duplex: share(found.duplex),
             out: Direction::of(&found.out),
             into: Direction::of(&found.into),
+            sizes: found.sizes.iter().map(OfSize::of).collect(),
             swaps: found.swaps,
             host_stalls: found.stalls,
             used,
@@ -70,6 +95,22 @@ fn share(duplex: Ppm) -> f64 {
     f64::from(duplex.0) / f64::from(Ppm::ONE.0)
 }
 
+/// What a chunk takes by its size: in a swap, and each of the driver's calls.
+fn by_size(sizes: &[Size]) -> String {
+    let named = sizes.first().map(|size| size.calls.named());
+    let calls = named.iter().flatten().map(|(call, _)| *call);
+    let heads: Vec<_> = ["a chunk", "out", "in"].into_iter().chain(calls).collect();
+    let rows = sizes.iter().map(|size| {
+        let cost = size.typical();
+        let swaps = [cost.out, cost.in_].map(|way| way.chunk_time(size.chunk));
+        let calls = size.calls.named().map(|(_, us)| Nanos((us * 1e3) as u64));
+        let times = swaps.into_iter().chain(calls);
+        let times = times.map(|time| time.to_string());
+        [size.chunk.to_string()].into_iter().chain(times).collect()
+    });
+    table(&heads, &[], &rows.collect::<Vec<_>>())
+}
+
 /// The same for people, with the next command to type.
 pub(super) fn told(
     place: &Place,
@@ -79,7 +120,9 @@ pub(super) fn told(
 ) -> String {
     let name = [": ", &place.name].concat();
     let name = if place.name.is_empty() { "" } else { &name };
-    let mut text = format!("GPU {}{name}, by {} swaps\n", place.index, found.swaps);
+    let mut text = format!("GPU {}{name}, by {} swaps\n\n", place.index, found.swaps);
+    text += &by_size(&found.sizes);
+    let _ = writeln!(text, "\nchunks of {} are best:", found.chunk);
     for (what, way) in [("out", &found.out), ("in", &found.into)] {
         let DirectionCost {
             base,
@@ -95,9 +138,8 @@ pub(super) fn told(
     }
     let _ = writeln!(
         text,
-        "  while the other copy engine works: {:.2} of that speed\n  chunks of {}",
+        "  while the other copy engine works: {:.2} of that speed",
         share(found.duplex),
-        found.chunk
     );
     if found.stalls > 0 {
         let _ = writeln!(
@@ -145,7 +187,20 @@ mod tests {
             },
             slowest: Nanos(210_000),
         };
+        let size = |mib: u64| Size {
+            chunk: Bytes(mib << 20),
+            out: way,
+            into: way,
+            calls: Calls {
+                create_us: 111.1,
+                map_us: 2.5,
+                access_us: 1234.5,
+                unmap_us: 21.0,
+                release_us: 36.0,
+            },
+        };
         let mut found = Findings {
+            sizes: vec![size(2), size(256)],
             out: way,
             into: way,
             duplex: Ppm(930_000),
@@ -154,7 +209,10 @@ mod tests {
             stalls: 0,
         };
         let text = told(&place, &found, Some(true), None);
-        let expected = "GPU 0: H, by 196 swaps\n  \
+        let expected = "GPU 0: H, by 196 swaps\n\n  \
+            a chunk        out         in    create      map    access    unmap  release\n  \
+            2.0 MiB   235.8 µs   235.8 µs\n\
+            chunks of 16.0 MiB are best:\n  \
             out  12.000 GiB/s, 73.0 µs a chunk, 450.0 µs a swap\n       (210.0 µs of that by the slowest one)\n";
         assert!(text.starts_with(expected), "{text}");
         assert!(text.ends_with(

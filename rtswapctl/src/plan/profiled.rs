@@ -2,17 +2,21 @@
 
 use std::path::Path;
 
+use rtswap_dbus::objects::Objects;
 use rtswap_policy::cost::{DirectionCost, SwapCost};
 use rtswap_policy::task::Timing;
 use rtswap_policy::units::{Bytes, Nanos, Ppm};
 use rtswap_taskset::profile::Profile;
 use rtswap_taskset::{Gpu, MAX_PERIOD, RealtimeTask, TaskSet};
+use zbus::OwnedObjectPath;
 
 use crate::daemon::{best_effort_reserve, objects};
 use crate::failure::Failure;
 use crate::profile::store;
 use crate::table::bytes;
 
+/// The class, as the daemon writes it.
+const REALTIME: &str = "realtime";
 /// Without a daemon: the GPU of the built-in swap costs.
 const BUILT_IN: Bytes = Bytes(24 << 30);
 /// What a best-effort job may take to leave beyond a chunk, as the daemon has it built in.
@@ -152,14 +156,15 @@ fn platform(
     runtime_dir: Option<&Path>,
     profiles: &[Profile],
 ) -> Result<(Gpu, SwapCost, String), Failure> {
-    let gpus = match objects(runtime_dir) {
-        Ok(objects) => objects.gpus,
-        Err(Failure::Connect(_)) => Vec::new(),
+    let objects = match objects(runtime_dir) {
+        Ok(objects) => objects,
+        Err(Failure::Connect(_)) => Objects::default(),
         Err(failure) => return Err(failure),
     };
+    let gpus = &objects.gpus;
     let wanted = profiles.first().map(|profile| profile.gpu.as_str());
     let meant = gpus.iter().find(|(_, gpu)| Some(&*gpu.uuid) == wanted);
-    let Some((_, gpu)) = meant.or(gpus.first()) else {
+    let Some((path, gpu)) = meant.or(gpus.first()) else {
         let built_in = Gpu {
             capacity: BUILT_IN,
             chunk: None,
@@ -190,6 +195,16 @@ fn platform(
         let held = bytes(gpu.unmanaged_bytes);
         place.extend([" Programs without rtswap hold ", &held, " of it now."]);
     }
+    let is_planned = |name: &str| profiles.iter().any(|profile| profile.name == name);
+    let others = uncounted(&objects, path, is_planned);
+    if !others.is_empty() {
+        let others = others.join(", ");
+        place.extend([
+            " Realtime tasks that are on it now do not count here, but do for run: ",
+            &others,
+            ".",
+        ]);
+    }
     let elsewhere = profiles.iter().filter(|profile| profile.gpu != gpu.uuid);
     for Profile { name, gpu, .. } in elsewhere {
         place.extend([
@@ -212,9 +227,71 @@ fn platform(
     Ok((gpu, swap_cost, place))
 }
 
+/// The realtime tasks that the GPU has beside those that are planned.
+fn uncounted(
+    objects: &Objects,
+    gpu: &OwnedObjectPath,
+    is_planned: impl Fn(&str) -> bool,
+) -> Vec<String> {
+    let own = objects.tasks.iter().map(|(_, task)| task);
+    let own = own.filter(|task| task.class == REALTIME && task.gpu == *gpu);
+    let mut names: Vec<_> = own
+        .filter(|task| !is_planned(&task.name))
+        .map(|task| task.name.clone())
+        .collect();
+    let others = objects.others.iter().map(|(_, task)| task);
+    let others = others.filter(|task| task.class == REALTIME && task.gpu == *gpu);
+    match others.count() {
+        0 => {}
+        1 => names.push("one of another user".into()),
+        many => names.push(format!("{many} of other users")),
+    }
+    names
+}
+
 #[cfg(test)]
 mod tests {
+    use rtswap_dbus::TaskProperties;
+    use rtswap_dbus::objects::OtherTask;
+
     use super::*;
+
+    #[test]
+    fn other_realtime_tasks_of_the_gpu_are_named() {
+        let (here, there) = (rtswap_dbus::gpu_path(0), rtswap_dbus::gpu_path(1));
+        let task = |id, name: &str, class: &str, gpu: &OwnedObjectPath| {
+            let task = TaskProperties {
+                name: name.into(),
+                class: class.into(),
+                gpu: gpu.clone(),
+                ..TaskProperties::default()
+            };
+            (rtswap_dbus::task_path(id), task)
+        };
+        let other = |id| {
+            let task = OtherTask {
+                class: REALTIME.into(),
+                gpu: here.clone(),
+                user_id: 7,
+            };
+            (rtswap_dbus::task_path(id), task)
+        };
+        let mut objects = Objects {
+            tasks: vec![
+                task(1, "yolo", REALTIME, &here),
+                task(2, "lidar", REALTIME, &here),
+                task(3, "train", "best-effort", &here),
+                task(4, "far", REALTIME, &there),
+            ],
+            ..Objects::default()
+        };
+        let named = |objects: &Objects| uncounted(objects, &here, |name| name == "yolo");
+        assert_eq!(named(&objects), ["lidar"]);
+        objects.others.push(other(5));
+        assert_eq!(named(&objects), ["lidar", "one of another user"]);
+        objects.others.push(other(6));
+        assert_eq!(named(&objects), ["lidar", "2 of other users"]);
+    }
 
     #[test]
     fn tasks_are_typed_with_their_periods() {

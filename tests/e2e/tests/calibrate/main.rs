@@ -18,6 +18,12 @@ const MEMORY_MIB: u64 = 768;
 /// How far the model of a whole swap may be off, in per cent, and ρ.
 const MODEL_PERCENT: f64 = 3.0;
 const DUPLEX: f64 = 0.03;
+/// By how much a call may take longer than it is made to, as a factor and beside it.
+const CALL_MORE: f64 = 1.03;
+const CALL_SLACK_US: f64 = 10.0;
+
+/// The chunk sizes that a GPU of so much memory is tried with.
+const SIZES_MIB: [u64; 5] = [2, 4, 8, 16, 32];
 
 /// A simulated link. Times in µs, rates in GiB/s.
 #[derive(Clone, Copy)]
@@ -62,18 +68,17 @@ const LINKS: [Link; 3] = [
 
 impl Link {
     fn machine(&self) -> Result<Machine> {
-        let [out, into] = self.calls;
         let toml = format!(
             "duplex = {:?}\ncopy_start_us = {:?}\ncopy_us = {:?}\nunmap_us = {:?}\nrelease_us = {:?}\n\
              create_us = {:?}\nmap_us = {:?}\naccess_us = {:?}\n",
             self.duplex,
             self.start,
             self.copy,
-            out / 2.0,
-            out / 2.0,
-            into / 2.0,
-            into / 4.0,
-            into / 4.0,
+            self.calls_us("unmap"),
+            self.calls_us("release"),
+            self.calls_us("create"),
+            self.calls_us("map"),
+            self.calls_us("access"),
         );
         Machine::new(MachineOptions {
             memory_mib: MEMORY_MIB,
@@ -83,6 +88,17 @@ impl Link {
             described: false,
             ..MachineOptions::default()
         })
+    }
+
+    /// What one of the calls for a chunk takes, in µs.
+    fn calls_us(&self, call: &str) -> f64 {
+        let [out, into] = self.calls;
+        match call {
+            "unmap" | "release" => out / 2.0,
+            "create" => into / 2.0,
+            "map" | "access" => into / 4.0,
+            _ => unreachable!("no {call} is called for a chunk"),
+        }
     }
 
     /// What a swap costs on it. The calls for a chunk are made while another one is copied, which takes longer on each of
@@ -115,6 +131,26 @@ fn direction(answer: &Value, name: &str) -> Result<DirectionCost> {
     })
 }
 
+/// The calls that took otherwise than the link has them. The simulated GPU's own work for a large chunk may add to it.
+fn calls_off(link: &Link, answer: &Value) -> Result<Vec<String>> {
+    let sizes = answer["sizes"].as_array().context("no sizes")?;
+    ensure!(sizes.len() == SIZES_MIB.len(), "{answer}");
+    let mut off = Vec::new();
+    for (size, mib) in sizes.iter().zip(SIZES_MIB) {
+        ensure!(size["chunk_bytes"] == mib << 20, "{size}");
+        for call in ["create", "map", "access", "unmap", "release"] {
+            let us = size["calls"][format!("{call}_us")].as_f64();
+            let (us, made) = (us.context(call)?, link.calls_us(call));
+            println!("{call} of {mib} MiB: {us:.1} µs for {made:.1} µs");
+            ensure!(us > made * 0.99, "{call} of {mib} MiB: {us} µs for {made}");
+            if us > made * CALL_MORE + CALL_SLACK_US {
+                off.push(format!("{call} of {mib} MiB: {us:.1} µs for {made:.1} µs"));
+            }
+        }
+    }
+    Ok(off)
+}
+
 /// `rtswapctl calibrate --json`.
 fn calibrate(machine: &Machine, further: &[&str]) -> Result<Value> {
     let mut command = machine.command(machine.binary("rtswapctl"));
@@ -135,7 +171,7 @@ fn judge(link: Link) -> Result<Verdict> {
         },
     );
     let chunk = Bytes(answer["chunk_bytes"].as_u64().context("no chunk size")?);
-    let mut off = Vec::new();
+    let mut off = calls_off(&link, &answer)?;
     for part in [4, 8, 16] {
         let volume = Bytes((MEMORY_MIB << 20) / part);
         let ways = [
@@ -156,7 +192,7 @@ fn judge(link: Link) -> Result<Verdict> {
     if (duplex - link.duplex).abs() > DUPLEX {
         off.push(format!("ρ {duplex:.3} for {}", link.duplex));
     }
-    let sizes: Vec<_> = (1..=5).map(|power| Bytes(1 << (20 + power))).collect();
+    let sizes = SIZES_MIB.map(|mib| Bytes(mib << 20));
     let best = best::chunk(made, Bytes(MEMORY_MIB << 20), &sizes)?;
     println!("chunks of {chunk}, the best by simulation {best}");
     ensure!(
