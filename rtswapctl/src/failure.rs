@@ -77,6 +77,10 @@ pub(crate) enum Failure {
         "{tasks} is on GPU {gpu}, and what it copies would be measured too: park it first, as by rtswapctl park --all"
     )]
     Inhabited { gpu: u32, tasks: String },
+    #[error(
+        "what was measured is not kept, because {tasks} came to GPU {gpu} meanwhile; run rtswapctl calibrate again"
+    )]
+    Disturbed { gpu: u32, tasks: String },
     #[error("rtswapd's plan cannot be read: {0}; update rtswapctl")]
     NotPlan(serde_json::Error),
     #[error("the swaps say nothing of their cost: {0}")]
@@ -232,6 +236,7 @@ impl Failure {
             | Self::NoSuchTask(_)
             | Self::NoSuchGpu(_)
             | Self::Inhabited { .. }
+            | Self::Disturbed { .. }
             | Self::NoFit(_)
             | Self::NoProfile(_)
             | Self::NotPlan(_)

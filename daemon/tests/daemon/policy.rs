@@ -246,6 +246,64 @@ async fn a_class_outlives_the_daemon_and_what_a_task_declares_outlives_the_class
     assert_eq!(task(&bus, "rt").await.deadline_usec, 100_000);
 }
 
+/// A rule is for those that come: it ends none that are there, not in the next daemon either.
+#[tokio::test(flavor = "multi_thread")]
+async fn fewer_tasks_than_there_are_end_none() {
+    let home = home("version = 1\n");
+    let mut daemon = home.daemon();
+    let bus = home.bus().await;
+    let manager = Manager1Proxy::new(&bus).await.unwrap();
+    for name in ["a", "b"] {
+        manager.register(name, HashMap::new()).await.unwrap();
+    }
+    set(&manager, &[("max_tasks", Variant::U8(0))])
+        .await
+        .unwrap();
+    daemon.kill();
+    let _daemon = home.daemon();
+    let bus = home.bus().await;
+    for name in ["a", "b"] {
+        assert_eq!(task(&bus, name).await.class, "best-effort");
+    }
+    let manager = Manager1Proxy::new(&bus).await.unwrap();
+    let refused = manager.register("c", HashMap::new()).await.unwrap_err();
+    assert!(matches!(refused, Error::Busy(_)), "{refused:?}");
+}
+
+/// Where others were admitted meanwhile, a task that may have its deadline again has none, in the next daemon too.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_class_that_is_given_back_too_late_takes_nobodys_place() {
+    let home = home("version = 1\n");
+    let mut daemon = home.daemon();
+    let bus = home.bus().await;
+    let manager = Manager1Proxy::new(&bus).await.unwrap();
+    let register = async |name| manager.register(name, realtime().into_wire()).await;
+    register("first").await.unwrap();
+    let rule = [
+        ("task", Variant::from("first")),
+        ("class", Variant::from("best-effort")),
+    ];
+    set(&manager, &rule).await.unwrap();
+    for name in ["second", "third"] {
+        register(name).await.unwrap();
+    }
+    // It takes the rule back, and there is room for two.
+    let told = manager.reload().await.unwrap_err().to_string();
+    assert!(told.contains("first: not schedulable"), "{told}");
+    let classes = async |bus: &_| {
+        let mut classes = Vec::new();
+        for name in ["first", "second", "third"] {
+            classes.push(task(bus, name).await.class);
+        }
+        classes
+    };
+    let expected = ["best-effort", "realtime", "realtime"];
+    assert_eq!(classes(&bus).await, expected);
+    daemon.kill();
+    let _daemon = home.daemon();
+    assert_eq!(classes(&home.bus().await).await, expected);
+}
+
 #[test]
 fn another_user_sets_nothing_and_sees_its_own() {
     let roots = own();

@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::trial::TrialError;
 use crate::trial::child::Program;
+use crate::trial::interrupt::Interrupt;
 use crate::trial::place::Place;
 
 /// How long all of it may take.
@@ -49,13 +50,17 @@ struct Timed {
 }
 
 /// Times the calls for chunks of each of these sizes.
-pub(super) fn time(place: &Place, chunks: &[Bytes]) -> Result<Vec<(Bytes, Calls)>, TrialError> {
+pub(super) fn time(
+    place: &Place,
+    chunks: &[Bytes],
+    interrupt: &Interrupt,
+) -> Result<Vec<(Bytes, Calls)>, TrialError> {
     let sizes: Vec<_> = chunks.iter().map(|chunk| chunk.0.to_string()).collect();
     let mut command = place.workload()?;
     command
         .args(["--json", "--calls", &sizes.join(",")])
         .env_remove("LD_PRELOAD");
-    let told = read(&Program::start(command)?.finish(BOUND)?)?;
+    let told = read(&Program::start(command)?.finish(BOUND, interrupt)?)?;
     if told.iter().map(|(chunk, _)| chunk).ne(chunks) {
         let text = "the workload timed other chunk sizes than it was asked for";
         return Err(std::io::Error::other(text).into());

@@ -51,6 +51,9 @@ pub(super) struct Measured {
     pub(super) loaded: Both,
     /// How often the host stood still.
     pub(super) stalls: u64,
+    /// How many samples count although the host stood still in each try. The witness does not tell which direction of a
+    /// pair it held up.
+    pub(super) stalled: usize,
 }
 
 /// Samples of both directions.
@@ -60,10 +63,21 @@ pub(super) struct Both {
     pub(super) into: Vec<Sample>,
 }
 
-impl Both {
+impl Measured {
+    /// Counts both directions of a pair.
     fn add(&mut self, pair: Pair) {
-        self.out.push(pair.out);
-        self.into.push(pair.into);
+        self.alone.out.push(pair.out);
+        self.alone.into.push(pair.into);
+        self.stalled += 2 * usize::from(pair.is_stalled);
+    }
+
+    /// Counts the direction against these copies, which alone was measured under load.
+    fn add_loaded(&mut self, pair: Pair, copies: Copies) {
+        match copies {
+            Copies::Out => self.loaded.into.push(pair.into),
+            _ => self.loaded.out.push(pair.out),
+        }
+        self.stalled += usize::from(pair.is_stalled);
     }
 }
 
@@ -104,7 +118,7 @@ impl<'a> Bench<'a> {
     pub(super) fn sweep(&mut self) -> Result<&Measured, TrialError> {
         self.step("the driver's calls".into());
         let sizes: Vec<_> = chunks_of(self.place.memory).collect();
-        self.measured.calls = calls::time(self.place, &sizes)?;
+        self.measured.calls = calls::time(self.place, &sizes, self.interrupt)?;
         self.volume = self.find_volume()?;
         for chunk in sizes {
             self.step(format!("swaps by {} MiB", chunk.0 >> 20));
@@ -115,7 +129,7 @@ impl<'a> Bench<'a> {
             for chunks in sizes {
                 let pairs = self.rounds(&daemon, chunk, chunks)?;
                 for pair in pairs {
-                    self.measured.alone.add(pair);
+                    self.measured.add(pair);
                 }
             }
         }
@@ -133,11 +147,9 @@ impl<'a> Bench<'a> {
             });
             let neighbor = Neighbor::start(self.place, copies, self.interrupt)?;
             let pairs = self.rounds(&daemon, chunk, chunks)?;
-            neighbor.finish()?;
-            let loaded = &mut self.measured.loaded;
-            match copies {
-                Copies::Out => loaded.into.extend(pairs.iter().map(|pair| pair.into)),
-                _ => loaded.out.extend(pairs.iter().map(|pair| pair.out)),
+            neighbor.finish(self.interrupt)?;
+            for pair in pairs {
+                self.measured.add_loaded(pair, copies);
             }
         }
         self.measured.stalls = self.stalls.count();
@@ -152,7 +164,7 @@ impl<'a> Bench<'a> {
         let chunk = chunks[chunks.len() / 2];
         let daemon = self.daemon(chunk)?;
         let mut holder = self.holder(&daemon, chunk, FIRST_CHUNKS)?;
-        let Pair { out, into } = holder.swap()?;
+        let Pair { out, into, .. } = holder.swap()?;
         let slower = out.took.max(into.took).0.max(1);
         let moved = out.chunks * chunk.0;
         let volume = u128::from(moved) * u128::from(SPAN.0) / u128::from(slower);
@@ -221,5 +233,29 @@ mod tests {
         assert_eq!(of(64), [2, 4]);
         assert_eq!(of(768), [2, 4, 8, 16, 32]);
         assert_eq!(of(141 << 10).len(), 8);
+    }
+
+    #[test]
+    fn samples_of_a_host_that_stood_still_are_counted() {
+        let sample = Sample {
+            chunks: 1,
+            chunk: Bytes(LEAST_CHUNK),
+            took: Nanos(1),
+        };
+        let pair = |is_stalled| Pair {
+            out: sample,
+            into: sample,
+            is_stalled,
+        };
+        let mut measured = Measured::default();
+        measured.add(pair(false));
+        measured.add_loaded(pair(false), Copies::In);
+        assert_eq!(measured.stalled, 0);
+        measured.add(pair(true));
+        measured.add_loaded(pair(true), Copies::Out);
+        assert_eq!(measured.stalled, 3);
+        let Measured { alone, loaded, .. } = measured;
+        let counts = [&alone, &loaded].map(|both| (both.out.len(), both.into.len()));
+        assert_eq!(counts, [(2, 2), (1, 1)]);
     }
 }

@@ -43,24 +43,57 @@ pub(crate) fn calibrate(
     let interrupt = Interrupt::watch()?;
     let bench = Bench::new(&place, &preload, &interrupt);
     let found = Findings::of(&place, bench)?;
+    target::check_again(runtime_dir, &place.uuid)?;
+    let store = |file: &str| target::store(runtime_dir, file);
     let file = found.calibration(&place).to_toml();
-    // First the file: what the daemon refuses is not lost.
-    if let Some(path) = export {
-        fs::write(path, &file).map_err(|source| unwritable(path, source))?;
-    }
-    let used = match has_daemon.then(|| target::store(runtime_dir, &file)) {
-        // The file has it.
-        Some(Err(failure)) if export.is_some() => {
-            output::note(&format!("not given to rtswapd: {failure}"));
-            None
-        }
-        used => used.transpose()?,
-    };
+    let taken = keep(&file, export, &interrupt, has_daemon.then_some(store))?;
     if options.json {
-        output::json(&Answer::new(&place, &found, used))
+        output::json(&Answer::new(&place, &found, &taken))?;
     } else {
-        output::text(&text::told(&place, &found, used, export))
+        output::text(&text::told(&place, &found, &taken, export))?;
     }
+    match taken {
+        Taken::Refused(failure) if export.is_none() => Err(failure),
+        // The file has it.
+        Taken::Refused(failure) => {
+            output::note(&format!("not given to rtswapd: {failure}"));
+            Ok(())
+        }
+        Taken::Now | Taken::Later | Taken::Untold => Ok(()),
+    }
+}
+
+/// What the daemon made of a calibration.
+#[derive(Debug)]
+enum Taken {
+    /// It uses it from now on.
+    Now,
+    /// It keeps it, and uses it once nothing rests on what was before.
+    Later,
+    /// It did not take it.
+    Refused(Failure),
+    /// There is none to tell.
+    Untold,
+}
+
+/// Keeps what was measured, unless the signal came: in the file first, because the daemon may refuse it.
+fn keep(
+    file: &str,
+    export: Option<&Path>,
+    interrupt: &Interrupt,
+    store: Option<impl FnOnce(&str) -> Result<bool, Failure>>,
+) -> Result<Taken, Failure> {
+    interrupt.check()?;
+    if let Some(path) = export {
+        fs::write(path, file).map_err(|source| unwritable(path, source))?;
+    }
+    Ok(match store.map(|store| store(file)) {
+        None => Taken::Untold,
+        Some(Ok(true)) => Taken::Now,
+        Some(Ok(false)) => Taken::Later,
+        // What took a minute to measure is told all the same.
+        Some(Err(failure)) => Taken::Refused(failure),
+    })
 }
 
 /// An error if the file could not be written: told before anything is measured. The file stays as it is.
@@ -122,6 +155,8 @@ struct Findings {
     swaps: usize,
     /// How often the host stood still.
     stalls: u64,
+    /// How many of the swaps it held up in each try.
+    stalled: usize,
 }
 
 impl Findings {
@@ -143,6 +178,7 @@ impl Findings {
             alone,
             loaded,
             stalls,
+            stalled,
             ..
         } = bench.load(chunk)?;
         let duplex = model::duplex((&out, &into), &loaded);
@@ -157,6 +193,7 @@ impl Findings {
             chunk,
             swaps: swaps.iter().sum(),
             stalls,
+            stalled,
         })
     }
 
@@ -167,6 +204,7 @@ impl Findings {
         let mut notes = vec![
             note("swaps", self.swaps.to_string()),
             note("host_stalls", self.stalls.to_string()),
+            note("stalled_swaps", self.stalled.to_string()),
         ];
         let own = self.sizes.iter().find(|size| size.chunk == self.chunk);
         let calls = own.iter().flat_map(|size| size.calls.named());
@@ -192,6 +230,30 @@ impl Findings {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::trial::TrialError;
+
+    #[test]
+    fn what_the_daemon_refuses_is_no_loss_and_nothing_is_kept_after_the_signal() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("a.toml");
+        let refuse = |_: &str| Err(Failure::NoHome);
+        let interrupt = Interrupt::watch().unwrap();
+        let taken = keep("text", Some(&path), &interrupt, Some(refuse)).unwrap();
+        assert!(
+            matches!(taken, Taken::Refused(Failure::NoHome)),
+            "{taken:?}"
+        );
+        assert_eq!(fs::read_to_string(&path).unwrap(), "text");
+        let interrupted = keep("other", Some(&path), &Interrupt::told(), Some(refuse));
+        assert!(
+            matches!(interrupted, Err(Failure::Trial(TrialError::Interrupted))),
+            "{interrupted:?}"
+        );
+        assert_eq!(fs::read_to_string(&path).unwrap(), "text");
+        let take = |used| keep("text", None, &interrupt, Some(move |_: &str| Ok(used)));
+        assert!(matches!(take(true), Ok(Taken::Now)));
+        assert!(matches!(take(false), Ok(Taken::Later)));
+    }
 
     #[test]
     fn a_file_that_cannot_be_written_is_told_before_and_one_that_can_stays_as_it_is() {

@@ -7,6 +7,7 @@ use rtswap_dbus::{GpuProperties, Manager1Proxy};
 
 use crate::daemon::{converse, objects};
 use crate::failure::Failure;
+use crate::trial::company;
 
 /// Whether there is a daemon, and it has nothing against a measurement. No daemon is an error where one `is_needed`.
 pub(super) fn check(
@@ -28,25 +29,27 @@ fn judge(objects: &Objects, uuid: &str) -> Result<(), Failure> {
     let Some((path, gpu)) = objects.gpus.iter().find(|(_, gpu)| is_meant(gpu)) else {
         return Err(Failure::NoSuchGpu(uuid.to_owned()));
     };
-    let own = objects.tasks.iter().map(|(_, task)| task);
-    let own = own.filter(|task| task.gpu == *path && !task.process_ids.is_empty());
-    let mut awake: Vec<_> = own
-        .filter(|task| !task.parked)
-        .map(|task| task.name.clone())
-        .collect();
-    let others = objects.others.iter();
-    let others = others.filter(|(_, task)| task.gpu == *path).count();
-    if awake.is_empty() && others == 0 {
-        return Ok(());
-    }
+    let awake = company::awake(objects, path);
     if awake.is_empty() {
-        // Whether they are parked is not told.
-        awake.push("a task of another user".to_owned());
+        return Ok(());
     }
     Err(Failure::Inhabited {
         gpu: gpu.index,
         tasks: awake.join(", "),
     })
+}
+
+/// An error where a task came to the GPU after [`check`]: what it copied was measured too.
+pub(super) fn check_again(runtime_dir: Option<&Path>, uuid: &str) -> Result<(), Failure> {
+    judge_again(objects(runtime_dir), uuid)
+}
+
+fn judge_again(objects: Result<Objects, Failure>, uuid: &str) -> Result<(), Failure> {
+    match objects.and_then(|objects| judge(&objects, uuid)) {
+        Err(Failure::Inhabited { gpu, tasks }) => Err(Failure::Disturbed { gpu, tasks }),
+        // A daemon that no longer answers tells of no task; `store` says what is wrong with it.
+        _ => Ok(()),
+    }
 }
 
 /// Has the daemon keep and use what was measured. Whether it uses it at once.
@@ -62,35 +65,11 @@ pub(super) fn store(runtime_dir: Option<&Path>, text: &str) -> Result<bool, Fail
 
 #[cfg(test)]
 mod tests {
-    use rtswap_dbus::TaskProperties;
-
     use super::*;
 
     #[test]
-    fn programs_on_the_gpu_are_named_unless_they_are_parked() {
-        let gpu = |index: u32| {
-            let gpu = GpuProperties {
-                uuid: format!("GPU-{index}"),
-                index,
-                ..GpuProperties::default()
-            };
-            (rtswap_dbus::gpu_path(index), gpu)
-        };
-        let task = |id, name: &str, on, parked| {
-            let task = TaskProperties {
-                name: name.into(),
-                gpu: rtswap_dbus::gpu_path(on),
-                process_ids: vec![7],
-                parked,
-                ..TaskProperties::default()
-            };
-            (rtswap_dbus::task_path(id), task)
-        };
-        let objects = Objects {
-            gpus: vec![gpu(0), gpu(1)],
-            tasks: vec![task(1, "a", 0, false), task(2, "b", 1, true)],
-            others: Vec::new(),
-        };
+    fn a_gpu_with_programs_is_not_measured_and_one_that_is_unknown_is_named() {
+        let objects = company::tests::objects();
         let judged = |uuid| judge(&objects, uuid).map_err(|failure| failure.to_string());
         assert_eq!(judged("GPU-1"), Ok(()));
         assert_eq!(
@@ -98,5 +77,18 @@ mod tests {
             "a is on GPU 0, and what it copies would be measured too: park it first, as by rtswapctl park --all"
         );
         assert!(judged("GPU-9").unwrap_err().contains("no GPU is GPU-9"));
+    }
+
+    #[test]
+    fn a_task_that_came_meanwhile_makes_the_measurement_void() {
+        let judged = |uuid| judge_again(Ok(company::tests::objects()), uuid);
+        assert_eq!(
+            judged("GPU-0").unwrap_err().to_string(),
+            "what was measured is not kept, because a came to GPU 0 meanwhile; run rtswapctl calibrate again"
+        );
+        assert!(judged("GPU-1").is_ok());
+        // A GPU or daemon that has gone is for `store` to tell.
+        assert!(judged("GPU-9").is_ok());
+        assert!(judge_again(Err(Failure::NoHome), "GPU-0").is_ok());
     }
 }

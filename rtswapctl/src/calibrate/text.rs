@@ -8,10 +8,14 @@ use rtswap_policy::units::{Nanos, Ppm};
 use serde::Serialize;
 
 use super::calls::Calls;
+use super::holder::AGAIN;
 use super::model::Way;
-use super::{Findings, Size};
-use crate::table::table;
+use super::{Findings, Size, Taken};
+use crate::table::{Widths, bytes, lines};
 use crate::trial::place::Place;
+
+/// The columns of the table.
+const WIDTH: Option<usize> = Some(80);
 
 /// The JSON of `calibrate`, version 1.
 #[derive(Debug, Serialize)]
@@ -27,7 +31,8 @@ pub(super) struct Answer<'a> {
     sizes: Vec<OfSize>,
     swaps: usize,
     host_stalls: u64,
-    /// Whether the daemon uses it at once; none where it was not told.
+    stalled_swaps: usize,
+    /// Whether the daemon uses it at once; none where it did not take it.
     used: Option<bool>,
 }
 
@@ -74,7 +79,7 @@ impl Direction {
 }
 
 impl<'a> Answer<'a> {
-    pub(super) fn new(place: &'a Place, found: &Findings, used: Option<bool>) -> Self {
+    pub(super) fn new(place: &'a Place, found: &Findings, taken: &Taken) -> Self {
         Self {
             version: 1,
             uuid: &place.uuid,
@@ -86,7 +91,12 @@ impl<'a> Answer<'a> {
             sizes: found.sizes.iter().map(OfSize::of).collect(),
             swaps: found.swaps,
             host_stalls: found.stalls,
-            used,
+            stalled_swaps: found.stalled,
+            used: match taken {
+                Taken::Now => Some(true),
+                Taken::Later => Some(false),
+                Taken::Refused(_) | Taken::Untold => None,
+            },
         }
     }
 }
@@ -106,16 +116,21 @@ fn by_size(sizes: &[Size]) -> String {
         let calls = size.calls.named().map(|(_, us)| Nanos((us * 1e3) as u64));
         let times = swaps.into_iter().chain(calls);
         let times = times.map(|time| time.to_string());
-        [size.chunk.to_string()].into_iter().chain(times).collect()
+        [bytes(size.chunk.0)].into_iter().chain(times).collect()
     });
-    table(&heads, &[], &rows.collect::<Vec<_>>())
+    let widths = Widths {
+        most: WIDTH,
+        // map, release, unmap, create, access: what they take is in out and in, too.
+        first_to_go: &[4, 7, 6, 3, 5],
+    };
+    lines(&heads, &[], &rows.collect::<Vec<_>>(), widths).concat()
 }
 
 /// The same for people, with the next command to type.
 pub(super) fn told(
     place: &Place,
     found: &Findings,
-    used: Option<bool>,
+    taken: &Taken,
     export: Option<&Path>,
 ) -> String {
     let name = [": ", &place.name].concat();
@@ -148,17 +163,29 @@ pub(super) fn told(
             found.stalls
         );
     }
+    if found.stalled > 0 {
+        let _ = writeln!(
+            text,
+            "  swaps that it held up in all {} tries, which count as measured: {}",
+            AGAIN + 1,
+            found.stalled
+        );
+    }
     if let Some(export) = export {
         let _ = writeln!(text, "written to {}", export.display());
     }
-    text += match used {
-        Some(true) => "rtswapd uses this from now on\n",
-        Some(false) => "rtswapd uses this once no task is on the GPU, or after its restart\n",
-        None => "no rtswapd was told\n",
+    text += match taken {
+        Taken::Now => "rtswapd uses this from now on\n",
+        // Chunks of sessions on any GPU outlive the daemon: its restart does not help.
+        Taken::Later => "rtswapd uses this once no program has a session, and this GPU no task\n",
+        Taken::Refused(_) => "rtswapd did not take this\n",
+        Taken::Untold => "no rtswapd was told\n",
     };
-    let next = match (used, export) {
-        (None, Some(export)) => format!("rtswapctl plan --on {} TASKSET", export.display()),
-        _ => "rtswapctl profile --name NAME -- COMMAND".to_owned(),
+    let next = match (taken, export) {
+        (Taken::Now | Taken::Later, _) => "rtswapctl profile --name NAME -- COMMAND".to_owned(),
+        (_, Some(export)) => format!("rtswapctl plan --on {} TASKSET", export.display()),
+        // The failure that follows says what to do.
+        (_, None) => return text,
     };
     let _ = writeln!(text, "next: {next}");
     text
@@ -169,21 +196,26 @@ mod tests {
     use rtswap_policy::units::{Bytes, Nanos};
 
     use super::*;
+    use crate::color::render;
+    use crate::failure::Failure;
 
-    #[test]
-    fn people_read_what_it_rests_on_and_what_comes_next() {
-        let place = Place {
+    fn place() -> Place {
+        Place {
             index: 0,
             uuid: "GPU-a".into(),
             name: "H".into(),
             driver: "580".into(),
             memory: 8 << 30,
-        };
+        }
+    }
+
+    /// By two chunk sizes, on a link of so many bytes a second.
+    fn found(bytes_per_second: u64) -> Findings {
         let way = Way {
             cost: DirectionCost {
                 base: Nanos(450_000),
                 per_chunk: Nanos(73_000),
-                bytes_per_second: 12 << 30,
+                bytes_per_second,
             },
             slowest: Nanos(210_000),
         };
@@ -199,7 +231,7 @@ mod tests {
                 release_us: 36.0,
             },
         };
-        let mut found = Findings {
+        Findings {
             sizes: vec![size(2), size(256)],
             out: way,
             into: way,
@@ -207,32 +239,75 @@ mod tests {
             chunk: Bytes(16 << 20),
             swaps: 196,
             stalls: 0,
-        };
-        let text = told(&place, &found, Some(true), None);
-        let expected = "GPU 0: H, by 196 swaps\n\n  \
+            stalled: 0,
+        }
+    }
+
+    fn shown(found: &Findings, taken: &Taken, export: Option<&str>) -> String {
+        let text = render(&told(&place(), found, taken, export.map(Path::new)), false);
+        assert!(
+            text.lines().all(|line| line.chars().count() <= 80),
+            "{text}"
+        );
+        text
+    }
+
+    #[test]
+    fn people_read_what_it_rests_on_and_what_comes_next() {
+        let mut found = found(12 << 30);
+        let text = shown(&found, &Taken::Now, None);
+        let expected = "GPU 0: H, by 196 swaps\n\n\
             a chunk        out         in    create      map    access    unmap  release\n  \
-            2.0 MiB   235.8 µs   235.8 µs\n\
+            2 MiB   235.8 µs   235.8 µs  111.1 µs  2500 ns  1.234 ms  21.0 µs  36.0 µs\n\
+            256 MiB  20.906 ms  20.906 ms  111.1 µs  2500 ns  1.234 ms  21.0 µs  36.0 µs\n\n\
             chunks of 16.0 MiB are best:\n  \
             out  12.000 GiB/s, 73.0 µs a chunk, 450.0 µs a swap\n       (210.0 µs of that by the slowest one)\n";
         assert!(text.starts_with(expected), "{text}");
         assert!(text.ends_with(
             "rtswapd uses this from now on\nnext: rtswapctl profile --name NAME -- COMMAND\n"
         ));
-        found.stalls = 3;
-        let text = told(&place, &found, None, Some(Path::new("a.toml")));
+        (found.stalls, found.stalled) = (3, 0);
+        let text = shown(&found, &Taken::Untold, Some("a.toml"));
         assert!(text.contains("stood still 3 times") && text.contains("written to a.toml"));
+        assert!(!text.contains("count as measured"), "{text}");
         assert!(
             text.ends_with("next: rtswapctl plan --on a.toml TASKSET\n"),
             "{text}"
         );
+        found.stalled = 2;
+        let text = shown(&found, &Taken::Later, None);
         assert!(
-            text.lines().all(|line| line.chars().count() <= 80),
+            text.contains("  swaps that it held up in all 11 tries, which count as measured: 2\n"),
             "{text}"
         );
-        let json = serde_json::to_value(Answer::new(&place, &found, None)).unwrap();
-        assert_eq!(
-            (&json["duplex"], &json["used"]),
-            (&0.93.into(), &serde_json::Value::Null)
+        assert!(
+            text.contains("once no program has a session, and this GPU no task\n"),
+            "{text}"
         );
+        let json = serde_json::to_value(Answer::new(&place(), &found, &Taken::Later)).unwrap();
+        assert_eq!(json["duplex"], 0.93);
+        assert_eq!(
+            (&json["used"], &json["stalled_swaps"]),
+            (&false.into(), &2.into())
+        );
+    }
+
+    #[test]
+    fn what_the_daemon_did_not_take_is_told_as_such() {
+        let (found, refused) = (found(12 << 30), Taken::Refused(Failure::NoHome));
+        let text = shown(&found, &refused, None);
+        assert!(text.contains("chunks of 16.0 MiB are best"), "{text}");
+        assert!(text.ends_with("\nrtswapd did not take this\n"), "{text}");
+        let text = shown(&found, &refused, Some("a.toml"));
+        assert!(text.ends_with("next: rtswapctl plan --on a.toml TASKSET\n"));
+        let json = serde_json::to_value(Answer::new(&place(), &found, &refused)).unwrap();
+        assert!(json["used"].is_null() && json["chunk_bytes"] == 16 << 20);
+    }
+
+    #[test]
+    fn a_slow_link_makes_the_table_no_wider() {
+        let text = shown(&found(20 << 20), &Taken::Now, None);
+        let heads = "a chunk           out            in    create    access    unmap  release\n";
+        assert!(text.contains(heads), "{text}");
     }
 }

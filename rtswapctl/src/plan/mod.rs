@@ -33,11 +33,10 @@ pub(crate) fn plan(runtime_dir: Option<&Path>, options: &PlanOptions) -> Result<
         None => (taskset::read(&options.set)?.set, None),
     };
     let planned = Planned::new(set, &options.set);
+    let json = options.set.json;
     match told {
-        Some((place, commands)) if !options.set.json => {
-            output::text(&planned.profiled_text(&place, &commands, output::width()))?;
-        }
-        _ => planned.print(options.set.json)?,
+        Some((place, commands)) => planned.print_profiled(&place, &commands, json, output::note)?,
+        None => planned.print(json)?,
     }
     match planned.result {
         Ok(_) => Ok(()),
@@ -111,6 +110,21 @@ impl Planned {
         }
     }
 
+    /// The same of tasks by their profiles. JSON has no room for the `place`, which a file tells itself: it goes to `note`.
+    fn print_profiled(
+        &self,
+        place: &str,
+        commands: &[String],
+        json: bool,
+        note: impl FnOnce(&str),
+    ) -> Result<(), Failure> {
+        if json {
+            note(place);
+            return self.print(true);
+        }
+        output::text(&self.profiled_text(place, commands, output::width()))
+    }
+
     /// The plan, or the last that was tried and fails the test; none if the memory cannot be had.
     pub(crate) fn assignment(&self) -> Option<&Assignment> {
         match &self.result {
@@ -132,5 +146,34 @@ impl Planned {
 
     pub(crate) fn name(&self, place: usize) -> &str {
         &self.set.tasks[place].name
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use rtswap_taskset::{Format, parse};
+
+    use super::*;
+
+    #[test]
+    fn what_profiles_are_planned_for_is_told_beside_json() {
+        let options = TaskSetOptions {
+            file: "yolo:33ms".into(),
+            on: None,
+            test: cli::Test::Demand,
+            objective: cli::Objective::Time,
+            json: true,
+        };
+        let example = include_str!("../../../examples/taskset.toml");
+        let planned = Planned::new(parse(example, Format::Toml).unwrap(), &options);
+        let noted = |json| {
+            let mut noted = None;
+            let note = |text: &str| noted = Some(text.to_owned());
+            let printed = planned.print_profiled("Planned for GPU 0.", &[], json, note);
+            printed.unwrap();
+            noted
+        };
+        assert_eq!(noted(true).as_deref(), Some("Planned for GPU 0."));
+        assert_eq!(noted(false), None);
     }
 }

@@ -8,10 +8,12 @@ use rtswap_taskset::exact_millis;
 use rtswap_taskset::profile::{Execution, Jobs, Profile};
 
 use super::Outcome;
-use crate::table::{bytes, millis, table, wrapped};
+use crate::table::{Widths, bytes, lines, millis, wrapped};
 
-/// The columns of what is not a table.
+/// The columns of a terminal.
 const WIDTH: Option<usize> = Some(80);
+/// The most characters of a name in the table: RUN and MAX have room beside them.
+const LONGEST_NAME: usize = 56;
 
 /// A program and its arguments as a shell reads them.
 pub(crate) fn command(program: &[OsString]) -> String {
@@ -50,7 +52,12 @@ pub(super) fn told(outcome: &Outcome) -> String {
         rows.push(row(profile, "loaded", &profile.loaded));
     }
     let heads = ["PROFILE", "RUN", "JOBS", "MEDIAN", "HIGH", "MAX", "PERIOD"];
-    text.push_str(&table(&heads, &[0, 1], &rows));
+    let widths = Widths {
+        most: WIDTH,
+        // PERIOD, HIGH, MEDIAN, JOBS.
+        first_to_go: &[6, 4, 3, 2],
+    };
+    text.push_str(&lines(&heads, &[0, 1], &rows, widths).concat());
     text.push('\n');
     for line in notes(outcome) {
         text.push_str(&wrapped(&line, 0, WIDTH));
@@ -66,7 +73,7 @@ pub(super) fn told(outcome: &Outcome) -> String {
 
 fn row(profile: &Profile, run: &str, seen: &Execution) -> Vec<String> {
     vec![
-        profile.name.clone(),
+        shortened(&profile.name),
         run.into(),
         seen.count.to_string(),
         millis(seen.median),
@@ -74,6 +81,16 @@ fn row(profile: &Profile, run: &str, seen: &Execution) -> Vec<String> {
         millis(seen.max),
         millis(profile.period.0),
     ]
+}
+
+/// A name without its beginning where it is too long: jobs of one program differ at the end.
+fn shortened(name: &str) -> String {
+    let letters = name.chars().count();
+    if letters <= LONGEST_NAME {
+        return name.to_owned();
+    }
+    let rest = name.chars().skip(letters + 1 - LONGEST_NAME);
+    std::iter::once('…').chain(rest).collect()
 }
 
 fn notes(outcome: &Outcome) -> Vec<String> {
@@ -195,6 +212,46 @@ mod tests {
             text.lines().all(|line| line.chars().count() <= 80),
             "{text}"
         );
+    }
+
+    #[test]
+    fn a_long_name_takes_the_other_columns_first_and_then_its_beginning() {
+        let shown = |letters: usize| {
+            let mut whole = profile();
+            whole.name = "x".repeat(letters - 4) + "tail";
+            let outcome = Outcome {
+                folded: Folded {
+                    whole,
+                    named: Vec::new(),
+                    rare: Vec::new(),
+                    long: Vec::new(),
+                    loading: 0,
+                },
+                path: "/p".into(),
+                named: Vec::new(),
+                others: 0,
+            };
+            let text = crate::color::render(&told(&outcome), false);
+            let mut table = text.lines().filter(|line| line.contains("  "));
+            let heads = table.find(|line| line.starts_with("PROFILE"));
+            let row = table.find(|line| line.contains("loaded")).unwrap();
+            assert!(row.chars().count() <= 80, "{text}");
+            let heads: Vec<_> = heads.unwrap().split_whitespace().collect();
+            (heads.join(" "), row.split("  ").next().unwrap().to_owned())
+        };
+        let (heads, _) = shown(9);
+        assert_eq!(heads, "PROFILE RUN JOBS MEDIAN HIGH MAX PERIOD");
+        let (heads, name) = shown(40);
+        assert_eq!(
+            (&*heads, name.chars().count()),
+            ("PROFILE RUN JOBS MEDIAN MAX", 40)
+        );
+        let (heads, name) = shown(63);
+        assert_eq!(
+            (&*heads, name.chars().count()),
+            ("PROFILE RUN JOBS MAX", 56)
+        );
+        assert!(name.starts_with("…x") && name.ends_with("tail"), "{name}");
     }
 
     #[test]

@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 use rustix::process::{Pid, Signal, kill_process_group};
 
 use super::TrialError;
+use super::interrupt::Interrupt;
 
 /// How long a program gets to end on SIGTERM.
 const GRACE: Duration = Duration::from_secs(10);
@@ -116,23 +117,23 @@ impl Program {
         self.stdin = None;
     }
 
-    /// Waits for its end, at most for `bound`; its standard output.
-    pub(crate) fn finish(mut self, bound: Duration) -> Result<String, TrialError> {
+    /// Waits for its end, at most for `bound`, and no longer than until the signal; its standard output.
+    pub(crate) fn finish(
+        mut self,
+        bound: Duration,
+        interrupt: &Interrupt,
+    ) -> Result<String, TrialError> {
         self.close_input();
-        let until = Instant::now() + bound;
-        loop {
-            match self.ended()? {
-                Some(status) if status.success() => return Ok(lines(&self.out).join("\n")),
-                Some(status) => return Err(self.end(status)),
-                None if Instant::now() < until => thread::sleep(POLL),
-                None => {
-                    return Err(TrialError::Late {
-                        what: format!("{} ends", self.name),
-                        bound,
-                    });
-                }
-            }
-        }
+        let what = format!("{} ends", self.name);
+        interrupt.wait(
+            || what,
+            bound,
+            || match self.ended()? {
+                Some(status) if status.success() => Ok(Some(lines(&self.out).join("\n"))),
+                Some(status) => Err(self.end(status)),
+                None => Ok(None),
+            },
+        )
     }
 
     /// Kills it and what it started.
@@ -200,10 +201,20 @@ mod tests {
 
     #[test]
     fn an_end_is_told_with_the_last_word() {
-        let out = shell("echo a; echo b >&2").finish(GRACE).unwrap();
-        assert_eq!(out, "a");
-        let failed = shell("echo why >&2; exit 3").finish(GRACE).unwrap_err();
+        let interrupt = Interrupt::watch().unwrap();
+        let finish = |script| shell(script).finish(GRACE, &interrupt);
+        assert_eq!(finish("echo a; echo b >&2").unwrap(), "a");
+        let failed = finish("echo why >&2; exit 3").unwrap_err();
         assert_eq!(failed.to_string(), "sh ended (exit status: 3): why");
+    }
+
+    #[test]
+    fn an_end_is_waited_for_until_the_signal() {
+        let finished = shell("exec sleep 60").finish(GRACE, &Interrupt::told());
+        assert!(
+            matches!(finished, Err(TrialError::Interrupted)),
+            "{finished:?}"
+        );
     }
 
     #[test]

@@ -26,6 +26,12 @@ impl Interrupt {
         Ok(Self(told))
     }
 
+    /// One whose signal came.
+    #[cfg(test)]
+    pub(crate) fn told() -> Self {
+        Self(Arc::new(AtomicBool::new(true)))
+    }
+
     /// An error once the signal came.
     pub(crate) fn check(&self) -> Result<(), TrialError> {
         if self.0.load(Ordering::Relaxed) {
@@ -91,9 +97,8 @@ mod tests {
         let bound = Duration::from_millis(20);
         let late = interrupt.wait(|| "never".to_owned(), bound, || Ok(None::<()>));
         assert!(matches!(late, Err(TrialError::Late { .. })));
-        interrupt.0.store(true, Ordering::Relaxed);
         assert!(matches!(
-            interrupt.sleep(Duration::from_secs(9)),
+            Interrupt::told().sleep(Duration::from_secs(9)),
             Err(TrialError::Interrupted)
         ));
     }

@@ -1,10 +1,11 @@
 //! Trials: programs under a private daemon, to measure what a machine or a model does.
 //!
 //! `daemon` is the private daemon, `child` a program that does not outlive the trial, `neighbor` one that loads the copy
-//! engines, `interrupt` the wish to stop, `place` the GPU and
-//! the programs that a trial needs, `stalls` whether the host let them run.
+//! engines, `interrupt` the wish to stop, `place` the GPU and the programs that a trial needs, `company` the tasks that are
+//! there too, `stalls` whether the host let programs run.
 
 pub(crate) mod child;
+pub(crate) mod company;
 pub(crate) mod daemon;
 pub(crate) mod interrupt;
 pub(crate) mod neighbor;

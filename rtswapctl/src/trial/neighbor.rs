@@ -62,7 +62,7 @@ impl Neighbor {
     }
 
     /// Ends it; an error if its copies went wrong.
-    pub(crate) fn finish(self) -> Result<(), TrialError> {
-        self.0.finish(END).map(drop)
+    pub(crate) fn finish(self, interrupt: &Interrupt) -> Result<(), TrialError> {
+        self.0.finish(END, interrupt).map(drop)
     }
 }

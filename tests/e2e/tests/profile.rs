@@ -100,6 +100,14 @@ fn a_profile_is_measured_planned_with_and_run_by_its_name() -> Result<()> {
         "{}",
         end.stdout
     );
+    let json = rtswapctl(&machine, &["plan", "--json", "named:1s"]);
+    let end = Program::start(json)?.finish(BOUND)?;
+    ensure!(
+        end.stderr.contains("No rtswapd with a GPU answers"),
+        "{}",
+        end.stderr
+    );
+    ensure!(end.json()?["chunk_bytes"].is_u64(), "{}", end.stdout);
     Ok(())
 }
 

@@ -3,7 +3,7 @@
 use crate::scheduler::command::{JobAccount, JobEnd};
 use crate::scheduler::discipline::Rank;
 use crate::scheduler::event::{JobKind, JobSeq};
-use crate::task::TaskId;
+use crate::task::{TaskId, Timing};
 use crate::units::{Bytes, Nanos, Time};
 
 /// Where an open job is; in exactly one place at any time.
@@ -49,6 +49,8 @@ pub(crate) struct Job {
     pub(crate) wakes: Time,
     /// Realtime if there is one.
     pub(crate) deadline: Option<Time>,
+    /// What its task was when it got its deadline: that bounds it, whatever its task is made meanwhile.
+    pub(crate) timing: Option<Timing>,
     /// When its region opened: from then on nothing overtakes it.
     pub(crate) opened: Option<Time>,
     pub(crate) granted: Option<Time>,
@@ -86,6 +88,11 @@ pub(crate) struct Job {
 }
 
 impl Job {
+    /// What bounds it while it is realtime.
+    pub(crate) fn bounds(&self) -> Option<Timing> {
+        self.timing.filter(|_| self.deadline.is_some())
+    }
+
     pub(crate) fn new(seq: JobSeq, kind: JobKind, now: Time) -> Self {
         Self {
             seq,
@@ -95,6 +102,7 @@ impl Job {
             eligible: now,
             wakes: now,
             deadline: None,
+            timing: None,
             opened: None,
             granted: None,
             revoked: None,

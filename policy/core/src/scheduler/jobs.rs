@@ -43,6 +43,7 @@ impl Scheduler {
             job.eligible = now.max(task.next_release);
             task.next_release = job.eligible + timing.period;
             job.deadline = Some(job.eligible + timing.deadline);
+            job.timing = Some(timing);
             job.place = Place::Later;
             job.wakes = job.eligible;
             self.state.later.insert((job.eligible, id));

@@ -61,12 +61,10 @@ impl Scheduler {
 
     /// Until when the job of `id`, which runs, may hold the GPU.
     fn drain_bound(&self, id: TaskId) -> Option<Time> {
-        let task = self.task(id);
-        let job = task.job.as_ref()?;
-        if job.deadline.is_some() {
-            let run = self.config.platform().execution(&task.timing()?);
-            let wcet = task.timing()?.wcet;
-            let past = Nanos(wcet.0.saturating_mul(4)).max(OVERRUN_FLOOR);
+        let job = self.task(id).job.as_ref()?;
+        if let Some(timing) = job.bounds() {
+            let run = self.config.platform().execution(&timing);
+            let past = Nanos(timing.wcet.0.saturating_mul(4)).max(OVERRUN_FLOOR);
             return Some(job.granted? + run + past);
         }
         let leaves = if job.yields {

@@ -40,20 +40,17 @@ impl Scheduler {
 
     /// When the realtime job of `id` that runs has had its C + ε; not once that was said.
     fn wcet_passes(&self, id: TaskId) -> Option<Time> {
-        let task = self.task(id);
-        let job = task.job.as_ref()?;
-        job.deadline.filter(|_| !job.overrun)?;
-        let bound = self.config.platform().execution(&task.timing()?);
-        Some(job.granted? + bound)
+        let job = self.task(id).job.as_ref()?;
+        let timing = job.bounds().filter(|_| !job.overrun)?;
+        Some(job.granted? + self.config.platform().execution(&timing))
     }
 
     fn overran(&mut self, id: TaskId) {
         let policy = self.config.overrun;
-        let task = self.task_mut(id);
-        let wcet = task.timing().map_or(Nanos::ZERO, |timing| timing.wcet);
-        let Some(job) = &mut task.job else {
+        let Some(job) = &mut self.task_mut(id).job else {
             return;
         };
+        let wcet = job.timing.map_or(Nanos::ZERO, |timing| timing.wcet);
         job.overrun = true;
         let seq = job.seq.0;
         let what = match policy {

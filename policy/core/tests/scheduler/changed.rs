@@ -1,6 +1,6 @@
 //! Scenes of tasks whose class, memory or weight changes.
 
-use rtswap_policy::scheduler::{JobEnd, Phase};
+use rtswap_policy::scheduler::{JobEnd, Phase, ViolationKind};
 use rtswap_policy::task::{Class, TaskSpec, Timing};
 use rtswap_policy::units::{Bytes, Nanos, Time};
 
@@ -97,6 +97,21 @@ fn a_job_that_waits_loses_its_deadline_and_one_that_runs_keeps_it() {
     assert_eq!(world.account(2).end, JobEnd::Completed);
     for id in [1, 2] {
         assert_ne!(world.status(id).phase, Phase::BestEffort);
+    }
+}
+
+#[test]
+fn a_job_that_never_ends_is_bounded_by_what_its_task_was() {
+    for becomes in [best_effort(), realtime(9_000, 600, 60, 40)] {
+        let mut world = World::two(config(200));
+        world.request(1);
+        assert!(world.runs(1));
+        world.request(2);
+        assert!(world.change(1, &becomes), "{:?}", world.refusals);
+        world.pass(2_000);
+        let kinds = [ViolationKind::Overrun, ViolationKind::Undrainable];
+        assert_eq!(world.violations, kinds.map(|kind| (1, kind)));
+        assert!(world.runs(2), "beside it");
     }
 }
 

@@ -14,7 +14,7 @@ use crate::ids::RegistrationId;
 use crate::input::{Caller, PolicyChange};
 use crate::output::{Level, LogLine, Output};
 use crate::registry::{Registration, TaskDeclaration};
-use crate::rules::{ClassRule, Key, RuleSet, Rules, Scope, Shape};
+use crate::rules::{ClassRule, Key, Policy, RuleSet, Rules, Scope, Shape};
 
 impl Engine {
     /// Changes the policy until the files are read again.
@@ -44,7 +44,7 @@ impl Engine {
             self.policy.run_time.remove(&scope);
         }
         let forgives = set.class == Some(ClassRule::Declared);
-        let refused = self.follow_rules(&scope, forgives);
+        let refused = self.follow_rules(&scope, &before, forgives);
         if let (Scope::Task { .. }, [refused]) = (&scope, &refused[..]) {
             let refused = refused.clone();
             self.policy = before;
@@ -64,13 +64,14 @@ impl Engine {
 
     /// Takes the rules of the files, and forgets those that were set since.
     pub(super) fn replace_rules(&mut self, file: RuleSet, everybody: Rules) -> Vec<String> {
+        let before = self.policy.clone();
         self.policy.file = file;
         self.policy.base = everybody;
         if !self.policy.run_time.is_empty() {
             self.policy.run_time.clear();
             self.keep_policy();
         }
-        self.follow_rules(&Scope::Everybody, false)
+        self.follow_rules(&Scope::Everybody, &before, false)
     }
 
     fn keep_policy(&mut self) {
@@ -78,23 +79,51 @@ impl Engine {
         self.emit(Output::KeepPolicy(self.policy.run_time.clone()));
     }
 
-    /// Brings the rules to all tasks of a scope. A task that cannot be what they say stays as it was; returns the
-    /// reasons. `forgives` has tasks be realtime again that violations made best-effort.
-    fn follow_rules(&mut self, scope: &Scope, forgives: bool) -> Vec<String> {
+    /// Brings the rules to the tasks of a scope of which they say something else than `before`, or than is so. A task that cannot be
+    /// what they say stays as it was; returns the reasons. `forgives` has tasks be realtime again that violations
+    /// made best-effort.
+    fn follow_rules(&mut self, scope: &Scope, before: &Policy, forgives: bool) -> Vec<String> {
         let concerned = self.registry.iter().filter(|entry| match scope {
             Scope::Everybody => true,
             Scope::User(uid) => entry.owner.uid() == *uid,
             Scope::Task { uid, name } => (entry.uid, &entry.task.name) == (*uid, name),
         });
-        let concerned: Vec<_> = concerned.map(|entry| entry.id).collect();
+        let concerned: Vec<_> = concerned
+            .map(|entry| (entry.id, shape_by(before, entry)))
+            .filter(|(id, was)| {
+                let entry = self.registry.get(*id);
+                let is_other = |entry| self.shape(entry) != *was || !self.is_as_shaped(entry);
+                forgives || entry.is_some_and(is_other)
+            })
+            .collect();
         let mut refused = Vec::new();
-        for id in concerned {
-            if let Err(reason) = self.follow_rules_of(id, forgives) {
-                let name = self.registry.get(id).map(Registration::full_name);
-                refused.push(format!("{}: {reason}", name.unwrap_or_default()));
+        for (id, was) in concerned {
+            let Err(reason) = self.follow_rules_of(id, forgives) else {
+                continue;
+            };
+            let Some(entry) = self.registry.get_mut(id) else {
+                continue;
+            };
+            refused.push(format!("{}: {reason}", entry.full_name()));
+            // The rules that made it best-effort are gone. A later daemon must not take it for one of the plan, as it
+            // would go before tasks that were admitted in its place.
+            if was.class == Class::BestEffort && !matches!(scope, Scope::Task { .. }) {
+                entry.demoted = true;
+                self.unrecorded.note_registration(id);
             }
         }
         refused
+    }
+
+    /// Whether the scheduler of its GPU knows a registration by the class that the rules say. One that a violation made
+    /// best-effort is known by the class that it had.
+    fn is_as_shaped(&self, entry: &Registration) -> bool {
+        let home = self.gpus.iter().position(|gpu| Some(gpu.uuid) == entry.gpu);
+        let known = home.and_then(|home| {
+            let task = self.tasks.on(entry.id, home)?;
+            self.gpus[home].scheduler.state().task(task)
+        });
+        known.is_none_or(|task| task.class == self.scheduled_class(entry))
     }
 
     fn follow_rules_of(&mut self, id: RegistrationId, forgives: bool) -> Result<(), String> {
@@ -103,10 +132,16 @@ impl Engine {
         };
         let was_demoted = entry.demoted;
         entry.demoted &= !forgives;
-        let (uid, class, name) = (entry.uid, entry.task.class, entry.task.name.clone());
-        let impossible = match class {
-            Class::Realtime(timing) => self.deadline_complaint(uid, &name, timing),
-            Class::BestEffort => None,
+        let (uid, declared, name) = (entry.uid, entry.task.class, entry.task.name.clone());
+        let is_realtime = |engine: &Self| {
+            let entry = engine.registry.get(id);
+            entry.is_some_and(|entry| engine.scheduled_class(entry) != Class::BestEffort)
+        };
+        let impossible = match declared {
+            Class::Realtime(timing) if is_realtime(self) => {
+                self.deadline_complaint(uid, &name, timing)
+            }
+            Class::Realtime(_) | Class::BestEffort => None,
         };
         let shaped = impossible.map_or_else(|| self.shape_anew(id), Err);
         if let Some(entry) = self.registry.get_mut(id) {
@@ -167,9 +202,7 @@ impl Engine {
 
     /// What schedulers are told of a registration.
     pub(crate) fn shape(&self, entry: &Registration) -> Shape {
-        let user = entry.owner.uid();
-        self.policy
-            .shape(user, entry.uid, entry.demoted, &entry.task)
+        shape_by(&self.policy, entry)
     }
 
     /// The class that schedulers are told.
@@ -212,6 +245,11 @@ impl Engine {
         }
         Ok(())
     }
+}
+
+fn shape_by(policy: &Policy, entry: &Registration) -> Shape {
+    let user = entry.owner.uid();
+    policy.shape(user, entry.uid, entry.demoted, &entry.task)
 }
 
 fn told(set: &Rules, unset: &[Key]) -> String {

@@ -15,6 +15,7 @@ use rtswap_policy::units::Nanos;
 
 use super::Engine;
 use crate::Uuid;
+use crate::error::CallError;
 use crate::ids::{ConnectionId, RegistrationId};
 use crate::input::{Start, TaskFile};
 use crate::output::{Level, LogLine, Output};
@@ -116,7 +117,11 @@ impl Engine {
     fn add_file(&mut self, file: TaskFile, before: Option<&SavedRegistration>) {
         let TaskFile { uid, options } = file;
         let name = options.name.clone();
-        let admitted = self.admits(uid, &name).map_err(|error| error.to_string());
+        let admitted = match before {
+            Some(_) => self.takes_over(uid, &name),
+            None => self.admits(uid, &name),
+        };
+        let admitted = admitted.map_err(|error| error.to_string());
         let task = match options.check().and_then(|task| admitted.map(|()| task)) {
             Ok(task) => task,
             Err(complaint) => {
@@ -142,6 +147,13 @@ impl Engine {
         self.unrecorded.note_registration(before.id);
     }
 
+    /// Whether a registration from before may go on. It was admitted, so that the most that its user may have now
+    /// does not count.
+    fn takes_over(&self, uid: u32, name: &str) -> Result<(), CallError> {
+        let owner = self.registry.user(uid);
+        self.registry.admits(&owner, uid, name, usize::MAX)
+    }
+
     /// Takes over a registration that is no file's.
     fn revive(&mut self, saved: SavedRegistration) {
         let origin = match saved.origin {
@@ -150,8 +162,9 @@ impl Engine {
             SavedOrigin::Session => Origin::Session,
             SavedOrigin::File => return,
         };
-        if self.admits(saved.uid, &saved.task.name).is_err() {
-            return;
+        if let Err(error) = self.takes_over(saved.uid, &saved.task.name) {
+            let text = format!("its registration is not taken over: {error}");
+            return self.log(LogLine::new(Level::Error, text).task(Some(&saved.task.name)));
         }
         let entry = Registration::new(saved.id, saved.uid, saved.task, origin);
         self.registry.insert(Registration {
