@@ -16,6 +16,7 @@ const BOUND: Duration = Duration::from_secs(30);
 /// What each call for one chunk takes, the median, in microseconds. A swap makes them beside copies, so that most of their
 /// time is hidden.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[expect(clippy::struct_field_names, reason = "the names of the JSON keys")]
 pub(super) struct Calls {
     pub(super) create_us: f64,
     pub(super) map_us: f64,
