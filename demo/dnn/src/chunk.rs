@@ -48,7 +48,7 @@ impl<'gpu> Range<'gpu> {
         })
     }
 
-    /// cuMemCreate.
+    /// Memory for the chunk, by cuMemCreate.
     pub(crate) fn create(&self) -> Result<Chunk, Failure> {
         let properties = properties(self.gpu);
         let mut handle = 0;
@@ -59,14 +59,14 @@ impl<'gpu> Range<'gpu> {
         Ok(Chunk(handle))
     }
 
-    /// cuMemMap.
+    /// Puts a chunk at these addresses, by cuMemMap.
     pub(crate) fn map(&self, chunk: &Chunk) -> Result<(), Failure> {
         // SAFETY: the addresses are this object's own, and the handle lives.
         let mapped = unsafe { sys::cuMemMap(self.address, self.bytes, 0, chunk.0, 0) };
         mapped.result().doing(|| "mapping a chunk".into())
     }
 
-    /// cuMemSetAccess: for the GPU to read and write.
+    /// Lets the GPU read and write what is mapped, by cuMemSetAccess.
     pub(crate) fn set_access(&self) -> Result<(), Failure> {
         let access = sys::CUmemAccessDesc {
             location: properties(self.gpu).location,
@@ -77,7 +77,7 @@ impl<'gpu> Range<'gpu> {
         set.result().doing(|| "giving access to a chunk".into())
     }
 
-    /// cuMemUnmap.
+    /// Takes away what is mapped, by cuMemUnmap.
     pub(crate) fn unmap(&self) -> Result<(), Failure> {
         // SAFETY: the addresses are this object's own, and nothing uses what is mapped there.
         let unmapped = unsafe { sys::cuMemUnmap(self.address, self.bytes) };
@@ -94,7 +94,7 @@ impl Drop for Range<'_> {
 }
 
 impl Chunk {
-    /// cuMemRelease. What is still mapped stays until it is unmapped.
+    /// Gives the memory back, by cuMemRelease. What is still mapped stays until it is unmapped.
     pub(crate) fn release(self) -> Result<(), Failure> {
         // SAFETY: the handle comes from cuMemCreate and is released once.
         let released = unsafe { sys::cuMemRelease(self.0) };

@@ -1,7 +1,7 @@
 //! `rtswapctl calibrate`: what swapping costs on this machine, by real swaps of a private daemon.
 //!
-//! `measure` takes the samples by a `holder` whose memory is swapped, and has `calls` time the driver's calls; `model` makes
-//! the costs, ρ and δ of them, `target` is the daemon that is to use them, `text` what is told.
+//! `measure` swaps the memory of a `holder`, and times the driver's calls by `calls`. `model` computes the costs, ρ and δ
+//! from these samples. `target` is the daemon that is to use them, `text` the report.
 
 mod calls;
 mod holder;

@@ -26,7 +26,7 @@ impl Interrupt {
         Ok(Self(told))
     }
 
-    /// One whose signal came.
+    /// An interrupt that has come already.
     #[cfg(test)]
     pub(crate) fn told() -> Self {
         Self(Arc::new(AtomicBool::new(true)))
