@@ -4,10 +4,10 @@ use std::fs;
 use std::os::unix::fs::chown;
 use std::path::PathBuf;
 use std::process::Command;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use anyhow::{Context, Result};
-use rtswap_e2e::Program;
+use rtswap_e2e::{Program, wait_until};
 use serde_json::Value;
 
 use crate::attack::Attack;
@@ -59,11 +59,7 @@ impl Crew {
 
     /// Ends them and all that they started; what each said last.
     pub(crate) fn end(mut self) -> Result<Vec<Value>> {
-        let until = Instant::now() + LAST_WORDS;
-        while self.is_at_work() && Instant::now() < until {
-            std::thread::sleep(Duration::from_millis(5));
-        }
-        let said = self.attackers.iter().map(last_words).collect();
+        let _ = wait_until("the attackers' end", LAST_WORDS, || !self.is_at_work());
         for attacker in &mut self.attackers {
             // It may have ended by itself.
             let _ = attacker.kill();
@@ -74,6 +70,10 @@ impl Crew {
             kill.args(["-KILL", "--", "-1"]);
             kill.output().context("kill")?;
         }
+        // Their last words may come after their end; whoever had them from an attacker has ended, too.
+        let are_silent = || self.attackers.iter().all(Program::is_silent);
+        wait_until("the attackers' last words", LAST_WORDS, are_silent)?;
+        let said = self.attackers.iter().map(last_words).collect();
         for room in &self.rooms {
             // A process that is about to end may still write there: the machine's folder ends with the run.
             let _ = fs::remove_dir_all(room);
