@@ -5,6 +5,7 @@ use std::fs;
 use std::os::unix::fs::{PermissionsExt as _, chown};
 use std::path::Path;
 use std::process::Command;
+use std::thread;
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
@@ -21,7 +22,10 @@ use crate::victims::{Victims, installed};
 const BOUND: Duration = Duration::from_secs(15);
 
 /// How often a stage is started where the daemon kills a victim that is late.
-const STARTS: u32 = 3;
+const STARTS: u32 = 5;
+
+/// Between two starts: a host that is slow is slow for seconds.
+const PAUSE: Duration = Duration::from_secs(4);
 
 /// MiB of the GPU.
 const MEMORY_MIB: u64 = 64;
@@ -60,6 +64,7 @@ impl Stage {
             match Self::start_once(setting, bystander) {
                 Err(error) if judge::was_any_late(&format!("{error:#}")) => {
                     eprintln!("UNJUDGED: start {start} of {STARTS} of a stage: {error:#}");
+                    thread::sleep(PAUSE);
                 }
                 started => return started,
             }
