@@ -49,8 +49,8 @@ fn sleep_until(at_ns: u64) {
     let _ = clock_nanosleep_absolute(SleepClock::Monotonic, &at);
 }
 
-/// While it lives, the kernel does not put off this thread's wake-ups to merge them with others, as it does by 50 µs
-/// otherwise: on a virtual machine, which adds 40 µs of its own, a sleep would overshoot by more than is spun.
+/// A thread without timer slack. The kernel puts off wake-ups by up to 50 µs to merge them; a virtual machine adds 40 µs, and
+/// together a sleep overshoots by more than is spun.
 struct NoSlack {
     former: NonZeroU64,
 }

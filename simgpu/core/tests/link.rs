@@ -2,6 +2,7 @@
 
 mod hold;
 
+use std::io::{self, Write as _};
 use std::sync::Arc;
 
 use simgpu_core::config::{Config, GRANULE, GpuConfig, Size};
@@ -12,7 +13,7 @@ use hold::hold;
 const COPIES: u64 = 60;
 const NON_BLOCKING: u32 = 1;
 const DUPLEX: f64 = 0.7;
-const RUNS: usize = 3;
+const RUNS: u32 = 3;
 
 /// A direction whose copies are queued; the events around them.
 struct Direction {
@@ -71,25 +72,33 @@ fn two_streams_of_copies_in_opposite_directions_get_their_share_each() {
         let out = Direction::queue(&context, second, host[1], device[1]);
         drop(held);
         let [into, out] = [into, out].map(|direction| direction.gib_per_s(&context));
+        // Alone, nothing can make a copy faster than the link.
+        let [most_alone, most] = [1.01, 1.03];
         [
-            ("in alone", alone[0], 1.0),
-            ("out alone", alone[1], 0.8),
+            ("in alone", alone[0] / 1.0, most_alone),
+            ("out alone", alone[1] / 0.8, most_alone),
             // The faster one copies beside the other up to its end.
-            ("in beside out", into, DUPLEX),
+            ("in beside out", into / DUPLEX, most),
             // The slower one has the rest of its bytes, a fifth, the link to itself.
-            ("out beside in", out, 0.8 / (DUPLEX.recip() * 0.8 + 0.2)),
+            (
+                "out beside in",
+                out / 0.8 * (DUPLEX.recip() * 0.8 + 0.2),
+                most,
+            ),
         ]
     };
-    // While the host stalls one direction, the other one copies faster.
-    let mut measured = Vec::new();
-    for _ in 0..RUNS {
-        let figures = measure();
-        let is_right =
-            |(_, found, expected): &(&str, f64, f64)| (0.97..1.03).contains(&(found / expected));
-        if figures.iter().all(is_right) {
+    // While the host stalls one direction, the other one copies faster: not what is judged here.
+    for run in 1..=RUNS {
+        let shares = measure();
+        let is_right = |(_, share, most): &(&str, f64, f64)| (0.97..*most).contains(share);
+        if shares.iter().all(is_right) {
             return;
         }
-        measured.push(figures);
+        // Past the harness, which hides what a test that passes says.
+        let _ = writeln!(
+            io::stderr(),
+            "UNJUDGED: the shared link: run {run} of {RUNS}: of what is expected, at least 0.97: {shares:?}"
+        );
     }
-    panic!("in each of {RUNS} runs one is wrong, GiB/s and what was expected: {measured:?}");
+    panic!("in none of {RUNS} runs were all shares right");
 }

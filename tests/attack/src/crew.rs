@@ -59,6 +59,7 @@ impl Crew {
 
     /// Ends them and all that they started; what each said last.
     pub(crate) fn end(mut self) -> Result<Vec<Value>> {
+        // Those that are still at work then are killed.
         let _ = wait_until("the attackers' end", LAST_WORDS, || !self.is_at_work());
         for attacker in &mut self.attackers {
             // It may have ended by itself.
@@ -70,7 +71,8 @@ impl Crew {
             kill.args(["-KILL", "--", "-1"]);
             kill.output().context("kill")?;
         }
-        // Their last words may come after their end; whoever had them from an attacker has ended, too.
+        // A process can be seen dead before its last lines are: its output is whole once its streams are closed, and all that
+        // could still hold them are killed.
         let are_silent = || self.attackers.iter().all(Program::is_silent);
         wait_until("the attackers' last words", LAST_WORDS, are_silent)?;
         let said = self.attackers.iter().map(last_words).collect();
