@@ -10,10 +10,12 @@ CUresult cuCtxEnablePeerAccess(CUcontext peer, unsigned flags);
 
 static uint32_t host[WORDS];
 
+/* Waits for what it sets: the other stream does not. */
 static CUdeviceptr filled(uint32_t value) {
     CUdeviceptr at;
     MUST(cuMemAlloc_v2(&at, sizeof host));
     MUST(cuMemsetD32_v2(at, value, WORDS));
+    MUST(cuCtxSynchronize());
     return at;
 }
 
@@ -36,12 +38,10 @@ int main(void) {
     MUST(cuDevicePrimaryCtxRetain(&there, other));
     MUST(cuCtxSetCurrent(there));
     CUdeviceptr before = filled(10);
-    MUST(cuCtxSynchronize());
     MUST(cuCtxSetCurrent(here));
     MUST(cuCtxEnablePeerAccess(there, 0));
     MUST(cuCtxSetCurrent(there));
     CUdeviceptr after = filled(20);
-    MUST(cuCtxSynchronize());
     MUST(cuCtxSetCurrent(here));
     probe_axpy(axpy, stream, before, three, WORDS, 2);
     probe_axpy(axpy, stream, after, three, WORDS, 3);
