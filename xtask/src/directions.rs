@@ -5,10 +5,11 @@ use cargo_metadata::Metadata;
 /// A package and the packages of this workspace that it may depend on.
 type Row = (&'static str, &'static [&'static str]);
 
-const ALLOWED: [Row; 18] = [
+const ALLOWED: [Row; 19] = [
     ("rtswap-policy", &[]),
     ("rtswap-engine", &["rtswap-policy"]),
-    ("rtswap-taskset", &["rtswap-policy"]),
+    ("rtswap-planner", &[]),
+    ("rtswap-taskset", &["rtswap-policy", "rtswap-planner"]),
     ("rtswap-simulator", &["rtswap-policy"]),
     ("rtswap-wire", &[]),
     ("rtswap-dbus", &[]),
@@ -30,6 +31,7 @@ const ALLOWED: [Row; 18] = [
         "rtswapctl",
         &[
             "rtswap-policy",
+            "rtswap-planner",
             "rtswap-taskset",
             "rtswap-simulator",
             "rtswap-dbus",
@@ -123,6 +125,7 @@ mod tests {
             ("rtswap-engine", "rtswap-wire"),
             ("rtswap-engine", "rtswap-taskset"),
             ("rtswap-taskset", "rtswap-simulator"),
+            ("rtswap-planner", "rtswap-policy"),
             ("rtswap-wire", "rtswap-dbus"),
             ("rtswap-agent-core", "rtswap-policy"),
             ("simgpu-core", "rtswap-wire"),

@@ -19,6 +19,6 @@ pub(crate) fn check(workspace: &Workspace) -> Result<()> {
         .cargo(&package)
         .args(&["--crate-type", "staticlib", "--", "-C", "panic=abort"])
         .succeed()?;
-    println!("policy, simulator and engine link without std");
+    println!("policy, engine, simulator and planner link without std");
     Ok(())
 }

@@ -5,6 +5,7 @@
 #![cfg_attr(feature = "bare", no_std)]
 
 pub use rtswap_engine::Engine;
+pub use rtswap_planner as planner;
 pub use rtswap_policy::scheduler::Scheduler;
 pub use rtswap_simulator as simulator;
 

@@ -1,0 +1,114 @@
+//! Proves that a plan computes its graph, however long each step takes.
+//!
+//! `clock` orders the steps: which have surely ended when one begins. `memory` follows, in that order, what lies where, and
+//! whether each value that is used is there, whole, and the latest. It knows no planner, no pool and no machine.
+
+mod clock;
+mod memory;
+
+use crate::graph::{Graph, OpId, TensorId};
+use crate::plan::{Plan, Queue};
+
+/// A step of a plan: the queue, and the place in it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Step {
+    /// The queue of the step.
+    pub queue: Queue,
+    /// The place in the queue, counted from 0.
+    pub at: u32,
+}
+
+impl core::fmt::Display for Step {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        let queue = match self.queue {
+            Queue::Compute => "compute",
+            Queue::SwapIn => "swap_in",
+            Queue::SwapOut => "swap_out",
+        };
+        write!(f, "{queue}[{}]", self.at)
+    }
+}
+
+/// Why a plan does not compute its graph.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+#[expect(missing_docs, reason = "each variant's doc says what its fields are")]
+pub enum PlanError {
+    /// The plan has `found` compute steps, the graph `expected` operators.
+    #[error("the plan runs {found} operators, and the graph has {expected}")]
+    OperatorCount { found: usize, expected: usize },
+    /// A compute step runs an operator that is not the graph's, comes twice, or makes other tensors than it has places for.
+    #[error("{step} runs operator {op}, which {problem}")]
+    WrongOperator {
+        step: Step,
+        op: OpId,
+        problem: &'static str,
+    },
+    /// A copy of a tensor that the graph does not have.
+    #[error("{step} has tensor {tensor}, which {problem}")]
+    WrongTensor {
+        step: Step,
+        tensor: TensorId,
+        problem: &'static str,
+    },
+    /// A tensor that cannot be resident.
+    #[error("residents have tensor {tensor}, which {problem}")]
+    WrongResident {
+        tensor: TensorId,
+        problem: &'static str,
+    },
+    /// A step waits for `count` steps of a queue that has `most`.
+    #[error("{step} waits for {count} steps of {queue:?}, which has {most}")]
+    WaitsForNothing {
+        step: Step,
+        queue: Queue,
+        count: u32,
+        most: u32,
+    },
+    /// A step of several that wait for each other.
+    #[error("{step} never begins: it waits for steps that wait for it")]
+    Deadlock { step: Step },
+    /// A place that cannot hold its tensor.
+    #[error("the place of tensor {tensor} {problem}")]
+    WrongPlace {
+        tensor: TensorId,
+        problem: &'static str,
+    },
+    /// A step puts a tensor where `other` still is: the step `user` uses it and may not have ended.
+    #[error("{step} puts tensor {tensor} where tensor {other} still is: {user} may not have ended")]
+    Overlap {
+        step: Step,
+        tensor: TensorId,
+        other: TensorId,
+        user: Step,
+    },
+    /// A step uses a tensor that may not be in GPU memory.
+    #[error("{step} uses tensor {tensor}, which {problem}")]
+    NotThere {
+        step: Step,
+        tensor: TensorId,
+        problem: &'static str,
+    },
+    /// A step uses a tensor with another value than the graph asks for.
+    #[error("{step} uses tensor {tensor} with a value that is not the graph's: {problem}")]
+    WrongValue {
+        step: Step,
+        tensor: TensorId,
+        problem: &'static str,
+    },
+    /// A kept tensor that does not have its value, or is not in its place, when the next iteration begins.
+    #[error("tensor {tensor} is kept, and behind the plan {problem}")]
+    NotKept {
+        tensor: TensorId,
+        problem: &'static str,
+    },
+}
+
+/// Proves that `plan` computes `graph` in its budget: whatever the times of its steps are, each operator finds the values
+/// that the graph asks for, no two tensors overlap while both are used, and an iteration ends as the next one begins. Iterations
+/// follow one another as [`crate::plan`] says. A tensor that is not kept is gone behind its last use, results included: a graph
+/// whose results matter ends with an operator that reads them, as a copy to the host does.
+pub fn validate(graph: &Graph, plan: &Plan) -> Result<(), PlanError> {
+    let clock = clock::Clock::of(plan)?;
+    memory::follow(graph, plan, &clock)
+}
