@@ -2,13 +2,15 @@
 
 use std::fmt::{self, Write};
 
+use rtswap_planner::graph::GraphError;
 use rtswap_policy::units::{Bytes, Nanos};
 
 use super::calibration::MAX_NOTES;
+use super::rows::MAX_TEXT;
 use super::unit::Unit;
 use super::{GRANULARITY, MAX_NAME, MAX_PERIOD, MAX_TASKS};
 
-/// A text that is no task set, no calibration, or no profile.
+/// A text that is no task set, no calibration, no profile, no graph, or no swap plan.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{line}:{column}: {}{fault}", Prefix(key))]
 pub struct TaskSetError {
@@ -334,6 +336,77 @@ pub enum Fault {
         /// How many there are.
         tasks: usize,
     },
+    /// A graph or a swap plan of more than [`MAX_TEXT`] bytes.
+    #[error("{bytes} bytes of text, and at most {MAX_TEXT} are read; leave out blanks and names")]
+    TextTooLong {
+        /// The length of the text in bytes.
+        bytes: usize,
+    },
+    /// A number that is not whole, or beyond the range of its key.
+    #[error("{number} is not {what} from {least} to {most}; write one")]
+    OutOfRange {
+        /// The number as written, its beginning where it is long.
+        number: String,
+        /// The sort of number that belongs there, with its article.
+        what: &'static str,
+        /// The least number of the range.
+        least: u64,
+        /// The largest number of the range.
+        most: u64,
+    },
+    /// A number or a text that something else in the files determines.
+    #[error("{found} is not {what}; write {expected}")]
+    Mismatch {
+        /// The value as written, its beginning where it is long.
+        found: String,
+        /// What belongs there.
+        what: &'static str,
+        /// The value that belongs there.
+        expected: String,
+    },
+    /// A list with more items than there can be.
+    #[error("more than {most} in this list; leave out this one and all behind it")]
+    ListTooLong {
+        /// The largest number of items.
+        most: usize,
+    },
+    /// A list of a fixed number of values that has another number.
+    #[error("{found} in this list, where {expected} belong; write, for example, {example}")]
+    Length {
+        /// The number of items.
+        found: usize,
+        /// The number of items that belong there.
+        expected: usize,
+        /// A list that would do.
+        example: &'static str,
+    },
+    /// A graph that cannot run.
+    #[error("{}{}", .0, remedy(.0))]
+    Graph(GraphError),
+    /// A text that is no digest of a graph.
+    #[error("{0:?} is not a digest; write 16 hex digits, for example \"0123456789abcdef\"")]
+    NotADigest(String),
+    /// A swap plan that was made for another graph.
+    #[error(
+        "the plan is for another graph, {name:?} with the digest {found:016x}, and this graph has \
+         {expected:016x}; give the graph of the plan, or make a plan for this graph"
+    )]
+    OtherGraph {
+        /// The name of the graph that the plan is for.
+        name: String,
+        /// The digest of that graph.
+        found: u64,
+        /// The digest of the graph that was given.
+        expected: u64,
+    },
+    /// An extent that does not lie within the budget.
+    #[error(
+        "the extent ends beyond the budget of {budget} bytes; write a smaller offset, or fewer bytes"
+    )]
+    BeyondBudget {
+        /// The budget in bytes.
+        budget: u64,
+    },
 }
 
 /// The mark of the byte order that some editors write before all else.
@@ -358,15 +431,62 @@ impl Wrong {
     }
 
     pub(super) fn in_text(self, text: &str) -> TaskSetError {
-        let before = &text[..text.floor_char_boundary(self.at)];
-        let start = before.rfind('\n').map_or(0, |newline| newline + 1);
+        let mut place = Place::start(text);
+        place.go(text, self.at);
+        self.at_place(&place)
+    }
+
+    /// The errors of a text, in its order. Counts lines once for all of them.
+    pub(super) fn all_in_text(mut all: Vec<Self>, text: &str) -> Vec<TaskSetError> {
+        all.sort_by_key(|wrong| wrong.at);
+        let mut place = Place::start(text);
+        let errors = all.into_iter().map(|wrong| {
+            place.go(text, wrong.at);
+            wrong.at_place(&place)
+        });
+        errors.collect()
+    }
+
+    fn at_place(self, place: &Place) -> TaskSetError {
         TaskSetError {
-            line: line(text, self.at),
-            // A mark of the byte order is before the first column.
-            column: before[start..].trim_start_matches(MARK).chars().count() + 1,
+            line: place.line,
+            column: place.column,
             key: self.key,
             fault: self.fault,
         }
+    }
+}
+
+/// A byte of a text, and its line and column.
+struct Place {
+    at: usize,
+    line: usize,
+    column: usize,
+}
+
+impl Place {
+    fn start(text: &str) -> Self {
+        // A mark of the byte order is before the first column.
+        let content = text.strip_prefix(MARK).unwrap_or(text);
+        Self {
+            at: text.len() - content.len(),
+            line: 1,
+            column: 1,
+        }
+    }
+
+    /// Goes on to the byte `at`.
+    fn go(&mut self, text: &str, at: usize) {
+        let at = text.floor_char_boundary(at).max(self.at);
+        let between = &text[self.at..at];
+        let mut column = self.column;
+        let mut last = between;
+        if let Some((lines, begun)) = between.rsplit_once('\n') {
+            self.line += lines.matches('\n').count() + 1;
+            (column, last) = (1, begun);
+        }
+        self.column = column + last.chars().count();
+        self.at = at;
     }
 }
 
@@ -387,6 +507,25 @@ fn unit_suggestion(instead: Option<&str>) -> String {
     match instead {
         Some(instead) => format!("did you mean {instead:?}?"),
         None => "write B, KiB, MiB, GiB or TiB".into(),
+    }
+}
+
+/// What to write where a graph cannot run and its error does not say it.
+fn remedy(error: &GraphError) -> &'static str {
+    match error {
+        GraphError::TooMany { .. } => "; leave out the rest",
+        GraphError::Empty => "; write, for example, \"operators\": [{ … }]",
+        GraphError::TooLarge { .. } => "; write smaller numbers",
+        GraphError::NoSuchTensor { .. } => "; write the number of a tensor",
+        GraphError::Twice { .. } => "; leave out one",
+        GraphError::MakesGiven { .. } => "; write its number in \"updates\"",
+        GraphError::MadeTwice { .. } => "; write its number in \"updates\" there",
+        GraphError::NotMade { .. } => {
+            "; write its number in the \"outputs\" of an operator, or another kind"
+        }
+        GraphError::Cycle { .. } => "; take a number out of the \"inputs\" of one of them",
+        GraphError::SharedScratch { .. } => "; write the kind \"activation\"",
+        _ => "",
     }
 }
 

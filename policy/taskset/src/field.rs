@@ -155,20 +155,9 @@ impl<'a, 't> Field<'a, 't> {
         }
     }
 
-    /// A name, not empty, at most [`MAX_NAME`] characters, all visible.
+    /// As [`name`] reads it.
     pub(super) fn name(&self) -> Result<String, Wrong> {
-        let name = self.text()?;
-        if name.trim().is_empty() {
-            return Err(self.wrong(Fault::EmptyName));
-        }
-        let length = name.chars().count();
-        if length > MAX_NAME {
-            return Err(self.wrong(Fault::LongName { length }));
-        }
-        if name.chars().any(unseen) {
-            return Err(self.wrong(Fault::ControlCharacter(name.into())));
-        }
-        Ok(name.into())
+        name(self.text()?).map_err(|fault| self.wrong(fault))
     }
 
     /// A table that may have any keys.
@@ -194,4 +183,19 @@ impl<'a, 't> Field<'a, 't> {
             _ => Err(self.kind("an array of tables")),
         }
     }
+}
+
+/// A name, not empty, at most [`MAX_NAME`] characters, all visible.
+pub(super) fn name(text: &str) -> Result<String, Fault> {
+    if text.trim().is_empty() {
+        return Err(Fault::EmptyName);
+    }
+    let length = text.chars().count();
+    if length > MAX_NAME {
+        return Err(Fault::LongName { length });
+    }
+    if text.chars().any(unseen) {
+        return Err(Fault::ControlCharacter(text.into()));
+    }
+    Ok(text.into())
 }

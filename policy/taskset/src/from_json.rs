@@ -11,8 +11,13 @@ use super::error::{Fault, MARK, Wrong};
 use super::tree::{DEPTH, Entry, Node, Value};
 
 pub(super) fn read(text: &str) -> Result<Node<'_>, Wrong> {
+    node(text, raw(text)?, DEPTH)
+}
+
+/// The whole text, which is one value.
+pub(super) fn raw(text: &str) -> Result<&RawValue, Wrong> {
     let content = text.strip_prefix(MARK).unwrap_or(text);
-    let raw: &RawValue = serde_json::from_str(content).map_err(|error| {
+    serde_json::from_str(content).map_err(|error| {
         let at = place(text, content) + offset(content, error.line(), error.column());
         let rest = text.get(at..).unwrap_or_default();
         let words = ["NaN", "nan", "Infinity", "inf"];
@@ -21,8 +26,7 @@ pub(super) fn read(text: &str) -> Result<Node<'_>, Wrong> {
             None => syntax(&error),
         };
         Wrong::new(at, "", fault)
-    })?;
-    node(text, raw, DEPTH)
+    })
 }
 
 fn node<'t>(text: &'t str, raw: &'t RawValue, depth: usize) -> Result<Node<'t>, Wrong> {
@@ -59,12 +63,12 @@ fn node<'t>(text: &'t str, raw: &'t RawValue, depth: usize) -> Result<Node<'t>, 
 }
 
 /// Where in `text` its `part` starts, in bytes.
-fn place(text: &str, part: &str) -> usize {
+pub(super) fn place(text: &str, part: &str) -> usize {
     part.as_ptr().addr() - text.as_ptr().addr()
 }
 
 /// What `error` says, without the place that it appends.
-fn syntax(error: &serde_json::Error) -> Fault {
+pub(super) fn syntax(error: &serde_json::Error) -> Fault {
     let said = format!("{error}");
     let said = said.split(" at line ").next().unwrap_or(&said).to_owned();
     Fault::Syntax {

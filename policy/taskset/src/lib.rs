@@ -1,5 +1,6 @@
 //! The task set file: a GPU, what swapping costs on it, and realtime tasks, as TOML or as JSON with
-//! the same keys. And, as TOML, what was measured on a GPU, in `calibration`, and of a program, in `profile`.
+//! the same keys. And, as TOML, what was measured on a GPU, in `calibration`, and of a program, in `profile`; as JSON,
+//! the dataflow graph of a model, in `graph`, and a swap plan for it, in `plan`, both read by `rows`.
 //!
 //! `from_toml` and `from_json` make a `tree` of what is written, with places. `table` and `field`
 //! read keys and values from it, `number`, `size` and `span` exactly from their decimal text, a span
@@ -13,9 +14,12 @@ mod error;
 mod field;
 mod from_json;
 mod from_toml;
+pub mod graph;
 mod nearest;
 mod number;
+pub mod plan;
 pub mod profile;
+mod rows;
 mod shape;
 mod size;
 mod span;
@@ -27,6 +31,7 @@ mod unit;
 
 pub use advice::{Advice, advise, exact_millis};
 pub use error::{Fault, TaskSetError};
+pub use rows::MAX_TEXT;
 pub use rtswap_policy::scheduler::MAX_TASKS;
 pub use size::parse_size;
 
