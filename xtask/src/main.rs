@@ -1,5 +1,5 @@
 //! Developer commands of rtswap: `cargo xtask demo | eval | bench | attack | soundness | milp | pure | test | doors | driver | clients |
-//! python | wheel | ebpf | deb | gpu-bundle | gpu-kit | system-test | english | ci`.
+//! python | wheel | ebpf | deb | gpu-bundle | gpu-kit | system-test | graphs | english | ci`.
 //!
 //! It only starts programs and reads texts; what the commands do lives in the crates and tests.
 
@@ -17,6 +17,7 @@ mod ebpf;
 mod english;
 mod eval;
 mod gpu_bundle;
+mod graphs;
 mod house;
 mod process;
 mod pure;
@@ -123,6 +124,8 @@ enum Command {
         #[arg(long)]
         screens: Option<PathBuf>,
     },
+    /// Record the graphs that are kept with Debian's PyTorch, compare, and run the recorder's tests; needs root.
+    Graphs,
     /// Count what the English of policy/, daemon/ and wire/ must lose; fails where that is too much.
     English {
         /// Name each place.
@@ -163,6 +166,7 @@ fn main() -> ExitCode {
         Command::GpuBundle => "gpu-bundle",
         Command::GpuKit => "gpu-kit",
         Command::SystemTest { .. } => "system-test",
+        Command::Graphs => "graphs",
         Command::English { .. } => "english",
         Command::Ci { .. } | Command::CiStep { .. } => "ci",
     };
@@ -196,6 +200,7 @@ fn run(command: Command) -> Result<()> {
         Command::GpuBundle => gpu_bundle::build(&workspace),
         Command::GpuKit => gpu_bundle::check_kit(&workspace),
         Command::SystemTest { screens } => system::test(&workspace, screens.as_deref()),
+        Command::Graphs => graphs::check(&workspace),
         Command::English { list } => english::check(&workspace, list),
         Command::Ci { steps } => ci::check(&workspace, &steps),
         Command::CiStep { name } => ci::run_step(&workspace, &name),

@@ -5,16 +5,17 @@
 
 mod checks;
 mod machine;
+mod recipe;
 mod report;
-mod rootfs;
 
 use std::path::{Path, PathBuf};
-use std::process::{Command, ExitCode};
+use std::process::ExitCode;
 use std::time::{Duration, Instant};
 use std::{fs, thread};
 
 use anyhow::{Context, Result, ensure};
 use clap::Parser;
+use rtswap_system::rootfs;
 
 use crate::machine::{Machine, cgroup_mount};
 use crate::report::Report;
@@ -58,36 +59,23 @@ fn main() -> ExitCode {
 
 /// Why this machine cannot boot a system in namespaces.
 fn lacking() -> Option<String> {
-    let works = |program: &str, arguments: &[&str]| {
-        let output = Command::new(program).args(arguments).output();
-        output.is_ok_and(|output| output.status.success())
-    };
-    if !works("sh", &["-c", "test \"$(id -u)\" -eq 0"]) {
-        return Some("it needs root".into());
-    }
-    let namespaces = [
-        "--mount", "--pid", "--uts", "--ipc", "--cgroup", "--net", "--fork", "true",
-    ];
-    if !works("unshare", &namespaces) {
-        return Some("this machine lets root make no namespaces".into());
+    let namespaces = ["--mount", "--pid", "--uts", "--ipc", "--cgroup", "--net"];
+    if let Some(reason) = rootfs::lacking(&namespaces) {
+        return Some(reason);
     }
     let Some(cgroups) = cgroup_mount() else {
         return Some("no cgroup v2 is mounted".into());
     };
     let own = cgroups.join(format!("rtswap-system-{}", std::process::id()));
-    if fs::create_dir(&own)
-        .and_then(|()| fs::remove_dir(&own))
-        .is_err()
-    {
-        return Some(format!("root may make no cgroup in {}", cgroups.display()));
-    }
-    (!works("mmdebstrap", &["--version"])).then(|| "mmdebstrap is not installed".into())
+    let made = fs::create_dir(&own).and_then(|()| fs::remove_dir(&own));
+    made.is_err()
+        .then(|| format!("root may make no cgroup in {}", cgroups.display()))
 }
 
 /// Runs all checks; how many failed.
 fn run(arguments: &Arguments) -> Result<usize> {
     let packages = packages(&arguments.packages)?;
-    let root = rootfs::ready(&arguments.cache)?;
+    let root = rootfs::ready(&arguments.cache, &recipe::recipe())?;
     // A system that outlives its bound is killed by the kernel when we end.
     thread::spawn(|| {
         thread::sleep(BOUND);

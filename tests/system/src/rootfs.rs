@@ -1,27 +1,50 @@
-//! The root file system: a small Debian 12 by mmdebstrap, made once and kept.
+//! Root file systems: small Debians by mmdebstrap, made once and kept.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::time::Duration;
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result, bail};
 
 const SUITE: &str = "bookworm";
-/// What the packages recommend, and what the checks need besides.
-const PACKAGES: &str =
-    "systemd,systemd-sysv,dbus,polkitd,python3-dbus,libsystemd-dev,procps,sudo,tmux";
-/// Units that are for real hardware, terminals or the network.
-const MASKED: &str = "console-getty.service getty.target systemd-modules-load.service modprobe@.service \
-    sys-kernel-debug.mount sys-kernel-config.mount sys-kernel-tracing.mount dev-hugepages.mount dev-mqueue.mount \
-    sys-fs-fuse-connections.mount systemd-journald-audit.socket systemd-networkd.service apt-daily.timer \
-    apt-daily-upgrade.timer dpkg-db-backup.timer fstrim.timer e2scrub_all.timer";
 
-/// The one in `cache`, made if it is not there or was made by another recipe.
-pub(crate) fn ready(cache: &Path) -> Result<PathBuf> {
+/// What a root file system is made of.
+pub struct Recipe {
+    /// Names of Debian packages, separated by commas. What they only recommend is left out.
+    pub packages: &'static str,
+    /// Shell commands that run at the end; `$1` is the root file system's folder.
+    pub hooks: Vec<String>,
+    /// How long one try may take.
+    pub bound: Duration,
+}
+
+/// No archive answered: there is no network, or none of Debian's packages are to be had from this machine.
+#[derive(Debug, thiserror::Error)]
+#[error("mmdebstrap gets no packages of {SUITE} from the archives")]
+pub struct NoArchive;
+
+/// Why this machine can make no root file system, or root no such namespaces (options of unshare) to use it in.
+pub fn lacking(namespaces: &[&str]) -> Option<String> {
+    let works = |program: &str, arguments: &[&str]| {
+        let output = Command::new(program).args(arguments).output();
+        output.is_ok_and(|output| output.status.success())
+    };
+    if !works("sh", &["-c", "test \"$(id -u)\" -eq 0"]) {
+        return Some("it needs root".into());
+    }
+    if !works("unshare", &[namespaces, &["--fork", "true"]].concat()) {
+        return Some("this machine lets root make no namespaces".into());
+    }
+    (!works("mmdebstrap", &["--version"])).then(|| "mmdebstrap is not installed".into())
+}
+
+/// The root file system in `cache`, made if it is not there or was made by another recipe.
+pub fn ready(cache: &Path, recipe: &Recipe) -> Result<PathBuf> {
     let root = cache.join(SUITE);
     let note = cache.join("recipe");
-    let recipe = format!("{SUITE}\n{PACKAGES}\n{MASKED}\n{}", hooks().join("\n"));
-    if root.is_dir() && fs::read_to_string(&note).is_ok_and(|made| made == recipe) {
+    let text = format!("{SUITE}\n{}\n{}", recipe.packages, recipe.hooks.join("\n"));
+    if root.is_dir() && fs::read_to_string(&note).is_ok_and(|made| made == text) {
         return Ok(root);
     }
     fs::create_dir_all(cache).with_context(|| cache.display().to_string())?;
@@ -30,13 +53,13 @@ pub(crate) fn ready(cache: &Path) -> Result<PathBuf> {
     remove(&part)?;
     eprintln!("making a {SUITE} root file system in {}", root.display());
     // A mirror may fail once.
-    if let Err(error) = make(cache) {
+    if let Err(error) = make(cache, &part, recipe) {
         eprintln!("{error:#}; once more");
         remove(&part)?;
-        make(cache)?;
+        make(cache, &part, recipe)?;
     }
     fs::rename(&part, &root)?;
-    fs::write(note, recipe)?;
+    fs::write(note, text)?;
     Ok(root)
 }
 
@@ -47,35 +70,28 @@ fn remove(stale: &Path) -> Result<()> {
     Ok(())
 }
 
-fn hooks() -> [String; 3] {
-    [
-        "chroot \"$1\" useradd --create-home tester && chroot \"$1\" useradd --create-home other".into(),
-        format!(
-            "mkdir -p \"$1/etc/systemd/system\" && cd \"$1/etc/systemd/system\" && for unit in {MASKED}; do ln -sf /dev/null \"$unit\"; done"
-        ),
-        "printf '127.0.0.1 localhost rtswap-test\\n' > \"$1/etc/hosts\" && echo rtswap-test > \"$1/etc/hostname\"".into(),
-    ]
-}
-
-fn make(cache: &Path) -> Result<()> {
+fn make(cache: &Path, part: &Path, recipe: &Recipe) -> Result<()> {
     let options = cache.join("apt.conf");
     fs::write(&options, apt_options()?)?;
     let mut command = Command::new("mmdebstrap");
     command
         .args(["--quiet", "--mode=root", "--variant=minbase"])
-        .arg(format!("--include={PACKAGES}"))
+        .arg(format!("--include={}", recipe.packages))
         .arg(format!("--aptopt={}", options.display()));
-    for hook in hooks() {
+    for hook in &recipe.hooks {
         command.arg(format!("--customize-hook={hook}"));
     }
-    command.arg(SUITE).arg(cache.join("part"));
+    command.arg(SUITE).arg(part);
     command.args(sources()?);
     // A mirror may be slow without end.
-    ensure!(
-        bounded(&command, 240)?,
-        "mmdebstrap failed; its words are above"
-    );
-    Ok(())
+    if bounded(&command, recipe.bound)? {
+        return Ok(());
+    }
+    // What is downloaded first is the part of Debian that every system has.
+    if !part.join("usr/bin/dpkg").exists() {
+        bail!(NoArchive);
+    }
+    bail!("mmdebstrap failed; its words are above")
 }
 
 /// How this machine's apt reaches its archives, proxies and all. apt's own user may not be able to read a checkout in
@@ -113,15 +129,15 @@ fn sources() -> Result<Vec<PathBuf>> {
     Ok(files)
 }
 
-/// Whether it ends well within `seconds`. timeout(1) ends it, and what it started, otherwise, or when we end.
-fn bounded(command: &Command, seconds: u32) -> Result<bool> {
+/// Whether it ends well within `bound`. timeout(1) ends it, and what it started, otherwise, or when we end.
+fn bounded(command: &Command, bound: Duration) -> Result<bool> {
     let status = Command::new("setpriv")
         .args([
             "--pdeathsig",
             "TERM",
             "timeout",
             "--kill-after=10",
-            &seconds.to_string(),
+            &bound.as_secs().to_string(),
         ])
         .arg(command.get_program())
         .args(command.get_args())
