@@ -63,6 +63,7 @@ fn pages() -> Vec<(String, String)> {
             "7",
             include_str!("../../docs/planning.md"),
         ),
+        ("rtswap-graphs", "7", include_str!("../../docs/graphs.md")),
         (
             "rtswap-simgpu",
             "1",

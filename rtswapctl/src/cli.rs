@@ -1,4 +1,6 @@
-//! What may be typed.
+//! What may be typed. `graph` has the options of the commands for dataflow graphs.
+
+mod graph;
 
 use std::ffi::OsString;
 use std::io::Write;
@@ -11,6 +13,8 @@ use clap_complete::Shell;
 use rtswap_dbus::Size;
 use rtswap_dbus::text::usage_error;
 use rtswap_taskset::{Fault, parse_size};
+
+pub use graph::{GraphCommand, GraphInfoOptions, GraphPlanOptions, GraphSimulateOptions, Planner};
 
 use crate::duration;
 use crate::rule::Rule;
@@ -118,6 +122,9 @@ pub enum Command {
     Plan(PlanOptions),
     /// Run a task set on a simulated clock and GPU; needs no daemon
     Simulate(SimulateOptions),
+    /// Plan how one model runs in less GPU memory than its tensors take; needs no daemon
+    #[command(subcommand)]
+    Graph(GraphCommand),
     /// Show the version of this program and of the daemon
     Version(VersionOptions),
     /// Print what a shell needs to complete this command line

@@ -6,6 +6,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use rtswap_dbus::connect::ConnectError;
+use rtswap_planner::validator::PlanError;
 use rtswap_policy::cost::FitError;
 use rtswap_policy::units::Bytes;
 use rtswap_simulator::SimError;
@@ -119,10 +120,19 @@ pub(crate) enum Failure {
         file: String,
         source: std::io::Error,
     },
-    #[error("{file} is no regular file; name one, or pipe the task set in and say - for it")]
-    NotRegular { file: String },
-    #[error("{file} has more than {} MiB: that is no task set", .most >> 20)]
-    TooLarge { file: String, most: u64 },
+    #[error("{file} is no regular file; name one, or pipe the {what} in and say - for it")]
+    NotRegular { file: String, what: &'static str },
+    #[error("{file} has more than {} MiB: that is no {what}", .most >> 20)]
+    TooLarge {
+        file: String,
+        most: u64,
+        what: &'static str,
+    },
+    #[error("{file} cannot be unpacked: {source}; compress it by gzip again, or give it as it is")]
+    Packed {
+        file: String,
+        source: std::io::Error,
+    },
     #[error("{file}:{line}: not UTF-8: write the file as UTF-8 text")]
     NotText { file: String, line: usize },
     #[error("{file}:{error}")]
@@ -130,6 +140,33 @@ pub(crate) enum Failure {
         file: String,
         error: Box<TaskSetError>,
     },
+    #[error("{file}:{error}{}", others(*.more))]
+    Graph {
+        file: String,
+        error: Box<TaskSetError>,
+        more: usize,
+    },
+    #[error("{file}: {error}; make a plan for this graph anew, by rtswapctl graph plan --json")]
+    WrongPlan { file: String, error: PlanError },
+    #[error(
+        "a budget of {budget} bytes is too small for operator {op} ({name}): all its tensors at once take {least} bytes; give at \
+        least --budget {}MiB",
+        .least.div_ceil(1 << 20)
+    )]
+    SmallBudget {
+        budget: u64,
+        op: u32,
+        name: String,
+        least: u64,
+    },
+    #[error(
+        "the planner made a plan that does not compute the graph ({0}), which is a bug of rtswap: report it with the graph"
+    )]
+    BadPlan(PlanError),
+    #[error(
+        "the planner made no plan, although the budget is large enough, which is a bug of rtswap: report it with the graph"
+    )]
+    NoPlan,
     #[error(
         "{on}: chunks of {chunk} were measured, and gpu.memory of {file} is {memory}; write a smaller gpu.chunk there, \
         or more memory"
@@ -164,6 +201,14 @@ pub(crate) enum Failure {
     },
     #[error("{0}")]
     System(#[from] std::io::Error),
+}
+
+/// That so many further errors are not told.
+fn others(more: usize) -> String {
+    match more {
+        0 => String::new(),
+        more => format!(" (and {more} more)"),
+    }
 }
 
 impl Failure {
@@ -211,7 +256,10 @@ impl Failure {
             | Self::NotRegular { .. }
             | Self::TooLarge { .. }
             | Self::NotText { .. }
+            | Self::Packed { .. }
             | Self::TaskSet { .. }
+            | Self::Graph { .. }
+            | Self::WrongPlan { .. }
             | Self::ChunkBeyondMemory { .. }
             | Self::ProfiledElsewhere
             | Self::TooManyJobs { .. }
@@ -246,6 +294,9 @@ impl Failure {
             | Self::Record(_)
             | Self::Trial(_)
             | Self::Simulation { .. }
+            | Self::SmallBudget { .. }
+            | Self::BadPlan(_)
+            | Self::NoPlan
             | Self::Refused(_)
             | Self::System(_) => 1,
         })

@@ -11,6 +11,8 @@ mod daemon;
 mod doctor;
 mod driver;
 mod failure;
+mod files;
+mod graph;
 mod lookup;
 mod output;
 mod park;
@@ -52,6 +54,7 @@ fn main() -> ExitCode {
         Command::Profile(options) => profile::profile(runtime_dir, &options),
         Command::Plan(options) => plan::plan(runtime_dir, &options),
         Command::Simulate(options) => simulate::simulate(&options),
+        Command::Graph(command) => graph::graph(&command),
         Command::Version(options) => version::version(runtime_dir, &options),
         Command::Completion(options) => completion::completion(&options),
     };

@@ -1,5 +1,5 @@
 //! What the documents show is what is printed. `TRYCMD=overwrite cargo test -p rtswapctl` writes
-//! docs/planning.md anew.
+//! docs/planning.md and docs/graphs.md anew.
 #![allow(missing_docs)]
 
 use std::fs;
@@ -15,7 +15,10 @@ fn block<'a>(text: &'a str, begin: &str) -> &'a str {
 fn what_the_documents_show_is_what_is_printed() {
     let root = concat!(env!("CARGO_MANIFEST_DIR"), "/..");
     std::env::set_current_dir(root).unwrap();
-    trycmd::TestCases::new().case("docs/planning.md").run();
+    trycmd::TestCases::new()
+        .case("docs/planning.md")
+        .case("docs/graphs.md")
+        .run();
     let begin = "$ rtswapctl plan examples/taskset.toml\n";
     let manual = fs::read_to_string("docs/planning.md").unwrap();
     let readme = fs::read_to_string("README.md").unwrap();

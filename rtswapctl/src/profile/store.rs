@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use rtswap_taskset::profile::{Profile, parse};
 
 use crate::failure::Failure;
-use crate::taskset;
+use crate::files;
 
 /// Where profiles are under a folder of data.
 const FOLDER: &str = "rtswap/profiles";
@@ -43,7 +43,7 @@ fn find_in(folders: impl Iterator<Item = PathBuf>, name: &str) -> Result<Option<
 }
 
 fn read(path: &Path) -> Result<Profile, Failure> {
-    let (file, text) = taskset::text(path)?;
+    let (file, text) = files::text(path, "profile")?;
     parse(&text).map_err(|error| Failure::TaskSet {
         file,
         error: error.into(),

@@ -5,10 +5,6 @@
 mod answer;
 mod text;
 
-use std::ffi::OsString;
-use std::fs;
-use std::os::unix::fs::MetadataExt;
-use std::path::Path;
 use std::time::Duration;
 
 use rtswap_policy::assign::Assignment;
@@ -19,6 +15,7 @@ use rtswap_simulator::{Arrivals, Responses, Rng, Scenario, SimTask, Timeline, ob
 
 use crate::cli::SimulateOptions;
 use crate::failure::Failure;
+use crate::files;
 use crate::output;
 use crate::plan::Planned;
 use crate::taskset::{self, Named};
@@ -27,7 +24,12 @@ use answer::Answer;
 
 /// Simulates the plan; [`Failure::No`] if there is none that holds, or if a deadline is missed.
 pub(crate) fn simulate(options: &SimulateOptions) -> Result<(), Failure> {
-    apart(options)?;
+    files::apart(&[
+        ("FILE", Some(&options.set.file)),
+        ("--on", options.set.on.as_deref()),
+        ("--trace", options.trace.as_deref()),
+        ("--svg", options.svg.as_deref()),
+    ])?;
     if options.duration > LONGEST {
         return Err(Failure::TooLong(options.duration));
     }
@@ -49,13 +51,11 @@ pub(crate) fn simulate(options: &SimulateOptions) -> Result<(), Failure> {
     let (responses, timeline) = watched;
     if let Some(timeline) = timeline {
         if let Some(path) = &options.trace {
-            write(path, &chrome::trace(&timeline))?;
+            files::write(path, &chrome::trace(&timeline))?;
         }
         if let Some(path) = &options.svg {
-            write(
-                path,
-                &svg::timeline(&timeline, &svg::View::whole(&timeline)),
-            )?;
+            let view = svg::View::whole(&timeline);
+            files::write(path, &svg::timeline(&timeline, &view))?;
         }
     }
     let answer = Answer::new(&planned, plan, options, &report, &responses);
@@ -74,40 +74,6 @@ pub(crate) fn simulate(options: &SimulateOptions) -> Result<(), Failure> {
 /// 10,000 days: with what goes before the start, within what 64 bits count in nanoseconds.
 const LONGEST: Duration = Duration::from_hours(240_000);
 
-/// That nothing is written over the task set, and nothing twice.
-fn apart(options: &SimulateOptions) -> Result<(), Failure> {
-    let named = [
-        (
-            "FILE",
-            (options.set.file != Path::new("-")).then_some(&options.set.file),
-        ),
-        ("--on", options.set.on.as_ref()),
-        ("--trace", options.trace.as_ref()),
-        ("--svg", options.svg.as_ref()),
-    ];
-    let named = named.map(|(name, path)| (name, path.and_then(|path| place(path))));
-    for (place, (other, second)) in named.iter().enumerate() {
-        for (one, first) in &named[..place] {
-            if first.is_some() && first == second {
-                return Err(Failure::SameFile { one, other });
-            }
-        }
-    }
-    Ok(())
-}
-
-/// A file's device and number; of one that is yet to be made those of its folder, and its name.
-/// None for what is no file, as /dev/null, and for what cannot be had.
-fn place(path: &Path) -> Option<(u64, u64, Option<OsString>)> {
-    if let Ok(file) = fs::metadata(path) {
-        return file.is_file().then(|| (file.dev(), file.ino(), None));
-    }
-    let path = std::path::absolute(path).ok()?;
-    let folder = fs::metadata(path.parent()?).ok()?;
-    let name = path.file_name()?.to_owned();
-    Some((folder.dev(), folder.ino(), Some(name)))
-}
-
 /// A job leaves its response time in memory, and a drawn one about two kilobytes.
 const MOST_JOBS: u64 = 50_000_000;
 const MOST_DRAWN: u64 = 200_000;
@@ -118,13 +84,6 @@ fn few(jobs: u64, drawn: bool) -> Result<(), Failure> {
         return Err(Failure::TooManyJobs { jobs, most });
     }
     Ok(())
-}
-
-fn write(path: &Path, text: &str) -> Result<(), Failure> {
-    fs::write(path, text).map_err(|source| Failure::Unwritable {
-        file: path.to_owned(),
-        source,
-    })
 }
 
 /// Every task is there from the beginning, asks once a period and takes its whole WCET.

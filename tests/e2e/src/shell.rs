@@ -47,6 +47,11 @@ impl Machine {
                 let example = Path::new("examples").join(name);
                 fs::copy(sources.join(&example), self.path("").join(&example))?;
             }
+            // Graphs, by the path that the documents have, and as a reader records one.
+            let graphs = Path::new("tests/eval/graphs");
+            fs::create_dir_all(self.path("tests/eval"))?;
+            symlink(sources.join(graphs), self.path("").join(graphs))?;
+            symlink(graphs.join("vgg-16.json.gz"), self.path("vgg-16.json.gz"))?;
         }
         let path = std::env::var("PATH").unwrap_or_default();
         let mut command = self.command("sh");
