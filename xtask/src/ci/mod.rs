@@ -19,8 +19,8 @@ use anyhow::{Context, Result, bail, ensure};
 
 use crate::workspace::Workspace;
 use crate::{
-    attack, bench, clients, deb, dist, doors, driver, ebpf, eval, gpu_bundle, pure, system, test,
-    theory, tools, wheel,
+    attack, bench, clients, deb, dist, doors, driver, ebpf, eval, gpu_bundle, graphs, pure, system,
+    test, theory, tools, wheel,
 };
 
 use environment::CleanEnvironment;
@@ -76,13 +76,14 @@ const STAGES: &[&[Lane]] = &[
             Step::new("Python package", wheel::check).counting(" passed"),
             Step::new("search for deadline misses", theory::check_soundness)
                 .counting(" runs on the real engine"),
-            Step::new("the paper's figures", check_figures).counting("files"),
+            Step::new("the papers' figures", check_figures).counting("files"),
             Step::new("swap volumes against HiGHS", theory::check_milp)
                 .counting(" disagreements in "),
         ]),
         background(&[
             Step::new("what is shipped", ship),
             Step::new("packages", deb::check).counting("packages without"),
+            Step::new("graphs of PyTorch", graphs::check).counting(" graphs, "),
         ]),
     ],
     // Two steps that mostly wait, each on simulated machines of its own.
@@ -209,11 +210,18 @@ fn check_doors(workspace: &Workspace) -> Result<()> {
     doors::show(workspace, &[])
 }
 
-/// Makes all figures; the tests of tests/eval judge what is in them.
+/// Makes all figures, SwapAdvisor's with two generations of each search; the tests of tests/eval judge what is in them.
 fn check_figures(workspace: &Workspace) -> Result<()> {
     let folder = workspace.target().join("eval");
-    let options = ["all", "--out", &folder.to_string_lossy()].map(String::from);
-    eval::run(&workspace.debug()?, &options)?;
+    let built = workspace.debug()?;
+    let few = ["--generations", "2", "--paper-generations", "2"];
+    for (figures, options) in [("all", &[][..]), ("advisor", &few)] {
+        let out = folder.to_string_lossy();
+        let options = [figures, "--out", &out]
+            .into_iter()
+            .chain(options.iter().copied());
+        eval::run(&built, &options.map(String::from).collect::<Vec<_>>())?;
+    }
     let files = std::fs::read_dir(&folder).with_context(|| folder.display().to_string())?;
     eprintln!("{} files", files.count());
     Ok(())

@@ -10,7 +10,7 @@ pub struct Published {
     pub source: &'static str,
 }
 
-const fn at(source: &'static str, value: f64) -> Published {
+pub(crate) const fn at(source: &'static str, value: f64) -> Published {
     Published { value, source }
 }
 

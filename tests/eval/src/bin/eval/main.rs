@@ -1,8 +1,9 @@
-//! The tables and figures of the RT-Swap paper's evaluation: ours beside the published numbers.
+//! The tables and figures of the evaluations of RT-Swap and SwapAdvisor: ours beside the published numbers.
 //!
 //! The figures are functions of this package's library. Here they are printed, and written as JSON and
 //! SVG. Seeds are fixed: the same command writes the same bytes.
 
+mod advisor;
 mod chart;
 mod figures;
 mod palette;
@@ -20,6 +21,7 @@ use clap::{Parser, ValueEnum};
 use rtswap_policy::admission::Test;
 use serde_json::json;
 
+use crate::advisor::Searches;
 use crate::figures::{
     Compute, best_effort, capacity, case_study, fragmentation, resolution, schedules, swap_time,
     tasks,
@@ -36,6 +38,12 @@ struct Cli {
     /// The admission test of Fig. 7 and Table IV; the paper's is theorem1.
     #[arg(long, value_enum, default_value_t = TestName::Theorem1)]
     test: TestName,
+    /// Generations of our search, each of 96 plans, where SwapAdvisor's tables and figures search.
+    #[arg(long, default_value_t = 60)]
+    generations: u32,
+    /// Generations of SwapAdvisor's own search, each of 144 plans.
+    #[arg(long, default_value_t = 40)]
+    paper_generations: u32,
     /// Print JSON instead of tables.
     #[arg(long)]
     json: bool,
@@ -64,6 +72,26 @@ enum Choice {
     Table4,
     /// Policies for best-effort, which the paper does not have.
     Besteffort,
+    /// SwapAdvisor: memory, operators and tensor sizes.
+    AdvisorTable1,
+    /// SwapAdvisor: inference in little memory.
+    AdvisorTable2,
+    /// SwapAdvisor: training throughput.
+    AdvisorFig6,
+    /// The same with a slower and a faster GPU.
+    AdvisorRoofline,
+    /// SwapAdvisor: training throughput of a narrower model.
+    AdvisorFig7,
+    /// SwapAdvisor: several models that serve.
+    AdvisorFig8,
+    /// SwapAdvisor: the progress of searches.
+    AdvisorFig9,
+    /// SwapAdvisor: the same with any mapping of sizes.
+    AdvisorFig9c,
+    /// SwapAdvisor: searches of schedules and of allocations only.
+    AdvisorFig10,
+    /// All of SwapAdvisor's.
+    Advisor,
     /// All of the paper's.
     All,
 }
@@ -78,26 +106,53 @@ enum TestName {
     Pipelined,
 }
 
+/// How a figure or table is computed.
+enum Computed {
+    /// One of RT-Swap's, under an admission test.
+    Tested(Compute),
+    /// One of SwapAdvisor's, by searches.
+    Searched(advisor::Compute),
+}
+
 impl Choice {
-    fn figures(self) -> Vec<Compute> {
-        let one: Compute = match self {
-            Self::Fig4 => swap_time::report,
-            Self::Fig5 => schedules::unnecessary_swaps,
-            Self::Fig6 => schedules::blocking,
-            Self::Fig7a => tasks::report,
-            Self::Fig7b => capacity::report,
-            Self::Fig7c => resolution::report,
-            Self::Table2 => fragmentation::report,
-            Self::Table4 => case_study::report,
-            Self::Besteffort => best_effort::report,
+    /// The choice itself, or all that it stands for.
+    fn figures(self) -> Vec<Self> {
+        let each = Self::value_variants().iter().copied();
+        let is_one = |choice: &Self| !matches!(choice, Self::All | Self::Advisor);
+        let is_searched = |choice: &Self| matches!(choice.computed(), Some(Computed::Searched(_)));
+        match self {
             Self::All => {
-                let each = Self::value_variants().iter();
-                let paper = |choice: &&Self| !matches!(choice, Self::All | Self::Besteffort);
-                let each = each.filter(paper);
-                return each.flat_map(|choice| choice.figures()).collect();
+                let is_paper = |choice: &Self| *choice != Self::Besteffort && !is_searched(choice);
+                each.filter(is_one).filter(is_paper).collect()
             }
-        };
-        vec![one]
+            Self::Advisor => each.filter(is_searched).collect(),
+            one => vec![one],
+        }
+    }
+
+    /// How it is computed; none for several.
+    fn computed(self) -> Option<Computed> {
+        Some(match self {
+            Self::Fig4 => Computed::Tested(swap_time::report),
+            Self::Fig5 => Computed::Tested(schedules::unnecessary_swaps),
+            Self::Fig6 => Computed::Tested(schedules::blocking),
+            Self::Fig7a => Computed::Tested(tasks::report),
+            Self::Fig7b => Computed::Tested(capacity::report),
+            Self::Fig7c => Computed::Tested(resolution::report),
+            Self::Table2 => Computed::Tested(fragmentation::report),
+            Self::Table4 => Computed::Tested(case_study::report),
+            Self::Besteffort => Computed::Tested(best_effort::report),
+            Self::AdvisorTable1 => Computed::Searched(advisor::sizes::table_1),
+            Self::AdvisorTable2 => Computed::Searched(advisor::inference::table_2),
+            Self::AdvisorFig6 => Computed::Searched(advisor::shares::figure_6),
+            Self::AdvisorRoofline => Computed::Searched(advisor::shares::figure_6_sensitivity),
+            Self::AdvisorFig7 => Computed::Searched(advisor::shares::figure_7),
+            Self::AdvisorFig8 => Computed::Searched(advisor::serving::figure_8),
+            Self::AdvisorFig9 => Computed::Searched(advisor::progress::figure_9),
+            Self::AdvisorFig9c => Computed::Searched(advisor::progress::figure_9c),
+            Self::AdvisorFig10 => Computed::Searched(advisor::settings::figure_10),
+            Self::All | Self::Advisor => return None,
+        })
     }
 }
 
@@ -129,8 +184,20 @@ fn run(cli: &Cli) -> Result<()> {
     fs::create_dir_all(&cli.out).with_context(|| format!("cannot make {}", cli.out.display()))?;
     let mut reports = Vec::new();
     let mut stdout = io::stdout().lock();
-    for compute in cli.figure.figures() {
-        let report = compute(cli.test.into())?;
+    let searches = Searches {
+        ours: cli.generations,
+        paper: cli.paper_generations,
+    };
+    for computed in cli
+        .figure
+        .figures()
+        .into_iter()
+        .filter_map(Choice::computed)
+    {
+        let report = match computed {
+            Computed::Tested(compute) => compute(cli.test.into())?,
+            Computed::Searched(compute) => compute(searches)?,
+        };
         write(&cli.out, &report)?;
         if !cli.json {
             writeln!(stdout, "{}", text::render(&report))?;
