@@ -1,4 +1,4 @@
-//! The text of a swap plan: what [`super::read`] reads from it is the same again.
+//! The text of a swap plan: what [`super::read()`] reads from it is the same again.
 
 use std::fmt::{self, Write};
 
