@@ -48,7 +48,7 @@ pub struct ArenaPlanner<'a> {
     free: VecDeque<Free>,
     free_chunks: u64,
     candidates: BinaryHeap<Candidate>,
-    /// Candidates that the operator in question needs itself, under [`Eviction::LeastRecent`].
+    /// Candidates that the operators in question need themselves, under [`Eviction::LeastRecent`].
     aside: Vec<Candidate>,
     /// When each operator of the schedule begins if it never waits for a copy, in nanoseconds.
     starts: Vec<u64>,
@@ -200,6 +200,8 @@ impl<'a> ArenaPlanner<'a> {
             let now = self.starts[at as usize];
             let lead_ns = lead.0[(now / part_ns) as usize];
             ahead = self.look_ahead(schedule, at, ahead, now.saturating_add(lead_ns));
+            // What operators further ahead need, this one may evict.
+            self.candidates.extend(self.aside.drain(..));
             let infeasible = Infeasible { op: *op };
             let operator = graph.operator(*op);
             let mut waits = Waits::default();
