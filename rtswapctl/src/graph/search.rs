@@ -242,8 +242,10 @@ mod tests {
         let one = found(1);
         assert_eq!((one.generations, one.is_interrupted), (6, false));
         assert!(found(3).plan == one.plan && found(100).plan == one.plan);
-        let none = Bound::Time(Duration::ZERO);
-        assert_eq!(search(problem, 7, none, 2).unwrap().generations, 1);
+        // Even with no time at all there is a plan, that of the first founder.
+        let cut = search(problem, 7, Bound::Time(Duration::ZERO), 2).unwrap();
+        assert_eq!((cut.generations, cut.is_cut), (0, true));
+        assert!(!one.is_cut && cut.plan != one.plan);
     }
 
     #[test]
