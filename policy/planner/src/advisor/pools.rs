@@ -158,8 +158,8 @@ fn bytes(classes: &[Class]) -> u128 {
     classes.iter().map(of).sum()
 }
 
-/// Makes the objects fit: all counts fall in proportion, and what rounding leaves goes to the classes whose objects are the
-/// largest that fit. Each class keeps an object as long as there is room.
+/// Cuts the counts until all objects fit: first all in proportion, then the memory that rounding left free is filled with
+/// objects again, the largest first. Each class keeps an object as long as there is room.
 fn repair(classes: &mut [Class], budget: u64) {
     let budget = u128::from(budget);
     let wanted = bytes(classes);

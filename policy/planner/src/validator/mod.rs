@@ -106,8 +106,8 @@ pub enum PlanError {
 
 /// Proves that `plan` computes `graph` in its budget: whatever the times of its steps are, each operator finds the values
 /// that the graph asks for, no two tensors overlap while both are used, and an iteration ends as the next one begins. Iterations
-/// follow one another as [`crate::plan`] says. A tensor that is not kept is gone behind its last use, results included: a graph
-/// whose results matter ends with an operator that reads them, as a copy to the host does.
+/// follow one another as [`crate::plan`] says. A tensor that is not kept may be overwritten after its last use, and that
+/// includes results: a graph that returns some ends with an operator that reads them, such as a copy to the host.
 pub fn validate(graph: &Graph, plan: &Plan) -> Result<(), PlanError> {
     let clock = clock::Clock::of(plan)?;
     memory::follow(graph, plan, &clock)

@@ -39,7 +39,10 @@ pub(crate) fn read(line: &str) -> Result<()> {
 pub(crate) fn words(line: &str) -> Result<Vec<String>> {
     let line = line.trim_end().trim_end_matches('&');
     let script = format!("printf '%s\\0' {line}");
-    let output = Command::new("sh").args(["-c", &script]).output()?;
+    // A line may redirect what it prints: not into the sources.
+    let folder = tempfile::tempdir()?;
+    let mut shell = Command::new("sh");
+    let output = shell.args(["-c", &script]).current_dir(&folder).output()?;
     ensure!(output.status.success(), "the shell does not take it");
     let text = String::from_utf8(output.stdout)?;
     Ok(text.split_terminator('\0').map(str::to_owned).collect())
