@@ -155,7 +155,10 @@ impl Config {
                 settings: daemon.settings(),
                 everybody: daemon.everybody(),
                 rules: RuleSet::new(),
-                scheduler,
+                scheduler: SchedulerConfig {
+                    idle_gap: Nanos(u64::from(daemon.own().idle_gap_us) * 1_000),
+                    ..scheduler
+                },
                 gpus,
                 subordinates: users::subordinates(),
                 max_sessions: descriptor::limit() / DESCRIPTORS,

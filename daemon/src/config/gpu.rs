@@ -35,6 +35,9 @@ pub(super) struct SchedulerTable {
     swap_share: Ppm,
     #[serde(rename = "longest_wait_s", deserialize_with = "longest_wait")]
     longest_wait: Nanos,
+    /// Set in `[daemon]`.
+    #[serde(skip)]
+    idle_gap: Nanos,
     #[serde(rename = "drain_ms", deserialize_with = "some_millis")]
     drain: Option<Nanos>,
     #[serde(rename = "dispatch_latency_us", deserialize_with = "micros")]

@@ -112,6 +112,8 @@ pub struct SchedulerConfig {
     pub swap_share: Ppm,
     /// How long a best-effort job waits at most for its turn: [`scheduler::Config::longest_wait`].
     pub longest_wait: Nanos,
+    /// After how long of idleness an undeclared job is complete: [`scheduler::Config::idle_gap`].
+    pub idle_gap: Nanos,
     /// The drain bound, [`scheduler::Config::drain`]; none: derived from the GPU's swap cost.
     pub drain: Option<Nanos>,
     /// The latency from a decision to its effect, ε: [`scheduler::Config::dispatch_latency`].
@@ -129,6 +131,7 @@ impl Default for SchedulerConfig {
             test: Test::Demand,
             swap_share: Ppm(100_000),
             longest_wait: Nanos(15_000_000_000),
+            idle_gap: Nanos(2_000_000),
             drain: None,
             dispatch_latency: Nanos(200_000),
         }
@@ -393,6 +396,7 @@ impl GpuConfig {
             },
             swap_share: shared.swap_share,
             longest_wait: shared.longest_wait,
+            idle_gap: shared.idle_gap,
             objective: shared.objective,
             test: shared.test,
             duplex,

@@ -51,6 +51,7 @@ fn scenario(test: Test, checks: Checks) -> Scenario {
         undrained: Undrained::Beside,
         swap_share: Ppm(100_000),
         longest_wait: Nanos(15_000 * MILLISECOND),
+        idle_gap: Nanos(2_000_000),
         objective: Objective::Volume,
         test,
         duplex: Ppm(800_000),

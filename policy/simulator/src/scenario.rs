@@ -280,6 +280,7 @@ mod tests {
             undrained: Undrained::Beside,
             swap_share: Ppm(100_000),
             longest_wait: Nanos(150_000),
+            idle_gap: Nanos(2_000_000),
             objective: Objective::Time,
             test: Test::Demand,
             duplex: Ppm::ONE,

@@ -55,6 +55,7 @@ fn config(test: Test, rng: &mut Rng) -> Config {
         undrained: Undrained::Beside,
         swap_share: Ppm(100_000),
         longest_wait: Nanos(150_000_000),
+        idle_gap: Nanos(2_000_000),
         objective: Objective::Time,
         test,
         duplex: Ppm::ONE,

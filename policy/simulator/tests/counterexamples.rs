@@ -38,6 +38,7 @@ fn config(drain: u64) -> Config {
         undrained: Undrained::Beside,
         swap_share: Ppm(100_000),
         longest_wait: Nanos(150_000_000),
+        idle_gap: Nanos(2_000_000),
         objective: Objective::Time,
         test: Test::Theorem1,
         duplex: Ppm::ONE,

@@ -41,6 +41,7 @@ fn scenario(test: Test) -> Scenario {
         undrained: Undrained::Beside,
         swap_share: Ppm(100_000),
         longest_wait: Nanos(3_000 * MILLISECOND),
+        idle_gap: Nanos(2_000_000),
         objective: Objective::Time,
         test,
         duplex: Ppm(800_000),

@@ -40,6 +40,7 @@ fn response(costs: Costs, chunks: u64) -> (Nanos, Nanos) {
         undrained: Undrained::Beside,
         swap_share: Ppm(100_000),
         longest_wait: Nanos(150_000),
+        idle_gap: Nanos(2_000_000),
         objective: Objective::Time,
         test: Test::Pipelined,
         duplex: costs.duplex,

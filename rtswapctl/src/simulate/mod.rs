@@ -101,6 +101,7 @@ fn scenario(planned: &Planned, plan: &Assignment, options: &SimulateOptions) -> 
         undrained: Undrained::Beside,
         swap_share: Ppm(100_000),
         longest_wait: Nanos(15_000_000_000),
+        idle_gap: Nanos(2_000_000),
         objective: planned.objective,
         test: planned.test,
         duplex: platform.duplex,

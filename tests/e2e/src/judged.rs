@@ -1,8 +1,18 @@
 //! Runs that a stalled host kept from showing anything: repeated, counted, and a failure in the end.
 
 use std::io::{self, Write};
+use std::sync::mpsc;
+use std::thread;
+use std::time::{Duration, Instant};
 
 use anyhow::{Result, bail};
+
+use crate::stalls::Stalls;
+
+/// What makes a job of some ms late with a period of 100 ms, in any such span.
+const STALLED: Duration = Duration::from_millis(40);
+const SPAN: Duration = Duration::from_millis(200);
+const WINDOW: Duration = Duration::from_millis(5);
 
 /// Runs in a row that may stay unjudged, the last of which is a failure.
 const ATTEMPTS: u32 = 3;
@@ -24,6 +34,53 @@ pub enum Verdict {
 /// The first error of `run`, at once, or that three runs in a row went unjudged.
 pub fn until_judged(what: &str, run: impl FnMut() -> Result<Verdict>) -> Result<()> {
     repeat(what, &mut io::stderr(), run)
+}
+
+/// Repeats `run` of `what`, which needs the host's processors within some tens of milliseconds, until it succeeds, or
+/// fails although the host did not stall.
+///
+/// # Errors
+///
+/// As [`until_judged`].
+pub fn unless_stalled(what: &str, mut run: impl FnMut() -> Result<()>) -> Result<()> {
+    until_judged(what, || {
+        let (result, stalls) = watched(&mut run);
+        excuse(result, stalls.worst())
+    })
+}
+
+/// What a run is worth that ended so, with so much lateness in the worst span.
+fn excuse(result: Result<()>, worst: Duration) -> Result<Verdict> {
+    match result {
+        Ok(()) => Ok(Verdict::Judged),
+        Err(error) if worst > STALLED => {
+            let error = format!("{error:#}");
+            let first = error.lines().next().unwrap_or_default();
+            Ok(Verdict::Unjudged(format!("late by {worst:?}: {first}")))
+        }
+        Err(error) => Err(error),
+    }
+}
+
+/// What `run` gave, and how late a thread beside it was.
+fn watched<T>(run: impl FnOnce() -> T) -> (T, Stalls) {
+    let (over, is_over) = mpsc::channel::<()>();
+    thread::scope(|scope| {
+        let watcher = scope.spawn(move || {
+            let mut stalls = Stalls::new(SPAN);
+            loop {
+                let start = Instant::now();
+                let ended = is_over.recv_timeout(WINDOW);
+                stalls.record(start.elapsed().saturating_sub(WINDOW));
+                if ended != Err(mpsc::RecvTimeoutError::Timeout) {
+                    return stalls;
+                }
+            }
+        });
+        let result = run();
+        drop(over);
+        (result, watcher.join().expect("the watcher ends"))
+    })
 }
 
 fn repeat(
@@ -81,6 +138,25 @@ mod tests {
         let (outcome, runs) = judge(&[Ok(unjudged()), Ok(unjudged()), Ok(unjudged())]);
         assert!(outcome.unwrap_err().to_string().contains("3 runs in a row"));
         assert_eq!(runs, 3);
+    }
+
+    #[test]
+    fn a_failure_is_excused_by_a_stall_alone() {
+        let fault = || Err(anyhow::Error::msg("missed\nand more"));
+        assert_eq!(excuse(Ok(()), STALLED * 2).unwrap(), Verdict::Judged);
+        let unjudged = Verdict::Unjudged("late by 80ms: missed".into());
+        assert_eq!(excuse(fault(), STALLED * 2).unwrap(), unjudged);
+        assert!(excuse(fault(), STALLED).is_err());
+    }
+
+    #[test]
+    fn a_watcher_sees_a_run_to_its_end() {
+        let (result, stalls) = watched(|| {
+            thread::sleep(10 * WINDOW);
+            7
+        });
+        assert_eq!(result, 7);
+        assert!(stalls.windows() >= 1);
     }
 
     #[test]

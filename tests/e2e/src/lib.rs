@@ -14,7 +14,7 @@ mod stalls;
 mod tracefs;
 mod witness;
 
-pub use judged::{Verdict, until_judged};
+pub use judged::{Verdict, unless_stalled, until_judged};
 pub use machine::{Daemon, Machine, MachineOptions};
 pub use namespace::is_initial_pid_namespace;
 pub use program::{Finished, Program, compile, probe, tortures, wait_until};

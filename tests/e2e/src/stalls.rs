@@ -44,6 +44,12 @@ impl Stalls {
         near.map(|(_, late)| *late).sum()
     }
 
+    /// How many windows were recorded.
+    #[cfg(test)]
+    pub(crate) fn windows(&self) -> usize {
+        self.windows.len()
+    }
+
     /// The lateness in the worst span.
     #[must_use]
     pub fn worst(&self) -> Duration {

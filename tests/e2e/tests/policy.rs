@@ -5,7 +5,7 @@ use std::fs;
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
-use rtswap_e2e::{Finished, Machine, MachineOptions, Program, wait_until};
+use rtswap_e2e::{Finished, Machine, MachineOptions, Program, unless_stalled, wait_until};
 use serde_json::Value;
 
 const BOUND: Duration = Duration::from_mins(1);
@@ -140,6 +140,10 @@ fn a_user_has_a_cap_over_all_its_tasks_swapped_out_or_not() -> Result<()> {
 
 #[test]
 fn a_running_task_is_made_best_effort_and_realtime_again() -> Result<()> {
+    unless_stalled("a task changes its class", change_class)
+}
+
+fn change_class() -> Result<()> {
     let machine = Machine::new(MachineOptions::default())?;
     let daemon = machine.daemon()?;
     let camera = dnn(&machine, "camera", &REALTIME, "16MiB", Some(90))?;
@@ -183,6 +187,10 @@ fn a_running_task_is_made_best_effort_and_realtime_again() -> Result<()> {
 
 #[test]
 fn a_deadline_and_a_weight_change_under_running_tasks() -> Result<()> {
+    unless_stalled("a task changes its deadline", change_deadline)
+}
+
+fn change_deadline() -> Result<()> {
     let machine = Machine::new(MachineOptions::default())?;
     let daemon = machine.daemon()?;
     let camera = dnn(&machine, "camera", &REALTIME, "16MiB", Some(60))?;

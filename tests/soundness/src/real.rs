@@ -56,6 +56,7 @@ pub fn scenario(case: &Case, test: Test, objective: Objective, seed: u64) -> Sce
         undrained: Undrained::Beside,
         swap_share: Ppm(100_000),
         longest_wait: Nanos(150_000_000),
+        idle_gap: Nanos(2_000_000),
         objective,
         test,
         duplex: Ppm::ONE,

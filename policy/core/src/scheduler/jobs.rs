@@ -25,7 +25,8 @@ impl Scheduler {
             return Err(EventError::JobEnded { task: id, job: seq });
         }
         let now = self.state.now;
-        if task.parked {
+        self.judge_cut(id);
+        if self.task(id).parked {
             let task = self.task_mut(id);
             task.last_job = Some(seq);
             task.job = Some(Job {
@@ -55,6 +56,20 @@ impl Scheduler {
         Ok(())
     }
 
+    /// A task requests a job, and its last one was implicit and revoked. A program whose launches were held back
+    /// requests the rest at once; where it did not, the job had ended as if it had not been revoked, and counts so.
+    /// Otherwise a program that is in step with another's jobs, each of which revokes its own, would load forever.
+    fn judge_cut(&mut self, id: TaskId) {
+        let (now, gap) = (self.state.now, self.config.idle_gap);
+        let task = self.task_mut(id);
+        if let Some((job, fits)) = task.cut.take()
+            && now - task.last_left >= gap
+        {
+            task.proved |= fits;
+            self.emit(Command::Whole { task: id, job });
+        }
+    }
+
     /// Makes a loading task ready if it can be from now on. Returns whether the task is ready, and so
     /// whether a job requested now is realtime.
     ///
@@ -64,8 +79,9 @@ impl Scheduler {
     ///
     /// A program that declares no jobs gives no sign that it has loaded, and counting its loading
     /// as jobs would charge other tasks for a run without a bound. So it must first show one
-    /// implicit job that completed within C without growing the arena: that job behaved as the
-    /// declaration says every job does, and the next request is the first realtime job.
+    /// implicit job that completed within C without growing the arena, if revoked then with nothing
+    /// left: that job behaved as the declaration says every job does, and the next request is the
+    /// first realtime job.
     fn try_promote(&mut self, id: TaskId, kind: JobKind) -> bool {
         let task = self.task(id);
         if task.phase == Phase::Ready {
@@ -147,8 +163,9 @@ impl Scheduler {
             task.last_left = now;
         }
         let fits = account.execution <= wcet && task.usage.arena <= job.arena;
-        if end == JobEnd::Completed && job.kind == JobKind::Implicit && fits {
-            task.proved = true;
+        if job.kind == JobKind::Implicit {
+            task.proved |= end == JobEnd::Completed && fits;
+            task.cut = (end == JobEnd::Revoked).then_some((job.seq, fits));
         }
         self.emit(Command::Account(account));
     }

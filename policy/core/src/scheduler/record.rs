@@ -110,6 +110,8 @@ pub(crate) struct Task {
     pub(crate) parked: bool,
     /// An implicit job completed within C without growing the arena.
     pub(crate) proved: bool,
+    /// The last job, if it was implicit and was revoked, and whether it left within C without growing the arena.
+    pub(crate) cut: Option<(JobSeq, bool)>,
 
     pub(crate) usage: Usage,
     /// Resident bytes that a `BudgetSet` told of, but no usage report yet: it is unknown whether they

@@ -323,6 +323,7 @@ impl Task {
             phase: Phase::BestEffort,
             parked: false,
             proved: false,
+            cut: None,
             usage: Usage::default(),
             unreported: Bytes::ZERO,
             budget: Bytes::ZERO,

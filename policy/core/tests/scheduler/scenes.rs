@@ -363,6 +363,42 @@ fn an_implicit_job_that_behaves_ends_the_loading() {
     assert!(world.status(1).job.unwrap().deadline.is_some());
 }
 
+/// Two tasks in step: each job of the first revokes that of the second, which loads, once it has done all its work.
+#[test]
+fn a_revoked_job_with_nothing_left_ends_the_loading() {
+    let mut world = World::new(config(100));
+    world.load_ready(1, realtime(100, 10, 40, 0), 40);
+    world.load(2, realtime(100, 10, 40, 40), 40);
+    let mut at = 200;
+    let mut in_step = |world: &mut World| {
+        world.at(at);
+        world.request_kind(2, JobKind::Implicit);
+        world.at(at + 5);
+        world.request(1);
+        assert!(world.agents[2].revoked);
+        world.complete(2);
+        at += 100;
+    };
+    in_step(&mut world);
+    let cut = world.account(2).job;
+    world.request_kind(2, JobKind::Implicit);
+    world.complete(1);
+    world.at(240);
+    world.complete(2);
+    assert!(world.whole.is_empty(), "the rest of it came at once");
+    assert_eq!(world.status(2).phase, Phase::Loading, "and took too long");
+
+    in_step(&mut world);
+    let next = world.account(2).job;
+    assert_ne!(next, cut);
+    world.complete(1);
+    world.at(400);
+    world.request_kind(2, JobKind::Implicit);
+    assert_eq!(world.whole, [(2, next)]);
+    assert_eq!(world.status(2).phase, Phase::Ready);
+    assert!(world.status(2).job.unwrap().deadline.is_some());
+}
+
 #[test]
 fn after_a_restart_nobody_joins_two_that_run() {
     let mut world = World::new(config(100));

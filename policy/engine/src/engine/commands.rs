@@ -24,6 +24,11 @@ impl Engine {
                 self.job_ended(gpu, account);
                 return None;
             }
+            Command::Whole { task, job } => {
+                let registration = self.tasks.get(*task)?.registration;
+                self.registry.get_mut(registration)?.statistics.whole(*job);
+                return None;
+            }
             Command::Violation { task, kind, detail } => {
                 self.task_violated(gpu, *task, *kind, detail.clone());
                 *task

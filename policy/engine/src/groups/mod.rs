@@ -195,7 +195,7 @@ impl ProcessGroup {
                 | ViolationKind::Emergency
                 | ViolationKind::Backing => {}
             },
-            Command::Account(_) => {}
+            Command::Account(_) | Command::Whole { .. } => {}
         }
         self.mark_dirty(now);
     }

@@ -3,7 +3,7 @@
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 
-use rtswap_policy::scheduler::{Direction, JobAccount, JobEnd};
+use rtswap_policy::scheduler::{Direction, JobAccount, JobEnd, JobSeq};
 use rtswap_policy::units::{Bytes, Nanos};
 
 /// Response times that percentiles are taken of.
@@ -12,7 +12,7 @@ const WINDOW: usize = 4096;
 /// The sums of one registration.
 #[derive(Clone, Debug, Default)]
 pub struct Statistics {
-    /// Jobs that completed.
+    /// Jobs that completed, those included that were revoked with nothing left to do.
     pub jobs: u64,
     /// The completed jobs that were late.
     pub misses: u64,
@@ -26,6 +26,8 @@ pub struct Statistics {
     pub in_: Moved,
     /// How many violations were reported.
     pub violations: u64,
+    /// The last revoked job.
+    revoked: Option<JobAccount>,
     /// The last response times, oldest first, and the same by size.
     responses: VecDeque<Nanos>,
     sorted: Vec<Nanos>,
@@ -43,9 +45,21 @@ pub struct Moved {
 impl Statistics {
     /// Counts a job that ended.
     pub fn account(&mut self, job: &JobAccount) {
-        if job.end != JobEnd::Completed {
-            return;
+        match job.end {
+            JobEnd::Completed => self.count(job),
+            JobEnd::Revoked => self.revoked = Some(*job),
+            JobEnd::TaskGone => {}
         }
+    }
+
+    /// Counts the revoked job with that number as one that completed.
+    pub fn whole(&mut self, job: JobSeq) {
+        if let Some(revoked) = self.revoked.take_if(|revoked| revoked.job == job) {
+            self.count(&revoked);
+        }
+    }
+
+    fn count(&mut self, job: &JobAccount) {
         let (response, lateness) = (job.ended - job.eligible, job.lateness());
         self.jobs += 1;
         self.misses += u64::from(lateness > Nanos::ZERO);
@@ -90,7 +104,7 @@ impl Statistics {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use rtswap_policy::scheduler::{JobKind, JobSeq};
+    use rtswap_policy::scheduler::JobKind;
     use rtswap_policy::task::TaskId;
     use rtswap_policy::units::Time;
 
@@ -138,5 +152,21 @@ mod tests {
             ..job(5, 1)
         });
         assert_eq!((statistics.jobs, statistics.misses), (0, 0));
+    }
+
+    #[test]
+    fn a_revoked_job_counts_once_it_is_known_to_be_whole() {
+        let mut statistics = Statistics::default();
+        let revoked = JobAccount {
+            end: JobEnd::Revoked,
+            ..job(5, 10)
+        };
+        statistics.account(&revoked);
+        statistics.whole(JobSeq(2));
+        assert_eq!(statistics.jobs, 0, "another");
+        statistics.whole(JobSeq(1));
+        statistics.whole(JobSeq(1));
+        assert_eq!((statistics.jobs, statistics.misses), (1, 0));
+        assert_eq!(statistics.percentiles().0, Nanos(5));
     }
 }

@@ -76,6 +76,7 @@ impl Card {
             overrun: Overrun::Continue,
             swap_share: Ppm(100_000),
             longest_wait: Nanos(15 * SECOND),
+            idle_gap: Nanos(2_000_000),
             objective: Objective::Time,
             test: Test::Demand,
             duplex: Ppm::ONE,

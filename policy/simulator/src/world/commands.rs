@@ -42,6 +42,8 @@ impl<O: Observer> World<'_, O> {
                 self.answers.push_back(Event::Backing { task, bytes });
             }
             Command::Account(account) => self.account(account),
+            // Its programs request the rest at once.
+            Command::Whole { .. } => {}
             Command::Violation { task, kind, detail } => {
                 let violation = Violation {
                     at: now,

@@ -75,6 +75,7 @@ fn config(rng: &mut Rng, kind: Kind, capacity: u64, reserve: u64) -> Config {
         undrained: Undrained::Beside,
         swap_share: Ppm(100_000),
         longest_wait: Nanos(2_000 * UNIT),
+        idle_gap: Nanos(2_000_000),
         objective: match rng.within(0, 3) {
             0 => Objective::Volume,
             _ => Objective::Time,

@@ -44,6 +44,7 @@ fn config(rng: &mut Rng, sharing: Sharing) -> Config {
         sharing,
         swap_share: Ppm(any_size(rng, 10_000, 500_000) as u32),
         longest_wait: Nanos(any_size(rng, SECOND / 2, 30 * SECOND)),
+        idle_gap: Nanos(2_000_000),
         ..Card::SMALL.config()
     }
 }

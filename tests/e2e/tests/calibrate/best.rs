@@ -90,6 +90,7 @@ fn swapping(
         overrun: Overrun::Continue,
         swap_share: Ppm(100_000),
         longest_wait: Nanos(15_000_000_000),
+        idle_gap: Nanos(2_000_000),
         objective: Objective::Time,
         test: Test::Demand,
         duplex: Ppm::ONE,

@@ -191,6 +191,7 @@ fn config(test: Test, reading: &Reading, variant: &Variant) -> Config {
         undrained: Undrained::Beside,
         swap_share: Ppm(100_000),
         longest_wait: Nanos(15_000_000_000),
+        idle_gap: Nanos(2_000_000),
         objective: variant.objective,
         test,
         duplex: DUPLEX,

@@ -278,6 +278,7 @@ impl Scene {
             undrained: Undrained::Beside,
             swap_share: Ppm(100_000),
             longest_wait: Nanos(150 * MILLI),
+            idle_gap: Nanos(2 * MILLI),
             objective: Objective::Volume,
             test: Test::Theorem1,
             duplex: Ppm::ONE,

@@ -15,7 +15,7 @@ use std::collections::VecDeque;
 use std::hint::black_box;
 
 use rtswap_policy::scheduler::{
-    Command, Config, Event, EventError, Refusal, Scheduler, ViolationKind,
+    Command, Config, Event, EventError, JobSeq, Refusal, Scheduler, ViolationKind,
 };
 use rtswap_policy::task::{TaskId, TaskSpec};
 use rtswap_policy::units::{Bytes, Time};
@@ -48,6 +48,8 @@ pub(crate) struct World {
     pub(crate) running: VecDeque<TaskId>,
     pub(crate) refusals: Vec<String>,
     pub(crate) violations: Vec<(u32, ViolationKind)>,
+    /// The revoked jobs that turned out to have had nothing left.
+    pub(crate) whole: Vec<(u32, JobSeq)>,
     /// What a decision costs is the difference of two readings.
     pub(crate) clock: fn() -> u64,
     /// The last event, and the cost of its decision.
@@ -69,6 +71,7 @@ impl World {
             running: VecDeque::new(),
             refusals: Vec::new(),
             violations: Vec::new(),
+            whole: Vec::new(),
             clock: || 0,
             last: None,
             commands: Vec::new(),
@@ -233,6 +236,7 @@ impl World {
                 let spans = account.queue + account.swap_out + account.swap_in + account.execution;
                 assert_eq!(spans, account.ended - account.eligible, "{account:?}");
             }
+            Command::Whole { task, job } => self.whole.push((task.0, job)),
             Command::Violation { task, kind, .. } => self.violations.push((task.0, kind)),
         }
     }

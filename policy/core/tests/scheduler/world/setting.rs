@@ -37,6 +37,7 @@ pub(crate) fn config(capacity: u64) -> Config {
         undrained: Undrained::Beside,
         swap_share: Ppm(100_000),
         longest_wait: Nanos(15_000 * MS),
+        idle_gap: Nanos(2_000_000),
         objective: Objective::Time,
         test: Test::Theorem1,
         duplex: Ppm::ONE,

@@ -49,6 +49,7 @@ impl Steady {
             sharing,
             swap_share: Ppm(100_000),
             longest_wait: Nanos(150_000_000),
+            idle_gap: Nanos(2_000_000),
             test,
             ..config(REALTIME * u64::from(realtime) * 7 / 10)
         });

@@ -94,6 +94,7 @@ impl Setting {
                 test: self.test,
                 swap_share: Ppm(100_000),
                 longest_wait: Nanos(3_000 * MS),
+                idle_gap: Nanos(2_000_000),
                 // Agents take long at times: with the built-in bound nearly all would be barred.
                 drain: (self.number % 8 != 7).then_some(Nanos(110 * MS)),
                 ..SchedulerConfig::default()
