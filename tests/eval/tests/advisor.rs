@@ -97,8 +97,10 @@ fn time_shared_memory_costs_latency() {
         whole_ns: 40_000_000,
         part_ns: 41_000_000,
     };
-    let p99 =
-        |sharing, models, budget| latency_p99(sharing, models, served, budget, 10.0, 20_000, 1);
+    let at_rate = |rate, sharing, models, budget| {
+        latency_p99(sharing, models, served, budget, rate, 20_000, 1)
+    };
+    let p99 = |sharing, models, budget| at_rate(10.0, sharing, models, budget).unwrap();
     let alone = p99(Sharing::Alone, 1, 16_000_000_000);
     // Nothing waits less than its own batch.
     assert!(alone >= served.whole_ns);
@@ -109,4 +111,6 @@ fn time_shared_memory_costs_latency() {
     assert!(time > p99(Sharing::Time, 2, 16_000_000_000) && time > alone * 3 / 2);
     // Four of 16 fit.
     assert!(p99(Sharing::Whole, 16, 2_000_000_000) > alone);
+    // 40 ms each: 25 requests a second.
+    assert_eq!(at_rate(26.0, Sharing::Alone, 1, 16_000_000_000), None);
 }

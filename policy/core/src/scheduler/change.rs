@@ -41,6 +41,7 @@ impl Scheduler {
         task.spec.memory = spec.memory;
         // What its last jobs showed was measured by another WCET.
         task.proved = false;
+        task.cut = None;
         if matches!(spec.class, Class::Realtime(_)) {
             task.phase = Phase::Loading;
             task.next = Some(Bytes::ZERO);

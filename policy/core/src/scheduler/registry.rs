@@ -165,6 +165,7 @@ impl Scheduler {
         task.keeps_backing = false;
         task.carried = Bytes::ZERO;
         task.proved = false;
+        task.cut = None;
         if task.phase == Phase::Ready {
             task.phase = Phase::Loading;
         }

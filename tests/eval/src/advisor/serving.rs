@@ -40,7 +40,7 @@ pub fn parameters(graph: &Graph) -> u64 {
 }
 
 /// The 99th percentile of the latency of `requests` requests, at least 1, in nanoseconds, with `rate` requests per second for `models`
-/// models in `budget` bytes.
+/// models in `budget` bytes. None where they come faster than they are served: then latencies grow without end.
 pub fn latency_p99(
     sharing: Sharing,
     models: usize,
@@ -49,12 +49,12 @@ pub fn latency_p99(
     rate: f64,
     requests: usize,
     seed: u64,
-) -> u64 {
+) -> Option<u64> {
     let mut rng = Rng::new(seed);
     let resident = (budget / served.footprint.max(1)).max(1) as usize;
     // The models in memory, the one that was used last at the end.
     let mut recent: Vec<usize> = Vec::new();
-    let (mut arrival, mut free) = (0.0_f64, 0.0_f64);
+    let (mut arrival, mut free, mut busy) = (0.0_f64, 0.0_f64, 0.0_f64);
     let mut latencies: Vec<u64> = (0..requests.max(1))
         .map(|_| {
             // 1 - u is never 0.
@@ -83,10 +83,11 @@ pub fn latency_p99(
                 served.whole_ns
             };
             let batch = computed as f64 + copies;
+            busy += batch;
             free = free.max(arrival) + batch;
             (free - arrival) as u64
         })
         .collect();
     latencies.sort_unstable();
-    latencies[(latencies.len() * 99).div_ceil(100) - 1]
+    (busy < arrival).then(|| latencies[(latencies.len() * 99).div_ceil(100) - 1])
 }
