@@ -36,8 +36,8 @@ pub fn until_judged(what: &str, run: impl FnMut() -> Result<Verdict>) -> Result<
     repeat(what, &mut io::stderr(), run)
 }
 
-/// Repeats `run` of `what`, which needs the host's processors within some tens of milliseconds, until it succeeds, or
-/// fails although the host did not stall.
+/// Repeats `run` of `what`, which a stall of some tens of milliseconds can make fail, until it succeeds, or fails
+/// although the host did not stall.
 ///
 /// # Errors
 ///
@@ -49,7 +49,7 @@ pub fn unless_stalled(what: &str, mut run: impl FnMut() -> Result<()>) -> Result
     })
 }
 
-/// What a run is worth that ended so, with so much lateness in the worst span.
+/// The verdict on a run with this result, given how late the host was in the worst span.
 fn excuse(result: Result<()>, worst: Duration) -> Result<Verdict> {
     match result {
         Ok(()) => Ok(Verdict::Judged),

@@ -55,8 +55,8 @@ pub enum Command {
     SetBackingStore { task: TaskId, bytes: Bytes },
     /// A job ended: where its time went.
     Account(JobAccount),
-    /// Of `job` of `task`, undeclared and revoked, nothing was left: the next request came too late to be for the
-    /// rest of it.
+    /// `job` of `task`, which was undeclared and revoked, was complete: the task's next request came too late to be
+    /// for the rest of it.
     Whole { task: TaskId, job: JobSeq },
     /// `task` broke its declaration, or a guarantee that was given to it was broken. `detail` says in
     /// words and numbers what was observed and what was allowed.

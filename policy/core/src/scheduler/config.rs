@@ -73,8 +73,8 @@ pub struct Config {
     /// How long a best-effort job waits at most for its turn, the time of realtime jobs not counted; longer
     /// only where so many wait that the swaps alone take it.
     pub longest_wait: Nanos,
-    /// How long an undeclared job does nothing before its agent takes it for complete. The rest of a revoked
-    /// one is requested sooner.
+    /// How long an undeclared job must be idle before its agent reports it as complete. The rest of a revoked
+    /// job is requested sooner than that.
     pub idle_gap: Nanos,
     /// What the volumes minimise.
     pub objective: Objective,

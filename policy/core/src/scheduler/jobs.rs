@@ -56,9 +56,9 @@ impl Scheduler {
         Ok(())
     }
 
-    /// A task requests a job, and its last one was implicit and revoked. A program whose launches were held back
-    /// requests the rest at once; where it did not, the job had ended as if it had not been revoked, and counts so.
-    /// Otherwise a program that is in step with another's jobs, each of which revokes its own, would load forever.
+    /// Decides, when a task requests a job, whether its last one was complete although it was revoked. The rest of
+    /// an incomplete job is requested at once; a request after `idle_gap` is for a new job. Without this, a program
+    /// would load forever if each of its jobs were revoked just as it ends, by a task with the same period.
     fn judge_cut(&mut self, id: TaskId) {
         let (now, gap) = (self.state.now, self.config.idle_gap);
         let task = self.task_mut(id);
@@ -79,9 +79,9 @@ impl Scheduler {
     ///
     /// A program that declares no jobs gives no sign that it has loaded, and counting its loading
     /// as jobs would charge other tasks for a run without a bound. So it must first show one
-    /// implicit job that completed within C without growing the arena, if revoked then with nothing
-    /// left: that job behaved as the declaration says every job does, and the next request is the
-    /// first realtime job.
+    /// implicit job that completed within C without growing the arena (a revoked one counts if
+    /// nothing of it was left): that job behaved as the declaration says every job does, and the
+    /// next request is the first realtime job.
     fn try_promote(&mut self, id: TaskId, kind: JobKind) -> bool {
         let task = self.task(id);
         if task.phase == Phase::Ready {

@@ -363,7 +363,7 @@ fn an_implicit_job_that_behaves_ends_the_loading() {
     assert!(world.status(1).job.unwrap().deadline.is_some());
 }
 
-/// Two tasks in step: each job of the first revokes that of the second, which loads, once it has done all its work.
+/// Two tasks in step: the second loads, and each job of the first revokes its job just as that has done all its work.
 #[test]
 fn a_revoked_job_with_nothing_left_ends_the_loading() {
     let mut world = World::new(config(100));

@@ -12,7 +12,7 @@ const WINDOW: usize = 4096;
 /// The sums of one registration.
 #[derive(Clone, Debug, Default)]
 pub struct Statistics {
-    /// Jobs that completed, those included that were revoked with nothing left to do.
+    /// Jobs that completed, including revoked ones with nothing left to do.
     pub jobs: u64,
     /// The completed jobs that were late.
     pub misses: u64,

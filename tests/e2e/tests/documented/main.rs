@@ -62,7 +62,7 @@ fn every_documented_command_line_works() -> Result<()> {
     let mut failures = Vec::new();
     let (mut typed, mut read) = (0, 0);
     for document in &documents()? {
-        // Some of them measure, and what a stalled host makes slow does not fit later.
+        // Some lines profile a program, and later ones use that profile: a stall would make it useless.
         let tried = unless_stalled(document, || {
             let (here, there) = try_lines(document)?;
             typed += here;

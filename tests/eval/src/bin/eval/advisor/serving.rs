@@ -86,7 +86,8 @@ pub(crate) fn figure_8(searches: Searches) -> Result<Report> {
     }
     report.note(format!(
         "requests of {BATCH} images, Poisson, for any of the models with the same chance, served as they come: with equal \
-         relative deadlines that is EDF; nothing where they come faster than they are served; the text does not give the paper's batches"
+         relative deadlines that is EDF; no figure where they come faster than they are served; the text does not give \
+         the paper's batches"
     ));
     report.svg = Lines {
         title: "Latency of ResNet-152 in 16 GB, 99th percentile (modelled)",
