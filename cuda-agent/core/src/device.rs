@@ -583,7 +583,12 @@ fn is_refused(view: &View, total: u64) -> bool {
     loop {
         let answered = view.daemon().answered_want();
         if answered == question {
-            return view.daemon().is_refused(question);
+            let is_refused = view.daemon().is_refused(question);
+            if is_refused {
+                // The reason was sent before the answer, and the program may end with the error.
+                view.session.read_notices();
+            }
+            return is_refused;
         }
         if view.session.is_lost() {
             // Another daemon's page, or none and no budget: either way the caller tries again.

@@ -3,6 +3,7 @@
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::Path;
+use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
 use rtswap_wire::doorbell::Cookie;
@@ -109,6 +110,7 @@ pub fn connect(
         idle_gap: Duration::from_micros(reply.idle_gap_us.into()),
         drain_bound: Duration::from_millis(reply.drain_bound_ms.into()),
         max_in_flight: reply.max_in_flight,
+        telling: Mutex::default(),
         lost: false.into(),
     })
 }

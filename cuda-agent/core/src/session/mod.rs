@@ -19,8 +19,8 @@ pub use page::{Page, PageError};
 pub use tell::Bell;
 
 use std::os::fd::BorrowedFd;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use rtswap_wire::doorbell::Cookie;
@@ -29,6 +29,7 @@ use rtswap_wire::page::{AgentDevice, DaemonDevice};
 use rustix::io::Errno;
 use rustix::net::RecvFlags;
 
+use crate::gate::lock_briefly;
 use crate::log::say;
 
 /// What both ends agreed on, as long as the daemon lives.
@@ -49,6 +50,8 @@ pub struct Session {
     pub drain_bound: Duration,
     /// How many calls may be in flight on a GPU; 0 for any number.
     pub max_in_flight: u32,
+    /// Held while what the daemon has sent is told.
+    pub(crate) telling: Mutex<()>,
     lost: AtomicBool,
 }
 
@@ -69,8 +72,10 @@ impl Session {
         self.socket.get()
     }
 
-    /// Tells the user what the daemon has sent; false once the daemon is gone.
+    /// Tells the user what the daemon has sent; false once the daemon is gone. What was sent before is told when this
+    /// returns, also by other threads.
     pub fn read_notices(&self) -> bool {
+        let _one_at_a_time = lock_briefly(&self.telling);
         let Some(socket) = self.socket() else {
             return false;
         };

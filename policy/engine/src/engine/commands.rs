@@ -192,16 +192,20 @@ impl Engine {
             // What the agent does of the others shows in its block by itself.
             _ => {}
         }
-        if let Order::SetBudget { answers, .. } = order
-            && answers.is_some_and(|answer| !answer.granted)
-        {
-            self.notify_refused(connection, gpu);
-        }
-        Some(Output::Order {
+        let output = Output::Order {
             connection,
             gpu,
             order,
-        })
+        };
+        if let Order::SetBudget { answers, .. } = order
+            && answers.is_some_and(|answer| !answer.granted)
+        {
+            // The reason first: the program may end with the refusal.
+            self.notify_refused(connection, gpu);
+            self.emit(output);
+            return None;
+        }
+        Some(output)
     }
 
     /// The page of a session holds this budget now.

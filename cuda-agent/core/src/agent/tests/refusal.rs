@@ -1,6 +1,7 @@
 //! What a program is told that the daemon refuses.
 
 use super::*;
+use crate::gate::lock_briefly;
 
 #[test]
 fn a_refusal_is_told_in_the_daemons_words() {
@@ -16,5 +17,21 @@ fn a_refusal_is_told_in_the_daemons_words() {
         listener.refuse("no registration \"yolo\" of user 1000");
         let error = started.join().unwrap().unwrap_err().to_string();
         assert!(error.contains("no registration"), "{error}");
+    });
+}
+
+#[test]
+fn the_reason_is_told_before_memory_is_refused() {
+    let bench = bench("reason", |terms| terms.budget = CHUNK);
+    let session = bench.agent.devices[0].memory().view().session.clone();
+    std::thread::scope(|scope| {
+        // As if another thread had read the reason, and not told it yet.
+        let telling = lock_briefly(&session.telling);
+        let asked = scope.spawn(|| bench.agent.alloc(3 * CHUNK));
+        bench.daemon.answer_next(|_| CHUNK);
+        std::thread::sleep(Duration::from_millis(50));
+        assert!(!asked.is_finished(), "the program may end now");
+        drop(telling);
+        assert_eq!(asked.join().unwrap(), Some(Err(Status::OUT_OF_MEMORY)));
     });
 }

@@ -31,20 +31,42 @@ fn beside_stopped() -> World {
     world
 }
 
-/// So much time passes, and all is looked at every half second. Returns what the other process is told.
-fn told(world: &mut World, ms: u64) -> Vec<String> {
+/// So much time passes, and all is looked at every half second. Returns what comes of it.
+fn outputs(world: &mut World, ms: u64) -> Vec<Output> {
     world.take_outputs();
     for _ in 0..ms / 500 {
         world.wait(500);
         world.nvml(vec![shown(GPU, &[(77, 6 * GIB)])]);
         world.see_stopped(STOPPED);
     }
-    let outputs = world.take_outputs().into_iter();
-    let texts = outputs.filter_map(|output| match output {
+    world.take_outputs()
+}
+
+/// The same: what the other process is told.
+fn told(world: &mut World, ms: u64) -> Vec<String> {
+    let texts = outputs(world, ms).into_iter();
+    let texts = texts.filter_map(|output| match output {
         Output::Notify { connection, text } if connection == OTHER => Some(text),
         _ => None,
     });
     texts.collect()
+}
+
+#[test]
+fn the_reason_is_sent_before_the_refusal() {
+    let mut world = beside_stopped();
+    world.want_memory(OTHER, 6 * GIB);
+    let outputs = outputs(&mut world, 8_000);
+    let reason = outputs.iter().position(|output| {
+        matches!(output, Output::Notify { connection, text }
+            if *connection == OTHER && text.starts_with("refused "))
+    });
+    let (to, before) = world.refused.expect("it is refused");
+    assert_eq!(to, OTHER);
+    assert!(
+        reason.is_some_and(|reason| reason < before),
+        "{reason:?}, {before}"
+    );
 }
 
 #[test]

@@ -35,6 +35,8 @@ pub(super) struct World {
     blocks: BTreeMap<ConnectionId, Block>,
     /// The last request for memory was granted.
     is_granted: bool,
+    /// To whom memory was refused last, and how many of the outputs came before.
+    pub(super) refused: Option<(ConnectionId, usize)>,
     /// The processes that had a job granted.
     granted: BTreeSet<ConnectionId>,
     /// Those that had one revoked.
@@ -102,6 +104,7 @@ impl World {
             now: Time(1_000_000_000),
             blocks: BTreeMap::new(),
             is_granted: false,
+            refused: None,
             granted: BTreeSet::new(),
             revoked: BTreeSet::new(),
             swaps: BTreeMap::new(),
@@ -376,6 +379,9 @@ impl World {
                     ..
                 } => {
                     self.is_granted |= answers.is_some_and(|answer| answer.granted);
+                    if answers.is_some_and(|answer| !answer.granted) {
+                        self.refused = Some((connection, self.outputs.len()));
+                    }
                     let held = bytes.max(self.blocks[&connection].usage.resident);
                     let answer = Answer::Held(held);
                     self.engine.handle(self.now, Input::Answer(answer));
