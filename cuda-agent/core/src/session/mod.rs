@@ -50,7 +50,7 @@ pub struct Session {
     pub drain_bound: Duration,
     /// How many calls may be in flight on a GPU; 0 for any number.
     pub max_in_flight: u32,
-    /// Held while what the daemon has sent is told.
+    /// Held while a thread tells the user what the daemon has sent.
     pub(crate) telling: Mutex<()>,
     lost: AtomicBool,
 }
@@ -72,8 +72,8 @@ impl Session {
         self.socket.get()
     }
 
-    /// Tells the user what the daemon has sent; false once the daemon is gone. What was sent before is told when this
-    /// returns, also by other threads.
+    /// Tells the user what the daemon has sent; false once the daemon is gone. All that was sent before the call has
+    /// been told when it returns, even what another thread was reading.
     pub fn read_notices(&self) -> bool {
         let _one_at_a_time = lock_briefly(&self.telling);
         let Some(socket) = self.socket() else {

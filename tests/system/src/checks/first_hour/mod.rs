@@ -27,8 +27,8 @@ const READING: Duration = Duration::from_millis(1_500);
 /// Within which they complete.
 const RUNNING: Duration = Duration::from_secs(40);
 
-/// `screens` is where pictures are written, if anywhere. The hour measures programs, and promises on what it measured: it is
-/// repeated where the host stalled.
+/// `screens` is where pictures are written, if anywhere. The hour plans with execution times that it measured, so it is
+/// repeated if the host stalled.
 pub(super) fn check(report: &mut Report<'_>, screens: Option<&Path>) {
     report.check(
         "the first hour goes from each command to the next",
@@ -43,6 +43,7 @@ pub(super) fn check(report: &mut Report<'_>, screens: Option<&Path>) {
     );
 }
 
+/// The hour on a machine that is prepared for it.
 fn hour_on(machine: &Machine, screens: Option<&Path>) -> Result<()> {
     let command = |arguments: &[&str]| machine.command_as(USER, arguments);
     let place = Place {

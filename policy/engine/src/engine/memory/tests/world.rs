@@ -35,7 +35,7 @@ pub(super) struct World {
     blocks: BTreeMap<ConnectionId, Block>,
     /// The last request for memory was granted.
     is_granted: bool,
-    /// To whom memory was refused last, and how many of the outputs came before.
+    /// The last connection that was refused memory, and the number of outputs before that refusal.
     pub(super) refused: Option<(ConnectionId, usize)>,
     /// The processes that had a job granted.
     granted: BTreeSet<ConnectionId>,
