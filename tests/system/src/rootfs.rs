@@ -75,7 +75,7 @@ fn make(cache: &Path, part: &Path, recipe: &Recipe) -> Result<()> {
     fs::write(&options, apt_options()?)?;
     let mut command = Command::new("mmdebstrap");
     command
-        .args(["--quiet", "--mode=root", "--variant=minbase"])
+        .args(["--mode=root", "--variant=minbase"])
         .arg(format!("--include={}", recipe.packages))
         .arg(format!("--aptopt={}", options.display()));
     for hook in &recipe.hooks {

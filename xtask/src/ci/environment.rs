@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use anyhow::{Context, Result};
+use rustix::fs::statvfs;
 
 use crate::tools;
 
@@ -52,6 +53,12 @@ impl CleanEnvironment {
             fs::create_dir_all(&fresh).with_context(|| fresh.display().to_string())?;
         }
         Ok(Self { folder })
+    }
+
+    /// Bytes that steps can still write here.
+    pub(crate) fn room(&self) -> Result<u64> {
+        let room = statvfs(&self.folder)?;
+        Ok(room.f_bavail * room.f_frsize)
     }
 
     /// The file that keeps the output of `step`.

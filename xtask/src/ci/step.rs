@@ -62,7 +62,7 @@ impl Step {
                 let outcome = self.count(&text);
                 (text, outcome)
             }
-            Ok((text, false)) => (text, Err("failed, see above".to_owned())),
+            Ok((text, false)) => (text, Err(failure(clean.room().ok()))),
             Err(error) => (String::new(), Err(format!("{error:#}"))),
         };
         let verdict = if outcome.is_ok() { "ok" } else { "FAILED" };
@@ -120,6 +120,17 @@ impl Step {
     }
 }
 
+/// Why a step failed that says so itself. Few programs name a full file system as the cause: with less than 1 GiB of
+/// `room` (bytes left in the target folder) it is named here.
+fn failure(room: Option<u64>) -> String {
+    match room.map(|bytes| bytes >> 20) {
+        Some(room @ ..1024) => format!(
+            "failed, see above; the target folder's file system is almost full: {room} MiB left"
+        ),
+        _ => "failed, see above".to_owned(),
+    }
+}
+
 /// The lines of `text` that say what was skipped or not judged.
 fn skips(text: &str) -> Vec<String> {
     let says = |line: &&str| WORDS.iter().any(|word| line.contains(word));
@@ -142,6 +153,15 @@ mod tests {
         let text = "1 passed, 0 failed\nmore\n  3 passed, 0 failed\nend\n";
         assert_eq!(step.count(text).unwrap(), "3 passed, 0 failed");
         assert_eq!(Step::new("a", super::super::build).count("").unwrap(), "");
+    }
+
+    #[test]
+    fn a_full_file_system_is_named() {
+        let said = failure(Some(3 << 20));
+        assert!(said.ends_with("almost full: 3 MiB left"), "{said}");
+        for room in [Some(1 << 30), None] {
+            assert_eq!(failure(room), "failed, see above");
+        }
     }
 
     #[test]
