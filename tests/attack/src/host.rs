@@ -5,6 +5,8 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use anyhow::{Result, ensure};
+
 /// A host that stalls longer makes the victims late itself.
 const STALL: Duration = Duration::from_millis(15);
 
@@ -32,6 +34,25 @@ impl Host {
             }
         });
         host
+    }
+
+    /// Waits until no thread was late for some seconds, at most until then. Nothing else of the run may be at work.
+    ///
+    /// # Errors
+    /// The host stalled until then.
+    pub(crate) fn calm(&self, until: Instant) -> Result<()> {
+        const CALM: Duration = Duration::from_secs(3);
+        loop {
+            self.begin();
+            thread::sleep(CALM);
+            let Some(stall) = self.stall() else {
+                return Ok(());
+            };
+            ensure!(
+                Instant::now() < until,
+                "the host still stalls, {stall:?} in {CALM:?}"
+            );
+        }
     }
 
     /// Forgets what was.

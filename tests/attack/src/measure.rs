@@ -174,6 +174,7 @@ impl Run {
         let outcome = Outcome {
             name: attack.name,
             is_only_late,
+            is_unjudged: !reasons.is_empty() && measured.baseline.jobs.misses > 0,
             result: if reasons.is_empty() {
                 Verdict::Held
             } else {

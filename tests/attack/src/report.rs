@@ -46,9 +46,17 @@ pub(crate) struct Outcome {
     /// Lateness of the victims was all that was broken, or that the best-effort one was killed for it.
     #[serde(skip)]
     pub is_only_late: bool,
+    /// It was broken, and the victims had missed deadlines beside burners too, where nobody attacked them.
+    #[serde(skip)]
+    pub is_unjudged: bool,
 }
 
 impl Outcome {
+    /// Whether the host may have broken what was broken.
+    pub(crate) fn is_doubtful(&self) -> bool {
+        self.is_only_late || self.is_unjudged
+    }
+
     /// One line for whoever waits.
     pub(crate) fn line(&self) -> String {
         let result = match self.result {
@@ -91,6 +99,7 @@ mod tests {
         Outcome {
             name: "hello-truncated",
             is_only_late: false,
+            is_unjudged: false,
             result,
             victim_p99_ratio: 1.25,
             misses: 0,
