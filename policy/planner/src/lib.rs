@@ -11,8 +11,10 @@
 extern crate alloc;
 
 pub mod advisor;
+mod chunks;
 pub mod graph;
 pub mod machine;
 pub mod picture;
 pub mod plan;
+pub mod stays;
 pub mod validator;

@@ -6,11 +6,12 @@
 //! as its last change before that has ended, while operators may still read it. Results are put into the chunks that became
 //! free last. Copies from the host are put into the chunks that became free first.
 
-use alloc::collections::{BinaryHeap, VecDeque};
+use alloc::collections::BinaryHeap;
 use alloc::vec::Vec;
 
 use super::Infeasible;
 use super::uses::Uses;
+use crate::chunks::FreeChunks;
 use crate::graph::{Graph, OpId, TensorId};
 use crate::plan::{Compute, Extent, Place, Plan, Queue, SwapIn, SwapOut, Waits};
 
@@ -45,8 +46,7 @@ pub struct ArenaPlanner<'a> {
     eviction: Eviction,
     uses: Uses,
     tensors: Vec<State>,
-    free: VecDeque<Free>,
-    free_chunks: u64,
+    free: FreeChunks,
     candidates: BinaryHeap<Candidate>,
     /// Candidates that the operators in question need themselves, under [`Eviction::LeastRecent`].
     aside: Vec<Candidate>,
@@ -57,14 +57,6 @@ pub struct ArenaPlanner<'a> {
 
 /// A tensor that may be evicted; the greatest first.
 type Candidate = (u32, TensorId);
-
-/// Free chunks in a row.
-#[derive(Clone, Copy, Debug)]
-struct Free {
-    extent: Extent,
-    /// What must have ended before something is put there.
-    waits: Waits,
-}
 
 #[derive(Clone, Copy, Debug)]
 struct State {
@@ -100,8 +92,7 @@ impl<'a> ArenaPlanner<'a> {
             eviction,
             uses: Uses::new(graph),
             tensors: Vec::new(),
-            free: VecDeque::new(),
-            free_chunks: 0,
+            free: FreeChunks::new(chunk),
             candidates: BinaryHeap::new(),
             aside: Vec::new(),
             starts: Vec::new(),
@@ -179,17 +170,7 @@ impl<'a> ArenaPlanner<'a> {
                 self.candidates.push((self.rank(id), id));
             }
         }
-        self.free.clear();
-        self.free_chunks = budget / self.chunk - next_chunk;
-        if self.free_chunks > 0 {
-            self.free.push_back(Free {
-                extent: Extent {
-                    offset: next_chunk * self.chunk,
-                    bytes: self.free_chunks * self.chunk,
-                },
-                waits: Waits::default(),
-            });
-        }
+        self.free.reset(budget, next_chunk);
     }
 
     fn pass(&mut self, schedule: &[OpId], lead: &Lead) -> Result<(), Infeasible> {
@@ -271,40 +252,15 @@ impl<'a> ArenaPlanner<'a> {
         }
     }
 
-    /// Takes chunks for a tensor. Tensors that are used up to the operator at `limit` are not evicted for it. Copies take
-    /// the chunks that became free first, results those that became free last.
+    /// Takes chunks for a tensor. Tensors that are used up to the operator at `limit` are not evicted for it.
     fn take(&mut self, id: TensorId, limit: u32, is_copy: bool) -> Option<(Place, Waits)> {
-        let mut missing = self.graph.tensor(id).bytes.div_ceil(self.chunk);
-        while self.free_chunks < missing {
+        let missing = self.graph.tensor(id).bytes.div_ceil(self.chunk);
+        while self.free.count() < missing {
             let victim = self.victim(limit)?;
             self.evict(victim);
         }
-        self.free_chunks -= missing;
         let first = self.plan.extents.len() as u32;
-        let mut waits = Waits::default();
-        let mut at = self.free.len();
-        while missing > 0 {
-            let is_last = !is_copy && at > 0;
-            at = if is_last { at - 1 } else { 0 };
-            let free = self.free.get_mut(at)?;
-            if is_last && free.waits.of(Queue::SwapOut) > 0 {
-                // A copy to the host takes longer than an operator: such chunks are the last resort.
-                continue;
-            }
-            waits = waits.and(free.waits);
-            let bytes = free.extent.bytes.min(missing * self.chunk);
-            let offset = free.extent.offset;
-            match self.plan.extents[first as usize..].last_mut() {
-                Some(last) if last.end() == offset => last.bytes += bytes,
-                _ => self.plan.extents.push(Extent { offset, bytes }),
-            }
-            missing -= bytes / self.chunk;
-            free.extent.offset += bytes;
-            free.extent.bytes -= bytes;
-            if free.extent.bytes == 0 {
-                self.free.remove(at);
-            }
-        }
+        let waits = self.free.take(missing, is_copy, &mut self.plan.extents)?;
         let count = self.plan.extents.len() as u32 - first;
         let place = Place {
             tensor: id,
@@ -361,14 +317,7 @@ impl<'a> ArenaPlanner<'a> {
 
     fn release(&mut self, place: Place, waits: Waits) {
         for at in place.first..place.first + place.count {
-            let extent = self.plan.extents[at as usize];
-            self.free_chunks += extent.bytes / self.chunk;
-            match self.free.back_mut() {
-                Some(last) if last.waits == waits && last.extent.end() == extent.offset => {
-                    last.extent.bytes += extent.bytes;
-                }
-                _ => self.free.push_back(Free { extent, waits }),
-            }
+            self.free.give(self.plan.extents[at as usize], waits);
         }
     }
 
