@@ -243,9 +243,8 @@ impl<'a> Memory<'a> {
             return Err(not_there("was never put into GPU memory"));
         };
         let stay = &mut self.stays[of];
-        let is_before = |other: Option<Step>| {
-            other.is_none_or(|other| self.clock.is_before(other, step))
-        };
+        let is_before =
+            |other: Option<Step>| other.is_none_or(|other| self.clock.is_before(other, step));
         if stay.is_over {
             return Err(not_there("was overwritten"));
         }
