@@ -3,7 +3,7 @@
 use alloc::vec::Vec;
 use core::ops::Range;
 
-use super::costs::Costs;
+use super::costs::{Block, Costs};
 
 /// A model in blocks that run one after the other, two of them in memory at once.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -43,7 +43,7 @@ impl Partition {
             let block = costs.block(from, to);
             partition.peak_bytes = partition.peak_bytes.max(before + block.bytes);
             before = block.bytes;
-            clock.advance(block.input_ns, block.execution_ns, block.output_ns);
+            clock.advance(block);
         }
         partition.latency_ns = clock.executed;
         partition
@@ -64,29 +64,26 @@ impl Partition {
     }
 }
 
-/// When the steps of the last two blocks end, in nanoseconds.
+/// When the steps of the last block end, in nanoseconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Clock {
-    /// The block before the last one is out of memory.
-    pub(super) before_out: u64,
-    /// The last block is in memory.
+    /// The last block is in memory and the one before it is out: the next one can be read.
     pub(super) read: u64,
     /// The last block has run.
     pub(super) executed: u64,
     /// The last block is out of memory.
-    pub(super) out: u64,
+    out: u64,
 }
 
 impl Clock {
     /// Appends a block with these delays.
-    pub(super) fn advance(&mut self, input_ns: u64, execution_ns: u64, output_ns: u64) {
-        let read = self.read.max(self.before_out) + input_ns;
-        let executed = self.executed.max(read) + execution_ns;
+    pub(super) fn advance(&mut self, block: &Block) {
+        let read = self.read + block.input_ns;
+        let executed = self.executed.max(read) + block.execution_ns;
         *self = Self {
-            before_out: self.out,
-            read,
+            read: read.max(self.out),
             executed,
-            out: executed + output_ns,
+            out: executed + block.output_ns,
         };
     }
 }
