@@ -13,6 +13,18 @@ const VGG: &str = concat!(
     "/../tests/eval/graphs/vgg-16.json.gz"
 );
 
+/// Training of 516 operators.
+const RESNET: &str = concat!(
+    env!("CARGO_MANIFEST_DIR"),
+    "/../tests/eval/graphs/resnet-50-adam.json.gz"
+);
+
+/// An inference of 42 operators, two of which have most of the parameters.
+const INFERENCE: &str = concat!(
+    env!("CARGO_MANIFEST_DIR"),
+    "/../tests/eval/graphs/vgg-19-inference-1.json.gz"
+);
+
 fn rtswapctl(folder: &Path, arguments: &[&str]) -> Output {
     Command::new(env!("CARGO_BIN_EXE_rtswapctl"))
         .current_dir(folder)
@@ -91,6 +103,63 @@ fn a_plan_runs_as_it_predicts() {
             .to_owned()
     };
     assert_eq!(row(&text), row(&printed(folder.path(), &run)));
+}
+
+/// A plan of this planner, run: its planner and its time in nanoseconds.
+fn planned(graph: &str, budget: &str, planner: &str) -> (String, u64) {
+    let folder = tempfile::tempdir().unwrap();
+    let plan = ["plan", graph, "--budget", budget, "--planner", planner];
+    let plan = printed(
+        folder.path(),
+        &[&plan[..], &["--generations", "2", "--json"]].concat(),
+    );
+    fs::write(folder.path().join("plan.json"), &plan).unwrap();
+    let told = json(
+        folder.path(),
+        &["simulate", graph, "--plan", "plan.json", "--json"],
+    );
+    let run = &told["runs"][1];
+    assert!(run["peak_bytes"].as_u64() <= told["budget_bytes"].as_u64());
+    (
+        run["run"].as_str().unwrap().to_owned(),
+        run["time_ns"].as_u64().unwrap(),
+    )
+}
+
+#[test]
+fn the_best_plan_is_the_fastest_of_all_planners() {
+    let (name, advisor) = planned(RESNET, "1000MiB", "advisor");
+    assert_eq!(name, "advisor");
+    let (name, tensile) = planned(RESNET, "1000MiB", "tensile");
+    assert_eq!(name, "tensile");
+    assert!(
+        tensile < advisor,
+        "{tensile} ns, and {advisor} of the search"
+    );
+    assert_eq!(
+        planned(RESNET, "1000MiB", "best"),
+        ("tensile".into(), tensile)
+    );
+    let (name, blocks) = planned(INFERENCE, "500MiB", "blocks");
+    assert_eq!(name, "blocks");
+    let (_, best) = planned(INFERENCE, "500MiB", "best");
+    assert!(best <= blocks, "{best} ns, and {blocks} in blocks");
+}
+
+#[test]
+fn a_planner_that_needs_more_memory_says_how_much() {
+    let folder = tempfile::tempdir().unwrap();
+    for (graph, planner, little) in [(VGG, "tensile", "2500MiB"), (INFERENCE, "blocks", "450MiB")] {
+        let plan = ["plan", graph, "--planner", planner, "--budget"];
+        let said = refused(folder.path(), &[&plan[..], &[little]].concat(), 1);
+        assert!(
+            said.contains(&format!("the planner {planner} needs ")),
+            "{said}"
+        );
+        let (_, least) = said.split_once("at least --budget ").unwrap();
+        let (least, _) = least.split_once(',').unwrap();
+        printed(folder.path(), &[&plan[..], &[least]].concat());
+    }
 }
 
 #[test]
