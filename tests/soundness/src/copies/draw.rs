@@ -8,7 +8,7 @@ use rtswap_simulator::{After, Link, Rng, Script};
 
 use super::Engines;
 use crate::case::Case;
-use crate::search::{Kind, draw as draw_case, number, tighten, tighten_one};
+use crate::search::{Kind, draw as draw_case, number, settle, tighten, tighten_one};
 use crate::verdict::Admission;
 
 /// Nanoseconds of one unit of a drawn case: fine enough for halves of engines.
@@ -28,13 +28,18 @@ pub(super) struct CopySet {
 
 /// A set that `test` admits; none if it does not with periods in proportion.
 pub(super) fn draw(rng: &mut Rng, test: Test, engines: Engines) -> Option<CopySet> {
+    // Half of the sets are such as an idle C is too little for.
+    let is_blocking = rng.within(0, 1) == 0;
     let kind = Kind {
-        constrained: rng.within(0, 1) == 0,
-        base: rng.within(0, 1) == 0,
-        best_effort: rng.within(0, 3) == 0,
+        constrained: is_blocking || rng.within(0, 1) == 0,
+        base: !is_blocking && rng.within(0, 1) == 0,
+        best_effort: !is_blocking && rng.within(0, 3) == 0,
         ..Kind::PLAIN
     };
     let mut case = draw_case(rng, kind);
+    if is_blocking {
+        block_the_first(&mut case, kind);
+    }
     magnify(&mut case);
     let link = Link {
         out: rng.within(300_000_000, 3_000_000_000),
@@ -60,7 +65,10 @@ pub(super) fn draw(rng: &mut Rng, test: Test, engines: Engines) -> Option<CopySe
     if !tighten(&mut case, admission) {
         return None;
     }
-    if rng.within(0, 1) == 0 {
+    if is_blocking {
+        tighten_one(&mut case, 0, admission);
+        release_latest_first(rng, &mut case);
+    } else if rng.within(0, 1) == 0 {
         let place = rng.within(0, case.tasks.len() as u64 - 1) as usize;
         tighten_one(&mut case, place, admission);
     }
@@ -74,6 +82,36 @@ pub(super) fn draw(rng: &mut Rng, test: Test, engines: Engines) -> Option<CopySe
         scripts,
         objective,
     })
+}
+
+/// Makes the first task the one that is due first and never leaves, and the longer jobs those that are due later.
+///
+/// The last task has loaded last and is resident. While it runs, the one before it is swapped in, and both block the first.
+/// That is where an idle C is too little: elsewhere the time that a running job loses to a swap beside it is no more than
+/// what the swap gains by not waiting for the job.
+fn block_the_first(case: &mut Case, kind: Kind) {
+    let mut timings: Vec<(i64, i64)> = case
+        .tasks
+        .iter()
+        .map(|task| (task.deadline, task.period))
+        .collect();
+    timings.sort_unstable();
+    case.tasks.sort_by_key(|task| task.wcet);
+    for (task, (deadline, period)) in case.tasks.iter_mut().zip(timings) {
+        task.deadline = deadline;
+        task.period = period;
+    }
+    case.tasks[0].volume = 0;
+    settle(case, kind);
+}
+
+/// Releases the first jobs shortly behind each other, from the last task to the first.
+fn release_latest_first(rng: &mut Rng, case: &mut Case) {
+    let mut at = 0;
+    for task in case.tasks.iter_mut().rev() {
+        task.first = at;
+        at += number(rng, 0, UNIT);
+    }
 }
 
 /// From units to nanoseconds.
