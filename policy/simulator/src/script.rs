@@ -51,17 +51,17 @@ pub struct Script {
 /// One step of a queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Step {
-    /// Nanoseconds, or bytes times [`UNITS_PER_BYTE`].
-    work: u128,
+    /// Nanoseconds or bytes.
+    amount: u64,
     after: [u32; QUEUES],
 }
 
 const QUEUES: usize = 3;
 
-/// Work done in a nanosecond, by queue.
+/// Units of work done in a nanosecond, by queue. For computing a unit is a nanosecond.
 pub(crate) type Speeds = [u128; QUEUES];
 
-/// At `halves · bytes per second · ppm` of these in a nanosecond, every speed that a copy can have is an integer.
+/// A copy does `halves of an engine · bytes per second · ppm` of these in a nanosecond: every speed is an integer.
 const UNITS_PER_BYTE: u128 = 2 * 1_000_000_000 * 1_000_000;
 
 const COMPUTE: usize = 0;
@@ -101,19 +101,18 @@ impl Script {
 
     /// Appends computing for `span`.
     pub fn compute(&mut self, span: Nanos, after: After) {
-        self.push(COMPUTE, u128::from(span.0), after);
+        self.push(COMPUTE, span.0, after);
     }
 
     /// Appends a copy of `bytes`.
     pub fn copy(&mut self, direction: Direction, bytes: Bytes, after: After) {
-        let work = u128::from(bytes.0) * UNITS_PER_BYTE;
-        self.push(queue(direction), work, after);
+        self.push(queue(direction), bytes.0, after);
     }
 
-    fn push(&mut self, queue: usize, work: u128, after: After) {
+    fn push(&mut self, queue: usize, amount: u64, after: After) {
         let After { compute, out, in_ } = after;
         let after = [compute, out, in_];
-        self.queues[queue].push(Step { work, after });
+        self.queues[queue].push(Step { amount, after });
     }
 
     /// The copy engines that it was made for.

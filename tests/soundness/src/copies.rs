@@ -31,12 +31,15 @@ pub struct Tally {
     pub sets: u64,
     /// Those that the admission test admits with periods in some proportion. The others were not run.
     pub admitted: u64,
-    /// Admitted sets that could not be loaded, or in which best-effort swapped for ever.
+    /// Admitted sets that could not be loaded, in which best-effort swapped for ever, or in which a death took memory that
+    /// the plan counted on.
     pub skipped: u64,
-    /// Jobs with a deadline that completed, and of these the jobs that copied.
+    /// Jobs with a deadline that completed.
     pub jobs: u64,
     /// Of `jobs`, those that copied while they ran.
     pub copying: u64,
+    /// Of `copying`, those that ran longer than with idle engines, because memory of other tasks moved meanwhile.
+    pub slowed: u64,
     /// Jobs that ended after their deadline.
     pub misses: u64,
     /// Broken invariants and promises; a job beyond an idle C is none.
@@ -74,6 +77,7 @@ impl Tally {
             skipped: self.skipped + next.skipped,
             jobs: self.jobs + next.jobs,
             copying: self.copying + next.copying,
+            slowed: self.slowed + next.slowed,
             misses: self.misses + next.misses,
             violations: self.violations + next.violations,
             miss: self.miss.or(next.miss),
@@ -91,7 +95,7 @@ impl Tally {
         };
         self.admitted += 1;
         let run = match real::run(&set.scenario(test)) {
-            Ok(run) if run.endless => {
+            Ok(run) if run.endless || run.voided => {
                 self.skipped += 1;
                 return;
             }
@@ -108,10 +112,15 @@ impl Tally {
             self.break_promise(number, broken, &set);
         }
         self.jobs += run.finished.len() as u64;
+        let alone = set.scripts.iter();
+        let alone: Vec<_> = alone.map(|script| script.as_ref()?.idle()).collect();
         for job in &run.finished {
             let due = set.case.tasks[job.task].deadline;
             let response = job.end - job.eligible;
-            self.copying += u64::from(set.scripts[job.task].is_some());
+            if let Some(span) = alone[job.task] {
+                self.copying += 1;
+                self.slowed += u64::from(job.end - job.granted > span.0.cast_signed());
+            }
             self.misses += u64::from(response > due);
             if response > due && self.miss.is_none() {
                 let what = format!("task {}: response {response} for D = {due}", job.task);

@@ -237,13 +237,14 @@ fn report_copies(
         }
         println!(
             "{} sets with in-job copies in {seconds:.1} s, C with {} engines: {} admitted, {} skipped, {} jobs, \
-             {} with copies, {} misses, {} violations",
+             {} with copies, {} slowed by swaps, {} misses, {} violations",
             tally.sets,
             if arguments.idle { "idle" } else { "loaded" },
             tally.admitted,
             tally.skipped,
             tally.jobs,
             tally.copying,
+            tally.slowed,
             tally.misses,
             tally.violations
         );

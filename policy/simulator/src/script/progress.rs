@@ -3,14 +3,22 @@
 use rtswap_policy::scheduler::Direction;
 use rtswap_policy::units::Nanos;
 
-use super::{QUEUES, Script, Speeds, queue};
+use super::{COMPUTE, QUEUES, Script, Speeds, UNITS_PER_BYTE, queue};
 
 /// The steps that have ended, and what is left of those under way.
 #[derive(Clone, Debug)]
 pub(crate) struct Progress {
     ended: [u32; QUEUES],
-    /// Work of the step under way; none while the queue waits or is empty.
+    /// What is left of the step under way, in units of work; none while the queue waits or is empty.
     rest: [Option<u128>; QUEUES],
+}
+
+/// Of one nanosecond or byte.
+const fn units(queue: usize) -> u128 {
+    match queue {
+        COMPUTE => 1,
+        _ => UNITS_PER_BYTE,
+    }
 }
 
 impl Progress {
@@ -70,7 +78,7 @@ impl Progress {
                         .zip(self.ended)
                         .all(|(count, ended)| *count <= ended)
                 {
-                    self.rest[queue] = Some(step.work);
+                    self.rest[queue] = Some(u128::from(step.amount) * units(queue));
                 }
                 if self.rest[queue] == Some(0) {
                     self.rest[queue] = None;

@@ -34,6 +34,7 @@ pub(super) fn draw(rng: &mut Rng, test: Test, engines: Engines) -> Option<CopySe
         constrained: is_blocking || rng.within(0, 1) == 0,
         base: !is_blocking && rng.within(0, 1) == 0,
         best_effort: !is_blocking && rng.within(0, 3) == 0,
+        change: !is_blocking && rng.within(0, 3) == 0,
         ..Kind::PLAIN
     };
     let mut case = draw_case(rng, kind);
@@ -121,6 +122,7 @@ fn magnify(case: &mut Case) {
         cost.chunk *= UNIT;
     }
     case.drain *= UNIT;
+    case.change = case.change.map(|at| at * UNIT);
     for task in &mut case.tasks {
         let times = [
             &mut task.period,
