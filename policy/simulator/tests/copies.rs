@@ -128,6 +128,29 @@ fn an_eviction_slows_a_copy_in_by_the_duplex_rate_only() {
 }
 
 #[test]
+fn a_swap_in_slows_a_copy_out_by_the_duplex_rate_only() {
+    let mut script = copy(Direction::In, 800_000, 0);
+    script.compute(Nanos(600), After::default());
+    let compute = 1;
+    let after = After {
+        compute,
+        ..After::default()
+    };
+    script.copy(Direction::Out, Bytes(100), after);
+    let report = simulate(set(script, &[], &[0], &[10]));
+    // The swap-in is under way from 510 to 1010.
+    assert_eq!(responses(&report), [0, 600 + 125, 500 + 500 + 100]);
+}
+
+#[test]
+fn a_copy_has_the_engine_for_itself_once_the_swap_has_ended() {
+    let script = copy(Direction::In, 1_000_000, 1_100);
+    let report = simulate(set(script, &[], &[0], &[10]));
+    // Alone until 510, with half of the engine until the ten chunks are in at 1510, then alone for the last 90.
+    assert_eq!(responses(&report), [0, 1_600, 1_600 + 100 - 10]);
+}
+
+#[test]
 fn a_copy_that_begins_later_slows_the_swap_from_then_on() {
     let mut script = copy(Direction::In, 1_000_000, 50);
     script.compute(Nanos(30), After::default());
