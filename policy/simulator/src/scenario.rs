@@ -18,14 +18,14 @@
 //!
 //! # Copies inside jobs
 //!
-//! In-job copies ([`Execution::Copies`]) and the swaps beside the job have the same copy engines, and where both move in one
-//! direction each has half of the engine. So in a scenario with such a task the costs in `Config` are those of a shared
-//! engine, a chunk at half the rate: a chunk takes that long beside an in-job copy and half of it otherwise, and no swap
-//! operation takes longer than the admission test has charged. Charging the rate of a whole engine would be unsound: a
-//! region that opens early beside a running job would be in the way for longer than the blocking term Oᴵⁿ + C says.
+//! In-job copies ([`Execution::Copies`]) and the swaps beside the job use the same copy engines, and where both move in one
+//! direction each has half of the engine. So `Config` must have the costs of a shared engine in a scenario with such a
+//! task: those for half of the measured ρ. A chunk takes that long beside an in-job copy and half of it otherwise, so no swap
+//! operation takes longer than the admission test has charged. Charging the rate of a whole engine would be unsound: the
+//! swap-in of a region that opens beside a running job would take longer than the blocking term Oᴵⁿ + C says.
 //!
-//! C of such a task is [`Script::loaded`]. The alternative, swaps at full speed and the rest for in-job copies, would make
-//! C hang on the volumes of all other tasks, and copy engines have no priorities.
+//! C of such a task is [`Script::loaded`]. It does not depend on what the other tasks swap. If swaps had the whole engine
+//! and in-job copies the rest, it would; and no driver gives one copy precedence over another.
 
 use alloc::vec::Vec;
 
