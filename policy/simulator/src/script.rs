@@ -33,11 +33,11 @@ pub struct Link {
 /// How many steps of each queue must have ended before a step begins.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct After {
-    /// Of computing.
+    /// Of the computing queue.
     pub compute: u32,
-    /// Of the copies out.
+    /// Of the queue of copies out.
     pub out: u32,
-    /// Of the copies in.
+    /// Of the queue of copies in.
     pub in_: u32,
 }
 
@@ -51,7 +51,7 @@ pub struct Script {
 /// One step of a queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Step {
-    /// Nanoseconds or bytes.
+    /// How long it computes in nanoseconds, or the bytes that it copies.
     amount: u64,
     after: [u32; QUEUES],
 }

@@ -29,10 +29,11 @@ pub enum Engines {
 pub struct Tally {
     /// Sets drawn.
     pub sets: u64,
-    /// Those that the admission test admits with periods in some proportion. The others were not run.
+    /// Those of which the scheduler admitted every task. Of the others a task that arrives was refused, or no periods in
+    /// proportion pass the test.
     pub admitted: u64,
-    /// Admitted sets that could not be loaded, in which best-effort swapped for ever, or in which a death took memory that
-    /// the plan counted on.
+    /// Those that could not be loaded, in which best-effort swapped for ever, or in which a death took memory that the plan
+    /// counted on. Nothing is promised then, and they are not among the admitted.
     pub skipped: u64,
     /// Jobs with a deadline that completed.
     pub jobs: u64,
@@ -93,24 +94,20 @@ impl Tally {
         let Some(set) = draw(&mut rng, test, engines) else {
             return;
         };
-        self.admitted += 1;
         let run = match real::run(&set.scenario(test)) {
-            Ok(run) if run.endless || run.voided => {
-                self.skipped += 1;
-                return;
-            }
-            Ok(run) => run,
-            Err(SimError::Stuck { .. } | SimError::OutOfMemory { .. }) => {
+            Ok(run) if !run.endless && !run.voided => run,
+            Ok(_) | Err(SimError::Stuck { .. } | SimError::OutOfMemory { .. }) => {
                 self.skipped += 1;
                 return;
             }
             Err(error) => return self.break_promise(number, &error.to_string(), &set),
         };
         if engines == Engines::Loaded
-            && let Some(broken) = run.broken.first().or(run.refused.first())
+            && let Some(broken) = run.broken.first()
         {
             self.break_promise(number, broken, &set);
         }
+        self.admitted += u64::from(run.refused.is_empty());
         self.jobs += run.finished.len() as u64;
         let alone = set.scripts.iter();
         let alone: Vec<_> = alone.map(|script| script.as_ref()?.idle()).collect();
