@@ -11,6 +11,7 @@ use crate::workspace::Workspace;
 
 /// What a check of every change has time for. A busy machine times the two unfairly.
 const RUNS: [&str; 2] = ["--runs", "20000"];
+const COPIES: [&str; 2] = ["--copies", "4000"];
 const INSTANCES: [&str; 4] = ["--instances", "1500", "--faster", "100"];
 
 /// What has HiGHS.
@@ -32,11 +33,15 @@ pub(crate) fn milp(workspace: &Workspace, options: &[String]) -> Result<()> {
     compare(workspace, &workspace.target().join("release"), options)
 }
 
-/// Sound rules miss nothing, refuted ones do; with the scheduler's invariants checked after every event.
+/// Sound rules miss nothing, refuted ones do, and so do jobs that copy while they run with the execution times of loaded
+/// and of idle copy engines; with the scheduler's invariants checked after every event.
 pub(crate) fn check_soundness(workspace: &Workspace) -> Result<()> {
     let built = workspace.debug()?;
     search(workspace, &built, &RUNS.map(String::from))?;
-    search(workspace, &built, &["--refuted".into()])
+    search(workspace, &built, &["--refuted".into()])?;
+    search(workspace, &built, &COPIES.map(String::from))?;
+    let idle = COPIES.into_iter().chain(["--idle"]).map(String::from);
+    search(workspace, &built, &idle.collect::<Vec<_>>())
 }
 
 /// The volumes are those that HiGHS finds; without Python that is said, and no more.

@@ -111,6 +111,21 @@ impl Moving {
         self.ready = self.ready.max(now);
         self.chunks = chunks;
     }
+
+    /// Goes on at `pace` from `now`. The part of a chunk that has moved stays, rounded up: no change of pace makes the
+    /// operation take longer than at the slower one all the time.
+    pub(crate) fn change_pace(&mut self, now: Time, pace: Nanos) {
+        if self.chunks > 0 && now > self.ready {
+            // A run that is complete but not yet looked at keeps its last chunk, and ends now.
+            let done = self.moved(now).min(self.chunks - 1);
+            let spent = (now - self.instant(done)).0.min(self.pace.0);
+            let scaled = (u128::from(spent) * u128::from(pace.0)).div_ceil(u128::from(self.pace.0));
+            self.at = self.after(done);
+            self.chunks -= done;
+            self.ready = Time(now.0.saturating_sub(scaled as u64));
+        }
+        self.pace = pace;
+    }
 }
 
 impl Agent {
@@ -185,6 +200,30 @@ mod tests {
         moving.go_on(Time(200), 2);
         assert_eq!(moving.instant(2), Time(220));
         assert_eq!(moving.after(2), moving.target);
+    }
+
+    #[test]
+    fn a_change_of_pace_keeps_what_has_moved() {
+        let mut slower = moving(Direction::In);
+        // One chunk and four tenths of the next: the rest of it takes 12 and the last one 20.
+        slower.change_pace(Time(119), Nanos(20));
+        assert_eq!((slower.at, slower.chunks), (Bytes(30), 2));
+        assert_eq!((slower.moved(Time(119)), slower.begun(Time(119))), (0, 1));
+        assert_eq!(
+            (slower.instant(1), slower.instant(2)),
+            (Time(131), Time(151))
+        );
+        slower.change_pace(Time(131), Nanos(10));
+        assert_eq!((slower.at, slower.instant(1)), (Bytes(20), Time(141)));
+
+        let mut base = moving(Direction::In);
+        base.change_pace(Time(103), Nanos(20));
+        assert_eq!(base.instant(3), Time(165));
+
+        let mut complete = moving(Direction::Out);
+        complete.change_pace(Time(135), Nanos(20));
+        assert_eq!((complete.chunks, complete.instant(1)), (1, Time(135)));
+        assert_eq!(complete.after(complete.moved(Time(135))), Bytes(70));
     }
 
     #[test]

@@ -44,6 +44,14 @@ pub enum ScenarioError {
     /// The execution times of a task are missing, zero or in the wrong order.
     #[error("{0}: no execution is given, one is zero, or the shortest is above the longest")]
     Execution(String),
+    /// A best-effort task has no script: what is left of a revoked job could not be asked for.
+    #[error("{0}: best-effort jobs cannot copy while they run: give their execution times")]
+    NoScript(String),
+    /// The script of a task has no end.
+    #[error(
+        "{0}: its script never ends: steps wait for each other, or nothing is copied in a second"
+    )]
+    EndlessScript(String),
     /// A task departs before it arrives.
     #[error("{0}: it departs before it arrives: let it depart later")]
     GoneBefore(String),

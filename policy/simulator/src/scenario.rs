@@ -15,6 +15,17 @@
 //! Swapping takes exactly what `Config::swap_cost` says, under `Test::Pipelined` always at the
 //! loaded pace ρ; ε passes before each execution. What may take less time in reality is drawn
 //! between two bounds, so that a search can set both to the worst.
+//!
+//! # Copies inside jobs
+//!
+//! In-job copies ([`Execution::Copies`]) and the swaps beside the job use the same copy engines, and where both move in one
+//! direction each has half of the engine. So `Config` must have the costs of a shared engine in a scenario with such a
+//! task: those for half of the measured ρ. A chunk takes that long beside an in-job copy and half of it otherwise, so no swap
+//! operation takes longer than the admission test has charged. Charging the rate of a whole engine would be unsound: the
+//! swap-in of a region that opens beside a running job would take longer than the blocking term Oᴵⁿ + C says.
+//!
+//! C of such a task is [`Script::loaded`]. It does not depend on what the other tasks swap. If swaps had the whole engine
+//! and in-job copies the rest, it would; and no driver gives one copy precedence over another.
 
 use alloc::vec::Vec;
 
@@ -23,6 +34,7 @@ use rtswap_policy::task::{Class, TaskId, TaskSpec};
 use rtswap_policy::units::{Bytes, Nanos};
 
 use crate::error::ScenarioError;
+use crate::script::Script;
 
 /// When a task's jobs are asked for. A program has one job at a time: what is due while one is
 /// open is asked for when that has ended. The scheduler lets no realtime job be eligible earlier
@@ -68,6 +80,9 @@ pub enum Execution {
     /// The n-th job reported takes the n-th, after the last the first again. Above the WCET it
     /// is an overrun. Loading takes the WCET.
     Each(Vec<Nanos>),
+    /// Every job reported runs this, and takes what it takes beside the swaps of that time. Loading takes the WCET.
+    /// Realtime only.
+    Copies(Script),
 }
 
 /// How a program ends.
@@ -235,6 +250,11 @@ impl SimTask {
             }
             Execution::Between { least, .. } => Some(*least),
             Execution::Each(spans) => spans.iter().min().copied(),
+            Execution::Copies(_) if !realtime => return Err(ScenarioError::NoScript(name())),
+            Execution::Copies(script) => {
+                let longest = script.loaded();
+                Some(longest.ok_or_else(|| ScenarioError::EndlessScript(name()))?)
+            }
         };
         if shortest.is_none_or(|span| span == Nanos::ZERO) {
             return Err(ScenarioError::Execution(name()));

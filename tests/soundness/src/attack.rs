@@ -306,7 +306,7 @@ fn small_violation(goal: &Goal, driver: Driver, what: &str, case: &Case) -> (Str
 }
 
 /// Does `units` units of work on the threads of `effort`, until its time is over.
-fn parallel(units: usize, effort: Effort, work: impl Fn(usize) + Sync) {
+pub(crate) fn parallel(units: usize, effort: Effort, work: impl Fn(usize) + Sync) {
     let next = AtomicUsize::new(0);
     let over = AtomicBool::new(false);
     std::thread::scope(|scope| {
@@ -328,8 +328,8 @@ fn parallel(units: usize, effort: Effort, work: impl Fn(usize) + Sync) {
     });
 }
 
-/// A seed of its own for each climb.
-fn mixed(seed: u64, one: u64, other: u64) -> u64 {
+/// A seed of its own for each climb or set.
+pub(crate) fn mixed(seed: u64, one: u64, other: u64) -> u64 {
     let mut rng = rtswap_simulator::Rng::new(seed ^ one.rotate_left(32) ^ other.rotate_left(8));
     rng.number()
 }

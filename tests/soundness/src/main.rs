@@ -9,6 +9,7 @@ use anyhow::{Context, bail};
 use clap::{Parser, ValueEnum};
 use rtswap_policy::admission::Test;
 use rtswap_soundness::attack::{Count, Effort, Refutation, attack, refute, rules, smallest};
+use rtswap_soundness::copies::{Engines, search};
 use rtswap_soundness::search::Driver;
 use serde::Serialize;
 
@@ -57,6 +58,12 @@ struct Arguments {
     /// Keep the smallest counterexample of so many climbs for each refuted rule, in a folder.
     #[arg(long, requires = "refuted")]
     write: Option<PathBuf>,
+    /// Run so many sets whose jobs copy while they run instead, on the scheduler.
+    #[arg(long, conflicts_with = "refuted")]
+    copies: Option<u64>,
+    /// Take C with idle copy engines, and look for misses there.
+    #[arg(long, requires = "copies")]
+    idle: bool,
     /// Where the random numbers begin.
     #[arg(long, default_value_t = 1)]
     seed: u64,
@@ -108,7 +115,9 @@ fn main() -> anyhow::Result<ExitCode> {
             .seconds
             .map(|limit| start + Duration::from_secs(limit)),
     };
-    let good = if let Some(folder) = &arguments.write {
+    let good = if let Some(sets) = arguments.copies {
+        report_copies(&arguments, sets, effort, start)?
+    } else if let Some(folder) = &arguments.write {
         keep(&arguments, effort, folder)?
     } else if arguments.refuted {
         report_refuted(&arguments, effort, start)?
@@ -205,6 +214,46 @@ fn print_sound(sound: &Sound) -> anyhow::Result<()> {
         sound.violations
     );
     Ok(())
+}
+
+fn report_copies(
+    arguments: &Arguments,
+    sets: u64,
+    effort: Effort,
+    start: Instant,
+) -> anyhow::Result<bool> {
+    let engines = if arguments.idle {
+        Engines::Idle
+    } else {
+        Engines::Loaded
+    };
+    let tally = search(sets, engines, effort);
+    let seconds = start.elapsed().as_secs_f64();
+    if arguments.json {
+        println!("{}", serde_json::to_string_pretty(&tally)?);
+    } else {
+        for what in [&tally.violation, &tally.miss].into_iter().flatten() {
+            println!("{what}\n");
+        }
+        println!(
+            "{} sets with in-job copies in {seconds:.1} s, C with {} engines: {} admitted, {} skipped, {} jobs, \
+             {} with copies, {} slowed by swaps, {} misses, {} violations",
+            tally.sets,
+            if arguments.idle { "idle" } else { "loaded" },
+            tally.admitted,
+            tally.skipped,
+            tally.jobs,
+            tally.copying,
+            tally.slowed,
+            tally.misses,
+            tally.violations
+        );
+    }
+    let is_as_promised = match engines {
+        Engines::Loaded => tally.misses == 0 && tally.jobs > 0,
+        Engines::Idle => tally.misses > 0,
+    };
+    Ok(is_as_promised && tally.violations == 0)
 }
 
 fn report_refuted(arguments: &Arguments, effort: Effort, start: Instant) -> anyhow::Result<bool> {

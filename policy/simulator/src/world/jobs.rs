@@ -68,37 +68,38 @@ impl<O: Observer> World<'_, O> {
         self.running += 1;
         let beside = exclusive && self.running > 1;
         self.forbid(beside, id, "runs beside another")?;
-        let span = match self.agent(id).rest {
-            Some(rest) => rest,
-            None => self.span(id),
-        };
-        self.count_part(id, span);
-        let end = now + self.scenario.config.dispatch_latency + span;
-        self.clock.plan(end, Happening::JobEnds(id, job));
+        let begins = now + self.scenario.config.dispatch_latency;
+        if let Some(span) = self.agent(id).rest.or_else(|| self.span(id)) {
+            self.count_part(id, span);
+            self.clock.plan(begins + span, Happening::JobEnds(id, job));
+        } else {
+            self.clock.plan(begins, Happening::Script(id, job));
+        }
         Ok(())
     }
 
-    /// How long the job that starts now executes.
-    fn span(&mut self, id: TaskId) -> Nanos {
+    /// How long the job that starts now executes; none if its script says.
+    fn span(&mut self, id: TaskId) -> Option<Nanos> {
         let sim = self.sim(id);
         let loading = match sim.spec.class {
             Class::Realtime(timing) if !self.started || !self.gets_ready(id) => Some(timing.wcet),
             _ => None,
         };
-        if let Some(wcet) = loading {
-            return wcet;
+        if loading.is_some() {
+            return loading;
         }
         match &sim.execution {
             Execution::Between { least, most } if sim.spec.class == Class::BestEffort => {
-                self.drawn(id, (*least, *most))
+                Some(self.drawn(id, (*least, *most)))
             }
-            Execution::Between { least, most } => Nanos(self.rng.within(least.0, most.0)),
+            Execution::Between { least, most } => Some(Nanos(self.rng.within(least.0, most.0))),
             Execution::Each(spans) => {
                 let agent = self.agent(id);
                 let span = spans[agent.execution % spans.len()];
                 agent.execution += 1;
-                span
+                Some(span)
             }
+            Execution::Copies(_) => None,
         }
     }
 
@@ -111,6 +112,7 @@ impl<O: Observer> World<'_, O> {
         agent.open = None;
         self.open -= 1;
         self.running -= 1;
+        self.stop_copying(id);
         let ran = self.executed(id);
         self.tell(Event::JobCompleted { task: id, job })?;
         if matches!(self.sim(id).spec.class, Class::Realtime(_)) {

@@ -191,6 +191,7 @@ impl<O: Observer> World<'_, O> {
                 *engine = None;
             }
         }
+        self.stop_copying(id);
         self.changed(Change::Departed(id));
         self.tell(Event::Detach { task: id })?;
         self.tell(Event::Unregister { task: id })?;

@@ -2,10 +2,11 @@
 //! out, and asks when to wake it.
 //!
 //! `life` brings programs in and out, `jobs` follows their jobs, `bursts` goes on with those that were
-//! revoked, `swaps` moves their chunks, `commands` does what the scheduler says.
+//! revoked, `swaps` moves their chunks, `copies` shares the copy engines between them and running jobs, `commands` does what the scheduler says.
 
 mod bursts;
 mod commands;
+mod copies;
 mod jobs;
 mod life;
 mod swaps;
@@ -110,6 +111,7 @@ fn patience(scenario: &Scenario) -> Nanos {
         let longest = match &task.execution {
             Execution::Between { most, .. } => *most,
             Execution::Each(spans) => spans.iter().copied().max().unwrap_or_default(),
+            Execution::Copies(script) => script.loaded().unwrap_or(Nanos::MAX),
         };
         let chunks = task.spec.memory.swappable.chunks(config.chunk);
         works += Nanos(each.0.saturating_mul(chunks));
@@ -137,6 +139,8 @@ enum Happening {
     Request(TaskId),
     /// This job ends, if it did not before.
     JobEnds(TaskId, JobSeq),
+    /// The script of this job begins, or a step of it ends, if that is still due now.
+    Script(TaskId, JobSeq),
     /// This swap operation ends, pauses or reports, if it is still due now.
     Swap(TaskId, SwapSeq),
     /// Nothing: the clock gets that far.
@@ -167,8 +171,12 @@ struct World<'a, O> {
     /// The tasks that use the copy engines, one for each direction.
     out: Option<TaskId>,
     in_: Option<TaskId>,
-    /// The time of one chunk, out and in.
+    /// The time of one chunk as it is charged, out and in.
     pace: (Nanos, Nanos),
+    /// Jobs copy while they run, so that copy engines are shared.
+    has_copies: bool,
+    /// The script of the job that runs, if it has one. Only realtime jobs do, and no two of them run at once.
+    copying: Option<copies::Copying>,
     /// How much has happened at the present instant.
     at_once: usize,
 }
@@ -203,6 +211,8 @@ impl<'a, O: Observer> World<'a, O> {
                 swaps::pace(&scenario.config, Direction::Out),
                 swaps::pace(&scenario.config, Direction::In),
             ),
+            has_copies: copies::are_in(scenario),
+            copying: None,
             at_once: 0,
         }
     }
@@ -276,6 +286,7 @@ impl<'a, O: Observer> World<'a, O> {
             Happening::Class(id, class) => self.change(id, class),
             Happening::Request(id) => self.release(id),
             Happening::JobEnds(id, job) => self.job_ends(id, job),
+            Happening::Script(id, job) => self.script_is_due(id, job),
             Happening::Swap(id, op) => self.swap_is_due(id, op),
             Happening::Passes => Ok(()),
         }

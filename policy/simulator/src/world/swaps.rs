@@ -43,10 +43,11 @@ impl<O: Observer> World<'_, O> {
     ) -> Result<(), SimError> {
         let now = self.clock.now;
         let config = &self.scenario.config;
-        let (base, pace) = match direction {
-            Direction::Out => (config.swap_cost.out.base, self.pace.0),
-            Direction::In => (config.swap_cost.in_.base, self.pace.1),
+        let base = match direction {
+            Direction::Out => config.swap_cost.out.base,
+            Direction::In => config.swap_cost.in_.base,
         };
+        let pace = self.present_pace(direction);
         let agent = self.agent(id);
         let busy = agent.moving.is_some() || agent.running.is_some();
         let from = agent.usage.swapped;
@@ -87,6 +88,7 @@ impl<O: Observer> World<'_, O> {
             }
         }
         self.plan_swap(id);
+        self.share_engines();
         if direction == Direction::In && moving.chunks == 0 {
             self.plan_report();
         }
@@ -94,7 +96,7 @@ impl<O: Observer> World<'_, O> {
     }
 
     /// Plans when to look at the operation of `id` next.
-    fn plan_swap(&mut self, id: TaskId) {
+    pub(super) fn plan_swap(&mut self, id: TaskId) {
         let now = self.clock.now;
         let waited_for = self.waits_for_chunks();
         let Some(moving) = &mut self.agent(id).moving else {
@@ -239,6 +241,7 @@ impl<O: Observer> World<'_, O> {
             Direction::Out => self.out = None,
             Direction::In => self.in_ = None,
         }
+        self.share_engines();
         let outcome = if swapped == moving.target {
             SwapOutcome::Done
         } else {

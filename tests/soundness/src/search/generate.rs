@@ -43,7 +43,8 @@ impl Kind {
     };
 }
 
-pub(super) fn number(rng: &mut Rng, least: i64, most: i64) -> i64 {
+/// One of the numbers from `least` to `most`.
+pub(crate) fn number(rng: &mut Rng, least: i64, most: i64) -> i64 {
     let most = most.max(least);
     least + rng.within(0, (most - least) as u64).cast_signed()
 }

@@ -10,6 +10,7 @@ mod shrink;
 mod tighten;
 
 pub use climb::{Driver, Found, Goal, Hunter};
+pub(crate) use generate::number;
 pub use generate::{Kind, draw};
 pub use mutate::mutate;
 pub use settle::settle;
