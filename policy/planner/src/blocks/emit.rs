@@ -56,7 +56,7 @@ impl<'a> BlockPlanner<'a> {
         let mut loaded_by = vec![usize::MAX; self.graph.tensors().len()];
         // How many operators have run when each block so far has.
         let mut ended: Vec<u32> = Vec::new();
-        for (number, block) in partition.blocks().enumerate() {
+        for (number, block) in partition.spans().enumerate() {
             let layers = &self.info.layers()[block.start as usize..block.end as usize];
             let mut parameters: Vec<TensorId> = Vec::new();
             let mut neighbours: Vec<bool> = Vec::new();

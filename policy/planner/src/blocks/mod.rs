@@ -19,6 +19,6 @@ pub use delays::{Coefficients, Execution, Sample, fit};
 pub use emit::BlockPlanner;
 pub use info::{Layer, ModelInfo};
 pub use lookup::LookupTable;
-pub use partition::Partition;
+pub use partition::{Partition, latency_ns};
 pub use search::{MORE_BLOCKS, partition, partition_into};
 pub use share::{Demand, divide};

@@ -1,8 +1,8 @@
 //! The partition of least latency in a budget (SwapNet, section 6.2.2, Eq. (2) to (4)), found exactly.
 //!
 //! It grows partitions block by block. What a beginning of a partition means for the rest of it is its last block and the
-//! two times of [`Clock`]: of two beginnings with the same last block, one that is earlier in both is enough. Most budgets
-//! leave room for a partition that hardly stalls, so that the search first allows little stalling, and then more.
+//! two times of [`Clock`]: of two beginnings with the same last block, one that is earlier in both is enough. A search with
+//! few places for cuts comes first: what is not faster than its result needs no look.
 
 use alloc::vec;
 use alloc::vec::Vec;
@@ -17,11 +17,11 @@ const IN_MEMORY: u64 = 2;
 /// So many more blocks than the fewest are tried: a small first block is in memory sooner.
 pub const MORE_BLOCKS: usize = 2;
 
-/// The share of the model's own time that a first search lets it stall is one to so many.
-const FIRST_LIMIT: u64 = 1024;
+/// The first search cuts at about so many places only.
+const FIRST_CUTS: usize = 32;
 
-/// Each search lets the model stall so many times as long as the one before.
-const LIMIT_GROWTH: u64 = 4;
+/// Each search cuts at so many times as many places as the one before.
+const MORE_CUTS: usize = 4;
 
 /// The partition of least latency whose blocks need at most `budget` bytes. The number of blocks is from the fewest that
 /// fit, at least n = ⌈2·s/b⌉, to two more. None below [`Costs::least_budget`].
@@ -44,19 +44,20 @@ pub fn partition_into(
     budget: u64,
     counts: RangeInclusive<usize>,
 ) -> Option<Partition> {
-    let own_ns = costs.whole().execution_ns;
-    // No partition takes longer than one that does one thing at a time.
-    let layers = (0..costs.layers()).map(|at| costs.block(at, at + 1));
-    let each_ns = layers.map(|layer| layer.input_ns + layer.execution_ns + layer.output_ns);
-    let longest_ns = each_ns.sum::<u64>() + costs.layers() as u64;
-    let mut stall_ns = own_ns / FIRST_LIMIT + 1;
+    let layers = costs.layers();
+    let mut found: Option<Partition> = None;
+    let mut stride = layers.div_ceil(FIRST_CUTS);
     loop {
-        let limit_ns = longest_ns.min(own_ns + stall_ns);
-        let found = Search::new(costs, budget, limit_ns).run(&counts);
-        if found.is_some() || limit_ns == longest_ns {
+        let limit_ns = found.as_ref().map_or(u64::MAX, |found| found.latency_ns);
+        let mut cuts: Vec<usize> = (1..layers).step_by(stride).collect();
+        cuts.push(layers);
+        found = Search::new(costs, budget, &cuts, limit_ns)
+            .run(&counts)
+            .or(found);
+        if stride == 1 {
             return found;
         }
-        stall_ns *= LIMIT_GROWTH;
+        stride = stride.div_ceil(MORE_CUTS);
     }
 }
 
@@ -100,6 +101,8 @@ struct Beginning {
 struct Search<'a> {
     costs: &'a Costs,
     budget: u64,
+    /// The layers behind which the model may be cut, and the last layer.
+    cuts: &'a [usize],
     /// Partitions take less than that, in nanoseconds.
     limit_ns: u64,
     /// The last layer's own time in nanoseconds: behind the last swap-in comes at least that.
@@ -112,11 +115,12 @@ struct Search<'a> {
 }
 
 impl<'a> Search<'a> {
-    fn new(costs: &'a Costs, budget: u64, limit_ns: u64) -> Self {
+    fn new(costs: &'a Costs, budget: u64, cuts: &'a [usize], limit_ns: u64) -> Self {
         let layers = costs.layers();
         Self {
             costs,
             budget,
+            cuts,
             limit_ns,
             tail_ns: costs.block(layers - 1, layers).execution_ns,
             all: Vec::new(),
@@ -153,7 +157,7 @@ impl<'a> Search<'a> {
 
     /// Each first block.
     fn begin(&mut self) {
-        for to in 1..self.costs.layers() {
+        for to in self.cuts[..self.cuts.len() - 1].iter().copied() {
             let block = self.costs.block(0, to);
             if block.bytes > self.budget {
                 break;
@@ -193,12 +197,14 @@ impl<'a> Search<'a> {
         let layers = self.costs.layers();
         let ends = core::mem::replace(&mut self.ends, vec![Vec::new(); layers + 1]);
         let mut found = Vec::new();
-        for (from, beginnings) in ends.iter().enumerate().take(layers) {
+        let cuts = self.cuts;
+        for (at, from) in cuts.iter().copied().enumerate() {
+            let beginnings = &ends[from];
             if beginnings.is_empty() {
                 continue;
             }
-            let first = if is_last { layers } else { from + 1 };
-            for to in first..=layers {
+            let first = if is_last { cuts.len() - 1 } else { at + 1 };
+            for to in cuts[first.max(at + 1)..].iter().copied() {
                 let block = self.costs.block(from, to);
                 if block.bytes > self.budget {
                     break;
