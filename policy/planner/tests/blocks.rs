@@ -163,6 +163,29 @@ fn no_partition_is_faster_than_the_one_that_is_found() {
     assert!(strict > 5, "{strict}");
 }
 
+/// So many layers that searches with few places for cuts come first.
+#[test]
+fn no_partition_of_many_layers_is_faster() {
+    for seed in 0..30 {
+        let mut rng = Rng::new(seed);
+        let layers = 33 + rng.below(140);
+        let graph = chain(&mut rng, layers);
+        let costs = Costs::new(&graph, &ModelInfo::of(&graph), &DEVICE);
+        let budget = costs.whole().bytes * (60 + rng.below(40) as u64) / 100;
+        let most = layers as u32;
+        let pairs =
+            (1..most).flat_map(|first| (first + 1..most).map(move |second| (first, second)));
+        let three = pairs.map(|(first, second)| vec![first, second]);
+        let all = (1..most).map(|one| vec![one]).chain(three);
+        let fitting = all
+            .map(|points| Partition::at(&costs, points))
+            .filter(|one| one.peak_bytes <= budget);
+        let best = fitting.map(|one| one.latency_ns).min();
+        let found = partition_into(&costs, budget, 2..=3);
+        assert_eq!(found.map(|one| one.latency_ns), best);
+    }
+}
+
 /// The latency of a partition is what its plan takes on a machine that releases memory in no time.
 #[test]
 fn the_predicted_latency_is_that_of_the_plan() {

@@ -2,15 +2,16 @@
 
 use std::time::Instant;
 
-use rtswap_eval::swapnet::ablation::{blocks, without_skeleton};
+use rtswap_eval::swapnet::ablation::{blocks, without_skeleton_ns};
 use rtswap_eval::swapnet::adaptation::{adapt, budgets};
 use rtswap_eval::swapnet::applications::{
     APPLICATIONS, Outcome, SELF_DRIVING, divided, mean_longer, of, prepare, run,
 };
 use rtswap_eval::swapnet::memory::{copies, reduction};
 use rtswap_eval::swapnet::models::{Device, MODELS, Prepared, RESNET, VGG};
+use rtswap_eval::swapnet::published::PARTITIONS;
 use rtswap_eval::swapnet::{MIB, mib};
-use rtswap_planner::blocks::{BlockPlanner, LookupTable, partition};
+use rtswap_planner::blocks::{BlockPlanner, LookupTable, partition, partition_into};
 use rtswap_planner::validator::validate;
 
 /// Of every task of the three applications; each plan is proven.
@@ -55,8 +56,6 @@ fn other_constants_keep_the_published_mean() {
     for (storage, reset_ns, collection_ns) in [
         (2e9, 0.0, 0.0),
         (1.5e9, 52_500.0, 20_900_000.0),
-        (1.5e9, 52_500.0, 0.0),
-        (3e9, 52_500.0, 20_900_000.0),
         (2e9, 0.0, 30_000_000.0),
     ] {
         let device = Device {
@@ -117,15 +116,34 @@ fn more_blocks_take_less_memory() {
     assert!((105.0..=120.0).contains(&peaks[0]), "{peaks:?}");
 }
 
+/// 15.7 to 29.0 % longer in the paper.
 #[test]
 fn a_skeleton_saves_time() {
     let prepared = prepare(&Device::NX).unwrap();
+    let mut sum = 0.0;
     for task in SELF_DRIVING.tasks {
         let outcome = run(&prepared, task).unwrap();
         let model = of(&prepared, &task.model).unwrap();
-        let naive = without_skeleton(model, &outcome.partition, &Device::NX);
-        assert!(naive.latency_ns >= outcome.partition.latency_ns);
-        assert_eq!(naive.peak_bytes, outcome.partition.peak_bytes);
+        let naive_ns = without_skeleton_ns(model, &outcome.partition);
+        let longer = 100.0 * (naive_ns as f64 / outcome.partition.latency_ns as f64 - 1.0);
+        println!("{}: {longer:.1} % longer", task.model.name);
+        assert!((10.0..40.0).contains(&longer), "{longer}");
+        sum += longer;
+    }
+    let mean = sum / SELF_DRIVING.tasks.len() as f64;
+    assert!((20.0..25.0).contains(&mean), "{mean}");
+}
+
+/// The latencies that Table 3 predicts for ResNet-101 in three blocks.
+#[test]
+fn three_blocks_take_what_the_paper_predicts() {
+    let model = Prepared::new(RESNET, &Device::NX).unwrap();
+    for [memory, published] in PARTITIONS {
+        let budget = memory.value as u64 * MIB;
+        let found = partition_into(&model.costs, budget, 3..=3).unwrap();
+        let ms = found.latency_ns as f64 / 1e6;
+        println!("{} MB: {ms:.1} ms", memory.value);
+        assert!((ms / published.value - 1.0).abs() < 0.03, "{ms}");
     }
 }
 
@@ -144,8 +162,8 @@ fn adaptation_is_fast() {
         let prepared = began.elapsed();
         let whole = model.costs.whole().bytes;
         let (mut slowest, mut slowest_search) = (0.0_f64, 0.0_f64);
-        for step in 0..20 {
-            let budget = whole - (whole - least) * step / 20;
+        for step in 0..8 {
+            let budget = whole - (whole - least) * step / 8;
             let began = Instant::now();
             let (_, plan) = adapt(&table, &planner, budget).unwrap();
             slowest = slowest.max(began.elapsed().as_secs_f64() * 1e3);
@@ -154,6 +172,9 @@ fn adaptation_is_fast() {
             partition(&model.costs, budget).unwrap();
             slowest_search = slowest_search.max(began.elapsed().as_secs_f64() * 1e3);
         }
+        // Less memory, other blocks.
+        let points = |budget| table.at(budget).map(|one| &one.points);
+        assert_ne!(points(whole), points(least));
         println!(
             "{}: {slowest:.3} ms from the table, {slowest_search:.1} ms by a search, table of {} in {prepared:.1?}",
             model.model.name,
@@ -161,10 +182,4 @@ fn adaptation_is_fast() {
         );
         assert!(slowest < 64.0, "{slowest}");
     }
-    // ResNet-101 from 136 to 119 and 102 MB has other blocks each time.
-    let model = Prepared::new(RESNET, &Device::NX).unwrap();
-    let table = LookupTable::new(&model.costs, budgets(&model, 80 * MIB));
-    let at = |budget: u64| table.at(budget * MIB).unwrap();
-    assert!(at(136).points != at(119).points && at(119).points != at(102).points);
-    assert!(at(136).latency_ns <= at(119).latency_ns && at(119).latency_ns <= at(102).latency_ns);
 }

@@ -5,10 +5,10 @@ use rtswap_planner::plan::Plan;
 
 use super::models::Prepared;
 
-/// Budgets for the table of a model, in bytes: from all its parameters down to `least`, by a hundredth of them.
+/// Budgets for the table of a model, in bytes: from all its parameters down to `least`, by a fiftieth of them.
 pub fn budgets(model: &Prepared, least: u64) -> impl Iterator<Item = u64> {
     let whole = model.costs.whole().bytes;
-    let budgets = (0..100).map(move |at| whole - whole * at / 100);
+    let budgets = (0..50).map(move |at| whole - whole * at / 50);
     budgets.take_while(move |budget| *budget >= least)
 }
 

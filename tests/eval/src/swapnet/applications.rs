@@ -4,6 +4,7 @@ use anyhow::{Context, Result};
 use rtswap_planner::blocks::{BlockPlanner, Demand, Partition, divide, partition};
 use rtswap_planner::validator::validate;
 
+use super::ablation::fewest_blocks;
 use super::models::{Device, FCN, MODELS, Model, Prepared, RESNET, VGG, YOLO};
 use super::published::{self, Ranges};
 use super::{MIB, mib};
@@ -90,6 +91,8 @@ pub struct Outcome {
     pub direct_ms: f64,
     /// Its blocks.
     pub partition: Partition,
+    /// The same with the fewest blocks that fit.
+    pub fewest: Partition,
     /// What its plan needs beside its blocks, in MiB: inputs and results of operators.
     pub reserve: f64,
     /// The memory of its plan, in MiB.
@@ -123,7 +126,9 @@ pub fn prepare(device: &Device) -> Result<Vec<Prepared>> {
 pub fn run(prepared: &[Prepared], task: &Task) -> Result<Outcome> {
     let model = of(prepared, &task.model)?;
     let found = partition(&model.costs, task.budget * MIB);
-    let found = found.with_context(|| format!("{} does not fit", task.model.name))?;
+    let does_not_fit = || format!("{} does not fit", task.model.name);
+    let found = found.with_context(does_not_fit)?;
+    let fewest = fewest_blocks(model, task.budget * MIB).with_context(does_not_fit)?;
     let planner = BlockPlanner::new(&model.graph, &model.info);
     let plan = planner.plan(&found);
     validate(&model.graph, &plan)?;
@@ -132,6 +137,7 @@ pub fn run(prepared: &[Prepared], task: &Task) -> Result<Outcome> {
         size: model.mib(),
         direct_ms: model.direct_ms(),
         partition: found,
+        fewest,
         reserve: mib(planner.reserve_bytes()),
         memory: mib(plan.budget),
     })
