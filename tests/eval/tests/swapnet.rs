@@ -1,17 +1,22 @@
 //! SwapNet's figures at its published budgets: docs/evaluation.md has all of them.
 
+use std::fs;
 use std::time::Instant;
 
+use rtswap_eval::advisor::models::read;
 use rtswap_eval::swapnet::ablation::{blocks, without_skeleton_ns};
 use rtswap_eval::swapnet::adaptation::{adapt, budgets};
 use rtswap_eval::swapnet::applications::{
     APPLICATIONS, Outcome, SELF_DRIVING, divided, mean_longer, of, prepare, run,
 };
 use rtswap_eval::swapnet::memory::{copies, reduction};
-use rtswap_eval::swapnet::models::{Device, MODELS, Prepared, RESNET, VGG};
+use rtswap_eval::swapnet::models::{Device, MODELS, MOST_LAYERS, Prepared, RESNET, VGG};
 use rtswap_eval::swapnet::published::PARTITIONS;
 use rtswap_eval::swapnet::{MIB, mib};
-use rtswap_planner::blocks::{BlockPlanner, LookupTable, partition, partition_into};
+use rtswap_planner::blocks::{
+    BlockPlanner, Coefficients, Costs, Execution, LookupTable, ModelInfo, partition, partition_into,
+};
+use rtswap_planner::machine::Roofline;
 use rtswap_planner::validator::validate;
 
 /// Of every task of the three applications; each plan is proven.
@@ -72,6 +77,35 @@ fn other_constants_keep_the_published_mean() {
         );
         assert!(mean <= 6.2, "{device:?}: {mean}");
     }
+}
+
+#[test]
+fn every_committed_graph_has_a_plan() {
+    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/graphs");
+    let mut cut = 0;
+    for entry in fs::read_dir(folder).unwrap() {
+        let file = entry.unwrap().file_name().into_string().unwrap();
+        let Some(name) = file.strip_suffix(".json.gz") else {
+            continue;
+        };
+        let graph = read(name, &Roofline::V100).unwrap();
+        let info = ModelInfo::of(&graph).coarsened(&graph, MOST_LAYERS);
+        let device = Coefficients {
+            execution: Execution::Recorded,
+            ..Device::NX.coefficients(&RESNET, &graph)
+        };
+        let costs = Costs::new(&graph, &info, &device);
+        let planner = BlockPlanner::new(&graph, &info);
+        let budget = costs.least_budget().midpoint(costs.whole().bytes);
+        let found = partition(&costs, budget).unwrap();
+        let plan = planner.plan(&found);
+        if let Err(error) = validate(&graph, &plan) {
+            panic!("{name}: {error}");
+        }
+        assert!(plan.budget <= budget + planner.reserve_bytes());
+        cut += usize::from(found.count() > 1 && name.contains("inference"));
+    }
+    assert!(cut >= 7, "{cut}");
 }
 
 #[test]

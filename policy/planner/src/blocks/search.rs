@@ -187,9 +187,8 @@ impl<'a> Search<'a> {
             return clock.executed < self.limit_ns;
         }
         let rest = self.costs.block(to, layers);
-        // Blocks round their times one by one, up to one nanosecond each.
-        let read_ns = (rest.input_ns + self.tail_ns).saturating_sub(layers as u64);
-        clock.executed + rest.execution_ns < self.limit_ns && clock.read + read_ns < self.limit_ns
+        clock.executed + rest.execution_ns < self.limit_ns
+            && clock.read + rest.input_ns + self.tail_ns < self.limit_ns
     }
 
     /// One more block behind each beginning; one that reaches the end of the model if it `is_last`.
