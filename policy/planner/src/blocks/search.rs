@@ -23,6 +23,10 @@ const FIRST_CUTS: usize = 32;
 /// Each search cuts at so many times as many places as the one before.
 const MORE_CUTS: usize = 4;
 
+/// A search ends when it has looked at so many beginnings, which takes it about 50 ms. What it found by then, or a search with fewer
+/// places for cuts, stands.
+const EFFORT: usize = 1 << 20;
+
 /// The partition of least latency whose blocks need at most `budget` bytes. The number of blocks is from the fewest that
 /// fit, at least n = ⌈2·s/b⌉, to two more. None below [`Costs::least_budget`].
 pub fn partition(costs: &Costs, budget: u64) -> Option<Partition> {
@@ -34,8 +38,14 @@ pub fn partition(costs: &Costs, budget: u64) -> Option<Partition> {
     }
     let most = costs.layers();
     let fewest = (IN_MEMORY * costs.whole().bytes).div_ceil(budget);
-    let fewest = fewest_blocks(costs, budget, most.min(fewest as usize))?;
-    partition_into(costs, budget, fewest..=most.min(fewest + MORE_BLOCKS))
+    let first = first_that_fits(costs, budget, most.min(fewest as usize)..=most)?;
+    let fewest = first.count();
+    Some(improve(
+        costs,
+        budget,
+        &(fewest..=fewest + MORE_BLOCKS),
+        first,
+    ))
 }
 
 /// The same with so many blocks, at least 2; none where no such partition fits.
@@ -44,16 +54,24 @@ pub fn partition_into(
     budget: u64,
     counts: RangeInclusive<usize>,
 ) -> Option<Partition> {
+    let first = first_that_fits(costs, budget, counts.clone())?;
+    Some(improve(costs, budget, &counts, first))
+}
+
+/// The fastest partition with so many blocks; `found` is one.
+fn improve(
+    costs: &Costs,
+    budget: u64,
+    counts: &RangeInclusive<usize>,
+    mut found: Partition,
+) -> Partition {
     let layers = costs.layers();
-    let mut found: Option<Partition> = None;
     let mut stride = layers.div_ceil(FIRST_CUTS);
     loop {
-        let limit_ns = found.as_ref().map_or(u64::MAX, |found| found.latency_ns);
         let mut cuts: Vec<usize> = (1..layers).step_by(stride).collect();
         cuts.push(layers);
-        found = Search::new(costs, budget, &cuts, limit_ns)
-            .run(&counts)
-            .or(found);
+        let faster = Search::new(costs, budget, &cuts, found.latency_ns).run(counts);
+        found = faster.unwrap_or(found);
         if stride == 1 {
             return found;
         }
@@ -61,31 +79,48 @@ pub fn partition_into(
     }
 }
 
-/// The first number of blocks from `first` on with which a partition fits.
-fn fewest_blocks(costs: &Costs, budget: u64, first: usize) -> Option<usize> {
+/// A partition with the first of these numbers of blocks with which one fits.
+fn first_that_fits(
+    costs: &Costs,
+    budget: u64,
+    mut counts: RangeInclusive<usize>,
+) -> Option<Partition> {
     let layers = costs.layers();
-    // Of all last blocks that end at a layer, the smallest leaves the most room: where it begins.
-    let fits = |to: &usize| costs.block(0, *to).bytes <= budget;
-    let mut begins: Vec<Option<usize>> = vec![None; layers + 1];
-    for to in (1..=layers).filter(fits) {
-        begins[to] = Some(0);
-    }
-    for count in 2..=layers {
-        let mut next = vec![None; layers + 1];
-        for (from, begin) in begins.iter().enumerate().take(layers) {
-            let Some(begin) = begin else { continue };
-            let before = costs.block(*begin, from).bytes;
-            let fits = |to: &usize| before + costs.block(from, *to).bytes <= budget;
-            for to in (from + 1..=layers).take_while(fits) {
-                next[to] = Some(from);
-            }
+    // For each number of blocks and each layer, where the smallest last block in front of that layer begins: it leaves the
+    // most room.
+    let fits = |to: usize| costs.block(0, to).bytes <= budget;
+    let one = (0..=layers).map(|to| (to > 0 && fits(to)).then_some(0));
+    let mut begins: Vec<Vec<Option<usize>>> = vec![one.collect()];
+    let count = counts.find(|count| {
+        while begins.len() < (*count).min(layers) {
+            let next = one_more(costs, budget, &begins[begins.len() - 1]);
+            begins.push(next);
         }
-        begins = next;
-        if count >= first && begins[layers].is_some() {
-            return Some(count);
+        *count == begins.len() && begins[count - 1][layers].is_some()
+    })?;
+    let mut points = Vec::new();
+    let mut to = layers;
+    for begins in begins[1..count].iter().rev() {
+        to = begins[to]?;
+        points.push(to as u32);
+    }
+    points.reverse();
+    Some(Partition::at(costs, points))
+}
+
+/// Where the smallest last block in front of each layer begins, with one block more.
+fn one_more(costs: &Costs, budget: u64, begins: &[Option<usize>]) -> Vec<Option<usize>> {
+    let layers = costs.layers();
+    let mut next = vec![None; layers + 1];
+    for (from, begin) in begins.iter().enumerate().take(layers) {
+        let Some(begin) = begin else { continue };
+        let before = costs.block(*begin, from).bytes;
+        let fits = |to: &usize| before + costs.block(from, *to).bytes <= budget;
+        for to in (from + 1..=layers).take_while(fits) {
+            next[to] = Some(from);
         }
     }
-    None
+    next
 }
 
 /// The beginning of a partition.
@@ -112,6 +147,8 @@ struct Search<'a> {
     /// The places in [`Self::all`] of the beginnings with the most blocks so far, by the layer behind them.
     ends: Vec<Vec<u32>>,
     best: Option<u32>,
+    /// The number of beginnings that it looked at.
+    tried: usize,
 }
 
 impl<'a> Search<'a> {
@@ -126,6 +163,7 @@ impl<'a> Search<'a> {
             all: Vec::new(),
             ends: vec![Vec::new(); layers + 1],
             best: None,
+            tried: 0,
         }
     }
 
@@ -207,6 +245,10 @@ impl<'a> Search<'a> {
                 let block = self.costs.block(from, to);
                 if block.bytes > self.budget {
                     break;
+                }
+                self.tried += beginnings.len();
+                if self.tried > EFFORT {
+                    return;
                 }
                 self.extend(beginnings, block, (from, to), &mut found);
                 // Only those that are read earlier than each that has run earlier.
