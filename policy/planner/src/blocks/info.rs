@@ -98,7 +98,7 @@ impl ModelInfo {
         all.iter().map(|id| graph.tensor(*id).bytes).sum()
     }
 
-    /// The same model with about `most` layers or fewer: neighbours are merged while they are small. The time of a search
+    /// The same model with at most `most` layers, or one: neighbours are merged while they are small. The time of a search
     /// grows with the third power of the number of layers.
     #[must_use]
     pub fn coarsened(&self, graph: &Graph, most: usize) -> Self {
