@@ -9,6 +9,7 @@ pub mod applications;
 pub mod distribution;
 pub mod memory;
 pub mod models;
+pub mod profiling;
 pub mod published;
 
 /// A megabyte of the paper: its model sizes are right in MiB only.

@@ -5,7 +5,7 @@ use crate::figures::published::{Published, at};
 /// The least and the greatest number of an application.
 pub type Span = [Published; 2];
 
-/// Sections 8.2: by how many percent SwapNet needs less memory than direct inference, a compressed model, and a model
+/// Section 8.2: by how many percent SwapNet needs less memory than direct inference, a compressed model, and a model
 /// divided by channels, and by how many ms it takes longer than direct inference.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Ranges {
@@ -49,6 +49,9 @@ pub const UAV: Ranges = Ranges {
 
 /// By how many percent SwapNet takes longer than direct inference on average.
 pub const MEAN_LONGER: Published = at("Sec. 1", 6.2);
+
+/// Section 6.1: µs for each assembled reference, in the middle of 50 to 55.
+pub const ASSEMBLY_US: Published = at("Sec. 6.1", 52.5);
 
 /// Fig. 14: blocks of ResNet-101 in each application, and by how many ms the road-side unit's is faster than the UAV's.
 pub const RESNET_BLOCKS: [Published; 3] =

@@ -95,6 +95,8 @@ enum Choice {
     Advisor,
     /// SwapNet: the budgets of models that share memory.
     SwapnetBudgets,
+    /// SwapNet: the coefficients of the device.
+    SwapnetFig9,
     /// SwapNet: memory and latency in self-driving.
     SwapnetFig11,
     /// SwapNet: the same of a road-side unit.
@@ -179,6 +181,7 @@ impl Choice {
             Self::AdvisorFig9c => Computed::Searched(advisor::progress::figure_9c),
             Self::AdvisorFig10 => Computed::Searched(advisor::settings::figure_10),
             Self::SwapnetBudgets => Computed::InBlocks(swapnet::budgets::report),
+            Self::SwapnetFig9 => Computed::InBlocks(swapnet::profiling::figure_9),
             Self::SwapnetFig11 => Computed::InBlocks(swapnet::applications::figure_11),
             Self::SwapnetFig12 => Computed::InBlocks(swapnet::applications::figure_12),
             Self::SwapnetFig13 => Computed::InBlocks(swapnet::applications::figure_13),

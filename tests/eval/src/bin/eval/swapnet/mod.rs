@@ -6,6 +6,7 @@ pub(crate) mod applications;
 pub(crate) mod budgets;
 pub(crate) mod distribution;
 pub(crate) mod numbers;
+pub(crate) mod profiling;
 pub(crate) mod tables;
 
 use anyhow::Result;
