@@ -1,4 +1,4 @@
-//! Partitions that fit a budget, whatever they take.
+//! Partitions that fit a budget, without regard to their latency.
 
 use alloc::vec;
 use alloc::vec::Vec;
@@ -7,7 +7,7 @@ use core::ops::RangeInclusive;
 use super::costs::Costs;
 use super::partition::Partition;
 
-/// A partition with the first of these numbers of blocks with which one fits.
+/// A partition within `budget` bytes, with the first number of blocks in `counts` that allows one.
 pub(super) fn first_that_fits(
     costs: &Costs,
     budget: u64,

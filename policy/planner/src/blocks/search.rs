@@ -1,8 +1,9 @@
-//! The partition of least latency in a budget (SwapNet, section 6.2.2, Eq. (2) to (4)), found exactly.
+//! The partition of least latency in a budget (SwapNet, section 6.2.2, Eq. (2) to (4)).
 //!
 //! It grows partitions block by block. What a beginning of a partition means for the rest of it is its last block and the
-//! two times of [`Clock`]: of two beginnings with the same last block, one that is earlier in both is enough. A search with
-//! few places for cuts comes first: what is not faster than its result needs no look.
+//! two times of [`Clock`]: of two beginnings with the same last block, one that is earlier in both is enough. The result is
+//! exact unless a search exceeds [`EFFORT`]. Searches with few places for cuts come first, because a good latency lets the
+//! next search drop most beginnings.
 
 use alloc::vec;
 use alloc::vec::Vec;
@@ -15,17 +16,16 @@ use super::partition::{Clock, Partition};
 /// Blocks in memory at once (the paper's m).
 const IN_MEMORY: u64 = 2;
 
-/// So many more blocks than the fewest are tried: a small first block is in memory sooner.
+/// The number of blocks tried beyond the fewest: a small first block is in memory sooner.
 pub const MORE_BLOCKS: usize = 2;
 
-/// The first search cuts at about so many places only.
+/// The first search has about this number of places for cuts.
 const FIRST_CUTS: usize = 32;
 
-/// Each search cuts at so many times as many places as the one before.
+/// Each search has this many times the places for cuts of the one before.
 const MORE_CUTS: usize = 4;
 
-/// A search ends when it has looked at so many beginnings, which takes it about 50 ms. What it found by then, or a search with fewer
-/// places for cuts, stands.
+/// The number of beginnings after which a search ends, some 50 ms. The best partition so far is the result.
 const EFFORT: usize = 1 << 20;
 
 /// The partition of least latency whose blocks need at most `budget` bytes. The number of blocks is from the fewest that
@@ -49,7 +49,8 @@ pub fn partition(costs: &Costs, budget: u64) -> Option<Partition> {
     ))
 }
 
-/// The same with so many blocks, at least 2; none where no such partition fits.
+/// The partition of least latency within `budget` bytes whose number of blocks is in `counts`, which begin at 2 or more. None
+/// where no such partition fits.
 pub fn partition_into(
     costs: &Costs,
     budget: u64,
@@ -59,7 +60,7 @@ pub fn partition_into(
     Some(improve(costs, budget, &counts, first))
 }
 
-/// The fastest partition with so many blocks; `found` is one.
+/// The partition of least latency whose number of blocks is in `counts`; `found` is one of them.
 fn improve(
     costs: &Costs,
     budget: u64,
@@ -124,7 +125,7 @@ impl<'a> Search<'a> {
         }
     }
 
-    /// The partition of least latency with so many blocks; of equal ones, that with the fewest blocks.
+    /// The partition of least latency below the limit; of several, one with the fewest blocks.
     fn run(&mut self, counts: &RangeInclusive<usize>) -> Option<Partition> {
         self.begin();
         for count in 2..=*counts.end() {
