@@ -20,7 +20,7 @@ pub(crate) fn figure_12() -> Result<Report> {
 }
 
 pub(crate) fn figure_13() -> Result<Report> {
-    report("swapnet-fig13", "an UAV: two models", &UAV)
+    report("swapnet-fig13", "a UAV: two models", &UAV)
 }
 
 fn report(figure: &'static str, title: &'static str, application: &Application) -> Result<Report> {
