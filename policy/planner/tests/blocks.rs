@@ -8,7 +8,7 @@ use common::graphs::{operator, random, tensor};
 use rtswap_planner::advisor::Rng;
 use rtswap_planner::blocks::{
     BlockPlanner, Coefficients, Costs, Execution, LookupTable, MORE_BLOCKS, ModelInfo, Partition,
-    partition, partition_into,
+    partition, partition_into, plan_in_blocks,
 };
 use rtswap_planner::graph::{Graph, Kind, Operator, TensorId};
 use rtswap_planner::machine::{Link, run};
@@ -21,13 +21,6 @@ const DEVICE: Coefficients = Coefficients {
     execution: Execution::Recorded,
     reset_ns_per_reference: 2_000.0,
     collection_ns: 10_000.0,
-};
-
-/// A device that releases blocks in no time, which is what a plan's machine does.
-const RELEASES_AT_ONCE: Coefficients = Coefficients {
-    reset_ns_per_reference: 0.0,
-    collection_ns: 0.0,
-    ..DEVICE
 };
 
 /// A device that may release blocks as slowly as it runs them: then the end of a read and that of a run are both worth something.
@@ -217,10 +210,14 @@ fn the_predicted_latency_is_that_of_the_plan() {
         operators.insert(0, operator(&[], &[], &[0], 0));
         graph = Graph::new(tensors, operators).unwrap();
         let info = ModelInfo::of(&graph);
-        let costs = Costs::new(&graph, &info, &RELEASES_AT_ONCE);
+        let costs = Costs::new(&graph, &info, &Coefficients::of_link(LINK));
         let budget = costs.least_budget().midpoint(costs.whole().bytes);
         let partition = partition(&costs, budget).unwrap();
-        let plan = BlockPlanner::new(&graph, &info).plan(&partition);
+        let planner = BlockPlanner::new(&graph, &info);
+        let plan = planner.plan(&partition);
+        let whole = budget + planner.reserve_bytes();
+        let at_once = plan_in_blocks(&graph, whole, &Coefficients::of_link(LINK));
+        assert_eq!(at_once.as_ref(), Some(&plan));
         let ran = run(&graph, &plan, LINK).unwrap();
         let difference = ran.total_ns.abs_diff(partition.latency_ns);
         assert!(

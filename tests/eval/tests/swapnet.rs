@@ -10,11 +10,12 @@ use rtswap_eval::swapnet::applications::{
     APPLICATIONS, Outcome, SELF_DRIVING, divided, mean_longer, of, prepare, run,
 };
 use rtswap_eval::swapnet::memory::{copies, reduction};
-use rtswap_eval::swapnet::models::{Device, MODELS, MOST_LAYERS, Prepared, RESNET, VGG};
+use rtswap_eval::swapnet::models::{Device, MODELS, Prepared, RESNET, VGG};
 use rtswap_eval::swapnet::published::PARTITIONS;
 use rtswap_eval::swapnet::{MIB, mib};
 use rtswap_planner::blocks::{
-    BlockPlanner, Coefficients, Costs, Execution, LookupTable, ModelInfo, partition, partition_into,
+    BlockPlanner, Coefficients, Costs, Execution, LookupTable, MOST_LAYERS, ModelInfo, partition,
+    partition_into,
 };
 use rtswap_planner::machine::Roofline;
 use rtswap_planner::validator::validate;

@@ -6,6 +6,9 @@ use core::ops::Range;
 
 use crate::graph::{Graph, OpId, TensorId};
 
+/// The most layers with which a search of blocks takes some tens of milliseconds.
+pub const MOST_LAYERS: usize = 250;
+
 /// A layer: the operators between two neighbouring places at which a model may be cut.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Layer {

@@ -1,7 +1,7 @@
 //! The models of the evaluation, and the device that runs them.
 
 use anyhow::Result;
-use rtswap_planner::blocks::{Coefficients, Costs, Execution, ModelInfo};
+use rtswap_planner::blocks::{Coefficients, Costs, Execution, MOST_LAYERS, ModelInfo};
 use rtswap_planner::graph::Graph;
 use rtswap_planner::machine::Roofline;
 
@@ -106,9 +106,6 @@ impl Device {
         }
     }
 }
-
-/// The most layers of a search.
-pub const MOST_LAYERS: usize = 250;
 
 /// A model that was read, with the costs of its blocks.
 #[derive(Clone, Debug)]
