@@ -94,6 +94,55 @@ fn a_plan_runs_as_it_predicts() {
 }
 
 #[test]
+fn a_repeated_operator_takes_its_time_and_is_no_stall() {
+    let folder = tempfile::tempdir().unwrap();
+    let write = |name: &str, value: &Value| {
+        fs::write(folder.path().join(name), value.to_string()).unwrap();
+    };
+    let graph = serde_json::json!({
+        "version": 1,
+        "name": "two",
+        "tensors": [{"kind": "input", "bytes": 1 << 20}, {"kind": "activation", "bytes": 1 << 20}],
+        "operators": [
+            {"name": "make", "inputs": [0], "outputs": [1], "time_ns": 3_000_000},
+            {"name": "read", "inputs": [1], "time_ns": 1_000_000},
+        ],
+    });
+    write("graph.json", &graph);
+    let search = [
+        "plan",
+        "graph.json",
+        "--budget",
+        "4MiB",
+        "--generations",
+        "1",
+    ];
+    let mut plan = json(folder.path(), &[&search[..], &["--json"]].concat());
+    let run = ["simulate", "graph.json", "--plan", "plan.json", "--json"];
+    write("plan.json", &plan);
+    let once = json(folder.path(), &run)["runs"][1].clone();
+    let compute = plan["compute"].as_array_mut().unwrap();
+    compute.push(compute[0].clone());
+    write("plan.json", &plan);
+    let told = json(folder.path(), &run);
+    assert_eq!(told["runs"][0]["time_ns"], 4_000_000);
+    let repeated = &told["runs"][1];
+    let time_ns = |run: &Value| run["time_ns"].as_u64().unwrap();
+    assert_eq!(time_ns(repeated), time_ns(&once) + 3_000_000);
+    assert_eq!(repeated["stalled_ns"], once["stalled_ns"]);
+    let share = 4e6 / time_ns(repeated) as f64;
+    assert!((repeated["share"].as_f64().unwrap() - share).abs() < 1e-6);
+    let mut random = graph.clone();
+    random["operators"][0]["random"] = true.into();
+    write("graph.json", &random);
+    assert_eq!(
+        refused(folder.path(), &run, 2),
+        "rtswapctl: plan.json: compute[2] runs operator 0, which ran already and draws other random numbers each time; \
+         make a plan for this graph anew, by rtswapctl graph plan --json\n"
+    );
+}
+
+#[test]
 fn a_search_that_takes_time_ends_within_it() {
     let folder = tempfile::tempdir().unwrap();
     let begun = std::time::Instant::now();
