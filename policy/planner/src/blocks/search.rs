@@ -28,7 +28,7 @@ const MORE_CUTS: usize = 4;
 /// The number of beginnings after which a search ends, some 50 ms. The best partition so far is the result.
 const EFFORT: usize = 1 << 20;
 
-/// The partition of least latency whose blocks need at most `budget` bytes. The number of blocks is from the fewest that
+/// The partition of least latency within `budget` bytes of blocks. The number of blocks is from the fewest that
 /// fit, at least n = ⌈2·s/b⌉, to two more. None below [`Costs::least_budget`].
 pub fn partition(costs: &Costs, budget: u64) -> Option<Partition> {
     if costs.whole().bytes <= budget {
@@ -49,7 +49,7 @@ pub fn partition(costs: &Costs, budget: u64) -> Option<Partition> {
     ))
 }
 
-/// The partition of least latency within `budget` bytes whose number of blocks is in `counts`, which begin at 2 or more. None
+/// The partition of least latency within `budget` bytes, with a number of blocks in `counts`, which begin at 2 or more. None
 /// where no such partition fits.
 pub fn partition_into(
     costs: &Costs,
@@ -60,7 +60,7 @@ pub fn partition_into(
     Some(improve(costs, budget, &counts, first))
 }
 
-/// The partition of least latency whose number of blocks is in `counts`; `found` is one of them.
+/// The partition of least latency with a number of blocks in `counts`; `found` is one of them.
 fn improve(
     costs: &Costs,
     budget: u64,
