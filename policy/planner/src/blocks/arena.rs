@@ -24,7 +24,7 @@ pub(super) struct Arena {
 }
 
 impl Arena {
-    /// The arena of a graph whose operators run in its own order. What is given is in memory from the beginning, and what is
+    /// The arena of a graph with its operators in their own order. What is given is in memory from the beginning, and what is
     /// kept stays to the end. The largest tensors are placed first, each as low as it can be.
     pub(super) fn of(graph: &Graph, is_streamed: &[bool]) -> Self {
         let mut stays = stays(graph, is_streamed);

@@ -43,11 +43,13 @@ impl Costs {
                     // Layers of a block share one copy of a parameter.
                     if counted_in[id as usize] != from {
                         counted_in[id as usize] = from;
-                        block.bytes += graph.tensor(id).bytes;
+                        let bytes = graph.tensor(id).bytes;
+                        block.bytes += bytes;
                         block.references += 1;
+                        // Tensor by tensor, so that blocks add up to the nanosecond.
+                        block.input_ns += device.input_ns(bytes, 1);
                     }
                 }
-                block.input_ns = device.input_ns(block.bytes, block.references);
                 block.execution_ns += device.execution_ns(layer.flops, layer.compute_ns);
                 block.output_ns = device.output_ns(block.references);
                 blocks[from * layers + to] = block;

@@ -1,5 +1,7 @@
 //! How long blocks take to come in, to run and to go out, and how the coefficients of that are measured.
 
+use crate::machine::Link;
+
 /// How long operators take.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Execution {
@@ -25,6 +27,17 @@ pub struct Coefficients {
 }
 
 impl Coefficients {
+    /// Blocks that come over a link, tensor by tensor, and leave in no time, with the operators' recorded times.
+    pub fn of_link(link: Link) -> Self {
+        Self {
+            read_ns_per_byte: 1.0 / link.alone,
+            assembly_ns_per_reference: link.latency_ns,
+            execution: Execution::Recorded,
+            reset_ns_per_reference: 0.0,
+            collection_ns: 0.0,
+        }
+    }
+
     /// Input delay of a block: t_in = α·s + β·d, in nanoseconds.
     pub fn input_ns(&self, bytes: u64, references: u64) -> u64 {
         let read = self.read_ns_per_byte * bytes as f64;

@@ -4,10 +4,23 @@ use alloc::vec;
 use alloc::vec::Vec;
 
 use super::arena::Arena;
-use super::info::{ModelInfo, streamed};
+use super::costs::Costs;
+use super::delays::Coefficients;
+use super::info::{MOST_LAYERS, ModelInfo, streamed};
 use super::partition::Partition;
+use super::search::partition;
 use crate::graph::{Graph, Kind, TensorId};
 use crate::plan::{Compute, Extent, Place, Plan, Queue, SwapIn, Waits};
+
+/// The plan in blocks of least predicted latency that needs at most `budget` bytes with its reserve, on a device. None where
+/// the blocks of at most [`MOST_LAYERS`] layers do not fit.
+pub fn plan_in_blocks(graph: &Graph, budget: u64, device: &Coefficients) -> Option<Plan> {
+    let info = ModelInfo::of(graph).coarsened(graph, MOST_LAYERS);
+    let planner = BlockPlanner::new(graph, &info);
+    let budget = budget.checked_sub(planner.reserve_bytes())?;
+    let partition = partition(&Costs::new(graph, &info, device), budget)?;
+    Some(planner.plan(&partition))
+}
 
 /// Makes plans of a model's partitions.
 ///
@@ -56,7 +69,7 @@ impl<'a> BlockPlanner<'a> {
         let mut loaded_by = vec![usize::MAX; self.graph.tensors().len()];
         // How many operators have run when each block so far has.
         let mut ended: Vec<u32> = Vec::new();
-        for (number, block) in partition.blocks().enumerate() {
+        for (number, block) in partition.spans().enumerate() {
             let layers = &self.info.layers()[block.start as usize..block.end as usize];
             let mut parameters: Vec<TensorId> = Vec::new();
             let mut neighbours: Vec<bool> = Vec::new();

@@ -6,6 +6,9 @@ use core::ops::Range;
 
 use crate::graph::{Graph, OpId, TensorId};
 
+/// The most layers with which a search of blocks takes some tens of milliseconds.
+pub const MOST_LAYERS: usize = 250;
+
 /// A layer: the operators between two neighbouring places at which a model may be cut.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Layer {
@@ -98,7 +101,7 @@ impl ModelInfo {
         all.iter().map(|id| graph.tensor(*id).bytes).sum()
     }
 
-    /// The same model with about `most` layers or fewer: neighbours are merged while they are small. The time of a search
+    /// The same model with at most `most` layers, or one: neighbours are merged while they are small. The time of a search
     /// grows with the third power of the number of layers.
     #[must_use]
     pub fn coarsened(&self, graph: &Graph, most: usize) -> Self {

@@ -1,45 +1,43 @@
-//! Partitions for every budget, made before they are asked for.
+//! Partitions for many budgets, made before they are asked for.
 
 use alloc::vec::Vec;
+use core::cmp::Reverse;
 
 use super::costs::Costs;
 use super::partition::Partition;
 use super::search::partition;
 
-/// The best partition of a model for each of many budgets (SwapNet, Table 3).
+/// The best partitions of a model for budgets that were chosen in advance (SwapNet, Table 3).
 #[derive(Clone, Debug)]
 pub struct LookupTable {
-    /// The peak falls and the latency rises.
     partitions: Vec<Partition>,
 }
 
 impl LookupTable {
-    /// The table of a model from its whole size down to its least budget. It tries budgets that differ by at least one part in
-    /// `steps`, at least 1.
-    pub fn new(costs: &Costs, steps: u64) -> Self {
-        let mut partitions: Vec<Partition> = Vec::new();
-        let mut budget = costs.whole().bytes;
-        let least = costs.least_budget();
-        while let Some(found) = partition(costs, budget) {
+    /// The table for `budgets` in bytes; those below [`Costs::least_budget`] have no entry.
+    pub fn new(costs: &Costs, budgets: impl IntoIterator<Item = u64>) -> Self {
+        let budgets = budgets.into_iter();
+        let mut found: Vec<Partition> = budgets.filter_map(|at| partition(costs, at)).collect();
+        found.sort_unstable_by_key(|one| (Reverse(one.peak_bytes), one.latency_ns));
+        let mut partitions: Vec<Partition> = Vec::with_capacity(found.len());
+        for one in found {
             // What fits into less memory and is as fast takes the place of what came before.
-            let is_slower = |other: &Partition| other.latency_ns >= found.latency_ns;
-            while partitions.pop_if(|other| is_slower(other)).is_some() {}
-            let next = (budget - budget / steps.max(1)).min(found.peak_bytes);
-            partitions.push(found);
-            if budget <= least {
-                break;
+            let is_slower = |other: &mut Partition| other.latency_ns >= one.latency_ns;
+            while partitions.pop_if(is_slower).is_some() {}
+            if partitions
+                .last()
+                .is_none_or(|other| one.peak_bytes < other.peak_bytes)
+            {
+                partitions.push(one);
             }
-            // The least budget itself is an entry: each budget that suffices for any partition has one.
-            budget = next.saturating_sub(1).max(least);
         }
         Self { partitions }
     }
 
-    /// The fastest partition of the table that needs at most `budget` bytes; none below the least budget.
+    /// The fastest partition of the table that needs at most `budget` bytes; none if each needs more.
     pub fn at(&self, budget: u64) -> Option<&Partition> {
-        let first = self
-            .partitions
-            .partition_point(|partition| partition.peak_bytes > budget);
+        let needs_more = |partition: &Partition| partition.peak_bytes > budget;
+        let first = self.partitions.partition_point(needs_more);
         self.partitions.get(first)
     }
 

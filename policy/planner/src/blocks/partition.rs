@@ -23,8 +23,8 @@ impl Partition {
     /// The partition of a model at `points`, which rise and are between 1 and the number of layers less 1.
     ///
     /// One thread reads and releases blocks, another one runs them: block i+1 is read once block i is there and block i-1
-    /// is out. Eq. (4) of the paper is the same where the block before is out later than the next one is read; where it is
-    /// not, that equation lets two reads overlap, which one storage cannot.
+    /// is out. Eq. (4) of the paper gives the same latency where block i-1 is out after block i is there. Where it is out
+    /// earlier, that equation lets the read of block i+1 begin before that of block i has ended, which one storage cannot do.
     pub fn at(costs: &Costs, points: Vec<u32>) -> Self {
         let mut partition = Self {
             points,
@@ -35,22 +35,21 @@ impl Partition {
         if partition.points.is_empty() {
             return partition;
         }
-        partition.peak_bytes = 0;
-        let mut clock = Clock::default();
-        let mut before = 0;
-        for block in partition.blocks() {
-            let (from, to) = (block.start as usize, block.end as usize);
-            let block = costs.block(from, to);
-            partition.peak_bytes = partition.peak_bytes.max(before + block.bytes);
-            before = block.bytes;
-            clock.advance(block);
-        }
-        partition.latency_ns = clock.executed;
+        let pairs = partition.blocks(costs).zip(partition.blocks(costs).skip(1));
+        let peak = pairs.map(|(block, next)| block.bytes + next.bytes).max();
+        partition.peak_bytes = peak.unwrap_or_default();
+        partition.latency_ns = latency_ns(partition.blocks(costs));
         partition
     }
 
+    /// Its blocks, which `costs` has.
+    pub fn blocks<'a>(&self, costs: &'a Costs) -> impl Iterator<Item = Block> + use<'a> {
+        self.spans()
+            .map(|span| *costs.block(span.start as usize, span.end as usize))
+    }
+
     /// The layers of each block, counted from 0.
-    pub fn blocks(&self) -> impl Iterator<Item = Range<u32>> + use<> {
+    pub fn spans(&self) -> impl Iterator<Item = Range<u32>> + use<> {
         let mut bounds = Vec::with_capacity(self.points.len() + 2);
         bounds.push(0);
         bounds.extend(&self.points);
@@ -62,6 +61,16 @@ impl Partition {
     pub fn count(&self) -> usize {
         self.points.len() + 1
     }
+}
+
+/// How long blocks take one after the other, from the beginning of the first swap-in to the end of the last operator, in
+/// nanoseconds.
+pub fn latency_ns(blocks: impl IntoIterator<Item = Block>) -> u64 {
+    let mut clock = Clock::default();
+    for block in blocks {
+        clock.advance(&block);
+    }
+    clock.executed
 }
 
 /// When the steps of the last block end, in nanoseconds.

@@ -1,29 +1,34 @@
-//! The partition of least latency in a budget (SwapNet, section 6.2.2, Eq. (2) to (4)), found exactly.
+//! The partition of least latency in a budget (SwapNet, section 6.2.2, Eq. (2) to (4)).
 //!
 //! It grows partitions block by block. What a beginning of a partition means for the rest of it is its last block and the
-//! two times of [`Clock`]: of two beginnings with the same last block, one that is earlier in both is enough. Most budgets
-//! leave room for a partition that hardly stalls, so that the search first allows little stalling, and then more.
+//! two times of [`Clock`]: of two beginnings with the same last block, one that is earlier in both is enough. The result is
+//! exact unless a search exceeds [`EFFORT`]. Searches with few places for cuts come first, because a good latency lets the
+//! next search drop most beginnings.
 
 use alloc::vec;
 use alloc::vec::Vec;
 use core::ops::RangeInclusive;
 
 use super::costs::{Block, Costs};
+use super::feasible::first_that_fits;
 use super::partition::{Clock, Partition};
 
 /// Blocks in memory at once (the paper's m).
 const IN_MEMORY: u64 = 2;
 
-/// So many more blocks than the fewest are tried: a small first block is in memory sooner.
+/// The number of blocks tried beyond the fewest: a small first block is in memory sooner.
 pub const MORE_BLOCKS: usize = 2;
 
-/// The share of the model's own time that a first search lets it stall is one to so many.
-const FIRST_LIMIT: u64 = 1024;
+/// The first search has about this number of places for cuts.
+const FIRST_CUTS: usize = 32;
 
-/// Each search lets the model stall so many times as long as the one before.
-const LIMIT_GROWTH: u64 = 4;
+/// Each search has this many times the places for cuts of the one before.
+const MORE_CUTS: usize = 4;
 
-/// The partition of least latency whose blocks need at most `budget` bytes. The number of blocks is from the fewest that
+/// The number of beginnings after which a search ends, some 50 ms. The best partition so far is the result.
+const EFFORT: usize = 1 << 20;
+
+/// The partition of least latency within `budget` bytes of blocks. The number of blocks is from the fewest that
 /// fit, at least n = ⌈2·s/b⌉, to two more. None below [`Costs::least_budget`].
 pub fn partition(costs: &Costs, budget: u64) -> Option<Partition> {
     if costs.whole().bytes <= budget {
@@ -34,57 +39,46 @@ pub fn partition(costs: &Costs, budget: u64) -> Option<Partition> {
     }
     let most = costs.layers();
     let fewest = (IN_MEMORY * costs.whole().bytes).div_ceil(budget);
-    let fewest = fewest_blocks(costs, budget, most.min(fewest as usize))?;
-    partition_into(costs, budget, fewest..=most.min(fewest + MORE_BLOCKS))
+    let first = first_that_fits(costs, budget, most.min(fewest as usize)..=most)?;
+    let fewest = first.count();
+    Some(improve(
+        costs,
+        budget,
+        &(fewest..=fewest + MORE_BLOCKS),
+        first,
+    ))
 }
 
-/// The same with so many blocks, at least 2; none where no such partition fits.
+/// The partition of least latency within `budget` bytes, with a number of blocks in `counts`, which begin at 2 or more. None
+/// where no such partition fits.
 pub fn partition_into(
     costs: &Costs,
     budget: u64,
     counts: RangeInclusive<usize>,
 ) -> Option<Partition> {
-    let own_ns = costs.whole().execution_ns;
-    // No partition takes longer than one that does one thing at a time.
-    let layers = (0..costs.layers()).map(|at| costs.block(at, at + 1));
-    let each_ns = layers.map(|layer| layer.input_ns + layer.execution_ns + layer.output_ns);
-    let longest_ns = each_ns.sum::<u64>() + costs.layers() as u64;
-    let mut stall_ns = own_ns / FIRST_LIMIT + 1;
-    loop {
-        let limit_ns = longest_ns.min(own_ns + stall_ns);
-        let found = Search::new(costs, budget, limit_ns).run(&counts);
-        if found.is_some() || limit_ns == longest_ns {
-            return found;
-        }
-        stall_ns *= LIMIT_GROWTH;
-    }
+    let first = first_that_fits(costs, budget, counts.clone())?;
+    Some(improve(costs, budget, &counts, first))
 }
 
-/// The first number of blocks from `first` on with which a partition fits.
-fn fewest_blocks(costs: &Costs, budget: u64, first: usize) -> Option<usize> {
+/// The partition of least latency with a number of blocks in `counts`; `found` is one of them.
+fn improve(
+    costs: &Costs,
+    budget: u64,
+    counts: &RangeInclusive<usize>,
+    mut found: Partition,
+) -> Partition {
     let layers = costs.layers();
-    // Of all last blocks that end at a layer, the smallest leaves the most room: where it begins.
-    let fits = |to: &usize| costs.block(0, *to).bytes <= budget;
-    let mut begins: Vec<Option<usize>> = vec![None; layers + 1];
-    for to in (1..=layers).filter(fits) {
-        begins[to] = Some(0);
-    }
-    for count in 2..=layers {
-        let mut next = vec![None; layers + 1];
-        for (from, begin) in begins.iter().enumerate().take(layers) {
-            let Some(begin) = begin else { continue };
-            let before = costs.block(*begin, from).bytes;
-            let fits = |to: &usize| before + costs.block(from, *to).bytes <= budget;
-            for to in (from + 1..=layers).take_while(fits) {
-                next[to] = Some(from);
-            }
+    let mut stride = layers.div_ceil(FIRST_CUTS);
+    loop {
+        let mut cuts: Vec<usize> = (1..layers).step_by(stride).collect();
+        cuts.push(layers);
+        let faster = Search::new(costs, budget, &cuts, found.latency_ns).run(counts);
+        found = faster.unwrap_or(found);
+        if stride == 1 {
+            return found;
         }
-        begins = next;
-        if count >= first && begins[layers].is_some() {
-            return Some(count);
-        }
+        stride = stride.div_ceil(MORE_CUTS);
     }
-    None
 }
 
 /// The beginning of a partition.
@@ -100,6 +94,8 @@ struct Beginning {
 struct Search<'a> {
     costs: &'a Costs,
     budget: u64,
+    /// The layers behind which the model may be cut, and the last layer.
+    cuts: &'a [usize],
     /// Partitions take less than that, in nanoseconds.
     limit_ns: u64,
     /// The last layer's own time in nanoseconds: behind the last swap-in comes at least that.
@@ -109,23 +105,27 @@ struct Search<'a> {
     /// The places in [`Self::all`] of the beginnings with the most blocks so far, by the layer behind them.
     ends: Vec<Vec<u32>>,
     best: Option<u32>,
+    /// The number of beginnings that it looked at.
+    tried: usize,
 }
 
 impl<'a> Search<'a> {
-    fn new(costs: &'a Costs, budget: u64, limit_ns: u64) -> Self {
+    fn new(costs: &'a Costs, budget: u64, cuts: &'a [usize], limit_ns: u64) -> Self {
         let layers = costs.layers();
         Self {
             costs,
             budget,
+            cuts,
             limit_ns,
             tail_ns: costs.block(layers - 1, layers).execution_ns,
             all: Vec::new(),
             ends: vec![Vec::new(); layers + 1],
             best: None,
+            tried: 0,
         }
     }
 
-    /// The partition of least latency with so many blocks; of equal ones, that with the fewest blocks.
+    /// The partition of least latency below the limit; of several, one with the fewest blocks.
     fn run(&mut self, counts: &RangeInclusive<usize>) -> Option<Partition> {
         self.begin();
         for count in 2..=*counts.end() {
@@ -153,7 +153,7 @@ impl<'a> Search<'a> {
 
     /// Each first block.
     fn begin(&mut self) {
-        for to in 1..self.costs.layers() {
+        for to in self.cuts[..self.cuts.len() - 1].iter().copied() {
             let block = self.costs.block(0, to);
             if block.bytes > self.budget {
                 break;
@@ -183,9 +183,8 @@ impl<'a> Search<'a> {
             return clock.executed < self.limit_ns;
         }
         let rest = self.costs.block(to, layers);
-        // Blocks round their times one by one, up to one nanosecond each.
-        let read_ns = (rest.input_ns + self.tail_ns).saturating_sub(layers as u64);
-        clock.executed + rest.execution_ns < self.limit_ns && clock.read + read_ns < self.limit_ns
+        clock.executed + rest.execution_ns < self.limit_ns
+            && clock.read + rest.input_ns + self.tail_ns < self.limit_ns
     }
 
     /// One more block behind each beginning; one that reaches the end of the model if it `is_last`.
@@ -193,15 +192,21 @@ impl<'a> Search<'a> {
         let layers = self.costs.layers();
         let ends = core::mem::replace(&mut self.ends, vec![Vec::new(); layers + 1]);
         let mut found = Vec::new();
-        for (from, beginnings) in ends.iter().enumerate().take(layers) {
+        let cuts = self.cuts;
+        for (at, from) in cuts.iter().copied().enumerate() {
+            let beginnings = &ends[from];
             if beginnings.is_empty() {
                 continue;
             }
-            let first = if is_last { layers } else { from + 1 };
-            for to in first..=layers {
+            let first = if is_last { cuts.len() - 1 } else { at + 1 };
+            for to in cuts[first.max(at + 1)..].iter().copied() {
                 let block = self.costs.block(from, to);
                 if block.bytes > self.budget {
                     break;
+                }
+                self.tried += beginnings.len();
+                if self.tried > EFFORT {
+                    return;
                 }
                 self.extend(beginnings, block, (from, to), &mut found);
                 // Only those that are read earlier than each that has run earlier.

@@ -44,7 +44,7 @@ pub fn divide(memory: u64, reserve: u64, demands: &[Demand]) -> Option<Vec<u64>>
             .collect();
         let left = available - fixed.iter().flatten().sum::<u64>();
         let shares = equation_1(left, demands, &open);
-        // First those with too little: they take from the others, who may then no longer have too much.
+        // First those with too little: what they take leaves the others less, and none of them may still have too much.
         let short = |(at, share): &(usize, u64)| *share < demands[*at].least;
         let over = |(at, share): &(usize, u64)| *share > demands[*at].bytes;
         let all = || open.iter().copied().zip(shares.iter().copied());

@@ -1,4 +1,4 @@
-//! The tables and figures of the evaluations of RT-Swap and SwapAdvisor: ours beside the published numbers.
+//! The tables and figures of the evaluations of RT-Swap, SwapAdvisor and SwapNet: ours beside the published numbers.
 //!
 //! The figures are functions of this package's library. Here they are printed, and written as JSON and
 //! SVG. Seeds are fixed: the same command writes the same bytes.
@@ -8,6 +8,7 @@ mod chart;
 mod figures;
 mod palette;
 mod report;
+mod swapnet;
 mod text;
 mod timeline;
 
@@ -92,6 +93,30 @@ enum Choice {
     AdvisorFig10,
     /// All of SwapAdvisor's.
     Advisor,
+    /// SwapNet: the budgets of models that share memory.
+    SwapnetBudgets,
+    /// SwapNet: the coefficients of the device.
+    SwapnetFig9,
+    /// SwapNet: memory and latency in self-driving.
+    SwapnetFig11,
+    /// SwapNet: the same of a road-side unit.
+    SwapnetFig12,
+    /// SwapNet: the same of a UAV.
+    SwapnetFig13,
+    /// SwapNet: the distribution of latencies.
+    SwapnetFig14,
+    /// SwapNet: without one of its parts.
+    SwapnetFig15,
+    /// SwapNet: more blocks.
+    SwapnetFig16,
+    /// SwapNet: a budget that changes.
+    SwapnetFig18,
+    /// SwapNet: the model info table.
+    SwapnetTable2,
+    /// SwapNet: the table of partitions.
+    SwapnetTable3,
+    /// All of SwapNet's.
+    Swapnet,
     /// All of the paper's.
     All,
 }
@@ -112,20 +137,24 @@ enum Computed {
     Tested(Compute),
     /// One of SwapAdvisor's, by searches.
     Searched(advisor::Compute),
+    /// One of SwapNet's.
+    InBlocks(swapnet::Compute),
 }
 
 impl Choice {
     /// The choice itself, or all that it stands for.
     fn figures(self) -> Vec<Self> {
         let each = Self::value_variants().iter().copied();
-        let is_one = |choice: &Self| !matches!(choice, Self::All | Self::Advisor);
+        let is_tested = |choice: &Self| matches!(choice.computed(), Some(Computed::Tested(_)));
         let is_searched = |choice: &Self| matches!(choice.computed(), Some(Computed::Searched(_)));
+        let is_in_blocks = |choice: &Self| matches!(choice.computed(), Some(Computed::InBlocks(_)));
         match self {
             Self::All => {
-                let is_paper = |choice: &Self| *choice != Self::Besteffort && !is_searched(choice);
-                each.filter(is_one).filter(is_paper).collect()
+                let is_paper = |choice: &Self| *choice != Self::Besteffort && is_tested(choice);
+                each.filter(is_paper).collect()
             }
             Self::Advisor => each.filter(is_searched).collect(),
+            Self::Swapnet => each.filter(is_in_blocks).collect(),
             one => vec![one],
         }
     }
@@ -151,7 +180,18 @@ impl Choice {
             Self::AdvisorFig9 => Computed::Searched(advisor::progress::figure_9),
             Self::AdvisorFig9c => Computed::Searched(advisor::progress::figure_9c),
             Self::AdvisorFig10 => Computed::Searched(advisor::settings::figure_10),
-            Self::All | Self::Advisor => return None,
+            Self::SwapnetBudgets => Computed::InBlocks(swapnet::budgets::report),
+            Self::SwapnetFig9 => Computed::InBlocks(swapnet::profiling::figure_9),
+            Self::SwapnetFig11 => Computed::InBlocks(swapnet::applications::figure_11),
+            Self::SwapnetFig12 => Computed::InBlocks(swapnet::applications::figure_12),
+            Self::SwapnetFig13 => Computed::InBlocks(swapnet::applications::figure_13),
+            Self::SwapnetFig14 => Computed::InBlocks(swapnet::distribution::figure_14),
+            Self::SwapnetFig15 => Computed::InBlocks(swapnet::ablation::figure_15),
+            Self::SwapnetFig16 => Computed::InBlocks(swapnet::numbers::figure_16),
+            Self::SwapnetFig18 => Computed::InBlocks(swapnet::adaptation::figure_18),
+            Self::SwapnetTable2 => Computed::InBlocks(swapnet::tables::table_2),
+            Self::SwapnetTable3 => Computed::InBlocks(swapnet::tables::table_3),
+            Self::All | Self::Advisor | Self::Swapnet => return None,
         })
     }
 }
@@ -197,6 +237,7 @@ fn run(cli: &Cli) -> Result<()> {
         let report = match computed {
             Computed::Tested(compute) => compute(cli.test.into())?,
             Computed::Searched(compute) => compute(searches)?,
+            Computed::InBlocks(compute) => compute()?,
         };
         write(&cli.out, &report)?;
         if !cli.json {
