@@ -1,7 +1,9 @@
 //! Plans that are made at once: by TENSILE's scheduling, and in SwapNet's blocks.
 
-use rtswap_planner::blocks::{BlockPlanner, Coefficients, Costs, Execution, ModelInfo, partition};
-use rtswap_planner::graph::{Graph, Kind, OpId};
+use rtswap_planner::blocks::{
+    BlockPlanner, Coefficients, Costs, MOST_LAYERS, ModelInfo, plan_in_blocks,
+};
+use rtswap_planner::graph::{Graph, OpId};
 use rtswap_planner::machine::run;
 use rtswap_planner::plan::Plan;
 use rtswap_planner::tensile::{Job, Settings, early, plan};
@@ -46,38 +48,23 @@ pub(super) fn tensile(graph: &Graph, budget: u64) -> Result<Plan, Failure> {
 /// SwapNet's plan in `budget` bytes: parameters come in blocks, all else stays. [`Failure::PlannerNeeds`] where two blocks in
 /// a row do not fit, and [`Failure::NoBlocks`] where the graph has no parameters that stay as they are.
 pub(super) fn blocks(graph: &Graph, budget: u64) -> Result<Plan, Failure> {
-    let changes = |id: &u32| graph.operators().iter().any(|op| op.updates.contains(id));
-    let ids = 0..graph.tensors().len() as u32;
-    let mut parameters = ids.filter(|id| graph.tensor(*id).kind == Kind::Parameter);
-    if parameters.all(|id| changes(&id)) {
+    let device = Coefficients::of_link(LINK);
+    if let Some(mut plan) = plan_in_blocks(graph, budget, &device) {
+        plan.budget = budget;
+        return proven(graph, plan);
+    }
+    let info = ModelInfo::of(graph).coarsened(graph, MOST_LAYERS);
+    if info.bytes(graph) == 0 {
         return Err(Failure::NoBlocks);
     }
-    let device = Coefficients {
-        read_ns_per_byte: 1.0 / LINK.alone,
-        assembly_ns_per_reference: LINK.latency_ns,
-        execution: Execution::Recorded,
-        reset_ns_per_reference: 0.0,
-        collection_ns: 0.0,
-    };
-    let info = ModelInfo::of(graph).coarsened(graph, MOST_LAYERS);
-    let planner = BlockPlanner::new(graph, &info);
-    let costs = Costs::new(graph, &info, &device);
-    let reserve = planner.reserve_bytes();
-    let found = budget
-        .checked_sub(reserve)
-        .and_then(|blocks| partition(&costs, blocks));
-    let found = found.ok_or_else(|| Failure::PlannerNeeds {
+    let reserve = BlockPlanner::new(graph, &info).reserve_bytes();
+    let least = Costs::new(graph, &info, &device).least_budget();
+    Err(Failure::PlannerNeeds {
         planner: Planner::Blocks.name(),
         budget,
-        least: reserve + costs.least_budget(),
-    })?;
-    let mut plan = planner.plan(&found);
-    plan.budget = budget;
-    proven(graph, plan)
+        least: reserve + least,
+    })
 }
-
-/// More layers than these take the search for blocks longer than they are worth.
-const MOST_LAYERS: usize = 250;
 
 fn proven(graph: &Graph, plan: Plan) -> Result<Plan, Failure> {
     validate(graph, &plan).map_err(Failure::BadPlan)?;
