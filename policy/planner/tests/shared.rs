@@ -1,0 +1,280 @@
+//! Several jobs on one GPU: runs worked out by hand, and random mixes of jobs that start and end.
+
+#[expect(dead_code, reason = "other tests use the rest")]
+mod common;
+
+use common::graphs::{operator, random, tensor, trace};
+use common::plans::Planner;
+use rtswap_planner::advisor::Rng;
+use rtswap_planner::graph::{Graph, Kind};
+use rtswap_planner::machine::{Director, Gpu, Iteration, Link, Sharer, Then, run, share};
+use rtswap_planner::plan::Plan;
+use rtswap_planner::stays::{Gap, Stays};
+use rtswap_planner::validator::validate;
+
+/// Ten bytes a nanosecond, and five nanoseconds for each copy.
+const LINK: Link = Link {
+    alone: 10.0,
+    duplex: 10.0,
+    latency_ns: 5.0,
+};
+
+const EVEN: Gpu = Gpu {
+    link: LINK,
+    noise: 0.0,
+    seed: 1,
+};
+
+/// What is kept of an iteration.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Seen {
+    job: usize,
+    began_ns: u64,
+    ended_ns: u64,
+    passive: u32,
+    passive_ns: u64,
+    times: Vec<u64>,
+}
+
+/// Gives each job its plans, one for each iteration, and keeps what it is told.
+struct Script {
+    plans: Vec<Vec<Plan>>,
+    seen: Vec<Seen>,
+}
+
+impl Director for Script {
+    fn launch(&mut self, job: usize, _: u64) -> Plan {
+        self.plans[job][0].clone()
+    }
+
+    fn follow(&mut self, iteration: &Iteration<'_>) -> Then {
+        self.seen.push(Seen {
+            job: iteration.job,
+            began_ns: iteration.began_ns,
+            ended_ns: iteration.ended_ns,
+            passive: iteration.passive,
+            passive_ns: iteration.passive_ns,
+            times: iteration.times.to_vec(),
+        });
+        let plans = &self.plans[iteration.job];
+        let at = iteration.number as usize;
+        match plans.get(at + 1) {
+            None => Then::End,
+            Some(next) if *next == plans[at] => Then::Continue,
+            Some(next) => Then::Change(next.clone()),
+        }
+    }
+}
+
+/// Runs jobs, each with its launch and its plans.
+fn script(jobs: &[(&Graph, u64, Vec<Plan>)], gpu: &Gpu) -> (u64, Vec<Seen>) {
+    let sharers: Vec<Sharer<'_>> = jobs
+        .iter()
+        .map(|(graph, begins_ns, _)| Sharer {
+            graph,
+            begins_ns: *begins_ns,
+        })
+        .collect();
+    let mut script = Script {
+        plans: jobs.iter().map(|(_, _, plans)| plans.clone()).collect(),
+        seen: Vec::new(),
+    };
+    for (graph, _, plans) in jobs {
+        for plan in plans {
+            validate(graph, plan).unwrap();
+        }
+    }
+    let total = share(&sharers, gpu, &mut script).expect("proven plans do not deadlock");
+    (total, script.seen)
+}
+
+/// A plan in which nothing swaps but the input.
+fn whole(graph: &Graph) -> Plan {
+    let stays = Stays::new(graph, trace(graph), 1);
+    stays.plan(stays.peak().1).unwrap()
+}
+
+/// An operator of 100 ns that reads an input of 1,000 bytes, and one that reads what it made.
+fn chain() -> Graph {
+    let tensors = vec![tensor(Kind::Input, 1000), tensor(Kind::Activation, 2000)];
+    let operators = vec![operator(&[0], &[], &[1], 100), operator(&[1], &[], &[], 60)];
+    Graph::new(tensors, operators).unwrap()
+}
+
+/// Only operators, one after the other, of these times.
+fn busy(times: &[u64]) -> Graph {
+    let tensors = vec![tensor(Kind::Activation, 1)];
+    let mut operators = vec![operator(&[], &[], &[0], times[0])];
+    operators.extend(
+        times[1..]
+            .iter()
+            .map(|time| operator(&[0], &[], &[], *time)),
+    );
+    Graph::new(tensors, operators).unwrap()
+}
+
+#[test]
+fn an_operator_waits_for_its_input() {
+    let graph = chain();
+    let plan = whole(&graph);
+    let (total, seen) = script(&[(&graph, 7, vec![plan.clone(), plan])], &EVEN);
+    // The input takes 5 + 100 ns, the operators 160.
+    assert_eq!(total, 7 + 2 * 265);
+    let passive: Vec<_> = seen
+        .iter()
+        .map(|one| (one.passive, one.passive_ns))
+        .collect();
+    assert_eq!(passive, [(1, 105), (1, 105)]);
+    assert_eq!((seen[1].began_ns, seen[1].ended_ns), (272, 537));
+    assert_eq!(seen[1].times, [100, 60]);
+}
+
+/// The copy out of one tensor and the copy in of another do not overlap, as they do with an engine for each direction.
+#[test]
+fn one_copy_is_made_at_a_time() {
+    let tensors = vec![
+        tensor(Kind::Activation, 1000),
+        tensor(Kind::Input, 2000),
+        tensor(Kind::Input, 500),
+    ];
+    let operators = vec![
+        operator(&[], &[], &[0], 100),
+        operator(&[1], &[], &[], 10),
+        operator(&[2, 0], &[], &[], 100),
+    ];
+    let graph = Graph::new(tensors, operators).unwrap();
+    let mut stays = Stays::new(&graph, trace(&graph), 1);
+    // The activation leaves behind the first operator and comes with the third; the second input comes with the second.
+    stays.set(
+        0,
+        1,
+        Gap::Swaps {
+            leaves: 2,
+            comes: 3,
+        },
+    );
+    stays.set(
+        2,
+        0,
+        Gap::Swaps {
+            leaves: 0,
+            comes: 2,
+        },
+    );
+    let plan = stays.plan(stays.peak().1).unwrap();
+    let alone = run(&graph, &plan, LINK).unwrap();
+    let (total, seen) = script(&[(&graph, 0, vec![plan])], &EVEN);
+    // In 0 to 205, out 205 to 310, in 310 to 365 and 365 to 470. The second operator runs at 205, the third at 470.
+    assert_eq!(total, 570);
+    assert_eq!((seen[0].passive, seen[0].passive_ns), (2, 105 + 255));
+    // Both directions at once: out 100 to 205, in 205 to 260 and 260 to 365.
+    assert_eq!(alone.total_ns, 465);
+}
+
+#[test]
+fn operators_share_the_compute_engine_evenly() {
+    let graph = busy(&[100]);
+    let plan = whole(&graph);
+    let jobs = [(&graph, 0, vec![plan.clone()]), (&graph, 50, vec![plan])];
+    let (total, seen) = script(&jobs, &EVEN);
+    // Half of the first is done at 50; its other half and half of the second take 100; the rest of the second 50.
+    assert_eq!(total, 200);
+    let ends: Vec<_> = seen
+        .iter()
+        .map(|one| (one.job, one.ended_ns, one.times[0]))
+        .collect();
+    assert_eq!(ends, [(0, 150, 150), (1, 200, 150)]);
+}
+
+#[test]
+fn the_link_serves_first_what_was_ready_first() {
+    let graph = chain();
+    let plan = whole(&graph);
+    let jobs = [
+        (&graph, 2, vec![plan.clone()]),
+        (&graph, 1, vec![plan.clone()]),
+        (&graph, 0, vec![plan]),
+    ];
+    let (_, seen) = script(&jobs, &EVEN);
+    let jobs: Vec<_> = seen.iter().map(|one| one.job).collect();
+    assert_eq!(jobs, [2, 1, 0]);
+    // Each waits for the copies of those before it.
+    let waited: Vec<_> = seen.iter().map(|one| one.passive_ns).collect();
+    assert_eq!(waited, [105, 209, 313]);
+}
+
+#[test]
+fn residents_move_with_the_plan() {
+    // A parameter that its operator changes.
+    let tensors = vec![tensor(Kind::Parameter, 1000)];
+    let graph = Graph::new(tensors, vec![operator(&[], &[0], &[], 100)]).unwrap();
+    let resident = whole(&graph);
+    let mut stays = Stays::new(&graph, trace(&graph), 1);
+    stays.set_absent(0, 2, 1);
+    let absent = stays.plan(stays.peak().1).unwrap();
+    let plans = vec![resident.clone(), absent, resident];
+    let (total, seen) = script(&[(&graph, 0, plans)], &EVEN);
+    let spans: Vec<_> = seen
+        .iter()
+        .map(|one| (one.began_ns, one.ended_ns))
+        .collect();
+    // In and 100 ns; out; in, 100 ns and out; in and 100 ns; out.
+    assert_eq!(spans, [(105, 205), (310, 620), (725, 825)]);
+    assert_eq!(total, 930);
+}
+
+#[test]
+fn noise_is_of_the_job_and_the_iteration() {
+    let graph = busy(&[10_000; 400]);
+    let plan = whole(&graph);
+    let jobs = [(&graph, 0, vec![plan.clone(), plan])];
+    let with = |seed| {
+        let gpu = Gpu {
+            noise: 0.2,
+            seed,
+            ..EVEN
+        };
+        script(&jobs, &gpu).1
+    };
+    let seen = with(1);
+    assert_eq!(seen, with(1));
+    assert_ne!(seen, with(2));
+    assert_ne!(seen[0].times, seen[1].times);
+    for one in &seen {
+        let (least, most) = (
+            one.times.iter().min().unwrap(),
+            one.times.iter().max().unwrap(),
+        );
+        assert!(
+            (7_999..8_100).contains(least) && (11_900..12_002).contains(most),
+            "{least} {most}"
+        );
+        let mean = one.times.iter().sum::<u64>() / 400;
+        assert!((9_800..10_200).contains(&mean), "{mean}");
+    }
+}
+
+/// Without copies out there is nothing that the one link could keep waiting.
+#[test]
+fn one_job_that_copies_in_only_runs_as_alone() {
+    let mut compared = 0;
+    for seed in 0..2_000 {
+        let mut rng = Rng::new(seed);
+        let operators = 1 + rng.below(40);
+        let graph = random(&mut rng, operators);
+        let planner = Planner::ALL[rng.below(Planner::ALL.len())];
+        let Some(plan) = planner.plan(&graph, &mut rng) else {
+            continue;
+        };
+        let alone = run(&graph, &plan, LINK).unwrap();
+        let (_, seen) = script(&[(&graph, 0, vec![plan.clone()])], &EVEN);
+        let total = seen[0].ended_ns - seen[0].began_ns;
+        // Instants are rounded where they are told.
+        if plan.swap_out.is_empty() {
+            assert!(total.abs_diff(alone.total_ns) <= 1, "seed {seed}");
+            compared += 1;
+        }
+        assert!(seen[0].passive_ns <= alone.total_ns + alone.swap_out_ns + alone.swap_in_ns);
+    }
+    assert!(compared > 200, "{compared}");
+}
