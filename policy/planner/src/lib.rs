@@ -17,4 +17,5 @@ pub mod machine;
 pub mod picture;
 pub mod plan;
 pub mod stays;
+pub mod tensile;
 pub mod validator;

@@ -21,6 +21,23 @@ impl Link {
         duplex: 10.0,
         latency_ns: 10_000.0,
     };
+
+    /// How long a copy takes while the other direction copies nothing, in nanoseconds.
+    pub fn copy_ns(&self, bytes: u64) -> u64 {
+        // A cast from f64 saturates.
+        (self.latency_ns + bytes as f64 / self.alone + 0.5) as u64
+    }
+
+    /// The part of one of so many jobs that share it evenly, at least one.
+    #[must_use]
+    pub fn shared(self, jobs: usize) -> Self {
+        let jobs = jobs.max(1) as f64;
+        Self {
+            alone: self.alone / jobs,
+            duplex: self.duplex / jobs,
+            latency_ns: self.latency_ns * jobs,
+        }
+    }
 }
 
 /// What a run of a plan took.

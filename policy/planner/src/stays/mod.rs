@@ -221,6 +221,13 @@ impl<'a> Stays<'a> {
         is_in_host
     }
 
+    /// Whether an operator between two slots changes a tensor in place.
+    pub fn is_changed_between(&self, tensor: TensorId, from: Slot, to: Slot) -> bool {
+        let between = |slot: &&Slot| **slot > from && **slot < to;
+        let mut uses = self.uses.of(tensor).iter().filter(between);
+        uses.any(|slot| self.changes(*slot, tensor))
+    }
+
     /// Whether the operator of a slot makes or changes a tensor.
     fn changes(&self, slot: Slot, tensor: TensorId) -> bool {
         let operator = self.graph.operator(self.schedule[slot as usize - 1]);

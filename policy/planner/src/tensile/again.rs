@@ -1,0 +1,72 @@
+//! Recomputation: a tensor is given up, and the operator that made it runs again before its next use.
+
+use alloc::vec::Vec;
+
+use crate::graph::{Kind, TensorId};
+use crate::stays::{Gap, GapAt, Slot, Stays};
+
+/// Gives up the tensor with the largest memory saving per second (MSPS, as Capuchin and TENSILE define it) that stays in
+/// GPU memory at the peak and whose operator finds its inputs there. `pins` has tensors that others are made of, and in
+/// which slot. Whether there was one.
+pub(super) fn recompute(
+    stays: &mut Stays<'_>,
+    times: &[u64],
+    peak: Slot,
+    pins: &mut Vec<(TensorId, Slot)>,
+) -> bool {
+    let graph = stays.graph();
+    let mut best: Option<(f64, GapAt)> = None;
+    for (id, tensor) in (0..).zip(graph.tensors()) {
+        let Some(gap) = stays.gap_at(id, peak) else {
+            continue;
+        };
+        let Some(op) = stays.maker(id) else {
+            continue;
+        };
+        let is_pinned = pins
+            .iter()
+            .any(|(of, slot)| *of == id && (gap.from..gap.to).contains(slot));
+        if stays.gap(id, gap.number) != Gap::Stays || is_pinned || !can_run_again(stays, gap) {
+            continue;
+        }
+        let value = tensor.bytes as f64 / times[op as usize].max(1) as f64;
+        if best.is_none_or(|(most, _)| value > most) {
+            best = Some((value, gap));
+        }
+    }
+    let Some((_, gap)) = best else {
+        return false;
+    };
+    stays.set(gap.tensor, gap.number, Gap::IsMadeAgain);
+    if let Some(op) = stays.maker(gap.tensor) {
+        pins.extend(
+            graph
+                .operator(op)
+                .inputs
+                .iter()
+                .map(|input| (*input, gap.to)),
+        );
+    }
+    true
+}
+
+/// Whether the maker of a tensor makes it alone, can do so before the slot behind the gap, and makes what is used there.
+fn can_run_again(stays: &Stays<'_>, gap: GapAt) -> bool {
+    let graph = stays.graph();
+    let Some(op) = stays.maker(gap.tensor) else {
+        return false;
+    };
+    let operator = graph.operator(op);
+    let is_alone = operator
+        .outputs
+        .iter()
+        .all(|id| *id == gap.tensor || graph.tensor(*id).kind == Kind::Scratch);
+    let made = stays.uses(gap.tensor)[0];
+    operator.is_repeatable()
+        && is_alone
+        && gap.to < stays.end()
+        && !stays.is_changed_between(gap.tensor, made, gap.to)
+        && operator.inputs.iter().all(|input| {
+            stays.is_in(*input, gap.to) && !stays.is_changed_between(*input, made, gap.to)
+        })
+}

@@ -1,0 +1,71 @@
+//! Expected times of operators, corrected by those that were measured.
+
+use alloc::vec::Vec;
+
+/// The expected times of one job's operators. An exponentially weighted moving average corrects them; a plan is made anew
+/// once the job's total has drifted too far from the one that it was planned with.
+#[derive(Clone, Debug)]
+pub struct Estimates {
+    /// Nanoseconds of each operator.
+    times: Vec<f64>,
+    /// The sum with which the last plan was made, in nanoseconds.
+    planned: f64,
+}
+
+impl Estimates {
+    /// The weight of what was known before, as TENSILE's authors have it in the code that they published.
+    pub const WEIGHT: f64 = 0.9;
+    /// The part by which the total may differ from the planned one, from the same code.
+    pub const THRESHOLD: f64 = 0.3;
+
+    /// The first prediction: nanoseconds for each operator.
+    pub fn new(predicted: &[u64]) -> Self {
+        let times: Vec<f64> = predicted.iter().map(|ns| *ns as f64).collect();
+        Self {
+            planned: times.iter().sum(),
+            times,
+        }
+    }
+
+    /// Takes in what each operator took in an iteration, in nanoseconds. Whether a new plan is due: then it counts as made.
+    pub fn record(&mut self, measured: &[u64]) -> bool {
+        for (time, ns) in self.times.iter_mut().zip(measured) {
+            *time = Self::WEIGHT * *time + (1.0 - Self::WEIGHT) * *ns as f64;
+        }
+        let total: f64 = self.times.iter().sum();
+        let is_due = (total - self.planned).abs() > Self::THRESHOLD * self.planned;
+        if is_due {
+            self.planned = total;
+        }
+        is_due
+    }
+
+    /// The times to plan with, in nanoseconds for each operator.
+    pub fn times(&self) -> Vec<u64> {
+        // A cast from f64 saturates.
+        self.times.iter().map(|ns| (*ns + 0.5) as u64).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_follow_what_is_measured_and_a_new_plan_is_due_in_time() {
+        let mut estimates = Estimates::new(&[100, 300]);
+        assert!(!estimates.record(&[100, 300]));
+        assert_eq!(estimates.times(), [100, 300]);
+        // Twice as slow: 440, 476, 508.4, 537.6 in all, of 520 at most.
+        assert!(!estimates.record(&[200, 600]));
+        assert_eq!(estimates.times(), [110, 330]);
+        assert!(!estimates.record(&[200, 600]));
+        assert!(!estimates.record(&[200, 600]));
+        assert!(estimates.record(&[200, 600]));
+        assert!(!estimates.record(&[200, 600]));
+        for _ in 0..100 {
+            estimates.record(&[200, 600]);
+        }
+        assert_eq!(estimates.times(), [200, 600]);
+    }
+}

@@ -1,0 +1,128 @@
+//! TENSILE (Zhang et al., arXiv:2105.13336): tensors of several jobs swap, so that their peaks fall, with no wait for a copy
+//! in the expected times.
+//!
+//! The paper's own: the greedy choice of the largest tensor at the peak, feasible regions on a link that copies one tensor
+//! at a time, swaps across iterations, ratios of swaps between jobs, recomputation by memory saving per second, and
+//! [`Estimates`]. Ours: the choice is repeated with smaller tensors only, because a large one may keep many others from
+//! the link, and an order of operators in which the optimiser runs [`early`].
+
+mod again;
+mod drift;
+mod lane;
+mod schedule;
+mod swap;
+mod timeline;
+
+use alloc::vec;
+use alloc::vec::Vec;
+
+pub use drift::Estimates;
+pub use schedule::early;
+
+use crate::graph::{Graph, OpId, TensorId};
+use crate::machine::Link;
+use crate::stays::{Slot, Stays};
+use swap::Planning;
+use timeline::Timeline;
+
+/// A job to plan for.
+#[derive(Clone, Debug)]
+pub struct Job<'a> {
+    /// What an iteration computes.
+    pub graph: &'a Graph,
+    /// The order of its operators.
+    pub schedule: Vec<OpId>,
+    /// What each operator is expected to take beside the other jobs, in nanoseconds, by its number.
+    pub times: Vec<u64>,
+    /// The part of all jobs' swaps that may be this one's, 0 to 1: its maximal swapping ratio.
+    pub most: f64,
+}
+
+/// What holds for all jobs.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Settings {
+    /// The size of a chunk in bytes, at least 1.
+    pub chunk: u64,
+    /// The link that the jobs share evenly: one copy at a time, at its rate for one direction.
+    pub link: Link,
+    /// Whether kept tensors may be in host memory between iterations.
+    pub is_across: bool,
+    /// The GPU memory for all jobs together in bytes: beyond it operators run again. None: nothing does.
+    pub memory: Option<u64>,
+}
+
+/// Tensors up to the largest one's size halved so often are swapped; the best of all plans counts.
+const HALVINGS: u32 = 8;
+
+/// Decides for all jobs what swaps, so that the sum of their peaks is low. No copy makes an operator wait as long as
+/// operators take their expected times. Each job's schedule must be one of its graph's.
+pub fn plan<'a>(jobs: &[Job<'a>], settings: &Settings) -> Vec<Stays<'a>> {
+    let tensors = jobs.iter().flat_map(|job| job.graph.tensors());
+    let largest = tensors.map(|tensor| tensor.bytes).max().unwrap_or_default();
+    let plans = (0..HALVINGS).map(|halvings| swaps(jobs, settings, largest >> halvings));
+    let best = plans.min_by_key(|plan| sum(plan));
+    let mut best = best.unwrap_or_default();
+    if let Some(memory) = settings.memory {
+        recompute(jobs, &mut best, memory);
+    }
+    best.into_iter().map(|job| job.stays).collect()
+}
+
+/// The peaks of all jobs together: they run asynchronously, and may meet.
+fn sum(jobs: &[Planning<'_>]) -> u64 {
+    jobs.iter().map(|job| job.stays.peak().1).sum()
+}
+
+/// Swaps the largest tensor of any job's peak, again and again, until none can be.
+fn swaps<'a>(jobs: &[Job<'a>], settings: &Settings, most: u64) -> Vec<Planning<'a>> {
+    let link = settings.link.shared(jobs.len());
+    let begin = |job: &Job<'a>| {
+        let stays = Stays::new(job.graph, job.schedule.clone(), settings.chunk);
+        let timeline = Timeline::new(&job.schedule, &job.times);
+        Planning::new(stays, timeline, link, settings.is_across)
+    };
+    let mut plans: Vec<Planning<'a>> = jobs.iter().map(begin).collect();
+    while let Some((job, tensor, peak)) = next(jobs, &mut plans, most) {
+        plans[job].swap(tensor, peak);
+    }
+    plans
+}
+
+/// The largest tensor at any job's peak that was not tried there in vain, of the jobs that may swap.
+fn next(
+    jobs: &[Job<'_>],
+    plans: &mut [Planning<'_>],
+    most: u64,
+) -> Option<(usize, TensorId, Slot)> {
+    let all: u64 = plans.iter().map(|plan| plan.swaps).sum();
+    let mut best: Option<(u64, usize, TensorId, Slot)> = None;
+    for (at, (job, plan)) in jobs.iter().zip(plans).enumerate() {
+        // The first swap of all is any job's that may have one at all.
+        let is_allowed = plan.swaps as f64 <= job.most * all as f64 && job.most > 0.0;
+        let (peak, _) = plan.stays.peak();
+        let Some(tensor) = plan.candidate(peak, most).filter(|_| is_allowed) else {
+            continue;
+        };
+        let bytes = job.graph.tensor(tensor).bytes;
+        if best.is_none_or(|(largest, ..)| bytes > largest) {
+            best = Some((bytes, at, tensor, peak));
+        }
+    }
+    best.map(|(_, at, tensor, peak)| (at, tensor, peak))
+}
+
+/// Operators run again until the jobs fit into the memory, or none can.
+fn recompute(jobs: &[Job<'_>], plans: &mut [Planning<'_>], memory: u64) {
+    let mut pins = vec![Vec::new(); plans.len()];
+    while sum(plans) > memory {
+        let mut is_less = false;
+        for (at, job) in jobs.iter().enumerate() {
+            let stays = &mut plans[at].stays;
+            let (peak, _) = stays.peak();
+            is_less |= again::recompute(stays, &job.times, peak, &mut pins[at]);
+        }
+        if !is_less {
+            return;
+        }
+    }
+}

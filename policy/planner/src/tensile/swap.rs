@@ -1,0 +1,199 @@
+//! One step of the greedy scheduling (the paper's Algorithm 1): a tensor that is in GPU memory at the peak is swapped
+//! across it.
+
+use alloc::vec::Vec;
+
+use super::lane::Lane;
+use super::timeline::Timeline;
+use crate::graph::{Kind, TensorId};
+use crate::machine::Link;
+use crate::stays::{Gap, GapAt, Slot, Stays};
+
+/// A job under planning.
+#[derive(Clone, Debug)]
+pub(super) struct Planning<'a> {
+    pub(super) stays: Stays<'a>,
+    pub(super) timeline: Timeline,
+    lane: Lane,
+    link: Link,
+    /// Whether kept tensors may be in host memory between iterations.
+    is_across: bool,
+    /// The tensors at a peak that were not tried yet, the largest last: the lane only fills, so that what was tried there in vain
+    /// would be again.
+    candidates: Vec<TensorId>,
+    /// The peak that they are of.
+    listed: Option<Slot>,
+    /// How many swaps there are.
+    pub(super) swaps: u64,
+}
+
+/// A copy out and the copy back, as the lane has them.
+struct Pair {
+    out: Option<u64>,
+    back: u64,
+    leaves: Slot,
+    comes: Slot,
+}
+
+impl<'a> Planning<'a> {
+    pub(super) fn new(stays: Stays<'a>, timeline: Timeline, link: Link, is_across: bool) -> Self {
+        let mut lane = Lane::default();
+        let graph = stays.graph();
+        let inputs = (0..)
+            .zip(graph.tensors())
+            .filter(|(_, tensor)| tensor.kind == Kind::Input);
+        let mut at = 0;
+        for (_, input) in inputs {
+            let ns = link.copy_ns(input.bytes);
+            lane.take(at, ns);
+            at += ns;
+        }
+        Self {
+            candidates: Vec::new(),
+            listed: None,
+            stays,
+            timeline,
+            lane,
+            link,
+            is_across,
+            swaps: 0,
+        }
+    }
+
+    /// The largest tensor of at most `most` bytes that stays in GPU memory at the peak, is not used there, and was not
+    /// tried in vain.
+    pub(super) fn candidate(&mut self, peak: Slot, most: u64) -> Option<TensorId> {
+        if self.listed != Some(peak) {
+            self.listed = Some(peak);
+            self.list(peak, most);
+        }
+        self.candidates.last().copied()
+    }
+
+    /// Lists them all, the largest last.
+    fn list(&mut self, peak: Slot, most: u64) {
+        let tensors = self.stays.graph().tensors();
+        let is_candidate = |id: &TensorId| {
+            tensors[*id as usize].bytes <= most
+                && self
+                    .stays
+                    .gap_at(*id, peak)
+                    .is_some_and(|gap| self.stays.gap(*id, gap.number) == Gap::Stays)
+        };
+        self.candidates = (0..tensors.len() as TensorId)
+            .filter(is_candidate)
+            .collect();
+        self.candidates
+            .sort_by_key(|id| tensors[*id as usize].bytes);
+    }
+
+    /// Swaps a tensor so that it is not in GPU memory at the peak, if the link has time for it.
+    pub(super) fn swap(&mut self, tensor: TensorId, peak: Slot) {
+        self.candidates.retain(|id| *id != tensor);
+        let Some(gap) = self.stays.gap_at(tensor, peak) else {
+            return;
+        };
+        if self.is_across && self.swap_across(gap, peak) || self.swap_within(gap, peak) {
+            self.swaps += 1;
+        }
+    }
+
+    /// Out behind the use before the peak, and back before the use behind it.
+    fn swap_within(&mut self, gap: GapAt, peak: Slot) -> bool {
+        let begin = self.timeline.end(gap.from);
+        let end = self.timeline.begin(gap.to);
+        let is_out = !self.stays.is_in_host(gap.tensor, gap.number);
+        let out = (begin, self.timeline.begin(peak));
+        let back = (self.timeline.end(peak), end);
+        let Some(pair) = self.pair(gap.tensor, is_out.then_some(out), back) else {
+            return false;
+        };
+        let leaves = if gap.from == 0 {
+            pair.leaves
+        } else {
+            pair.leaves.max(gap.from + 1)
+        };
+        if leaves > peak.max(1) || pair.comes <= peak || pair.comes > gap.to {
+            self.undo(gap.tensor, &pair);
+            return false;
+        }
+        let comes = pair.comes;
+        self.stays
+            .set(gap.tensor, gap.number, Gap::Swaps { leaves, comes });
+        true
+    }
+
+    /// Out behind the last use of an iteration, and back before the first one of the next.
+    fn swap_across(&mut self, gap: GapAt, peak: Slot) -> bool {
+        let uses = self.stays.uses(gap.tensor);
+        let (Some(first), Some(last)) = (uses.first().copied(), uses.last().copied()) else {
+            return false;
+        };
+        let count = uses.len() as u32;
+        let (is_head, is_tail) = (gap.number == 0, gap.number == count);
+        let stays = &self.stays;
+        let is_free = [0, count]
+            .iter()
+            .all(|number| stays.gap(gap.tensor, *number) == Gap::Stays);
+        if !(is_head || is_tail) || !stays.is_resident(gap.tensor) || !is_free {
+            return false;
+        }
+        let until = if is_tail { peak } else { stays.end() };
+        let from = if is_head { self.timeline.end(peak) } else { 0 };
+        let out = (self.timeline.end(last), self.timeline.begin(until));
+        let back = (from, self.timeline.begin(first));
+        let is_out = stays.is_changed(gap.tensor) && !stays.is_in_host(gap.tensor, count);
+        let Some(pair) = self.pair(gap.tensor, is_out.then_some(out), back) else {
+            return false;
+        };
+        let leaves = if is_out {
+            pair.leaves.max(last + 1)
+        } else {
+            last + 1
+        };
+        let is_late = is_tail && leaves > peak;
+        if is_late || is_head && pair.comes <= peak {
+            self.undo(gap.tensor, &pair);
+            return false;
+        }
+        self.stays.set_absent(gap.tensor, leaves, pair.comes);
+        true
+    }
+
+    /// Takes the earliest time for a copy out, if there is one to make, and the latest one for the copy back.
+    fn pair(
+        &mut self,
+        tensor: TensorId,
+        out: Option<(u64, u64)>,
+        back: (u64, u64),
+    ) -> Option<Pair> {
+        let ns = self.link.copy_ns(self.stays.graph().tensor(tensor).bytes);
+        let out_at = match out {
+            Some((from, to)) => Some(self.lane.earliest(from, to, ns)?),
+            None => None,
+        };
+        if let Some(at) = out_at {
+            self.lane.take(at, ns);
+        }
+        let Some(back_at) = self.lane.latest(back.0, back.1, ns) else {
+            if let Some(at) = out_at {
+                self.lane.give(at, ns);
+            }
+            return None;
+        };
+        self.lane.take(back_at, ns);
+        Some(Pair {
+            out: out_at,
+            back: back_at,
+            leaves: out_at.map_or(0, |at| self.timeline.first_from(at + ns)),
+            comes: self.timeline.last_until(back_at),
+        })
+    }
+
+    fn undo(&mut self, tensor: TensorId, pair: &Pair) {
+        let ns = self.link.copy_ns(self.stays.graph().tensor(tensor).bytes);
+        for at in pair.out.into_iter().chain([pair.back]) {
+            self.lane.give(at, ns);
+        }
+    }
+}
