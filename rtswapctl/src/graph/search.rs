@@ -228,6 +228,7 @@ mod tests {
                 flops: 0,
                 bytes: 0,
                 time_ns: 200_000,
+                is_random: false,
             }
         });
         Graph::new(tensors.collect(), operators.collect()).unwrap()

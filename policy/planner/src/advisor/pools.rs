@@ -213,6 +213,7 @@ mod tests {
             flops: 0,
             bytes: 0,
             time_ns: 1,
+            is_random: false,
         };
         Graph::new((0..32).map(tensor).collect(), vec![operator]).expect("a graph")
     }

@@ -82,6 +82,7 @@ mod tests {
             flops: 0,
             bytes: 0,
             time_ns: 1,
+            is_random: false,
         };
         let tensors = vec![
             tensor(Kind::Parameter, 1),

@@ -78,9 +78,17 @@ pub struct Operator {
     pub bytes: u64,
     /// How long it takes in nanoseconds.
     pub time_ns: u64,
+    /// Whether it draws random numbers, so that it makes other values each time it runs.
+    pub is_random: bool,
 }
 
 impl Operator {
+    /// Whether it makes the same values again from the same inputs, and changes nothing else: a plan may run it more than
+    /// once in an iteration.
+    pub fn is_repeatable(&self) -> bool {
+        !self.is_random && self.updates.is_empty()
+    }
+
     /// All tensors that must be in GPU memory while it runs, each once.
     pub fn tensors(&self) -> impl Iterator<Item = TensorId> + '_ {
         let all = self.inputs.iter().chain(&self.updates).chain(&self.outputs);

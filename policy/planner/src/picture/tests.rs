@@ -27,6 +27,7 @@ fn graph(count: u32, time_ns: u64) -> Graph {
             flops: 0,
             bytes: 0,
             time_ns,
+            is_random: false,
         }
     });
     Graph::new(tensors.collect(), operators.collect()).unwrap()
@@ -73,6 +74,7 @@ fn what_lies_unused_in_its_place_is_not_in_use() {
         flops: 0,
         bytes: 0,
         time_ns: 5,
+        is_random: false,
     });
     let graph = Graph::new(tensors.collect(), operators.collect()).unwrap();
     let plan = planned(&graph, 8 * MIB);

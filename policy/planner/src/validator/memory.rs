@@ -16,26 +16,29 @@ struct Stay {
     begun: Option<Step>,
     /// Since the last step of each queue that used it began: only the last of a queue must have ended for all to have.
     used: [Option<u32>; 3],
-    /// How often the tensor was changed when this copy of it was whole.
+    /// The version of the tensor that is there.
     version: u32,
+    /// The operator that made or changed it there last.
+    writer: Option<Step>,
     /// Whether something else was put there.
     is_over: bool,
 }
 
-/// What is known of a tensor.
+/// What is known of a tensor. A version of it is the number of operators that have made or changed it.
 #[derive(Clone, Default)]
 struct Known {
     /// Its latest stay.
     stay: Option<usize>,
-    /// How often operators have made or changed it so far.
-    version: u32,
+    /// The highest version that there was so far: a repeated operator makes a lower one again.
+    latest: u32,
     /// Whether it has a value at all.
     exists: bool,
     /// The version in host memory, and the step that copied it there; no step for what was there before.
     host: Option<(u32, Option<Step>)>,
-    /// The step that changed it last.
-    writer: Option<Step>,
 }
+
+/// The version that an operator makes.
+const MADE: u32 = 1;
 
 struct Memory<'a> {
     graph: &'a Graph,
@@ -43,6 +46,8 @@ struct Memory<'a> {
     clock: &'a Clock,
     /// As [`versions`] says.
     versions: Vec<Vec<(TensorId, u32)>>,
+    /// Which operators have run.
+    has_run: Vec<bool>,
     stays: Vec<Stay>,
     known: Vec<Known>,
     /// The latest stay at each place: the first byte of a piece, its end, and the stay. A stay that is over may still be used where
@@ -51,12 +56,12 @@ struct Memory<'a> {
 }
 
 pub(super) fn follow(graph: &Graph, plan: &Plan, clock: &Clock) -> Result<(), PlanError> {
-    check_numbers(graph, plan)?;
     let mut memory = Memory {
         graph,
         plan,
         clock,
         versions: versions(graph),
+        has_run: vec![false; graph.operators().len()],
         stays: Vec::new(),
         known: vec![Known::default(); graph.tensors().len()],
         pieces: BTreeMap::new(),
@@ -70,67 +75,6 @@ pub(super) fn follow(graph: &Graph, plan: &Plan, clock: &Clock) -> Result<(), Pl
         }
     }
     memory.end()
-}
-
-/// Each operator comes once behind its predecessors, and each number is one of the graph's.
-fn check_numbers(graph: &Graph, plan: &Plan) -> Result<(), PlanError> {
-    let (found, expected) = (plan.compute.len(), graph.operators().len());
-    if found != expected {
-        return Err(PlanError::OperatorCount { found, expected });
-    }
-    let mut seen = vec![false; expected];
-    for (at, compute) in (0..).zip(&plan.compute) {
-        let (step, op) = (
-            Step {
-                queue: Queue::Compute,
-                at,
-            },
-            compute.op,
-        );
-        let wrong = |problem| PlanError::WrongOperator { step, op, problem };
-        match seen.get_mut(op as usize) {
-            None => return Err(wrong("the graph does not have")),
-            Some(true) => return Err(wrong("ran already")),
-            Some(seen) => *seen = true,
-        }
-        let outputs = &graph.operator(op).outputs;
-        let mut placed: Vec<TensorId> = plan
-            .outputs_of(at as usize)
-            .iter()
-            .map(|place| place.tensor)
-            .collect();
-        let mut made = outputs.clone();
-        placed.sort_unstable();
-        made.sort_unstable();
-        if placed != made {
-            return Err(wrong("makes other tensors than the plan has places for"));
-        }
-    }
-    let swapped_in = plan.swap_in.iter().map(|swap| swap.place.tensor);
-    check_tensors(graph, Queue::SwapIn, swapped_in)?;
-    check_tensors(
-        graph,
-        Queue::SwapOut,
-        plan.swap_out.iter().map(|swap| swap.tensor),
-    )
-}
-
-fn check_tensors(
-    graph: &Graph,
-    queue: Queue,
-    tensors: impl Iterator<Item = TensorId>,
-) -> Result<(), PlanError> {
-    for (at, tensor) in (0..).zip(tensors) {
-        if tensor as usize >= graph.tensors().len() {
-            let (step, problem) = (Step { queue, at }, "the graph does not have");
-            return Err(PlanError::WrongTensor {
-                step,
-                tensor,
-                problem,
-            });
-        }
-    }
-    Ok(())
 }
 
 impl<'a> Memory<'a> {
@@ -169,7 +113,7 @@ impl<'a> Memory<'a> {
                     (extent.offset + extent.bytes, self.stays.len()),
                 );
             }
-            self.stay(*place, None);
+            self.stay(*place, None, 0);
         }
         Ok(())
     }
@@ -222,21 +166,21 @@ impl<'a> Memory<'a> {
         pieces.take_while(move |(_, end, _)| *end > extent.offset)
     }
 
-    fn stay(&mut self, place: Place, begun: Option<Step>) {
+    fn stay(&mut self, place: Place, begun: Option<Step>, version: u32) {
         let stay = self.stays.len();
-        let known = &mut self.known[place.tensor as usize];
-        known.stay = Some(stay);
+        self.known[place.tensor as usize].stay = Some(stay);
         self.stays.push(Stay {
             place,
             begun,
             used: [None; 3],
-            version: known.version,
+            version,
+            writer: None,
             is_over: false,
         });
     }
 
-    /// Puts a tensor somewhere: whatever used that place before has ended.
-    fn put(&mut self, place: Place, step: Step) -> Result<(), PlanError> {
+    /// Puts a version of a tensor somewhere: whatever used that place before has ended.
+    fn put(&mut self, place: Place, step: Step, version: u32) -> Result<(), PlanError> {
         // It may stay somewhere else: then that copy is not used any more.
         if let Some(former) = self.known[place.tensor as usize].stay {
             self.end_stay(former, place.tensor, step)?;
@@ -261,7 +205,7 @@ impl<'a> Memory<'a> {
             }
             self.pieces.insert(from, (to, own));
         }
-        self.stay(place, Some(step));
+        self.stay(place, Some(step), version);
         Ok(())
     }
 
@@ -284,7 +228,7 @@ impl<'a> Memory<'a> {
         Ok(())
     }
 
-    /// The stay in which `step` finds the latest value of a tensor.
+    /// The stay in which `step` finds a tensor, whole.
     fn find(&mut self, tensor: TensorId, step: Step) -> Result<usize, PlanError> {
         let not_there = |problem| PlanError::NotThere {
             step,
@@ -299,120 +243,94 @@ impl<'a> Memory<'a> {
             return Err(not_there("was never put into GPU memory"));
         };
         let stay = &mut self.stays[of];
+        let is_before = |other: Option<Step>| {
+            other.is_none_or(|other| self.clock.is_before(other, step))
+        };
         if stay.is_over {
             return Err(not_there("was overwritten"));
         }
-        if stay
-            .begun
-            .is_some_and(|begun| !self.clock.is_before(begun, step))
-        {
+        if !is_before(stay.begun) {
             return Err(not_there("may not be in GPU memory yet"));
         }
-        if stay.version != known.version {
-            let problem = "it was changed elsewhere since it was put there";
-            return Err(PlanError::WrongValue {
-                step,
-                tensor,
-                problem,
-            });
-        }
-        if known
-            .writer
-            .is_some_and(|writer| !self.clock.is_before(writer, step))
-        {
-            let problem = "it may not be computed yet";
-            return Err(PlanError::WrongValue {
-                step,
-                tensor,
-                problem,
-            });
+        if !is_before(stay.writer) {
+            return Err(wrong_value(step, tensor, "it may not be computed yet"));
         }
         stay.used[step.queue as usize] = Some(step.at);
         Ok(of)
     }
 
     fn compute(&mut self, step: Step) -> Result<(), PlanError> {
-        let compute = &self.plan.compute[step.at as usize];
-        let operator = self.graph.operator(compute.op);
-        for (at, tensor) in operator.inputs.iter().enumerate() {
-            self.find(*tensor, step)?;
-            self.check_version(compute.op, at, step)?;
+        let op = self.plan.compute[step.at as usize].op;
+        let is_repeat = core::mem::replace(&mut self.has_run[op as usize], true);
+        let operator = self.graph.operator(op);
+        for at in 0..operator.inputs.len() {
+            self.read(op, at, step, is_repeat)?;
         }
-        for (at, tensor) in operator.updates.iter().enumerate() {
-            let stay = self.find(*tensor, step)?;
-            self.check_version(compute.op, operator.inputs.len() + at, step)?;
-            let known = &mut self.known[*tensor as usize];
+        for (at, tensor) in (operator.inputs.len()..).zip(&operator.updates) {
+            let stay = self.read(op, at, step, is_repeat)?;
+            let stay = &mut self.stays[stay];
             // A copy to the host that may still run would be torn.
-            if let Some(out) = self.stays[stay].used[Queue::SwapOut as usize] {
+            if let Some(out) = stay.used[Queue::SwapOut as usize] {
                 let out = Step {
                     queue: Queue::SwapOut,
                     at: out,
                 };
                 if !self.clock.is_before(out, step) {
-                    let (tensor, problem) =
-                        (*tensor, "it is changed while it is copied to the host");
-                    return Err(PlanError::WrongValue {
-                        step,
-                        tensor,
-                        problem,
-                    });
+                    let problem = "it is changed while it is copied to the host";
+                    return Err(wrong_value(step, *tensor, problem));
                 }
             }
-            known.version += 1;
-            known.writer = Some(step);
-            self.stays[stay].version = known.version;
+            stay.version += 1;
+            stay.writer = Some(step);
+            self.known[*tensor as usize].latest = stay.version;
         }
         for place in self.plan.outputs_of(step.at as usize) {
             let known = &mut self.known[place.tensor as usize];
             known.exists = true;
-            known.version += 1;
-            known.writer = Some(step);
-            self.put(*place, step)?;
+            known.latest = known.latest.max(MADE);
+            self.put(*place, step, MADE)?;
         }
         Ok(())
     }
 
-    /// An operator finds the tensor at `at` of those that it reads as the graph's order of operators has it.
-    fn check_version(&self, op: OpId, at: usize, step: Step) -> Result<(), PlanError> {
+    /// The stay in which an operator finds the tensor at `at` of those that it reads, in the version that the graph's own order
+    /// of operators has. When it runs first there may be no later version either: it stands behind what it must.
+    fn read(
+        &mut self,
+        op: OpId,
+        at: usize,
+        step: Step,
+        is_repeat: bool,
+    ) -> Result<usize, PlanError> {
         let (tensor, expected) = self.versions[op as usize][at];
-        if expected == self.known[tensor as usize].version {
-            return Ok(());
+        let stay = self.find(tensor, step)?;
+        if !is_repeat && self.known[tensor as usize].latest != expected {
+            let problem = "it was changed too often or not often enough before";
+            return Err(wrong_value(step, tensor, problem));
         }
-        let problem = "it was changed too often or not often enough before";
-        Err(PlanError::WrongValue {
-            step,
-            tensor,
-            problem,
-        })
+        if self.stays[stay].version != expected {
+            let problem = "what is in GPU memory is an earlier or later version";
+            return Err(wrong_value(step, tensor, problem));
+        }
+        Ok(stay)
     }
 
     fn swap_in(&mut self, step: Step) -> Result<(), PlanError> {
         let place = self.plan.swap_in[step.at as usize].place;
-        let tensor = place.tensor;
-        let known = &self.known[tensor as usize];
-        let wrong = |problem| PlanError::WrongValue {
-            step,
-            tensor,
-            problem,
-        };
-        match known.host {
-            None => return Err(wrong("it was never copied to the host")),
-            Some((version, _)) if version != known.version => {
-                return Err(wrong("it was changed since it was copied to the host"));
-            }
+        let wrong = |problem| wrong_value(step, place.tensor, problem);
+        match self.known[place.tensor as usize].host {
+            None => Err(wrong("it was never copied to the host")),
             Some((_, Some(out))) if !self.clock.is_before(out, step) => {
-                return Err(wrong("it may not be in host memory yet"));
+                Err(wrong("it may not be in host memory yet"))
             }
-            Some(_) => {}
+            Some((version, _)) => self.put(place, step, version),
         }
-        self.put(place, step)
     }
 
     fn swap_out(&mut self, step: Step) -> Result<(), PlanError> {
         let tensor = self.plan.swap_out[step.at as usize].tensor;
-        self.find(tensor, step)?;
-        let known = &mut self.known[tensor as usize];
-        known.host = Some((known.version, Some(step)));
+        let stay = self.find(tensor, step)?;
+        self.known[tensor as usize].host = Some((self.stays[stay].version, Some(step)));
         Ok(())
     }
 
@@ -439,7 +357,7 @@ impl<'a> Memory<'a> {
                     };
                     let is_there = known.stay.is_some_and(|of| {
                         let stay = &self.stays[of];
-                        !stay.is_over && is_same(stay.place) && stay.version == known.version
+                        !stay.is_over && is_same(stay.place) && stay.version == known.latest
                     });
                     if !is_there {
                         return not_kept("is not where the next iteration expects it");
@@ -448,7 +366,7 @@ impl<'a> Memory<'a> {
                 None => {
                     if known
                         .host
-                        .is_none_or(|(version, _)| version != known.version)
+                        .is_none_or(|(version, _)| version != known.latest)
                     {
                         return not_kept("its latest value is not in host memory");
                     }
@@ -456,6 +374,14 @@ impl<'a> Memory<'a> {
             }
         }
         Ok(())
+    }
+}
+
+fn wrong_value(step: Step, tensor: TensorId, problem: &'static str) -> PlanError {
+    PlanError::WrongValue {
+        step,
+        tensor,
+        problem,
     }
 }
 

@@ -1,10 +1,12 @@
 //! Proves that a plan computes its graph, however long each step takes.
 //!
-//! `clock` orders the steps: which have surely ended when one begins. `memory` follows, in that order, what lies where, and
-//! whether each value that is used is there, whole, and the latest. It knows no planner, no pool and no machine.
+//! `operators` counts how often each operator runs. `clock` orders the steps: which have surely ended when one begins. `memory`
+//! follows, in that order, what lies where, and whether each value that is used is there, whole, and of the version that the
+//! graph has. It knows no planner, no pool and no machine.
 
 mod clock;
 mod memory;
+mod operators;
 
 use crate::graph::{Graph, OpId, TensorId};
 use crate::plan::{Plan, Queue};
@@ -34,10 +36,14 @@ impl core::fmt::Display for Step {
 #[non_exhaustive]
 #[expect(missing_docs, reason = "each variant's doc says what its fields are")]
 pub enum PlanError {
-    /// The plan has `found` compute steps, the graph `expected` operators.
-    #[error("the plan runs {found} operators, and the graph has {expected}")]
-    OperatorCount { found: usize, expected: usize },
-    /// A compute step runs an operator that is not the graph's, comes twice, or makes other tensors than it has places for.
+    /// The plan runs `found` operators of the graph's `expected`, repeats aside; `missing` is the first that it lacks.
+    #[error("the plan runs {found} of the graph's {expected} operators: operator {missing} is missing")]
+    OperatorCount {
+        found: usize,
+        expected: usize,
+        missing: OpId,
+    },
+    /// A compute step runs an operator that is not the graph's, ran already and is not repeatable, or makes other tensors than it has places for.
     #[error("{step} runs operator {op}, which {problem}")]
     WrongOperator {
         step: Step,
@@ -106,9 +112,17 @@ pub enum PlanError {
 
 /// Proves that `plan` computes `graph` in its budget: whatever the times of its steps are, each operator finds the values
 /// that the graph asks for, no two tensors overlap while both are used, and an iteration ends as the next one begins. Iterations
-/// follow one another as [`crate::plan`] says. A tensor that is not kept may be overwritten after its last use, and that
+/// follow one another as [`crate::plan`] says.
+///
+/// Operators run first in an order that the graph allows. One that is repeatable ([`crate::graph::Operator::is_repeatable`]) may
+/// run again at any time later, to make its outputs once more, at new places or where they were. Each of its inputs must be in
+/// GPU memory in the version that it had at the first run, and each of its outputs becomes the version that no operator has
+/// changed yet: an operator that asks for a later one is refused, until that is copied from the host again.
+///
+/// A tensor that is not kept may be overwritten after its last use, and that
 /// includes results: a graph that returns some ends with an operator that reads them, such as a copy to the host.
 pub fn validate(graph: &Graph, plan: &Plan) -> Result<(), PlanError> {
     let clock = clock::Clock::of(plan)?;
+    operators::check(graph, plan)?;
     memory::follow(graph, plan, &clock)
 }

@@ -27,6 +27,7 @@ pub(crate) fn operator(
         flops: 0,
         bytes: 0,
         time_ns,
+        is_random: false,
     }
 }
 

@@ -20,7 +20,7 @@ const TENSOR: Keys<3> = [
     ("bytes", "4096"),
 ];
 
-pub(super) const OPERATOR: Keys<8> = [
+pub(super) const OPERATOR: Keys<9> = [
     ("name", "\"convolution\""),
     ("inputs", "[0, 1]"),
     ("outputs", "[2]"),
@@ -28,6 +28,7 @@ pub(super) const OPERATOR: Keys<8> = [
     ("flops", "1000000"),
     ("bytes", "4096"),
     ("arithmetic", "\"dense\""),
+    ("random", "true"),
     ("time_ns", "28000"),
 ];
 
@@ -116,6 +117,10 @@ fn operator<'t>(
         Some(part) => reader.word(&part, &ARITHMETICS),
         None => Some(Arithmetic::Dense),
     };
+    let is_random = match row.get("random") {
+        Some(part) => reader.truth(&part),
+        None => Some(false),
+    };
     let (flops, bytes, arithmetic) = (flops?, bytes?, arithmetic?);
     let time_ns = match row.get("time_ns") {
         Some(part) => reader.whole(&part, &ANY),
@@ -129,6 +134,7 @@ fn operator<'t>(
         flops,
         bytes,
         time_ns: time_ns?,
+        is_random: is_random?,
     })
 }
 

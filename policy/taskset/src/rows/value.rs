@@ -49,6 +49,15 @@ impl<'t> Reader<'t> {
         number
     }
 
+    /// `true` or `false`.
+    pub(crate) fn truth(&mut self, part: &Part<'_, 't>) -> Option<bool> {
+        let truth = part.raw.get().parse().ok();
+        if truth.is_none() {
+            self.wrong_kind(part, "true or false");
+        }
+        truth
+    }
+
     /// A list of as many whole numbers as there are `ranges`.
     pub(crate) fn wholes<const N: usize>(
         &mut self,

@@ -88,6 +88,7 @@ class Recorder(TorchDispatchMode):
             flops(func, args, made),
             sum(tensor.numel() * tensor.element_size() for tensor in tensors),
             arithmetic(func, args),
+            torch.Tag.nondeterministic_seeded in func.tags,
         )
         self._add(kernel, *([self.track(one, self.kind) for one in some] for some in (written, read, made)))
 

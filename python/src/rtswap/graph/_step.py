@@ -9,6 +9,7 @@ from torch import nn
 from torch.utils._pytree import tree_flatten
 
 from rtswap.graph._accumulate import accumulate_in_place
+from rtswap.graph._fuse import fuse_optimizer_step
 from rtswap.graph._record import Recorder
 from rtswap.graph._write import Graph, document
 
@@ -21,6 +22,7 @@ def training(
     *,
     optimizer: Callable[[Any], torch.optim.Optimizer] | None = None,
     fuse_accumulation: bool = False,
+    fuse_optimizer: bool = False,
 ) -> Graph:
     """The graph of one training iteration: forward, backward, and the optimiser's step.
 
@@ -28,7 +30,7 @@ def training(
     device. A tuple of inputs is passed to the model as several arguments. ``loss(outputs, targets)`` gives a scalar.
     ``optimizer(parameters)`` makes the optimiser; without it, it is SGD with a momentum of 0.9. ``fuse_accumulation``
     counts a matrix product that is only added to a sum of gradients as one kernel, which MXNet does and PyTorch does
-    not.
+    not. ``fuse_optimizer`` counts all that the optimiser does to one parameter as one kernel, as fused optimisers do.
 
     Put a large model on the ``meta`` device (:func:`on_meta`): nothing is computed there. On any other device two
     iterations really run, and change the parameters; the second is recorded, because an optimiser makes its state in
@@ -50,9 +52,13 @@ def training(
             scalar = loss(_forward(model, inputs), targets)
             recorder.kind = "gradient"
             scalar.backward()
+            end = len(recorder.kernels)
             optim.step()
             optim.zero_grad(set_to_none=True)
-    kernels = accumulate_in_place(recorder.storages, recorder.kernels, fuse_accumulation)
+    kernels = recorder.kernels
+    if fuse_optimizer:
+        kernels = kernels[:end] + fuse_optimizer_step(recorder.storages, kernels[end:])
+    kernels = accumulate_in_place(recorder.storages, kernels, fuse_accumulation)
     return document(name, recorder.storages, kernels)
 
 

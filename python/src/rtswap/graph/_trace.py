@@ -34,6 +34,8 @@ class Kernel:
     nbytes: int
     # How its arithmetic differs from others of its name: "depthwise", or empty.
     arithmetic: str = ""
+    # Whether it draws random numbers, so that it makes something else each time it runs.
+    is_random: bool = False
     # Storages that it only reads.
     inputs: list[int] = field(default_factory=list)
     # Storages that had no value before it.

@@ -51,6 +51,8 @@ def _operator(kernel: Kernel, numbers: dict[int, int]) -> dict[str, Any]:
     row["bytes"] = kernel.nbytes
     if kernel.arithmetic:
         row["arithmetic"] = kernel.arithmetic
+    if kernel.is_random:
+        row["random"] = True
     return row
 
 

@@ -104,6 +104,7 @@ pub(crate) fn chain(operators: u32) -> GraphFile {
         flops: 11_098_128_384,
         bytes: 860_000_000,
         time_ns: 1_000_000,
+        is_random: false,
     };
     let tensors = (0..=operators).map(tensor).collect();
     let operators = (0..operators).map(operator).collect();
@@ -152,6 +153,7 @@ pub(crate) fn graph() -> impl Strategy<Value = GraphFile> {
                 flops,
                 bytes: moved,
                 time_ns,
+                is_random: false,
             });
             let name = String::new();
             tensors.push(Tensor { name, kind, bytes });

@@ -15,7 +15,7 @@ from torch import nn
 from rtswap.graph._meta import on_meta
 from rtswap.graph._step import inference, training
 from rtswap.graph._write import Graph
-from rtswap.graph.models import densenet, fcn, inception, nasnet, recurrent, resnet, transformer, vgg, yolo
+from rtswap.graph.models import densenet, fcn, inception, inception3, nasnet, recurrent, resnet, transformer, vgg, yolo
 
 Loss = Callable[[Any, Any], torch.Tensor]
 
@@ -31,8 +31,12 @@ class Model:
     batch: int
     # None for inference.
     loss: Loss | None = nn.CrossEntropyLoss()
+    # None for SGD with momentum.
+    optimizer: Callable[[Any], torch.optim.Optimizer] | None = None
     # As the framework did that the published figures come from: MXNet in SwapAdvisor's.
     fuse_accumulation: bool = False
+    # One kernel for each parameter in the optimiser's step.
+    fuse_optimizer: bool = False
 
     def record(self, name: str, batch: int) -> Graph:
         """The graph of one iteration with so many examples, called ``name`` in its file."""
@@ -49,7 +53,15 @@ class Model:
 
         if self.loss is None:
             return inference(name, model, lambda: examples()[0])
-        return training(name, model, examples, self.loss, fuse_accumulation=self.fuse_accumulation)
+        return training(
+            name,
+            model,
+            examples,
+            self.loss,
+            optimizer=self.optimizer,
+            fuse_accumulation=self.fuse_accumulation,
+            fuse_optimizer=self.fuse_optimizer,
+        )
 
 
 def _images(size: int) -> Callable[[int], tuple[Any, Any]]:
@@ -80,6 +92,11 @@ def _word_loss(scores: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
     return nn.functional.cross_entropy(scores.flatten(0, 1), targets.flatten())
 
 
+def _adam(parameters: Any) -> torch.optim.Optimizer:
+    # Newer versions group parameters where they can.
+    return torch.optim.Adam(parameters, foreach=False)
+
+
 # Beside each: where its batch, and its size if the model has no usual one, come from.
 MODELS: dict[str, Model] = {
     # SwapAdvisor, Table 1 and the largest batches of Figure 6. The paper does not give the length of a sequence; 25
@@ -94,6 +111,19 @@ MODELS: dict[str, Model] = {
     "resnet-152-inference-1": Model(resnet.resnet152, _images(224), 1, loss=None),
     "resnet-152-inference-16": Model(resnet.resnet152, _images(224), 16, loss=None),
     "resnet-152-inference-64": Model(resnet.resnet152, _images(224), 64, loss=None),
+    # SwapNet, the models of its three scenarios: one image at a time.
+    "vgg-19-inference-1": Model(vgg.vgg19, _images(224), 1, loss=None),
+    "resnet-101-inference-1": Model(resnet.resnet101, _images(224), 1, loss=None),
+    "yolov3-inference-1": Model(yolo.Yolo, _objects(416), 1, loss=None),
+    "fcn-resnet-101-inference-1": Model(fcn.fcn_resnet101, _segmented(480), 1, loss=None),
+    # TENSILE, section 5. Which VGG and DenseNet, and the size of the images, the paper does not say; these have the
+    # sizes that the models were published with.
+    "vgg-16-adam": Model(vgg.vgg16, _images(224), 2, optimizer=_adam, fuse_optimizer=True),
+    "inception-3-adam": Model(inception3.inception_v3, _images(299), 2, optimizer=_adam, fuse_optimizer=True),
+    "inception-4-adam": Model(inception.inception_v4, _images(299), 2, optimizer=_adam, fuse_optimizer=True),
+    "resnet-50-adam": Model(resnet.resnet50, _images(224), 2, optimizer=_adam, fuse_optimizer=True),
+    "densenet-121-adam": Model(densenet.densenet121, _images(224), 2, optimizer=_adam, fuse_optimizer=True),
+    "vgg-16-unfused-adam": Model(vgg.vgg16, _images(224), 2, optimizer=_adam),
     # Usual models at usual batches.
     "vgg-16": Model(vgg.vgg16, _images(224), 64),
     "vgg-19": Model(vgg.vgg19, _images(224), 64),

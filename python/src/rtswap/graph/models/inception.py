@@ -68,14 +68,15 @@ def _stem(w: int) -> nn.Sequential:
     )
 
 
-def _average() -> nn.Module:
+def average() -> nn.Module:
+    """An average over 3×3 that keeps height and width."""
     return nn.AvgPool2d(3, 1, 1, count_include_pad=False)
 
 
 def _a(w: int) -> nn.Module:
     n = 384 * w
     return Branches(
-        nn.Sequential(_average(), Conv(n, 96 * w, 1)),
+        nn.Sequential(average(), Conv(n, 96 * w, 1)),
         Conv(n, 96 * w, 1),
         nn.Sequential(Conv(n, 64 * w, 1), Conv(64 * w, 96 * w, 3)),
         nn.Sequential(Conv(n, 64 * w, 1), Conv(64 * w, 96 * w, 3), Conv(96 * w, 96 * w, 3)),
@@ -94,7 +95,7 @@ def _reduction_a(w: int) -> nn.Module:
 def _b(w: int) -> nn.Module:
     n = 1024 * w
     return Branches(
-        nn.Sequential(_average(), Conv(n, 128 * w, 1)),
+        nn.Sequential(average(), Conv(n, 128 * w, 1)),
         Conv(n, 384 * w, 1),
         nn.Sequential(Conv(n, 192 * w, 1), Conv(192 * w, 224 * w, (1, 7)), Conv(224 * w, 256 * w, (7, 1))),
         nn.Sequential(
@@ -124,7 +125,7 @@ def _reduction_b(w: int) -> nn.Module:
 def _c(w: int) -> nn.Module:
     n = 1536 * w
     return Branches(
-        nn.Sequential(_average(), Conv(n, 256 * w, 1)),
+        nn.Sequential(average(), Conv(n, 256 * w, 1)),
         Conv(n, 256 * w, 1),
         Fork(Conv(n, 384 * w, 1), Conv(384 * w, 256 * w, (1, 3)), Conv(384 * w, 256 * w, (3, 1))),
         Fork(
