@@ -94,11 +94,6 @@ impl Operator {
         let all = self.inputs.iter().chain(&self.updates).chain(&self.outputs);
         all.copied()
     }
-
-    /// Whether running it again with the same inputs makes the same.
-    pub fn is_repeatable(&self) -> bool {
-        self.updates.is_empty()
-    }
 }
 
 /// The dataflow graph of one iteration, checked.
