@@ -1,8 +1,8 @@
 //! An order of operators in which an optimiser's steps run as early as they can.
 
 use alloc::collections::BTreeSet;
+use alloc::vec;
 use alloc::vec::Vec;
-use core::slice::Iter;
 
 use crate::graph::{Graph, Kind, OpId, Operator, Order, TensorId};
 
@@ -10,7 +10,7 @@ use crate::graph::{Graph, Kind, OpId, Operator, Order, TensorId};
 pub fn early(graph: &Graph) -> Vec<OpId> {
     let order = Order::of(graph);
     let count = graph.operators().len() as OpId;
-    let is_step = steps(graph, &order);
+    let is_step = steps(graph);
     let mut waits: Vec<usize> = (0..count).map(|op| order.predecessors(op).len()).collect();
     let ready = |waits: &[usize], op: OpId| waits[op as usize] == 0;
     let mut steps: BTreeSet<OpId> = (0..count)
@@ -37,20 +37,26 @@ pub fn early(graph: &Graph) -> Vec<OpId> {
     schedule
 }
 
-/// The operators that change kept tensors by an optimiser's states, and those whose results only such operators use.
-fn steps(graph: &Graph, order: &Order) -> Vec<bool> {
+/// The operators of the optimiser: those that touch its states, those that work on what such operators make, and those that
+/// change parameters by gradients alone.
+fn steps(graph: &Graph) -> Vec<bool> {
+    let mut is_made_by_step = vec![false; graph.tensors().len()];
     let is_step = |operator: &Operator| {
-        let is_kind =
-            |kind: Kind, mut ids: Iter<'_, TensorId>| ids.any(|id| graph.tensor(*id).kind == kind);
-        let is_state_changed = is_kind(Kind::OptimizerState, operator.updates.iter());
-        let is_weight_changed = is_kind(Kind::Parameter, operator.updates.iter());
-        let is_state_read = is_kind(Kind::OptimizerState, operator.inputs.iter());
-        is_state_changed || is_weight_changed && is_state_read
+        let kind = |id: &TensorId| graph.tensor(*id).kind;
+        let read = || operator.inputs.iter().chain(&operator.updates);
+        let mut made = read().filter(|id| !kind(id).is_given()).peekable();
+        let is_behind_steps = made.peek().is_some() && made.all(|id| is_made_by_step[*id as usize]);
+        let is_change = operator
+            .updates
+            .iter()
+            .any(|id| kind(id) == Kind::Parameter)
+            && read().all(|id| matches!(kind(id), Kind::Parameter | Kind::Gradient));
+        let is_step =
+            read().any(|id| kind(id) == Kind::OptimizerState) || is_behind_steps || is_change;
+        for id in &operator.outputs {
+            is_made_by_step[*id as usize] = is_step;
+        }
+        is_step
     };
-    let mut steps: Vec<bool> = graph.operators().iter().map(is_step).collect();
-    for op in (0..graph.operators().len() as OpId).rev() {
-        let behind = order.successors(op);
-        steps[op as usize] |= !behind.is_empty() && behind.iter().all(|next| steps[*next as usize]);
-    }
-    steps
+    graph.operators().iter().map(is_step).collect()
 }
