@@ -7,6 +7,7 @@ pub mod capuchin;
 pub mod measure;
 pub mod method;
 pub mod published;
+pub mod separate;
 pub mod session;
 pub mod vdnn;
 pub mod workloads;

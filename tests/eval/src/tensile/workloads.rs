@@ -3,6 +3,7 @@
 use anyhow::Result;
 use rtswap_planner::graph::{Graph, OpId};
 
+use super::separate::separated;
 use super::{CHUNK, RTX_2080_TI};
 use crate::advisor::models::read;
 
@@ -34,7 +35,7 @@ const fn workload(name: &'static str, file: &'static str) -> Workload {
 impl Workload {
     /// One iteration, with operators timed for the paper's GPU.
     pub fn graph(&self) -> Result<Graph> {
-        read(self.file, &RTX_2080_TI)
+        separated(&read(self.file, &RTX_2080_TI)?)
     }
 }
 
