@@ -29,7 +29,7 @@ pub(super) struct Figures {
 impl Figures {
     /// Those of a run of `plan`.
     pub(super) fn of(graph: &Graph, plan: &Plan, timeline: &Timeline<'_>) -> Self {
-        let predicted = predicted(timeline);
+        let predicted = predicted(graph, timeline);
         let bytes = |tensor: TensorId| graph.tensor(tensor).bytes;
         let sum = |bytes: u64, more: u64| bytes.saturating_add(more);
         let copied_in = plan.swap_in.iter().map(|swap| bytes(swap.place.tensor));
@@ -62,11 +62,12 @@ impl Figures {
 }
 
 /// What a plan file says of a run.
-pub(super) fn predicted(timeline: &Timeline<'_>) -> Predicted {
+pub(super) fn predicted(graph: &Graph, timeline: &Timeline<'_>) -> Predicted {
     let run = timeline.run();
     Predicted {
         time_ns: run.total_ns,
-        ideal_ns: run.compute_ns,
+        // What the run computed may have repeats in it.
+        ideal_ns: graph.compute_ns(),
         peak_bytes: timeline.peak(),
         unhidden_ns: run.stalled_ns(),
     }

@@ -51,7 +51,7 @@ pub(super) fn plan(options: &GraphPlanOptions) -> Result<(), Failure> {
     if let Some(path) = &options.svg {
         files::write(path, &timeline.svg(&text::title(&file.name, budget, &row)))?;
     }
-    let predicted = figures::predicted(&timeline);
+    let predicted = figures::predicted(graph, &timeline);
     drop(timeline);
     if options.json {
         let plan = PlanFile {

@@ -359,7 +359,7 @@ fn what_is_printed_of_a_task_set_fits_its_schema() -> Result<()> {
 const GRAPH: &str = r#"{"version": 1, "name": "small", "tensors": [{"kind": "parameter", "bytes": 8388608, "name": "weight"},
     {"kind": "input", "bytes": 8388608}, {"kind": "activation", "bytes": 8388608}, {"kind": "scratch", "bytes": 8388608},
     {"kind": "optimizer_state", "bytes": 8388608}, {"kind": "gradient", "bytes": 8388608}, {"kind": "gradient", "bytes": 8388608}],
-    "operators": [{"name": "make", "inputs": [0, 1], "outputs": [2], "flops": 1, "bytes": 2, "arithmetic": "dense"},
+    "operators": [{"name": "make", "inputs": [0, 1], "outputs": [2], "flops": 1, "bytes": 2, "arithmetic": "dense", "random": false},
     {"name": "change", "inputs": [2], "updates": [0], "outputs": [3], "time_ns": 5},
     {"name": "change", "updates": [4], "outputs": [5, 6]}]}"#;
 

@@ -123,7 +123,8 @@ pub struct Plan {
     pub extents: Vec<Extent>,
     /// Kept tensors that are in GPU memory before an iteration, and there again behind it.
     pub residents: Vec<Place>,
-    /// All operators in the order in which they run.
+    /// All operators in the order in which they run. One that is [repeatable](crate::graph::Operator::is_repeatable) may come more
+    /// than once, and makes its outputs again.
     pub compute: Vec<Compute>,
     /// Where operators put the tensors that they make, in the order of [`Self::compute`].
     pub outputs: Vec<Place>,

@@ -241,20 +241,19 @@ impl<'a> Stays<'a> {
         if self.gaps[at] == gap {
             return;
         }
-        self.count(tensor, false);
-        let to = self.slot_behind(tensor, number);
-        let op = self.makers[tensor as usize];
-        if let (Gap::IsMadeAgain, Some(op)) = (self.gaps[at], op) {
-            self.again.retain(|of| *of != (to, op));
-            self.count_again(to, op, tensor, false);
+        let again = self.makers[tensor as usize].map(|op| (self.slot_behind(tensor, number), op));
+        self.count_gap(tensor, number, false);
+        if let (Gap::IsMadeAgain, Some((slot, op))) = (self.gaps[at], again) {
+            self.again.retain(|of| *of != (slot, op));
+            self.count_again(slot, op, tensor, false);
         }
         self.gaps[at] = gap;
-        if let (Gap::IsMadeAgain, Some(op)) = (gap, op) {
-            let place = self.again.partition_point(|of| *of < (to, op));
-            self.again.insert(place, (to, op));
-            self.count_again(to, op, tensor, true);
+        if let (Gap::IsMadeAgain, Some((slot, op))) = (gap, again) {
+            let place = self.again.partition_point(|of| *of < (slot, op));
+            self.again.insert(place, (slot, op));
+            self.count_again(slot, op, tensor, true);
         }
-        self.count(tensor, true);
+        self.count_gap(tensor, number, true);
     }
 
     /// A kept tensor is in host memory between iterations: it comes in slot `comes`, and has left before slot `leaves`.
@@ -317,28 +316,36 @@ impl<'a> Stays<'a> {
     /// Adds or takes off what a tensor takes.
     fn count(&mut self, tensor: TensorId, is_more: bool) {
         let chunks = self.chunks(tensor);
-        let add = |taken: &mut u64| {
-            *taken = if is_more {
-                *taken + chunks
-            } else {
-                *taken - chunks
-            };
-        };
-        for slot in self.uses.of(tensor) {
-            add(&mut self.taken[*slot as usize]);
+        for at in 0..self.uses.of(tensor).len() {
+            let slot = self.uses.of(tensor)[at];
+            self.add(slot, chunks, is_more);
         }
         if self.is_resident[tensor as usize] {
-            let end = self.schedule.len() + 1;
-            add(&mut self.taken[0]);
-            add(&mut self.taken[end]);
+            self.add(0, chunks, is_more);
+            self.add(self.end(), chunks, is_more);
         }
         for number in 0..=self.uses.of(tensor).len() as u32 {
-            for (from, to) in self.held(tensor, number) {
-                for slot in from..to {
-                    add(&mut self.taken[slot as usize]);
-                }
+            self.count_gap(tensor, number, is_more);
+        }
+    }
+
+    /// The same for one gap.
+    fn count_gap(&mut self, tensor: TensorId, number: u32, is_more: bool) {
+        let chunks = self.chunks(tensor);
+        for (from, to) in self.held(tensor, number) {
+            for slot in from..to {
+                self.add(slot, chunks, is_more);
             }
         }
+    }
+
+    fn add(&mut self, slot: Slot, chunks: u64, is_more: bool) {
+        let taken = &mut self.taken[slot as usize];
+        *taken = if is_more {
+            *taken + chunks
+        } else {
+            *taken - chunks
+        };
     }
 
     /// The same for what an operator makes beside `tensor` where it runs again before `slot`.
@@ -350,11 +357,6 @@ impl<'a> Stays<'a> {
             .iter()
             .filter(|id| **id != tensor);
         let chunks: u64 = others.map(|id| self.chunks(*id)).sum();
-        let taken = &mut self.taken[slot as usize];
-        *taken = if is_more {
-            *taken + chunks
-        } else {
-            *taken - chunks
-        };
+        self.add(slot, chunks, is_more);
     }
 }

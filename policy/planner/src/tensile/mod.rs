@@ -19,9 +19,9 @@ use alloc::vec::Vec;
 pub use drift::Estimates;
 pub use schedule::early;
 
-use crate::graph::{Graph, OpId, TensorId};
+use crate::graph::{Graph, OpId};
 use crate::machine::Link;
-use crate::stays::{Slot, Stays};
+use crate::stays::Stays;
 use swap::Planning;
 use timeline::Timeline;
 
@@ -57,9 +57,9 @@ const HALVINGS: u32 = 8;
 /// Decides for all jobs what swaps, so that the sum of their peaks is low. No copy makes an operator wait as long as
 /// operators take their expected times. Each job's schedule must be one of its graph's.
 pub fn plan<'a>(jobs: &[Job<'a>], settings: &Settings) -> Vec<Stays<'a>> {
-    let tensors = jobs.iter().flat_map(|job| job.graph.tensors());
-    let largest = tensors.map(|tensor| tensor.bytes).max().unwrap_or_default();
-    let plans = (0..HALVINGS).map(|halvings| swaps(jobs, settings, largest >> halvings));
+    let plans = limits(jobs)
+        .into_iter()
+        .map(|most| swaps(jobs, settings, most));
     let best = plans.min_by_key(|plan| sum(plan));
     let mut best = best.unwrap_or_default();
     if let Some(memory) = settings.memory {
@@ -68,7 +68,18 @@ pub fn plan<'a>(jobs: &[Job<'a>], settings: &Settings) -> Vec<Stays<'a>> {
     best.into_iter().map(|job| job.stays).collect()
 }
 
-/// The peaks of all jobs together: they run asynchronously, and may meet.
+/// The sizes up to which tensors are swapped, in bytes, each of which makes a difference.
+fn limits(jobs: &[Job<'_>]) -> Vec<u64> {
+    let tensors = jobs.iter().flat_map(|job| job.graph.tensors());
+    let sizes: Vec<u64> = tensors.map(|tensor| tensor.bytes).collect();
+    let largest = sizes.iter().copied().max().unwrap_or_default();
+    let mut limits: Vec<u64> = (0..HALVINGS).map(|halvings| largest >> halvings).collect();
+    let below = |limit: u64| sizes.iter().filter(|size| **size <= limit).count();
+    limits.dedup_by_key(|limit| below(*limit));
+    limits
+}
+
+/// The peaks of all jobs together in bytes: they run asynchronously, and may meet.
 fn sum(jobs: &[Planning<'_>]) -> u64 {
     jobs.iter().map(|job| job.stays.peak().1).sum()
 }
@@ -79,44 +90,38 @@ fn swaps<'a>(jobs: &[Job<'a>], settings: &Settings, most: u64) -> Vec<Planning<'
     let begin = |job: &Job<'a>| {
         let stays = Stays::new(job.graph, job.schedule.clone(), settings.chunk);
         let timeline = Timeline::new(&job.schedule, &job.times);
-        Planning::new(stays, timeline, link, settings.is_across)
+        Planning::new(stays, timeline, link, settings.is_across, most)
     };
     let mut plans: Vec<Planning<'a>> = jobs.iter().map(begin).collect();
-    while let Some((job, tensor, peak)) = next(jobs, &mut plans, most) {
-        plans[job].swap(tensor, peak);
+    while let Some(job) = next(jobs, &plans) {
+        plans[job].swap();
     }
     plans
 }
 
-/// The largest tensor at any job's peak that was not tried there in vain, of the jobs that may swap.
-fn next(
-    jobs: &[Job<'_>],
-    plans: &mut [Planning<'_>],
-    most: u64,
-) -> Option<(usize, TensorId, Slot)> {
+/// The job with the largest candidate, of those that may swap more.
+fn next(jobs: &[Job<'_>], plans: &[Planning<'_>]) -> Option<usize> {
     let all: u64 = plans.iter().map(|plan| plan.swaps).sum();
-    let mut best: Option<(u64, usize, TensorId, Slot)> = None;
-    for (at, (job, plan)) in jobs.iter().zip(plans).enumerate() {
+    let all_jobs = jobs.iter().zip(plans).enumerate();
+    let candidates = all_jobs.filter_map(|(at, (job, plan))| {
         // The first swap of all is any job's that may have one at all.
-        let is_allowed = plan.swaps as f64 <= job.most * all as f64 && job.most > 0.0;
-        let (peak, _) = plan.stays.peak();
-        let Some(tensor) = plan.candidate(peak, most).filter(|_| is_allowed) else {
-            continue;
-        };
-        let bytes = job.graph.tensor(tensor).bytes;
-        if best.is_none_or(|(largest, ..)| bytes > largest) {
-            best = Some((bytes, at, tensor, peak));
-        }
-    }
-    best.map(|(_, at, tensor, peak)| (at, tensor, peak))
+        let is_allowed = job.most > 0.0 && plan.swaps as f64 <= job.most * all as f64;
+        let tensor = plan.candidate().filter(|_| is_allowed)?;
+        Some((job.graph.tensor(tensor).bytes, at))
+    });
+    let best = candidates.max_by_key(|(bytes, at)| (*bytes, core::cmp::Reverse(*at)));
+    best.map(|(_, at)| at)
 }
 
 /// Operators run again until the jobs fit into the memory, or none can.
 fn recompute(jobs: &[Job<'_>], plans: &mut [Planning<'_>], memory: u64) {
     let mut pins = vec![Vec::new(); plans.len()];
-    while sum(plans) > memory {
+    loop {
         let mut is_less = false;
         for (at, job) in jobs.iter().enumerate() {
+            if sum(plans) <= memory {
+                return;
+            }
             let stays = &mut plans[at].stays;
             let (peak, _) = stays.peak();
             is_less |= again::recompute(stays, &job.times, peak, &mut pins[at]);

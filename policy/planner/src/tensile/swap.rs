@@ -1,6 +1,7 @@
 //! One step of the greedy scheduling (the paper's Algorithm 1): a tensor that is in GPU memory at the peak is swapped
 //! across it.
 
+use alloc::vec;
 use alloc::vec::Vec;
 
 use super::lane::Lane;
@@ -18,11 +19,14 @@ pub(super) struct Planning<'a> {
     link: Link,
     /// Whether kept tensors may be in host memory between iterations.
     is_across: bool,
-    /// The tensors at a peak that were not tried yet, the largest last: the lane only fills, so that what was tried there in vain
-    /// would be again.
+    /// The size up to which tensors are swapped, in bytes.
+    most: u64,
+    /// The slot of the peak.
+    peak: Option<Slot>,
+    /// For each tensor a gap whose copies the link has no time for, wherever the peak is in it.
+    hopeless: Vec<Option<u32>>,
+    /// The tensors at the peak that were not tried there yet, the largest last.
     candidates: Vec<TensorId>,
-    /// The peak that they are of.
-    listed: Option<Slot>,
     /// How many swaps there are.
     pub(super) swaps: u64,
 }
@@ -36,66 +40,99 @@ struct Pair {
 }
 
 impl<'a> Planning<'a> {
-    pub(super) fn new(stays: Stays<'a>, timeline: Timeline, link: Link, is_across: bool) -> Self {
+    /// Nothing swaps yet, and only tensors of at most `most` bytes ever will.
+    pub(super) fn new(
+        stays: Stays<'a>,
+        timeline: Timeline,
+        link: Link,
+        is_across: bool,
+        most: u64,
+    ) -> Self {
         let mut lane = Lane::default();
-        let graph = stays.graph();
-        let inputs = (0..)
-            .zip(graph.tensors())
-            .filter(|(_, tensor)| tensor.kind == Kind::Input);
+        let tensors = stays.graph().tensors().iter();
         let mut at = 0;
-        for (_, input) in inputs {
+        for input in tensors.filter(|tensor| tensor.kind == Kind::Input) {
             let ns = link.copy_ns(input.bytes);
             lane.take(at, ns);
             at += ns;
         }
-        Self {
-            candidates: Vec::new(),
-            listed: None,
+        let hopeless = vec![None; stays.graph().tensors().len()];
+        let mut planning = Self {
             stays,
             timeline,
             lane,
             link,
             is_across,
+            most,
+            peak: None,
+            hopeless,
+            candidates: Vec::new(),
             swaps: 0,
-        }
+        };
+        planning.look();
+        planning
     }
 
-    /// The largest tensor of at most `most` bytes that stays in GPU memory at the peak, is not used there, and was not
-    /// tried in vain.
-    pub(super) fn candidate(&mut self, peak: Slot, most: u64) -> Option<TensorId> {
-        if self.listed != Some(peak) {
-            self.listed = Some(peak);
-            self.list(peak, most);
-        }
+    /// The largest tensor that stays in GPU memory at the peak, is not used there, and was not tried yet.
+    pub(super) fn candidate(&self) -> Option<TensorId> {
         self.candidates.last().copied()
     }
 
-    /// Lists them all, the largest last.
-    fn list(&mut self, peak: Slot, most: u64) {
+    /// Finds the peak, and what may be swapped across it.
+    fn look(&mut self) {
+        let (peak, _) = self.stays.peak();
+        if self.peak == Some(peak) {
+            // The link only fills: what was tried here in vain would be again.
+            return;
+        }
+        self.peak = Some(peak);
         let tensors = self.stays.graph().tensors();
         let is_candidate = |id: &TensorId| {
-            tensors[*id as usize].bytes <= most
-                && self
-                    .stays
-                    .gap_at(*id, peak)
-                    .is_some_and(|gap| self.stays.gap(*id, gap.number) == Gap::Stays)
+            let gap = self.stays.gap_at(*id, peak);
+            tensors[*id as usize].bytes <= self.most
+                && gap.is_some_and(|gap| {
+                    self.stays.gap(*id, gap.number) == Gap::Stays
+                        && self.hopeless[*id as usize] != Some(gap.number)
+                })
         };
-        self.candidates = (0..tensors.len() as TensorId)
-            .filter(is_candidate)
-            .collect();
+        self.candidates.clear();
+        self.candidates
+            .extend((0..tensors.len() as TensorId).filter(is_candidate));
         self.candidates
             .sort_by_key(|id| tensors[*id as usize].bytes);
     }
 
-    /// Swaps a tensor so that it is not in GPU memory at the peak, if the link has time for it.
-    pub(super) fn swap(&mut self, tensor: TensorId, peak: Slot) {
-        self.candidates.retain(|id| *id != tensor);
+    /// Swaps the candidate so that it is not in GPU memory at the peak, if the link has time for it.
+    pub(super) fn swap(&mut self) {
+        let (Some(peak), Some(tensor)) = (self.peak, self.candidates.pop()) else {
+            return;
+        };
         let Some(gap) = self.stays.gap_at(tensor, peak) else {
             return;
         };
         if self.is_across && self.swap_across(gap, peak) || self.swap_within(gap, peak) {
             self.swaps += 1;
+            self.look();
+        } else if self.is_hopeless(gap) {
+            self.hopeless[tensor as usize] = Some(gap.number);
         }
+    }
+
+    /// Whether the link has no time for the copies of a gap, wherever the peak is.
+    fn is_hopeless(&mut self, gap: GapAt) -> bool {
+        let whole = (self.timeline.end(gap.from), self.timeline.begin(gap.to));
+        let uses = self.stays.uses(gap.tensor);
+        let is_inside = gap.from > 0 && uses.last() != Some(&gap.from);
+        // What is kept may go from one iteration to the next.
+        if !is_inside {
+            return false;
+        }
+        let is_out = !self.stays.is_in_host(gap.tensor, gap.number);
+        let pair = self.pair(gap.tensor, is_out.then_some(whole), whole);
+        if let Some(pair) = &pair {
+            self.undo(gap.tensor, pair);
+        }
+        pair.is_none()
     }
 
     /// Out behind the use before the peak, and back before the use behind it.

@@ -243,9 +243,8 @@ impl<'a> Memory<'a> {
             return Err(not_there("was never put into GPU memory"));
         };
         let stay = &mut self.stays[of];
-        let is_before = |other: Option<Step>| {
-            other.is_none_or(|other| self.clock.is_before(other, step))
-        };
+        let is_before =
+            |other: Option<Step>| other.is_none_or(|other| self.clock.is_before(other, step));
         if stay.is_over {
             return Err(not_there("was overwritten"));
         }
@@ -308,11 +307,17 @@ impl<'a> Memory<'a> {
             let problem = "it was changed too often or not often enough before";
             return Err(wrong_value(step, tensor, problem));
         }
-        if self.stays[stay].version != expected {
-            let problem = "what is in GPU memory is an earlier or later version";
-            return Err(wrong_value(step, tensor, problem));
+        let Stay { version, begun, .. } = self.stays[stay];
+        if version == expected {
+            return Ok(stay);
         }
-        Ok(stay)
+        let is_copied = begun.is_some_and(|begun| begun.queue == Queue::SwapIn);
+        let problem = if is_copied && version < expected {
+            "it was changed since it was copied to the host"
+        } else {
+            "what is in GPU memory is an earlier or later version"
+        };
+        Err(wrong_value(step, tensor, problem))
     }
 
     fn swap_in(&mut self, step: Step) -> Result<(), PlanError> {

@@ -37,7 +37,9 @@ impl core::fmt::Display for Step {
 #[expect(missing_docs, reason = "each variant's doc says what its fields are")]
 pub enum PlanError {
     /// The plan runs `found` operators of the graph's `expected`, repeats aside; `missing` is the first that it lacks.
-    #[error("the plan runs {found} of the graph's {expected} operators: operator {missing} is missing")]
+    #[error(
+        "the plan runs {found} of the graph's {expected} operators: operator {missing} is missing"
+    )]
     OperatorCount {
         found: usize,
         expected: usize,

@@ -57,7 +57,10 @@ fn check_tensors(
     mut tensors: impl Iterator<Item = TensorId>,
 ) -> Result<(), PlanError> {
     let count = graph.tensors().len();
-    match (0..).zip(&mut tensors).find(|(_, tensor)| *tensor as usize >= count) {
+    match (0..)
+        .zip(&mut tensors)
+        .find(|(_, tensor)| *tensor as usize >= count)
+    {
         Some((at, tensor)) => Err(PlanError::WrongTensor {
             step: Step { queue, at },
             tensor,

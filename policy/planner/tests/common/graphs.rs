@@ -32,7 +32,8 @@ pub(crate) fn operator(
 }
 
 /// A graph of so many operators: up to six tensor sizes of up to 256 KB, tensors of every kind,
-/// updates in place of any of them, operators that make nothing, and results that nothing reads.
+/// updates in place of any of them, operators that make nothing or draw random numbers, and results
+/// that nothing reads.
 pub(crate) fn random(rng: &mut Rng, operators: usize) -> Graph {
     const GIVEN: [Kind; 4] = [
         Kind::Parameter,
@@ -86,7 +87,10 @@ pub(crate) fn random(rng: &mut Rng, operators: usize) -> Graph {
             outputs.push(add(rng, Kind::Scratch));
         }
         let time_ns = rng.below(100_000) as u64;
-        all.push(operator(&inputs, &updates, &outputs, time_ns));
+        all.push(Operator {
+            is_random: at % 7 == 6,
+            ..operator(&inputs, &updates, &outputs, time_ns)
+        });
     }
     Graph::new(tensors, all).expect("operators read only what is given or made before")
 }

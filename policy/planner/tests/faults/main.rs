@@ -11,6 +11,7 @@ mod copies;
 mod memory;
 mod numbers;
 mod operators;
+mod repeats;
 mod waits;
 
 use common::executor::execute;

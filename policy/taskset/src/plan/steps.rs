@@ -10,7 +10,7 @@ use crate::rows::{Keys, Object, Part, Range, Reader};
 /// The most extents of all places together: 64 MiB of memory.
 const MAX_EXTENTS: usize = 1 << 22;
 
-/// The most copies in one direction, and the most residents: more do not fit in a text.
+/// The most steps of a queue, and the most residents: more do not fit in a text.
 const MAX_STEPS: usize = 1 << 22;
 
 const TENSOR: (&str, &str) = ("tensor", "0");
@@ -51,14 +51,13 @@ impl<'g> Steps<'g> {
         reader: &mut Reader<'t>,
         root: &Object<'_, 't, N>,
     ) {
-        let operators = self.graph.operators().len();
         rows(reader, root, "residents", MAX_STEPS, |reader, row| {
             let row = reader.object(row, &PLACE)?;
             let place = self.place(reader, &row)?;
             self.plan.residents.push(place);
             Some(())
         });
-        rows(reader, root, "compute", operators, |reader, row| {
+        rows(reader, root, "compute", MAX_STEPS, |reader, row| {
             self.compute(reader, row)
         });
         rows(reader, root, "swap_in", MAX_STEPS, |reader, row| {

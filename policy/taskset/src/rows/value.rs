@@ -53,7 +53,7 @@ impl<'t> Reader<'t> {
     pub(crate) fn truth(&mut self, part: &Part<'_, 't>) -> Option<bool> {
         let truth = part.raw.get().parse().ok();
         if truth.is_none() {
-            self.wrong_kind(part, "true or false");
+            self.wrong_kind(part, "a boolean");
         }
         truth
     }

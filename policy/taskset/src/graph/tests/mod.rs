@@ -40,9 +40,11 @@ fn everything_can_be_said() {
             flops: 100_000_000,
             bytes: 7168,
             time_ns: 20_000 + 10_000,
+            is_random: false,
         }
     );
     assert_eq!(graph.operator(1).time_ns, 20_000 + 9_000, "depthwise");
+    assert!(graph.operator(1).is_random);
     assert_eq!(graph.operator(2).updates, [0]);
     assert_eq!(graph.operator(2).time_ns, 1000);
 }
@@ -162,6 +164,11 @@ fn what_is_wrong_is_told_with_its_place() {
             "\"depthwise\"",
             "\"sparse\"",
             "13:77: operators[1].arithmetic: \"sparse\" where \"dense\" or \"depthwise\" belongs; write one of these",
+        ),
+        (
+            "\"random\":true",
+            "\"random\":1",
+            "13:98: operators[1].random: a number where a boolean belongs; write, for example, true",
         ),
         (
             "\"name\":\"convolution\"",

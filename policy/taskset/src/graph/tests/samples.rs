@@ -29,7 +29,7 @@ pub(crate) const GOOD: &str = r#"{
 ],
 "operators": [
 {"name":"convolution","inputs":[0,1],"outputs":[2,4],"flops":100000000,"bytes":7168},
-{"name":"backward","inputs":[0,2],"outputs":[3],"flops":900000,"arithmetic":"depthwise"},
+{"name":"backward","inputs":[0,2],"outputs":[3],"flops":900000,"arithmetic":"depthwise","random":true},
 {"name":"update","inputs":[3],"updates":[0],"time_ns":1000}
 ]
 }
@@ -65,6 +65,7 @@ pub(crate) fn written(file: &GraphFile) -> String {
             "flops": operator.flops,
             "bytes": operator.bytes,
             "time_ns": operator.time_ns,
+            "random": operator.is_random,
         })
     };
     format!(
@@ -125,6 +126,7 @@ pub(crate) fn graph() -> impl Strategy<Value = GraphFile> {
             any::<bool>(),
             prop::collection::vec((any::<prop::sample::Index>(), any::<bool>()), 0..4),
             (0_u64..1 << 50, 0_u64..1 << 50, 0_u64..1 << 50),
+            any::<bool>(),
         ),
         1..9,
     );
@@ -132,7 +134,7 @@ pub(crate) fn graph() -> impl Strategy<Value = GraphFile> {
         let tensor = |(name, kind, bytes)| Tensor { name, kind, bytes };
         let mut tensors: Vec<_> = given.into_iter().map(tensor).collect();
         let mut operators = Vec::new();
-        for (name, bytes, is_gradient, used, (flops, moved, time_ns)) in made {
+        for (name, bytes, is_gradient, used, (flops, moved, time_ns), is_random) in made {
             let mut used: Vec<_> = used
                 .into_iter()
                 .map(|(index, is_update)| (index.index(tensors.len()) as u32, is_update))
@@ -153,7 +155,7 @@ pub(crate) fn graph() -> impl Strategy<Value = GraphFile> {
                 flops,
                 bytes: moved,
                 time_ns,
-                is_random: false,
+                is_random,
             });
             let name = String::new();
             tensors.push(Tensor { name, kind, bytes });
