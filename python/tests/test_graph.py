@@ -172,6 +172,62 @@ def test_any_optimiser_s_state_is_kept_and_what_is_in_host_memory_is_not_recorde
     assert (kinds["parameter"], kinds["optimizer_state"], kinds["input"]) == (4, 8, 2)
 
 
+def test_a_fused_optimiser_has_one_operator_for_each_parameter() -> None:
+    graph = training(
+        "adam",
+        two_layers(),
+        examples,
+        nn.CrossEntropyLoss(),
+        optimizer=lambda parameters: torch.optim.Adam(parameters, foreach=False),
+        fuse_optimizer=True,
+    )
+    plain = training("sgd", two_layers(), examples, nn.CrossEntropyLoss())
+    # All but the momentum step of four parameters.
+    before = len(plain["operators"]) - 3 * 4
+    assert named(graph)[:before] == named(plain)[:before]
+    assert named(graph)[before:] == [
+        (
+            "addcdiv_ (step)",
+            [f"gradient {gradient}"],
+            [],
+            [f"optimizer_state {mean}", f"optimizer_state {mean + 1}", parameter],
+        )
+        for parameter, gradient, mean in (
+            ("0.weight", 19, 21),
+            ("0.bias", 20, 23),
+            ("2.weight", 16, 25),
+            ("2.bias", 17, 27),
+        )
+    ]
+
+
+@pytest.mark.parametrize(
+    ("make", "drawn"),
+    [
+        (nn.Dropout, ["bernoulli_.float"]),
+        (lambda: torch.rand_like, ["rand_like"]),
+        (lambda: lambda x: x + torch.randn(INPUT, device=x.device), ["randn"]),
+        (lambda: lambda x: torch.empty_like(x).uniform_(), ["uniform_"]),
+        (nn.ReLU, []),
+    ],
+)
+def test_operators_that_draw_random_numbers_are_marked(make: Any, drawn: list[str]) -> None:
+    class Drawing(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.layer = nn.Linear(INPUT, INPUT)
+            self.draw = make()
+
+        def forward(self, x: Any) -> Any:
+            return self.layer(x) * self.draw(x)
+
+    with on_meta():
+        model = Drawing()
+    graph = training("drawing", model, examples, nn.CrossEntropyLoss())
+    assert [row["name"] for row in graph["operators"] if row.get("random")] == drawn
+    assert all(row.get("random", True) is True for row in graph["operators"])
+
+
 def test_the_same_model_with_memory_has_the_same_graph() -> None:
     model = nn.Sequential(nn.Linear(INPUT, HIDDEN), nn.ReLU(), nn.Linear(HIDDEN, CLASSES))
     on_host = inference("two", model, lambda: values()[0])
@@ -261,6 +317,8 @@ def test_models_have_the_published_numbers_of_parameters() -> None:
         "resnet-152-inference-1": 60_192_808,
         "densenet-121": 7_978_856,
         "yolov3": 61_949_149,
+        "fcn-resnet-101-inference-1": 54_314_346,
+        "inception-3-adam": 23_834_568,
         "bert-base": 109_514_298,
         "gpt-2": 124_439_808,
     }

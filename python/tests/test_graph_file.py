@@ -15,6 +15,7 @@ import pytest
 
 from rtswap.graph import write
 from rtswap.graph._accumulate import accumulate_in_place
+from rtswap.graph._fuse import fuse_optimizer_step
 from rtswap.graph._trace import GIVEN, Kernel, Storage
 from rtswap.graph._write import digest, document, text
 
@@ -32,7 +33,7 @@ STORAGES = [
 ]
 KERNELS = [
     Kernel("convolution", 7, 436, "depthwise", inputs=[0, 3], outputs=[2, 4, 1]),
-    Kernel("mul_.Scalar", 4, 32, inputs=[2], updates=[5]),
+    Kernel("bernoulli_.float", 4, 32, is_random=True, inputs=[2], updates=[5]),
 ]
 TEXT = """{
 "version": 1,
@@ -46,7 +47,7 @@ TEXT = """{
 ],
 "operators": [
 {"name":"convolution","inputs":[0,1],"outputs":[2,3],"flops":7,"bytes":436,"arithmetic":"depthwise"},
-{"name":"mul_.Scalar","inputs":[2],"updates":[4],"flops":4,"bytes":32}
+{"name":"bernoulli_.float","inputs":[2],"updates":[4],"flops":4,"bytes":32,"random":true}
 ]
 }
 """
@@ -120,6 +121,39 @@ def test_a_sum_whose_operands_are_used_later_or_are_no_gradients_stays() -> None
     assert accumulate_in_place(storages, kernels, fuse=True)[2].outputs == [3]
 
 
+def adam() -> tuple[list[Storage], list[Kernel]]:
+    """What Adam does to the parameter 0, whose gradient is 1 and whose moments are 2 and 3, without a rate of decay."""
+    kinds = ["parameter", "gradient", "optimizer_state", "optimizer_state", "gradient"]
+    storages = [Storage(kind, 64) for kind in kinds]
+    kernels = [
+        Kernel("add_.Tensor", 16, 128, inputs=[1], updates=[2]),
+        Kernel("mul_.Tensor", 16, 64, updates=[3]),
+        Kernel("addcmul_", 16, 192, inputs=[1], updates=[3]),
+        Kernel("sqrt", 16, 128, inputs=[3], outputs=[4]),
+        Kernel("add_.Tensor", 16, 64, updates=[4]),
+        Kernel("addcdiv_", 16, 192, inputs=[2, 4], updates=[0]),
+    ]
+    return storages, kernels
+
+
+def test_an_optimiser_s_step_becomes_one_kernel_for_each_parameter() -> None:
+    storages, kernels = adam()
+    storages += [Storage("parameter", 8), Storage("gradient", 8)]
+    rest = [Kernel("add_.Tensor", 2, 16, inputs=[6], updates=[5]), Kernel("mul_.Tensor", 16, 64, updates=[2])]
+    assert fuse_optimizer_step(storages, kernels + rest) == [
+        Kernel("addcdiv_ (step)", 48, 256, inputs=[1], updates=[2, 3, 0]),
+        Kernel("add_.Tensor (step)", 2, 16, inputs=[6], updates=[5]),
+        # No parameter is changed any more.
+        rest[1],
+    ]
+
+
+def test_a_fused_step_with_random_numbers_is_random() -> None:
+    storages, kernels = adam()
+    kernels[1].is_random = True
+    assert [kernel.is_random for kernel in fuse_optimizer_step(storages, kernels)] == [True]
+
+
 @pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.name))
 def test_a_kept_graph_can_run_in_its_order(path: pathlib.Path) -> None:
     graph = graph_of(path)
@@ -134,8 +168,30 @@ def test_a_kept_graph_can_run_in_its_order(path: pathlib.Path) -> None:
         has_value.update(outputs)
         assert operator.get("arithmetic", "depthwise") == "depthwise"
         assert "arithmetic" not in operator or operator["name"] in ("convolution", "convolution_backward")
+        assert operator.get("random", True) is True
+        assert ("random" in operator) == operator["name"].startswith("bernoulli"), operator
     assert len(has_value) == len(kinds)
     assert any("arithmetic" in operator for operator in graph["operators"]) == path.name.startswith("nasnet")
+
+
+@pytest.mark.parametrize("path", [path for path in FILES if "adam" in path.name], ids=lambda path: str(path.name))
+def test_adam_updates_each_trained_parameter_and_both_its_moments_with_its_gradient(path: pathlib.Path) -> None:
+    graph = graph_of(path)
+    kinds = [tensor["kind"] for tensor in graph["tensors"]]
+    sizes = [tensor["bytes"] for tensor in graph["tensors"]]
+    steps = [row for row in graph["operators"] if row["name"].startswith("addcdiv_")]
+    trained = [row["updates"][-1] for row in steps]
+    assert {kinds[tensor] for tensor in trained} == {"parameter"} and len(set(trained)) == len(trained)
+    assert kinds.count("optimizer_state") == 2 * len(trained) > 0
+    changed = {tensor for row in graph["operators"] for tensor in row.get("updates", [])}
+    assert {tensor for tensor, kind in enumerate(kinds) if kind == "optimizer_state"} <= changed
+    if "unfused" in path.name:
+        return
+    for row in steps:
+        assert [kinds[tensor] for tensor in row["updates"]] == ["optimizer_state", "optimizer_state", "parameter"]
+        assert [kinds[tensor] for tensor in row["inputs"]] == ["gradient"]
+        (size,) = {sizes[tensor] for tensor in row["inputs"] + row["updates"]}
+        assert (row["flops"], row["bytes"]) == (3 * size // 4, 4 * size)
 
 
 def test_the_table_of_the_kept_graphs_is_what_is_in_them() -> None:
