@@ -4,9 +4,10 @@ use anyhow::{Context, Result};
 use rtswap_planner::graph::{Graph, OpId};
 use rtswap_planner::plan::Plan;
 use rtswap_planner::stays::Stays;
-use rtswap_planner::tensile::{self, Job, early};
+use rtswap_planner::tensile::{self, Job};
 use rtswap_planner::validator::validate;
 
+use super::order::deferred;
 use super::workloads::trace;
 use super::{CHUNK, LINK, MEMORY};
 
@@ -90,7 +91,7 @@ impl Ours {
 
     fn schedule(self, graph: &Graph) -> Vec<OpId> {
         if self.is_early {
-            early(graph)
+            deferred(graph)
         } else {
             trace(graph)
         }

@@ -6,6 +6,7 @@
 pub mod capuchin;
 pub mod measure;
 pub mod method;
+pub mod order;
 pub mod published;
 pub mod separate;
 pub mod session;
