@@ -15,3 +15,9 @@ fn explore() {
         }
     }
 }
+
+#[test]
+fn one() {
+    let graph = WORKLOADS[3].graph().unwrap();
+    let _ = measure(&[&graph], &[Method::TENSILE], Effort { runs: 1, iterations: 2 });
+}

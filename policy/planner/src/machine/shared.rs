@@ -160,11 +160,11 @@ pub fn share(jobs: &[Sharer<'_>], gpu: &Gpu, director: &mut impl Director) -> Op
     }
 }
 
-/// The copy that could begin first; of several that of the first job, and out before in.
+/// The copy that could begin first; of several that of the first job, and in before out, because an operator may wait for it.
 fn next_transfer(members: &[Member<'_>], link: Link) -> Option<Transfer> {
     let mut first: Option<(f64, Transfer)> = None;
     for (job, member) in members.iter().enumerate() {
-        for queue in [Queue::SwapOut, Queue::SwapIn] {
+        for queue in [Queue::SwapIn, Queue::SwapOut] {
             let Some((ready, tensor)) = member.copy(queue) else {
                 continue;
             };

@@ -3,10 +3,12 @@
 use rtswap_planner::graph::{Graph, Kind, OpId, Order};
 use rtswap_planner::tensile::early;
 
-/// The order of [`early`], in which each gradient that only the optimiser uses, and that is larger than what it is made of,
-/// is made behind the backward pass, right before its step. Such are the gradients of fully connected layers: the largest
-/// of all are then in use when no activation is.
+/// The order of [`early`], but a gradient that only the optimiser uses is made behind the backward pass, right before its
+/// step, if the graph has no larger tensor. VGG's first fully connected layer has such a gradient: beside it are its
+/// weight and two states of the same size while it is in use, and this way no activations.
 pub fn deferred(graph: &Graph) -> Vec<OpId> {
+    let largest = graph.sizes().last().copied().unwrap_or_default();
+    let is_largest = |id: &u32| graph.tensor(*id).bytes == largest;
     let order = Order::of(graph);
     let early = early(graph);
     let mut is_deferred = vec![false; graph.operators().len()];
@@ -15,7 +17,8 @@ pub fn deferred(graph: &Graph) -> Vec<OpId> {
             .predecessors(*op)
             .iter()
             .any(|before| is_deferred[*before as usize]);
-        is_deferred[*op as usize] = is_behind || is_deferrable(graph, &order, *op);
+        let does_make = graph.operator(*op).outputs.iter().any(is_largest);
+        is_deferred[*op as usize] = is_behind || does_make && is_deferrable(graph, &order, *op);
     }
     let (last, first): (Vec<OpId>, Vec<OpId>) = early
         .into_iter()
