@@ -9,8 +9,7 @@ use rtswap_planner::graph::Graph;
 use rtswap_planner::stays::Stays;
 
 use super::CHUNK;
-use super::method::{Expected, Method, Ours};
-use super::published::Ratios;
+use super::method::{Expected, Kept, Method, Order, Ours};
 use super::session::{Done, Launch, Outcome, run};
 use super::workloads::{predicted, trace};
 
@@ -71,18 +70,26 @@ pub struct Measured {
 }
 
 impl Measured {
-    /// The ratios as the paper has them.
-    pub fn ratios(&self) -> Ratios {
-        Ratios {
-            saved: self.saved,
-            extra: self.extra.mean,
-            benefit: self.saved / self.extra.mean,
-        }
+    /// The cost-benefit ratio; none where there is no cost.
+    pub fn benefit(&self) -> Option<f64> {
+        let has_cost = self.extra.mean > 0.0;
+        has_cost.then(|| self.saved / self.extra.mean)
+    }
+
+    /// Whether the cost-benefit ratio is larger than another one's.
+    pub fn is_better(&self, other: &Self) -> bool {
+        let benefit = |of: &Self| of.benefit().unwrap_or(f64::INFINITY);
+        benefit(self) > benefit(other)
     }
 }
 
-/// The memory that TENSILE's plan of each job has, in bytes: what Capuchin is told to save as well.
-pub fn targets(graphs: &[&Graph], ours: Ours) -> Vec<u64> {
+/// The memory that TENSILE needs for each job in PyTorch's order, which is also Capuchin's, in bytes: Capuchin is told to
+/// save as much.
+pub fn targets(graphs: &[&Graph]) -> Vec<u64> {
+    let ours = Ours {
+        order: Order::Trace,
+        kept: Kept::Swapped,
+    };
     let jobs: Vec<Expected<'_>> = graphs
         .iter()
         .map(|graph| Expected {
@@ -116,11 +123,7 @@ pub fn measure(
     methods: &[Method],
     effort: Effort,
 ) -> Result<Vec<Measured>> {
-    let ours = Ours {
-        is_early: false,
-        is_across: true,
-    };
-    let launches = together(graphs, &targets(graphs, ours), effort.iterations);
+    let launches = together(graphs, &targets(graphs), effort.iterations);
     let sessions = |method| {
         let seeds = 1..=effort.runs;
         seeds

@@ -1,9 +1,9 @@
 //! The planners that are compared, and their plans.
 
 use anyhow::{Context, Result};
-use rtswap_planner::graph::{Graph, OpId};
+use rtswap_planner::graph::{Graph, OpId, TensorId};
 use rtswap_planner::plan::Plan;
-use rtswap_planner::stays::Stays;
+use rtswap_planner::stays::{Gap, Stays};
 use rtswap_planner::tensile::{self, Job};
 use rtswap_planner::validator::validate;
 
@@ -27,30 +27,43 @@ pub enum Method {
 /// How TENSILE plans.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Ours {
-    /// Whether the optimiser's operators run as soon as they can, and not in PyTorch's order.
-    pub is_early: bool,
-    /// Whether kept tensors may be in host memory between iterations.
-    pub is_across: bool,
+    /// The order of operators.
+    pub order: Order,
+    /// What becomes of weights and optimiser's states between iterations.
+    pub kept: Kept,
+}
+
+/// An order of operators.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Order {
+    /// PyTorch's.
+    Trace,
+    /// Ours: [`deferred`].
+    Deferred,
+}
+
+/// What becomes of kept tensors between iterations.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kept {
+    /// They are swapped across iterations, as TENSILE does.
+    Swapped,
+    /// The same ones leave, and each comes back where an operator misses it, as in planners that see one iteration only.
+    Missed,
+    /// They are in GPU memory whenever an iteration begins.
+    Resident,
 }
 
 impl Method {
-    /// TENSILE as it is compared: across iterations, in PyTorch's order.
-    pub const TENSILE: Self = Self::Tensile(Ours {
-        is_early: false,
-        is_across: true,
-    });
+    /// TENSILE in PyTorch's order.
+    pub const TRACE: Self = Self::ours(Order::Trace, Kept::Swapped);
 
-    /// The same with the optimiser's operators as early as they can run.
-    pub const EARLY: Self = Self::Tensile(Ours {
-        is_early: true,
-        is_across: true,
-    });
+    /// TENSILE in our order.
+    pub const DEFERRED: Self = Self::ours(Order::Deferred, Kept::Swapped);
 
-    /// TENSILE within iterations only.
-    pub const WITHIN: Self = Self::Tensile(Ours {
-        is_early: false,
-        is_across: false,
-    });
+    /// TENSILE with these choices.
+    pub const fn ours(order: Order, kept: Kept) -> Self {
+        Self::Tensile(Ours { order, kept })
+    }
 }
 
 /// A job for [`Ours::plan`].
@@ -78,10 +91,14 @@ impl Ours {
         let settings = tensile::Settings {
             chunk: CHUNK,
             link: LINK,
-            is_across: self.is_across,
+            is_across: self.kept != Kept::Resident,
             memory: Some(MEMORY),
         };
-        tensile::plan(&jobs, &settings)
+        let mut decided = tensile::plan(&jobs, &settings);
+        if self.kept == Kept::Missed {
+            decided.iter_mut().for_each(miss);
+        }
+        decided
     }
 
     /// Plans for jobs that run at once, proven.
@@ -90,10 +107,23 @@ impl Ours {
     }
 
     fn schedule(self, graph: &Graph) -> Vec<OpId> {
-        if self.is_early {
-            deferred(graph)
-        } else {
-            trace(graph)
+        match self.order {
+            Order::Trace => trace(graph),
+            Order::Deferred => deferred(graph),
+        }
+    }
+}
+
+/// What is absent when an iteration begins comes right before its first use.
+fn miss(stays: &mut Stays<'_>) {
+    for id in 0..stays.graph().tensors().len() as TensorId {
+        let uses = stays.uses(id);
+        let is_absent = stays.graph().tensor(id).kind.is_kept() && !stays.is_resident(id);
+        let (Some(first), true) = (uses.first().copied(), is_absent) else {
+            continue;
+        };
+        if let Gap::Swaps { leaves, .. } = stays.gap(id, uses.len() as u32) {
+            stays.set_absent(id, leaves, first);
         }
     }
 }

@@ -1,9 +1,11 @@
 //! TENSILE's evaluation (Zhang et al., arXiv:2105.13336), computed again from graphs of PyTorch.
 //!
-//! `workloads` has what is trained, `method` the planners that are compared, `vdnn` and `capuchin` the baselines, `measure`
-//! noisy runs with the paper's ratios, `dynamic` jobs that come and go, and `published` the paper's numbers.
+//! `workloads` has what is trained, with `separate` as the paper's framework has it; `method` the planners that are
+//! compared, `vdnn` and `capuchin` the baselines, `order` our order of operators; `session` runs jobs on one GPU, `measure` has the
+//! paper's ratios of noisy runs, `dynamic` jobs that come and go, and `published` the paper's numbers.
 
 pub mod capuchin;
+pub mod dynamic;
 pub mod measure;
 pub mod method;
 pub mod order;
