@@ -146,9 +146,8 @@ fn again(stays: &Stays<'_>, times: &[u64], at: GapAt) -> Option<Again> {
         .outputs
         .iter()
         .all(|id| *id == at.tensor || graph.tensor(*id).kind == Kind::Scratch);
-    let is_there = |id: &TensorId| {
-        stays.is_in(*id, at.to) && !stays.is_changed_between(*id, made, at.to)
-    };
+    let is_there =
+        |id: &TensorId| stays.is_in(*id, at.to) && !stays.is_changed_between(*id, made, at.to);
     let is_possible = operator.is_repeatable()
         && is_alone
         && !stays.is_changed_between(at.tensor, made, at.to)

@@ -4,14 +4,29 @@ use anyhow::Result;
 use rtswap_planner::advisor::Rng;
 use rtswap_planner::graph::Graph;
 
-use super::measure::{Effort, Spread, targets};
+use super::measure::{Spread, targets};
 use super::method::Method;
 use super::session::{Launch, Outcome, run};
-use super::workloads::{Workload, predicted};
+use super::workloads::{WORKLOADS, Workload, predicted};
 
-/// The deviation of the logarithm of predicted over true times of operators, for which the coefficient of determination R²
-/// of the predictions is about what the paper has for its learned ones, 0.582.
+/// The deviation of the logarithm of predicted over true times of operators: with it the coefficient of determination R² of
+/// predictions for VGG is in the mean what the paper has for its learned ones, 0.582.
 pub const ERROR: f64 = 0.48;
+
+/// The jobs that come and go: VGG is alone at first, then beside two others, and alone again at last.
+pub const VISITS: [Visit; 3] = [
+    visit(WORKLOADS[0], 0, 100),
+    visit(WORKLOADS[3], 500, 40),
+    visit(WORKLOADS[1], 1_000, 30),
+];
+
+const fn visit(workload: Workload, begins_ms: u64, iterations: u32) -> Visit {
+    Visit {
+        workload,
+        begins_ms,
+        iterations,
+    }
+}
 
 /// How good the first prediction of operators' times is.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -67,7 +82,7 @@ pub struct Visit {
 /// What came of jobs that come and go, or of wrong predictions.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Course {
-    /// The extra time of all jobs as a part of vanilla's.
+    /// The extra time until the last job has ended, as a part of vanilla's.
     pub extra: Spread,
     /// The extra time of iterations: the first five of each job, and the last five.
     pub ends: [f64; 2],
@@ -84,13 +99,13 @@ pub fn course(
     visits: &[Visit],
     method: Method,
     prediction: Prediction,
-    effort: Effort,
+    runs: u64,
 ) -> Result<Course> {
     let graphs = visits.iter().map(|visit| visit.workload.graph());
     let graphs = graphs.collect::<Result<Vec<Graph>>>()?;
     let targets = targets(&graphs.iter().collect::<Vec<_>>());
     let mut pairs = Vec::new();
-    for seed in 1..=effort.runs {
+    for seed in 1..=runs {
         let jobs = visits.iter().zip(&graphs).zip(&targets);
         let launches: Vec<Launch<'_>> = (0..)
             .zip(jobs)
@@ -114,19 +129,16 @@ fn summary(pairs: &[(Outcome, Outcome)]) -> Course {
     let extra = |sum: fn(&[u64]) -> u64| -> Vec<f64> {
         let ratio = |(one, other): &(Outcome, Outcome)| {
             let jobs = one.jobs.iter().zip(&other.jobs);
-            let ratios = jobs.map(|(one, other)| {
-                sum(&one.each_ns) as f64 / sum(&other.each_ns) as f64 - 1.0
-            });
+            let ratios = jobs
+                .map(|(one, other)| sum(&one.each_ns) as f64 / sum(&other.each_ns) as f64 - 1.0);
             mean(ratios.collect())
         };
         pairs.iter().map(ratio).collect()
     };
-    let totals = pairs.iter().map(|(one, other)| {
-        let jobs = one.jobs.iter().zip(&other.jobs);
-        let ratios = jobs.map(|(one, other)| one.total_ns as f64 / other.total_ns as f64 - 1.0);
-        mean(ratios.collect())
-    });
-    let totals: Vec<f64> = totals.collect();
+    let totals: Vec<f64> = pairs
+        .iter()
+        .map(|(one, other)| one.ended_ns as f64 / other.ended_ns as f64 - 1.0)
+        .collect();
     let first = extra(|each| each[..FEW.min(each.len())].iter().sum());
     let last = extra(|each| each[each.len().saturating_sub(FEW)..].iter().sum());
     let of = |value: fn(&Outcome) -> f64| mean(pairs.iter().map(|(one, _)| value(one)).collect());

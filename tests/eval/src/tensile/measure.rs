@@ -118,11 +118,7 @@ pub fn together<'a>(graphs: &[&'a Graph], targets: &[u64], iterations: u32) -> V
 }
 
 /// Measures methods with jobs that are launched at the same instant.
-pub fn measure(
-    graphs: &[&Graph],
-    methods: &[Method],
-    effort: Effort,
-) -> Result<Vec<Measured>> {
+pub fn measure(graphs: &[&Graph], methods: &[Method], effort: Effort) -> Result<Vec<Measured>> {
     let launches = together(graphs, &targets(graphs), effort.iterations);
     let sessions = |method| {
         let seeds = 1..=effort.runs;

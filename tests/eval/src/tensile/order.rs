@@ -20,9 +20,8 @@ pub fn deferred(graph: &Graph) -> Vec<OpId> {
         let does_make = graph.operator(*op).outputs.iter().any(is_largest);
         is_deferred[*op as usize] = is_behind || does_make && is_deferrable(graph, &order, *op);
     }
-    let (last, first): (Vec<OpId>, Vec<OpId>) = early
-        .into_iter()
-        .partition(|op| is_deferred[*op as usize]);
+    let (last, first): (Vec<OpId>, Vec<OpId>) =
+        early.into_iter().partition(|op| is_deferred[*op as usize]);
     [first, last].concat()
 }
 

@@ -8,7 +8,7 @@ use rtswap_planner::stays::Stays;
 use rtswap_planner::tensile::Estimates;
 
 use super::capuchin;
-use super::method::{Expected, Method, Ours, proven, prove};
+use super::method::{Expected, Method, Ours, prove, proven};
 use super::workloads::{trace, unfreed};
 use super::{CHUNK, LINK, NOISE, vdnn};
 
@@ -52,6 +52,8 @@ pub struct Outcome {
     pub peak: u64,
     /// The same without any tensor freed within an iteration: the paper's vanilla.
     pub unfreed: u64,
+    /// When the last iteration that counts ended, in nanoseconds.
+    pub ended_ns: u64,
     /// How often plans were made for all jobs because operators took other times than expected.
     pub drifts: u32,
 }
@@ -175,7 +177,10 @@ impl Session<'_, '_> {
                     }
                     self.replan(ours)?;
                 }
-                self.states[job].next.take().context("a job without a plan")?
+                self.states[job]
+                    .next
+                    .take()
+                    .context("a job without a plan")?
             }
         })
     }
@@ -232,6 +237,7 @@ impl Session<'_, '_> {
             (done.began_ns, done.first_ns) = (iteration.began_ns, ns);
         }
         done.total_ns = iteration.ended_ns - done.began_ns;
+        self.outcome.ended_ns = self.outcome.ended_ns.max(iteration.ended_ns);
         done.each_ns.push(ns);
         done.passive.push(iteration.passive);
         done.passive_ns.push(iteration.passive_ns);

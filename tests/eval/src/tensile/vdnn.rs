@@ -47,7 +47,10 @@ pub fn plan(graph: &Graph) -> Plan {
         let is_it = |of: TensorId| of == tensor;
         let out = plan.swap_out.iter().position(|swap| is_it(swap.tensor));
         wait(&mut plan, leaves, Queue::SwapOut, out);
-        let back = plan.swap_in.iter().position(|swap| is_it(swap.place.tensor));
+        let back = plan
+            .swap_in
+            .iter()
+            .position(|swap| is_it(swap.place.tensor));
         wait(&mut plan, comes, Queue::SwapIn, back);
     }
     plan

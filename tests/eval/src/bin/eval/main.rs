@@ -1,4 +1,4 @@
-//! The tables and figures of the evaluations of RT-Swap and SwapAdvisor: ours beside the published numbers.
+//! The tables and figures of the evaluations of RT-Swap, SwapAdvisor and TENSILE: ours beside the published numbers.
 //!
 //! The figures are functions of this package's library. Here they are printed, and written as JSON and
 //! SVG. Seeds are fixed: the same command writes the same bytes.
@@ -8,6 +8,7 @@ mod chart;
 mod figures;
 mod palette;
 mod report;
+mod tensile;
 mod text;
 mod timeline;
 
@@ -44,6 +45,9 @@ struct Cli {
     /// Generations of SwapAdvisor's own search, each of 144 plans.
     #[arg(long, default_value_t = 40)]
     paper_generations: u32,
+    /// Noisy runs of each of TENSILE's tables.
+    #[arg(long, default_value_t = 20, value_parser = clap::value_parser!(u64).range(1..))]
+    runs: u64,
     /// Print JSON instead of tables.
     #[arg(long)]
     json: bool,
@@ -92,6 +96,16 @@ enum Choice {
     AdvisorFig10,
     /// All of SwapAdvisor's.
     Advisor,
+    /// TENSILE: one job.
+    TensileTable1,
+    /// TENSILE: one to three jobs.
+    TensileTable2,
+    /// TENSILE: kept tensors swapped across iterations, and not.
+    TensileAcross,
+    /// TENSILE: jobs that come and go, and wrong predictions.
+    TensileDynamic,
+    /// All of TENSILE's.
+    Tensile,
     /// All of the paper's.
     All,
 }
@@ -112,20 +126,25 @@ enum Computed {
     Tested(Compute),
     /// One of SwapAdvisor's, by searches.
     Searched(advisor::Compute),
+    /// One of TENSILE's, in noisy runs.
+    Noisy(tensile::Compute),
 }
 
 impl Choice {
     /// The choice itself, or all that it stands for.
     fn figures(self) -> Vec<Self> {
         let each = Self::value_variants().iter().copied();
-        let is_one = |choice: &Self| !matches!(choice, Self::All | Self::Advisor);
         let is_searched = |choice: &Self| matches!(choice.computed(), Some(Computed::Searched(_)));
+        let is_noisy = |choice: &Self| matches!(choice.computed(), Some(Computed::Noisy(_)));
         match self {
             Self::All => {
-                let is_paper = |choice: &Self| *choice != Self::Besteffort && !is_searched(choice);
-                each.filter(is_one).filter(is_paper).collect()
+                let is_tested =
+                    |choice: &Self| matches!(choice.computed(), Some(Computed::Tested(_)));
+                let is_paper = |choice: &Self| *choice != Self::Besteffort && is_tested(choice);
+                each.filter(is_paper).collect()
             }
             Self::Advisor => each.filter(is_searched).collect(),
+            Self::Tensile => each.filter(is_noisy).collect(),
             one => vec![one],
         }
     }
@@ -151,7 +170,11 @@ impl Choice {
             Self::AdvisorFig9 => Computed::Searched(advisor::progress::figure_9),
             Self::AdvisorFig9c => Computed::Searched(advisor::progress::figure_9c),
             Self::AdvisorFig10 => Computed::Searched(advisor::settings::figure_10),
-            Self::All | Self::Advisor => return None,
+            Self::TensileTable1 => Computed::Noisy(tensile::ratios::table_1),
+            Self::TensileTable2 => Computed::Noisy(tensile::ratios::table_2),
+            Self::TensileAcross => Computed::Noisy(tensile::across::report),
+            Self::TensileDynamic => Computed::Noisy(tensile::dynamic::report),
+            Self::All | Self::Advisor | Self::Tensile => return None,
         })
     }
 }
@@ -197,6 +220,7 @@ fn run(cli: &Cli) -> Result<()> {
         let report = match computed {
             Computed::Tested(compute) => compute(cli.test.into())?,
             Computed::Searched(compute) => compute(searches)?,
+            Computed::Noisy(compute) => compute(cli.runs)?,
         };
         write(&cli.out, &report)?;
         if !cli.json {
