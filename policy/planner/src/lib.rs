@@ -2,8 +2,9 @@
 //!
 //! A [`graph::Graph`] is what a job computes. A [`plan::Plan`] is what an executor does: three queues (compute, swap in,
 //! swap out) and what each of their steps waits for. [`machine`] predicts how long a plan takes, [`picture`] draws it,
-//! [`advisor`] searches plans as SwapAdvisor does, and [`validator`], which uses none of these, proves that a plan computes the
-//! graph.
+//! [`advisor`] searches plans as SwapAdvisor does, [`tensile`] decides for several jobs as TENSILE does which tensors swap,
+//! [`blocks`] divides a model into blocks as SwapNet does, and [`validator`], which uses none of these, proves that a plan
+//! computes the graph. [`stays`] makes plans of decisions for single tensors.
 //! Times are nanoseconds, sizes bytes, and random numbers come from a seed.
 #![no_std]
 #![forbid(unsafe_code)]
@@ -11,6 +12,7 @@
 extern crate alloc;
 
 pub mod advisor;
+pub mod blocks;
 mod chunks;
 pub mod graph;
 pub mod machine;

@@ -10,6 +10,7 @@ use rtswap_planner::graph::{Graph, Kind};
 use rtswap_planner::machine::{Director, Gpu, Iteration, Link, Sharer, Then, run, share};
 use rtswap_planner::plan::Plan;
 use rtswap_planner::stays::{Gap, Stays};
+use rtswap_planner::tensile::{self, Estimates, Job, Settings};
 use rtswap_planner::validator::validate;
 
 /// Ten bytes a nanosecond, and five nanoseconds for each copy.
@@ -277,4 +278,181 @@ fn one_job_that_copies_in_only_runs_as_alone() {
         assert!(seen[0].passive_ns <= alone.total_ns + alone.swap_out_ns + alone.swap_in_ns);
     }
     assert!(compared > 200, "{compared}");
+}
+
+/// Plans for all jobs whenever one starts, ends or drifts, and counts the work that it orders.
+struct Replanner<'a> {
+    graphs: &'a [Graph],
+    settings: Settings,
+    /// The iterations of each job.
+    iterations: Vec<u32>,
+    estimates: Vec<Option<Estimates>>,
+    pending: Vec<Option<Plan>>,
+    current: Vec<Plan>,
+    /// The least and the most that all iterations and copies take on an engine of their own, in nanoseconds.
+    compute: (f64, f64),
+    copies_ns: f64,
+    moves_ns: f64,
+    plans: u32,
+    changes: u32,
+}
+
+impl Replanner<'_> {
+    fn replan(&mut self) {
+        let live: Vec<usize> = (0..self.graphs.len())
+            .filter(|job| self.estimates[*job].is_some())
+            .collect();
+        let jobs: Vec<Job<'_>> = live
+            .iter()
+            .map(|job| Job {
+                graph: &self.graphs[*job],
+                schedule: tensile::early(&self.graphs[*job]),
+                times: self.estimates[*job].as_ref().unwrap().times(),
+                most: 1.0,
+            })
+            .collect();
+        for (job, stays) in live.iter().zip(tensile::plan(&jobs, &self.settings)) {
+            let plan = stays.plan(stays.peak().1).unwrap();
+            validate(&self.graphs[*job], &plan).unwrap();
+            self.pending[*job] = Some(plan);
+            self.plans += 1;
+        }
+    }
+
+    fn copies(&self, job: usize, ids: impl Iterator<Item = u32>) -> f64 {
+        let bytes = ids.map(|id| self.graphs[job].tensor(id).bytes as f64);
+        bytes
+            .map(|bytes| LINK.latency_ns + bytes / LINK.alone)
+            .sum()
+    }
+
+    /// All residents may move, in either direction.
+    fn take(&mut self, job: usize, plan: &Plan) {
+        let old = self.current[job].residents.iter();
+        let moved = old.chain(&plan.residents).map(|place| place.tensor);
+        self.moves_ns += self.copies(job, moved);
+        self.current[job] = plan.clone();
+    }
+}
+
+impl Director for Replanner<'_> {
+    fn launch(&mut self, job: usize, _: u64) -> Plan {
+        let times: Vec<u64> = self.graphs[job]
+            .operators()
+            .iter()
+            .map(|op| op.time_ns)
+            .collect();
+        self.estimates[job] = Some(Estimates::new(&times));
+        self.replan();
+        let plan = self.pending[job].take().unwrap();
+        self.take(job, &plan);
+        plan
+    }
+
+    fn follow(&mut self, iteration: &Iteration<'_>) -> Then {
+        let job = iteration.job;
+        let plan = &self.current[job];
+        let ids = plan.swap_in.iter().map(|swap| swap.place.tensor);
+        let ids = ids.chain(plan.swap_out.iter().map(|swap| swap.tensor));
+        self.copies_ns += self.copies(job, ids);
+        let ns = iteration.ended_ns - iteration.began_ns;
+        assert!(iteration.passive_ns <= ns);
+        let jobs = self.graphs.len() as f64;
+        for (op, took) in self.graphs[job].operators().iter().zip(iteration.times) {
+            let (own, took) = (op.time_ns as f64, *took as f64);
+            assert!(
+                took >= 0.8 * own - 1.0 && took <= 1.2 * jobs * own + 1.0,
+                "{took} of {own}"
+            );
+        }
+        let alone: u64 = plan
+            .compute
+            .iter()
+            .map(|step| self.graphs[job].operator(step.op).time_ns)
+            .sum();
+        let least = 0.8 * alone as f64;
+        assert!(ns as f64 >= least - 1.0);
+        self.compute.0 += least;
+        self.compute.1 += 1.2 * alone as f64;
+        if iteration.number + 1 == self.iterations[job] {
+            self.estimates[job] = None;
+            self.replan();
+            self.take(job, &Plan::default());
+            return Then::End;
+        }
+        let estimates = self.estimates[job].as_mut().unwrap();
+        if estimates.record(iteration.times) {
+            self.replan();
+        }
+        match self.pending[job].take() {
+            None => Then::Continue,
+            Some(plan) => {
+                self.take(job, &plan);
+                self.changes += 1;
+                Then::Change(plan)
+            }
+        }
+    }
+}
+
+#[test]
+fn random_mixes_of_jobs_that_start_and_end_run_their_proven_plans() {
+    const MIXES: u64 = 1_200;
+    let (mut plans, mut changes, mut met) = (0, 0, 0);
+    for seed in 0..MIXES {
+        let mut rng = Rng::new(seed);
+        let graphs: Vec<Graph> = (0..1 + rng.below(4))
+            .map(|_| {
+                let operators = 1 + rng.below(40);
+                random(&mut rng, operators)
+            })
+            .collect();
+        let mut begins = |graph| Sharer {
+            graph,
+            begins_ns: rng.below(2_000_000) as u64,
+        };
+        let sharers: Vec<Sharer<'_>> = graphs.iter().map(&mut begins).collect();
+        let count = graphs.len();
+        let mut planner = Replanner {
+            graphs: &graphs,
+            settings: Settings {
+                chunk: 4096,
+                link: LINK,
+                is_across: rng.below(4) > 0,
+                memory: (rng.below(4) == 0).then_some(1 << 20),
+            },
+            iterations: (0..count).map(|_| 1 + rng.below(6) as u32).collect(),
+            estimates: vec![None; count],
+            pending: vec![None; count],
+            current: vec![Plan::default(); count],
+            compute: (0.0, 0.0),
+            copies_ns: 0.0,
+            moves_ns: 0.0,
+            plans: 0,
+            changes: 0,
+        };
+        let gpu = Gpu {
+            noise: 0.2,
+            seed,
+            ..EVEN
+        };
+        let total = share(&sharers, &gpu, &mut planner);
+        let total = total.expect("proven plans do not deadlock") as f64;
+        let last = sharers.iter().map(|one| one.begins_ns).max().unwrap() as f64;
+        // Neither engine does more than one thing at a time, and one of them always works.
+        assert!(total + 1.0 >= planner.compute.0 && total + 1.0 >= planner.copies_ns);
+        let all = planner.compute.1 + planner.copies_ns + planner.moves_ns;
+        assert!(
+            total <= last + all + 1.0,
+            "seed {seed}: {total} of {last} + {all}"
+        );
+        plans += planner.plans;
+        changes += planner.changes;
+        met += u32::from(planner.changes > 0 && count > 1);
+    }
+    println!("{plans} plans, {changes} changes");
+    assert!(
+        plans > 5_000 && changes > 1_000 && met > 500,
+        "{plans} {changes} {met}"
+    );
 }

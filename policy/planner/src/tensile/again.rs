@@ -2,7 +2,7 @@
 
 use alloc::vec::Vec;
 
-use crate::graph::{Kind, TensorId};
+use crate::graph::{Kind, OpId, TensorId};
 use crate::stays::{Gap, GapAt, Slot, Stays};
 
 /// Gives up the tensor with the largest memory saving per second (MSPS, as Capuchin and TENSILE define it) that stays in
@@ -15,30 +15,28 @@ pub(super) fn recompute(
     pins: &mut Vec<(TensorId, Slot)>,
 ) -> bool {
     let graph = stays.graph();
-    let mut best: Option<(f64, GapAt)> = None;
+    let (_, before) = stays.peak();
+    let mut candidates: Vec<(f64, GapAt, OpId)> = Vec::new();
     for (id, tensor) in (0..).zip(graph.tensors()) {
-        let Some(gap) = stays.gap_at(id, peak) else {
-            continue;
-        };
-        let Some(op) = stays.maker(id) else {
+        let (Some(gap), Some(op)) = (stays.gap_at(id, peak), stays.maker(id)) else {
             continue;
         };
         let is_pinned = pins
             .iter()
             .any(|(of, slot)| *of == id && (gap.from..gap.to).contains(slot));
-        if stays.gap(id, gap.number) != Gap::Stays || is_pinned || !can_run_again(stays, gap) {
-            continue;
-        }
-        let value = tensor.bytes as f64 / times[op as usize].max(1) as f64;
-        if best.is_none_or(|(most, _)| value > most) {
-            best = Some((value, gap));
+        if stays.gap(id, gap.number) == Gap::Stays && !is_pinned && can_run_again(stays, gap, op) {
+            let value = tensor.bytes as f64 / times[op as usize].max(1) as f64;
+            candidates.push((value, gap, op));
         }
     }
-    let Some((_, gap)) = best else {
-        return false;
-    };
-    stays.set(gap.tensor, gap.number, Gap::IsMadeAgain);
-    if let Some(op) = stays.maker(gap.tensor) {
+    candidates.sort_by(|(one, ..), (other, ..)| other.total_cmp(one));
+    for (_, gap, op) in candidates {
+        stays.set(gap.tensor, gap.number, Gap::IsMadeAgain);
+        // What the operator needs beside the tensor may be more than it gives back elsewhere.
+        if stays.peak().1 > before {
+            stays.set(gap.tensor, gap.number, Gap::Stays);
+            continue;
+        }
         pins.extend(
             graph
                 .operator(op)
@@ -46,16 +44,14 @@ pub(super) fn recompute(
                 .iter()
                 .map(|input| (*input, gap.to)),
         );
+        return true;
     }
-    true
+    false
 }
 
 /// Whether the maker of a tensor makes it alone, can do so before the slot behind the gap, and makes what is used there.
-fn can_run_again(stays: &Stays<'_>, gap: GapAt) -> bool {
+fn can_run_again(stays: &Stays<'_>, gap: GapAt, op: OpId) -> bool {
     let graph = stays.graph();
-    let Some(op) = stays.maker(gap.tensor) else {
-        return false;
-    };
     let operator = graph.operator(op);
     let is_alone = operator
         .outputs

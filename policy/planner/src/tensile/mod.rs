@@ -47,7 +47,8 @@ pub struct Settings {
     pub link: Link,
     /// Whether kept tensors may be in host memory between iterations.
     pub is_across: bool,
-    /// The GPU memory for all jobs together in bytes: beyond it operators run again. None: nothing does.
+    /// The GPU memory for all jobs together in bytes: tensors swap until the jobs fit, and operators run again where that is not
+    /// enough. None: all swap that can, and no operator runs again.
     pub memory: Option<u64>,
 }
 
@@ -60,7 +61,12 @@ pub fn plan<'a>(jobs: &[Job<'a>], settings: &Settings) -> Vec<Stays<'a>> {
     let plans = limits(jobs)
         .into_iter()
         .map(|most| swaps(jobs, settings, most));
-    let best = plans.min_by_key(|plan| sum(plan));
+    // Once the jobs fit, less is gained by fewer bytes than by fewer swaps.
+    let enough = settings.memory.unwrap_or_default();
+    let best = plans.min_by_key(|plan| {
+        let swaps: u64 = plan.iter().map(|job| job.swaps).sum();
+        (sum(plan).max(enough), swaps)
+    });
     let mut best = best.unwrap_or_default();
     if let Some(memory) = settings.memory {
         recompute(jobs, &mut best, memory);
@@ -93,7 +99,13 @@ fn swaps<'a>(jobs: &[Job<'a>], settings: &Settings, most: u64) -> Vec<Planning<'
         Planning::new(stays, timeline, link, settings.is_across, most)
     };
     let mut plans: Vec<Planning<'a>> = jobs.iter().map(begin).collect();
-    while let Some(job) = next(jobs, &plans) {
+    let is_enough = |plans: &[Planning<'_>]| {
+        let bytes: u64 = plans.iter().map(|job| job.peak_bytes).sum();
+        settings.memory.is_some_and(|memory| bytes <= memory)
+    };
+    while !is_enough(&plans)
+        && let Some(job) = next(jobs, &plans)
+    {
         plans[job].swap();
     }
     plans

@@ -23,6 +23,8 @@ pub(super) struct Planning<'a> {
     most: u64,
     /// The slot of the peak.
     peak: Option<Slot>,
+    /// What is taken there, in bytes.
+    pub(super) peak_bytes: u64,
     /// For each tensor a gap whose copies the link has no time for, wherever the peak is in it.
     hopeless: Vec<Option<u32>>,
     /// The tensors at the peak that were not tried there yet, the largest last.
@@ -65,6 +67,7 @@ impl<'a> Planning<'a> {
             is_across,
             most,
             peak: None,
+            peak_bytes: 0,
             hopeless,
             candidates: Vec::new(),
             swaps: 0,
@@ -80,7 +83,8 @@ impl<'a> Planning<'a> {
 
     /// Finds the peak, and what may be swapped across it.
     fn look(&mut self) {
-        let (peak, _) = self.stays.peak();
+        let (peak, bytes) = self.stays.peak();
+        self.peak_bytes = bytes;
         if self.peak == Some(peak) {
             // The link only fills: what was tried here in vain would be again.
             return;
