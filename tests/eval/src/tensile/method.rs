@@ -9,7 +9,7 @@ use rtswap_planner::validator::validate;
 
 use super::order::deferred;
 use super::workloads::trace;
-use super::{CHUNK, LINK, MEMORY};
+use super::{CHUNK, LINK};
 
 /// How jobs swap.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -92,7 +92,8 @@ impl Ours {
             chunk: CHUNK,
             link: LINK,
             is_across: self.kept != Kept::Resident,
-            memory: Some(MEMORY),
+            // As much memory is saved as can be without waiting, as in the paper.
+            memory: None,
         };
         let mut decided = tensile::plan(&jobs, &settings);
         if self.kept == Kept::Missed {

@@ -33,9 +33,6 @@ pub const LINK: Link = Link {
     latency_ns: 10_000.0,
 };
 
-/// The memory of the paper's GPU in bytes.
-pub const MEMORY: u64 = 11_000_000_000;
-
 /// What tensors are rounded up to, in bytes: as PyTorch's allocator does. The paper counts bytes of tensors.
 pub const CHUNK: u64 = 512;
 

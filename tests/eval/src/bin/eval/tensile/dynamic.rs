@@ -87,7 +87,7 @@ pub(crate) fn report(runs: u64) -> Result<Report> {
     report.tables.push(table);
     report.note("TENSILE plans for all jobs when one is launched or has ended, and when the sum of expected times has drifted by 30 %");
     report.note(
-        "errors: each operator's time is wrong by a factor, log-normal with a deviation of 0.48",
+        "errors: each operator's time is wrong by a factor, log-normal with a deviation of 0.55",
     );
     report.svg = Bars {
         title: "Extra time of VGG by the first prediction (modelled)",
