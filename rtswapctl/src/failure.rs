@@ -160,6 +160,21 @@ pub(crate) enum Failure {
         least: u64,
     },
     #[error(
+        "the planner {planner} needs {least} bytes of GPU memory for this graph, and the budget is {budget} bytes; give at least \
+        --budget {}MiB, or --planner advisor, whose plans let operators wait for copies",
+        .least.div_ceil(1 << 20)
+    )]
+    PlannerNeeds {
+        planner: &'static str,
+        budget: u64,
+        least: u64,
+    },
+    #[error(
+        "the planner blocks brings parameters in that no operator changes, and this graph has none: it is for inference; \
+        use --planner tensile or --planner advisor"
+    )]
+    NoBlocks,
+    #[error(
         "the planner made a plan that does not compute the graph ({0}), which is a bug of rtswap: report it with the graph"
     )]
     BadPlan(PlanError),
@@ -295,6 +310,8 @@ impl Failure {
             | Self::Trial(_)
             | Self::Simulation { .. }
             | Self::SmallBudget { .. }
+            | Self::PlannerNeeds { .. }
+            | Self::NoBlocks
             | Self::BadPlan(_)
             | Self::NoPlan
             | Self::Refused(_)

@@ -10,7 +10,7 @@ use rtswap_taskset::{Fault, parse_size};
 pub enum GraphCommand {
     /// Show what a graph computes, and how much memory it takes
     Info(GraphInfoOptions),
-    /// Search for a plan that swaps tensors so that the graph runs fast in less memory
+    /// Make a plan that swaps tensors so that the graph runs fast in less memory
     Plan(GraphPlanOptions),
     /// Run a plan on a simulated GPU, or what swapping without a search would do
     Simulate(GraphSimulateOptions),
@@ -31,8 +31,8 @@ pub struct GraphInfoOptions {
 #[derive(Debug, Args)]
 #[command(
     after_help = "Operators take what a roofline of NVIDIA's V100 says, unless the graph has their times; copies take what PCIe 3.0 \
-                  does, 12 GB/s in one direction and 10 GB/s in each of two. Memory is divided into chunks of 2 MiB. Ctrl-C ends the \
-                  search and keeps the best plan so far."
+                  does, 12 GB/s in one direction and 10 GB/s in each of two. Memory is divided into chunks of 2 MiB; the planner blocks \
+                  divides it as it likes. Ctrl-C ends the search and keeps the best plan so far."
 )]
 pub struct GraphPlanOptions {
     /// The graph, in JSON, which may be compressed by gzip; - reads standard input
@@ -101,6 +101,12 @@ pub enum Planner {
     /// SwapAdvisor's genetic search, over chunks and with schedules that are mended
     #[default]
     Advisor,
+    /// TENSILE's: at once, and no operator waits for a copy that it foresees; operators run again where that saves too little
+    Tensile,
+    /// SwapNet's, for inference: parameters come in blocks, two of which are in GPU memory
+    Blocks,
+    /// All of them, and the fastest plan counts
+    Best,
 }
 
 impl Planner {
@@ -108,6 +114,9 @@ impl Planner {
     pub fn name(self) -> &'static str {
         match self {
             Self::Advisor => "advisor",
+            Self::Tensile => "tensile",
+            Self::Blocks => "blocks",
+            Self::Best => "best",
         }
     }
 }

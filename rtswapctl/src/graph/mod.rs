@@ -1,11 +1,12 @@
 //! `rtswapctl graph`: how one model runs in less GPU memory than its tensors take, because it swaps while it runs.
 //!
-//! `file` reads graphs and plans, `search` looks for a plan on several threads, `figures` is what a run comes to, `text` shows
+//! `file` reads graphs and plans, `search` looks for a plan on several threads, `made` makes one at once, `figures` is what a run comes to, `text` shows
 //! that to people. `info`, `plan` and `simulate` are the commands.
 
 mod figures;
 mod file;
 mod info;
+mod made;
 mod plan;
 mod search;
 mod simulate;

@@ -1,4 +1,4 @@
-//! `rtswapctl graph plan`: searches for a plan that fits a budget, proves it, and prints what it comes to.
+//! `rtswapctl graph plan`: makes a plan that fits a budget, proves it, and prints what it comes to.
 
 use std::num::NonZero;
 use std::path::Path;
@@ -7,17 +7,19 @@ use std::time::Duration;
 
 use rtswap_planner::advisor::Problem;
 use rtswap_planner::graph::{Graph, Order, Starts};
+use rtswap_planner::machine::run;
+use rtswap_planner::plan::Plan;
 use rtswap_taskset::plan::{GraphIdentity, PlanFile, write};
 
 use super::figures::{self, Figures};
 use super::search::{self, Bound, Found};
 use super::text::{self, Row};
-use super::{CHUNK, LINK, file};
-use crate::cli::GraphPlanOptions;
+use super::{CHUNK, LINK, file, made};
+use crate::cli::{GraphPlanOptions, Planner};
 use crate::failure::Failure;
 use crate::{files, output};
 
-/// Searches, and prints the best plan or its figures; [`Failure::SmallBudget`] where there can be none.
+/// Makes a plan, and prints it or its figures; fails where there can be none.
 pub(super) fn plan(options: &GraphPlanOptions) -> Result<(), Failure> {
     apart(&options.graph, None, options.svg.as_deref())?;
     let file = file::graph(&options.graph)?;
@@ -25,6 +27,74 @@ pub(super) fn plan(options: &GraphPlanOptions) -> Result<(), Failure> {
     let budget = options.budget;
     let parts = Parts::of(graph);
     let problem = parts.problem(graph, budget)?;
+    let Made { planner, plan, how } = made(options, problem)?;
+    let timeline = figures::timeline(graph, &plan);
+    let row = Row {
+        run: planner.name(),
+        figures: Figures::of(graph, &plan, &timeline),
+    };
+    if let Some(path) = &options.svg {
+        files::write(path, &timeline.svg(&text::title(&file.name, budget, &row)))?;
+    }
+    let predicted = figures::predicted(graph, &timeline);
+    drop(timeline);
+    if options.json {
+        let plan = PlanFile {
+            graph: GraphIdentity::of(&file),
+            planner: planner.name().to_owned(),
+            seed: options.seed,
+            predicted,
+            plan,
+        };
+        return output::script(write(&plan).as_bytes());
+    }
+    let ideal = Row {
+        run: "ideal",
+        figures: Figures::ideal(graph),
+    };
+    output::text(&text::runs(&file.name, budget, &how, &[ideal, row]))
+}
+
+/// What was made.
+struct Made {
+    /// What made it.
+    planner: Planner,
+    plan: Plan,
+    /// How it was made, in words.
+    how: String,
+}
+
+/// Has the planner that was asked for make a plan, or all of them, and takes the fastest one.
+fn made(options: &GraphPlanOptions, problem: Problem<'_>) -> Result<Made, Failure> {
+    let (graph, budget) = (problem.graph, problem.budget);
+    let at_once = |planner: Planner, plan: Plan| Made {
+        planner,
+        plan,
+        how: format!("the plan of the planner {}", planner.name()),
+    };
+    let tensile = || made::tensile(graph, budget).map(|plan| at_once(Planner::Tensile, plan));
+    let blocks = || made::blocks(graph, budget).map(|plan| at_once(Planner::Blocks, plan));
+    match options.planner {
+        Planner::Advisor => searched(options, problem),
+        Planner::Tensile => tensile(),
+        Planner::Blocks => blocks(),
+        Planner::Best => {
+            let mut best = searched(options, problem)?;
+            let time = |made: &Made| run(graph, &made.plan, LINK).map(|run| run.total_ns);
+            // One that needs more memory leaves the choice to the others.
+            for other in [tensile(), blocks()].into_iter().flatten() {
+                if time(&other) < time(&best) {
+                    best = other;
+                }
+            }
+            best.how += ", the fastest of all planners";
+            Ok(best)
+        }
+    }
+}
+
+/// Searches as SwapAdvisor does.
+fn searched(options: &GraphPlanOptions, problem: Problem<'_>) -> Result<Made, Failure> {
     let bound = match options.generations {
         Some(generations) => Bound::Generations(generations),
         None => Bound::Time(Duration::from_secs(options.seconds.into())),
@@ -43,33 +113,11 @@ pub(super) fn plan(options: &GraphPlanOptions) -> Result<(), Failure> {
     if is_interrupted {
         output::note(&format!("interrupted; this is the best plan of {searched}"));
     }
-    let timeline = figures::timeline(graph, &plan);
-    let row = Row {
-        run: options.planner.name(),
-        figures: Figures::of(graph, &plan, &timeline),
-    };
-    if let Some(path) = &options.svg {
-        files::write(path, &timeline.svg(&text::title(&file.name, budget, &row)))?;
-    }
-    let predicted = figures::predicted(graph, &timeline);
-    drop(timeline);
-    if options.json {
-        let plan = PlanFile {
-            graph: GraphIdentity::of(&file),
-            planner: options.planner.name().to_owned(),
-            seed: options.seed,
-            predicted,
-            plan,
-        };
-        return output::script(write(&plan).as_bytes());
-    }
-    let ideal = Row {
-        run: "ideal",
-        figures: Figures::ideal(graph),
-    };
-    let seed = options.seed;
-    let how = format!("the best plan of {searched} from seed {seed}");
-    output::text(&text::runs(&file.name, budget, &how, &[ideal, row]))
+    Ok(Made {
+        planner: Planner::Advisor,
+        plan,
+        how: format!("the best plan of {searched} from seed {}", options.seed),
+    })
 }
 
 /// Checks that the picture is written over nothing that is read.
