@@ -401,7 +401,7 @@ fn random_mixes_of_jobs_that_start_and_end_run_their_proven_plans() {
     let (mut plans, mut changes, mut met) = (0, 0, 0);
     for seed in 0..MIXES {
         let mut rng = Rng::new(seed);
-        let graphs: Vec<Graph> = (0..1 + rng.below(4))
+        let graphs: Vec<Graph> = (0..=rng.below(4))
             .map(|_| {
                 let operators = 1 + rng.below(40);
                 random(&mut rng, operators)

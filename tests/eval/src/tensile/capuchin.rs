@@ -59,7 +59,7 @@ impl Clock {
 struct Swap {
     at: GapAt,
     /// The free time in nanoseconds; less than 0 where the computation would wait.
-    free_ns: i64,
+    free_ns: f64,
     gap: Gap,
 }
 
@@ -85,14 +85,14 @@ pub fn stays<'a>(graph: &'a Graph, times: &[u64], target: u64) -> Stays<'a> {
         }
         let gaps = gaps(&stays, peak, &pins);
         let swaps = gaps.iter().map(|at| swap(&stays, &clock, *at, peak));
-        let swap = swaps.max_by_key(|swap| swap.free_ns);
+        let swap = swaps.max_by(|one, other| one.free_ns.total_cmp(&other.free_ns));
         let again = gaps
             .iter()
             .filter_map(|at| again(&stays, times, *at))
             .max_by(|one, other| one.saved.total_cmp(&other.saved));
         match (swap, again) {
             (None, _) => return stays,
-            (Some(swap), Some(again)) if again.ns as i64 <= -swap.free_ns => {
+            (Some(swap), Some(again)) if again.ns as f64 <= -swap.free_ns => {
                 let tensor = again.at.tensor;
                 stays.set(tensor, again.at.number, Gap::IsMadeAgain);
                 let maker = stays.maker(tensor).map(|op| graph.operator(op));
@@ -131,7 +131,7 @@ fn swap(stays: &Stays<'_>, clock: &Clock, at: GapAt, peak: Slot) -> Swap {
     let comes = clock.last_until(back).clamp(peak + 1, at.to);
     Swap {
         at,
-        free_ns: back as i64 - gone as i64,
+        free_ns: back as f64 - gone as f64,
         gap: Gap::Swaps { leaves, comes },
     }
 }

@@ -22,7 +22,7 @@ pub fn separated(graph: &Graph) -> Result<Graph> {
             .updates
             .iter()
             .partition(|id| tensors[**id as usize].kind == Kind::Activation && !is_backward);
-        for id in operator.inputs.iter_mut() {
+        for id in &mut operator.inputs {
             *id = latest[*id as usize];
         }
         operator.updates = kept;
