@@ -91,8 +91,6 @@ struct Member<'a> {
     began: f64,
     /// When the steps of each queue ended.
     ended: [Vec<f64>; 3],
-    /// When the last copy of each queue was ready.
-    ready: [f64; 3],
     /// What is left of the operator under way, were it alone, and when it began.
     operator: Option<(f64, f64)>,
     /// Since when an operator waits for its input.
@@ -195,7 +193,6 @@ impl<'a> Member<'a> {
             number: 0,
             began: 0.0,
             ended: [Vec::new(), Vec::new(), Vec::new()],
-            ready: [0.0; 3],
             operator: None,
             late: None,
             passive: 0,
@@ -279,7 +276,6 @@ impl<'a> Member<'a> {
     fn begin(&mut self, job: usize, now: f64, gpu: &Gpu) {
         self.phase = Phase::Runs;
         self.began = now;
-        self.ready = [now; 3];
         for ended in &mut self.ended {
             ended.clear();
         }
@@ -351,9 +347,7 @@ impl<'a> Member<'a> {
             }
             _ => return None,
         };
-        // The copies of a queue keep their order.
-        let ready = self.met(waits)?.max(self.ready[queue as usize]);
-        Some((ready, tensor))
+        Some((self.met(waits)?, tensor))
     }
 
     fn compute(&mut self, span: f64, sharers: f64, now: f64) {
@@ -376,9 +370,6 @@ impl<'a> Member<'a> {
             *done += 1;
             self.began = now;
             return;
-        }
-        if let Some((ready, _)) = self.copy(queue) {
-            self.ready[queue as usize] = ready;
         }
         self.ended[queue as usize].push(now);
     }
