@@ -24,8 +24,8 @@ pub struct Gpu {
     pub link: Link,
     /// An operator takes its time, changed by at most this part of it: 0.2 is from 80 to 120 %.
     pub noise: f64,
-    /// The seed of the noise. An operator of a job takes the same time in an iteration of the same number whatever plan is
-    /// used, so that plans can be compared.
+    /// The seed of the noise. An operator of a job takes the same time in an iteration of the same number whatever
+    /// plan is used, so that plans can be compared.
     pub seed: u64,
 }
 
@@ -108,13 +108,13 @@ struct Transfer {
     left: f64,
 }
 
-/// Runs jobs until all have ended, and returns when the last one did, in nanoseconds; none if steps of a plan wait for each
-/// other.
+/// Runs jobs until all have ended, and returns when the last one did, in nanoseconds; none if steps of a plan wait
+/// for each other.
 ///
-/// The compute engine works on one operator of each job that has one to run, on each of k with a k-th of its speed. The link
-/// makes one copy at a time, first that which could begin first. Before its first iteration a job copies its plan's residents in. With a
-/// new plan it copies out what was resident and is so no more, unless host memory has the value, and in what becomes it;
-/// behind its last iteration it copies out what has changed. Plans must be proven.
+/// The compute engine works on one operator of each job that has one to run, on each of k with a k-th of its speed.
+/// The link makes one copy at a time, first that which could begin first. Before its first iteration a job copies its
+/// plan's residents in. With a new plan it copies out what was resident and is so no more, unless host memory has the
+/// value, and in what becomes it; behind its last iteration it copies out what has changed. Plans must be proven.
 pub fn share(jobs: &[Sharer<'_>], gpu: &Gpu, director: &mut impl Director) -> Option<u64> {
     let mut members: Vec<Member<'_>> = jobs.iter().map(Member::new).collect();
     let mut link: Option<Transfer> = None;
@@ -158,7 +158,8 @@ pub fn share(jobs: &[Sharer<'_>], gpu: &Gpu, director: &mut impl Director) -> Op
     }
 }
 
-/// The copy that could begin first; of several that of the first job, and in before out, because an operator may wait for it.
+/// The copy that could begin first; of several that of the first job, and in before out, because an operator may wait
+/// for it.
 fn next_transfer(members: &[Member<'_>], link: Link) -> Option<Transfer> {
     let mut first: Option<(f64, Transfer)> = None;
     for (job, member) in members.iter().enumerate() {

@@ -1,9 +1,10 @@
 //! Capuchin (Peng et al., ASPLOS 2020).
 //!
-//! The first iteration swaps on demand, and what its operators take is measured. Then the tensor at the peak with the largest free time
-//! (FT) is swapped, until the peak is as low as it was told to be: FT is the time between two uses that the copies out and in leave, were
-//! the link idle. Where none is left with a free time of at least 0, what costs less is taken: the swap, at what its free time lacks, or
-//! the recomputation with the most memory saved per second (MSPS). A tensor may not be swapped across iterations.
+//! The first iteration swaps on demand, and what its operators take is measured. Then the tensor at the peak with the
+//! largest free time (FT) is swapped, until the peak is as low as it was told to be: FT is the time between two uses
+//! that the copies out and in leave, were the link idle. Where none is left with a free time of at least 0, what
+//! costs less is taken: the swap, at what its free time lacks, or the recomputation with the most memory saved per
+//! second (MSPS). A tensor may not be swapped across iterations.
 
 use anyhow::{Result, anyhow};
 use rtswap_planner::advisor::{OnDemand, on_demand};
@@ -72,7 +73,8 @@ struct Again {
     saved: f64,
 }
 
-/// Decides for one job so that its peak is at most `target` bytes, or as low as it can be. `times` has nanoseconds for each operator.
+/// Decides for one job so that its peak is at most `target` bytes, or as low as it can be. `times` has nanoseconds
+/// for each operator.
 pub fn stays<'a>(graph: &'a Graph, times: &[u64], target: u64) -> Stays<'a> {
     let mut stays = Stays::new(graph, trace(graph), CHUNK);
     let clock = Clock::new(times);

@@ -1,8 +1,9 @@
 //! TENSILE's evaluation (Zhang et al., arXiv:2105.13336), computed again from graphs of PyTorch.
 //!
 //! `workloads` has what is trained, with `separate` as the paper's framework has it; `method` the planners that are
-//! compared, `vdnn` and `capuchin` the baselines, `order` our order of operators; `session` runs jobs on one GPU, `measure` has the
-//! paper's ratios of noisy runs, `dynamic` jobs that come and go, and `published` the paper's numbers.
+//! compared, `vdnn` and `capuchin` the baselines, `order` our order of operators; `session` runs jobs on one GPU,
+//! `measure` has the paper's ratios of noisy runs, `dynamic` jobs that come and go, and `published` the paper's
+//! numbers.
 
 pub mod capuchin;
 pub mod dynamic;
@@ -17,8 +18,9 @@ pub mod workloads;
 
 use rtswap_planner::machine::{Link, Roofline};
 
-/// The paper's GPU, an RTX 2080 Ti, in 32-bit floating point: 13.45 TFLOP/s and 616 GB/s by its data sheet, with the factor
-/// for cuDNN's Winograd kernels and the launch of [`Roofline::V100`], whose depthwise rate is scaled by memory bandwidth.
+/// The paper's GPU, an RTX 2080 Ti, in 32-bit floating point: 13.45 TFLOP/s and 616 GB/s by its data sheet, with the
+/// factor for cuDNN's Winograd kernels and the launch of [`Roofline::V100`], whose depthwise rate is scaled by memory
+/// bandwidth.
 pub const RTX_2080_TI: Roofline = Roofline {
     dense: 14.8e12,
     depthwise: 41e9,

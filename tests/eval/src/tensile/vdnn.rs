@@ -1,8 +1,9 @@
 //! vDNN (Rhu et al., MICRO 2016), its policy `all`.
 //!
-//! The inputs of feature extraction layers, which are the operators up to the last convolution or pooling, go to host memory while the last
-//! operator of the forward pass that reads them runs. Each comes back while the layer runs that stands before its own in the backward pass.
-//! Behind either operator the computation waits for the copy, as vDNN synchronises its two streams there.
+//! The inputs of feature extraction layers, which are the operators up to the last convolution or pooling, go to host
+//! memory while the last operator of the forward pass that reads them runs. Each comes back while the layer runs that
+//! stands before its own in the backward pass. Behind either operator the computation waits for the copy, as vDNN
+//! synchronises its two streams there.
 
 use rtswap_planner::graph::{Graph, Kind, TensorId};
 use rtswap_planner::plan::{Plan, Queue, Waits};
