@@ -165,7 +165,7 @@ impl Session<'_, '_> {
             Method::VDnn => vdnn::plan(graph),
             Method::Capuchin => capuchin::passive(graph, launch.target)?,
             Method::Tensile(ours) => {
-                // Whoever is launched at the same instant is planned for at once.
+                // Jobs that are launched at the same instant are planned for at once.
                 let begun = (0..).zip(self.launches);
                 let begun: Vec<usize> = begun
                     .filter(|(_, launch)| launch.begins_ns == now_ns)
