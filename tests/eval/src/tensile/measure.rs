@@ -70,9 +70,9 @@ pub struct Measured {
 }
 
 impl Measured {
-    /// The cost-benefit ratio; none where there is no cost.
+    /// The cost-benefit ratio; none where the cost is within its deviation.
     pub fn benefit(&self) -> Option<f64> {
-        let has_cost = self.extra.mean > 0.0;
+        let has_cost = self.extra.mean > self.extra.deviation;
         has_cost.then(|| self.saved / self.extra.mean)
     }
 

@@ -125,7 +125,7 @@ fn finish(
     report.note("of freed: of the memory of jobs that free each tensor behind its last use");
     report
         .note("extra: beyond the time of the same jobs without swaps, in runs with the same noise");
-    report.note("CBR: saved over extra; nothing where there is no extra time");
+    report.note("CBR: saved over extra; nothing where the extra time is within its deviation");
     let series = METHODS.iter().enumerate().map(|(at, (name, _))| {
         let values = bars
             .iter()
