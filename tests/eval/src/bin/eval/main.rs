@@ -1,4 +1,4 @@
-//! The tables and figures of the evaluations of RT-Swap, SwapAdvisor and SwapNet: ours beside the published numbers.
+//! The tables and figures of the evaluations of RT-Swap, SwapAdvisor, SwapNet and TENSILE: ours beside the published numbers.
 //!
 //! The figures are functions of this package's library. Here they are printed, and written as JSON and
 //! SVG. Seeds are fixed: the same command writes the same bytes.
@@ -9,6 +9,7 @@ mod figures;
 mod palette;
 mod report;
 mod swapnet;
+mod tensile;
 mod text;
 mod timeline;
 
@@ -45,6 +46,9 @@ struct Cli {
     /// Generations of SwapAdvisor's own search, each of 144 plans.
     #[arg(long, default_value_t = 40)]
     paper_generations: u32,
+    /// Noisy runs of each of TENSILE's tables.
+    #[arg(long, default_value_t = 20, value_parser = clap::value_parser!(u64).range(1..))]
+    runs: u64,
     /// Print JSON instead of tables.
     #[arg(long)]
     json: bool,
@@ -117,6 +121,16 @@ enum Choice {
     SwapnetTable3,
     /// All of SwapNet's.
     Swapnet,
+    /// TENSILE: one job.
+    TensileTable1,
+    /// TENSILE: one to three jobs.
+    TensileTable2,
+    /// TENSILE: kept tensors swapped across iterations, and not.
+    TensileAcross,
+    /// TENSILE: jobs that come and go, and wrong predictions.
+    TensileDynamic,
+    /// All of TENSILE's.
+    Tensile,
     /// All of the paper's.
     All,
 }
@@ -139,6 +153,8 @@ enum Computed {
     Searched(advisor::Compute),
     /// One of SwapNet's.
     InBlocks(swapnet::Compute),
+    /// One of TENSILE's, in noisy runs.
+    Noisy(tensile::Compute),
 }
 
 impl Choice {
@@ -148,6 +164,7 @@ impl Choice {
         let is_tested = |choice: &Self| matches!(choice.computed(), Some(Computed::Tested(_)));
         let is_searched = |choice: &Self| matches!(choice.computed(), Some(Computed::Searched(_)));
         let is_in_blocks = |choice: &Self| matches!(choice.computed(), Some(Computed::InBlocks(_)));
+        let is_noisy = |choice: &Self| matches!(choice.computed(), Some(Computed::Noisy(_)));
         match self {
             Self::All => {
                 let is_paper = |choice: &Self| *choice != Self::Besteffort && is_tested(choice);
@@ -155,6 +172,7 @@ impl Choice {
             }
             Self::Advisor => each.filter(is_searched).collect(),
             Self::Swapnet => each.filter(is_in_blocks).collect(),
+            Self::Tensile => each.filter(is_noisy).collect(),
             one => vec![one],
         }
     }
@@ -191,7 +209,11 @@ impl Choice {
             Self::SwapnetFig18 => Computed::InBlocks(swapnet::adaptation::figure_18),
             Self::SwapnetTable2 => Computed::InBlocks(swapnet::tables::table_2),
             Self::SwapnetTable3 => Computed::InBlocks(swapnet::tables::table_3),
-            Self::All | Self::Advisor | Self::Swapnet => return None,
+            Self::TensileTable1 => Computed::Noisy(tensile::ratios::table_1),
+            Self::TensileTable2 => Computed::Noisy(tensile::ratios::table_2),
+            Self::TensileAcross => Computed::Noisy(tensile::across::report),
+            Self::TensileDynamic => Computed::Noisy(tensile::dynamic::report),
+            Self::All | Self::Advisor | Self::Swapnet | Self::Tensile => return None,
         })
     }
 }
@@ -238,6 +260,7 @@ fn run(cli: &Cli) -> Result<()> {
             Computed::Tested(compute) => compute(cli.test.into())?,
             Computed::Searched(compute) => compute(searches)?,
             Computed::InBlocks(compute) => compute()?,
+            Computed::Noisy(compute) => compute(cli.runs)?,
         };
         write(&cli.out, &report)?;
         if !cli.json {
