@@ -3,39 +3,43 @@
 use alloc::vec::Vec;
 
 /// The expected times of one job's operators. An exponentially weighted moving average corrects them; a plan is made anew
-/// once the job's total has drifted too far from the one that it was planned with.
+/// once they have drifted too far from those that it was made with.
 #[derive(Clone, Debug)]
 pub struct Estimates {
     /// Nanoseconds of each operator.
     times: Vec<f64>,
-    /// The sum with which the last plan was made, in nanoseconds.
-    planned: f64,
+    /// Those with which the last plan was made.
+    planned: Vec<f64>,
 }
 
 impl Estimates {
     /// The weight of what was known before, as TENSILE's authors have it in the code that they published.
     pub const WEIGHT: f64 = 0.9;
-    /// The part by which the total may differ from the planned one, from the same code.
+    /// The drift from which a new plan is due, over the sum of the planned times; from the same code.
     pub const THRESHOLD: f64 = 0.3;
 
     /// The first prediction: nanoseconds for each operator.
     pub fn new(predicted: &[u64]) -> Self {
         let times: Vec<f64> = predicted.iter().map(|ns| *ns as f64).collect();
         Self {
-            planned: times.iter().sum(),
+            planned: times.clone(),
             times,
         }
     }
 
     /// Takes in what each operator took in an iteration, in nanoseconds. Whether a new plan is due: then it counts as made.
+    ///
+    /// The drift is the sum of the operators' own, where the authors' code takes that of the sum: errors that cancel
+    /// there are found here.
     pub fn record(&mut self, measured: &[u64]) -> bool {
         for (time, ns) in self.times.iter_mut().zip(measured) {
             *time = Self::WEIGHT * *time + (1.0 - Self::WEIGHT) * *ns as f64;
         }
-        let total: f64 = self.times.iter().sum();
-        let is_due = (total - self.planned).abs() > Self::THRESHOLD * self.planned;
+        let each = self.times.iter().zip(&self.planned);
+        let drift: f64 = each.map(|(time, planned)| (time - planned).abs()).sum();
+        let is_due = drift > Self::THRESHOLD * self.planned.iter().sum::<f64>();
         if is_due {
-            self.planned = total;
+            self.planned.clone_from(&self.times);
         }
         is_due
     }
@@ -67,5 +71,16 @@ mod tests {
             estimates.record(&[200, 600]);
         }
         assert_eq!(estimates.times(), [200, 600]);
+    }
+
+    #[test]
+    fn errors_that_cancel_are_found_and_noise_is_not_taken_for_one() {
+        let mut estimates = Estimates::new(&[100, 300]);
+        // 200 ns each: 160 ns of drift in the end, of 120 that are allowed.
+        let due = (0..20).filter(|_| estimates.record(&[200, 200])).count();
+        assert_eq!(due, 1);
+        let mut estimates = Estimates::new(&[100, 300]);
+        let noise = [[120, 240], [80, 360]].iter().cycle();
+        assert!(noise.take(100).all(|measured| !estimates.record(measured)));
     }
 }
