@@ -25,7 +25,8 @@
 //! swap-in of a region that opens beside a running job would take longer than the blocking term Oᴵⁿ + C says.
 //!
 //! C of such a task is [`Script::loaded`]. It does not depend on what the other tasks swap. If swaps had the whole engine
-//! and in-job copies the rest, it would; and no driver gives one copy precedence over another.
+//! and in-job copies the rest, it would; and nothing gives one copy precedence: CUDA's stream priorities have no effect on
+//! copies between host and GPU (CUDA Runtime API, `cudaStreamCreateWithPriority`).
 
 use alloc::vec::Vec;
 

@@ -70,7 +70,7 @@ struct Cli {
 /// victims were late are made again so often, after all others.
 const ROUNDS: u32 = 3;
 /// So long those attacks together may wait for a host that does not stall, and be made without a verdict.
-const PATIENCE: Duration = Duration::from_secs(600);
+const PATIENCE: Duration = Duration::from_mins(10);
 
 fn main() -> ExitCode {
     let cli = Cli::parse();

@@ -210,12 +210,19 @@ fn check_doors(workspace: &Workspace) -> Result<()> {
     doors::show(workspace, &[])
 }
 
-/// Makes all figures, SwapAdvisor's with two generations of each search; the tests of tests/eval judge what is in them.
+/// Makes all figures, SwapAdvisor's with two generations of each search, TENSILE's with two runs of each method; the tests of tests/eval
+/// judge what is in them.
 fn check_figures(workspace: &Workspace) -> Result<()> {
     let folder = workspace.target().join("eval");
     let built = workspace.debug()?;
     let few = ["--generations", "2", "--paper-generations", "2"];
-    for (figures, options) in [("all", &[][..]), ("advisor", &few)] {
+    let all = [
+        ("all", &[][..]),
+        ("advisor", &few),
+        ("tensile", &["--runs", "2"]),
+        ("swapnet", &[]),
+    ];
+    for (figures, options) in all {
         let out = folder.to_string_lossy();
         let options = [figures, "--out", &out]
             .into_iter()
