@@ -85,7 +85,7 @@ pub(crate) fn report(runs: u64) -> Result<Report> {
         }
     }
     report.tables.push(table);
-    report.note("TENSILE plans for all jobs when one is launched or has ended, and when the sum of expected times has drifted by 30 %");
+    report.note("TENSILE plans for all jobs when one is launched or has ended, and when the expected times of its operators have drifted by 30 % together");
     report.note(
         "errors: each operator's time is wrong by a factor, log-normal with a deviation of 0.55",
     );
