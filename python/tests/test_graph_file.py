@@ -148,6 +148,21 @@ def test_an_optimiser_s_step_becomes_one_kernel_for_each_parameter() -> None:
     ]
 
 
+@pytest.mark.parametrize(
+    "again",
+    [
+        # NAdam has two updates of the parameter, with a denominator that both use.
+        Kernel("addcdiv_", 16, 192, inputs=[2, 4], updates=[0]),
+        # Rprop keeps the gradient behind the update.
+        Kernel("copy_", 16, 64, inputs=[0], updates=[2]),
+    ],
+)
+def test_a_step_that_goes_on_behind_its_update_is_not_fused(again: Kernel) -> None:
+    storages, kernels = adam()
+    with pytest.raises(ValueError, match="fuse_optimizer=False"):
+        fuse_optimizer_step(storages, [*kernels, again])
+
+
 def test_a_fused_step_with_random_numbers_is_random() -> None:
     storages, kernels = adam()
     kernels[1].is_random = True

@@ -161,7 +161,7 @@ pub(crate) enum Failure {
     },
     #[error(
         "the planner {planner} needs {least} bytes of GPU memory for this graph, and the budget is {budget} bytes; give at least \
-        --budget {}MiB, or --planner advisor, whose plans let operators wait for copies",
+        --budget {}MiB, or --planner advisor, which comes down to the largest operator",
         .least.div_ceil(1 << 20)
     )]
     PlannerNeeds {

@@ -44,8 +44,11 @@ pub enum ScenarioError {
     /// The execution times of a task are missing, zero or in the wrong order.
     #[error("{0}: no execution is given, one is zero, or the shortest is above the longest")]
     Execution(String),
-    /// A best-effort task has no script: what is left of a revoked job could not be asked for.
-    #[error("{0}: best-effort jobs cannot copy while they run: give their execution times")]
+    /// A best-effort task, or one that may become best-effort, has no script: what is left of a revoked job could not be asked
+    /// for.
+    #[error(
+        "{0}: best-effort jobs cannot copy while they run, and this task is or may become best-effort: give its execution times"
+    )]
     NoScript(String),
     /// The script of a task has no end.
     #[error(

@@ -30,7 +30,7 @@
 
 use alloc::vec::Vec;
 
-use rtswap_policy::scheduler::{Config, MAX_TASKS};
+use rtswap_policy::scheduler::{Config, MAX_TASKS, Overrun};
 use rtswap_policy::task::{Class, TaskId, TaskSpec};
 use rtswap_policy::units::{Bytes, Nanos};
 
@@ -223,6 +223,15 @@ impl Scenario {
         if !self.capacity.is_sorted_by_key(|(at, _)| *at) {
             return Err(ScenarioError::CapacityOrder);
         }
+        // A job that copies while it runs is alone on the GPU: its task stays realtime.
+        let has_script = |task: &SimTask| matches!(task.execution, Execution::Copies(_));
+        let changed = self.classes.iter().map(|(_, id, _)| id.0 as usize);
+        let changed = changed.filter_map(|id| self.tasks.get(id));
+        let is_demoted = self.config.overrun == Overrun::Demote;
+        let demoted = self.tasks.iter().filter(|_| is_demoted);
+        if let Some(task) = changed.chain(demoted).find(|task| has_script(task)) {
+            return Err(ScenarioError::NoScript(task.spec.name.clone()));
+        }
         self.tasks.iter().try_for_each(SimTask::check)
     }
 }
@@ -276,7 +285,7 @@ mod tests {
     use rtswap_policy::admission::Test;
     use rtswap_policy::assign::Objective;
     use rtswap_policy::cost::{DirectionCost, SwapCost};
-    use rtswap_policy::scheduler::{Overrun, Sharing, Undrained};
+    use rtswap_policy::scheduler::{Sharing, Undrained};
     use rtswap_policy::task::{MemoryProfile, Timing, Weight};
     use rtswap_policy::units::Ppm;
 

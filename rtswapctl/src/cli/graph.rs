@@ -101,7 +101,7 @@ pub enum Planner {
     /// SwapAdvisor's genetic search, over chunks and with schedules that are mended
     #[default]
     Advisor,
-    /// TENSILE's: at once, and no operator waits for a copy that it foresees; operators run again where that saves too little
+    /// TENSILE's, at once: only what is back in time swaps, and operators run again where that saves too little
     Tensile,
     /// SwapNet's, for inference: parameters come in blocks, two of which are in GPU memory
     Blocks,

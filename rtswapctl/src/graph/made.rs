@@ -48,14 +48,14 @@ pub(super) fn tensile(graph: &Graph, budget: u64) -> Result<Plan, Failure> {
 /// SwapNet's plan in `budget` bytes: parameters come in blocks, all else stays. [`Failure::PlannerNeeds`] where two blocks in
 /// a row do not fit, and [`Failure::NoBlocks`] where the graph has no parameters that stay as they are.
 pub(super) fn blocks(graph: &Graph, budget: u64) -> Result<Plan, Failure> {
+    let info = ModelInfo::of(graph).coarsened(graph, MOST_LAYERS);
+    if info.bytes(graph) == 0 {
+        return Err(Failure::NoBlocks);
+    }
     let device = Coefficients::of_link(LINK);
     if let Some(mut plan) = plan_in_blocks(graph, budget, &device) {
         plan.budget = budget;
         return proven(graph, plan);
-    }
-    let info = ModelInfo::of(graph).coarsened(graph, MOST_LAYERS);
-    if info.bytes(graph) == 0 {
-        return Err(Failure::NoBlocks);
     }
     let reserve = BlockPlanner::new(graph, &info).reserve_bytes();
     let least = Costs::new(graph, &info, &device).least_budget();

@@ -171,6 +171,16 @@ pub(crate) fn excused_end(stage: &mut Stage) -> Option<String> {
     is_excused.then(|| end_of(PAINTER, stage))
 }
 
+/// Whether the daemon ended the victim that has ended because it was late, as a host can make it.
+pub(crate) fn ended_for_lateness(stage: &mut Stage) -> bool {
+    let victim = stage
+        .daemon
+        .is_running()
+        .then(|| stage.victims.ended())
+        .flatten();
+    victim.is_some_and(|victim| was_killed_for_lateness(victim, &stage.daemon.stderr()))
+}
+
 /// Whether the daemon killed one of the victims because it was late, as a host can make it.
 pub(crate) fn was_any_late(text: &str) -> bool {
     let victims = [CAMERA, PLANNER, PAINTER];

@@ -67,9 +67,9 @@ struct Cli {
 }
 
 /// A machine gets slower for some minutes: only beside baselines of now is lateness an attack's. Attacks beside which the
-/// victims were late are made again so often, after all others.
+/// victims were late are made again so often with a verdict, after all others.
 const ROUNDS: u32 = 3;
-/// So long those attacks together may wait for a host that does not stall, and be made without a verdict.
+/// So long those attacks together may wait for a host that does not stall, and be made without a verdict: no round counts them.
 const PATIENCE: Duration = Duration::from_mins(10);
 
 fn main() -> ExitCode {

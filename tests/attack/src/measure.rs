@@ -149,7 +149,7 @@ impl Run {
         reasons.extend(judge::control_characters(&all_logged));
         let excused_end = judge::excused_end(&mut stage);
         let is_whole = stage.daemon.is_running() && stage.victims.ended().is_none();
-        let scene = Scene {
+        let mut scene = Scene {
             stage,
             user,
             before,
@@ -162,6 +162,10 @@ impl Run {
             reasons.push(format!("{error:#}"));
         }
         let excused = late + usize::from(excused_end.is_some());
+        // Where the victims were late beside burners too, a host explains these as well.
+        let is_ended_late = judge::ended_for_lateness(&mut scene.stage);
+        let by_host = late + usize::from(next_jobs.is_none()) + usize::from(is_ended_late);
+        let is_by_host = measured.baseline.jobs.misses > 0 && reasons.len() <= by_host;
         let is_only_late = !reasons.is_empty() && reasons.len() <= excused;
         let doubt = match (reasons.first(), stall) {
             _ if reasons.len() > excused => None,
@@ -174,7 +178,7 @@ impl Run {
         let outcome = Outcome {
             name: attack.name,
             is_only_late,
-            is_unjudged: !reasons.is_empty() && measured.baseline.jobs.misses > 0,
+            is_unjudged: !reasons.is_empty() && is_by_host,
             result: if reasons.is_empty() {
                 Verdict::Held
             } else {

@@ -46,7 +46,8 @@ pub(crate) struct Outcome {
     /// Lateness of the victims was all that was broken, or that the best-effort one was killed for it.
     #[serde(skip)]
     pub is_only_late: bool,
-    /// It was broken, and the victims had missed deadlines beside burners too, where nobody attacked them.
+    /// All that was broken is lateness and what follows from it, and the victims had missed deadlines beside burners too, where
+    /// nobody attacked them.
     #[serde(skip)]
     pub is_unjudged: bool,
 }

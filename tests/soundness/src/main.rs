@@ -59,7 +59,12 @@ struct Arguments {
     #[arg(long, requires = "refuted")]
     write: Option<PathBuf>,
     /// Run so many sets whose jobs copy while they run instead, on the scheduler.
-    #[arg(long, conflicts_with = "refuted")]
+    #[arg(
+        long,
+        value_name = "SETS",
+        value_parser = clap::value_parser!(u64).range(1..),
+        conflicts_with_all = ["refuted", "runs", "climbs", "engine", "test"]
+    )]
     copies: Option<u64>,
     /// Take C with idle copy engines, and look for misses there.
     #[arg(long, requires = "copies")]

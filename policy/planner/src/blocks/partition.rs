@@ -22,7 +22,7 @@ pub struct Partition {
 impl Partition {
     /// The partition of a model at `points`, which rise and are between 1 and the number of layers less 1.
     ///
-    /// One thread reads and releases blocks, another one runs them: block i+1 is read once block i is there and block i-1
+    /// Blocks are read one after the other, and released beside that: block i+1 is read once block i is there and block i-1
     /// is out. Eq. (4) of the paper gives the same latency where block i-1 is out after block i is there. Where it is out
     /// earlier, that equation lets the read of block i+1 begin before that of block i has ended, which one storage cannot do.
     pub fn at(costs: &Costs, points: Vec<u32>) -> Self {

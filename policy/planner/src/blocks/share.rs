@@ -2,6 +2,7 @@
 
 use alloc::vec;
 use alloc::vec::Vec;
+use core::cmp::Ordering;
 
 /// A model that shares memory with others.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -10,7 +11,7 @@ pub struct Demand {
     pub bytes: u64,
     /// The least memory in which its blocks run, in bytes, at most [`Self::bytes`].
     pub least: u64,
-    /// How long it takes where nothing is swapped, in nanoseconds.
+    /// How long it takes where nothing is swapped, in nanoseconds, at least 1.
     pub latency_ns: u64,
     /// How urgent it is (the paper's u), above 0; 1 is usual.
     pub urgency: f64,
@@ -44,22 +45,23 @@ pub fn divide(memory: u64, reserve: u64, demands: &[Demand]) -> Option<Vec<u64>>
             .collect();
         let left = available - fixed.iter().flatten().sum::<u64>();
         let shares = equation_1(left, demands, &open);
-        // First those with too little: what they take leaves the others less, and none of them may still have too much.
-        let short = |(at, share): &(usize, u64)| *share < demands[*at].least;
-        let over = |(at, share): &(usize, u64)| *share > demands[*at].bytes;
+        let wanted =
+            |(at, share): &(usize, u64)| (*share).clamp(demands[*at].least, demands[*at].bytes);
         let all = || open.iter().copied().zip(shares.iter().copied());
-        if all().any(|one| short(&one)) {
-            for (at, _) in all().filter(short) {
-                fixed[at] = Some(demands[at].least);
-            }
-        } else if all().any(|one| over(&one)) {
-            for (at, _) in all().filter(over) {
-                fixed[at] = Some(demands[at].bytes);
-            }
-        } else {
-            for (at, share) in all() {
-                fixed[at] = Some(share);
-            }
+        let (given, equal) = all().fold((0_u64, 0_u64), |(given, equal), one| {
+            (given + wanted(&one), equal + one.1)
+        });
+        // Where the least of some take more than others give back, those stay at their least: the others get less. Else those that
+        // have enough stay at their demands: the others get more.
+        let is_settled = |one: &(usize, u64)| match given.cmp(&equal) {
+            Ordering::Greater => wanted(one) > one.1,
+            Ordering::Less => wanted(one) < one.1,
+            Ordering::Equal => true,
+        };
+        for one in all().filter(is_settled) {
+            fixed[one.0] = Some(wanted(&one));
+        }
+        if fixed.iter().all(Option::is_some) {
             return fixed.into_iter().collect();
         }
     }
@@ -140,7 +142,10 @@ mod tests {
                 assert!(memory < least);
                 continue;
             };
-            assert!(shares.iter().sum::<u64>() <= memory);
+            let wanted: u64 = demands.iter().map(|demand| demand.bytes).sum();
+            let sum = shares.iter().sum::<u64>();
+            // Each share is rounded down.
+            assert!(sum <= memory && sum + 8 >= wanted.min(memory), "{shares:?}");
             for (share, demand) in shares.iter().zip(&demands) {
                 assert!(
                     (demand.least..=demand.bytes).contains(share),

@@ -22,7 +22,7 @@ pub struct Sharer<'a> {
 pub struct Gpu {
     /// The link. One copy is made at a time, in either direction, so that `duplex` is not used.
     pub link: Link,
-    /// An operator takes its time, changed by at most this part of it: 0.2 is from 80 to 120 %.
+    /// An operator takes its time, changed by at most this part of it, 0 to 1: 0.2 is from 80 to 120 %.
     pub noise: f64,
     /// The seed of the noise. An operator of a job takes the same time in an iteration of the same number whatever
     /// plan is used, so that plans can be compared.
@@ -44,7 +44,8 @@ pub struct Iteration<'b> {
     pub passive: u32,
     /// For how long they waited, in nanoseconds.
     pub passive_ns: u64,
-    /// How long each operator took, in nanoseconds, by its number: its own time and that of the jobs beside it.
+    /// How long each operator took, in nanoseconds, by its number: its own time and that of the jobs beside it. Of one that ran
+    /// again it is the last run.
     pub times: &'b [u64],
 }
 
@@ -113,8 +114,8 @@ struct Transfer {
 ///
 /// The compute engine works on one operator of each job that has one to run, on each of k with a k-th of its speed.
 /// The link makes one copy at a time, first that which could begin first. Before its first iteration a job copies its
-/// plan's residents in. With a new plan it copies out what was resident and is so no more, unless host memory has the
-/// value, and in what becomes it; behind its last iteration it copies out what has changed. Plans must be proven.
+/// plan's residents in. With a new plan it copies out what was resident and is so no more, unless no operator
+/// changes it, and in what becomes it; behind its last iteration it copies out what has changed. Plans must be proven.
 pub fn share(jobs: &[Sharer<'_>], gpu: &Gpu, director: &mut impl Director) -> Option<u64> {
     let mut members: Vec<Member<'_>> = jobs.iter().map(Member::new).collect();
     let mut link: Option<Transfer> = None;

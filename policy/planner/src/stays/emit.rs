@@ -24,7 +24,6 @@ pub struct TooLarge {
 struct State {
     /// Where it is, or was last.
     place: Place,
-    is_in: bool,
     is_in_host: bool,
     /// The number of compute steps after which nothing uses it where it was last.
     used: u32,
@@ -161,7 +160,6 @@ impl Emission<'_, '_> {
             }
             self.tensors.push(State {
                 place,
-                is_in,
                 // The iteration before this one changed it, and left it in GPU memory only.
                 is_in_host: tensor.kind.is_given() && !(is_in && stays.is_changed(id)),
                 used: 0,
@@ -188,7 +186,6 @@ impl Emission<'_, '_> {
     }
 
     fn give(&mut self, id: TensorId, waits: Waits) {
-        self.tensors[id as usize].is_in = false;
         let place = self.tensors[id as usize].place;
         for at in place.first..place.first + place.count {
             self.free.give(self.plan.extents[at as usize], waits);
@@ -220,7 +217,7 @@ impl Emission<'_, '_> {
         let written = Waits::on(Queue::SwapOut, state.written);
         let waits = free.and(written).and(slot);
         self.plan.swap_in.push(SwapIn { place, waits });
-        (state.is_in, state.place) = (true, place);
+        state.place = place;
         state.arrived = self.plan.swap_in.len() as u32;
     }
 
@@ -234,7 +231,7 @@ impl Emission<'_, '_> {
         for id in &operator.outputs {
             let (place, free) = self.take(*id, false);
             let state = &mut self.tensors[*id as usize];
-            (state.is_in, state.place, state.arrived) = (true, place, 0);
+            (state.place, state.arrived) = (place, 0);
             self.plan.outputs.push(place);
             waits = waits.and(free);
         }

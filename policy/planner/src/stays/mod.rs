@@ -12,7 +12,7 @@ pub use emit::TooLarge;
 use alloc::vec;
 use alloc::vec::Vec;
 
-use crate::graph::{Graph, OpId, Starts, TensorId};
+use crate::graph::{Graph, Kind, OpId, Starts, TensorId};
 
 /// A slot of the iteration.
 pub type Slot = u32;
@@ -112,9 +112,36 @@ impl<'a> Stays<'a> {
                 let comes = 1;
                 stays.gaps[stays.first[id as usize] as usize] = Gap::Swaps { leaves: 0, comes };
             }
-            stays.count(id, true);
         }
+        stays.count_all();
         stays
+    }
+
+    /// Counts what is taken before any decision: each tensor from its first slot to its last one.
+    fn count_all(&mut self) {
+        let mut changes = vec![0_i64; self.taken.len() + 1];
+        let end = self.end();
+        for (id, tensor) in (0..).zip(self.graph.tensors()) {
+            let uses = self.uses.of(id);
+            let Some((first, last)) = uses.first().zip(uses.last()) else {
+                if tensor.kind.is_kept() {
+                    changes[0] += self.chunks(id).cast_signed();
+                }
+                continue;
+            };
+            let (first, last) = match tensor.kind {
+                kind if kind.is_kept() => (0, end),
+                Kind::Input => (1, *last),
+                _ => (*first, *last),
+            };
+            changes[first as usize] += self.chunks(id).cast_signed();
+            changes[last as usize + 1] -= self.chunks(id).cast_signed();
+        }
+        let mut taken = 0;
+        for (slot, change) in self.taken.iter_mut().zip(changes) {
+            taken += change;
+            *slot = taken.unsigned_abs();
+        }
     }
 
     /// The graph that it is for.
@@ -191,7 +218,7 @@ impl<'a> Stays<'a> {
         })
     }
 
-    /// Whether a tensor is in GPU memory during all of a slot.
+    /// Whether a tensor takes GPU memory during all of a slot. Its copy may still be on its way.
     pub fn is_in(&self, tensor: TensorId, slot: Slot) -> bool {
         let uses = self.uses.of(tensor);
         if uses.binary_search(&slot).is_ok() {
@@ -200,8 +227,8 @@ impl<'a> Stays<'a> {
         let Some(gap) = self.gap_at(tensor, slot) else {
             return false;
         };
-        let [(a, b), (c, d)] = self.held(tensor, gap.number);
-        (a..b).contains(&slot) || (c..d).contains(&slot)
+        let held = self.held(tensor, gap.number);
+        held.iter().any(|(from, to)| (*from..*to).contains(&slot))
     }
 
     /// Whether the latest value of a tensor is in host memory in a gap, without a copy made for that gap.
@@ -235,7 +262,9 @@ impl<'a> Stays<'a> {
     }
 
     /// Decides for one gap. A swap must be `from < leaves <= comes <= to`, but a resident leaves at 0 at the earliest, and
-    /// what is not resident has nothing that it could leave from in its first gap.
+    /// what is not resident has nothing that it could leave from in its first gap. [`Gap::IsMadeAgain`] asks for a gap between
+    /// two uses, before which nothing has changed the tensor, and for a maker that is repeatable, makes nothing else but scratch,
+    /// and finds its inputs in the slot behind the gap as they were.
     pub fn set(&mut self, tensor: TensorId, number: u32, gap: Gap) {
         let at = self.index(tensor, number);
         if self.gaps[at] == gap {
@@ -270,18 +299,6 @@ impl<'a> Stays<'a> {
         self.count(tensor, true);
     }
 
-    /// A kept tensor is in GPU memory between iterations, and in the gaps before its first and behind its last use.
-    pub fn set_resident(&mut self, tensor: TensorId) {
-        self.count(tensor, false);
-        self.is_resident[tensor as usize] = true;
-        let last = self.uses.of(tensor).len() as u32;
-        for number in [0, last] {
-            let at = self.index(tensor, number);
-            self.gaps[at] = Gap::Stays;
-        }
-        self.count(tensor, true);
-    }
-
     fn index(&self, tensor: TensorId, number: u32) -> usize {
         (self.first[tensor as usize] + number) as usize
     }
@@ -307,6 +324,10 @@ impl<'a> Stays<'a> {
             return [(0, 0); 2];
         }
         match self.gaps[self.index(tensor, number)] {
+            // What is absent between iterations comes in the next one.
+            Gap::Swaps { leaves, .. } if is_tail && !is_resident => {
+                [(from, leaves.max(from)), (0, 0)]
+            }
             Gap::Stays => [(from, to), (0, 0)],
             Gap::Swaps { leaves, comes } => [(from, leaves.max(from)), (comes.min(to), to)],
             Gap::IsMadeAgain => [(0, 0); 2],

@@ -6,7 +6,7 @@ use crate::graph::{Kind, OpId, TensorId};
 use crate::stays::{Gap, GapAt, Slot, Stays};
 
 /// Gives up the tensor with the largest memory saving per second (MSPS, as Capuchin and TENSILE define it) that stays in
-/// GPU memory at the peak and whose operator finds its inputs there. `pins` has tensors that others are made of, and in
+/// GPU memory at the peak and whose operator finds its inputs there, or on their way. `pins` has tensors that others are made of, and in
 /// which slot. Whether there was one.
 pub(super) fn recompute(
     stays: &mut Stays<'_>,

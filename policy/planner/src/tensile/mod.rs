@@ -1,5 +1,6 @@
 //! TENSILE (Zhang et al., arXiv:2105.13336): tensors of several jobs swap, so that their peaks fall, with no wait for a copy
-//! in the expected times.
+//! in the expected times, but for that of an input. Operators that run again because memory is short may wait for an
+//! input that is on its way.
 //!
 //! The paper's own: the greedy choice of the largest tensor at the peak, feasible regions on a link that copies one tensor
 //! at a time, swaps across iterations, ratios of swaps between jobs, recomputation by memory saving per second, and
@@ -34,7 +35,8 @@ pub struct Job<'a> {
     pub schedule: Vec<OpId>,
     /// What each operator is expected to take beside the other jobs, in nanoseconds, by its number.
     pub times: Vec<u64>,
-    /// The part of all jobs' swaps that may be this one's, 0 to 1: its maximal swapping ratio.
+    /// The part of all jobs' swaps that may be this one's, 0 to 1: its maximal swapping ratio. Those of all jobs together should be
+    /// 1 at least, or they stop each other.
     pub most: f64,
 }
 
@@ -55,8 +57,8 @@ pub struct Settings {
 /// Tensors up to the largest one's size halved so often are swapped; the best of all plans counts.
 const HALVINGS: u32 = 8;
 
-/// Decides for all jobs what swaps, so that the sum of their peaks is low. No copy makes an operator wait as long as
-/// operators take their expected times. Each job's schedule must be one of its graph's.
+/// Decides for all jobs what swaps, so that the sum of their peaks is low. No copy but that of an input makes an operator
+/// wait as long as operators take their expected times and none runs again. Each job's schedule must be one of its graph's.
 pub fn plan<'a>(jobs: &[Job<'a>], settings: &Settings) -> Vec<Stays<'a>> {
     let plans = limits(jobs)
         .into_iter()

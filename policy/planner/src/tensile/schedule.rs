@@ -6,7 +6,8 @@ use alloc::vec::Vec;
 
 use crate::graph::{Graph, Kind, OpId, Operator, Order, TensorId};
 
-/// The order of the graph, but an optimiser's steps, and what only prepares them, run as soon as their gradients are there: the optimiser's states then swap while the backward pass runs, and gradients are gone early.
+/// The order of the graph, but an optimiser's steps run as soon as their gradients are there: its states then swap while
+/// the backward pass runs, and gradients are gone early. What prepares a gradient, such as weight decay, keeps its place.
 pub fn early(graph: &Graph) -> Vec<OpId> {
     let order = Order::of(graph);
     let count = graph.operators().len() as OpId;

@@ -141,6 +141,10 @@ impl<'a> Planning<'a> {
 
     /// Out behind the use before the peak, and back before the use behind it.
     fn swap_within(&mut self, gap: GapAt, peak: Slot) -> bool {
+        // At the beginning all residents are there.
+        if peak == 0 {
+            return false;
+        }
         let begin = self.timeline.end(gap.from);
         let end = self.timeline.begin(gap.to);
         let is_out = !self.stays.is_in_host(gap.tensor, gap.number);
@@ -154,7 +158,7 @@ impl<'a> Planning<'a> {
         } else {
             pair.leaves.max(gap.from + 1)
         };
-        if leaves > peak.max(1) || pair.comes <= peak || pair.comes > gap.to {
+        if leaves > peak || pair.comes <= peak || pair.comes > gap.to {
             self.undo(gap.tensor, &pair);
             return false;
         }

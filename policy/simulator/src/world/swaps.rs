@@ -2,8 +2,8 @@
 //!
 //! In a pipelined region, and for the turn of a best-effort task, a swap-in fills chunks up to its budget, pauses, and goes on when the budget
 //! grows. A swap-out reports after each chunk, unless the swap-in under way still has credit: no task
-//! waits for the report then, so it is made when the credit is used up. Both directions always move
-//! at the pace of two loaded copy engines.
+//! waits for the report then, so it is made when the credit is used up. Both directions move
+//! at the pace of two loaded copy engines; in a scenario whose jobs copy, twice as fast while no such copy is beside them.
 
 use rtswap_policy::admission::Test;
 use rtswap_policy::scheduler::{Config, Direction, Event, SwapOutcome, SwapSeq};

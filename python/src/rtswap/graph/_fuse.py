@@ -8,13 +8,24 @@ from rtswap.graph._trace import Kernel, Storage
 def fuse_optimizer_step(storages: list[Storage], kernels: list[Kernel]) -> list[Kernel]:
     """The kernels of an optimiser's step, with all up to the next that changes a parameter as one.
 
-    What is made in between is used by none of the kernels that follow, and needs no memory when it is fused.
+    What is made in between needs no memory when it is fused.
+
+    :raises ValueError: a later kernel uses what is made in between, or changes a parameter a second time: the optimiser
+        does not go from one parameter to the next as Adam and SGD do.
     """
     result: list[Kernel] = []
     group: list[Kernel] = []
+    gone: set[int] = set()
     for kernel in kernels:
+        changed = {number for number in kernel.updates if storages[number].kind == "parameter"}
+        if gone & {*kernel.inputs, *kernel.updates, *changed}:
+            raise ValueError(
+                f"the optimiser's kernel {kernel.name} uses what an earlier fused step made or changed: "
+                "record it with fuse_optimizer=False"
+            )
         group.append(kernel)
-        if any(storages[number].kind == "parameter" for number in kernel.updates):
+        if changed:
+            gone |= changed.union(*(each.outputs for each in group))
             result.append(_fused(storages, group))
             group = []
     return result + group

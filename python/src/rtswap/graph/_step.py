@@ -36,8 +36,8 @@ def training(
     iterations really run, and change the parameters; the second is recorded, because an optimiser makes its state in
     the first. The model is left in training mode.
 
-    ValueError says that the model has no parameters or that a tensor is on another device than they are;
-    NotImplementedError names the operator that does not run on ``meta``.
+    ValueError says that the model has no parameters, that a tensor is on another device than they are, or that the
+    optimiser cannot be counted so; NotImplementedError names the operator that does not run on ``meta``.
     """
     device = _device(model)
     model.train()

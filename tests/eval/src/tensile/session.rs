@@ -153,6 +153,7 @@ impl Session<'_, '_> {
             .collect();
         for (job, plan) in live.iter().zip(ours.plan(&expected)?) {
             self.states[*job].next = Some(plan);
+            self.states[*job].estimates.count_as_planned();
         }
         Ok(())
     }
