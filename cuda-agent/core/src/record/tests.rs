@@ -3,11 +3,15 @@
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
+use std::time::{Duration, Instant};
 
 use super::*;
 use crate::agent::tests::{Bench, CHUNK, CONTEXT, recorded_bench};
 use crate::cuda::{Status, Stream};
 use crate::outside::Held;
+
+/// Longer than any job takes.
+const BOUND: Duration = Duration::from_secs(10);
 
 /// The lines of this process.
 fn lines(path: &Path) -> Vec<String> {
@@ -16,6 +20,16 @@ fn lines(path: &Path) -> Vec<String> {
     let text = fs::read_to_string(&name).unwrap();
     assert!(text.ends_with('\n'), "{text}");
     text.lines().map(str::to_owned).collect()
+}
+
+/// Waits for the lines of so many jobs: the daemon sees a job complete before its line is written.
+fn wait_for_jobs(path: &Path, count: usize) {
+    let start = Instant::now();
+    let is_job = |line: &String| line.contains("\"job\"");
+    while lines(path).iter().filter(|line| is_job(line)).count() < count {
+        assert!(start.elapsed() < BOUND, "{:#?}", lines(path));
+        std::thread::sleep(Duration::from_millis(1));
+    }
 }
 
 /// The number behind a key.
@@ -51,6 +65,7 @@ fn allocations_and_jobs_are_written_line_by_line() {
     declared(&bench, Some("no name"));
     bench.launch(|| ());
     bench.idle();
+    wait_for_jobs(&path, 3);
     bench.agent.let_go(held);
     assert_eq!(bench.agent.free(at), Some(Ok(())));
 
@@ -139,6 +154,7 @@ fn a_job_that_ends_keeps_its_name_while_the_next_is_declared() {
         bench.driver.set_busy(stream, false);
         bench.grant_until(|| front.is_finished() && rear.is_finished());
     });
+    wait_for_jobs(&path, 2);
     let lines = lines(&path);
     let jobs: Vec<_> = lines
         .iter()
