@@ -36,7 +36,7 @@ pub enum Gap {
 /// One gap of a tensor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct GapAt {
-    /// The tensor whose gap it is.
+    /// The tensor that has the gap.
     pub tensor: TensorId,
     /// The number of uses before the gap: 0 is what is before the first use.
     pub number: u32,

@@ -5,9 +5,9 @@ use alloc::vec::Vec;
 use crate::graph::{Kind, OpId, TensorId};
 use crate::stays::{Gap, GapAt, Slot, Stays};
 
-/// Gives up the tensor with the largest memory saving per second (MSPS, as Capuchin and TENSILE define it) that stays in
-/// GPU memory at the peak and whose operator finds its inputs there, or on their way. `pins` has tensors that others are made of, and in
-/// which slot. Whether there was one.
+/// Gives up the tensor with the largest memory saving per second (MSPS, as Capuchin and TENSILE define it). It must stay in
+/// GPU memory at the peak, and its operator must find its inputs there or on their way. `pins` has the tensors that repeated
+/// operators read, and the slots in which they do. Returns whether there was such a tensor.
 pub(super) fn recompute(
     stays: &mut Stays<'_>,
     times: &[u64],

@@ -25,7 +25,7 @@ pub(super) struct Planning<'a> {
     peak: Option<Slot>,
     /// What is taken there, in bytes.
     pub(super) peak_bytes: u64,
-    /// For each tensor a gap whose copies the link has no time for, wherever the peak is in it.
+    /// For each tensor a gap that is too short: the link has no time for its copies, wherever the peak lies.
     hopeless: Vec<Option<u32>>,
     /// The tensors at the peak that were not tried there yet, the largest last.
     candidates: Vec<TensorId>,

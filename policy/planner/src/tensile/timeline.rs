@@ -10,7 +10,7 @@ use crate::stays::Slot;
 pub(super) struct Timeline(Vec<u64>);
 
 impl Timeline {
-    /// Of a schedule whose operators never wait. `times` has nanoseconds for each operator.
+    /// The timeline of a schedule in which no operator waits. `times` has nanoseconds for each operator.
     pub(super) fn new(schedule: &[OpId], times: &[u64]) -> Self {
         let mut begins = Vec::with_capacity(schedule.len() + 2);
         begins.extend([0, 0]);
