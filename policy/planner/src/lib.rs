@@ -4,7 +4,8 @@
 //! swap out) and what each of their steps waits for. [`machine`] predicts how long a plan takes, [`picture`] draws it,
 //! [`advisor`] searches plans as SwapAdvisor does, [`tensile`] decides for several jobs as TENSILE does which tensors swap,
 //! [`blocks`] divides a model into blocks as SwapNet does, and [`validator`], which uses none of these, proves that a plan
-//! computes the graph. [`stays`] makes plans of decisions for single tensors.
+//! computes the graph. [`stays`] makes plans of decisions for single tensors, and [`budget`] has a job's time in each amount of
+//! memory.
 //! Times are nanoseconds, sizes bytes, and random numbers come from a seed.
 #![no_std]
 #![forbid(unsafe_code)]
@@ -13,6 +14,7 @@ extern crate alloc;
 
 pub mod advisor;
 pub mod blocks;
+pub mod budget;
 mod chunks;
 pub mod graph;
 pub mod machine;

@@ -28,6 +28,8 @@ pub struct Link {
     pub in_: u64,
     /// ρ: the rate of an engine while the other one copies too, over its rate alone.
     pub duplex: Ppm,
+    /// What each copy takes beside its bytes, however busy the engines are.
+    pub latency: Nanos,
 }
 
 /// How many steps of each queue must have ended before a step begins.
@@ -51,15 +53,17 @@ pub struct Script {
 /// One step of a queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Step {
-    /// How long it computes in nanoseconds, or the bytes that it copies.
-    amount: u64,
+    /// How long it computes, or takes beside its bytes.
+    span: Nanos,
+    /// The bytes that it copies.
+    bytes: Bytes,
     after: [u32; QUEUES],
 }
 
 const QUEUES: usize = 3;
 
-/// Units of work done in a nanosecond, by queue. For computing a unit is a nanosecond.
-pub(crate) type Speeds = [u128; QUEUES];
+/// Units of bytes copied in a nanosecond, by direction: out, in.
+pub(crate) type Speeds = [u128; 2];
 
 /// A copy does `halves of an engine · bytes per second · ppm` of these in a nanosecond: every speed is an integer.
 const UNITS_PER_BYTE: u128 = 2 * 1_000_000_000 * 1_000_000;
@@ -74,7 +78,7 @@ const fn queue(direction: Direction) -> usize {
 }
 
 impl Link {
-    /// The speeds of a job's queues. `copies` says in which directions, out and in, the job copies, and `swaps` in which
+    /// The speeds of a job's copies. `copies` says in which directions, out and in, the job copies, and `swaps` in which
     /// memory of other tasks moves.
     pub(crate) fn speeds(&self, copies: (bool, bool), swaps: (bool, bool)) -> Speeds {
         let speed = |rate: u64, is_other_busy: bool, is_shared: bool| {
@@ -83,7 +87,6 @@ impl Link {
             halves * u128::from(rate) * u128::from(share.0)
         };
         [
-            1,
             speed(self.out, copies.1 || swaps.1, swaps.0),
             speed(self.in_, copies.0 || swaps.0, swaps.1),
         ]
@@ -101,18 +104,19 @@ impl Script {
 
     /// Appends computing for `span`.
     pub fn compute(&mut self, span: Nanos, after: After) {
-        self.push(COMPUTE, span.0, after);
+        self.push(COMPUTE, span, Bytes::ZERO, after);
     }
 
     /// Appends a copy of `bytes`.
     pub fn copy(&mut self, direction: Direction, bytes: Bytes, after: After) {
-        self.push(queue(direction), bytes.0, after);
+        let latency = self.link.latency;
+        self.push(queue(direction), latency, bytes, after);
     }
 
-    fn push(&mut self, queue: usize, amount: u64, after: After) {
+    fn push(&mut self, queue: usize, span: Nanos, bytes: Bytes, after: After) {
         let After { compute, out, in_ } = after;
         let after = [compute, out, in_];
-        self.queues[queue].push(Step { amount, after });
+        self.queues[queue].push(Step { span, bytes, after });
     }
 
     /// The copy engines that it was made for.

@@ -76,6 +76,7 @@ fn copy(direction: Direction, duplex: u32, bytes: u64) -> Script {
         out: 1_000_000_000,
         in_: 1_000_000_000,
         duplex: Ppm(duplex),
+        latency: Nanos::ZERO,
     });
     script.copy(direction, Bytes(bytes), After::default());
     script

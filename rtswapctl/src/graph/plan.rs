@@ -6,6 +6,7 @@ use std::thread;
 use std::time::Duration;
 
 use rtswap_planner::advisor::Problem;
+use rtswap_planner::budget::Maker;
 use rtswap_planner::graph::{Graph, Order, Starts};
 use rtswap_planner::machine::run;
 use rtswap_planner::plan::Plan;
@@ -70,8 +71,9 @@ fn made(options: &GraphPlanOptions, graph: &Graph) -> Result<Made, Failure> {
         plan,
         how: format!("the plan of the planner {}", planner.name()),
     };
-    let tensile = || made::tensile(graph, budget).map(|plan| at_once(Planner::Tensile, plan));
-    let blocks = || made::blocks(graph, budget).map(|plan| at_once(Planner::Blocks, plan));
+    let made = |maker| made::at_once(maker, graph, budget);
+    let tensile = || made(Maker::Tensile).map(|plan| at_once(Planner::Tensile, plan));
+    let blocks = || made(Maker::Blocks).map(|plan| at_once(Planner::Blocks, plan));
     match options.planner {
         Planner::Advisor => searched(options, graph),
         Planner::Tensile => tensile(),

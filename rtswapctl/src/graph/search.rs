@@ -78,21 +78,6 @@ pub(super) fn search(
     })
 }
 
-/// The best plan before any search: in the graph's own order.
-pub(super) fn first(problem: Problem<'_>) -> Result<Plan, Failure> {
-    let mut worker: Worker<'_, Lead> = Worker::new(problem, Breeding::OURS);
-    let scored = founders(&problem)
-        .into_iter()
-        .flat_map(|founder| worker.raise(&Brood::Founder(&founder)));
-    let best = scored
-        .filter(|scored| scored.time.is_some())
-        .min_by_key(|scored| scored.time);
-    match best {
-        Some(best) => plan(&problem, &best.individual),
-        None => Err(Failure::NoPlan),
-    }
-}
-
 /// The plan of an individual, proven to compute the graph.
 fn plan(problem: &Problem<'_>, individual: &Individual<Lead>) -> Result<Plan, Failure> {
     let mut planner = Lead::planner(problem);
@@ -258,7 +243,7 @@ mod tests {
             let run = rtswap_planner::machine::run(&graph, plan, problem.link);
             run.unwrap().total_ns
         };
-        let begun = time(&first(problem).unwrap());
+        let begun = time(&rtswap_planner::advisor::first(problem).unwrap());
         let found = search(problem, 1, Bound::Generations(4), 2).unwrap();
         assert!(time(&found.plan) <= begun && graph.compute_ns() < begun);
     }

@@ -2,16 +2,17 @@
 
 use std::path::Path;
 
-use rtswap_planner::advisor::{OnDemand, on_demand};
+use rtswap_planner::advisor::{OnDemand, first, on_demand};
 use rtswap_planner::graph::OpId;
 use rtswap_planner::plan::Plan;
+use rtswap_planner::validator::validate;
 use rtswap_taskset::graph::GraphFile;
 use serde::Serialize;
 
 use super::figures::{self, Figures};
 use super::plan::{Parts, apart};
 use super::text::{self, Row};
-use super::{CHUNK, file, search};
+use super::{CHUNK, file};
 use crate::cli::GraphSimulateOptions;
 use crate::failure::Failure;
 use crate::{files, output};
@@ -79,7 +80,8 @@ fn run_baselines(
             figures: Figures::of(graph, &plan, &timeline),
         });
     }
-    let plan = search::first(problem)?;
+    let plan = first(problem).ok_or(Failure::NoPlan)?;
+    validate(graph, &plan).map_err(Failure::BadPlan)?;
     rows.push(run(options, file, "advisor", &plan)?);
     print(
         options,

@@ -36,6 +36,9 @@ pub enum Infeasible {
         swappable: Bytes,
         chunk: Bytes,
     },
+    /// Backing stores and the copies that jobs make need `needed` bytes of host memory, and there are `host`. Only of
+    /// [`super::assign_choices`].
+    NotBacked { needed: Bytes, host: Bytes },
     /// The memory suffices, but the admission test fails. Holds the last volumes that were tried, with
     /// the analysis of the test.
     NotSchedulable(Box<Assignment>),
@@ -99,6 +102,13 @@ impl Infeasible {
                 format!(
                     "in whole chunks of {chunk}, {overflow} must be out while none of the tasks runs, \
                      but only {swappable} can leave"
+                )
+            }
+            Self::NotBacked { needed, host } => {
+                let [needed, host] = apart([*needed, *host]);
+                format!(
+                    "backing stores and the copies inside jobs need {needed} of host memory, and there \
+                     are {host}"
                 )
             }
             Self::NotSchedulable(tried) => {

@@ -1,7 +1,11 @@
 //! Swap volumes x and chunk size δ subject to (1b), (1c), the room that best-effort is to have and the
 //! admission test, without a MILP solver. `theorem1` and `spans` search over the volumes that `problem` allows for a fixed δ, the
-//! second for the other two tests; `price` is what volumes cost, `cover` the cheapest in a box.
+//! second for the other two tests; `price` is what volumes cost, `cover` the cheapest in a box. `choices` is for tasks that run in
+//! more than one amount of memory.
 
+mod choices;
+#[cfg(test)]
+mod choices_tests;
 mod cover;
 mod infeasible;
 mod price;
@@ -11,6 +15,7 @@ mod spans;
 mod tests;
 mod theorem1;
 
+pub use choices::{Choice, Choices, Chosen, assign_choices};
 pub use infeasible::Infeasible;
 
 use alloc::boxed::Box;

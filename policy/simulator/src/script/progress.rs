@@ -3,21 +3,35 @@
 use rtswap_policy::scheduler::Direction;
 use rtswap_policy::units::Nanos;
 
-use super::{COMPUTE, QUEUES, Script, Speeds, UNITS_PER_BYTE, queue};
+use super::{QUEUES, Script, Speeds, UNITS_PER_BYTE, queue};
 
 /// The steps that have ended, and what is left of those under way.
 #[derive(Clone, Debug)]
 pub(crate) struct Progress {
     ended: [u32; QUEUES],
-    /// What is left of the step under way, in units of work; none while the queue waits or is empty.
-    rest: [Option<u128>; QUEUES],
+    /// What is left of the step under way; none while the queue waits or is empty.
+    rest: [Option<Rest>; QUEUES],
 }
 
-/// Of one nanosecond or byte.
-const fn units(queue: usize) -> u128 {
+/// What is left of a step. Its bytes flow once its time is over.
+#[derive(Clone, Copy, Debug)]
+struct Rest {
+    span: Nanos,
+    /// Bytes in units.
+    units: u128,
+}
+
+impl Rest {
+    const fn is_done(&self) -> bool {
+        self.span.0 == 0 && self.units == 0
+    }
+}
+
+/// The units that a queue copies in a nanosecond.
+const fn speed(speeds: &Speeds, queue: usize) -> u128 {
     match queue {
-        COMPUTE => 1,
-        _ => UNITS_PER_BYTE,
+        0 => 0,
+        copies => speeds[copies - 1],
     }
 }
 
@@ -45,20 +59,32 @@ impl Progress {
             .all(|(steps, ended)| steps.len() == ended as usize)
     }
 
-    /// The time to the next end of a step at these speeds; none if no step ever ends.
+    /// The time until a step next ends or begins to copy, at these speeds; none if that never happens.
     pub(crate) fn next_end(&self, speeds: &Speeds) -> Option<Nanos> {
-        let queues = self.rest.iter().zip(speeds);
-        let moving = queues.filter(|(_, speed)| **speed > 0);
-        let spans = moving.filter_map(|(rest, speed)| Some(rest.as_ref()?.div_ceil(*speed)));
-        let span = spans.min()?;
-        u64::try_from(span).ok().map(Nanos)
+        let spans = self.rest.iter().enumerate().filter_map(|(queue, rest)| {
+            let rest = rest.as_ref()?;
+            if rest.span > Nanos::ZERO {
+                return Some(rest.span);
+            }
+            match speed(speeds, queue) {
+                0 => None,
+                speed => u64::try_from(rest.units.div_ceil(speed)).ok().map(Nanos),
+            }
+        });
+        spans.min()
     }
 
-    /// Works for `span`, at most to the next end of a step, and begins what waited for that.
+    /// Works for `span`, at most what [`Self::next_end`] says, and begins what waited for that.
     pub(crate) fn advance(&mut self, script: &Script, span: Nanos, speeds: &Speeds) {
-        for (rest, speed) in self.rest.iter_mut().zip(speeds) {
-            if let Some(work) = rest {
-                *work = work.saturating_sub(speed.saturating_mul(u128::from(span.0)));
+        for (queue, rest) in self.rest.iter_mut().enumerate() {
+            let Some(rest) = rest else {
+                continue;
+            };
+            if rest.span > Nanos::ZERO {
+                rest.span = rest.span.saturating_sub(span);
+            } else {
+                let moved = speed(speeds, queue).saturating_mul(u128::from(span.0));
+                rest.units = rest.units.saturating_sub(moved);
             }
         }
         self.begin_steps(script);
@@ -78,9 +104,12 @@ impl Progress {
                         .zip(self.ended)
                         .all(|(count, ended)| *count <= ended)
                 {
-                    self.rest[queue] = Some(u128::from(step.amount) * units(queue));
+                    self.rest[queue] = Some(Rest {
+                        span: step.span,
+                        units: u128::from(step.bytes.0) * UNITS_PER_BYTE,
+                    });
                 }
-                if self.rest[queue] == Some(0) {
+                if self.rest[queue].is_some_and(|rest| rest.is_done()) {
                     self.rest[queue] = None;
                     self.ended[queue] += 1;
                     is_changed = true;

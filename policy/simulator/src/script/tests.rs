@@ -7,6 +7,7 @@ const LINK: Link = Link {
     out: 1_000_000_000,
     in_: 500_000_000,
     duplex: Ppm(800_000),
+    latency: Nanos::ZERO,
 };
 
 fn compute(count: u32) -> After {
@@ -31,6 +32,18 @@ fn one_copy_has_the_engine_or_half_of_a_slowed_one() {
     let one = |direction| times(|script| script.copy(direction, Bytes(1_000), After::default()));
     assert_eq!(one(Direction::Out), both(1_000, 2_500));
     assert_eq!(one(Direction::In), both(2_000, 5_000));
+}
+
+#[test]
+fn what_a_copy_takes_beside_its_bytes_is_never_slower() {
+    let mut script = Script::new(Link {
+        latency: Nanos(300),
+        ..LINK
+    });
+    script.copy(Direction::In, Bytes(100), After::default());
+    script.copy(Direction::In, Bytes::ZERO, After::default());
+    let times = (script.idle(), script.loaded());
+    assert_eq!(times, both(300 + 200 + 300, 300 + 500 + 300));
 }
 
 #[test]
