@@ -21,6 +21,9 @@ pub enum Error {
     /// An argument is missing, out of range, or contradicts another.
     #[error("{0}")]
     InvalidArgument(String),
+    /// The task runs by a plan from its graph, and nothing executes such plans.
+    #[error("{0}")]
+    NeedsExecutor(String),
     /// The call is about a process to which its agent has lost the connection: it ends with that.
     #[error("{0}")]
     AgentLost(String),
@@ -46,11 +49,12 @@ const FAILED: &str = "org.freedesktop.DBus.Error.Failed";
 /// Makes an error of its text.
 type FromText = fn(String) -> Error;
 
-const NAMED: [(&str, FromText); 6] = [
+const NAMED: [(&str, FromText); 7] = [
     ("org.rtswap.Error.NotSchedulable", Error::NotSchedulable),
     ("org.rtswap.Error.NoSuchTask", Error::NoSuchTask),
     ("org.rtswap.Error.NoSuchGpu", Error::NoSuchGpu),
     ("org.rtswap.Error.InvalidArgument", Error::InvalidArgument),
+    ("org.rtswap.Error.NeedsExecutor", Error::NeedsExecutor),
     ("org.rtswap.Error.AgentLost", Error::AgentLost),
     ("org.rtswap.Error.Busy", Error::Busy),
 ];
@@ -62,8 +66,9 @@ impl Error {
             Self::NoSuchTask(text) => (NAMED[1].0, Some(text)),
             Self::NoSuchGpu(text) => (NAMED[2].0, Some(text)),
             Self::InvalidArgument(text) => (NAMED[3].0, Some(text)),
-            Self::AgentLost(text) => (NAMED[4].0, Some(text)),
-            Self::Busy(text) => (NAMED[5].0, Some(text)),
+            Self::NeedsExecutor(text) => (NAMED[4].0, Some(text)),
+            Self::AgentLost(text) => (NAMED[5].0, Some(text)),
+            Self::Busy(text) => (NAMED[6].0, Some(text)),
             Self::AccessDenied(text) => (ACCESS_DENIED, Some(text)),
             Self::Ending(text) => (NO_REPLY, Some(text)),
             Self::Bus(error) => (FAILED, error.description()),

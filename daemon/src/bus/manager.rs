@@ -27,7 +27,7 @@ use super::policy;
 use super::polkit::Action;
 use super::publish::Published;
 use super::viewer::Viewer;
-use crate::dispatch::{OpenCall, Request};
+use crate::dispatch::{OpenCall, Request, error_of};
 use crate::state::parse_calibration;
 
 /// The root object's interface, for one connection.
@@ -64,7 +64,7 @@ impl Manager1 {
         let read = options::read(name, options);
         let (options, claimant) = read.map_err(Error::InvalidArgument)?;
         let checked = options.clone().check();
-        let right = checked.map_err(Error::InvalidArgument)?.right();
+        let right = checked.map_err(|error| error_of(&error))?.right();
         let limits = &self.0.shared.limits;
         let call = |caller| {
             Box::new(Call::Register {

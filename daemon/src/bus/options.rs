@@ -34,6 +34,7 @@ pub(super) fn read(
                 let index = integer(value).map(|index| index.to_string());
                 task.gpu = Some(index.map_or_else(|| text(&key, value), Ok)?);
             }
+            "needs-executor" => task.needs_executor = boolean(&key, value)?,
             "class" => task.class = Some(text(&key, value)?),
             "pidfd" => {
                 let wrong = "pidfd must be a descriptor of a living process (pidfd_open)";
@@ -42,7 +43,7 @@ pub(super) fn read(
             _ => {
                 return Err(format!(
                     "option {key:?} is not known; known are period_us, deadline_us, wcet_us, \
-                     footprint, swappable, weight, gpu, class, pidfd"
+                     footprint, swappable, weight, gpu, class, needs-executor, pidfd"
                 ));
             }
         }
@@ -108,6 +109,14 @@ pub(super) fn text(key: &str, value: &Variant<'_>) -> Result<String, String> {
     }
 }
 
+/// A boolean: no integer stands for one.
+fn boolean(key: &str, value: &Variant<'_>) -> Result<bool, String> {
+    match value {
+        Variant::Bool(value) => Ok(*value),
+        _ => Err(format!("{key} must be true or false")),
+    }
+}
+
 /// The process of a pidfd, by pid and start, which tell it from a later one with the same pid.
 fn claimant(value: &Variant<'_>) -> Option<Claimant> {
     let Variant::Fd(fd) = value else {
@@ -158,6 +167,16 @@ mod tests {
     }
 
     #[test]
+    fn an_executor_is_needed_only_where_that_is_said() {
+        let read = |value| read_one("needs-executor", value).unwrap();
+        assert!(read(Variant::Bool(true)).needs_executor);
+        assert_eq!(
+            read(Variant::Bool(false)),
+            TaskOptions::best_effort("x".into())
+        );
+    }
+
+    #[test]
     fn nonsense_is_named() {
         for value in [
             Variant::I64(-1),
@@ -199,6 +218,12 @@ mod tests {
                 .unwrap_err()
                 .starts_with("option \"perod_us\"")
         );
+        for value in [Variant::U8(1), Variant::from("true")] {
+            assert_eq!(
+                read_one("needs-executor", value).unwrap_err(),
+                "needs-executor must be true or false"
+            );
+        }
         let (pipe, _) = rustix::pipe::pipe().unwrap();
         let fd = Variant::Fd(zbus::Fd::from(pipe));
         assert!(

@@ -4,6 +4,7 @@ use std::fs;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
+use rtswap_engine::CallError;
 use rtswap_engine::input::TaskFile;
 use rtswap_engine::registry::TaskOptions;
 use serde::Deserialize;
@@ -29,6 +30,19 @@ struct File {
     swappable: Option<Size>,
     weight: Option<u32>,
     gpu: Option<Gpu>,
+    graph: Option<Spanned<String>>,
+    context: Option<Spanned<Size>>,
+    needs_executor: Option<Spanned<bool>>,
+}
+
+impl File {
+    /// The byte of the file that says that the task runs by a plan from its graph.
+    fn executor_place(&self) -> Option<usize> {
+        let marked = self.needs_executor.as_ref().filter(|said| *said.get_ref());
+        let graph = self.graph.as_ref().map(Spanned::span);
+        let span = graph.or_else(|| marked.map(Spanned::span))?;
+        Some(span.start)
+    }
 }
 
 /// A GPU in a task file.
@@ -91,20 +105,32 @@ fn load_one(path: &Path) -> Result<TaskFile, ConfigError> {
     let at = file.user.span().start;
     let uid = file.user.get_ref().uid();
     let uid = uid.map_err(|message| ConfigError::at(path, &text, at, message))?;
-    Ok(TaskFile {
-        uid,
-        options: TaskOptions {
-            name: file.name,
-            class: file.class,
-            period: file.period_ms.map(|span| span.0),
-            deadline: file.deadline_ms.map(|span| span.0),
-            wcet: file.wcet_ms.map(|span| span.0),
-            footprint: file.footprint.map(|size| size.0),
-            swappable: file.swappable.map(|size| size.0),
-            weight: file.weight,
-            gpu: file.gpu.map(String::from),
-        },
-    })
+    let executor_place = file.executor_place();
+    if let (None, Some(context)) = (executor_place, file.context) {
+        let message =
+            "context belongs to a graph, and there is none; the footprint includes the context";
+        let at = context.span().start;
+        return Err(ConfigError::at(path, &text, at, message.into()));
+    }
+    let options = TaskOptions {
+        name: file.name,
+        class: file.class,
+        period: file.period_ms.map(|span| span.0),
+        deadline: file.deadline_ms.map(|span| span.0),
+        wcet: file.wcet_ms.map(|span| span.0),
+        footprint: file.footprint.map(|size| size.0),
+        swappable: file.swappable.map(|size| size.0),
+        weight: file.weight,
+        gpu: file.gpu.map(String::from),
+        needs_executor: executor_place.is_some(),
+    };
+    // The engine refuses it too, but knows neither the file nor the place.
+    if let Some(at) = executor_place
+        && let Err(error @ CallError::NeedsExecutor(_)) = options.clone().check()
+    {
+        return Err(ConfigError::at(path, &text, at, error.to_string()));
+    }
+    Ok(TaskFile { uid, options })
 }
 
 #[cfg(test)]
@@ -153,6 +179,52 @@ mod tests {
         );
         assert!(errors[3].contains("e.toml:1:11: version 2 is not known"));
         assert!(errors[2].contains("d.toml:3:8: user \"nobody-of-that-name\" is not in"));
+    }
+
+    #[test]
+    fn tasks_that_need_an_executor_are_refused_where_they_say_it() {
+        let folder = tempfile::tempdir().unwrap();
+        let write = |name: &str, keys: &str| {
+            let path = folder.path().join(format!("{name}.toml"));
+            let text =
+                format!("version = 1\nname = \"{name}\"\nuser = 0\nperiod_ms = 100.0\n{keys}");
+            fs::write(&path, text).unwrap();
+            fs::set_permissions(&path, fs::Permissions::from_mode(0o644)).unwrap();
+        };
+        let figures = "wcet_ms = 8.0\nfootprint = \"2GiB\"\nswappable = 0\n";
+        write("a", "context = \"300MiB\"\ngraph = \"vgg.json\"\n");
+        write("b", &format!("{figures}needs_executor = true\n"));
+        write("c", &format!("needs_executor = false\n{figures}"));
+        write("d", "needs_executor = true\ngraph = \"vgg.json\"\n");
+        write("e", "needs_executor = false\ngraph = \"vgg.json\"\n");
+        write("f", &format!("{figures}context = \"300MiB\"\n"));
+        write("g", "graph = 1\n");
+        write("h", "needs_executor = \"yes\"\n");
+        write("i", figures);
+        let (tasks, errors) = load_tasks(folder.path());
+        let names: Vec<_> = tasks.iter().map(|task| &task.options.name).collect();
+        assert_eq!(names, ["c", "i"]);
+        assert!(tasks.iter().all(|task| !task.options.needs_executor));
+        let places = [
+            ("a", "6:9"),
+            ("b", "8:18"),
+            ("d", "6:9"),
+            ("e", "6:9"),
+            ("f", "8:11"),
+            ("g", "5:9"),
+            ("h", "5:18"),
+        ];
+        assert_eq!(errors.len(), places.len(), "{errors:?}");
+        for ((name, place), error) in places.into_iter().zip(&errors) {
+            let reason = match name {
+                "f" => "context belongs to a graph, and there is none; the footprint includes the context".into(),
+                "g" => "invalid type: integer `1`, expected a string".into(),
+                "h" => "invalid type: string \"yes\", expected a boolean".into(),
+                _ => CallError::NeedsExecutor(name.into()).to_string(),
+            };
+            let expected = format!("{name}.toml:{place}: {reason}");
+            assert!(error.to_string().ends_with(&expected), "{error} {expected}");
+        }
     }
 
     #[test]

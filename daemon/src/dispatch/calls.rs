@@ -87,7 +87,7 @@ impl Calls {
 }
 
 /// Converts the engine's refusal of a call for D-Bus.
-pub(super) fn error_of(error: &CallError) -> Error {
+pub(crate) fn error_of(error: &CallError) -> Error {
     let text = error.to_string();
     match error {
         CallError::InvalidArgument(_) => Error::InvalidArgument(text),
@@ -95,6 +95,7 @@ pub(super) fn error_of(error: &CallError) -> Error {
         CallError::NoSuchTask(_) => Error::NoSuchTask(text),
         CallError::NoSuchGpu(_) => Error::NoSuchGpu(text),
         CallError::NotSchedulable(_) => Error::NotSchedulable(text),
+        CallError::NeedsExecutor(_) => Error::NeedsExecutor(text),
         CallError::AgentLost(_) => Error::AgentLost(text),
         CallError::Busy(_) => Error::Busy(text),
     }

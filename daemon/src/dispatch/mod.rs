@@ -19,6 +19,7 @@ mod start;
 mod token;
 
 pub use calls::OpenCall;
+pub(crate) use calls::error_of;
 pub use message::{Handle, Request};
 pub use publish::TaskNews;
 pub use snapshot::Snapshot;

@@ -1,5 +1,6 @@
 //! Bad input: a clear error, and nothing left behind.
 
+use std::collections::HashMap;
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::time::{Duration, Instant};
@@ -7,7 +8,8 @@ use std::time::{Duration, Instant};
 use crate::common::agent::{self, Agent};
 use crate::common::{BOUND, Home, MIB, ONE_GPU, UUID, realtime, wait_for};
 use rtswap_dbus::objects::list;
-use rtswap_dbus::{Error, Manager1Proxy, Options, Size};
+use rtswap_dbus::{BUS_NAME, Error, MANAGER, Manager1Proxy, Options, ROOT_PATH, Size};
+use zbus::Variant;
 
 #[test]
 fn a_second_daemon_is_refused_and_the_first_goes_on() {
@@ -194,6 +196,56 @@ async fn registrations_that_cannot_be_are_refused_and_leave_nothing() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn tasks_that_need_an_executor_are_refused_until_there_is_one() {
+    let home = Home::new(ONE_GPU);
+    let _daemon = home.daemon();
+    let bus = home.bus().await;
+    let manager = Manager1Proxy::new(&bus).await.unwrap();
+    let marked = |mut options: HashMap<&'static str, Variant<'static>>, mark: Variant<'static>| {
+        options.insert("needs-executor", mark);
+        options
+    };
+    let yes = || Variant::Bool(true);
+    let all = [
+        marked(realtime().into_wire(), yes()),
+        marked(Options::default().into_wire(), yes()),
+        // What such a task can say: it has no WCET and no footprint.
+        HashMap::from([
+            ("period_us", Variant::U32(100_000)),
+            ("needs-executor", yes()),
+        ]),
+    ];
+    for options in all {
+        let error = manager.register("x", options.clone()).await.unwrap_err();
+        assert!(matches!(error, Error::NeedsExecutor(_)), "{error:?}");
+        assert_eq!(
+            error.to_string(),
+            "the task x runs by a plan from its graph, and rtswapd has no executor for such plans yet; \
+             on a GPU that holds its footprint, declare its wcet, footprint and swappable instead"
+        );
+        let leased = manager.register_with_lease("x", options).await;
+        assert!(matches!(leased, Err(Error::NeedsExecutor(_))), "{leased:?}");
+    }
+    let wrong = marked(realtime().into_wire(), Variant::U32(1));
+    let error = manager.register("x", wrong).await.unwrap_err();
+    assert!(matches!(error, Error::InvalidArgument(_)), "{error:?}");
+    assert_eq!(error.to_string(), "needs-executor must be true or false");
+    assert!(list(&bus).await.unwrap().tasks.is_empty());
+
+    // The name of the error, as clients without this crate see it.
+    let body = ("x", marked(realtime().into_wire(), yes()));
+    let reply = bus.call_method(Some(BUS_NAME), ROOT_PATH, Some(MANAGER), "Register", &body);
+    let zbus::Error::MethodError(name, ..) = reply.await.unwrap_err() else {
+        panic!("no error of a method");
+    };
+    assert_eq!(name.as_str(), "org.rtswap.Error.NeedsExecutor");
+
+    let other = marked(realtime().into_wire(), Variant::Bool(false));
+    manager.register("x", other).await.unwrap();
+    assert_eq!(list(&bus).await.unwrap().tasks[0].1.class, "realtime");
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn without_a_known_gpu_realtime_says_what_to_do() {
     let home = Home::new("version = 1\n");
     let _daemon = home.daemon();
@@ -263,6 +315,9 @@ async fn tasks_of_the_administrator_are_there_and_stay() {
     );
     write("yolo.toml", file.clone(), 0o644);
     write("open.toml", file.replace("yolo", "open"), 0o666);
+    let planned = "graph = \"vgg.json\"\ncontext = \"300MiB\"\n";
+    let planned = format!("version = 1\nname = \"vgg\"\nuser = {uid}\nperiod_ms = 100\n{planned}");
+    write("vgg.toml", planned, 0o644);
     let _daemon = home.daemon();
     let bus = home.bus().await;
     let tasks = list(&bus).await.unwrap().tasks;
@@ -275,6 +330,11 @@ async fn tasks_of_the_administrator_are_there_and_stay() {
     wait_for("the refusal", || {
         home.log()
             .contains("open.toml: refused: others may write it (mode 666)")
+            .then_some(())
+    });
+    wait_for("the other refusal", || {
+        home.log()
+            .contains("vgg.toml:5:9: the task vgg runs by a plan from its graph")
             .then_some(())
     });
     let manager = Manager1Proxy::new(&bus).await.unwrap();

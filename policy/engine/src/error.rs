@@ -22,6 +22,12 @@ pub enum CallError {
     /// The admission test says no.
     #[error("{0}")]
     NotSchedulable(String),
+    /// The task of that name runs by a plan from its dataflow graph, and nothing executes such plans.
+    #[error(
+        "the task {0} runs by a plan from its graph, and rtswapd has no executor for such plans yet; on a \
+         GPU that holds its footprint, declare its wcet, footprint and swappable instead"
+    )]
+    NeedsExecutor(String),
     /// The process that the call is about has lost the connection of its agent.
     #[error("{0}")]
     AgentLost(String),

@@ -77,7 +77,7 @@ impl Engine {
         claimant: Option<Claimant>,
         origin: Origin,
     ) -> Result<RegistrationId, CallError> {
-        let task = options.check().map_err(CallError::InvalidArgument)?;
+        let task = options.check()?;
         let realtime = matches!(task.class, Class::Realtime(_));
         self.end_deserted_lease(caller.uid, &task.name);
         self.admits(caller.uid, &task.name)?;

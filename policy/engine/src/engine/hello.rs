@@ -193,7 +193,8 @@ impl Engine {
         let owner = self.owner(peer);
         let admitted = self.admits_of(&owner, peer.uid, &name);
         admitted.map_err(|error| busy(error.to_string()))?;
-        let task = TaskOptions::best_effort(name).check().map_err(busy)?;
+        let task = TaskOptions::best_effort(name).check();
+        let task = task.map_err(|error| busy(error.to_string()))?;
         let id = RegistrationId(self.registry.next());
         self.registry.insert(Registration {
             owner,

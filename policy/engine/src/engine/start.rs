@@ -7,7 +7,6 @@
 
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::format;
-use alloc::string::ToString;
 use alloc::vec::Vec;
 use core::mem;
 
@@ -121,7 +120,6 @@ impl Engine {
             Some(_) => self.takes_over(uid, &name),
             None => self.admits(uid, &name),
         };
-        let admitted = admitted.map_err(|error| error.to_string());
         let task = match options.check().and_then(|task| admitted.map(|()| task)) {
             Ok(task) => task,
             Err(complaint) => {

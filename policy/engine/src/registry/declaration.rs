@@ -7,6 +7,8 @@ use alloc::vec::Vec;
 use rtswap_policy::task::{Class, MemoryProfile, Timing, Weight};
 use rtswap_policy::units::{Bytes, Nanos};
 
+use crate::error::CallError;
+
 /// The longest name of a task, in bytes.
 pub const MAX_NAME: usize = 63;
 
@@ -37,6 +39,8 @@ pub struct TaskOptions {
     pub weight: Option<u32>,
     /// Index or UUID of a GPU.
     pub gpu: Option<String>,
+    /// Whether its jobs run by a plan from its dataflow graph, which needs an executor.
+    pub needs_executor: bool,
 }
 
 /// What a task declares, checked: 0 < C ≤ D ≤ T and mˢ ≤ m.
@@ -82,14 +86,22 @@ impl TaskOptions {
         }
     }
 
-    /// Takes it, or says in words what is wrong with it.
-    pub fn check(self) -> Result<TaskDeclaration, String> {
+    /// Checks the options. Fails with [`CallError::InvalidArgument`] or [`CallError::NeedsExecutor`].
+    pub fn check(self) -> Result<TaskDeclaration, CallError> {
         if !is_name(&self.name) {
-            return Err(format!(
+            return Err(CallError::InvalidArgument(format!(
                 "{:?} cannot name a task: a name has 1 to {} of A-Z a-z 0-9 . _ -",
                 self.name, MAX_NAME
-            ));
+            )));
         }
+        // Before the WCET and the footprint: such a task has none that it could declare.
+        if self.needs_executor {
+            return Err(CallError::NeedsExecutor(self.name));
+        }
+        self.declare().map_err(CallError::InvalidArgument)
+    }
+
+    fn declare(self) -> Result<TaskDeclaration, String> {
         let class = match self.class.as_deref() {
             Some("realtime") => self.realtime()?,
             None if self.period.is_some() => self.realtime()?,
@@ -195,6 +207,7 @@ impl TaskOptions {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use alloc::string::ToString;
 
     fn yolo() -> TaskOptions {
         TaskOptions {
@@ -217,6 +230,34 @@ mod tests {
     }
 
     #[test]
+    fn a_task_that_needs_an_executor_is_refused_for_that() {
+        let needs_executor = true;
+        let refused = CallError::NeedsExecutor("yolo".into());
+        let with_figures = TaskOptions {
+            needs_executor,
+            ..yolo()
+        };
+        assert_eq!(with_figures.check().unwrap_err(), refused);
+        let with_period = TaskOptions {
+            wcet: None,
+            footprint: None,
+            swappable: None,
+            needs_executor,
+            ..yolo()
+        };
+        assert_eq!(with_period.check().unwrap_err(), refused);
+        let nameless = TaskOptions {
+            name: "a b".into(),
+            needs_executor,
+            ..yolo()
+        };
+        assert!(matches!(
+            nameless.check().unwrap_err(),
+            CallError::InvalidArgument(_)
+        ));
+    }
+
+    #[test]
     fn nothing_said_is_best_effort() {
         let checked = TaskOptions::best_effort("x".into()).check().unwrap();
         assert_eq!(checked.class, Class::BestEffort);
@@ -231,7 +272,7 @@ mod tests {
         }
         for wrong in [0, 10_001, u32::MAX] {
             assert_eq!(
-                weighing(Some(wrong)).unwrap_err(),
+                weighing(Some(wrong)).unwrap_err().to_string(),
                 format!("weight is {wrong}: it is from 1 to 10000, 100 where nothing is said")
             );
         }
@@ -262,7 +303,7 @@ mod tests {
             ..TaskOptions::default()
         };
         assert_eq!(
-            little.check().unwrap_err(),
+            little.check().unwrap_err().to_string(),
             "a realtime task declares period, wcet, footprint and swappable (0 if nothing may \
              leave the GPU); missing: wcet, footprint, swappable. Run it once as best-effort: `rtswapctl \
              tasks` shows what it holds"
@@ -276,7 +317,7 @@ mod tests {
             ..yolo()
         };
         assert_eq!(
-            late.check().unwrap_err(),
+            late.check().unwrap_err().to_string(),
             "0 < wcet ≤ deadline ≤ period must hold, but wcet is 8.000 ms, deadline 40.000 ms, \
              period 33.000 ms"
         );
@@ -287,6 +328,7 @@ mod tests {
         assert!(
             fat.check()
                 .unwrap_err()
+                .to_string()
                 .contains("more than the footprint of 6.00 GiB")
         );
         let empty = TaskOptions {
@@ -298,6 +340,7 @@ mod tests {
             empty
                 .check()
                 .unwrap_err()
+                .to_string()
                 .starts_with("footprint is 0: a realtime task holds at least")
         );
         let both = TaskOptions {
@@ -305,7 +348,7 @@ mod tests {
             ..yolo()
         };
         assert_eq!(
-            both.check().unwrap_err(),
+            both.check().unwrap_err().to_string(),
             "a best-effort task has no period, no wcet: leave that out, or give a period and say \
              class realtime"
         );
@@ -316,12 +359,14 @@ mod tests {
         assert!(
             odd.check()
                 .unwrap_err()
+                .to_string()
                 .starts_with("class \"hard\" is not known")
         );
         let path = TaskOptions::best_effort("../x".into());
         assert!(
             path.check()
                 .unwrap_err()
+                .to_string()
                 .starts_with("\"../x\" cannot name a task")
         );
     }

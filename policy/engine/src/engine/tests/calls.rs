@@ -70,6 +70,33 @@ fn what_is_not_schedulable_leaves_nothing() {
 }
 
 #[test]
+fn what_needs_an_executor_is_refused_and_leaves_nothing() {
+    let mut shell = Shell::new();
+    let planned = |name| TaskOptions {
+        needs_executor: true,
+        ..realtime(name)
+    };
+    for refused in [shell.register(planned("a")), shell.lease(planned("a"))] {
+        assert_eq!(refused, Err(CallError::NeedsExecutor("a".into())));
+    }
+    // No right that a user may be given helps, so that none is asked for.
+    let refused = shell.call(Call::Register {
+        caller: Caller {
+            privileged: false,
+            ..CALLER
+        },
+        options: planned("a"),
+        claimant: None,
+        lease: false,
+    });
+    assert_eq!(refused.unwrap_err(), CallError::NeedsExecutor("a".into()));
+    assert!(shell.names().is_empty());
+    shell.wait(seconds(60));
+    assert_eq!(shell.engine.saved().registrations, []);
+    shell.register(realtime("a")).unwrap();
+}
+
+#[test]
 fn a_gpu_is_named_by_index_or_uuid_or_is_the_only_one() {
     let mut shell = Shell::start(config(Vec::new()), Saved::default(), &[], Vec::new());
     let none = shell.register(realtime("a")).unwrap_err();
