@@ -18,6 +18,9 @@ pub struct AttachOptions {
     /// The name of the task that all processes of the service are [default: the service's]
     #[arg(long)]
     pub name: Option<String>,
+    /// Make each process a best-effort task by itself, for a server that starts one for each model
+    #[arg(long)]
+    pub per_process: bool,
     /// What the task declares
     #[command(flatten)]
     pub declaration: Declaration,
@@ -29,7 +32,7 @@ pub struct AttachOptions {
 /// Which service loses the agent.
 #[derive(Debug, Args)]
 pub struct DetachOptions {
-    /// The service, by the name that attach was given
+    /// The service, by the name that attach printed
     #[arg(value_name = "UNIT")]
     pub unit: String,
     /// A service of your own manager, as systemctl --user has it

@@ -74,17 +74,19 @@ impl UnitName {
 
     /// What systemd is asked about: itself, or an instance of a template.
     pub(super) fn instance(&self) -> String {
-        match self.is_template() {
-            true => format!("{}{ANY}{SUFFIX}", self.stem()),
-            false => self.0.clone(),
+        if self.is_template() {
+            format!("{}{ANY}{SUFFIX}", self.stem())
+        } else {
+            self.0.clone()
         }
     }
 
     /// What is restarted by systemctl: all instances of a template by a pattern.
     pub(super) fn started(&self) -> String {
-        match self.is_template() {
-            true => format!("'{}*{SUFFIX}'", self.stem()),
-            false => self.0.clone(),
+        if self.is_template() {
+            format!("'{}*{SUFFIX}'", self.stem())
+        } else {
+            self.0.clone()
         }
     }
 

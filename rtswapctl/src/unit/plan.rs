@@ -18,9 +18,11 @@ pub(super) enum Tasks {
     Apart(Unregistrable),
 }
 
-/// Why a service's task cannot be registered in advance. Each of its processes is then a best-effort task by itself.
+/// Why a service's task is not registered in advance. Each of its processes is then a best-effort task by itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Unregistrable {
+    /// It was asked for.
+    PerProcess,
     /// A user's manager runs it.
     OfUser,
     /// It is a template: its instances would be one task.
@@ -34,7 +36,8 @@ pub(crate) enum Unregistrable {
 impl fmt::Display for Unregistrable {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Self::OfUser => "the administrator registers tasks, for system services",
+            Self::PerProcess => "--per-process says so",
+            Self::OfUser => "tasks are registered for system services alone",
             Self::Template => "all instances of a template would be one task; attach an instance",
             Self::DynamicUser => {
                 "a task belongs to a user, and DynamicUser= draws another at each start"
@@ -53,7 +56,9 @@ pub(super) fn tasks(
     has_runtime_dir: bool,
     service: &Properties,
 ) -> Result<Tasks, Failure> {
-    let why = if options.user {
+    let why = if options.per_process {
+        Unregistrable::PerProcess
+    } else if options.user {
         Unregistrable::OfUser
     } else if name.is_template() {
         Unregistrable::Template
@@ -147,6 +152,8 @@ mod tests {
         let dynamic = "DynamicUser=yes\nUser=a";
         let best_effort = ["a", "--class", "best-effort"];
         assert_eq!(why(&["a", "--user"], false, ""), Unregistrable::OfUser);
+        let asked = why(&["a", "--per-process"], false, "User=x");
+        assert_eq!(asked, Unregistrable::PerProcess);
         assert_eq!(why(&["a@"], false, "User=x"), Unregistrable::Template);
         assert_eq!(why(&["a"], false, dynamic), Unregistrable::DynamicUser);
         assert_eq!(

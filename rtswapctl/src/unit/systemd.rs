@@ -49,17 +49,19 @@ impl Systemd {
 
     /// The command that detaches a service.
     pub(super) fn removal(self, name: &UnitName) -> String {
-        match self.is_user {
-            true => format!("rtswapctl detach --user {}", name.full()),
-            false => format!("sudo rtswapctl detach {}", name.full()),
+        if self.is_user {
+            format!("rtswapctl detach --user {}", name.full())
+        } else {
+            format!("sudo rtswapctl detach {}", name.full())
         }
     }
 
     /// How systemctl is called for this manager, in front of a verb.
     pub(super) fn systemctl(self) -> &'static str {
-        match self.is_user {
-            true => "systemctl --user",
-            false => "systemctl",
+        if self.is_user {
+            "systemctl --user"
+        } else {
+            "systemctl"
         }
     }
 
