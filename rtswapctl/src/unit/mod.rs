@@ -102,7 +102,7 @@ pub(crate) fn attach(runtime_dir: Option<&Path>, options: &AttachOptions) -> Res
     let what = match &tasks {
         Tasks::One { name, user } => format!("its processes are the task {name} of {user}"),
         Tasks::Apart(why) => {
-            format!("each of its processes is a best-effort task by itself: {why}")
+            format!("each of its processes is a best-effort task by itself, because {why}")
         }
     };
     output::text(&format!(
@@ -160,6 +160,7 @@ impl Places {
         let mut changes = Changes::default();
         let done = self.write(&mut changes, systemd, drop_in, registration);
         if done.is_err() {
+            output::note("the service stays as it was, for the reason below");
             changes.undo();
             if registration.is_some() {
                 // The first failure is the one to tell.
