@@ -90,23 +90,28 @@ fn check(path: &Path) -> Result<(), String> {
     }
 }
 
-/// The agent ahead of what is preloaded already. The system's by a path that glibc's loader alone
-/// expands: musl's would end each of its programs that the started one starts in turn.
+/// The agent ahead of what is preloaded already.
 pub(crate) fn preload(agent: &Path) -> Result<OsString, Failure> {
-    let text = agent.to_string_lossy();
-    if text.contains([' ', ':']) {
-        return Err(Failure::AgentPath(agent.to_path_buf()));
-    }
-    let mut preload = if agent == Path::new(SYSTEM_FOLDER).join(AGENT) {
-        OsString::from(format!("/usr/$LIB/{AGENT}"))
-    } else {
-        agent.as_os_str().to_owned()
-    };
+    let mut preload = loader_path(agent)?;
     if let Some(present) = std::env::var_os("LD_PRELOAD").filter(|present| !present.is_empty()) {
         preload.push(":");
         preload.push(present);
     }
     Ok(preload)
+}
+
+/// The agent as `LD_PRELOAD` names it. The system's by a path that glibc's loader alone expands: musl's would end each of
+/// its programs that the started one starts in turn.
+pub(crate) fn loader_path(agent: &Path) -> Result<OsString, Failure> {
+    let text = agent.to_string_lossy();
+    if text.contains([' ', ':']) {
+        return Err(Failure::AgentPath(agent.to_path_buf()));
+    }
+    if agent == Path::new(SYSTEM_FOLDER).join(AGENT) {
+        Ok(OsString::from(format!("/usr/$LIB/{AGENT}")))
+    } else {
+        Ok(agent.as_os_str().to_owned())
+    }
 }
 
 #[cfg(test)]

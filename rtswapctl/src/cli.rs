@@ -1,6 +1,7 @@
-//! What may be typed. `graph` has the options of the commands for dataflow graphs.
+//! What may be typed. `graph` has the options of the commands for dataflow graphs, `unit` those for systemd's units.
 
 mod graph;
+mod unit;
 
 use std::ffi::OsString;
 use std::io::Write;
@@ -15,6 +16,7 @@ use rtswap_dbus::text::usage_error;
 use rtswap_taskset::{Fault, parse_size};
 
 pub use graph::{GraphCommand, GraphInfoOptions, GraphPlanOptions, GraphSimulateOptions, Planner};
+pub use unit::{AttachOptions, DetachOptions};
 
 use crate::duration;
 use crate::rule::Rule;
@@ -97,6 +99,10 @@ impl Color {
 pub enum Command {
     /// Register a task and become its program, with the agent preloaded
     Run(RunOptions),
+    /// Have a systemd service run with the agent from its next start on
+    Attach(AttachOptions),
+    /// Take back what attach did to a systemd service
+    Detach(DetachOptions),
     /// Show the GPUs and what every task does on them, or all that is known of one task
     Status(StatusOptions),
     /// List the registered tasks and what they declared
@@ -137,6 +143,20 @@ pub struct RunOptions {
     /// The task's name [default: the program's file name]
     #[arg(long)]
     pub name: Option<String>,
+    /// What the task declares
+    #[command(flatten)]
+    pub declaration: Declaration,
+    /// The agent's library [default: beside rtswapctl, else the system's]
+    #[arg(long, env = "RTSWAP_AGENT", value_name = "FILE")]
+    pub agent: Option<PathBuf>,
+    /// The program and its arguments; a -- before them is allowed
+    #[arg(trailing_var_arg = true, required = true, value_name = "CMD")]
+    pub program: Vec<OsString>,
+}
+
+/// What a task declares of itself.
+#[derive(Debug, Args)]
+pub struct Declaration {
     /// T, the least time between two releases, such as 33ms
     #[arg(long, value_parser = duration::parse)]
     pub period: Option<Duration>,
@@ -161,12 +181,6 @@ pub struct RunOptions {
     /// The class [default: realtime with a period, best-effort without]
     #[arg(long)]
     pub class: Option<Class>,
-    /// The agent's library [default: beside rtswapctl, else the system's]
-    #[arg(long, env = "RTSWAP_AGENT", value_name = "FILE")]
-    pub agent: Option<PathBuf>,
-    /// The program and its arguments; a -- before them is allowed
-    #[arg(trailing_var_arg = true, required = true, value_name = "CMD")]
-    pub program: Vec<OsString>,
 }
 
 /// The class of a task.

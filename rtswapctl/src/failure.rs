@@ -15,6 +15,7 @@ use rtswap_taskset::profile::{FoldError, RecordError};
 use zbus::fdo;
 
 use crate::trial::TrialError;
+use crate::unit::UnitError;
 
 /// Why a command did not do what was asked.
 #[derive(Debug, thiserror::Error)]
@@ -88,6 +89,8 @@ pub(crate) enum Failure {
     NoFit(#[from] FitError),
     #[error(transparent)]
     Trial(#[from] TrialError),
+    #[error(transparent)]
+    Unit(#[from] UnitError),
     #[error("user {0:?} is not in /etc/passwd; its number does as well")]
     NoSuchUser(String),
     #[error("{0} is said twice; say it once")]
@@ -294,6 +297,7 @@ impl Failure {
             | Self::Refused(Error::Bus(_) | Error::Ending(_)) => 3,
             Self::Refused(Error::AccessDenied(_)) => 4,
             Self::Warned => 6,
+            Self::Unit(error) => error.exit_code(),
             Self::No
             | Self::Answer(_)
             | Self::NoSuchTask(_)

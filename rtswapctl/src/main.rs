@@ -27,6 +27,7 @@ mod table;
 mod tasks;
 mod taskset;
 mod trial;
+mod unit;
 mod unregister;
 mod version;
 
@@ -42,6 +43,8 @@ fn main() -> ExitCode {
     let runtime_dir = cli.runtime_dir.as_deref();
     let done = match cli.command {
         Command::Run(options) => run::run(runtime_dir, &options),
+        Command::Attach(options) => unit::attach(runtime_dir, &options),
+        Command::Detach(options) => unit::detach(&options),
         Command::Status(options) => status::status(runtime_dir, &options),
         Command::Tasks(options) => tasks::tasks(runtime_dir, &options),
         Command::Unregister(options) => unregister::unregister(runtime_dir, &options),

@@ -22,7 +22,7 @@ use rustix::io::FdFlags;
 use zbus::OwnedObjectPath;
 
 use crate::agent;
-use crate::cli::{Class, RunOptions};
+use crate::cli::{Class, Declaration, RunOptions};
 use crate::daemon::{converse, gpu_at};
 use crate::failure::Failure;
 use crate::output;
@@ -33,12 +33,13 @@ const PATIENCE: Duration = Duration::from_secs(8);
 /// Between two attempts.
 const PAUSE: Duration = Duration::from_millis(100);
 /// What the agent reads its task's name from.
-const TASK_VARIABLE: &str = "RTSWAP_TASK";
+pub(crate) const TASK_VARIABLE: &str = "RTSWAP_TASK";
 
 /// Returns only if the program could not be started.
 pub(crate) fn run(runtime_dir: Option<&Path>, options: &RunOptions) -> Result<(), Failure> {
     let name = task_name(options.name.as_deref(), &options.program)?;
-    let profile = profile_for(options, &name, store::find)?;
+    let program = text::command(&options.program);
+    let profile = profile_for(&options.declaration, &name, &program, store::find)?;
     let agent = agent::find(options.agent.as_deref())?;
     let preload = agent::preload(&agent)?;
     let (program, arguments) = options.program.split_first().expect("clap requires one");
@@ -68,7 +69,7 @@ fn register(
     options: &RunOptions,
     profile: Option<&Profile>,
 ) -> Result<OwnedFd, Failure> {
-    let declared = declared(options, profile);
+    let declared = declared(&options.declaration, profile);
     converse(async {
         let connection = rtswap_dbus::find(runtime_dir).await?;
         let manager = Manager1Proxy::new(&connection)
@@ -139,9 +140,10 @@ fn patiently<T>(attempt: impl Fn() -> Result<T, Failure>) -> Result<T, Failure> 
 
 /// The profile of a realtime task that does not say all its numbers, and says that it was measured; an error that names
 /// what is there in neither.
-fn profile_for(
-    options: &RunOptions,
+pub(crate) fn profile_for(
+    options: &Declaration,
     name: &str,
+    program: &str,
     find: impl Fn(&str) -> Result<Option<Profile>, Failure>,
 ) -> Result<Option<Profile>, Failure> {
     let realtime = match options.class {
@@ -169,7 +171,7 @@ fn profile_for(
         return Err(Failure::Missing {
             absent,
             name: name.to_owned(),
-            program: text::command(&options.program),
+            program: program.to_owned(),
         });
     }
     if let Some(profile) = &profile {
@@ -196,7 +198,7 @@ pub(crate) fn is_task_name(name: &str) -> bool {
 }
 
 /// What is typed, and what of the rest was measured.
-fn declared(options: &RunOptions, profile: Option<&Profile>) -> Options {
+pub(crate) fn declared(options: &Declaration, profile: Option<&Profile>) -> Options {
     let size = |bytes: Bytes| Size::Bytes(bytes.0);
     let memory = profile.map(|profile| profile.memory);
     Options {
@@ -244,7 +246,10 @@ mod tests {
 
     #[test]
     fn a_realtime_task_is_told_all_that_it_lacks() {
-        let complete = |arguments: &[&str]| profile_for(&typed(arguments), "yolo", |_| Ok(None));
+        let complete = |arguments: &[&str]| {
+            let declaration = typed(arguments).declaration;
+            profile_for(&declaration, "yolo", "/usr/bin/true", |_| Ok(None))
+        };
         let said = |arguments: &[&str]| complete(arguments).unwrap_err().to_string();
         assert_eq!(
             said(&["--period", "33ms"]),
@@ -259,9 +264,10 @@ mod tests {
 
     #[test]
     fn a_profile_says_what_is_not_typed() {
-        let options = typed(&["--period", "33ms", "--footprint", "20MiB"]);
-        let profile = profile_for(&options, "yolo", |_| Ok(Some(store::tests::profile()))).unwrap();
-        let declared = declared(&options, profile.as_ref());
+        let declaration = typed(&["--period", "33ms", "--footprint", "20MiB"]).declaration;
+        let found = |_: &str| Ok(Some(store::tests::profile()));
+        let profile = profile_for(&declaration, "yolo", "infer", found).unwrap();
+        let declared = declared(&declaration, profile.as_ref());
         assert_eq!(declared.wcet, Some(Duration::from_micros(12_400)));
         assert_eq!(declared.footprint, Some(Size::Bytes(20 << 20)));
         assert_eq!(declared.swappable, Some(Size::Bytes(10 << 20)));
@@ -306,10 +312,10 @@ mod tests {
     #[test]
     fn a_weight_is_checked_before_the_daemon_is_asked() {
         assert_eq!(
-            declared(&typed(&["--weight", "200"]), None).weight,
+            declared(&typed(&["--weight", "200"]).declaration, None).weight,
             Some(200)
         );
-        assert_eq!(declared(&typed(&[]), None).weight, None);
+        assert_eq!(declared(&typed(&[]).declaration, None).weight, None);
         for wrong in ["0", "10001", "-1", "much"] {
             let typed = ["rtswapctl", "run", "--weight", wrong, "--", "true"];
             assert!(Cli::try_parse_from(typed).is_err(), "{wrong}");
