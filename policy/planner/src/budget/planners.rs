@@ -25,14 +25,14 @@ pub enum NoPlan {
 pub enum Maker {
     /// SwapAdvisor's planner, in the graph's own order of operators.
     Advisor,
-    /// TENSILE's scheduling.
+    /// TENSILE's scheduling in the faster one of two orders of operators.
     Tensile,
-    /// SwapNet's blocks.
+    /// SwapNet's blocks: parameters come in while others run.
     Blocks,
 }
 
 impl Maker {
-    /// All of them.
+    /// All planners, in the order of their age.
     pub const ALL: [Self; 3] = [Self::Advisor, Self::Tensile, Self::Blocks];
 
     /// As options and plan files call it.
