@@ -46,7 +46,7 @@ pub(super) fn draw(rng: &mut Rng, test: Test, engines: Engines) -> Option<CopySe
         out: rng.within(300_000_000, 3_000_000_000),
         in_: rng.within(300_000_000, 3_000_000_000),
         duplex: Ppm(rng.within(500_000, 1_000_000) as u32),
-        latency: Nanos(rng.within(0, 20) * UNIT as u64),
+        latency: Nanos(rng.within(0, 3).saturating_sub(1) * UNIT as u64),
     };
     let sure = rng.within(0, case.tasks.len() as u64 - 1) as usize;
     let mut scripts = Vec::new();
