@@ -34,7 +34,7 @@ pub(super) fn read(
                 let index = integer(value).map(|index| index.to_string());
                 task.gpu = Some(index.map_or_else(|| text(&key, value), Ok)?);
             }
-            "needs-executor" => task.needs_executor = boolean(&key, value)?,
+            "needs_executor" => task.needs_executor = boolean(&key, value)?,
             "class" => task.class = Some(text(&key, value)?),
             "pidfd" => {
                 let wrong = "pidfd must be a descriptor of a living process (pidfd_open)";
@@ -43,7 +43,7 @@ pub(super) fn read(
             _ => {
                 return Err(format!(
                     "option {key:?} is not known; known are period_us, deadline_us, wcet_us, \
-                     footprint, swappable, weight, gpu, class, needs-executor, pidfd"
+                     footprint, swappable, weight, gpu, class, needs_executor, pidfd"
                 ));
             }
         }
@@ -168,7 +168,7 @@ mod tests {
 
     #[test]
     fn an_executor_is_needed_only_where_that_is_said() {
-        let read = |value| read_one("needs-executor", value).unwrap();
+        let read = |value| read_one("needs_executor", value).unwrap();
         assert!(read(Variant::Bool(true)).needs_executor);
         assert_eq!(
             read(Variant::Bool(false)),
@@ -220,8 +220,8 @@ mod tests {
         );
         for value in [Variant::U8(1), Variant::from("true")] {
             assert_eq!(
-                read_one("needs-executor", value).unwrap_err(),
-                "needs-executor must be true or false"
+                read_one("needs_executor", value).unwrap_err(),
+                "needs_executor must be true or false"
             );
         }
         let (pipe, _) = rustix::pipe::pipe().unwrap();

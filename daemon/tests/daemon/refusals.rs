@@ -202,7 +202,7 @@ async fn tasks_that_need_an_executor_are_refused_until_there_is_one() {
     let bus = home.bus().await;
     let manager = Manager1Proxy::new(&bus).await.unwrap();
     let marked = |mut options: HashMap<&'static str, Variant<'static>>, mark: Variant<'static>| {
-        options.insert("needs-executor", mark);
+        options.insert("needs_executor", mark);
         options
     };
     let yes = || Variant::Bool(true);
@@ -212,7 +212,7 @@ async fn tasks_that_need_an_executor_are_refused_until_there_is_one() {
         // What such a task can say: it has no WCET and no footprint.
         HashMap::from([
             ("period_us", Variant::U32(100_000)),
-            ("needs-executor", yes()),
+            ("needs_executor", yes()),
         ]),
     ];
     for options in all {
@@ -229,7 +229,7 @@ async fn tasks_that_need_an_executor_are_refused_until_there_is_one() {
     let wrong = marked(realtime().into_wire(), Variant::U32(1));
     let error = manager.register("x", wrong).await.unwrap_err();
     assert!(matches!(error, Error::InvalidArgument(_)), "{error:?}");
-    assert_eq!(error.to_string(), "needs-executor must be true or false");
+    assert_eq!(error.to_string(), "needs_executor must be true or false");
     assert!(list(&bus).await.unwrap().tasks.is_empty());
 
     // The name of the error, as clients without this crate see it.

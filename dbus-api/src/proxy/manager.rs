@@ -14,7 +14,7 @@ use crate::Error;
 )]
 pub trait Manager1 {
     /// Registers a task; it ends if no process claims it in time. Options as in
-    /// [`crate::Options`]; with `needs-executor`, a boolean, true is refused with [`Error::NeedsExecutor`].
+    /// [`crate::Options`]; with `needs_executor`, a boolean, true is refused with [`Error::NeedsExecutor`].
     #[zbus(allow_interactive_auth)]
     fn register(
         &self,

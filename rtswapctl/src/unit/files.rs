@@ -22,12 +22,7 @@ impl Changes {
     pub(super) fn write(&mut self, path: &Path, text: &str) -> Result<(), UnitError> {
         let before = own(path)?;
         let failed = |source| unwritable(path, source);
-        let folder = path.parent().expect("a file has a folder");
-        if !folder.is_dir() {
-            fs::create_dir_all(folder).map_err(failed)?;
-            // The umask of whoever attaches is not that of a configuration.
-            fs::set_permissions(folder, Permissions::from_mode(0o755)).map_err(failed)?;
-        }
+        make_folder(path).map_err(failed)?;
         replace(path, text.as_bytes()).map_err(failed)?;
         self.0.push(Change {
             path: path.to_owned(),
@@ -36,12 +31,27 @@ impl Changes {
         Ok(())
     }
 
+    /// Removes a file that attach wrote. Returns whether it was there.
+    pub(super) fn remove(&mut self, path: &Path) -> Result<bool, UnitError> {
+        let before = own(path)?;
+        let was_there = remove(path)?;
+        if was_there {
+            self.0.push(Change {
+                path: path.to_owned(),
+                before,
+            });
+        }
+        Ok(was_there)
+    }
+
     /// Makes the files what they were before.
     pub(super) fn undo(self) {
         for change in self.0.into_iter().rev() {
             // Nobody can do more about a failure here than about the one that is already told.
             let _ = match change.before {
-                Some(bytes) => replace(&change.path, &bytes),
+                Some(bytes) => {
+                    make_folder(&change.path).and_then(|()| replace(&change.path, &bytes))
+                }
                 None => delete(&change.path),
             };
         }
@@ -65,6 +75,17 @@ fn own(path: &Path) -> Result<Option<Vec<u8>>, UnitError> {
         Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
         Err(source) => Err(unwritable(path, source)),
     }
+}
+
+/// Makes the folder of a file where there is none.
+fn make_folder(path: &Path) -> io::Result<()> {
+    let folder = path.parent().expect("a file has a folder");
+    if folder.is_dir() {
+        return Ok(());
+    }
+    fs::create_dir_all(folder)?;
+    // The umask of whoever attaches is not that of a configuration.
+    fs::set_permissions(folder, Permissions::from_mode(0o755))
 }
 
 fn replace(path: &Path, bytes: &[u8]) -> io::Result<()> {
@@ -151,5 +172,13 @@ mod tests {
         changes.undo();
         assert_eq!(fs::read_to_string(&old).unwrap(), before);
         assert_eq!(names(root.path()), ["old"]);
+        // The only file of a folder takes that with it, and comes back in it.
+        let only = root.path().join("a.service.d/only");
+        Changes::default().write(&only, &before).unwrap();
+        let mut changes = Changes::default();
+        assert!(changes.remove(&only).unwrap() && !only.parent().unwrap().exists());
+        assert!(!changes.remove(&only).unwrap());
+        changes.undo();
+        assert_eq!(fs::read_to_string(&only).unwrap(), before);
     }
 }

@@ -162,7 +162,7 @@ impl Places {
         if done.is_err() {
             output::note("the service stays as it was, for the reason below");
             changes.undo();
-            if registration.is_some() {
+            if self.registration.is_some() {
                 // The first failure is the one to tell.
                 let _ = reload::reload(None);
             }
@@ -184,7 +184,7 @@ impl Places {
             }
             // The service may have had another user when it was attached before.
             (Some(path), None) => {
-                if files::remove(path)? {
+                if changes.remove(path)? {
                     reload_daemon("forgets the task")?;
                 }
             }

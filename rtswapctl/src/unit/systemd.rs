@@ -24,7 +24,7 @@ pub(super) struct Systemd {
 pub(super) struct Properties(BTreeMap<String, Vec<String>>);
 
 impl Systemd {
-    /// The manager whose units this process may change.
+    /// The manager of units that this process may change.
     pub(super) fn of(is_user: bool) -> Result<Self, UnitError> {
         if is_user || rustix::process::geteuid().is_root() {
             Ok(Self { is_user })

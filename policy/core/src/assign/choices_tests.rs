@@ -40,7 +40,7 @@ fn demand(period: u64, wcet: u64, footprint: u64) -> Demand {
     }
 }
 
-/// Tasks whose time grows as their memory shrinks.
+/// Tasks with several amounts of memory, and a WCET for each.
 fn tasks(most: usize) -> impl Strategy<Value = Vec<Vec<Choice>>> {
     let way = (1_u64..12, 1_u64..40, 0_u64..30);
     let ways = (200_u64..2_000, prop::collection::vec(way, 1..5));

@@ -26,8 +26,7 @@ pub struct Machine {
 /// A job in a budget.
 #[derive(Clone, Debug)]
 pub struct Point {
-    /// The GPU memory that the job takes, in bytes: what its plan uses, in whole chunks. What is there when an iteration begins is
-    /// in it.
+    /// The GPU memory that the job takes, in bytes: all that its plan uses, initial residents included, in whole chunks.
     pub budget: u64,
     /// How long an iteration takes at most, in nanoseconds, with each step ending at a whole nanosecond.
     pub time_ns: u64,

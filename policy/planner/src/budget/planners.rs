@@ -32,7 +32,7 @@ pub enum Maker {
 }
 
 impl Maker {
-    /// All planners, in the order of their age.
+    /// All planners, in the order in which a curve tries them.
     pub const ALL: [Self; 3] = [Self::Advisor, Self::Tensile, Self::Blocks];
 
     /// As options and plan files call it.
