@@ -11,6 +11,7 @@ use rustix::pipe::{PipeFlags, pipe_with};
 use super::Problem;
 use super::watch::Watch;
 use rtswap_engine::sample::{ProbeSample, ProbeState};
+use rtswap_policy::units::Time;
 
 /// The least time between two readings of the rings, however many news arrive.
 const PACE: Duration = Duration::from_millis(20);
@@ -55,6 +56,7 @@ fn run(ended: &OwnedFd, mut deliver: impl FnMut(ProbeSample) -> bool) {
         // If the receiver of samples is gone, nobody needs to know.
         let _ = deliver(ProbeSample {
             state,
+            complete_at: Time::ZERO,
             processes: Vec::new(),
         });
     }

@@ -89,6 +89,10 @@ pub(super) struct Watch {
     /// Files that the probes cannot be put on, and when that was found.
     refused: BTreeMap<FileId, Instant>,
     identities: BTreeMap<Name, Option<Identity>>,
+    /// When the last reading of all counters began.
+    read_at: Time,
+    /// The same of the last one whose processes have all been looked at.
+    complete_at: Time,
     /// Entries that were cleared up since memory was given back.
     swept: usize,
     /// The names of the functions that are probed.
@@ -136,6 +140,8 @@ impl Watch {
             found: BTreeMap::new(),
             refused: BTreeMap::new(),
             identities: BTreeMap::new(),
+            read_at: Time::ZERO,
+            complete_at: Time::ZERO,
             swept: 0,
             wanted: FUNCTIONS.iter().map(|on| on.symbol).collect(),
             crowded: false,
@@ -178,6 +184,7 @@ impl Watch {
 
     /// Reads every counter, and begins to remove those of ended processes.
     pub(super) fn read_whole(&mut self) -> Result<(), Problem> {
+        self.read_at = clock::now();
         self.reader.read_all()?;
         let living = self.reader.books.processes.iter();
         let gone = living.filter(|(_, process)| {
@@ -230,7 +237,9 @@ impl Watch {
     /// The memory counted now. A process that is counted for the first time is looked at first: else it
     /// would pass for one that was there before the probes, until it is due.
     pub(super) fn sample(&mut self) -> Result<ProbeSample, Problem> {
-        self.look_at_new()?;
+        if self.look_at_new()? {
+            self.complete_at = self.read_at;
+        }
         let lost = |what| self.reader.lost(what).unwrap_or_default();
         let state = ProbeState::On {
             libraries: self.libraries.count() as u32,
@@ -258,26 +267,34 @@ impl Watch {
             });
         }
         processes.sort_by_key(|process| process.pid);
-        Ok(ProbeSample { state, processes })
+        Ok(ProbeSample {
+            state,
+            complete_at: self.complete_at,
+            processes,
+        })
     }
 
-    /// Looks at the processes that the probes count and that no scan has looked at.
-    fn look_at_new(&mut self) -> Result<(), Problem> {
+    /// Looks at the processes that the probes count and that no scan has looked at. Returns whether there
+    /// was time for all of them.
+    fn look_at_new(&mut self) -> Result<bool, Problem> {
         let counted = self.reader.books.processes.values();
         let pids = counted.map(|process| process.id_here);
         let strangers: Vec<_> = pids
             .filter(|pid| *pid != 0 && !self.libraries.knows(*pid))
             .collect();
         let begin = Instant::now();
+        let mut all = true;
         for pid in strangers {
-            if let Some(owner) = Owner::of(pid)
-                && self.turns.rank(&owner).is_some()
-                && begin.elapsed() < SLICE
-            {
+            let Some(owner) = Owner::of(pid) else {
+                continue;
+            };
+            if self.turns.rank(&owner).is_some() && begin.elapsed() < SLICE {
                 self.look(pid, &owner)?;
+            } else {
+                all = false;
             }
         }
-        Ok(())
+        Ok(all)
     }
 
     /// Looks at a process, at its owner's cost.

@@ -21,7 +21,8 @@ pub(crate) struct Probes {
 impl Engine {
     pub(super) fn take_probed(&mut self, sample: ProbeSample) {
         self.report_losses(&sample.state);
-        if sample != self.probes.last {
+        let last = &self.probes.last;
+        if (&sample.state, &sample.processes) != (&last.state, &last.processes) {
             self.note_change();
         }
         self.probes.last = sample;
@@ -42,7 +43,7 @@ impl Engine {
         let counted = self.counted(gpu, &claims);
         let are_on = matches!(self.probes.last.state, ProbeState::On { .. });
         let account = &mut self.gpus[gpu].account;
-        account.set_probes(are_on);
+        account.set_probes(are_on.then_some(self.probes.last.complete_at));
         let findings = account.reconcile_probes(self.now, &counted, &claims, &awaited);
         if !findings.is_empty() {
             self.note_change();

@@ -127,9 +127,10 @@ impl Account {
         counted.map_or(Bytes::ZERO, |counted| counted.bytes)
     }
 
-    /// Records whether the probes count what processes ask the driver for.
-    pub fn set_probes(&mut self, are_on: bool) {
-        self.probes.are_on = are_on;
+    /// Records that the probes count every process that called the driver before `complete_at`; none
+    /// where they count nothing.
+    pub fn set_probes(&mut self, complete_at: Option<Time>) {
+        self.probes.complete_at = complete_at;
     }
 
     /// How the witnesses of a process differ; none where they agree.

@@ -16,6 +16,10 @@ pub(super) const LASTING: Nanos = Nanos(2_000_000_000);
 /// after the probes were read.
 const SHORTFALL: Nanos = Nanos(200_000_000);
 
+/// How long a shortfall waits for probes that are behind: beside much work of others they read late,
+/// but who keeps them busy must not hide for ever.
+const PATIENCE: Nanos = Nanos(10_000_000_000);
+
 /// What the probes count may have been read so long before a sample of NVML with which it is compared.
 const PROBED_LATE: Nanos = Nanos(500_000_000);
 
@@ -76,11 +80,17 @@ struct Verdict {
 }
 
 impl Verdict {
+    /// Since when samples have shown what one at `now` shows.
+    fn since(&self, now: Time, shown: Option<Disagreement>) -> Time {
+        let same = self.suspected.filter(|(_, before)| *before == shown);
+        same.map_or(now, |(since, _)| since)
+    }
+
     /// Takes what a sample shows. Confirms it once samples have shown it for so long as `lasting`, and
     /// returns whether they have.
     fn observe(&mut self, now: Time, shown: Option<Disagreement>, lasting: Nanos) -> bool {
-        let same = self.suspected.filter(|(_, before)| *before == shown);
-        let (since, _) = *self.suspected.insert(same.unwrap_or((now, shown)));
+        let since = self.since(now, shown);
+        self.suspected = Some((since, shown));
         let lasts = now - since >= lasting;
         if lasts {
             self.confirmed = shown;
@@ -241,11 +251,12 @@ impl ManagedProcess {
         let entry = probes.get(pid);
         let shown = self.shown(nvml, entry, floor);
         // The probes read a process that allocates nothing late, and may bear its agent out yet.
-        let awaits_probes = probes.are_on && entry.and_then(ProbeEntry::all_given).is_none();
-        let lasting = if shown.is_some_and(Disagreement::is_shortfall) && !awaits_probes {
-            SHORTFALL
-        } else {
-            LASTING
+        let awaited = probes.complete_at;
+        let awaited = awaited.filter(|_| entry.and_then(ProbeEntry::all_given).is_none());
+        let lasting = match (shown.is_some_and(Disagreement::is_shortfall), awaited) {
+            (true, None) => SHORTFALL,
+            (true, Some(complete_at)) if complete_at < self.by_nvml.since(now, shown) => PATIENCE,
+            _ => LASTING,
         };
         let confirmed = self.by_nvml.confirmed;
         let was_short = confirmed.is_some_and(Disagreement::is_shortfall);

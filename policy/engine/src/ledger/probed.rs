@@ -141,8 +141,9 @@ impl ProbeEntry {
 /// The probes' view of one GPU.
 #[derive(Debug, Default)]
 pub(super) struct Probes {
-    /// Whether the probes count on this machine.
-    pub(super) are_on: bool,
+    /// Every process that called the driver before this time is counted; none where the probes count
+    /// nothing on this machine.
+    pub(super) complete_at: Option<Time>,
     /// The processes that the last sample of the probes has on this GPU, by pid.
     entries: BTreeMap<u32, ProbeEntry>,
 }

@@ -131,6 +131,8 @@ pub struct Identity {
 pub struct ProbeSample {
     /// Whether the probes count, and how completely.
     pub state: ProbeState,
+    /// Every process that called the driver before this time is in `processes`.
+    pub complete_at: Time,
     /// The processes of the daemon's PID namespace by ascending pid, each once.
     pub processes: Vec<ProbedProcess>,
 }

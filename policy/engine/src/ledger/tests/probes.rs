@@ -3,7 +3,7 @@
 use alloc::collections::BTreeSet;
 use std::vec::Vec;
 
-use rtswap_policy::units::Bytes;
+use rtswap_policy::units::{Bytes, Time};
 
 use super::{MIB, account, at, claim, process, sample};
 use crate::ledger::{Account, Baseline, Claim, Disagreement, Finding, ProbeEntry, Probed};
@@ -176,18 +176,24 @@ fn variables_of_modules_are_no_lie_where_the_probes_saw_every_call() {
 
 #[test]
 fn nvml_waits_for_probes_that_have_not_read_a_process_yet() {
-    for (are_on, named_at) in [(false, 200), (true, 2000)] {
+    // A shortfall is seen from 1 ms on.
+    let cases = [
+        (None, 200),
+        (Some(at(1)), 2000),
+        (Some(Time::ZERO), 10_000),
+    ];
+    for (complete_at, lasting) in cases {
         let mut account = account();
-        account.set_probes(are_on);
+        account.set_probes(complete_at);
         let claims = [(5, claim(10, 10))];
-        look(&mut account, 0, &[(5, 40)], &claims);
-        let findings = look(&mut account, named_at - 10, &[(5, 40)], &claims);
+        look(&mut account, 1, &[(5, 40)], &claims);
+        let findings = look(&mut account, lasting, &[(5, 40)], &claims);
         assert_eq!(findings, []);
-        let findings = look(&mut account, named_at, &[(5, 40)], &claims);
+        let findings = look(&mut account, lasting + 1, &[(5, 40)], &claims);
         assert!(matches!(findings[..], [Finding::Named { .. }]));
     }
     let mut account = account();
-    account.set_probes(true);
+    account.set_probes(Some(at(0)));
     let claims = [(5, claim(10, 10))];
     for ms in (0..1800).step_by(100) {
         assert_eq!(look(&mut account, ms, &[(5, 40)], &claims), []);

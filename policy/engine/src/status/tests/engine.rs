@@ -199,6 +199,7 @@ fn what_only_the_probes_know_is_shown() {
     };
     let sample = ProbeSample {
         state: state.clone(),
+        complete_at: Time(4),
         processes: vec![process],
     };
     drive(&mut engine, 6, Input::Probes(sample));

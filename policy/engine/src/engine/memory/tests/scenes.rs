@@ -240,6 +240,7 @@ fn probed(pid: u32, bytes: u64) -> ProbeSample {
             lost_news: 0,
             lost_calls: 0,
         },
+        complete_at: Time::ZERO,
         processes: vec![process],
     }
 }
@@ -285,6 +286,7 @@ fn lost_records_are_told_once_and_again_when_doubled() {
                 lost_news,
                 lost_calls,
             },
+            complete_at: Time::ZERO,
             processes: vec![],
         }));
         (
