@@ -79,6 +79,14 @@ pub enum Fault {
     /// A key that must be there.
     #[error("missing; write, for example, {0}")]
     Missing(String),
+    /// A key of a task that is measured, in one that is planned from a graph.
+    #[error(
+        "the task is planned from its graph, which says that; leave it out, or leave graph and context out"
+    )]
+    BesideGraph,
+    /// A key of a task that is planned from a graph, in one that is measured.
+    #[error("without graph there is no such key: the footprint has the context in it; leave it out")]
+    WithoutGraph,
     /// One direction of the swap cost without the other.
     #[error(
         "missing beside the other direction; measure and write both, or leave both out for the fit \

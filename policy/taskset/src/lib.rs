@@ -71,6 +71,20 @@ pub struct TaskSet {
     pub swap_cost: SwapCost,
     /// From 1 to [`MAX_TASKS`], in the order of the file.
     pub tasks: Vec<RealtimeTask>,
+    /// The tasks that are planned from graphs. C and the memory of each are those of the budget that was chosen for it, and 0
+    /// until one is. Their jobs copy while they run, and nothing executes their plans yet.
+    pub graphs: Vec<GraphTask>,
+}
+
+/// A task that swaps inside its jobs, by a plan from a graph.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct GraphTask {
+    /// Its place in [`TaskSet::tasks`].
+    pub task: usize,
+    /// The file of the graph, not empty, as it is written: relative to the folder of the task set.
+    pub file: String,
+    /// The GPU memory that it takes beside its tensors, in bytes, none of it swappable.
+    pub context: Bytes,
 }
 
 /// The GPU that a set is for.
@@ -80,6 +94,8 @@ pub struct Gpu {
     pub capacity: Bytes,
     /// δ; none: the planner chooses.
     pub chunk: Option<Bytes>,
+    /// The most host memory for backing stores and for what jobs copy inside, in bytes; none: any.
+    pub host_memory: Option<Bytes>,
     /// ρ, not zero: the rate of a copy engine while the other one copies too over its rate alone.
     pub duplex: Ppm,
     /// The time within which a revoked best-effort job leaves the GPU; zero: no best-effort job runs
@@ -130,12 +146,22 @@ impl TaskSet {
         self.tasks.iter().map(demand).collect()
     }
 
+    /// The rate of a copy engine that a swap can count on, over its rate alone: ρ, or half of it beside jobs that copy while they
+    /// run (docs/theory.md, section 11).
+    pub fn rate(&self) -> Ppm {
+        match self.graphs.as_slice() {
+            [] => self.gpu.duplex,
+            _ => Ppm((self.gpu.duplex.0 / 2).max(1)),
+        }
+    }
+
     /// What `test` assumes of the GPU, with δ = `chunk`.
     pub fn platform(&self, test: Test, chunk: Bytes) -> Platform {
+        let rate = self.rate();
         let (cost, duplex) = match test {
-            Test::Pipelined => (self.swap_cost, self.gpu.duplex),
+            Test::Pipelined => (self.swap_cost, rate),
             // Also a running job's own copies load the other engine.
-            Test::Demand | Test::Theorem1 => (self.swap_cost.loaded(self.gpu.duplex), Ppm::ONE),
+            Test::Demand | Test::Theorem1 => (self.swap_cost.loaded(rate), Ppm::ONE),
         };
         Platform {
             cost,

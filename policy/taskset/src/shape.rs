@@ -8,7 +8,7 @@ use super::number::Round;
 use super::table::{Key, Source, Table};
 use super::tree::Node;
 use super::unit::Unit;
-use super::{Format, GRANULARITY, Gpu, MAX_PERIOD, MAX_TASKS, RealtimeTask, TaskSet};
+use super::{Format, GRANULARITY, Gpu, GraphTask, MAX_PERIOD, MAX_TASKS, RealtimeTask, TaskSet};
 use rtswap_policy::cost::{DirectionCost, SwapCost};
 use rtswap_policy::task::{MemoryProfile, Timing};
 use rtswap_policy::units::{Bytes, Nanos, Ppm};
@@ -25,6 +25,7 @@ const ROOT: &[Key] = &[
 const GPU: &[Key] = &[
     Key::value("memory", "\"24GiB\""),
     Key::value("chunk", "\"64MiB\""),
+    Key::value("host_memory", "\"48GiB\""),
     Key::value("duplex", "0.8"),
     Key::value("drain_ms", "0.0"),
 ];
@@ -44,7 +45,12 @@ const TASK: &[Key] = &[
     Key::value("wcet_ms", "63.0"),
     Key::value("footprint", "\"6.2GiB\""),
     Key::value("swappable", "\"5.2GiB\""),
+    Key::value("graph", "\"model.json\""),
+    Key::value("context", "\"500MiB\""),
 ];
+
+/// What a task has that is not planned from a graph.
+const MEASURED: [&str; 3] = ["wcet_ms", "footprint", "swappable"];
 
 pub(super) fn read(root: &Node<'_>, text: &str, format: Format) -> Result<TaskSet, Wrong> {
     let source = Source { text, format };
@@ -57,11 +63,12 @@ pub(super) fn read(root: &Node<'_>, text: &str, format: Format) -> Result<TaskSe
         Some(field) => swap_cost(&field.table(SWAP_COST)?)?,
         None => SwapCost::PAPER,
     };
-    let tasks = tasks(&root, source)?;
+    let (tasks, graphs) = tasks(&root, source)?;
     Ok(TaskSet {
         gpu,
         swap_cost,
         tasks,
+        graphs,
     })
 }
 
@@ -84,6 +91,10 @@ fn gpu(table: &Table<'_, '_>) -> Result<Gpu, Wrong> {
         Some(field) => Some(chunk(&field)?),
         None => None,
     };
+    let host_memory = match table.get("host_memory") {
+        Some(field) => Some(field.some_size()?),
+        None => None,
+    };
     let least = chunk.unwrap_or(GRANULARITY);
     if capacity < least {
         return Err(memory.wrong(Fault::MemoryBelowChunk {
@@ -99,6 +110,7 @@ fn gpu(table: &Table<'_, '_>) -> Result<Gpu, Wrong> {
     Ok(Gpu {
         capacity,
         chunk,
+        host_memory,
         duplex,
         drain,
         dispatch_latency: Nanos::ZERO,
@@ -136,7 +148,10 @@ pub(super) fn direction(table: &Table<'_, '_>) -> Result<DirectionCost, Wrong> {
     })
 }
 
-fn tasks(root: &Table<'_, '_>, source: Source<'_>) -> Result<Vec<RealtimeTask>, Wrong> {
+fn tasks(
+    root: &Table<'_, '_>,
+    source: Source<'_>,
+) -> Result<(Vec<RealtimeTask>, Vec<GraphTask>), Wrong> {
     let none = |at| {
         let instead = root.example("task");
         Wrong::new(at, "task", Fault::NoTask(instead))
@@ -154,30 +169,67 @@ fn tasks(root: &Table<'_, '_>, source: Source<'_>) -> Result<Vec<RealtimeTask>, 
     }
     let mut names = BTreeMap::new();
     let mut tasks = Vec::with_capacity(items.len());
+    let mut graphs = Vec::new();
     for (place, item) in items.iter().enumerate() {
         let table = Table::new(source, item, format!("task[{place}]"), TASK)?;
         let name = table.need("name")?;
-        let task = task(&table, &name)?;
+        let (task, graph) = task(&table, &name)?;
         if let Some(first) = names.insert(task.name.clone(), name.node.at) {
             return Err(name.wrong(Fault::DuplicateName {
                 name: task.name,
                 first: line(source.text, first),
             }));
         }
+        graphs.extend(graph.map(|(file, context)| GraphTask {
+            task: place,
+            file,
+            context,
+        }));
         tasks.push(task);
     }
-    Ok(tasks)
+    Ok((tasks, graphs))
 }
 
-fn task(table: &Table<'_, '_>, name: &Field<'_, '_>) -> Result<RealtimeTask, Wrong> {
-    Ok(RealtimeTask {
-        name: name.name()?,
-        timing: timing(table)?,
-        memory: memory(table)?,
-    })
+/// A task, and where it is planned from a graph its file and the size of its context.
+fn task(
+    table: &Table<'_, '_>,
+    name: &Field<'_, '_>,
+) -> Result<(RealtimeTask, Option<(String, Bytes)>), Wrong> {
+    let name = name.name()?;
+    let (period, deadline, key) = spans(table)?;
+    let Some(graph) = table.get("graph") else {
+        if let Some(context) = table.get("context") {
+            return Err(context.wrong(Fault::WithoutGraph));
+        }
+        let task = RealtimeTask {
+            name,
+            timing: timing(table, period, deadline, key)?,
+            memory: memory(table)?,
+        };
+        return Ok((task, None));
+    };
+    let file = graph.text()?;
+    if file.is_empty() {
+        return Err(graph.wrong(Fault::EmptyName));
+    }
+    if let Some(field) = MEASURED.into_iter().find_map(|key| table.get(key)) {
+        return Err(field.wrong(Fault::BesideGraph));
+    }
+    let context = table.need("context")?.size()?;
+    let task = RealtimeTask {
+        name,
+        timing: Timing {
+            period,
+            deadline,
+            wcet: Nanos::ZERO,
+        },
+        memory: MemoryProfile::default(),
+    };
+    Ok((task, Some((file.to_owned(), context))))
 }
 
-fn timing(table: &Table<'_, '_>) -> Result<Timing, Wrong> {
+/// Period and deadline, and the key that the deadline comes from.
+fn spans(table: &Table<'_, '_>) -> Result<(Nanos, Nanos, &'static str), Wrong> {
     let field = table.need("period_ms")?;
     let period = field.some_time(Unit::Millis, Round::Down)?;
     if period > MAX_PERIOD {
@@ -196,6 +248,15 @@ fn timing(table: &Table<'_, '_>) -> Result<Timing, Wrong> {
         }
         None => (period, "period_ms"),
     };
+    Ok((period, deadline, key))
+}
+
+fn timing(
+    table: &Table<'_, '_>,
+    period: Nanos,
+    deadline: Nanos,
+    key: &'static str,
+) -> Result<Timing, Wrong> {
     let field = table.need("wcet_ms")?;
     let wcet = field.some_time(Unit::Millis, Round::Up)?;
     if wcet > deadline {

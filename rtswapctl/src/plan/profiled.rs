@@ -124,6 +124,7 @@ pub(super) fn gather(runtime_dir: Option<&Path>, tasks: Vec<Typed>) -> Result<Pr
             gpu,
             swap_cost,
             tasks: members,
+            graphs: Vec::new(),
         },
         place,
         commands,
