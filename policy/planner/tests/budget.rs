@@ -34,7 +34,7 @@ fn graph(seed: u64) -> Graph {
 fn budgets_go_from_the_largest_operator_to_the_peak() {
     for seed in 0..200 {
         let graph = graph(seed);
-        let budgets = budgets(&graph, CHUNK, 9);
+        let budgets = budgets(&graph, CHUNK, u64::MAX, 9);
         assert_eq!(budgets.first(), Some(&graph.largest(CHUNK).bytes));
         assert_eq!(budgets.last(), Some(&graph.peak(CHUNK)));
         assert!(budgets.len() <= 9 && budgets.is_sorted_by(|one, next| one < next));
@@ -47,7 +47,7 @@ fn points_of_curves_hold_and_none_is_beaten() {
     let (mut points_of_all, mut longest) = (0, 0.0_f64);
     for seed in 0..if cfg!(debug_assertions) { 100 } else { 1_000 } {
         let graph = graph(seed);
-        let budgets = budgets(&graph, CHUNK, 9);
+        let budgets = budgets(&graph, CHUNK, u64::MAX, 9);
         let points = curve(&graph, &MACHINE, &budgets).unwrap();
         for pair in points.windows(2) {
             let [one, next] = pair else { unreachable!() };

@@ -85,8 +85,13 @@ pub enum Fault {
     )]
     BesideGraph,
     /// A key of a task that is planned from a graph, in one that is measured.
-    #[error("without graph there is no such key: the footprint has the context in it; leave it out")]
+    #[error(
+        "without graph there is no such key: the footprint has the context in it; leave it out"
+    )]
     WithoutGraph,
+    /// A limit on the host memory of a set in which no job copies.
+    #[error("no task has a graph, and swap volumes alone are not limited; leave it out")]
+    WithoutGraphs,
     /// One direction of the swap cost without the other.
     #[error(
         "missing beside the other direction; measure and write both, or leave both out for the fit \

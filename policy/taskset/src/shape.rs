@@ -58,12 +58,18 @@ pub(super) fn read(root: &Node<'_>, text: &str, format: Format) -> Result<TaskSe
     // Another version may have other keys, so that it goes before them.
     version(&root)?;
     root.check()?;
-    let gpu = gpu(&root.need("gpu")?.table(GPU)?)?;
+    let table = root.need("gpu")?.table(GPU)?;
+    let gpu = gpu(&table)?;
     let swap_cost = match root.get("swap_cost") {
         Some(field) => swap_cost(&field.table(SWAP_COST)?)?,
         None => SwapCost::PAPER,
     };
     let (tasks, graphs) = tasks(&root, source)?;
+    if graphs.is_empty()
+        && let Some(limit) = table.get("host_memory")
+    {
+        return Err(limit.wrong(Fault::WithoutGraphs));
+    }
     Ok(TaskSet {
         gpu,
         swap_cost,
@@ -210,7 +216,7 @@ fn task(
     };
     let file = graph.text()?;
     if file.is_empty() {
-        return Err(graph.wrong(Fault::EmptyName));
+        return Err(graph.wrong(Fault::Missing(table.example("graph"))));
     }
     if let Some(field) = MEASURED.into_iter().find_map(|key| table.get(key)) {
         return Err(field.wrong(Fault::BesideGraph));

@@ -62,6 +62,7 @@ fn everything_can_be_said_in_both_formats() {
     let gpu = Gpu {
         capacity: Bytes(24 << 30),
         chunk: Some(Bytes(64 << 20)),
+        host_memory: None,
         duplex: Ppm(800_000),
         drain: Nanos(1_500_000),
         dispatch_latency: Nanos::ZERO,
@@ -102,6 +103,7 @@ fn what_is_left_out_has_its_default() {
     let gpu = Gpu {
         capacity: Bytes(24 << 30),
         chunk: None,
+        host_memory: None,
         duplex: Ppm::ONE,
         drain: Nanos::ZERO,
         dispatch_latency: Nanos::ZERO,
@@ -195,7 +197,7 @@ version = 1⏎ → version = "1"⏎ → 1:11: version: a text where a number bel
 version = 1⏎ → version = 1⏎period = 3⏎ → 2:1: period: unknown key; known here: version, gpu, swap_cost, task
 memory = → memroy = → 3:1: gpu.memroy: unknown key; did you mean memory?
 wcet_ms = 63.0 → wcet = 63.0 → 21:1: task[0].wcet: unknown key; did you mean wcet_ms?
-wcet_ms = 63.0 → colour = 63.0 → 21:1: task[0].colour: unknown key; known here: name, period_ms, deadline_ms, wcet_ms, footprint, swappable
+wcet_ms = 63.0 → colour = 63.0 → 21:1: task[0].colour: unknown key; known here: name, period_ms, deadline_ms, wcet_ms, footprint, swappable, graph, context
 [swap_cost.out] → [swap_cost.in_] → 8:12: swap_cost.in_: unknown key; did you mean in?
 [swap_cost.out] → [unheard] → 8:2: unheard: unknown key; known here: version, gpu, swap_cost, task
 base_us = 10.0⏎ →  → 8:1: swap_cost.out.base_us: missing; write, for example, base_us = 0.0
@@ -473,7 +475,7 @@ fn sound(set: &TaskSet) -> bool {
                 deadline,
                 wcet,
             } = task.timing;
-            Nanos::ZERO < wcet
+            (Nanos::ZERO < wcet || !set.graphs.is_empty())
                 && wcet <= deadline
                 && deadline <= period
                 && period <= MAX_PERIOD

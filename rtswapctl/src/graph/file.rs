@@ -16,7 +16,7 @@ use crate::{files, output};
 const MOST_TOLD: usize = 3;
 
 /// Reads a graph.
-pub(super) fn graph(path: &Path) -> Result<GraphFile, Failure> {
+pub(crate) fn graph(path: &Path) -> Result<GraphFile, Failure> {
     let (file, text) = files::unpacked(path, "graph")?;
     read_graph(&text, &ROOFLINE).map_err(|errors| tell(&file, errors))
 }

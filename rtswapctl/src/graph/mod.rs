@@ -12,6 +12,8 @@ mod search;
 mod simulate;
 mod text;
 
+pub(crate) use file::graph as read;
+
 use rtswap_planner::machine::{Link, Roofline};
 
 use crate::cli::GraphCommand;

@@ -31,6 +31,23 @@ struct Task<'a> {
     swap_out_ns: Option<u64>,
     swap_in_ns: Option<u64>,
     utilization: Option<f64>,
+    /// Whether its jobs swap while they run, which nothing executes yet.
+    needs_executor: bool,
+    in_job: Option<InJobAnswer<'a>>,
+}
+
+/// How a task runs that is planned from a graph.
+#[derive(Debug, Serialize)]
+struct InJobAnswer<'a> {
+    graph: &'a str,
+    planner: &'static str,
+    budget_bytes: u64,
+    tensors_bytes: u64,
+    context_bytes: u64,
+    footprint_bytes: u64,
+    host_bytes: u64,
+    wcet_ns: u64,
+    compute_ns: u64,
 }
 
 impl<'a> Answer<'a> {
@@ -39,12 +56,25 @@ impl<'a> Answer<'a> {
         let analysis = plan.map(|plan| &plan.analysis);
         let tasks = planned.set.tasks.iter().enumerate().map(|(place, task)| {
             let load = analysis.map(|analysis| analysis.tasks[place]);
+            let in_job = planned.in_job.iter().find(|in_job| in_job.task == place);
             Task {
                 name: &task.name,
                 swap_volume_bytes: plan.map(|plan| plan.volumes[place].0),
                 swap_out_ns: load.map(|load| load.swap_out.0),
                 swap_in_ns: load.map(|load| load.swap_in.0),
                 utilization: load.map(|load| load.utilization),
+                needs_executor: in_job.is_some(),
+                in_job: in_job.map(|in_job| InJobAnswer {
+                    graph: &in_job.graph.name,
+                    planner: in_job.point.maker.name(),
+                    budget_bytes: in_job.point.budget,
+                    tensors_bytes: in_job.whole,
+                    context_bytes: in_job.context.0,
+                    footprint_bytes: task.memory.footprint.0,
+                    host_bytes: in_job.point.host_bytes,
+                    wcet_ns: task.timing.wcet.0,
+                    compute_ns: in_job.graph.graph.compute_ns(),
+                }),
             }
         });
         Self {

@@ -1,23 +1,29 @@
 //! `rtswapctl plan`: whether a task set meets every deadline, and with which swap volumes.
 //!
 //! `answer` is the plan as JSON has it, `text` the same for people, `profiled` a task set of profiles, `next` what is typed
-//! after a plan for one.
+//! after a plan for one. `budgets` plans the tasks that have graphs, `in_job` tells people of those.
 
 mod answer;
+mod budgets;
+mod in_job;
 mod next;
 mod profiled;
 mod text;
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
-use rtswap_policy::assign::{Assignment, Infeasible};
+use rtswap_policy::admission::Test;
+use rtswap_policy::assign::{Assignment, Infeasible, Objective};
 use rtswap_taskset::{Advice, TaskSet};
 
 use crate::cli::{self, PlanOptions, TaskSetOptions};
 use crate::failure::Failure;
-use crate::{output, taskset};
+use crate::taskset::{self, Named};
+use crate::{graph, output};
 
 use answer::Answer;
+use budgets::Budgeted;
+pub(crate) use budgets::InJob;
 
 /// Prints the plan; [`Failure::No`] if there is none that holds.
 pub(crate) fn plan(runtime_dir: Option<&Path>, options: &PlanOptions) -> Result<(), Failure> {
@@ -28,11 +34,13 @@ pub(crate) fn plan(runtime_dir: Option<&Path>, options: &PlanOptions) -> Result<
     let profiled = typed
         .map(|tasks| profiled::gather(runtime_dir, tasks))
         .transpose()?;
-    let (set, told) = match profiled {
-        Some(profiled) => (profiled.set, Some((profiled.place, profiled.commands))),
-        None => (taskset::read(&options.set)?.set, None),
+    let (planned, told) = match profiled {
+        Some(profiled) => (
+            Planned::new(profiled.set, &options.set),
+            Some((profiled.place, profiled.commands)),
+        ),
+        None => (Planned::read(&options.set)?.1, None),
     };
-    let planned = Planned::new(set, &options.set);
     let json = options.set.json;
     match told {
         Some((place, commands)) => planned.print_profiled(&place, &commands, json, output::note)?,
@@ -71,26 +79,49 @@ fn typed(options: &PlanOptions) -> Result<Option<Vec<profiled::Typed>>, Failure>
 /// A task set with its plan.
 pub(crate) struct Planned {
     pub(crate) set: TaskSet,
-    pub(crate) test: rtswap_policy::admission::Test,
-    pub(crate) objective: rtswap_policy::assign::Objective,
+    pub(crate) test: Test,
+    pub(crate) objective: Objective,
     pub(crate) result: Result<Assignment, Infeasible>,
     /// What would make one, where there is none.
     advice: Option<Advice>,
+    /// The tasks that are planned from graphs, in the order of the file.
+    pub(crate) in_job: Vec<InJob>,
 }
 
 impl Planned {
+    /// Reads a task set and its graphs, and plans it. The name of its file is for messages.
+    pub(crate) fn read(options: &TaskSetOptions) -> Result<(String, Self), Failure> {
+        let Named { file, set } = taskset::read(options)?;
+        if set.graphs.is_empty() {
+            return Ok((file, Self::new(set, options)));
+        }
+        let folder = options.file.parent().unwrap_or(Path::new(""));
+        let graphs = set.graphs.iter();
+        let read = |path: PathBuf| graph::read(&path).map(|graph| (path, graph));
+        let graphs = graphs.map(|of| read(folder.join(&of.file)));
+        let graphs = graphs.collect::<Result<_, _>>()?;
+        let (test, objective) = (test(options), objective(options));
+        let budgeted = budgets::choose(set, graphs, test, objective)?;
+        let advice = budgets::advice(&budgeted, test, objective);
+        let Budgeted {
+            set,
+            result,
+            in_job,
+        } = budgeted;
+        let planned = Self {
+            set,
+            test,
+            objective,
+            result,
+            advice,
+            in_job,
+        };
+        Ok((file, planned))
+    }
+
+    /// Plans a set without graphs.
     pub(crate) fn new(set: TaskSet, options: &TaskSetOptions) -> Self {
-        use rtswap_policy::admission::Test;
-        use rtswap_policy::assign::Objective;
-        let test = match options.test {
-            cli::Test::Theorem1 => Test::Theorem1,
-            cli::Test::Demand => Test::Demand,
-            cli::Test::Pipelined => Test::Pipelined,
-        };
-        let objective = match options.objective {
-            cli::Objective::Time => Objective::Time,
-            cli::Objective::Volume => Objective::Volume,
-        };
+        let (test, objective) = (test(options), objective(options));
         let result = set.plan(test, objective);
         let advice = result.is_err().then(|| set.advice(test, objective));
         Self {
@@ -99,6 +130,7 @@ impl Planned {
             objective,
             result,
             advice,
+            in_job: Vec::new(),
         }
     }
 
@@ -140,12 +172,28 @@ impl Planned {
         let name = |place| self.name(place);
         let demands = self.set.demands();
         let why = infeasible.describe(&demands, name);
-        let advice = self.advice.as_ref()?.describe(&demands, name);
-        Some(format!("{why}; {advice}"))
+        let advice = self.advice.as_ref();
+        let advice = advice.map(|advice| advice.describe(&demands, name));
+        Some(advice.map_or(why.clone(), |advice| format!("{why}; {advice}")))
     }
 
     pub(crate) fn name(&self, place: usize) -> &str {
         &self.set.tasks[place].name
+    }
+}
+
+fn test(options: &TaskSetOptions) -> Test {
+    match options.test {
+        cli::Test::Theorem1 => Test::Theorem1,
+        cli::Test::Demand => Test::Demand,
+        cli::Test::Pipelined => Test::Pipelined,
+    }
+}
+
+fn objective(options: &TaskSetOptions) -> Objective {
+    match options.objective {
+        cli::Objective::Time => Objective::Time,
+        cli::Objective::Volume => Objective::Volume,
     }
 }
 

@@ -169,6 +169,7 @@ fn platform(
         let built_in = Gpu {
             capacity: BUILT_IN,
             chunk: None,
+            host_memory: None,
             duplex: Ppm::ONE,
             drain: Nanos::ZERO,
             dispatch_latency: Nanos::ZERO,
@@ -221,6 +222,7 @@ fn platform(
     let gpu = Gpu {
         capacity: Bytes(gpu.capacity_bytes.saturating_sub(reserve)),
         chunk: Some(Bytes(gpu.chunk_bytes)),
+        host_memory: None,
         duplex: Ppm::ONE,
         drain: slower + KERNELS,
         dispatch_latency: DISPATCH_LATENCY,

@@ -22,7 +22,8 @@ impl Planned {
             ),
         };
         let (begin, end) = (wrapped(&begin, 0, width), wrapped(&end, 0, width));
-        format!("{begin}\n{}\n{end}", self.table(plan, width))
+        let table = self.table(plan, width);
+        format!("{begin}\n{table}\n{end}{}", self.in_job_text(width))
     }
 
     /// The same of tasks by their profiles: where they are to run, and what to type next.

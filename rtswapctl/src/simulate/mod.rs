@@ -1,8 +1,9 @@
 //! `rtswapctl simulate`: a task set on a virtual clock and GPU, under the daemon's own scheduler.
 //!
-//! `answer` is what came of it as JSON has it, `text` the same for people.
+//! `answer` is what came of it as JSON has it, `text` the same for people, `script` what a job does that copies while it runs.
 
 mod answer;
+mod script;
 mod text;
 
 use std::time::Duration;
@@ -11,14 +12,13 @@ use rtswap_policy::assign::Assignment;
 use rtswap_policy::scheduler::{Config, Overrun, Sharing, Undrained};
 use rtswap_policy::units::{Bytes, Nanos, Ppm};
 use rtswap_simulator::export::{chrome, svg};
-use rtswap_simulator::{Arrivals, Responses, Rng, Scenario, SimTask, Timeline, observe};
+use rtswap_simulator::{Arrivals, Execution, Responses, Rng, Scenario, SimTask, Timeline, observe};
 
 use crate::cli::SimulateOptions;
 use crate::failure::Failure;
 use crate::files;
 use crate::output;
 use crate::plan::Planned;
-use crate::taskset::{self, Named};
 
 use answer::Answer;
 
@@ -33,8 +33,14 @@ pub(crate) fn simulate(options: &SimulateOptions) -> Result<(), Failure> {
     if options.duration > LONGEST {
         return Err(Failure::TooLong(options.duration));
     }
-    let Named { file, set } = taskset::read(&options.set)?;
-    let planned = Planned::new(set, &options.set);
+    let (file, planned) = Planned::read(&options.set)?;
+    for in_job in &planned.in_job {
+        files::apart(&[
+            ("graph", Some(&in_job.path)),
+            ("--trace", options.trace.as_deref()),
+            ("--svg", options.svg.as_deref()),
+        ])?;
+    }
     let Ok(plan) = &planned.result else {
         planned.print(options.set.json)?;
         return Err(Failure::No);
@@ -86,7 +92,7 @@ fn few(jobs: u64, drawn: bool) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Every task is there from the beginning, asks once a period and takes its whole WCET.
+/// Every task is there from the beginning, asks once a period and takes its whole WCET, or does what its plan says.
 fn scenario(planned: &Planned, plan: &Assignment, options: &SimulateOptions) -> Scenario {
     let platform = planned.set.platform(planned.test, plan.chunk);
     let config = Config {
@@ -115,6 +121,11 @@ fn scenario(planned: &Planned, plan: &Assignment, options: &SimulateOptions) -> 
             ..SimTask::new(task.spec(), Nanos::ZERO)
         }
     });
+    let mut tasks: Vec<SimTask> = tasks.collect();
+    for in_job in &planned.in_job {
+        let script = script::of(&planned.set, plan.chunk, in_job);
+        tasks[in_job.task].execution = Execution::Copies(script);
+    }
     let duration = Nanos(u64::try_from(options.duration.as_nanos()).unwrap_or(u64::MAX));
-    Scenario::new(config, tasks.collect(), duration, options.seed.unwrap_or(0))
+    Scenario::new(config, tasks, duration, options.seed.unwrap_or(0))
 }

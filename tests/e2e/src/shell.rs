@@ -43,7 +43,12 @@ impl Machine {
             let simgpu = sources.join("packaging/simgpu/rtswap-simgpu");
             symlink(simgpu, programs.join("rtswap-simgpu"))?;
             fs::create_dir(self.path("examples"))?;
-            for name in ["taskset.toml", "refused.toml"] {
+            for name in [
+                "taskset.toml",
+                "refused.toml",
+                "larger-than-gpu.toml",
+                "bert-base.json.gz",
+            ] {
                 let example = Path::new("examples").join(name);
                 fs::copy(sources.join(&example), self.path("").join(&example))?;
             }

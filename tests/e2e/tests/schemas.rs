@@ -29,6 +29,7 @@ const READ: [&str; 1] = ["graph"];
 const OPTIONAL: [&str; 1] = ["mend"];
 
 const ACCEPTED: &str = include_str!("../../../examples/taskset.toml");
+const LARGER: &str = include_str!("../../../examples/larger-than-gpu.toml");
 const REFUSED: &str = include_str!("../../../examples/refused.toml");
 
 const TESTS: [&str; 3] = ["theorem1", "demand", "pipelined"];
@@ -331,7 +332,11 @@ fn what_is_printed_of_a_task_set_fits_its_schema() -> Result<()> {
     // Too little for what may not be swapped: no plan has any figures.
     let starved = REFUSED.replace("memory = \"9GiB\"", "memory = \"2GiB\"");
     let mut kinds = BTreeSet::new();
-    for (text, test) in [ACCEPTED, REFUSED, &starved]
+    fs::copy(
+        folder().join("../../examples/bert-base.json.gz"),
+        machine.path("bert-base.json.gz"),
+    )?;
+    for (text, test) in [ACCEPTED, LARGER, REFUSED, &starved]
         .into_iter()
         .flat_map(|text| TESTS.map(|test| (text, test)))
     {

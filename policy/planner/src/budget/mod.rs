@@ -80,13 +80,13 @@ pub fn curve(graph: &Graph, machine: &Machine, budgets: &[u64]) -> Result<Vec<Po
     Ok(points)
 }
 
-/// So many budgets, at least two, from the least that any operator needs to what the graph takes if nothing is swapped, in
-/// even steps of whole chunks. A budget is not there twice.
-pub fn budgets(graph: &Graph, chunk: u64, count: u32) -> Vec<u64> {
+/// So many budgets, at least two, from the least that any operator needs to what the graph takes if nothing is swapped, or to
+/// `most` bytes if that is less, in even steps of whole chunks. A budget is not there twice.
+pub fn budgets(graph: &Graph, chunk: u64, most: u64, count: u32) -> Vec<u64> {
     let chunk = chunk.max(1);
     let (least, most) = (
         graph.largest(chunk).bytes / chunk,
-        graph.peak(chunk) / chunk,
+        graph.peak(chunk).min(most) / chunk,
     );
     let steps = u64::from(count.max(2)) - 1;
     let step = |at: u64| least + (most.saturating_sub(least) * at).div_ceil(steps);

@@ -177,11 +177,7 @@ fn variables_of_modules_are_no_lie_where_the_probes_saw_every_call() {
 #[test]
 fn nvml_waits_for_probes_that_have_not_read_a_process_yet() {
     // A shortfall is seen from 1 ms on.
-    let cases = [
-        (None, 200),
-        (Some(at(1)), 2000),
-        (Some(Time::ZERO), 10_000),
-    ];
+    let cases = [(None, 200), (Some(at(1)), 2000), (Some(Time::ZERO), 10_000)];
     for (complete_at, lasting) in cases {
         let mut account = account();
         account.set_probes(complete_at);
