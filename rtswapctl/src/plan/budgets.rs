@@ -1,9 +1,7 @@
 //! Tasks that are planned from graphs: their budgets, with the plans of their jobs, and the volumes and δ of all tasks together.
 
-use std::num::NonZero;
+use std::iter;
 use std::path::PathBuf;
-use std::sync::{Mutex, PoisonError};
-use std::{iter, thread};
 
 use rtswap_planner::budget::{Machine, Point, budgets, curve};
 use rtswap_planner::graph::Graph;
@@ -17,7 +15,7 @@ use rtswap_policy::cost::{DirectionCost, SwapCost};
 use rtswap_policy::task::{MemoryProfile, Timing};
 use rtswap_policy::units::{Bytes, Nanos};
 use rtswap_taskset::graph::GraphFile;
-use rtswap_taskset::{Advice, GRANULARITY, TaskSet, advise};
+use rtswap_taskset::{Advice, GRANULARITY, GraphTask, TaskSet, advise};
 
 use crate::failure::Failure;
 
@@ -142,37 +140,14 @@ fn curves(
     graphs: &[GraphFile],
     chunks: &[Bytes],
 ) -> Result<Vec<Vec<Vec<Point>>>, PlanError> {
-    let jobs: Vec<(Bytes, usize)> = chunks
-        .iter()
-        .flat_map(|chunk| (0..graphs.len()).map(|at| (*chunk, at)))
-        .collect();
-    let made: Mutex<Vec<Option<Result<Vec<Point>, PlanError>>>> =
-        Mutex::new(jobs.iter().map(|_| None).collect());
-    let next = Mutex::new(jobs.iter().enumerate());
-    let work = || {
-        loop {
-            let job = next.lock().unwrap_or_else(PoisonError::into_inner).next();
-            let Some((number, (chunk, at))) = job else {
-                return;
-            };
-            let graph = &graphs[*at].graph;
-            let points = points(set, graph, set.graphs[*at].context, *chunk);
-            made.lock().unwrap_or_else(PoisonError::into_inner)[number] = Some(points);
-        }
+    let of = |chunk: Bytes, (graph, of): (&GraphFile, &GraphTask)| {
+        points(set, &graph.graph, of.context, chunk)
     };
-    thread::scope(|scope| {
-        let cpus = thread::available_parallelism().map_or(1, NonZero::get);
-        for _ in 1..cpus.min(jobs.len()) {
-            scope.spawn(work);
-        }
-        work();
-    });
-    let made = made.into_inner().unwrap_or_else(PoisonError::into_inner);
-    let mut made = made.into_iter().flatten();
-    chunks
-        .iter()
-        .map(|_| made.by_ref().take(graphs.len()).collect())
-        .collect()
+    let with = |chunk: &Bytes| {
+        let graphs = iter::zip(graphs, &set.graphs);
+        graphs.map(|graph| of(*chunk, graph)).collect()
+    };
+    chunks.iter().map(with).collect()
 }
 
 /// The budgets of one graph that fit beside its context, or the least one if none does.

@@ -60,11 +60,13 @@ impl Point {
 /// A planner made a plan that does not compute the graph.
 pub fn curve(graph: &Graph, machine: &Machine, budgets: &[u64]) -> Result<Vec<Point>, PlanError> {
     let mut points: Vec<Point> = Vec::new();
-    for budget in budgets.iter().copied() {
-        let made = Maker::ALL.map(|maker| (maker, maker.plan(graph, budget, machine)));
-        for (maker, made) in made {
-            let Ok(plan) = made else {
-                continue;
+    let mut falling = budgets.to_vec();
+    falling.sort_unstable_by(|one, other| other.cmp(one));
+    for maker in Maker::ALL {
+        for budget in falling.iter().copied() {
+            // What a planner cannot do in this budget, it cannot in a smaller one either.
+            let Ok(plan) = maker.plan(graph, budget, machine) else {
+                break;
             };
             validate(graph, &plan)?;
             points.extend(Point::of(graph, machine, maker, plan));
