@@ -267,8 +267,8 @@ fn jobs_that_come_and_go_are_planned_for_in_time() {
 #[ignore = "times depend on the host"]
 fn planning_takes_at_most_50_ms_for_the_models_that_come_and_go() {
     let graphs: Vec<Graph> = WORKLOADS.map(|workload| workload.graph().unwrap()).into();
-    // The last three are the largest graphs, and take longer.
-    for (picked, most) in [([0, 0, 0], 50), ([0, 1, 3], 50), ([1, 2, 4], 500)] {
+    // The last three are the largest graphs.
+    for picked in [[0, 0, 0], [0, 1, 3], [1, 2, 4]] {
         let jobs: Vec<Expected<'_>> = picked
             .iter()
             .map(|at| Expected {
@@ -289,6 +289,6 @@ fn planning_takes_at_most_50_ms_for_the_models_that_come_and_go() {
             .collect();
         times.sort();
         println!("{picked:?}: median {:?}, least {:?}", times[4], times[0]);
-        assert!(times[0] <= Duration::from_millis(most), "{times:?}");
+        assert!(times[0] <= Duration::from_millis(50), "{times:?}");
     }
 }

@@ -6,6 +6,7 @@
 //! times are, because each of its steps waits for the memory that it needs.
 
 mod emit;
+mod taken;
 
 pub use emit::TooLarge;
 
@@ -13,6 +14,7 @@ use alloc::vec;
 use alloc::vec::Vec;
 
 use crate::graph::{Graph, Kind, OpId, Starts, TensorId};
+use taken::Taken;
 
 /// A slot of the iteration.
 pub type Slot = u32;
@@ -60,8 +62,7 @@ pub struct Stays<'a> {
     is_resident: Vec<bool>,
     /// For each slot the operators that run right before it again.
     again: Vec<(Slot, OpId)>,
-    /// The chunks that are taken in each slot.
-    taken: Vec<u64>,
+    taken: Taken,
     is_changed: Vec<bool>,
     makers: Vec<Option<OpId>>,
 }
@@ -101,7 +102,7 @@ impl<'a> Stays<'a> {
                 .map(|tensor| tensor.kind.is_kept())
                 .collect(),
             again: Vec::new(),
-            taken: vec![0; schedule.len() + 2],
+            taken: Taken::new(schedule.len() + 2),
             schedule,
             uses,
             is_changed,
@@ -119,28 +120,16 @@ impl<'a> Stays<'a> {
 
     /// Counts what is taken before any decision: each tensor from its first slot to its last one.
     fn count_all(&mut self) {
-        let mut changes = vec![0_i64; self.taken.len() + 1];
         let end = self.end();
         for (id, tensor) in (0..).zip(self.graph.tensors()) {
             let uses = self.uses.of(id);
-            let Some((first, last)) = uses.first().zip(uses.last()) else {
-                if tensor.kind.is_kept() {
-                    changes[0] += self.chunks(id).cast_signed();
-                }
-                continue;
+            let (from, to) = match (uses.first(), uses.last()) {
+                _ if tensor.kind.is_kept() => (0, end + 1),
+                (Some(_), Some(last)) if tensor.kind == Kind::Input => (1, last + 1),
+                (Some(first), Some(last)) => (*first, last + 1),
+                _ => continue,
             };
-            let (first, last) = match tensor.kind {
-                kind if kind.is_kept() => (0, end),
-                Kind::Input => (1, *last),
-                _ => (*first, *last),
-            };
-            changes[first as usize] += self.chunks(id).cast_signed();
-            changes[last as usize + 1] -= self.chunks(id).cast_signed();
-        }
-        let mut taken = 0;
-        for (slot, change) in self.taken.iter_mut().zip(changes) {
-            taken += change;
-            *slot = taken.unsigned_abs();
+            self.taken.change(from, to, self.chunks(id), true);
         }
     }
 
@@ -181,14 +170,13 @@ impl<'a> Stays<'a> {
 
     /// The chunks that are taken in each slot, the beginning and the end among them.
     pub fn taken(&self) -> &[u64] {
-        &self.taken
+        self.taken.chunks()
     }
 
     /// The slot in which the most memory is taken, the first of several, and how much that is in bytes.
     pub fn peak(&self) -> (Slot, u64) {
-        let most = self.taken.iter().copied().max().unwrap_or_default();
-        let slot = self.taken.iter().position(|chunks| *chunks == most);
-        (slot.unwrap_or_default() as Slot, most * self.chunk)
+        let (slot, most) = self.taken.peak();
+        (slot, most * self.chunk)
     }
 
     /// The size of a tensor in chunks.
@@ -354,19 +342,12 @@ impl<'a> Stays<'a> {
     fn count_gap(&mut self, tensor: TensorId, number: u32, is_more: bool) {
         let chunks = self.chunks(tensor);
         for (from, to) in self.held(tensor, number) {
-            for slot in from..to {
-                self.add(slot, chunks, is_more);
-            }
+            self.taken.change(from, to, chunks, is_more);
         }
     }
 
     fn add(&mut self, slot: Slot, chunks: u64, is_more: bool) {
-        let taken = &mut self.taken[slot as usize];
-        *taken = if is_more {
-            *taken + chunks
-        } else {
-            *taken - chunks
-        };
+        self.taken.change(slot, slot + 1, chunks, is_more);
     }
 
     /// The same for what an operator makes beside `tensor` where it runs again before `slot`.

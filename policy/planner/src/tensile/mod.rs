@@ -9,6 +9,7 @@
 
 mod again;
 mod drift;
+mod gaps;
 mod lane;
 mod schedule;
 mod swap;
@@ -60,9 +61,11 @@ const HALVINGS: u32 = 8;
 /// Decides for all jobs what swaps, so that the sum of their peaks is low. No copy but that of an input makes an operator
 /// wait as long as operators take their expected times and none runs again. Each job's schedule must be one of its graph's.
 pub fn plan<'a>(jobs: &[Job<'a>], settings: &Settings) -> Vec<Stays<'a>> {
-    let plans = limits(jobs)
-        .into_iter()
-        .map(|most| swaps(jobs, settings, most));
+    let begun = begin(jobs, settings);
+    let plans = limits(jobs).into_iter().map(|most| {
+        let limited = begun.iter().map(|job| job.limited(most)).collect();
+        swaps(jobs, limited, settings.memory)
+    });
     // Once the jobs fit, less is gained by fewer bytes than by fewer swaps.
     let enough = settings.memory.unwrap_or_default();
     let best = plans.min_by_key(|plan| {
@@ -92,18 +95,26 @@ fn sum(jobs: &[Planning<'_>]) -> u64 {
     jobs.iter().map(|job| job.stays.peak().1).sum()
 }
 
-/// Swaps the largest tensor of any job's peak, again and again, until none can be.
-fn swaps<'a>(jobs: &[Job<'a>], settings: &Settings, most: u64) -> Vec<Planning<'a>> {
+/// All jobs before any decision.
+fn begin<'a>(jobs: &[Job<'a>], settings: &Settings) -> Vec<Planning<'a>> {
     let link = settings.link.shared(jobs.len());
     let begin = |job: &Job<'a>| {
         let stays = Stays::new(job.graph, job.schedule.clone(), settings.chunk);
         let timeline = Timeline::new(&job.schedule, &job.times);
-        Planning::new(stays, timeline, link, settings.is_across, most)
+        Planning::new(stays, timeline, link, settings.is_across)
     };
-    let mut plans: Vec<Planning<'a>> = jobs.iter().map(begin).collect();
+    jobs.iter().map(begin).collect()
+}
+
+/// Swaps the largest tensor of any job's peak, again and again, until none can be or the jobs fit into `memory` bytes.
+fn swaps<'a>(
+    jobs: &[Job<'a>],
+    mut plans: Vec<Planning<'a>>,
+    memory: Option<u64>,
+) -> Vec<Planning<'a>> {
     let is_enough = |plans: &[Planning<'_>]| {
         let bytes: u64 = plans.iter().map(|job| job.peak_bytes).sum();
-        settings.memory.is_some_and(|memory| bytes <= memory)
+        memory.is_some_and(|memory| bytes <= memory)
     };
     while !is_enough(&plans)
         && let Some(job) = next(jobs, &plans)

@@ -4,6 +4,7 @@
 use alloc::vec;
 use alloc::vec::Vec;
 
+use super::gaps::Gaps;
 use super::lane::Lane;
 use super::timeline::Timeline;
 use crate::graph::{Kind, TensorId};
@@ -19,8 +20,8 @@ pub(super) struct Planning<'a> {
     link: Link,
     /// Whether kept tensors may be in host memory between iterations.
     is_across: bool,
-    /// The size up to which tensors are swapped, in bytes.
-    most: u64,
+    /// Where the tensors that may swap could do so.
+    gaps: Gaps,
     /// The slot of the peak.
     peak: Option<Slot>,
     /// What is taken there, in bytes.
@@ -42,14 +43,8 @@ struct Pair {
 }
 
 impl<'a> Planning<'a> {
-    /// Nothing swaps yet, and only tensors of at most `most` bytes ever will.
-    pub(super) fn new(
-        stays: Stays<'a>,
-        timeline: Timeline,
-        link: Link,
-        is_across: bool,
-        most: u64,
-    ) -> Self {
+    /// Nothing swaps yet.
+    pub(super) fn new(stays: Stays<'a>, timeline: Timeline, link: Link, is_across: bool) -> Self {
         let mut lane = Lane::default();
         let tensors = stays.graph().tensors().iter();
         let mut at = 0;
@@ -59,19 +54,25 @@ impl<'a> Planning<'a> {
             at += ns;
         }
         let hopeless = vec![None; stays.graph().tensors().len()];
-        let mut planning = Self {
+        Self {
+            gaps: Gaps::new(&stays),
             stays,
             timeline,
             lane,
             link,
             is_across,
-            most,
             peak: None,
             peak_bytes: 0,
             hopeless,
             candidates: Vec::new(),
             swaps: 0,
-        };
+        }
+    }
+
+    /// The same job, of which only tensors of at most `most` bytes swap.
+    pub(super) fn limited(&self, most: u64) -> Self {
+        let mut planning = self.clone();
+        planning.gaps.keep(&planning.stays, most);
         planning.look();
         planning
     }
@@ -90,20 +91,12 @@ impl<'a> Planning<'a> {
             return;
         }
         self.peak = Some(peak);
-        let tensors = self.stays.graph().tensors();
-        let is_candidate = |id: &TensorId| {
-            let gap = self.stays.gap_at(*id, peak);
-            tensors[*id as usize].bytes <= self.most
-                && gap.is_some_and(|gap| {
-                    self.stays.gap(*id, gap.number) == Gap::Stays
-                        && self.hopeless[*id as usize] != Some(gap.number)
-                })
-        };
+        let at_peak = self.gaps.at(peak).filter(|(id, number)| {
+            self.stays.gap(*id, *number) == Gap::Stays
+                && self.hopeless[*id as usize] != Some(*number)
+        });
         self.candidates.clear();
-        self.candidates
-            .extend((0..tensors.len() as TensorId).filter(is_candidate));
-        self.candidates
-            .sort_by_key(|id| tensors[*id as usize].bytes);
+        self.candidates.extend(at_peak.map(|(id, _)| id));
     }
 
     /// Swaps the candidate so that it is not in GPU memory at the peak, if the link has time for it.
