@@ -61,9 +61,9 @@ fn tensile_has_a_better_cost_benefit_ratio_than_both_baselines() {
                 );
             }
         }
-        // Their copies make operators wait, ours hardly ever do.
+        // Their copies make operators wait, ours hardly ever do: urgent copies wait for no backlog of others.
         assert!(vdnn.extra.mean > 0.2 && capuchin.extra.mean > 0.2);
-        assert!(trace.extra.mean < 0.1 && deferred.extra.mean < 0.05);
+        assert!(trace.extra.mean < 0.015 && deferred.extra.mean < 0.015);
     }
 }
 

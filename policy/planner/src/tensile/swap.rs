@@ -38,6 +38,8 @@ pub(super) struct Planning<'a> {
 struct Pair {
     out: Option<u64>,
     back: u64,
+    /// The slot in which the copy out begins.
+    begins: Slot,
     leaves: Slot,
     comes: Slot,
 }
@@ -158,6 +160,7 @@ impl<'a> Planning<'a> {
         let comes = pair.comes;
         self.stays
             .set(gap.tensor, gap.number, Gap::Swaps { leaves, comes });
+        self.stays.begin_out_at(gap.tensor, gap.number, pair.begins);
         true
     }
 
@@ -195,6 +198,7 @@ impl<'a> Planning<'a> {
             return false;
         }
         self.stays.set_absent(gap.tensor, leaves, pair.comes);
+        self.stays.begin_out_at(gap.tensor, count, pair.begins);
         true
     }
 
@@ -223,6 +227,7 @@ impl<'a> Planning<'a> {
         Some(Pair {
             out: out_at,
             back: back_at,
+            begins: out_at.map_or(0, |at| self.timeline.last_until(at)),
             leaves: out_at.map_or(0, |at| self.timeline.first_from(at + ns)),
             comes: self.timeline.last_until(back_at),
         })
