@@ -7,12 +7,13 @@ use rtswap_eval::tensile::dynamic::{ERROR, Prediction, VISITS, Visit, course, r_
 use rtswap_eval::tensile::measure::{Effort, Measured, measure, targets};
 use rtswap_eval::tensile::method::{Expected, Kept, Method, Order, Ours};
 use rtswap_eval::tensile::order::deferred;
+use rtswap_eval::tensile::published::TABLE_1;
 use rtswap_eval::tensile::separate::separated;
-use rtswap_eval::tensile::workloads::{UNFUSED, WORKLOADS, Workload, predicted, unfreed};
-use rtswap_eval::tensile::{RTX_2080_TI, capuchin, vdnn};
+use rtswap_eval::tensile::workloads::{UNFUSED, WORKLOADS, Workload, predicted, trace, unfreed};
+use rtswap_eval::tensile::{CHUNK, LINK, RTX_2080_TI, capuchin, vdnn};
 use rtswap_planner::graph::{Graph, Kind, Operator, Order as Precedence, Tensor};
 use rtswap_planner::plan::Queue;
-use rtswap_planner::stays::Gap;
+use rtswap_planner::stays::{Gap, Stays};
 use rtswap_planner::tensile::early;
 use rtswap_planner::validator::validate;
 
@@ -61,9 +62,73 @@ fn tensile_has_a_better_cost_benefit_ratio_than_both_baselines() {
                 );
             }
         }
-        // Their copies make operators wait, ours hardly ever do.
+        // Their copies make operators wait, ours hardly ever do: urgent copies wait for no backlog of others.
         assert!(vdnn.extra.mean > 0.2 && capuchin.extra.mean > 0.2);
-        assert!(trace.extra.mean < 0.1 && deferred.extra.mean < 0.05);
+        assert!(trace.extra.mean < 0.015 && deferred.extra.mean < 0.015);
+    }
+}
+
+/// What the published saving of VGG would cost in PyTorch's order.
+#[test]
+fn vgg_in_pytorchs_order_cannot_save_what_the_paper_saves() {
+    let graph = WORKLOADS[0].graph().unwrap();
+    let schedule = trace(&graph);
+    let stays = Stays::new(&graph, schedule.clone(), CHUNK);
+    let times: Vec<f64> = predicted(&graph).iter().map(|ns| *ns as f64).collect();
+    let iteration: f64 = times.iter().sum();
+    let published = (1.0 - TABLE_1[2].saved) * unfreed(&graph) as f64;
+    let mut needed = 0.0_f64;
+    let mut least = 0.0_f64;
+    for slot in 1..=schedule.len() {
+        let rest: f64 = times[slot..].iter().sum();
+        // Whatever a later operator of the iteration uses must come back while the rest runs, or operators wait.
+        let returns = (0..).zip(graph.tensors()).all(|(id, tensor)| {
+            !tensor.kind.is_kept() || stays.uses(id).last() > Some(&(slot as u32))
+        });
+        if returns {
+            let taken = (stays.taken()[slot] * CHUNK) as f64;
+            needed = needed.max((taken - published) / LINK.alone - rest);
+            let hidden = LINK.alone * (rest + TABLE_1[2].extra * iteration);
+            least = least.max(taken - hidden);
+        }
+    }
+    let saved = 1.0 - least / unfreed(&graph) as f64;
+    let extra = needed / iteration;
+    println!(
+        "at most {saved:.3} in the published time; the published saving costs {extra:.3} or more"
+    );
+    assert!((0.175..0.185).contains(&saved), "{saved}");
+    assert!((0.5..0.6).contains(&extra), "{extra}");
+}
+
+#[test]
+fn operators_wait_for_about_as_long_as_the_caller_allows_at_most() {
+    for workload in [WORKLOADS[0], WORKLOADS[3], UNFUSED] {
+        let graph = workload.graph().unwrap();
+        for order in [Order::Trace, Order::Deferred] {
+            let limits = [0, 20, 97, 200];
+            let methods = limits.map(|wait| Method::waiting(order, wait));
+            let measured = measure(&[&graph], &methods, FEW).unwrap();
+            for (limit, measured) in limits.into_iter().zip(&measured) {
+                let limit = f64::from(limit) / 1000.0;
+                let [saved, extra] = [measured.saved, measured.extra.mean].map(|part| 100.0 * part);
+                println!(
+                    "{} {order:?} {limit}: {saved:.1} saved, {extra:.1} extra",
+                    workload.name
+                );
+                assert!(measured.extra.mean < limit + 0.015, "{limit}: {measured:?}");
+            }
+            // Less memory is needed for it.
+            assert!(
+                measured
+                    .windows(2)
+                    .all(|pair| pair[0].saved <= pair[1].saved)
+            );
+            assert!(
+                measured[0].saved + 0.004 < measured[2].saved,
+                "{measured:?}"
+            );
+        }
     }
 }
 
@@ -279,6 +344,7 @@ fn planning_takes_at_most_50_ms_for_the_models_that_come_and_go() {
         let ours = Ours {
             order: Order::Deferred,
             kept: Kept::Swapped,
+            wait: 0,
         };
         let mut times: Vec<Duration> = (0..9)
             .map(|_| {

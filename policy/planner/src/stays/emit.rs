@@ -39,6 +39,8 @@ struct Emission<'a, 'b> {
     stays: &'b Stays<'a>,
     free: FreeChunks,
     tensors: Vec<State>,
+    /// For each slot so far the number of compute steps before it.
+    steps: Vec<u32>,
     plan: Plan,
 }
 
@@ -61,6 +63,7 @@ impl Stays<'_> {
             stays: self,
             free: FreeChunks::new(self.chunk),
             tensors: Vec::new(),
+            steps: Vec::new(),
             plan: Plan {
                 budget,
                 chunk: self.chunk,
@@ -70,8 +73,9 @@ impl Stays<'_> {
         emission.begin();
         let mut again = self.again.iter().peekable();
         for slot in 0..=self.end() {
+            emission.steps.push(emission.plan.compute.len() as u32);
             for id in leaving.of(slot) {
-                emission.swap_out(*id);
+                emission.swap_out(*id, slot);
             }
             for id in coming.of(slot) {
                 emission.swap_in(*id);
@@ -89,6 +93,12 @@ impl Stays<'_> {
             }
         }
         Ok(emission.plan)
+    }
+
+    /// The first slot in which the copy to the host of a tensor may begin that has left before `slot`: this one at the latest.
+    fn out_begin(&self, tensor: TensorId, slot: Slot) -> Slot {
+        let number = self.uses.of(tensor).partition_point(|of| *of < slot);
+        self.out_begins[self.index(tensor, number as u32)].min(slot)
     }
 
     /// The tensors that leave and that come in each slot.
@@ -131,7 +141,8 @@ impl Stays<'_> {
             let at = uses.partition_point(|of| of < slot);
             uses.get(at).copied().unwrap_or(end)
         };
-        leaving.sort_by_key(before);
+        let begins = |(slot, id): &(Slot, TensorId)| self.out_begin(*id, *slot);
+        leaving.sort_by_key(|event| (begins(event), before(event)));
         coming.sort_by_key(behind);
         (Starts::new(slots, &leaving), Starts::new(slots, &coming))
     }
@@ -192,7 +203,9 @@ impl Emission<'_, '_> {
         }
     }
 
-    fn swap_out(&mut self, id: TensorId) {
+    /// The tensor has left before `slot`.
+    fn swap_out(&mut self, id: TensorId, slot: Slot) {
+        let begin = self.steps[self.stays.out_begin(id, slot) as usize];
         let state = &mut self.tensors[id as usize];
         let arrived = Waits::on(Queue::SwapIn, state.arrived);
         let mut waits = Waits::on(Queue::Compute, state.used).and(arrived);
@@ -200,7 +213,7 @@ impl Emission<'_, '_> {
             self.plan.swap_out.push(SwapOut {
                 tensor: id,
                 // Others may still read it meanwhile.
-                waits: Waits::on(Queue::Compute, state.changed).and(arrived),
+                waits: Waits::on(Queue::Compute, state.changed.max(begin)).and(arrived),
             });
             state.is_in_host = true;
             state.written = self.plan.swap_out.len() as u32;
@@ -279,5 +292,66 @@ impl Emission<'_, '_> {
                 self.give(id, done);
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use alloc::string::String;
+
+    use super::*;
+    use crate::graph::{Graph, Kind, Operator, Tensor};
+
+    /// Two operators make a tensor each, two use neither, and the last one reads both.
+    fn two_idle_tensors() -> Graph {
+        let tensors = [Kind::Activation; 2].map(|kind| Tensor {
+            name: String::new(),
+            kind,
+            bytes: 100,
+        });
+        let operator = |inputs: &[TensorId], outputs: &[TensorId]| Operator {
+            name: String::new(),
+            inputs: inputs.to_vec(),
+            outputs: outputs.to_vec(),
+            updates: Vec::new(),
+            flops: 0,
+            bytes: 0,
+            time_ns: 1,
+            is_random: false,
+        };
+        let operators = [
+            operator(&[], &[0]),
+            operator(&[], &[1]),
+            operator(&[], &[]),
+            operator(&[], &[]),
+            operator(&[0, 1], &[]),
+        ];
+        Graph::new(tensors.into(), operators.into()).unwrap()
+    }
+
+    #[test]
+    fn a_copy_out_waits_for_its_slot() {
+        let graph = two_idle_tensors();
+        let mut stays = Stays::new(&graph, (0..5).collect(), 100);
+        let gap = Gap::Swaps {
+            leaves: 5,
+            comes: 5,
+        };
+        stays.set(0, 1, gap);
+        stays.set(1, 1, gap);
+        let outs = |stays: &Stays<'_>| -> Vec<(TensorId, u32)> {
+            let plan = stays.plan(200).unwrap();
+            let outs = plan.swap_out.iter();
+            outs.map(|swap| (swap.tensor, swap.waits.of(Queue::Compute)))
+                .collect()
+        };
+        // As early as they can, in the order of their last uses.
+        assert_eq!(outs(&stays), [(0, 1), (1, 2)]);
+        // In the order of their beginnings.
+        stays.begin_out_at(0, 1, 4);
+        assert_eq!(outs(&stays), [(1, 2), (0, 3)]);
+        // A slot behind that in which it has left would be too late.
+        stays.begin_out_at(1, 1, 9);
+        assert_eq!(outs(&stays), [(0, 3), (1, 4)]);
     }
 }

@@ -59,6 +59,8 @@ pub struct Stays<'a> {
     /// The first gap of each tensor in `gaps`.
     first: Vec<u32>,
     gaps: Vec<Gap>,
+    /// For each gap the first slot in which its copy to the host may begin.
+    out_begins: Vec<Slot>,
     is_resident: Vec<bool>,
     /// For each slot the operators that run right before it again.
     again: Vec<(Slot, OpId)>,
@@ -96,6 +98,7 @@ impl<'a> Stays<'a> {
             chunk: chunk.max(1),
             first: first.collect(),
             gaps: vec![Gap::Stays; pairs.len() + tensors],
+            out_begins: vec![0; pairs.len() + tensors],
             is_resident: graph
                 .tensors()
                 .iter()
@@ -285,6 +288,14 @@ impl<'a> Stays<'a> {
             self.gaps[tail] = Gap::Swaps { leaves, comes };
         }
         self.count(tensor, true);
+    }
+
+    /// The copy to the host of one gap begins in slot `begins` at the earliest, though its tensor may be ready before: until then
+    /// the link is left to more urgent copies. A slot behind that in which the tensor has left counts as that one. Without this
+    /// call the copy may begin as soon as nothing changes the tensor any more.
+    pub fn begin_out_at(&mut self, tensor: TensorId, number: u32, begins: Slot) {
+        let at = self.index(tensor, number);
+        self.out_begins[at] = begins;
     }
 
     fn index(&self, tensor: TensorId, number: u32) -> usize {

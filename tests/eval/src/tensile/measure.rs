@@ -89,6 +89,7 @@ pub fn targets(graphs: &[&Graph]) -> Vec<u64> {
     let ours = Ours {
         order: Order::Trace,
         kept: Kept::Swapped,
+        wait: 0,
     };
     let jobs: Vec<Expected<'_>> = graphs
         .iter()
