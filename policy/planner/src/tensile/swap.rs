@@ -202,7 +202,7 @@ impl<'a> Planning<'a> {
         true
     }
 
-    /// The slots whose operators must wait for the link to have time for one more swap across the peak, and for how long, in
+    /// The slots in which operators must wait for the link to have time for one more swap across the peak, and for how long, in
     /// nanoseconds: of the largest tensor for which `most` is enough.
     pub(super) fn waits(&self, most: u64) -> Option<[(Slot, u64); 2]> {
         let peak = self.peak?;
