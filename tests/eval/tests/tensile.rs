@@ -102,37 +102,6 @@ fn vgg_in_pytorchs_order_cannot_save_what_the_paper_saves() {
 }
 
 #[test]
-fn operators_wait_for_about_as_long_as_the_caller_allows_at_most() {
-    for workload in [WORKLOADS[0], WORKLOADS[3], UNFUSED] {
-        let graph = workload.graph().unwrap();
-        for order in [Order::Trace, Order::Deferred] {
-            let limits = [0, 20, 97, 200];
-            let methods = limits.map(|wait| Method::waiting(order, wait));
-            let measured = measure(&[&graph], &methods, FEW).unwrap();
-            for (limit, measured) in limits.into_iter().zip(&measured) {
-                let limit = f64::from(limit) / 1000.0;
-                let [saved, extra] = [measured.saved, measured.extra.mean].map(|part| 100.0 * part);
-                println!(
-                    "{} {order:?} {limit}: {saved:.1} saved, {extra:.1} extra",
-                    workload.name
-                );
-                assert!(measured.extra.mean < limit + 0.015, "{limit}: {measured:?}");
-            }
-            // Less memory is needed for it.
-            assert!(
-                measured
-                    .windows(2)
-                    .all(|pair| pair[0].saved <= pair[1].saved)
-            );
-            assert!(
-                measured[0].saved + 0.004 < measured[2].saved,
-                "{measured:?}"
-            );
-        }
-    }
-}
-
-#[test]
 fn swaps_across_iterations_are_passive_less_often() {
     for workload in all() {
         let graph = workload.graph().unwrap();
@@ -344,7 +313,6 @@ fn planning_takes_at_most_50_ms_for_the_models_that_come_and_go() {
         let ours = Ours {
             order: Order::Deferred,
             kept: Kept::Swapped,
-            wait: 0,
         };
         let mut times: Vec<Duration> = (0..9)
             .map(|_| {

@@ -33,13 +33,6 @@ impl Lane {
         (at >= from).then_some(at)
     }
 
-    /// For how long the link is free right before `at`, in nanoseconds.
-    pub(super) fn free_before(&self, at: u64) -> u64 {
-        let before = self.0.partition_point(|(begin, _)| *begin < at);
-        let busy = self.0[..before].last().map_or(0, |(_, end)| *end);
-        at.saturating_sub(busy)
-    }
-
     /// A copy of `ns` is made at `at`, where the link was free.
     pub(super) fn take(&mut self, at: u64, ns: u64) {
         if ns == 0 {
@@ -102,10 +95,6 @@ mod tests {
         assert_eq!(lane.latest(0, 39, 11), None);
         assert_eq!(lane.latest(0, 39, 10), Some(20));
         assert_eq!(lane.latest(21, 39, 10), None);
-        assert_eq!(
-            [5, 10, 20, 24, 32, 40].map(|at| lane.free_before(at)),
-            [5, 10, 0, 4, 0, 5]
-        );
         lane.give(10, 10);
         assert_eq!(lane.earliest(1, 100, 10), Some(1));
         assert_eq!(lane.latest(0, 5, 6), None);

@@ -5,8 +5,7 @@
 //! The paper's own: the greedy choice of the largest tensor at the peak, feasible regions on a link that copies one tensor
 //! at a time, swaps across iterations, ratios of swaps between jobs, recomputation by memory saving per second, and
 //! [`Estimates`]. Ours: the choice is repeated with smaller tensors only, because a large one may keep many others from
-//! the link; an order of operators in which the optimiser runs [`early`]; and [`plan_with_waits`], in which the caller limits
-//! the time that operators wait for more swaps.
+//! the link, and an order of operators in which the optimiser runs [`early`].
 
 mod again;
 mod drift;
@@ -15,7 +14,6 @@ mod lane;
 mod schedule;
 mod swap;
 mod timeline;
-mod waits;
 
 use alloc::vec;
 use alloc::vec::Vec;
@@ -63,22 +61,7 @@ const HALVINGS: u32 = 8;
 /// Decides for all jobs what swaps, so that the sum of their peaks is low. No copy but that of an input makes an operator
 /// wait as long as operators take their expected times and none runs again. Each job's schedule must be one of its graph's.
 pub fn plan<'a>(jobs: &[Job<'a>], settings: &Settings) -> Vec<Stays<'a>> {
-    plan_with_waits(jobs, settings, 0.0)
-}
-
-/// As [`plan`], but where no more copies can be hidden, operators wait for some, so that less memory is needed: in the expected
-/// times each job waits for up to `extra`, a part of what its operators take, 0 or more. It waits before operators run again.
-pub fn plan_with_waits<'a>(jobs: &[Job<'a>], settings: &Settings, extra: f64) -> Vec<Stays<'a>> {
-    let mut planned = waits::swap(jobs, settings, extra);
-    if let Some(memory) = settings.memory {
-        recompute(jobs, &mut planned, memory);
-    }
-    planned.into_iter().map(|job| job.stays).collect()
-}
-
-/// The best plans in these timelines of the jobs, with swaps only.
-fn search<'a>(jobs: &[Job<'a>], settings: &Settings, timelines: &[Timeline]) -> Vec<Planning<'a>> {
-    let begun = begin(jobs, settings, timelines);
+    let begun = begin(jobs, settings);
     let plans = limits(jobs).into_iter().map(|most| {
         let limited = begun.iter().map(|job| job.limited(most)).collect();
         swaps(jobs, limited, settings.memory)
@@ -89,7 +72,11 @@ fn search<'a>(jobs: &[Job<'a>], settings: &Settings, timelines: &[Timeline]) -> 
         let swaps: u64 = plan.iter().map(|job| job.swaps).sum();
         (sum(plan).max(enough), swaps)
     });
-    best.unwrap_or_default()
+    let mut best = best.unwrap_or_default();
+    if let Some(memory) = settings.memory {
+        recompute(jobs, &mut best, memory);
+    }
+    best.into_iter().map(|job| job.stays).collect()
 }
 
 /// The sizes up to which tensors are swapped, in bytes, each of which makes a difference.
@@ -109,13 +96,14 @@ fn sum(jobs: &[Planning<'_>]) -> u64 {
 }
 
 /// All jobs before any decision.
-fn begin<'a>(jobs: &[Job<'a>], settings: &Settings, timelines: &[Timeline]) -> Vec<Planning<'a>> {
+fn begin<'a>(jobs: &[Job<'a>], settings: &Settings) -> Vec<Planning<'a>> {
     let link = settings.link.shared(jobs.len());
-    let begin = |(job, timeline): (&Job<'a>, &Timeline)| {
+    let begin = |job: &Job<'a>| {
         let stays = Stays::new(job.graph, job.schedule.clone(), settings.chunk);
-        Planning::new(stays, timeline.clone(), link, settings.is_across)
+        let timeline = Timeline::new(&job.schedule, &job.times);
+        Planning::new(stays, timeline, link, settings.is_across)
     };
-    jobs.iter().zip(timelines).map(begin).collect()
+    jobs.iter().map(begin).collect()
 }
 
 /// Swaps the largest tensor of any job's peak, again and again, until none can be or the jobs fit into `memory` bytes.

@@ -38,8 +38,6 @@ pub(super) struct Planning<'a> {
 struct Pair {
     out: Option<u64>,
     back: u64,
-    /// The slot in which the copy out begins.
-    begins: Slot,
     leaves: Slot,
     comes: Slot,
 }
@@ -160,7 +158,7 @@ impl<'a> Planning<'a> {
         let comes = pair.comes;
         self.stays
             .set(gap.tensor, gap.number, Gap::Swaps { leaves, comes });
-        self.stays.begin_out_at(gap.tensor, gap.number, pair.begins);
+        self.begin_out(gap.tensor, gap.number, &pair);
         true
     }
 
@@ -198,46 +196,8 @@ impl<'a> Planning<'a> {
             return false;
         }
         self.stays.set_absent(gap.tensor, leaves, pair.comes);
-        self.stays.begin_out_at(gap.tensor, count, pair.begins);
+        self.begin_out(gap.tensor, count, &pair);
         true
-    }
-
-    /// The slots in which operators must wait for the link to have time for one more swap across the peak, and for how long, in
-    /// nanoseconds: of the largest tensor for which `most` is enough.
-    pub(super) fn waits(&self, most: u64) -> Option<[(Slot, u64); 2]> {
-        let peak = self.peak?;
-        let at_peak = self.gaps.at(peak).filter_map(|(tensor, number)| {
-            let does_stay = self.stays.gap(tensor, number) == Gap::Stays;
-            let gap = self.stays.gap_at(tensor, peak).filter(|_| does_stay)?;
-            let waits = self.waits_for(gap, peak)?;
-            let all: u64 = waits.iter().map(|(_, ns)| ns).sum();
-            (1..=most).contains(&all).then_some(waits)
-        });
-        at_peak.last()
-    }
-
-    /// The same for one gap: before the peak for the copy out, and before the next use for the copy back. The next use of what
-    /// comes back in the next iteration is its first one there.
-    fn waits_for(&self, gap: GapAt, peak: Slot) -> Option<[(Slot, u64); 2]> {
-        let copy_ns = self
-            .link
-            .copy_ns(self.stays.graph().tensor(gap.tensor).bytes);
-        let uses = self.stays.uses(gap.tensor);
-        let is_tail = uses.last() == Some(&gap.from);
-        let (back, next) = if is_tail {
-            (0, uses.first().copied()?)
-        } else {
-            (self.timeline.end(peak), gap.to)
-        };
-        let lack = |from: u64, to: u64| {
-            let free = self.lane.free_before(to).min(to.saturating_sub(from));
-            let has_time = self.lane.latest(from, to, copy_ns).is_some();
-            copy_ns.saturating_sub(free) * u64::from(!has_time)
-        };
-        let is_out = !self.stays.is_in_host(gap.tensor, gap.number);
-        let out = lack(self.timeline.end(gap.from), self.timeline.begin(peak));
-        let back = lack(back, self.timeline.begin(next));
-        Some([(peak, out * u64::from(is_out)), (next, back)])
     }
 
     /// Takes the earliest time for a copy out, if there is one to make, and the latest one for the copy back.
@@ -265,10 +225,17 @@ impl<'a> Planning<'a> {
         Some(Pair {
             out: out_at,
             back: back_at,
-            begins: out_at.map_or(0, |at| self.timeline.last_until(at)),
             leaves: out_at.map_or(0, |at| self.timeline.first_from(at + ns)),
             comes: self.timeline.last_until(back_at),
         })
+    }
+
+    /// The copy out of a gap begins in the slot under way at its time.
+    fn begin_out(&mut self, tensor: TensorId, number: u32, pair: &Pair) {
+        if let Some(at) = pair.out {
+            let begins = self.timeline.last_until(at);
+            self.stays.begin_out_at(tensor, number, begins);
+        }
     }
 
     fn undo(&mut self, tensor: TensorId, pair: &Pair) {

@@ -89,7 +89,6 @@ pub fn targets(graphs: &[&Graph]) -> Vec<u64> {
     let ours = Ours {
         order: Order::Trace,
         kept: Kept::Swapped,
-        wait: 0,
     };
     let jobs: Vec<Expected<'_>> = graphs
         .iter()

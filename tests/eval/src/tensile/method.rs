@@ -31,8 +31,6 @@ pub struct Ours {
     pub order: Order,
     /// What becomes of weights and optimiser's states between iterations.
     pub kept: Kept,
-    /// For how long operators may wait for copies that cannot be hidden, in thousandths of an iteration.
-    pub wait: u16,
 }
 
 /// An order of operators.
@@ -62,22 +60,9 @@ impl Method {
     /// TENSILE in our order.
     pub const DEFERRED: Self = Self::ours(Order::Deferred, Kept::Swapped);
 
-    /// TENSILE with these choices, in which no operator waits.
+    /// TENSILE with these choices.
     pub const fn ours(order: Order, kept: Kept) -> Self {
-        Self::Tensile(Ours {
-            order,
-            kept,
-            wait: 0,
-        })
-    }
-
-    /// TENSILE in which operators wait for up to so many thousandths of an iteration.
-    pub const fn waiting(order: Order, wait: u16) -> Self {
-        Self::Tensile(Ours {
-            order,
-            kept: Kept::Swapped,
-            wait,
-        })
+        Self::Tensile(Ours { order, kept })
     }
 }
 
@@ -107,11 +92,10 @@ impl Ours {
             chunk: CHUNK,
             link: LINK,
             is_across: self.kept != Kept::Resident,
-            // As much memory is saved as can be, as in the paper.
+            // As much memory is saved as can be without waiting, as in the paper.
             memory: None,
         };
-        let extra = f64::from(self.wait) / 1000.0;
-        let mut decided = tensile::plan_with_waits(&jobs, &settings, extra);
+        let mut decided = tensile::plan(&jobs, &settings);
         if self.kept == Kept::Missed {
             decided.iter_mut().for_each(miss);
         }
