@@ -15,7 +15,7 @@ use rtswap_policy::cost::{DirectionCost, SwapCost};
 use rtswap_policy::task::{MemoryProfile, Timing};
 use rtswap_policy::units::{Bytes, Nanos};
 use rtswap_taskset::graph::GraphFile;
-use rtswap_taskset::{Advice, GRANULARITY, GraphTask, TaskSet, advise};
+use rtswap_taskset::{Advice, GRANULARITY, GraphTask, MAX_PERIOD, TaskSet, advise};
 
 use crate::failure::Failure;
 
@@ -121,7 +121,8 @@ pub(super) fn advice(budgeted: &Budgeted, test: Test, objective: Objective) -> O
             tasks: demands.iter().enumerate().map(way).collect(),
         }];
         let chosen = assign_choices(test, &choices, set.gpu.capacity, host(set), objective);
-        chosen.is_some_and(|chosen| chosen.result.is_ok())
+        demands.iter().all(|d| d.timing.period <= MAX_PERIOD)
+            && chosen.is_some_and(|chosen| chosen.result.is_ok())
     };
     let advice = Advice {
         footprint: None,
