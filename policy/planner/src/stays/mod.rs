@@ -172,7 +172,7 @@ impl<'a> Stays<'a> {
     }
 
     /// The chunks that are taken in each slot, the beginning and the end among them.
-    pub fn taken(&self) -> &[u64] {
+    pub fn taken(&self) -> Vec<u64> {
         self.taken.chunks()
     }
 

@@ -8,68 +8,81 @@ use super::Slot;
 /// Slots of a block: about the root of what large graphs have, so that a peak is found in few steps.
 const BLOCK: usize = 64;
 
-/// The chunks of each slot. Planners ask for the peak after each decision, so the peak of each block of slots is kept.
+/// The chunks of each slot. Planners ask for the peak after each decision, so that of each block of slots is kept, and what is
+/// taken in all slots of a block is counted once.
 #[derive(Clone, Debug)]
 pub(super) struct Taken {
-    chunks: Vec<u64>,
-    /// The most chunks of a slot in each block.
-    peaks: Vec<u64>,
+    /// The chunks of each slot beside those of its whole block: less than none where some of the block's were taken off.
+    rests: Vec<i64>,
+    blocks: Vec<Block>,
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+struct Block {
+    /// The chunks that were taken in all slots at once.
+    shared: i64,
+    /// The most chunks of a slot.
+    peak: i64,
 }
 
 impl Taken {
     /// None yet in any of `slots` slots.
     pub(super) fn new(slots: usize) -> Self {
         Self {
-            chunks: vec![0; slots],
-            peaks: vec![0; slots.div_ceil(BLOCK)],
+            rests: vec![0; slots],
+            blocks: vec![Block::default(); slots.div_ceil(BLOCK)],
         }
     }
 
     /// The chunks of each slot.
-    pub(super) fn chunks(&self) -> &[u64] {
-        &self.chunks
+    pub(super) fn chunks(&self) -> Vec<u64> {
+        let blocks = self.rests.chunks(BLOCK).zip(&self.blocks);
+        let slots = blocks.flat_map(|(rests, block)| rests.iter().map(|rest| rest + block.shared));
+        slots.map(i64::cast_unsigned).collect()
     }
 
     /// Adds chunks to the slots from `from` to the one before `to`, or takes them off; there may be no such slots.
     pub(super) fn change(&mut self, from: Slot, to: Slot, chunks: u64, is_more: bool) {
-        let (from, to) = (from as usize, (to as usize).min(self.chunks.len()));
+        let (from, to) = (from as usize, (to as usize).min(self.rests.len()));
         if from >= to {
             return;
         }
-        // What is taken off was added before, so the sum does not wrap in the end.
-        let change = if is_more {
-            chunks
-        } else {
-            chunks.wrapping_neg()
-        };
-        for taken in &mut self.chunks[from..to] {
-            *taken = taken.wrapping_add(change);
-        }
-        let (first, last) = (from / BLOCK, (to - 1) / BLOCK);
-        for block in first..=last {
-            let begin = block * BLOCK;
-            let end = (begin + BLOCK).min(self.chunks.len());
-            self.peaks[block] = if from <= begin && end <= to {
-                self.peaks[block].wrapping_add(change)
-            } else {
-                most(&self.chunks[begin..end])
-            };
+        let chunks = chunks.cast_signed();
+        let change = if is_more { chunks } else { -chunks };
+        for number in from / BLOCK..=(to - 1) / BLOCK {
+            let begin = number * BLOCK;
+            let end = (begin + BLOCK).min(self.rests.len());
+            let block = &mut self.blocks[number];
+            if from <= begin && end <= to {
+                block.shared += change;
+                block.peak += change;
+                continue;
+            }
+            for rest in &mut self.rests[from.max(begin)..to.min(end)] {
+                *rest += change;
+            }
+            block.peak = block.shared + most(&self.rests[begin..end]);
         }
     }
 
     /// The first slot in which the most chunks are taken, and how many these are.
     pub(super) fn peak(&self) -> (Slot, u64) {
-        let most = most(&self.peaks);
-        let block = self.peaks.iter().position(|peak| *peak == most);
-        let begin = block.unwrap_or_default() * BLOCK;
-        let in_block = self.chunks[begin..].iter();
-        let slot = in_block.take(BLOCK).position(|chunks| *chunks == most);
-        ((begin + slot.unwrap_or_default()) as Slot, most)
+        let peaks = self.blocks.iter().map(|block| block.peak);
+        let Some((number, peak)) = peaks.enumerate().rev().max_by_key(|(_, peak)| *peak) else {
+            return (0, 0);
+        };
+        let begin = number * BLOCK;
+        let rest = peak - self.blocks[number].shared;
+        let slot = self.rests[begin..].iter().position(|of| *of == rest);
+        (
+            (begin + slot.unwrap_or_default()) as Slot,
+            peak.cast_unsigned(),
+        )
     }
 }
 
-fn most(chunks: &[u64]) -> u64 {
-    chunks.iter().copied().max().unwrap_or_default()
+fn most(rests: &[i64]) -> i64 {
+    rests.iter().copied().max().unwrap_or_default()
 }
 
 #[cfg(test)]
