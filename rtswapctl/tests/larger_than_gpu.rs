@@ -1,4 +1,4 @@
-//! `plan` and `simulate` of a task whose graph needs more memory than the GPU has.
+//! `plan` and `simulate` with a model that is larger than the GPU.
 #![allow(missing_docs)]
 
 use std::fs;

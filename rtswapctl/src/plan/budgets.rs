@@ -25,7 +25,7 @@ const BUDGETS: u32 = 12;
 /// The largest δ that is tried where the set names none: with larger ones the many small tensors of a graph waste its budget.
 const MOST_CHUNK: u64 = 32 << 20;
 
-/// A task whose jobs swap while they run, in the budget that was chosen for it.
+/// A task that swaps inside its jobs, in the budget that was chosen.
 #[derive(Debug)]
 pub(crate) struct InJob {
     /// Its place in the set.
@@ -50,7 +50,7 @@ pub(super) struct Budgeted {
     pub(super) in_job: Vec<InJob>,
 }
 
-/// Chooses for a set whose graphs these are, in the order of [`TaskSet::graphs`].
+/// Chooses budgets, volumes and δ. `graphs` are in the order of [`TaskSet::graphs`].
 pub(super) fn choose(
     mut set: TaskSet,
     graphs: Vec<(PathBuf, GraphFile)>,

@@ -1,4 +1,4 @@
-//! For people: the tasks of a plan whose jobs swap while they run.
+//! The part of a plan's text about tasks that swap inside their jobs.
 
 use rtswap_policy::units::Nanos;
 

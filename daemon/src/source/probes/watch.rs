@@ -91,7 +91,7 @@ pub(super) struct Watch {
     identities: BTreeMap<Name, Option<Identity>>,
     /// When the last reading of all counters began.
     read_at: Time,
-    /// The same of the last one whose processes have all been looked at.
+    /// When the last reading began of which every process has been looked at.
     complete_at: Time,
     /// Entries that were cleared up since memory was given back.
     swept: usize,

@@ -16,8 +16,8 @@ pub(super) const LASTING: Nanos = Nanos(2_000_000_000);
 /// after the probes were read.
 const SHORTFALL: Nanos = Nanos(200_000_000);
 
-/// How long a shortfall waits for probes that are behind: beside much work of others they read late,
-/// but who keeps them busy must not hide for ever.
+/// How long a shortfall waits for probes that are behind. Busy probes read late, but a process that
+/// keeps them busy must not hide forever.
 const PATIENCE: Nanos = Nanos(10_000_000_000);
 
 /// What the probes count may have been read so long before a sample of NVML with which it is compared.
