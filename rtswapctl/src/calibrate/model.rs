@@ -1,7 +1,8 @@
 //! From samples to a cost model: the costs of both directions, ρ, and the chunk size that serves best.
 
-use rtswap_policy::cost::{DirectionCost, FitError, Sample, SwapCost, fit};
+use rtswap_policy::cost::{DirectionCost, Fit, FitError, Sample, SwapCost, fit};
 use rtswap_policy::units::{Bytes, Nanos, Ppm};
+use rtswap_taskset::calibration::RATE_LIMIT;
 
 use super::measure::Both;
 
@@ -25,13 +26,19 @@ impl Way {
     ///
     /// Only the samples of that chunk size make it: an agent makes the calls for a chunk while it copies another one, so that
     /// a chunk takes about the longer of the two, and no line over chunk sizes is exact. All `samples` tell what part of a
-    /// chunk's time is the copy's.
+    /// chunk's time is the copy's: all of it where they do not show that more bytes take longer, as on a loaded host.
     pub(super) fn of(samples: &[Sample], chunk: Bytes) -> Result<Self, FitError> {
         let overall = fit(&medians(samples))?.cost;
         let own = samples.iter().filter(|sample| sample.chunk == chunk);
         let own: Vec<_> = own.copied().collect();
         // Of one chunk size: all its time is the copy's.
-        let fitted = fit(&medians(&own))?;
+        let mut fitted = fit(&medians(&own))?;
+        if !is_a_rate(fitted.cost.bytes_per_second) {
+            fitted = Fit {
+                cost: all_copying(&own),
+                residual: Nanos::ZERO,
+            };
+        }
         let whole = fitted.cost.chunk_time(chunk);
         let copy = DirectionCost {
             base: Nanos::ZERO,
@@ -39,7 +46,7 @@ impl Way {
             ..overall
         };
         let beside = whole.saturating_sub(copy.chunk_time(chunk));
-        let cost = if beside == Nanos::ZERO {
+        let cost = if beside == Nanos::ZERO || !is_a_rate(overall.bytes_per_second) {
             fitted.cost
         } else {
             DirectionCost {
@@ -86,6 +93,24 @@ impl Way {
             alone.0 as f64 / sample.took.saturating_sub(once).0.max(1) as f64
         });
         shares.fold(1.0, f64::min)
+    }
+}
+
+/// Whether a calibration can have this rate: a fit in which bytes cost next to nothing has none.
+fn is_a_rate(bytes_per_second: u64) -> bool {
+    bytes_per_second < RATE_LIMIT << 30
+}
+
+/// A cost without calls, at the rate of the slowest of `samples`, which are not none.
+fn all_copying(samples: &[Sample]) -> DirectionCost {
+    let rate = |sample: &Sample| {
+        let bytes = u128::from(sample.chunks * sample.chunk.0);
+        (bytes * 1_000_000_000 / u128::from(sample.took.0.max(1))) as u64
+    };
+    DirectionCost {
+        base: Nanos::ZERO,
+        per_chunk: Nanos::ZERO,
+        bytes_per_second: samples.iter().map(rate).min().unwrap_or_default().max(1),
     }
 }
 
@@ -199,6 +224,38 @@ mod tests {
                     bound.0.abs_diff(sample.took.0) < 20_000,
                     "{bound} for {sample:?}"
                 );
+            }
+        }
+    }
+
+    #[test]
+    fn what_a_loaded_host_measured_is_a_calibration() {
+        // Large chunks are as fast as small ones, or many chunks as fast as one: no time is the bytes'.
+        let flat = |chunks: u64, mib: u64| Sample {
+            chunks,
+            chunk: Bytes(mib * MIB),
+            took: Nanos(4_000_000 + chunks * 3_500_000),
+        };
+        let falling = |chunks: u64, mib: u64| Sample {
+            took: Nanos(90_000_000 - chunks * 1_000_000),
+            ..flat(chunks, mib)
+        };
+        let shapes = [(20, 2), (3, 2), (14, 4), (1, 4)];
+        let sets = [
+            shapes.map(|(chunks, mib)| flat(chunks, mib)),
+            shapes.map(|(chunks, mib)| falling(chunks, mib)),
+        ];
+        for samples in sets {
+            let overall = fit(&medians(&samples)).unwrap();
+            assert_eq!(overall.cost.bytes_per_second, u64::MAX, "{overall:?}");
+            for mib in [2, 4] {
+                let way = Way::of(&samples, Bytes(mib * MIB)).unwrap();
+                assert!(is_a_rate(way.cost.bytes_per_second), "{way:?}");
+                assert_eq!(way.cost.per_chunk, Nanos::ZERO, "{way:?}");
+                for sample in samples.iter().filter(|it| it.chunk == Bytes(mib * MIB)) {
+                    let bound = way.cost.chunks(sample.chunks, sample.chunk, 1);
+                    assert!(bound >= sample.took, "{bound} for {sample:?}");
+                }
             }
         }
     }

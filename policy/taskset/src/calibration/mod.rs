@@ -19,7 +19,7 @@ use rtswap_policy::units::{Bytes, Nanos, Ppm};
 pub const MAX_COST: Nanos = Nanos(10_000_000_000);
 
 /// One more than the most GiB/s that a calibration may give.
-const RATE_LIMIT: u64 = 1_000_000;
+pub const RATE_LIMIT: u64 = 1_000_000;
 
 /// The most notes of a calibration.
 pub const MAX_NOTES: usize = 64;
