@@ -131,6 +131,9 @@ properties! {
         swappable_bytes: u64 = "SwappableBytes" announced owner,
         /// Its weight among best-effort tasks, as declared: 100 where nothing was.
         weight: u32 = "Weight" announced owner,
+        /// How long it keeps its memory on the GPU without a job while it is treated as best-effort, as declared or by the
+        /// policy; 0 where it does until others need it.
+        idle_after_usec: u64 = "IdleAfterUSec" announced owner,
         /// x: what the plan lets leave the GPU.
         swap_volume_bytes: u64 = "SwapVolumeBytes" announced owner,
         /// On the GPU now.

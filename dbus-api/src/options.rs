@@ -31,6 +31,8 @@ pub struct Options {
     pub swappable: Option<Size>,
     /// Its weight among best-effort tasks, from 1 to 10000.
     pub weight: Option<u32>,
+    /// How long it keeps its memory on the GPU without a job, at least 100 ms.
+    pub idle_after: Option<Duration>,
     /// Index or UUID of the GPU that it lives on.
     pub gpu: Option<String>,
     /// `realtime` or `best-effort`.
@@ -54,6 +56,7 @@ impl Options {
             ("footprint", self.footprint.map(size)),
             ("swappable", self.swappable.map(size)),
             ("weight", self.weight.map(Variant::U32)),
+            ("idle_after_us", self.idle_after.map(time)),
             ("gpu", self.gpu.map(Variant::from)),
             ("class", self.class.map(Variant::from)),
             (

@@ -175,6 +175,10 @@ pub struct Declaration {
     /// Its weight among best-effort tasks, from 1 to 10000; above 100 by the right to register realtime tasks [default: 100]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=10_000))]
     pub weight: Option<u32>,
+    /// How long it keeps its memory on the GPU without a job, such as 1min; best-effort tasks alone, at least 100ms
+    /// [default: until others need it]
+    #[arg(long, value_name = "TIME", value_parser = duration::parse)]
+    pub idle_after: Option<Duration>,
     /// Index or UUID of the GPU that it lives on
     #[arg(long)]
     pub gpu: Option<String>,

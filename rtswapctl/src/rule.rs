@@ -34,10 +34,11 @@ enum Form {
 }
 
 /// The name of each rule as it is typed, its key on D-Bus, and its form.
-const RULES: [(&str, &str, Form); 7] = [
+const RULES: [(&str, &str, Form); 8] = [
     ("class", "class", Form::OneOf(&["declared", "best-effort"])),
     ("deadline", "deadline_us", Form::Time),
     ("weight", "weight", Form::Number),
+    ("idle_after", "idle_after_us", Form::Time),
     ("gpu_memory", "gpu_memory", Form::Size),
     ("pinned_memory", "pinned_memory", Form::Size),
     ("max_tasks", "max_tasks", Form::Number),
@@ -89,10 +90,10 @@ impl Form {
             },
             Self::Time => {
                 let time = duration::parse(said).map_err(|error| error.to_string())?;
-                // A deadline is not made longer by its unit.
+                // No time is made longer by its unit.
                 let micros = u64::try_from(time.as_micros()).unwrap_or(u64::MAX);
                 if micros == 0 {
-                    return Err("a deadline has at least 1us".into());
+                    return Err("say at least 1us".into());
                 }
                 Ok(RuleValue::Number(micros))
             }
@@ -138,7 +139,7 @@ mod tests {
         assert_eq!(wrong("on_violation=0"), "say one of warn, demote, kill");
         assert_eq!(wrong("weight=-1"), "say a whole number, 0 or more");
         assert!(wrong("deadline=20").contains("20ms"));
-        assert_eq!(wrong("deadline=1ns"), "a deadline has at least 1us");
+        assert_eq!(wrong("deadline=1ns"), "say at least 1us");
         assert!(wrong("gpu_memory=8 elephants").contains("elephants"));
     }
 }

@@ -216,6 +216,7 @@ pub(crate) fn declared(options: &Declaration, profile: Option<&Profile>) -> Opti
             .clone()
             .or_else(|| memory.map(|memory| size(memory.swappable))),
         weight: options.weight,
+        idle_after: options.idle_after,
         gpu: options.gpu.clone(),
         class: options.class.map(|class| match class {
             Class::Realtime => "realtime".to_owned(),

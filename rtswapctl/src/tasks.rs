@@ -32,6 +32,7 @@ struct Task {
     footprint_bytes: u64,
     swappable_bytes: u64,
     weight: u32,
+    idle_after_us: u64,
     swap_volume_bytes: u64,
 }
 
@@ -59,6 +60,7 @@ impl Tasks {
             footprint_bytes: task.footprint_bytes,
             swappable_bytes: task.swappable_bytes,
             weight: task.weight,
+            idle_after_us: task.idle_after_usec,
             swap_volume_bytes: task.swap_volume_bytes,
         });
         Self {

@@ -30,6 +30,7 @@ pub(super) fn read(
             "footprint" => task.footprint = Some(size(&key, value)?),
             "swappable" => task.swappable = Some(size(&key, value)?),
             "weight" => task.weight = Some(weight(&key, value)?),
+            "idle_after_us" => task.idle_after = Some(time(&key, value)?),
             "gpu" => {
                 let index = integer(value).map(|index| index.to_string());
                 task.gpu = Some(index.map_or_else(|| text(&key, value), Ok)?);
@@ -43,7 +44,7 @@ pub(super) fn read(
             _ => {
                 return Err(format!(
                     "option {key:?} is not known; known are period_us, deadline_us, wcet_us, \
-                     footprint, swappable, weight, gpu, class, needs_executor, pidfd"
+                     footprint, swappable, weight, idle_after_us, gpu, class, needs_executor, pidfd"
                 ));
             }
         }
@@ -67,7 +68,7 @@ pub(super) fn integer(value: &Variant<'_>) -> Option<u64> {
 
 /// A time of at most a day.
 pub(super) fn time(key: &str, value: &Variant<'_>) -> Result<Nanos, String> {
-    /// The longest time, a day: no GPU job is longer.
+    /// The longest time, a day: no GPU job is longer, and no task that idles need stay longer.
     const MOST_US: u64 = 86_400_000_000;
     match integer(value) {
         Some(micros @ 1..=MOST_US) => Ok(Nanos(micros * 1000)),
@@ -156,6 +157,8 @@ mod tests {
         for value in [Variant::U8(200), Variant::I64(200)] {
             assert_eq!(read_one("weight", value).unwrap().weight, Some(200));
         }
+        let idle = read_one("idle_after_us", Variant::U32(500_000)).unwrap();
+        assert_eq!(idle.idle_after, Some(Nanos(500_000_000)));
         let read = read_one("footprint", Variant::from("6.2GiB")).unwrap();
         assert_eq!(read.footprint, Some(Bytes(6_657_199_308)));
         let read = read_one("swappable", Variant::I32(0)).unwrap();

@@ -69,6 +69,7 @@ fn put(rules: &mut Rules, rule: Key, key: &str, value: &Variant<'_>) -> Result<(
         }
         Key::Deadline => rules.deadline = Some(time(key, value)?),
         Key::Weight => rules.weight = Weight::new(weight(key, value)?),
+        Key::IdleAfter => rules.idle_after = Some(time(key, value)?),
         Key::GpuMemory => rules.gpu_memory = Some(size(key, value)?),
         Key::PinnedMemory => rules.pinned_memory = Some(size(key, value)?),
         Key::MaxTasks => {
@@ -228,6 +229,7 @@ mod tests {
             ("class", Variant::from("best-effort")),
             ("deadline_us", Variant::I32(20_000)),
             ("weight", Variant::U16(300)),
+            ("idle_after_us", Variant::U32(100_000)),
             ("gpu_memory", Variant::from("6GiB")),
             ("pinned_memory", Variant::U64(5)),
             ("max_tasks", Variant::U8(0)),
@@ -237,6 +239,7 @@ mod tests {
             class: Some(ClassRule::BestEffort),
             deadline: Some(Nanos(20_000_000)),
             weight: Weight::new(300),
+            idle_after: Some(Nanos(100_000_000)),
             gpu_memory: Some(Bytes(6 << 30)),
             pinned_memory: Some(Bytes(5)),
             max_tasks: Some(0),
@@ -289,6 +292,7 @@ mod tests {
         }
         for (key, value) in [
             ("deadline_us", Variant::U8(0)),
+            ("idle_after_us", Variant::U8(0)),
             ("weight", Variant::U16(10_001)),
             ("gpu_memory", Variant::from("8 elephants")),
             ("pinned_memory", Variant::F64(1.0)),

@@ -16,7 +16,7 @@ use super::ConfigError;
 use super::file::check_version;
 use super::trust::trusted;
 use super::users::User;
-use super::value::{Millis, Size, Violation, Whole};
+use super::value::{IdleMillis, Millis, Size, Violation, Whole};
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -34,6 +34,7 @@ struct File {
 #[serde(deny_unknown_fields)]
 struct Everybody {
     class: Option<Class>,
+    idle_after_ms: Option<IdleMillis>,
     gpu_memory: Option<Size>,
     pinned_memory: Option<Size>,
     max_tasks: Option<MaxTasks>,
@@ -45,6 +46,7 @@ struct Everybody {
 struct OfUser {
     user: Spanned<User>,
     class: Option<Class>,
+    idle_after_ms: Option<IdleMillis>,
     gpu_memory: Option<Size>,
     pinned_memory: Option<Size>,
     max_tasks: Option<MaxTasks>,
@@ -59,6 +61,7 @@ struct OfTask {
     class: Option<Class>,
     deadline_ms: Option<Spanned<Millis>>,
     weight: Option<Whole<1, { Weight::MOST }>>,
+    idle_after_ms: Option<IdleMillis>,
     gpu_memory: Option<Size>,
     pinned_memory: Option<Size>,
     on_violation: Option<Violation>,
@@ -88,6 +91,7 @@ impl Everybody {
     fn rules(&self) -> Rules {
         Rules {
             class: self.class.map(Into::into),
+            idle_after: self.idle_after_ms.map(|span| span.0),
             gpu_memory: self.gpu_memory.map(|size| size.0),
             pinned_memory: self.pinned_memory.map(|size| size.0),
             max_tasks: self.max_tasks.map(|most| most.0 as usize),
@@ -101,6 +105,7 @@ impl OfUser {
     fn rules(&self) -> Rules {
         Rules {
             class: self.class.map(Into::into),
+            idle_after: self.idle_after_ms.map(|span| span.0),
             gpu_memory: self.gpu_memory.map(|size| size.0),
             pinned_memory: self.pinned_memory.map(|size| size.0),
             max_tasks: self.max_tasks.map(|most| most.0 as usize),
@@ -116,6 +121,7 @@ impl OfTask {
             class: self.class.map(Into::into),
             deadline: self.deadline_ms.as_ref().map(|span| span.get_ref().0),
             weight: self.weight.and_then(|weight| Weight::new(weight.0)),
+            idle_after: self.idle_after_ms.map(|span| span.0),
             gpu_memory: self.gpu_memory.map(|size| size.0),
             pinned_memory: self.pinned_memory.map(|size| size.0),
             on_violation: self.on_violation.map(Into::into),
@@ -207,7 +213,10 @@ pub(crate) fn write_policy(all: &RuleSet) -> String {
                 Value::Word(word) => writeln!(text, "{name} = {word:?}"),
                 Value::Count(count) => writeln!(text, "{name} = {count}"),
                 Value::Size(bytes) => writeln!(text, "{name} = {}", bytes.0),
-                Value::Span(span) => writeln!(text, "deadline_ms = {}", span.0 as f64 / 1e6),
+                Value::Span(span) => {
+                    let name = name.trim_end_matches("_us");
+                    writeln!(text, "{name}_ms = {}", span.0 as f64 / 1e6)
+                }
             };
         }
     }
@@ -224,11 +233,11 @@ mod tests {
     use super::*;
 
     const ALL: &str = "version = 1\n\
-        [everybody]\nclass = \"best-effort\"\ngpu_memory = \"16GiB\"\npinned_memory = \"32GiB\"\nmax_tasks = 0\n\
+        [everybody]\nclass = \"best-effort\"\nidle_after_ms = 300000\ngpu_memory = \"16GiB\"\npinned_memory = \"32GiB\"\nmax_tasks = 0\n\
         on_violation = \"demote\"\n\
-        [[user]]\nuser = \"root\"\ngpu_memory = 5\n\
+        [[user]]\nuser = \"root\"\nidle_after_ms = 60000\ngpu_memory = 5\n\
         [[task]]\nuser = 1000\nname = \"yolo\"\nclass = \"declared\"\ndeadline_ms = 20.5\nweight = 300\n\
-        gpu_memory = \"6g\"\npinned_memory = 0\non_violation = \"kill\"\n\
+        idle_after_ms = 100\ngpu_memory = \"6g\"\npinned_memory = 0\non_violation = \"kill\"\n\
         [[user]]\nuser = 7\n";
 
     fn read(text: &str) -> Result<RuleSet, String> {
@@ -251,6 +260,7 @@ mod tests {
         let all = read(ALL).unwrap();
         let everybody = Rules {
             class: Some(ClassRule::BestEffort),
+            idle_after: Some(Nanos(300_000_000_000)),
             gpu_memory: Some(Bytes(16 << 30)),
             pinned_memory: Some(Bytes(32 << 30)),
             max_tasks: Some(0),
@@ -263,6 +273,7 @@ mod tests {
             class: Some(ClassRule::Declared),
             deadline: Some(Nanos(20_500_000)),
             weight: Weight::new(300),
+            idle_after: Some(Nanos(100_000_000)),
             gpu_memory: Some(Bytes(6 << 30)),
             pinned_memory: Some(Bytes::ZERO),
             on_violation: Some(OnViolation::Kill),
@@ -326,12 +337,12 @@ mod tests {
             ),
             (
                 "[everybody]\nweight = 3\n",
-                "p.toml:3:1: unknown key `weight`; known here: class, gpu_memory, pinned_memory, max_tasks, on_violation",
+                "p.toml:3:1: unknown key `weight`; known here: class, idle_after_ms, gpu_memory, pinned_memory, max_tasks, on_violation",
             ),
             (
                 "[[task]]\nuser = 0\nname = \"a\"\nmax_tasks = 3\n",
-                "p.toml:5:1: unknown key `max_tasks`; known here: user, name, class, deadline_ms, weight, gpu_memory, \
-                 pinned_memory, on_violation",
+                "p.toml:5:1: unknown key `max_tasks`; known here: user, name, class, deadline_ms, weight, idle_after_ms, \
+                 gpu_memory, pinned_memory, on_violation",
             ),
             (
                 "[[task]]\nuser = 0\nname = \"a\"\nweight = 0\n",
@@ -348,6 +359,10 @@ mod tests {
             (
                 "[[task]]\nuser = 0\nname = \"a\"\ndeadline_ms = 0\n",
                 "p.toml:5:15: a deadline of 0 cannot be kept",
+            ),
+            (
+                "[everybody]\nidle_after_ms = 99.9\n",
+                "p.toml:3:17: an idle_after of 99.900 ms would move memory between jobs: it is at least 100.000 ms",
             ),
             (
                 "[everybody]\nmax_tasks = -1\n",

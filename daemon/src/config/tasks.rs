@@ -14,7 +14,7 @@ use super::ConfigError;
 use super::file::check_version;
 use super::trust::trusted;
 use super::users::User;
-use super::value::{Millis, Size};
+use super::value::{IdleMillis, Millis, Size};
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -29,6 +29,7 @@ struct File {
     footprint: Option<Size>,
     swappable: Option<Size>,
     weight: Option<u32>,
+    idle_after_ms: Option<IdleMillis>,
     gpu: Option<Gpu>,
     graph: Option<Spanned<String>>,
     context: Option<Spanned<Size>>,
@@ -121,6 +122,7 @@ fn load_one(path: &Path) -> Result<TaskFile, ConfigError> {
         footprint: file.footprint.map(|size| size.0),
         swappable: file.swappable.map(|size| size.0),
         weight: file.weight,
+        idle_after: file.idle_after_ms.map(|span| span.0),
         gpu: file.gpu.map(String::from),
         needs_executor: executor_place.is_some(),
     };
@@ -149,7 +151,7 @@ mod tests {
         };
         write(
             "a.toml",
-            "version = 1\nname = \"yolo\"\nuser = \"root\"\nperiod_ms = 33.0\nweight = 200\ngpu = 1\n",
+            "version = 1\nname = \"yolo\"\nuser = \"root\"\nperiod_ms = 33.0\nweight = 200\nidle_after_ms = 1500\ngpu = 1\n",
         );
         write(
             "b.toml",
@@ -167,6 +169,8 @@ mod tests {
         assert_eq!((tasks.len(), errors.len()), (1, 4));
         assert_eq!((tasks[0].uid, tasks[0].options.name.as_str()), (0, "yolo"));
         assert_eq!(tasks[0].options.weight, Some(200));
+        let span = rtswap_policy::units::Nanos(1_500_000_000);
+        assert_eq!(tasks[0].options.idle_after, Some(span));
         assert_eq!(tasks[0].options.gpu.as_deref(), Some("1"));
         let errors: Vec<_> = errors.iter().map(ToString::to_string).collect();
         assert!(

@@ -3,6 +3,7 @@
 use std::fmt;
 
 use rtswap_engine::config::OnViolation;
+use rtswap_engine::rules::idle_complaint;
 use rtswap_policy::units::{Bytes, Nanos, Ppm};
 use rtswap_taskset::parse_size;
 use serde::de::{Deserialize, Deserializer, Error, Visitor};
@@ -66,6 +67,20 @@ impl<'de, const UNIT: u64> Deserialize<'de> for Span<UNIT> {
                 .ok_or_else(|| format!("{value} is not a time of 0 or more"))
         };
         deserializer.deserialize_any(NumberVisitor(expecting, read))
+    }
+}
+
+/// How long a task may idle on the GPU, in a file: milliseconds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct IdleMillis(pub(super) Nanos);
+
+impl<'de> Deserialize<'de> for IdleMillis {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let Span(span) = Millis::deserialize(deserializer)?;
+        match idle_complaint(span) {
+            Some(complaint) => Err(D::Error::custom(complaint)),
+            None => Ok(Self(span)),
+        }
     }
 }
 

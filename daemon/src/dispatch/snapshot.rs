@@ -82,6 +82,7 @@ fn of_task(task: TaskStatus, gpus: &[GpuStatus], record: &Record) -> TaskPropert
         footprint_bytes: task.declared.footprint.0,
         swappable_bytes: task.declared.swappable.0,
         weight: task.weight.get(),
+        idle_after_usec: task.idle_after.map_or(0, micros),
         swap_volume_bytes: memory.swap_volume.0,
         resident_bytes: memory.resident.0,
         swapped_bytes: memory.swapped.0,

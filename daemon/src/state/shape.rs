@@ -60,6 +60,9 @@ struct Registration {
     swappable: u64,
     /// None in a state by a daemon that knows no weights: it is the default then.
     weight: Option<u32>,
+    /// In ns.
+    #[serde(default)]
+    idle_after: Option<u64>,
     gpu: Option<String>,
     #[serde(with = "Origin")]
     origin: SavedOrigin,
@@ -216,6 +219,7 @@ impl Registration {
             footprint: saved.task.memory.footprint.0,
             swappable: saved.task.memory.swappable.0,
             weight: Some(saved.task.weight.get()),
+            idle_after: saved.task.idle_after.map(|span| span.0),
             gpu: saved.gpu.map(|uuid| uuid.to_string()),
             origin: saved.origin,
             leased: saved.is_leased,
@@ -240,6 +244,7 @@ impl Registration {
                     swappable: Bytes(self.swappable),
                 },
                 weight: self.weight.and_then(Weight::new).unwrap_or_default(),
+                idle_after: self.idle_after.map(Nanos),
                 gpu: None,
             },
             demoted: self.demoted,
@@ -287,6 +292,8 @@ mod tests {
         saved.registrations[0].parked = true;
         assert_eq!(saved.registrations[0].task.weight, Weight::default());
         saved.registrations[0].task.weight = Weight::new(300).unwrap();
+        assert_eq!(saved.registrations[0].task.idle_after, None);
+        saved.registrations[0].task.idle_after = Some(Nanos(5));
         let again = Checkpoint::new("b", 4, &saved);
         assert_eq!(again.record, Some(4));
         assert_eq!(again.saved(), saved);

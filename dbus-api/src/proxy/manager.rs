@@ -56,7 +56,7 @@ pub trait Manager1 {
 
     /// Changes rules of the policy until the files are read again. `user` (a number) and `task` (a name) say whom they are
     /// for: without both everybody, a task without a user is the caller's own. Rules are `class`, `deadline_us`, `weight`,
-    /// `gpu_memory`, `pinned_memory`, `max_tasks` and `on_violation`; an empty text takes back what was set. Root may, and
+    /// `idle_after_us`, `gpu_memory`, `pinned_memory`, `max_tasks` and `on_violation`; an empty text takes back what was set. Root may, and
     /// those that polkit lets set the policy.
     #[zbus(allow_interactive_auth)]
     fn set_policy(&self, options: HashMap<&str, Variant<'_>>) -> Result<(), Error>;

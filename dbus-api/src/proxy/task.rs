@@ -65,6 +65,11 @@ pub trait Task1 {
     #[zbus(property, name = "Weight")]
     fn weight(&self) -> Result<u32, Error>;
 
+    /// How long it keeps its memory on the GPU without a job while it is treated as best-effort, as declared or by the
+    /// policy; 0 where it does until others need it.
+    #[zbus(property, name = "IdleAfterUSec")]
+    fn idle_after_usec(&self) -> Result<u64, Error>;
+
     /// x: what the plan lets leave the GPU.
     #[zbus(property, name = "SwapVolumeBytes")]
     fn swap_volume_bytes(&self) -> Result<u64, Error>;

@@ -79,6 +79,9 @@ impl Default for Weight {
     }
 }
 
+/// The shortest [`TaskSpec::idle_after`]: between jobs that follow each other so closely no memory has to move.
+pub const SHORTEST_IDLE: Nanos = Nanos(100_000_000);
+
 /// One registered task.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TaskSpec {
@@ -90,4 +93,6 @@ pub struct TaskSpec {
     pub memory: MemoryProfile,
     /// Its part of what realtime leaves, while it is treated as best-effort.
     pub weight: Weight,
+    /// A best-effort task without a job for so long leaves the GPU; none if it stays until others need its memory.
+    pub idle_after: Option<Nanos>,
 }

@@ -72,6 +72,7 @@ fn scenario(test: Test, checks: Checks) -> Scenario {
             class: Class::Realtime(timing),
             memory,
             weight: Weight::default(),
+            idle_after: None,
         };
         SimTask::new(spec, Nanos::ZERO)
     };

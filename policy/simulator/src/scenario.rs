@@ -324,6 +324,7 @@ mod tests {
             }),
             memory: MemoryProfile::default(),
             weight: Weight::default(),
+            idle_after: None,
         };
         Scenario::new(config, vec![SimTask::new(spec, Nanos(5))], Nanos(990), 1)
     }

@@ -89,6 +89,7 @@ fn scenario(test: Test, seed: u64) -> Scenario {
                 swappable,
             },
             weight: Weight::default(),
+            idle_after: None,
         };
         let mut task = SimTask::new(spec, Nanos::ZERO);
         task.arrivals = Arrivals::Greedy;
@@ -103,6 +104,7 @@ fn scenario(test: Test, seed: u64) -> Scenario {
             swappable: Bytes(3),
         },
         weight: Weight::default(),
+        idle_after: None,
     };
     tasks.push(SimTask::new(spec, Nanos(50)));
     let duration = Nanos(6_000);

@@ -63,6 +63,7 @@ fn task(name: &str, deadline: u64, wcet: Nanos, swappable: Bytes, releases: &[u6
             swappable,
         },
         weight: Weight::default(),
+        idle_after: None,
     };
     SimTask {
         arrivals: Arrivals::At(releases.iter().copied().map(Nanos).collect()),

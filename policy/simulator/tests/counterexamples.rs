@@ -98,6 +98,7 @@ fn a_drain_counts_at_the_longest_period_too() {
         class: Class::Realtime(timing(10, 10, 9)),
         memory: MemoryProfile::default(),
         weight: Weight::default(),
+        idle_after: None,
     };
     let task = TaskId(1);
     let refusal = scheduler.register(Time(0), task, spec).unwrap_err();
@@ -134,6 +135,7 @@ fn best_effort_is_evicted_too() {
             swappable: Bytes(footprint),
         },
         weight: Weight::default(),
+        idle_after: None,
     };
     let realtime = |name, period, first| {
         let class = Class::Realtime(timing(period, period, 1));
@@ -185,6 +187,7 @@ fn asking(
             swappable: Bytes(swappable),
         },
         weight: Weight::default(),
+        idle_after: None,
     };
     SimTask {
         arrivals: Arrivals::At(at.into_iter().map(Nanos).collect()),
@@ -201,6 +204,7 @@ fn beside(name: &str, size: u64, quantum: u64) -> SimTask {
             swappable: Bytes(size),
         },
         weight: Weight::default(),
+        idle_after: None,
     };
     SimTask::new(spec, Nanos(quantum))
 }

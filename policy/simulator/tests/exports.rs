@@ -60,6 +60,7 @@ fn scenario(test: Test) -> Scenario {
                 swappable: Bytes(footprint),
             },
             weight: Weight::default(),
+            idle_after: None,
         };
         SimTask::new(spec, Nanos::ZERO)
     };
@@ -81,6 +82,7 @@ fn scenario(test: Test) -> Scenario {
             swappable: Bytes(1),
         },
         weight: Weight::default(),
+        idle_after: None,
     };
     let mut planner = realtime("planner", 160, 11, 6);
     planner.arrivals = Arrivals::Sporadic {

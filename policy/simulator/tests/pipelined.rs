@@ -59,6 +59,7 @@ fn response(costs: Costs, chunks: u64) -> (Nanos, Nanos) {
                 swappable: Bytes(chunks),
             },
             weight: Weight::default(),
+            idle_after: None,
         };
         SimTask {
             arrivals: Arrivals::At(vec![Nanos(at)]),

@@ -209,6 +209,7 @@ impl RealtimeTask {
             class: Class::Realtime(self.timing),
             memory: self.memory,
             weight: Weight::default(),
+            idle_after: None,
         }
     }
 }

@@ -41,6 +41,9 @@ impl Task {
             }
         }
         declared.push(format!("weight {}", self.weight));
+        if self.idle_after_us > 0 {
+            declared.push(format!("idle after {}", seconds(self.idle_after_us)));
+        }
         line("declared", &declared.join(", "));
         let volume = match self.swap_volume_bytes {
             0 => String::new(),

@@ -25,6 +25,8 @@ pub(super) struct Task {
     pub(super) deadline_us: u64,
     pub(super) wcet_us: u64,
     pub(super) weight: u32,
+    /// 0 if others have to need its memory first.
+    pub(super) idle_after_us: u64,
     pub(super) footprint_bytes: u64,
     pub(super) swappable_bytes: u64,
     pub(super) swap_volume_bytes: u64,
@@ -131,6 +133,7 @@ impl Task {
             deadline_us: task.deadline_usec,
             wcet_us: task.wcet_usec,
             weight: task.weight,
+            idle_after_us: task.idle_after_usec,
             footprint_bytes: task.footprint_bytes,
             swappable_bytes: task.swappable_bytes,
             swap_volume_bytes: task.swap_volume_bytes,

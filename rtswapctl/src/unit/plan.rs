@@ -96,6 +96,7 @@ fn declared_option(declaration: &Declaration) -> Option<&'static str> {
         ("--footprint", declaration.footprint.is_some()),
         ("--swappable", declaration.swappable.is_some()),
         ("--weight", declaration.weight.is_some()),
+        ("--idle-after", declaration.idle_after.is_some()),
         ("--gpu", declaration.gpu.is_some()),
         (
             "--class realtime",

@@ -44,6 +44,7 @@ impl Registration<'_> {
             ("footprint", declared.footprint.as_ref().map(size)),
             ("swappable", declared.swappable.as_ref().map(size)),
             ("weight", declared.weight.map(|weight| weight.to_string())),
+            ("idle_after_ms", declared.idle_after.map(millis)),
             ("gpu", declared.gpu.as_deref().map(quoted)),
         ];
         for (key, value) in values {
@@ -103,13 +104,14 @@ mod tests {
             footprint: Some(Size::Bytes(6_657_199_308)),
             swappable: Some(Size::Bytes(1 << 30)),
             weight: Some(200),
+            idle_after: Some(Duration::from_millis(1500)),
             gpu: Some("GPU-a".into()),
             class: Some("realtime".into()),
             ..Options::default()
         };
         let text = text("robot", &declared);
         let said = "class = \"realtime\"\nperiod_ms = 33.333\nwcet_ms = 8\nfootprint = 6657199308\n\
-                    swappable = 1073741824\nweight = 200\ngpu = \"GPU-a\"\n";
+                    swappable = 1073741824\nweight = 200\nidle_after_ms = 1500\ngpu = \"GPU-a\"\n";
         assert!(text.ends_with(said), "{text}");
     }
 }

@@ -76,6 +76,7 @@ pub fn scenario(case: &Case, test: Test, objective: Objective, seed: u64) -> Sce
                 swappable: bytes(task.swappable),
             },
             weight: Weight::default(),
+            idle_after: None,
         };
         // However long the run is, it has not many more jobs of best-effort than others.
         let runs = task.runs.max((longest + after) / 64);
@@ -110,6 +111,7 @@ fn realtime(case: &Case, place: usize, task: &Task) -> SimTask {
             swappable: bytes(task.volume.max(task.volume_after)),
         },
         weight: Weight::default(),
+        idle_after: None,
     };
     let mut sim = SimTask::new(spec, Nanos::ZERO);
     let from = match (task.stay, case.change) {

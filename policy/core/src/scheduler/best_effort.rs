@@ -39,8 +39,10 @@ fn is_leaving(task: &Task) -> bool {
 impl Scheduler {
     pub(super) fn serve_best_effort(&mut self) {
         self.state.retry = None;
+        self.keep_if_busy();
         self.serve_others();
         self.swap_out_parked();
+        self.swap_out_idle();
     }
 
     fn serve_others(&mut self) {

@@ -56,6 +56,8 @@ pub(crate) struct Share {
     /// Set once it was spared as a victim, or given fresh budget.
     spared: Option<Time>,
     fresh: Option<Time>,
+    /// Set if it has anything to give and leaves once it has idled long enough.
+    idle: Option<Time>,
 }
 
 #[derive(Clone, Debug)]
@@ -68,6 +70,8 @@ pub(crate) struct Books {
     pub(crate) spared: Order<(Time, TaskId)>,
     /// Until when unused budget is not taken for best-effort.
     pub(crate) fresh: Order<(Time, TaskId)>,
+    /// When tasks leave because they are idle.
+    pub(crate) idle: Order<(Time, TaskId)>,
     /// What each task adds, by its place.
     shares: Vec<Share>,
     /// Counts the changes of plans: of the volumes, of the timings, and of whether one is to come.
@@ -149,6 +153,7 @@ impl Share {
             victim: (yields > Bytes::ZERO).then(|| task.victim(id)),
             spared: set(task.spared_until).filter(|_| task.attachment == Attachment::Attached),
             fresh: set(task.fresh_until),
+            idle: task.idle_out().filter(|_| yields > Bytes::ZERO),
         }
     }
 }
@@ -172,6 +177,7 @@ impl Books {
             victims: Order::new(),
             spared: Order::new(),
             fresh: Order::new(),
+            idle: Order::new(),
             shares: Vec::new(),
             revision: 0,
             pending: false,
@@ -182,6 +188,7 @@ impl Books {
         self.victims.reserve(tasks);
         self.spared.reserve(tasks);
         self.fresh.reserve(tasks);
+        self.idle.reserve(tasks);
         self.shares.reserve(tasks.saturating_sub(self.shares.len()));
     }
 
@@ -216,6 +223,7 @@ impl Books {
         rearrange(&mut self.victims, old.victim, new.victim);
         rearrange(&mut self.spared, with(old.spared), with(new.spared));
         rearrange(&mut self.fresh, with(old.fresh), with(new.fresh));
+        rearrange(&mut self.idle, with(old.idle), with(new.idle));
         old.sums.volumes != new.sums.volumes
     }
 
@@ -243,7 +251,7 @@ impl Books {
     pub(crate) fn disagree(&self, tasks: &Tasks, chunk: Bytes) -> Option<&'static str> {
         let mut sums = Sums::default();
         let mut most = [Bytes::ZERO; 2];
-        let (mut victims, mut spared, mut fresh) = (0, 0, 0);
+        let (mut victims, mut spared, mut fresh, mut idle) = (0, 0, 0, 0);
         for (place, (id, task)) in tasks.iter().enumerate() {
             let share = Share::of(id, task, chunk);
             if self.shares.get(place) != Some(&share) {
@@ -257,13 +265,15 @@ impl Books {
                 .victim
                 .is_none_or(|victim| self.victims.contains(victim))
                 && share.spared.is_none_or(|at| self.spared.contains((at, id)))
-                && share.fresh.is_none_or(|at| self.fresh.contains((at, id)));
+                && share.fresh.is_none_or(|at| self.fresh.contains((at, id)))
+                && share.idle.is_none_or(|at| self.idle.contains((at, id)));
             if !stands {
                 return Some("a task that is missing in an order");
             }
             victims += usize::from(share.victim.is_some());
             spared += usize::from(share.spared.is_some());
             fresh += usize::from(share.fresh.is_some());
+            idle += usize::from(share.idle.is_some());
         }
         if sums != self.sums || most != self.most {
             return Some("a sum over the tasks");
@@ -272,9 +282,10 @@ impl Books {
             self.victims.len(),
             self.spared.len(),
             self.fresh.len(),
+            self.idle.len(),
             self.shares.len(),
         ];
-        (lengths != [victims, spared, fresh, tasks.len()])
+        (lengths != [victims, spared, fresh, idle, tasks.len()])
             .then_some("a task in an order where it is not due")
     }
 }

@@ -1,4 +1,5 @@
-//! A registered task becomes another: its class, its memory or its weight change under its process.
+//! A registered task becomes another: its class, its memory, its weight or the time that it may idle change under its
+//! process.
 //!
 //! What a plan promised holds for what the task was. So a task whose class or memory changes leaves the plan and asks
 //! for admission anew, as if it loaded; until nothing that began before is under way, the analysis charges the worse
@@ -29,6 +30,7 @@ impl Scheduler {
         let task = self.task_mut(id);
         task.spec.weight = spec.weight;
         task.standing.weight = spec.weight;
+        task.spec.idle_after = spec.idle_after;
         Ok(task.next.unwrap_or(Bytes::ZERO))
     }
 

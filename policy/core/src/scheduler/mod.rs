@@ -6,7 +6,8 @@
 //! volumes that hold for them, `room` chooses these, with what they leave to the others, `jobs` and
 //! `account` follow a job, `region`, `pipeline` (the test `Pipelined`: here is its protocol) and
 //! `best_effort` serve it, `evict`, `swap`, `budget`, `volume` and `wants` move memory, `timer` keeps
-//! the bounds, `stray` goes on without those that do not obey, `park` has tasks leave the GPU until they are resumed, `invariants` says what must always hold, `waiting` which tasks wait outside the plan.
+//! the bounds, `stray` goes on without those that do not obey, `park` has tasks leave the GPU
+//! until they are resumed or because they idle, `invariants` says what must always hold, `waiting` which tasks wait outside the plan.
 
 mod account;
 mod best_effort;

@@ -1,9 +1,10 @@
-//! Parked tasks: their jobs and requests for memory wait, and all of them that may be swapped leaves the GPU.
+//! Tasks that leave the GPU before others need its memory: the parked ones, whose jobs and requests for memory wait, and
+//! best-effort tasks that are idle.
 //!
 //! A parked realtime task keeps its place in the plan, so its return needs no admission, but it is treated as
 //! one that loads. All of this has the priority of best-effort, so realtime tasks do not notice it.
 
-use super::record::{Cause, Phase};
+use super::record::{Cause, Op, Phase};
 use super::{Direction, EventError, Scheduler};
 use crate::scheduler::job::{Job, Place};
 use crate::task::TaskId;
@@ -84,16 +85,49 @@ impl Scheduler {
         {
             last = Some(victim);
             let (_, _, id) = victim;
-            if self.task(id).spared_until > self.state.now {
-                continue;
-            }
-            self.reclaim_unused(id, Bytes::MAX, Cause::BestEffort);
-            let task = self.task(id);
-            let leaves = task.can_leave(Cause::BestEffort, task.asked, self.config.chunk);
-            if leaves > Bytes::ZERO && self.state.out.is_none() {
-                let target = task.usage.swapped + leaves;
-                self.start_swap(id, Direction::Out, target, Cause::BestEffort, None);
-            }
+            self.swap_out_wholly(id);
+        }
+    }
+
+    /// Has best-effort tasks leave the GPU that have idled for as long as they may: the one that should have left
+    /// first goes first. While one leaves, the rest waits.
+    pub(super) fn swap_out_idle(&mut self) {
+        if self.state.realtime_active() {
+            return;
+        }
+        let mut last = None;
+        while self.state.out.is_none()
+            && let Some(idle) = self.state.settled().idle_after(last)
+            && idle.0 <= self.state.now
+        {
+            last = Some(idle);
+            self.swap_out_wholly(idle.1);
+        }
+    }
+
+    /// Where a task leaves for no other and has work again, the rest of it stays.
+    pub(super) fn keep_if_busy(&mut self) {
+        let Some(id) = self.state.out else { return };
+        let task = self.task(id);
+        let has_work = !task.parked && (task.job.is_some() || task.want.is_some());
+        let for_none = |op: &Op| op.cause == Cause::BestEffort && op.beneficiary.is_none();
+        let stops = |op: &Op| for_none(op) && !op.aborting && !op.overdue;
+        if has_work && task.op.as_ref().is_some_and(stops) {
+            self.abort(id);
+        }
+    }
+
+    /// Takes back what `id` does not use, and has all leave that can leave now.
+    fn swap_out_wholly(&mut self, id: TaskId) {
+        if self.task(id).spared_until > self.state.now {
+            return;
+        }
+        self.reclaim_unused(id, Bytes::MAX, Cause::BestEffort);
+        let task = self.task(id);
+        let leaves = task.can_leave(Cause::BestEffort, task.asked, self.config.chunk);
+        if leaves > Bytes::ZERO && self.state.out.is_none() {
+            let target = task.usage.swapped + leaves;
+            self.start_swap(id, Direction::Out, target, Cause::BestEffort, None);
         }
     }
 }

@@ -163,6 +163,8 @@ pub(crate) struct Task {
     pub(crate) last_granted: Time,
     /// When a job of it last left the GPU.
     pub(crate) last_left: Time,
+    /// When its agent came, or it was last given memory that it asked for.
+    pub(crate) last_given: Time,
     pub(crate) standing: Standing,
     /// Best-effort GPU time, the time that the GPU stood still to give it its turns, and waits for them.
     pub(crate) ran: Recent,
@@ -339,6 +341,13 @@ impl Task {
     /// Whether its jobs and requests for memory wait until it is resumed.
     pub(crate) fn is_held(&self) -> bool {
         self.parked && !self.is_busy()
+    }
+
+    /// When it leaves the GPU because it is idle, if nothing happens before; none where it may stay, or is not idle.
+    pub(crate) fn idle_out(&self) -> Option<Time> {
+        let idles = self.phase == Phase::BestEffort && self.job.is_none() && self.want.is_none();
+        let span = self.spec.idle_after.filter(|_| idles && !self.parked)?;
+        Some(self.last_left.max(self.last_given) + span)
     }
 
     /// How much of a ready task may be out; anything of others.

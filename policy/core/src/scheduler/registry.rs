@@ -104,8 +104,10 @@ impl Scheduler {
         if self.task(id).attachment == Attachment::Attached {
             self.lost(id)?;
         }
+        let now = self.state.now;
         let task = self.task_mut(id);
         task.attachment = Attachment::Attached;
+        task.last_given = now;
         if task.plan.is_some() || task.next.is_some() {
             task.phase = Phase::Loading;
         }
@@ -352,6 +354,7 @@ impl Task {
             next_release: Time::ZERO,
             last_granted: Time::ZERO,
             last_left: Time::ZERO,
+            last_given: now,
             standing,
             ran: Recent::from(now),
             moved: Recent::from(now),

@@ -149,7 +149,8 @@ impl Scheduler {
     }
 
     pub(super) fn next_timeout(&mut self) -> Option<Time> {
-        let memory_frees = self.state.settled().memory_frees();
+        let settled = self.state.settled();
+        let (memory_frees, idles_out) = (settled.memory_frees(), settled.idles_out());
         let state = &self.state;
         let released = state.later.first().map(|(at, _)| at);
         let overruns = state
@@ -168,6 +169,7 @@ impl Scheduler {
         released
             .into_iter()
             .chain(memory_frees)
+            .chain(idles_out)
             .chain(overruns)
             .chain(self.drain_passes().map(|(at, _)| at))
             .chain(ops)

@@ -83,11 +83,12 @@ impl Scheduler {
                         _ => asked,
                     };
                     let granted = matches!(decision, Decision::Accept);
-                    let fresh_until = self.state.now + FRESH;
+                    let now = self.state.now;
                     let task = self.task_mut(id);
                     task.want = None;
                     if granted {
-                        task.fresh_until = fresh_until;
+                        task.fresh_until = now + FRESH;
+                        task.last_given = now;
                     }
                     let want = want.seq;
                     self.set_budget(id, bytes, Some(BudgetAnswer { want, granted }));

@@ -4,6 +4,7 @@
 mod allocations;
 mod changed;
 mod hostile;
+mod idle;
 mod liars;
 mod parked;
 mod pipelined;

@@ -126,7 +126,8 @@ impl Engine {
             ),
         };
         let now = &entry.task;
-        (now.class, now.memory, now.weight) == (task.class, task.memory, task.weight) && there
+        let is_same = (now.class, now.memory) == (task.class, task.memory);
+        is_same && (now.weight, now.idle_after) == (task.weight, task.idle_after) && there
     }
 
     /// Finds the GPU of a file's new registration, and drops the registration where it cannot be had.

@@ -174,7 +174,7 @@ impl Engine {
             let Some(entry) = self.registry.get(id) else {
                 return Ok(());
             };
-            let spec: TaskSpec = spec_of(entry, class, shape.weight);
+            let spec: TaskSpec = spec_of(entry, class, &shape);
             let changed = self.gpus[gpu].change(self.now, task, &spec);
             changed.map_err(|refusal| refusal.to_string())?;
             if is_realtime

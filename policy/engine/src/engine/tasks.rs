@@ -4,12 +4,13 @@ use alloc::collections::BTreeMap;
 use alloc::string::{String, ToString};
 
 use rtswap_policy::scheduler::Event;
-use rtswap_policy::task::{Class, MemoryProfile, TaskId, TaskSpec, Weight};
+use rtswap_policy::task::{Class, MemoryProfile, TaskId, TaskSpec};
 
 use super::Engine;
 use crate::groups::ProcessGroup;
 use crate::ids::RegistrationId;
 use crate::registry::Registration;
+use crate::rules::Shape;
 
 /// A task in one GPU's scheduler. A registration has one for each GPU that it uses: a realtime task on
 /// its own GPU from its registration, any other from the first sign of life there.
@@ -92,7 +93,7 @@ impl Engine {
     ) -> Result<TaskId, String> {
         let entry = self.registry.get(id).ok_or("its registration has ended")?;
         let parked = entry.parked;
-        let spec = spec_of(entry, class, self.shape(entry).weight);
+        let spec = spec_of(entry, class, &self.shape(entry));
         self.tasks.last += 1;
         let task = TaskId(self.tasks.last);
         let at = &mut self.gpus[gpu];
@@ -121,7 +122,7 @@ impl Engine {
 }
 
 /// What a scheduler is told of a registration that has this class there.
-pub(super) fn spec_of(entry: &Registration, class: Class, weight: Weight) -> TaskSpec {
+pub(super) fn spec_of(entry: &Registration, class: Class, shape: &Shape) -> TaskSpec {
     TaskSpec {
         name: entry.full_name(),
         class,
@@ -130,6 +131,7 @@ pub(super) fn spec_of(entry: &Registration, class: Class, weight: Weight) -> Tas
             // It takes what it is given.
             Class::BestEffort => MemoryProfile::default(),
         },
-        weight,
+        weight: shape.weight,
+        idle_after: shape.idle_after,
     }
 }

@@ -8,6 +8,7 @@ use rtswap_policy::task::{Class, MemoryProfile, Timing, Weight};
 use rtswap_policy::units::{Bytes, Nanos};
 
 use crate::error::CallError;
+use crate::rules::idle_complaint;
 
 /// The longest name of a task, in bytes.
 pub const MAX_NAME: usize = 63;
@@ -37,6 +38,8 @@ pub struct TaskOptions {
     pub swappable: Option<Bytes>,
     /// The weight; of a realtime task while it is treated as best-effort.
     pub weight: Option<u32>,
+    /// How long it keeps its memory on the GPU without a job, while it is treated as best-effort.
+    pub idle_after: Option<Nanos>,
     /// Index or UUID of a GPU.
     pub gpu: Option<String>,
     /// Whether its jobs run by a plan from its dataflow graph, which needs an executor.
@@ -54,6 +57,8 @@ pub struct TaskDeclaration {
     pub memory: MemoryProfile,
     /// Its part of what realtime leaves, while it is treated as best-effort.
     pub weight: Weight,
+    /// How long it keeps its memory on the GPU without a job, while it is treated as best-effort; none if until others need it.
+    pub idle_after: Option<Nanos>,
     /// Index or UUID of a GPU, not looked up yet.
     pub gpu: Option<String>,
 }
@@ -131,8 +136,12 @@ impl TaskOptions {
                 memory.swappable, memory.footprint
             ));
         }
+        if let Some(complaint) = self.idle_after.and_then(idle_complaint) {
+            return Err(complaint);
+        }
         Ok(TaskDeclaration {
             weight: self.weight()?,
+            idle_after: self.idle_after,
             name: self.name,
             class,
             memory,
@@ -276,6 +285,24 @@ mod tests {
                 format!("weight is {wrong}: it is from 1 to 10000, 100 where nothing is said")
             );
         }
+    }
+
+    #[test]
+    fn idle_times_leave_room_between_jobs() {
+        let idling = |nanos| {
+            let idle_after = Some(Nanos(nanos));
+            TaskOptions {
+                idle_after,
+                ..yolo()
+            }
+            .check()
+        };
+        let shortest = Nanos(100_000_000);
+        assert_eq!(idling(shortest.0).unwrap().idle_after, Some(shortest));
+        assert_eq!(
+            idling(99_000_000).unwrap_err().to_string(),
+            "an idle_after of 99.000 ms would move memory between jobs: it is at least 100.000 ms"
+        );
     }
 
     #[test]

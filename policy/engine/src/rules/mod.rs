@@ -9,7 +9,7 @@ use alloc::format;
 use alloc::string::String;
 use core::fmt;
 
-use rtswap_policy::task::Weight;
+use rtswap_policy::task::{SHORTEST_IDLE, Weight};
 use rtswap_policy::units::{Bytes, Nanos};
 
 use crate::config::OnViolation;
@@ -52,6 +52,8 @@ pub struct Rules {
     pub deadline: Option<Nanos>,
     /// The weight, instead of what the task declares.
     pub weight: Option<Weight>,
+    /// The longest time that a best-effort task without a job keeps its memory on the GPU, unless it declares a shorter one.
+    pub idle_after: Option<Nanos>,
     /// Bytes that a task, or all tasks of a user, may have on each GPU, swapped out or not.
     pub gpu_memory: Option<Bytes>,
     /// Bytes of these that may need pinned memory of the host.
@@ -78,6 +80,7 @@ pub enum Key {
     Class,
     Deadline,
     Weight,
+    IdleAfter,
     GpuMemory,
     PinnedMemory,
     MaxTasks,
@@ -86,10 +89,11 @@ pub enum Key {
 
 impl Key {
     /// All of them.
-    pub const ALL: [Self; 7] = [
+    pub const ALL: [Self; 8] = [
         Self::Class,
         Self::Deadline,
         Self::Weight,
+        Self::IdleAfter,
         Self::GpuMemory,
         Self::PinnedMemory,
         Self::MaxTasks,
@@ -102,6 +106,7 @@ impl Key {
             Self::Class => "class",
             Self::Deadline => "deadline_us",
             Self::Weight => "weight",
+            Self::IdleAfter => "idle_after_us",
             Self::GpuMemory => "gpu_memory",
             Self::PinnedMemory => "pinned_memory",
             Self::MaxTasks => "max_tasks",
@@ -114,7 +119,11 @@ impl Key {
         match self {
             Self::Deadline | Self::Weight => matches!(scope, Scope::Task { .. }),
             Self::MaxTasks => !matches!(scope, Scope::Task { .. }),
-            Self::Class | Self::GpuMemory | Self::PinnedMemory | Self::OnViolation => true,
+            Self::Class
+            | Self::IdleAfter
+            | Self::GpuMemory
+            | Self::PinnedMemory
+            | Self::OnViolation => true,
         }
     }
 }
@@ -147,6 +156,7 @@ impl Rules {
             Key::Class => self.class.map(|class| Value::Word(class.name())),
             Key::Deadline => self.deadline.map(Value::Span),
             Key::Weight => self.weight.map(|weight| Value::Count(weight.get().into())),
+            Key::IdleAfter => self.idle_after.map(Value::Span),
             Key::GpuMemory => self.gpu_memory.map(Value::Size),
             Key::PinnedMemory => self.pinned_memory.map(Value::Size),
             Key::MaxTasks => self.max_tasks.map(|most| Value::Count(most as u64)),
@@ -160,6 +170,7 @@ impl Rules {
             Key::Class => self.class = None,
             Key::Deadline => self.deadline = None,
             Key::Weight => self.weight = None,
+            Key::IdleAfter => self.idle_after = None,
             Key::GpuMemory => self.gpu_memory = None,
             Key::PinnedMemory => self.pinned_memory = None,
             Key::MaxTasks => self.max_tasks = None,
@@ -173,6 +184,7 @@ impl Rules {
             class,
             deadline,
             weight,
+            idle_after,
             gpu_memory,
             pinned_memory,
             max_tasks,
@@ -181,6 +193,7 @@ impl Rules {
         self.class = class.or(self.class);
         self.deadline = deadline.or(self.deadline);
         self.weight = weight.or(self.weight);
+        self.idle_after = idle_after.or(self.idle_after);
         self.gpu_memory = gpu_memory.or(self.gpu_memory);
         self.pinned_memory = pinned_memory.or(self.pinned_memory);
         self.max_tasks = max_tasks.or(self.max_tasks);
@@ -208,8 +221,20 @@ impl Rules {
                 key.name()
             ));
         }
+        if let Some(complaint) = self.idle_after.and_then(idle_complaint) {
+            return Some(complaint);
+        }
         (self.deadline == Some(Nanos::ZERO)).then(|| "a deadline of 0 cannot be kept".into())
     }
+}
+
+/// The text of what is wrong with an `idle_after` of `span`; none where nothing is.
+pub fn idle_complaint(span: Nanos) -> Option<String> {
+    (span < SHORTEST_IDLE).then(|| {
+        format!(
+            "an idle_after of {span} would move memory between jobs: it is at least {SHORTEST_IDLE}"
+        )
+    })
 }
 
 impl ClassRule {
@@ -258,6 +283,15 @@ mod tests {
             ..Rules::default()
         };
         assert!(at_once.complaint(&task).is_some());
+        let idle = |span| Rules {
+            idle_after: Some(span),
+            ..Rules::default()
+        };
+        assert_eq!(idle(SHORTEST_IDLE).complaint(&Scope::Everybody), None);
+        assert_eq!(
+            idle(Nanos(99_999_000)).complaint(&task).unwrap(),
+            "an idle_after of 99.999 ms would move memory between jobs: it is at least 100.000 ms"
+        );
     }
 
     #[test]

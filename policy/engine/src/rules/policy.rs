@@ -61,7 +61,7 @@ pub struct Policy {
 }
 
 impl Policy {
-    /// What is said of a task's class, weight and deadline, with what it declares.
+    /// What is said of a task's class, weight, deadline and idle time, with what it declares.
     pub fn shape(&self, user: u32, uid: u32, demoted: bool, task: &TaskDeclaration) -> Shape {
         let scopes = scopes(user, uid, &task.name);
         let rule = self.find(&scopes, |rules| rules.class);
@@ -71,6 +71,7 @@ impl Policy {
             Class::BestEffort => None,
         };
         let weight = self.find(&scopes, |rules| rules.weight);
+        let idle_after = self.find(&scopes, |rules| rules.idle_after);
         Shape {
             timing: declared,
             class: match declared.filter(|_| !is_demoted) {
@@ -78,6 +79,7 @@ impl Policy {
                 None => Class::BestEffort,
             },
             weight: weight.unwrap_or(task.weight),
+            idle_after: idle_after.into_iter().chain(task.idle_after).min(),
         }
     }
 
@@ -196,6 +198,8 @@ pub struct Shape {
     pub class: Class,
     /// Its weight.
     pub weight: Weight,
+    /// How long it keeps its memory on the GPU without a job; none if until others need it.
+    pub idle_after: Option<Nanos>,
 }
 
 /// The narrowest first.
@@ -212,6 +216,7 @@ fn of_user(user: u32) -> [Scope; 2] {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::registry::TaskOptions;
 
     #[test]
     fn the_narrowest_scope_holds_and_in_it_what_was_set_at_run_time() {
@@ -248,5 +253,35 @@ mod tests {
         assert!(said.contains(&(Scope::Everybody, Key::OnViolation, Source::BuiltIn, true)));
         let built_in = said.iter().filter(|row| row.2 == Source::BuiltIn);
         assert_eq!(built_in.count(), 1, "max_tasks is said");
+    }
+
+    #[test]
+    fn the_shorter_idle_time_counts_of_the_rule_and_the_declaration() {
+        let span = |seconds: u64| Some(Nanos(seconds * 1_000_000_000));
+        let may_idle = |seconds| Rules {
+            idle_after: span(seconds),
+            ..Rules::default()
+        };
+        let policy = Policy {
+            file: RuleSet::from([
+                (Scope::Everybody, may_idle(5)),
+                (Scope::User(7), may_idle(60)),
+            ]),
+            ..Policy::default()
+        };
+        let shaped = |policy: &Policy, uid, idle_after| {
+            let options = TaskOptions {
+                idle_after,
+                ..TaskOptions::best_effort("a".into())
+            };
+            let task = options.check().unwrap();
+            policy.shape(uid, uid, false, &task).idle_after
+        };
+        assert_eq!(shaped(&policy, 8, None), span(5));
+        assert_eq!(shaped(&policy, 8, span(9)), span(5));
+        assert_eq!(shaped(&policy, 8, span(2)), span(2));
+        assert_eq!(shaped(&policy, 7, None), span(60));
+        assert_eq!(shaped(&Policy::default(), 7, span(2)), span(2));
+        assert_eq!(shaped(&Policy::default(), 7, None), None);
     }
 }

@@ -40,6 +40,8 @@ pub struct TaskStatus {
     pub declared: MemoryProfile,
     /// Its weight among best-effort tasks, as declared or by the policy.
     pub weight: Weight,
+    /// How long it keeps its memory on the GPU without a job, as declared or by the policy; none if until others need it.
+    pub idle_after: Option<Nanos>,
     /// Its memory, summed over all GPUs.
     pub memory: MemoryStatus,
     /// What its jobs and swaps came to.
@@ -274,6 +276,7 @@ pub(super) fn describe<'a>(
         timing,
         declared: entry.task.memory,
         weight: shape.weight,
+        idle_after: shape.idle_after,
         memory,
         statistics: StatisticsStatus::from(&entry.statistics),
         turns: None,

@@ -38,6 +38,7 @@ fn program(
         class: Class::BestEffort,
         memory,
         weight: Weight::default(),
+        idle_after: None,
     };
     let (least, most) = (Nanos(least), Nanos(most));
     SimTask {

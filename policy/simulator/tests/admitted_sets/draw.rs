@@ -215,6 +215,7 @@ pub(crate) fn tight(rng: &mut Rng, kind: Kind) -> Option<Scenario> {
                     swappable: Bytes(footprint - rng.within(0, 1)),
                 },
                 weight: Weight::default(),
+                idle_after: None,
             };
             tasks.push(SimTask::new(spec, Nanos(rng.within(1, 300) * UNIT)));
         }
@@ -235,6 +236,7 @@ fn task(rng: &mut Rng, place: usize, demand: &Demand) -> SimTask {
         class: Class::Realtime(demand.timing),
         memory: demand.memory,
         weight: Weight::default(),
+        idle_after: None,
     };
     SimTask {
         spec,

@@ -78,6 +78,7 @@ fn task(rng: &mut Rng, place: u64, chunk: u64, most: u64) -> SimTask {
             swappable: Bytes(footprint - CONTEXT),
         },
         weight: Weight::new(10_u32.pow(rng.within(0, 4) as u32)).expect("at most 10,000"),
+        idle_after: None,
     };
     let span = any_size(rng, MILLISECOND, 20 * SECOND);
     SimTask {

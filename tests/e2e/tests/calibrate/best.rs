@@ -66,6 +66,7 @@ fn draw(seed: u64, cost: SwapCost, capacity: Bytes) -> Vec<TaskSpec> {
                 swappable: footprint,
             },
             weight: Weight::default(),
+            idle_after: None,
         }
     });
     tasks.collect()

@@ -235,6 +235,7 @@ fn schedule(
             class: Class::Realtime(demand.timing),
             memory: demand.memory,
             weight: Weight::default(),
+            idle_after: None,
         };
         SimTask::new(spec, Nanos::ZERO)
     });

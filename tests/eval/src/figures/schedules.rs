@@ -314,6 +314,7 @@ impl Actor {
                     swappable: Bytes(if self.swaps { CHUNK } else { 0 }),
                 },
                 weight: Weight::default(),
+                idle_after: None,
             },
             arrivals: Arrivals::At(self.releases.iter().map(at).collect()),
             execution: Execution::Between {

@@ -90,6 +90,20 @@ impl<'a> Settled<'a> {
             .map(|(at, _)| at)
     }
 
+    /// The task that leaves first because it is idle, or the first one behind `last`, and when.
+    pub(crate) fn idle_after(self, last: Option<(Time, TaskId)>) -> Option<(Time, TaskId)> {
+        let idle = &self.0.books.idle;
+        match last {
+            Some(last) => idle.after(last),
+            None => idle.first(),
+        }
+    }
+
+    /// When the next task leaves because it is idle.
+    pub(crate) fn idles_out(self) -> Option<Time> {
+        self.idle_after(Some(self.end_of_now())).map(|(at, _)| at)
+    }
+
     fn end_of_now(self) -> (Time, TaskId) {
         (self.now, TaskId(u32::MAX))
     }

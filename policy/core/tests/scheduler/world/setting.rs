@@ -58,6 +58,7 @@ pub(crate) fn periodic(period: u64, wcet: u64, footprint: u64, swappable: u64) -
             swappable: Bytes(swappable),
         },
         weight: Weight::default(),
+        idle_after: None,
     }
 }
 
@@ -72,5 +73,6 @@ pub(crate) fn best_effort() -> TaskSpec {
         class: Class::BestEffort,
         memory: MemoryProfile::default(),
         weight: Weight::default(),
+        idle_after: None,
     }
 }

@@ -66,7 +66,7 @@ fn settings_and_files_take_effect_and_are_kept() {
 }
 
 #[test]
-fn another_weight_is_another_declaration() {
+fn another_weight_or_idle_time_is_another_declaration() {
     let mut shell = shell(vec![file(options("a"))]);
     let weighing = TaskOptions {
         weight: Some(300),
@@ -75,6 +75,17 @@ fn another_weight_is_another_declaration() {
     assert_eq!(reload(&mut shell, vec![file(weighing)]), Ok(Reply::Done));
     assert_eq!(shell.disk.registrations[0].task.weight.get(), 300);
     assert_eq!(shell.engine.status().tasks[0].weight.get(), 300);
+    let idling = TaskOptions {
+        idle_after: Some(Nanos(100_000_000)),
+        weight: Some(300),
+        ..options("a")
+    };
+    assert_eq!(
+        reload(&mut shell, vec![file(idling.clone())]),
+        Ok(Reply::Done)
+    );
+    let task = &shell.engine.status().tasks[0];
+    assert_eq!(task.idle_after, idling.idle_after);
 }
 
 #[test]

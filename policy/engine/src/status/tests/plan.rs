@@ -30,6 +30,7 @@ fn register(gpu: &mut Gpu, id: u32, period: u64, footprint: u64) {
             swappable: mib(footprint),
         },
         weight: Weight::default(),
+        idle_after: None,
     };
     gpu.scheduler
         .register(Time::ZERO, TaskId(id), spec)

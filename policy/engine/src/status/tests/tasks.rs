@@ -29,6 +29,7 @@ fn entry(class: Class) -> Registration {
             swappable: mib(64),
         },
         weight: Weight::new(300).unwrap(),
+        idle_after: None,
         gpu: None,
     };
     Registration::new(RegistrationId(4), 1000, task, Origin::Call)
