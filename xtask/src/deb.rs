@@ -94,6 +94,11 @@ pub(crate) fn folder(workspace: &Workspace) -> PathBuf {
 
 /// The finished packages, those of debug information left out.
 pub(crate) fn packages(workspace: &Workspace) -> Result<Vec<PathBuf>> {
+    files(workspace, &["deb"])
+}
+
+/// The finished packages whose names end like these; debug information is in `ddeb`.
+pub(crate) fn files(workspace: &Workspace, extensions: &[&str]) -> Result<Vec<PathBuf>> {
     let folder = folder(workspace);
     let entries = fs::read_dir(&folder).with_context(|| {
         format!(
@@ -104,7 +109,8 @@ pub(crate) fn packages(workspace: &Workspace) -> Result<Vec<PathBuf>> {
     let mut packages = Vec::new();
     for entry in entries {
         let path = entry?.path();
-        if path.extension().is_some_and(|extension| extension == "deb") {
+        let extension = path.extension().and_then(|extension| extension.to_str());
+        if extension.is_some_and(|extension| extensions.contains(&extension)) {
             packages.push(path);
         }
     }
