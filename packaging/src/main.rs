@@ -1,4 +1,4 @@
-//! Writes what the packages say of the programs: manual pages, completions and Debian's changelogs.
+//! Writes what the packages say of the programs: manual pages, completions, Debian's changelogs and pkg-config's file.
 //!
 //! `rtswap-packaging FOLDER`; `cargo xtask deb` starts it. The command lines and docs/ are the source.
 
@@ -23,14 +23,35 @@ struct Arguments {
     /// When the packaged sources were committed, as RFC 2822 writes it
     #[arg(long)]
     date: String,
+    /// The name and the address of the packages' maintainer
+    #[arg(long)]
+    maintainer: String,
 }
 
+/// For programs that include rtswap.h, which calls dlsym.
+const PKG_CONFIG: &str = concat!(
+    "Name: rtswap\n",
+    "Description: tells rtswap where a job on the GPU begins and ends\n",
+    "Version: ",
+    env!("CARGO_PKG_VERSION"),
+    "\n",
+    "Libs: -ldl\n"
+);
+
 fn main() -> Result<()> {
-    let Arguments { folder, date } = Arguments::parse();
+    let Arguments {
+        folder,
+        date,
+        maintainer,
+    } = Arguments::parse();
     fs::create_dir_all(&folder).with_context(|| folder.display().to_string())?;
-    for (name, text) in pages().into_iter().chain(changelog::all(&date)) {
+    for (name, text) in pages()
+        .into_iter()
+        .chain(changelog::all(&maintainer, &date))
+    {
         write(&folder.join(name), text.as_bytes())?;
     }
+    write(&folder.join("rtswap.pc"), PKG_CONFIG.as_bytes())?;
     let mut rtswapctl = rtswapctl::cli::Cli::command();
     for shell in [Shell::Bash, Shell::Zsh, Shell::Fish] {
         clap_complete::generate_to(shell, &mut rtswapctl, "rtswapctl", &folder)?;

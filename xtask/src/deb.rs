@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 
 use crate::dist::{self, PROFILE, TARGET};
 use crate::process::Run;
@@ -16,6 +16,9 @@ const CARGO_DEB: Subcommand = Subcommand {
     version: "3.8.0",
     wheel: None,
 };
+
+/// The package of the workspace that says what goes into them.
+const PACKAGING: &str = "rtswap-packaging";
 
 /// What of them is installed.
 const INSTALLED: [&str; 6] = [
@@ -40,9 +43,10 @@ pub(crate) fn build(workspace: &Workspace) -> Result<()> {
         .output()?;
     let (epoch, date) = date.trim().split_once(' ').context("git told no date")?;
     // The same texts whatever it was built for: nothing of it is installed.
-    let writer = workspace.debug()?.join("rtswap-packaging");
-    write_manual(root, &writer, &built.join("manual"), date)?;
-    package(workspace, epoch)?;
+    let writer = workspace.debug()?.join(PACKAGING);
+    let maintainer = maintainer(workspace)?;
+    write_manual(root, &writer, &built.join("manual"), &maintainer, date)?;
+    package(workspace, &maintainer, epoch)?;
     let packages = packages(workspace)?;
     Run::new("lintian", root)
         .args(&["--allow-root", "--fail-on", "error"])
@@ -94,6 +98,11 @@ pub(crate) fn folder(workspace: &Workspace) -> PathBuf {
 
 /// The finished packages, those of debug information left out.
 pub(crate) fn packages(workspace: &Workspace) -> Result<Vec<PathBuf>> {
+    files(workspace, &["deb"])
+}
+
+/// The finished packages whose names end like these; debug information is in `ddeb`.
+pub(crate) fn files(workspace: &Workspace, extensions: &[&str]) -> Result<Vec<PathBuf>> {
     let folder = folder(workspace);
     let entries = fs::read_dir(&folder).with_context(|| {
         format!(
@@ -104,7 +113,8 @@ pub(crate) fn packages(workspace: &Workspace) -> Result<Vec<PathBuf>> {
     let mut packages = Vec::new();
     for entry in entries {
         let path = entry?.path();
-        if path.extension().is_some_and(|extension| extension == "deb") {
+        let extension = path.extension().and_then(|extension| extension.to_str());
+        if extension.is_some_and(|extension| extensions.contains(&extension)) {
             packages.push(path);
         }
     }
@@ -112,11 +122,42 @@ pub(crate) fn packages(workspace: &Workspace) -> Result<Vec<PathBuf>> {
     Ok(packages)
 }
 
+/// The maintainer's name and address: those of the environment, as Debian's tools read them, or else of packaging/Cargo.toml.
+fn maintainer(workspace: &Workspace) -> Result<String> {
+    let variable = |name| std::env::var(name).ok();
+    let mut packages = workspace.metadata.packages.iter();
+    let packaging = packages.find(|package| *package.name == PACKAGING);
+    let configured = packaging
+        .and_then(|package| package.metadata["deb"]["maintainer"].as_str())
+        .with_context(|| format!("{PACKAGING} has no maintainer in its Cargo.toml"))?;
+    first_maintainer(variable("DEBFULLNAME"), variable("DEBEMAIL"), configured)
+}
+
+fn first_maintainer(
+    name: Option<String>,
+    address: Option<String>,
+    configured: &str,
+) -> Result<String> {
+    match (name, address) {
+        (Some(name), Some(address)) => Ok(format!("{name} <{address}>")),
+        (None, None) => Ok(configured.to_owned()),
+        _ => bail!(
+            "the maintainer needs a name and an address: set DEBFULLNAME and DEBEMAIL, or neither"
+        ),
+    }
+}
+
 /// Manual pages, completions and changelogs, compressed as Debian wants them.
-fn write_manual(root: &Path, writer: &Path, folder: &Path, date: &str) -> Result<()> {
+fn write_manual(
+    root: &Path,
+    writer: &Path,
+    folder: &Path,
+    maintainer: &str,
+    date: &str,
+) -> Result<()> {
     tools::remove(folder)?;
     Run::new(writer, root)
-        .args(&["--date", date])
+        .args(&["--maintainer", maintainer, "--date", date])
         .args(&[folder])
         .succeed()?;
     let mut texts = Vec::new();
@@ -130,16 +171,17 @@ fn write_manual(root: &Path, writer: &Path, folder: &Path, date: &str) -> Result
     Run::new("gzip", root).args(&["-9n"]).args(&texts).succeed()
 }
 
-fn package(workspace: &Workspace, epoch: &str) -> Result<()> {
+fn package(workspace: &Workspace, maintainer: &str, epoch: &str) -> Result<()> {
     let cargo_deb = CARGO_DEB.install(workspace)?;
     let folder = folder(workspace);
     if folder.exists() {
         fs::remove_dir_all(&folder)?;
     }
     fs::create_dir_all(&folder)?;
-    for variant in ["rtswap", "simgpu"] {
+    for variant in ["rtswap", "simgpu", "dev"] {
         Run::new(&cargo_deb, workspace.root())
-            .args(&["-p", "rtswap-packaging", "--no-build", "--dbgsym"])
+            .args(&["-p", PACKAGING, "--no-build", "--dbgsym"])
+            .args(&["--maintainer", maintainer])
             .args(&["--profile", PROFILE, "--target", TARGET, "--output"])
             .args(&[&folder])
             .args(&["--variant", variant])
@@ -147,4 +189,26 @@ fn package(workspace: &Workspace, epoch: &str) -> Result<()> {
             .succeed()?;
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_environment_names_the_maintainer_whole_or_not_at_all() {
+        let first = |name: Option<&str>, address: Option<&str>| {
+            first_maintainer(name.map(Into::into), address.map(Into::into), "A <a@b>")
+        };
+        assert_eq!(first(None, None).unwrap(), "A <a@b>");
+        assert_eq!(first(Some("C D"), Some("c@d")).unwrap(), "C D <c@d>");
+        assert!(first(Some("C D"), None).is_err() && first(None, Some("c@d")).is_err());
+    }
+
+    #[test]
+    fn the_packages_have_a_maintainer_with_an_address() {
+        let workspace = Workspace::read().unwrap();
+        let said = maintainer(&workspace).unwrap();
+        assert!(said.ends_with('>') && said.contains(" <"), "{said}");
+    }
 }

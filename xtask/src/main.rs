@@ -1,8 +1,9 @@
 //! Developer commands of rtswap: `cargo xtask demo | eval | bench | attack | soundness | milp | pure | test | doors | driver | clients |
-//! python | wheel | ebpf | deb | gpu-bundle | gpu-kit | system-test | graphs | english | ci`.
+//! python | wheel | ebpf | deb | apt-repo | gpu-bundle | gpu-kit | system-test | graphs | english | ci`.
 //!
 //! It only starts programs and reads texts; what the commands do lives in the crates and tests.
 
+mod apt_repo;
 mod attack;
 mod bench;
 mod ci;
@@ -114,6 +115,8 @@ enum Command {
     },
     /// Build the Debian packages, in target/deb.
     Deb,
+    /// Make a signed apt repository of the packages; the key is yours.
+    AptRepo(apt_repo::Options),
     /// Make the folder that tests/gpu is run from on a machine with a GPU, target/gpu-bundle.
     GpuBundle,
     /// Make it and run the kit on the simulated GPU.
@@ -163,6 +166,7 @@ fn main() -> ExitCode {
         Command::Wheel => "wheel",
         Command::Ebpf { .. } => "ebpf",
         Command::Deb => "deb",
+        Command::AptRepo(_) => "apt-repo",
         Command::GpuBundle => "gpu-bundle",
         Command::GpuKit => "gpu-kit",
         Command::SystemTest { .. } => "system-test",
@@ -197,6 +201,7 @@ fn run(command: Command) -> Result<()> {
         Command::Wheel => wheel::build(&workspace),
         Command::Ebpf { check } => ebpf::make(&workspace, check),
         Command::Deb => deb::build(&workspace),
+        Command::AptRepo(options) => apt_repo::make(&workspace, &options),
         Command::GpuBundle => gpu_bundle::build(&workspace),
         Command::GpuKit => gpu_bundle::check_kit(&workspace),
         Command::SystemTest { screens } => system::test(&workspace, screens.as_deref()),

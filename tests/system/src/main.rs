@@ -1,4 +1,4 @@
-//! The packages in a booted Debian: installs them by apt and does what README says, as an ordinary user where that
+//! The packages in a booted Debian: installs them by apt from a signed repository and does what README says, as an ordinary user where that
 //! should work.
 //!
 //! Needs root and namespaces; where they are not to be had it says why, and that it is skipped.
@@ -9,7 +9,7 @@ mod recipe;
 mod report;
 
 use std::path::{Path, PathBuf};
-use std::process::ExitCode;
+use std::process::{Command, ExitCode};
 use std::time::{Duration, Instant};
 use std::{fs, thread};
 
@@ -27,9 +27,12 @@ const FAILED: u8 = 1;
 /// Install the packages in a booted system and use them
 #[derive(Parser)]
 struct Arguments {
-    /// The folder of the packages
+    /// The apt repository of the packages, whose `rtswap.sources` says file:/srv/shared/repository
     #[arg(long)]
-    packages: PathBuf,
+    repository: PathBuf,
+    /// That repository once the next version of the packages is in it too
+    #[arg(long)]
+    next: PathBuf,
     /// Where the root file system is kept and the system runs
     #[arg(long)]
     cache: PathBuf,
@@ -74,7 +77,13 @@ fn lacking() -> Option<String> {
 
 /// Runs all checks; how many failed.
 fn run(arguments: &Arguments) -> Result<usize> {
-    let packages = packages(&arguments.packages)?;
+    for repository in [&arguments.repository, &arguments.next] {
+        ensure!(
+            repository.join("pool").is_dir(),
+            "{} is no repository: run `cargo xtask system-test`",
+            repository.display()
+        );
+    }
     let root = rootfs::ready(&arguments.cache, &recipe::recipe())?;
     // A system that outlives its bound is killed by the kernel when we end.
     thread::spawn(|| {
@@ -86,9 +95,11 @@ fn run(arguments: &Arguments) -> Result<usize> {
     sweep(&arguments.cache)?;
     let machine = Machine::boot(&root, &arguments.cache)?;
     eprintln!("booted, {:.1} s", start.elapsed().as_secs_f64());
-    for package in &packages {
-        let name = package.file_name().expect("a package has a name");
-        fs::copy(package, machine.shared().join(name))?;
+    for (repository, name) in [
+        (&arguments.repository, "repository"),
+        (&arguments.next, "next"),
+    ] {
+        copy(repository, &machine.shared().join(name))?;
     }
     checks::prepare(&machine, &root, &arguments.driver)?;
     let mut report = Report::new(&machine);
@@ -97,22 +108,15 @@ fn run(arguments: &Arguments) -> Result<usize> {
     Ok(report.failed)
 }
 
-/// One package of each name.
-fn packages(folder: &Path) -> Result<Vec<PathBuf>> {
-    let mut packages = Vec::new();
-    for entry in fs::read_dir(folder).with_context(|| folder.display().to_string())? {
-        let path = entry?.path();
-        if path.extension().is_some_and(|extension| extension == "deb") {
-            packages.push(path);
-        }
-    }
-    ensure!(
-        packages.len() == 2,
-        "{} packages in {}, not rtswap and rtswap-simgpu: run `cargo xtask deb`",
-        packages.len(),
-        folder.display()
-    );
-    Ok(packages)
+/// Copies a folder.
+fn copy(from: &Path, to: &Path) -> Result<()> {
+    let status = Command::new("cp")
+        .arg("--recursive")
+        .args([from, to])
+        .status()
+        .context("cp")?;
+    ensure!(status.success(), "{} cannot be copied", from.display());
+    Ok(())
 }
 
 /// Removes what runs left that were killed themselves; their systems ended with them.

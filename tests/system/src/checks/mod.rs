@@ -9,6 +9,7 @@ mod install;
 mod realtime;
 mod reload;
 mod removal;
+mod repository;
 mod restarts;
 mod stopped;
 mod swapping;
@@ -29,6 +30,7 @@ pub(crate) fn prepare(machine: &Machine, root: &Path, driver: &Path) -> Result<(
 /// All of them. One that fails says so and the next goes on. `screens` is where the pictures of the first hour are written, if
 /// anywhere.
 pub(crate) fn all(report: &mut Report<'_>, screens: Option<&Path>) {
+    repository::check(report);
     install::check(report);
     bus::check(report);
     clients::check(report);
@@ -42,6 +44,9 @@ pub(crate) fn all(report: &mut Report<'_>, screens: Option<&Path>) {
     first_hour::check(report, screens);
     removal::check(report);
 }
+
+/// All packages.
+const PACKAGES: [&str; 3] = ["rtswap", "rtswap-simgpu", "librtswap-dev"];
 
 /// An ordinary user, who owns the simulated GPU.
 const USER: &str = "tester";

@@ -1,10 +1,10 @@
-//! Upgrading, removing and purging.
+//! Upgrading and downgrading by name, removing and purging.
 
 use std::time::Duration;
 
-use anyhow::{Result, ensure};
+use anyhow::{Context, Result, ensure};
 
-use super::{is_another, main_pid, status, swapping};
+use super::{PACKAGES, is_another, main_pid, repository, status, swapping};
 use crate::machine::Machine;
 use crate::report::Report;
 
@@ -12,6 +12,10 @@ pub(super) fn check(report: &mut Report<'_>) {
     report.check(
         "an upgrade keeps an edited configuration, a running program and its session",
         upgrade,
+    );
+    report.check(
+        "a downgrade to the version before keeps an edited configuration",
+        downgrade,
     );
     report.check(
         "apt remove leaves no unit and no bus name, and the configuration",
@@ -26,13 +30,9 @@ const EDIT: &str = "# edited by the administrator";
 /// Long enough for an installation in the middle, at 3 s each.
 const JOBS: u64 = 12;
 
-/// The next version of the package, alike in all but its number.
-const NEXT: &str = "cd /root && dpkg-deb --raw-extract /srv/shared/rtswap_*.deb next
-    sed -i 's/^Version: .*/&.1/' next/DEBIAN/control
-    dpkg-deb -Zgzip --build next next.deb >/dev/null";
-
 fn upgrade(machine: &Machine) -> Result<()> {
-    machine.shell(NEXT)?.ok()?;
+    let version = version(machine)?;
+    repository::publish_next(machine)?;
     machine
         .shell(&format!("echo '{EDIT}' >> {CONFIGURATION}"))?
         .ok()?;
@@ -44,8 +44,16 @@ fn upgrade(machine: &Machine) -> Result<()> {
     machine.wait("its session", Duration::from_secs(10), session)?;
     let before = main_pid(machine)?;
     machine
-        .shell("cd /root && apt-get install --yes ./next.deb && rm -r next next.deb")?
+        .run(
+            &[
+                &["apt-get", "install", "--yes", "--only-upgrade"],
+                &PACKAGES[..],
+            ]
+            .concat(),
+        )?
         .ok()?;
+    let now = self::version(machine)?;
+    ensure!(now == format!("{version}.1"), "{version} became {now}");
     ensure!(is_another(machine, before)?, "the old daemon runs on");
     machine.wait("its session is back", Duration::from_secs(10), session)?;
     machine
@@ -54,9 +62,39 @@ fn upgrade(machine: &Machine) -> Result<()> {
     swapping::finish(program, "traveller", JOBS)
 }
 
+fn downgrade(machine: &Machine) -> Result<()> {
+    let newer = version(machine)?;
+    let older = newer
+        .strip_suffix(".1")
+        .context("there was no upgrade before")?;
+    let before = main_pid(machine)?;
+    machine
+        .shell(&format!(
+            "apt-get install --yes --allow-downgrades {}",
+            PACKAGES
+                .map(|package| format!("{package}={older}"))
+                .join(" ")
+        ))?
+        .ok()?;
+    let now = version(machine)?;
+    ensure!(now == older, "{newer} became {now}");
+    ensure!(is_another(machine, before)?, "the newer daemon runs on");
+    machine
+        .run(&["grep", "--quiet", EDIT, CONFIGURATION])?
+        .ok()?;
+    status(machine).map(drop)
+}
+
+/// The version of the package that is installed.
+fn version(machine: &Machine) -> Result<String> {
+    machine
+        .run(&["dpkg-query", "-W", "-f", "${Version}", "rtswap"])?
+        .ok()
+}
+
 fn remove(machine: &Machine) -> Result<()> {
     machine
-        .run(&["apt-get", "remove", "--yes", "rtswap", "rtswap-simgpu"])?
+        .run(&[&["apt-get", "remove", "--yes"], &PACKAGES[..]].concat())?
         .ok()?;
     let active = machine.run(&["systemctl", "is-active", "rtswapd"])?;
     ensure!(active.code != Some(0), "the unit is {}", active.stdout);
@@ -74,8 +112,14 @@ fn remove(machine: &Machine) -> Result<()> {
     Ok(())
 }
 
-/// What is not the packages': the machine's own names, the user's simulated GPU, the installer's and systemd's logs.
-const FOREIGN: [&str; 3] = ["/srv/shared", "/dev/shm", "/var/log"];
+/// What is not the packages': the machine's own names, the user's simulated GPU, the installer's and systemd's logs, where
+/// the administrator has the packages from.
+const FOREIGN: [&str; 4] = [
+    "/srv/shared",
+    "/dev/shm",
+    "/var/log",
+    "/etc/apt/sources.list.d",
+];
 
 fn purge(machine: &Machine) -> Result<()> {
     // As an administrator and a crashed daemon would have left them.
@@ -83,7 +127,7 @@ fn purge(machine: &Machine) -> Result<()> {
         .shell("mkdir -p /etc/rtswap/tasks.d /var/lib/rtswap; touch /etc/rtswap/tasks.d/a.toml /var/lib/rtswap/b")?
         .ok()?;
     machine
-        .run(&["apt-get", "purge", "--yes", "rtswap", "rtswap-simgpu"])?
+        .run(&[&["apt-get", "purge", "--yes"], &PACKAGES[..]].concat())?
         .ok()?;
     let left = machine
         .shell("find / -xdev -iname '*rtswap*' -print; find /run /tmp /var/tmp -iname '*rtswap*' -print")?
@@ -95,7 +139,7 @@ fn purge(machine: &Machine) -> Result<()> {
     ensure!(left.is_empty(), "left: {}", left.join(" "));
     let units = machine.run(&["systemctl", "list-unit-files", "--no-legend", "rtswap*"])?;
     ensure!(units.stdout.is_empty(), "{}", units.stdout);
-    let dpkg = machine.run(&["dpkg-query", "-W", "rtswap*"])?;
+    let dpkg = machine.run(&["dpkg-query", "-W", "*rtswap*"])?;
     ensure!(dpkg.code != Some(0), "dpkg knows {}", dpkg.stdout);
     Ok(())
 }
