@@ -126,6 +126,9 @@ enum Command {
         /// Write the pictures of the first hour into this folder.
         #[arg(long)]
         screens: Option<PathBuf>,
+        /// The Debian that is booted: bookworm (12) or trixie (13).
+        #[arg(long, default_value = system::SUITE)]
+        suite: String,
     },
     /// Record the graphs that are kept with Debian's PyTorch, compare, and run the recorder's tests; needs root.
     Graphs,
@@ -204,7 +207,9 @@ fn run(command: Command) -> Result<()> {
         Command::AptRepo(options) => apt_repo::make(&workspace, &options),
         Command::GpuBundle => gpu_bundle::build(&workspace),
         Command::GpuKit => gpu_bundle::check_kit(&workspace),
-        Command::SystemTest { screens } => system::test(&workspace, screens.as_deref()),
+        Command::SystemTest { screens, suite } => {
+            system::test(&workspace, screens.as_deref(), &suite)
+        }
         Command::Graphs => graphs::check(&workspace),
         Command::English { list } => english::check(&workspace, list),
         Command::Ci { steps } => ci::check(&workspace, &steps),

@@ -13,11 +13,14 @@ use crate::{deb, driver, tools};
 /// Where the booted system finds the repository.
 const URL: &str = "file:/srv/shared/repository";
 
-/// Builds the packages and tests them; the pictures of the first hour go into `screens`, if anywhere. Where no system can be
-/// booted the test says why, and that it is skipped.
-pub(crate) fn test(workspace: &Workspace, screens: Option<&Path>) -> Result<()> {
+/// The Debian that is booted where none is named.
+pub(crate) const SUITE: &str = "bookworm";
+
+/// Builds the packages and tests them in the Debian `suite`; the pictures of the first hour go into `screens`, if anywhere. Where no
+/// system can be booted the test says why, and that it is skipped.
+pub(crate) fn test(workspace: &Workspace, screens: Option<&Path>, suite: &str) -> Result<()> {
     deb::build(workspace)?;
-    try_packages(workspace, screens)
+    try_packages(workspace, screens, suite)
 }
 
 /// Tests those that were just built, if they could be.
@@ -26,10 +29,10 @@ pub(crate) fn check(workspace: &Workspace) -> Result<()> {
         eprintln!("SKIPPED the packages' system test: {why}");
         return Ok(());
     }
-    try_packages(workspace, None)
+    try_packages(workspace, None, SUITE)
 }
 
-fn try_packages(workspace: &Workspace, screens: Option<&Path>) -> Result<()> {
+fn try_packages(workspace: &Workspace, screens: Option<&Path>, suite: &str) -> Result<()> {
     let root = workspace.root();
     if tools::is_root(root) {
         need(root)?;
@@ -43,7 +46,7 @@ fn try_packages(workspace: &Workspace, screens: Option<&Path>) -> Result<()> {
         .args(&[repository])
         .args(&["--next"])
         .args(&[next])
-        .args(&["--cache"])
+        .args(&["--suite", suite, "--cache"])
         .args(&[tools::folder(workspace).join("system")])
         .args(&["--driver"])
         .args(&[driver::folder(workspace)])

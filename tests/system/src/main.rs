@@ -33,6 +33,9 @@ struct Arguments {
     /// That repository once the next version of the packages is in it too
     #[arg(long)]
     next: PathBuf,
+    /// The Debian that is booted
+    #[arg(long, value_enum, default_value_t = recipe::Suite::Bookworm)]
+    suite: recipe::Suite,
     /// Where the root file system is kept and the system runs
     #[arg(long)]
     cache: PathBuf,
@@ -84,7 +87,7 @@ fn run(arguments: &Arguments) -> Result<usize> {
             repository.display()
         );
     }
-    let root = rootfs::ready(&arguments.cache, &recipe::recipe())?;
+    let root = rootfs::ready(&arguments.cache, &recipe::recipe(arguments.suite))?;
     // A system that outlives its bound is killed by the kernel when we end.
     thread::spawn(|| {
         thread::sleep(BOUND);

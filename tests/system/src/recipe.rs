@@ -4,6 +4,24 @@ use std::time::Duration;
 
 use rtswap_system::rootfs::Recipe;
 
+/// A Debian that the packages are for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub(crate) enum Suite {
+    /// Debian 12.
+    Bookworm,
+    /// Debian 13.
+    Trixie,
+}
+
+impl Suite {
+    const fn codename(self) -> &'static str {
+        match self {
+            Self::Bookworm => "bookworm",
+            Self::Trixie => "trixie",
+        }
+    }
+}
+
 /// What the packages recommend, and what the checks need besides.
 const PACKAGES: &str =
     "systemd,systemd-sysv,dbus,polkitd,python3-dbus,libsystemd-dev,procps,sudo,tmux";
@@ -14,7 +32,7 @@ const MASKED: &str = "console-getty.service getty.target systemd-modules-load.se
     apt-daily-upgrade.timer dpkg-db-backup.timer fstrim.timer e2scrub_all.timer";
 
 /// A system that boots in namespaces, with two users.
-pub(crate) fn recipe() -> Recipe {
+pub(crate) fn recipe(suite: Suite) -> Recipe {
     let hooks = [
         "chroot \"$1\" useradd --create-home tester && chroot \"$1\" useradd --create-home other".into(),
         format!(
@@ -23,6 +41,7 @@ pub(crate) fn recipe() -> Recipe {
         "printf '127.0.0.1 localhost rtswap-test\\n' > \"$1/etc/hosts\" && echo rtswap-test > \"$1/etc/hostname\"".into(),
     ];
     Recipe {
+        suite: suite.codename(),
         packages: PACKAGES,
         hooks: hooks.into(),
         bound: Duration::from_mins(4),

@@ -7,10 +7,10 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 
-const SUITE: &str = "bookworm";
-
 /// What a root file system is made of.
 pub struct Recipe {
+    /// The codename of a Debian, such as `bookworm`.
+    pub suite: &'static str,
     /// Names of Debian packages, separated by commas. What they only recommend is left out.
     pub packages: &'static str,
     /// Shell commands that run at the end; `$1` is the root file system's folder.
@@ -21,8 +21,8 @@ pub struct Recipe {
 
 /// No archive answered: there is no network, or none of Debian's packages are to be had from this machine.
 #[derive(Debug, thiserror::Error)]
-#[error("mmdebstrap gets no packages of {SUITE} from the archives")]
-pub struct NoArchive;
+#[error("mmdebstrap gets no packages of {0} from the archives")]
+pub struct NoArchive(&'static str);
 
 /// Why this machine can make no root file system, or root no such namespaces (options of unshare) to use it in.
 pub fn lacking(namespaces: &[&str]) -> Option<String> {
@@ -41,9 +41,10 @@ pub fn lacking(namespaces: &[&str]) -> Option<String> {
 
 /// The root file system in `cache`, made if it is not there or was made by another recipe.
 pub fn ready(cache: &Path, recipe: &Recipe) -> Result<PathBuf> {
-    let root = cache.join(SUITE);
-    let note = cache.join("recipe");
-    let text = format!("{SUITE}\n{}\n{}", recipe.packages, recipe.hooks.join("\n"));
+    let suite = recipe.suite;
+    let root = cache.join(suite);
+    let note = cache.join(format!("{suite}.recipe"));
+    let text = format!("{suite}\n{}\n{}", recipe.packages, recipe.hooks.join("\n"));
     if root.is_dir() && fs::read_to_string(&note).is_ok_and(|made| made == text) {
         return Ok(root);
     }
@@ -51,7 +52,7 @@ pub fn ready(cache: &Path, recipe: &Recipe) -> Result<PathBuf> {
     let part = cache.join("part");
     remove(&root)?;
     remove(&part)?;
-    eprintln!("making a {SUITE} root file system in {}", root.display());
+    eprintln!("making a {suite} root file system in {}", root.display());
     // A mirror may fail once.
     if let Err(error) = make(cache, &part, recipe) {
         eprintln!("{error:#}; once more");
@@ -81,15 +82,15 @@ fn make(cache: &Path, part: &Path, recipe: &Recipe) -> Result<()> {
     for hook in &recipe.hooks {
         command.arg(format!("--customize-hook={hook}"));
     }
-    command.arg(SUITE).arg(part);
-    command.args(sources()?);
+    command.arg(recipe.suite).arg(part);
+    command.args(sources(recipe.suite)?);
     // A mirror may be slow without end.
     if bounded(&command, recipe.bound)? {
         return Ok(());
     }
     // What is downloaded first is the part of Debian that every system has.
     if !part.join("usr/bin/dpkg").exists() {
-        bail!(NoArchive);
+        bail!(NoArchive(recipe.suite));
     }
     bail!("mmdebstrap failed; its words are above")
 }
@@ -111,7 +112,7 @@ fn apt_options() -> Result<String> {
 }
 
 /// This machine's own archives, where they have the suite; mmdebstrap knows the public ones.
-fn sources() -> Result<Vec<PathBuf>> {
+fn sources(suite: &str) -> Result<Vec<PathBuf>> {
     let mut files = vec![PathBuf::from("/etc/apt/sources.list")];
     if let Ok(folder) = fs::read_dir("/etc/apt/sources.list.d") {
         for entry in folder {
@@ -123,7 +124,7 @@ fn sources() -> Result<Vec<PathBuf>> {
             .extension()
             .is_some_and(|extension| extension == "list" || extension == "sources");
         let text = fs::read_to_string(path).unwrap_or_default();
-        let serves = |line: &str| line.contains(SUITE) && !line.trim_start().starts_with('#');
+        let serves = |line: &str| line.contains(suite) && !line.trim_start().starts_with('#');
         known && text.contains("debian") && text.lines().any(serves)
     });
     Ok(files)

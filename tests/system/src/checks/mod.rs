@@ -13,6 +13,7 @@ mod repository;
 mod restarts;
 mod stopped;
 mod swapping;
+mod units;
 
 use std::path::Path;
 
@@ -36,6 +37,7 @@ pub(crate) fn all(report: &mut Report<'_>, screens: Option<&Path>) {
     clients::check(report);
     realtime::check(report);
     swapping::check(report);
+    units::check(report);
     stopped::check(report);
     restarts::check(report);
     reload::check(report);

@@ -69,6 +69,7 @@ fn skip(reason: &str) -> ExitCode {
 /// Whether all graphs are the same and all tests pass.
 fn run(arguments: &Arguments) -> Result<bool> {
     let recipe = Recipe {
+        suite: "bookworm",
         packages: PACKAGES,
         hooks: Vec::new(),
         // A minute on an idle machine. CI makes it with the lowest priority.
