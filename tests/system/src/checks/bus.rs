@@ -23,6 +23,7 @@ pub(super) fn check(report: &mut Report<'_>) {
     });
     report.check("its user may end it", |machine| end(machine, &task));
     report.check("the daemon starts when somebody calls it", activation);
+    report.check("no call starts a daemon that is disabled", disabled);
 }
 
 fn call<'a>(method: &'a str, arguments: &[&'a str]) -> Vec<&'a str> {
@@ -146,5 +147,22 @@ fn activation(machine: &Machine) -> Result<()> {
     machine.run(&["systemctl", "stop", "rtswapd"])?.ok()?;
     machine.run_as(USER, &call("ListProcesses", &[]))?.ok()?;
     machine.run(&["systemctl", "is-active", "rtswapd"])?.ok()?;
+    Ok(())
+}
+
+fn disabled(machine: &Machine) -> Result<()> {
+    let alias = "/etc/systemd/system/dbus-org.rtswap.service";
+    machine.run(&["test", "-h", alias])?.ok()?;
+    machine
+        .run(&["systemctl", "disable", "--now", "rtswapd"])?
+        .ok()?;
+    let called = machine.run_as(USER, &call("ListProcesses", &[]))?;
+    ensure!(called.code != Some(0), "it answered: {}", called.stdout);
+    let state = machine.run(&["systemctl", "is-active", "rtswapd"])?;
+    ensure!(state.stdout == "inactive\n", "it is {}", state.stdout);
+    machine
+        .run(&["systemctl", "enable", "--now", "rtswapd"])?
+        .ok()?;
+    machine.run_as(USER, &call("ListProcesses", &[]))?.ok()?;
     Ok(())
 }
