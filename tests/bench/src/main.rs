@@ -18,6 +18,7 @@ mod scale;
 mod sharing;
 mod size;
 mod stage;
+mod switch;
 
 use std::process::ExitCode;
 
@@ -51,7 +52,7 @@ struct Cli {
 type Part = (&'static str, fn(&mut Report) -> Result<()>);
 
 /// What the simulated link has no part in comes first.
-const PARTS: [Part; 11] = [
+const PARTS: [Part; 12] = [
     ("calls", calls::measure),
     ("grant", grant::measure),
     ("hello", hello::measure),
@@ -62,13 +63,14 @@ const PARTS: [Part; 11] = [
     ("movement", movement::sweep),
     ("duplex", movement::duplex),
     ("paper", paper::measure),
+    ("switch", switch::measure),
     ("sharing", sharing::measure),
 ];
 /// It takes longer than all others together, and is measured only where it is asked for.
 const LONG: &str = "sharing";
 /// Nothing in them holds on a loaded machine.
-const TIMES_ONLY: [&str; 2] = ["probes", LONG];
-const TIMED_BY_THE_LINK: [&str; 4] = ["movement", "duplex", "paper", LONG];
+const TIMES_ONLY: [&str; 3] = ["probes", "switch", LONG];
+const TIMED_BY_THE_LINK: [&str; 5] = ["movement", "duplex", "paper", "switch", LONG];
 
 fn main() -> ExitCode {
     let cli = Cli::parse();

@@ -15,10 +15,10 @@ use crate::stage::BOUND;
 
 const MEMORY_MIB: u64 = 768;
 /// What the daemon leaves of it, for contexts and the driver's own use.
-const RESERVE_MIB: u64 = 8;
-const CONTEXT_MIB: u64 = 2;
+pub(crate) const RESERVE_MIB: u64 = 8;
+pub(crate) const CONTEXT_MIB: u64 = 2;
 /// An RTX 3090's link on PCIe 3.0 at 1/32 of its speed, out and in.
-const LINK_GIB_PER_S: (f64, f64) = (0.3775, 0.3494);
+pub(crate) const LINK_GIB_PER_S: (f64, f64) = (0.3775, 0.3494);
 /// Weights that a layer reads in a second.
 const COMPUTE_GIB_PER_S: f64 = 2.6;
 /// Two of them do not fit, by 124 MiB.
@@ -212,7 +212,7 @@ fn rate(came: &[Came]) -> f64 {
 
 /// Lets all run together, with rtswap or without, and measures them for so many seconds.
 fn run(under: bool, guests: &[Guest], seconds: u64) -> Result<Vec<Came>> {
-    let machine = machine()?;
+    let machine = machine(MEMORY_MIB)?;
     let _daemon = under.then(|| daemon(&machine)).transpose()?;
     let mut programs = Vec::new();
     for guest in guests {
@@ -259,15 +259,16 @@ fn at_an_end(programs: &[Program]) -> Result<Vec<Vec<(f64, bool)>>> {
     Ok(now)
 }
 
-fn machine() -> Result<Machine> {
+/// A machine whose GPU has so many MiB.
+pub(crate) fn machine(memory_mib: u64) -> Result<Machine> {
     let machine = Machine::new(MachineOptions {
-        memory_mib: MEMORY_MIB,
+        memory_mib,
         link_gib_per_s: LINK_GIB_PER_S.0,
         ..MachineOptions::default()
     })?;
     let (out, into) = LINK_GIB_PER_S;
     let text = format!(
-        "version = 1\nmemory = \"{MEMORY_MIB}MiB\"\ncontext_bytes = \"{CONTEXT_MIB}MiB\"\n\
+        "version = 1\nmemory = \"{memory_mib}MiB\"\ncontext_bytes = \"{CONTEXT_MIB}MiB\"\n\
          d2h_gib_per_s = {out:?}\nh2d_gib_per_s = {into:?}\ncompute_gib_per_s = {COMPUTE_GIB_PER_S:?}\n"
     );
     fs::write(machine.path("simgpu.toml"), text)?;
@@ -275,7 +276,7 @@ fn machine() -> Result<Machine> {
 }
 
 /// A daemon that knows what the link takes, as after a calibration.
-fn daemon(machine: &Machine) -> Result<Program> {
+pub(crate) fn daemon(machine: &Machine) -> Result<Program> {
     let uuids = machine.uuids()?;
     let uuid = uuids.first().context("the machine has no GPU")?;
     let (out, into) = LINK_GIB_PER_S;
