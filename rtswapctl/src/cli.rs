@@ -1,5 +1,7 @@
-//! What may be typed. `graph` has the options of the commands for dataflow graphs, `unit` those for systemd's units.
+//! What may be typed. `graph` has the options of the commands for dataflow graphs, `unit` those for systemd's units, `cdi`
+//! those for containers.
 
+mod cdi;
 mod graph;
 mod unit;
 
@@ -15,6 +17,7 @@ use rtswap_dbus::Size;
 use rtswap_dbus::text::usage_error;
 use rtswap_taskset::{Fault, parse_size};
 
+pub use cdi::{CdiCommand, CdiGenerateOptions};
 pub use graph::{GraphCommand, GraphInfoOptions, GraphPlanOptions, GraphSimulateOptions, Planner};
 pub use unit::{AttachOptions, DetachOptions};
 
@@ -103,6 +106,9 @@ pub enum Command {
     Attach(AttachOptions),
     /// Take back what attach did to a systemd service
     Detach(DetachOptions),
+    /// Bring the agent into containers by the Container Device Interface
+    #[command(subcommand)]
+    Cdi(CdiCommand),
     /// Show the GPUs and what every task does on them, or all that is known of one task
     Status(StatusOptions),
     /// List the registered tasks and what they declared

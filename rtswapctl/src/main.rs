@@ -5,6 +5,7 @@
 
 mod agent;
 mod calibrate;
+mod cdi;
 mod color;
 mod completion;
 mod daemon;
@@ -45,6 +46,7 @@ fn main() -> ExitCode {
         Command::Run(options) => run::run(runtime_dir, &options),
         Command::Attach(options) => unit::attach(runtime_dir, &options),
         Command::Detach(options) => unit::detach(&options),
+        Command::Cdi(command) => cdi::cdi(runtime_dir, &command),
         Command::Status(options) => status::status(runtime_dir, &options),
         Command::Tasks(options) => tasks::tasks(runtime_dir, &options),
         Command::Unregister(options) => unregister::unregister(runtime_dir, &options),
