@@ -23,8 +23,7 @@ impl Suite {
 }
 
 /// What the packages recommend, and what the checks need besides.
-const PACKAGES: &str =
-    "systemd,systemd-sysv,dbus,polkitd,python3-dbus,libsystemd-dev,procps,sudo,tmux";
+const PACKAGES: &str = "systemd,systemd-sysv,dbus,polkitd,python3-dbus,libsystemd-dev,procps,sudo,tmux,podman,crun,uidmap";
 /// Units that are for real hardware, terminals or the network.
 const MASKED: &str = "console-getty.service getty.target systemd-modules-load.service modprobe@.service \
     sys-kernel-debug.mount sys-kernel-config.mount sys-kernel-tracing.mount dev-hugepages.mount dev-mqueue.mount \

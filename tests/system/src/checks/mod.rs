@@ -2,6 +2,7 @@
 
 mod bus;
 mod clients;
+mod containers;
 mod doctor;
 mod first_hour;
 mod hardening;
@@ -38,6 +39,7 @@ pub(crate) fn all(report: &mut Report<'_>, screens: Option<&Path>) {
     realtime::check(report);
     swapping::check(report);
     units::check(report);
+    containers::check(report);
     stopped::check(report);
     restarts::check(report);
     reload::check(report);
