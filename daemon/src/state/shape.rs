@@ -60,7 +60,7 @@ struct Registration {
     swappable: u64,
     /// None in a state by a daemon that knows no weights: it is the default then.
     weight: Option<u32>,
-    /// In ns.
+    /// In ns; none in a state by a daemon that knows no idle times, too.
     #[serde(default)]
     idle_after: Option<u64>,
     gpu: Option<String>,
