@@ -217,7 +217,11 @@ pub(crate) fn tight(rng: &mut Rng, kind: Kind) -> Option<Scenario> {
                 weight: Weight::default(),
                 idle_after: None,
             };
-            tasks.push(SimTask::new(spec, Nanos(rng.within(1, 300) * UNIT)));
+            let mut sim = SimTask::new(spec, Nanos(rng.within(1, 300) * UNIT));
+            if rng.within(0, 1) == 1 {
+                idle(rng, &mut sim, duration);
+            }
+            tasks.push(sim);
         }
     }
     Some(Scenario {
@@ -226,6 +230,14 @@ pub(crate) fn tight(rng: &mut Rng, kind: Kind) -> Option<Scenario> {
         checks: Checks::Every,
         ..Scenario::new(config, tasks, duration, rng.number())
     })
+}
+
+/// It has jobs now and then, and leaves the GPU between them.
+fn idle(rng: &mut Rng, task: &mut SimTask, duration: Nanos) {
+    let jobs = rng.within(1, 20);
+    let releases = (0..jobs).map(|job| Nanos(duration.0 / jobs * job));
+    task.arrivals = Arrivals::At(releases.collect());
+    task.spec.idle_after = Some(Nanos(rng.within(1, 200) * UNIT));
 }
 
 fn task(rng: &mut Rng, place: usize, demand: &Demand) -> SimTask {
