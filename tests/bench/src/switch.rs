@@ -92,7 +92,8 @@ fn between(machine: &Machine, one: &Program) -> Result<Program> {
         if apart.abs_diff(APART) <= OFF {
             return Ok(other);
         }
-        let later = phase + apart + PERIOD - APART;
+        // Later by what it is too early, and by a whole period.
+        let later = phase + apart + APART;
         phase = Duration::from_nanos((later.as_nanos() % PERIOD.as_nanos()) as u64);
         other.signal(Signal::INT)?;
         other.finish(BOUND)?;

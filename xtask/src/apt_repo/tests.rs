@@ -238,7 +238,7 @@ fn a_published_package_is_not_replaced() {
     let out = place.path("repository");
     let [first, second] = ["first", "second"].map(|what| place.package("1-1", what));
     for _ in 0..2 {
-        write(&out, &[first.clone()], &key, &terms(), EPOCH).unwrap();
+        write(&out, std::slice::from_ref(&first), &key, &terms(), EPOCH).unwrap();
     }
     let before = contents(&out);
     let error = write(&out, &[second], &key, &terms(), EPOCH).unwrap_err();

@@ -104,10 +104,7 @@ mod tests {
     #[test]
     fn another_architecture_is_named() {
         assert_eq!(foreign(TWO), ["b (arm64)"]);
-        assert_eq!(
-            foreign("Package: c\nArchitecture: amd64\n"),
-            [String::new(); 0]
-        );
+        assert!(foreign("Package: c\nArchitecture: amd64\n").is_empty());
     }
 
     #[test]
