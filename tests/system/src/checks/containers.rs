@@ -53,17 +53,25 @@ fn start(machine: &Machine) -> Result<Vec<Child>> {
     // The user's cannot make the places of mounts in an image of root's, which the first does.
     let mut containers = Vec::new();
     for user in ["root", USER] {
-        containers.push(container(machine, user)?);
-        let sessions = containers.len();
-        machine.wait("its session", Duration::from_secs(30), |machine| {
+        let sessions = containers.len() + 1;
+        let container = container(machine, user)?;
+        let came = machine.wait("its session", Duration::from_secs(30), |machine| {
             Ok(tasks(machine)?.len() == sessions)
-        })?;
+        });
+        if let Err(error) = came {
+            let unit = format!("container-of-{user}");
+            machine.run(&["systemctl", "kill", &unit])?;
+            let said = container.wait_with_output()?.stderr;
+            return Err(error).context(String::from_utf8_lossy(&said).into_owned());
+        }
+        containers.push(container);
     }
     Ok(containers)
 }
 
 /// Starts the workload in a container of `user`. The simulated GPU tells processes apart by their pid, so that they share
-/// the system's.
+/// the system's. `--privileged`, the limits and the host's
+/// network leave out what root may not set up in a system like this one; the device is brought in all the same.
 fn container(machine: &Machine, user: &str) -> Result<Child> {
     let tester = machine.run(&["id", "-u", USER])?.ok()?;
     let folder = format!("SIMGPU_DIR=/dev/shm/simgpu-{}", tester.trim());
@@ -74,6 +82,8 @@ fn container(machine: &Machine, user: &str) -> Result<Child> {
     let runtime = format!("--property=RuntimeDirectory=container-of-{user}");
     let place = format!("--setenv=XDG_RUNTIME_DIR=/run/container-of-{user}");
     let home = format!("--setenv=HOME=/run/container-of-{user}");
+    let [storage, state] =
+        ["root", "runroot"].map(|name| format!("--{name}=/run/container-of-{user}/{name}"));
     let service = [
         "systemd-run",
         "--quiet",
@@ -91,10 +101,14 @@ fn container(machine: &Machine, user: &str) -> Result<Child> {
         "podman",
         "--cgroup-manager=cgroupfs",
         "--storage-driver=vfs",
+        &storage,
+        &state,
         "run",
         "--rm",
-        "--network=none",
+        "--network=host",
         "--pid=host",
+        "--privileged",
+        "--pids-limit=-1",
         "--ulimit=nofile=1024:1024",
         "--ulimit=nproc=1024:1024",
         "--device=rtswap.org/agent=all",
@@ -158,9 +172,7 @@ fn crash(machine: &Machine) -> Result<()> {
 
 fn remove(machine: &Machine) -> Result<()> {
     machine
-        .shell(&format!(
-            "umount {IMAGE}/root && rm -rf {IMAGE} {DEVICE} /var/lib/containers"
-        ))?
+        .shell(&format!("umount {IMAGE}/root && rm -rf {IMAGE} {DEVICE}"))?
         .ok()?;
     let status = status(machine)?;
     let used = status["gpus"][0]["used_bytes"].as_u64();
