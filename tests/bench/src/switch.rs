@@ -12,8 +12,10 @@ use crate::sharing::{CONTEXT_MIB, LINK_GIB_PER_S, RESERVE_MIB, daemon, machine};
 use crate::stage::BOUND;
 
 const MEMORY_MIB: u64 = 192;
-/// With the contexts of both and what the daemon leaves, all of the GPU.
-const PROGRAM_MIB: u64 = MEMORY_MIB - RESERVE_MIB - 2 * CONTEXT_MIB;
+/// Activations and what else a program has, in chunks of its own.
+const BESIDE_MIB: u64 = 4;
+/// With that, the contexts of both and what the daemon leaves, all of the GPU.
+const PROGRAM_MIB: u64 = MEMORY_MIB - RESERVE_MIB - 2 * CONTEXT_MIB - BESIDE_MIB;
 /// Of each program: between two of its jobs the other has one, and both are idle before and after that.
 const PERIOD: Duration = Duration::from_secs(3);
 /// From a job of one to the next job of the other, half a period, and how far from it they may be.
