@@ -41,6 +41,7 @@ fn generate(machine: &Machine) -> Result<()> {
     let image = format!(
         "mkdir -p /etc/cdi && rtswapctl cdi generate --output {DEVICE}
          mkdir -p {IMAGE}/upper {IMAGE}/work {IMAGE}/root
+         printf '[containers]\\npids_limit = 0\\n' > {IMAGE}/containers.conf
          mount -t overlay -o lowerdir=/,upperdir={IMAGE}/upper,workdir={IMAGE}/work overlay {IMAGE}/root"
     );
     machine.shell(&image)?.ok()?;
@@ -81,6 +82,7 @@ fn container(machine: &Machine, user: &str) -> Result<Child> {
     );
     let runtime = format!("--property=RuntimeDirectory=container-of-{user}");
     let place = format!("--setenv=XDG_RUNTIME_DIR=/run/container-of-{user}");
+    let configuration = format!("--setenv=CONTAINERS_CONF={IMAGE}/containers.conf");
     let home = format!("--setenv=HOME=/run/container-of-{user}");
     let [storage, state] =
         ["root", "runroot"].map(|name| format!("--{name}=/run/container-of-{user}/{name}"));
@@ -91,6 +93,7 @@ fn container(machine: &Machine, user: &str) -> Result<Child> {
         "--wait",
         "--collect",
         "--property=Delegate=yes",
+        &configuration,
         &unit,
         &uid,
         &runtime,
@@ -108,7 +111,6 @@ fn container(machine: &Machine, user: &str) -> Result<Child> {
         "--network=host",
         "--pid=host",
         "--privileged",
-        "--pids-limit=-1",
         "--ulimit=nofile=1024:1024",
         "--ulimit=nproc=1024:1024",
         "--device=rtswap.org/agent=all",

@@ -144,7 +144,7 @@ impl Step {
             _ => realtime(400, 20, 50, 10 * number),
         };
         spec.name = (self.task % 3).to_string();
-        spec.idle_after = (self.choice % 8 == 0).then_some(Nanos(20 * MS));
+        spec.idle_after = self.choice.is_multiple_of(8).then_some(Nanos(20 * MS));
         spec
     }
 
