@@ -101,7 +101,7 @@ pub(crate) fn packages(workspace: &Workspace) -> Result<Vec<PathBuf>> {
     files(workspace, &["deb"])
 }
 
-/// The finished packages whose names end like these; debug information is in `ddeb`.
+/// The finished packages with one of these file extensions: `deb`, or `ddeb` for debug information.
 pub(crate) fn files(workspace: &Workspace, extensions: &[&str]) -> Result<Vec<PathBuf>> {
     let folder = folder(workspace);
     let entries = fs::read_dir(&folder).with_context(|| {

@@ -259,7 +259,7 @@ fn at_an_end(programs: &[Program]) -> Result<Vec<Vec<(f64, bool)>>> {
     Ok(now)
 }
 
-/// A machine whose GPU has so many MiB.
+/// A machine with one GPU of `memory_mib` MiB.
 pub(crate) fn machine(memory_mib: u64) -> Result<Machine> {
     let machine = Machine::new(MachineOptions {
         memory_mib,

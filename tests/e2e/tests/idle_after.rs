@@ -17,7 +17,7 @@ const IDLE: Duration = Duration::from_millis(500);
 /// After its time a task has left within this.
 const LEAVING: Duration = Duration::from_secs(1);
 
-/// A dnn whose jobs leave time between them to idle.
+/// Starts a dnn that is idle for seconds between its jobs.
 fn dnn(machine: &Machine, options: &[&str], jobs: u64) -> Result<Program> {
     let mut command = machine.run(options, machine.dnn());
     command.args(["--json", "--progress", "--layers", "4", "--period", "3s"]);

@@ -27,7 +27,7 @@ const FAILED: u8 = 1;
 /// Install the packages in a booted system and use them
 #[derive(Parser)]
 struct Arguments {
-    /// The apt repository of the packages, whose `rtswap.sources` says file:/srv/shared/repository
+    /// The apt repository of the packages; its `rtswap.sources` has the URL file:/srv/shared/repository
     #[arg(long)]
     repository: PathBuf,
     /// That repository once the next version of the packages is in it too

@@ -37,7 +37,7 @@ impl Place {
         self.0.path().join(name)
     }
 
-    /// A package of this version, whose description says `what`.
+    /// Builds a package with this version and the description `what`.
     fn package(&self, version: &str, what: &str) -> PathBuf {
         self.named("rtswap-test", version, "all", what, "deb")
     }

@@ -12,9 +12,9 @@ pub(crate) const ARCHITECTURE: &str = "amd64";
 pub(crate) struct Index {
     /// Its path below the folder of the Release file.
     pub(crate) path: String,
-    /// In bytes.
+    /// Its size in bytes.
     pub(crate) size: u64,
-    /// In hexadecimal.
+    /// The SHA-256 of its content, in hexadecimal.
     pub(crate) sha256: String,
 }
 

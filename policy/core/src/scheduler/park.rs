@@ -1,5 +1,5 @@
-//! Tasks that leave the GPU before others need its memory: the parked ones, whose jobs and requests for memory wait, and
-//! best-effort tasks that are idle.
+//! Tasks that leave the GPU before others need their memory: parked tasks, which run nothing until they are resumed, and
+//! idle best-effort tasks.
 //!
 //! A parked realtime task keeps its place in the plan, so its return needs no admission, but it is treated as
 //! one that loads. All of this has the priority of best-effort, so realtime tasks do not notice it.

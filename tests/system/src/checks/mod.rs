@@ -49,7 +49,7 @@ pub(crate) fn all(report: &mut Report<'_>, screens: Option<&Path>) {
     removal::check(report);
 }
 
-/// All packages.
+/// The packages that are installed, by name.
 const PACKAGES: [&str; 3] = ["rtswap", "rtswap-simgpu", "librtswap-dev"];
 
 /// An ordinary user, who owns the simulated GPU.
