@@ -1,6 +1,7 @@
 //! One managed GPU as this process uses it: its memory, its jobs, its gate.
 
 mod pause;
+mod size;
 
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
@@ -53,6 +54,8 @@ pub struct Device {
     /// Changes when a drain is over.
     drains: AtomicU32,
     wants: Mutex<()>,
+    /// Held by whoever asks how much memory there is.
+    sizing: Mutex<()>,
     /// Held by whoever closes the gate.
     closing: Mutex<()>,
     /// Held while pinned memory is made in a context, so that the context waits with its end.
@@ -133,6 +136,7 @@ impl Device {
             calls: AtomicU64::new(0),
             drains: AtomicU32::new(0),
             wants: Mutex::new(()),
+            sizing: Mutex::new(()),
             closing: Mutex::new(()),
             pinning: Mutex::new(()),
             backing_lost: AtomicBool::new(false),
@@ -555,19 +559,6 @@ impl Device {
                 Err(Status::INVALID_VALUE)
             }
         }))
-    }
-
-    /// What cuMemGetInfo shows: free and all bytes of the task's own budget.
-    pub fn memory_info(&self) -> (u64, u64) {
-        let memory = self.memory();
-        let total = memory
-            .view()
-            .daemon()
-            .memory_bytes()
-            .min(memory.device_bytes());
-        let usage = memory.usage();
-        let used = usage.resident_bytes.saturating_add(usage.swapped_bytes);
-        (total.saturating_sub(used), total)
     }
 }
 

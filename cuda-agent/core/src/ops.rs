@@ -93,7 +93,7 @@ impl Agent {
 
     /// cuDeviceTotalMem.
     pub fn total_memory(&self, ordinal: i32) -> Option<u64> {
-        Some(self.device(ordinal)?.memory_info().1)
+        Some(self.device(ordinal)?.total_memory())
     }
 
     /// What an address of memory of ours is to the program.

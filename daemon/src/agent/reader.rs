@@ -65,6 +65,7 @@ fn block_of(report: &AgentReport) -> Block {
             for_processes: Bytes(report.kept.processes_bytes),
             for_devices: Bytes(report.kept.devices_bytes),
         },
+        size_question: report.size_question,
     }
 }
 

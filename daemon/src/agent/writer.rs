@@ -27,6 +27,7 @@ pub fn begin(page: &PageMap, epoch: u64, welcome: &Welcome) {
         } = *setup;
         let daemon = &block.daemon;
         daemon.describe(uuid.bytes(), chunk.0, capacity.0);
+        daemon.answer_size(0, capacity.0);
         if let Some(job) = granted {
             daemon.grant(job.0);
         }
@@ -109,6 +110,14 @@ impl Connection {
         self.promise_hearings(HEARINGS);
         self.ring(gpu, direction, now, bells);
         None
+    }
+
+    /// Answers a question for a size in a GPU's block.
+    pub fn answer_size(&mut self, gpu: usize, question: u32, bytes: Bytes) {
+        if let Some((block, _)) = self.device(gpu) {
+            block.daemon.answer_size(question, bytes.0.max(1));
+            wake(block.daemon.size_word());
+        }
     }
 
     /// Rings a GPU's doorbell again, if that was due at `at` and the agent has not followed it.

@@ -17,7 +17,7 @@ use toml::Spanned;
 use super::ConfigError;
 use super::gpu::{GpuTable, SchedulerTable, drain_complaint};
 use super::users;
-use super::value::{Micros, Millis, Violation};
+use super::value::{Micros, Millis, Size, Violation};
 use crate::sys::descriptor;
 
 /// The whole configuration, checked.
@@ -62,6 +62,7 @@ struct DaemonTable {
     probes: Option<bool>,
     max_in_flight: Option<u32>,
     max_tasks_per_user: Option<usize>,
+    host_reserve: Option<Size>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
@@ -89,6 +90,7 @@ impl DaemonTable {
                     StoppedWord::Wait => OnStopped::Wait,
                     StoppedWord::Kill => OnStopped::Kill,
                 }),
+            host_reserve: self.host_reserve.map(|size| size.0),
         }
     }
 
@@ -320,7 +322,7 @@ mod tests {
         assert_eq!(
             complaint(&format!("version = 1\n[[gpu]]\n{GPU}colour = 3\n")),
             "f.toml:5:1: unknown key `colour`; known here: uuid, memory, reserve, \
-             best_effort_reserve, chunk, duplex, swap_cost"
+             best_effort_reserve, newcomers_reserve, chunk, duplex, swap_cost"
         );
         assert_eq!(
             complaint("version = 2\n"),

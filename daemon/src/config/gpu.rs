@@ -146,6 +146,7 @@ pub(super) struct GpuTable {
     memory: Option<Size>,
     reserve: Option<Size>,
     best_effort_reserve: Option<Size>,
+    newcomers_reserve: Option<Size>,
     chunk: Option<Size>,
     duplex: Option<Share<100>>,
     #[serde(default)]
@@ -184,6 +185,7 @@ impl GpuTable {
             memory: bytes(self.memory),
             reserve: bytes(self.reserve),
             best_effort_reserve: bytes(self.best_effort_reserve),
+            newcomers_reserve: bytes(self.newcomers_reserve),
             chunk: self.chunk.map_or(built_in.chunk, |size| size.0),
             duplex: self.duplex.map_or(built_in.duplex, |share| share.0),
             swap_cost: SwapCost {

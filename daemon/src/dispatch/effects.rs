@@ -44,6 +44,16 @@ impl Dispatcher {
                 let held = self.order(connection, gpu, &order, now)?;
                 return Some(Answer::Held(held));
             }
+            Output::Size {
+                connection,
+                gpu,
+                question,
+                bytes,
+            } => {
+                if let Some(connection) = self.agents.connections.get_mut(&connection) {
+                    connection.answer_size(gpu, question, bytes);
+                }
+            }
             Output::Welcome(welcome) => return Some(Answer::Sent(self.welcome(&welcome))),
             Output::Record(record) => return Some(Answer::Kept(self.keeper.record(&record))),
             Output::Refuse {

@@ -194,6 +194,7 @@ impl Dispatcher {
                     self.read_all(now);
                     self.handle(Input::Probes(sample), now);
                 }
+                Notice::Host(sample) => self.handle(Input::Host(sample), now),
                 Notice::Checkpointed(position) => self.keeper.checkpointed(position),
             }
         }

@@ -6,7 +6,7 @@ use std::sync::{Arc, mpsc};
 use rtswap_dbus::Error;
 use rtswap_engine::input::Call;
 use rtswap_engine::registry::MAX_TASKS;
-use rtswap_engine::sample::{ProbeSample, Sample};
+use rtswap_engine::sample::{HostSample, ProbeSample, Sample};
 use rtswap_engine::status::GpuPlan;
 use rustix::event::{EventfdFlags, eventfd};
 use tokio::sync::{broadcast, oneshot, watch};
@@ -40,6 +40,8 @@ pub(super) enum Notice {
     Nvml(Sample),
     /// The probes were read.
     Probes(ProbeSample),
+    /// The machine's memory was looked at.
+    Host(HostSample),
     /// A checkpoint with the records up to this position in the journal was written.
     Checkpointed(u64),
 }

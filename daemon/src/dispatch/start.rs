@@ -67,6 +67,10 @@ pub fn start(parts: Parts) -> std::io::Result<Running> {
     let dispatch = handle.clone();
     let deliver = move |sample| dispatch.notify(Notice::Nvml(sample));
     let poller = source::gpu::spawn(read, daemon.nvml_period, deliver)?;
+    let mut host = source::host::Host::new();
+    let first_look = host.look();
+    let dispatch = handle.clone();
+    source::host::spawn(host, move |sample| dispatch.notify(Notice::Host(sample)))?;
     let prober = if daemon.probes {
         let dispatch = handle.clone();
         let deliver = move |sample| dispatch.notify(Notice::Probes(sample));
@@ -114,6 +118,9 @@ pub fn start(parts: Parts) -> std::io::Result<Running> {
     };
     let begun = now();
     dispatcher.handle(Input::Start(Box::new(start)), begun);
+    if let Some(sample) = first_look {
+        dispatcher.handle(Input::Host(sample), begun);
+    }
     dispatcher.publisher.publish(&mut dispatcher.engine, begun);
     let (end, ended) = oneshot::channel();
     let thread = thread::Builder::new()

@@ -1,5 +1,6 @@
-//! The witnesses of GPU memory: `gpu` reads the driver's own account, `probes` counts what processes
-//! ask the driver for. (Control pages, calls, deaths and time come straight to `dispatch`.)
+//! The witnesses of memory: `gpu` reads the driver's own account, `probes` counts what processes
+//! ask the driver for, `host` looks at the machine's own. (Control pages, calls, deaths and time come straight to `dispatch`.)
 
 pub mod gpu;
+pub mod host;
 pub mod probes;

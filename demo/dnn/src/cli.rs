@@ -26,6 +26,10 @@ pub(crate) struct Options {
     /// Size of all weights together.
     #[arg(long, value_name = "SIZE", default_value = "64MiB", value_parser = text::size)]
     pub memory: u64,
+    /// In place of --memory: per cent of the memory that the driver says is free, weights and all else together. Says
+    /// `takes N of M bytes` on standard error.
+    #[arg(long, value_name = "PERCENT", conflicts_with = "memory", value_parser = clap::value_parser!(u64).range(1..=100))]
+    pub share: Option<u64>,
     /// Layers the weights are split over, an allocation each.
     #[arg(long, value_name = "N", default_value_t = 8)]
     pub layers: u64,
@@ -78,7 +82,7 @@ pub(crate) struct Options {
         value_name = "SIZE,…",
         value_delimiter = ',',
         value_parser = text::size,
-        conflicts_with_all = ["memory", "layers", "jobs", "period", "deadline", "duration", "warmup", "work", "phase", "progress", "times", "hold", "copy", "info"]
+        conflicts_with_all = ["memory", "share", "layers", "jobs", "period", "deadline", "duration", "warmup", "work", "phase", "progress", "times", "hold", "copy", "info"]
     )]
     pub calls: Option<Vec<u64>>,
     /// Report as JSON.
@@ -166,6 +170,15 @@ mod tests {
         );
         let given = options(&["--period", "40ms", "--deadline", "30ms"]);
         assert_eq!(given.deadline(), Duration::from_millis(30));
+    }
+
+    #[test]
+    fn a_share_is_a_part_of_what_is_free() {
+        assert_eq!(options(&["--share", "90"]).share, Some(90));
+        for wrong in [&["--share=0"][..], &["--share=101"], &["--share=9", "--memory=1MiB"]] {
+            let taken = Options::try_parse_from([&["dnn"], wrong].concat());
+            assert!(taken.is_err(), "{wrong:?} was taken");
+        }
     }
 
     #[test]

@@ -133,6 +133,12 @@ impl Gpu {
         self.device
     }
 
+    /// The memory that the driver says is free, in bytes.
+    pub(crate) fn free_bytes(&self) -> Result<u64, Failure> {
+        let info = result::mem_get_info().doing(|| "asking for free memory".into());
+        Ok(info?.0 as u64)
+    }
+
     /// Allocates `words` 32-bit words; `what` names them in the error.
     pub(crate) fn allocate(&self, words: u64, what: &str) -> Result<Memory<'_>, Failure> {
         let bytes = words * 4;

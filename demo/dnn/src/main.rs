@@ -108,9 +108,26 @@ impl<'gpu> Network<'gpu> {
     }
 }
 
+/// The bytes of the weights that take, with all else, so many per cent of what the driver says is free.
+fn weights_of(gpu: &Gpu, percent: u64, layers: u64) -> Result<u64, Failure> {
+    /// The driver's alignment, which each object costs at most.
+    const ALIGNMENT: u64 = 512;
+    let free = gpu.free_bytes()?;
+    let taken = free / 100 * percent;
+    eprintln!("takes {taken} of {free} bytes");
+    let others = reference::WIDTH * 4 + (layers + 2) * ALIGNMENT;
+    Ok(taken.saturating_sub(others))
+}
+
 fn run(options: &Options) -> Result<ExitCode, Failure> {
     options.check()?;
     let gpu = Gpu::open(options.gpu)?;
+    let mut options = options.clone();
+    if let Some(percent) = options.share {
+        options.memory = weights_of(&gpu, percent, options.layers)?;
+        options.check()?;
+    }
+    let options = &options;
     let network = Network::load(&gpu, options)?;
     let mut releases = Releases::new(Instant::now() + options.phase, options.period);
 

@@ -27,6 +27,12 @@ const RESERVE_PART: u64 = 64;
 /// The part of a GPU's memory that is left to best-effort: about one context.
 const BEST_EFFORT_PART: u64 = 32;
 
+/// The part of a GPU's memory that no program is told it may have, so that later ones find room for their contexts.
+const NEWCOMERS_PART: u64 = 16;
+
+/// The part of the host's memory that backing stores leave to all else.
+const HOST_PART: u64 = 16;
+
 /// All of it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Config {
@@ -57,6 +63,15 @@ pub struct Settings {
     pub nvml_period: Nanos,
     /// What follows where a stopped process keeps others from the GPU.
     pub on_stopped: OnStopped,
+    /// The bytes of host memory that backing stores leave to all else; none: a part of all.
+    pub host_reserve: Option<Bytes>,
+}
+
+impl Settings {
+    /// The bytes of a host memory of `total` that backing stores leave to all else.
+    pub fn host_reserve(&self, total: Bytes) -> Bytes {
+        self.host_reserve.unwrap_or(Bytes(total.0 / HOST_PART))
+    }
 }
 
 /// What follows where a stopped process (SIGSTOP, a debugger) keeps others from the GPU: nothing but its
@@ -145,6 +160,7 @@ impl Default for Settings {
             release_grace: Nanos(250_000_000),
             nvml_period: Nanos(500_000_000),
             on_stopped: OnStopped::Wait,
+            host_reserve: None,
         }
     }
 }
@@ -160,6 +176,8 @@ pub struct GpuConfig {
     pub reserve: Option<Bytes>,
     /// The bytes of it that the plan leaves to best-effort.
     pub best_effort_reserve: Option<Bytes>,
+    /// The bytes of it that no best-effort program is told it may have, for the contexts of those to come.
+    pub newcomers_reserve: Option<Bytes>,
     /// δ, in bytes. It is fixed here; `rtswapctl plan` searches for the best one, from measured swap costs.
     /// The daemon could do so only with costs of this machine, which the built-in ones are not.
     pub chunk: Bytes,
@@ -236,6 +254,7 @@ impl GpuConfig {
             memory: None,
             reserve: None,
             best_effort_reserve: None,
+            newcomers_reserve: None,
             chunk: Bytes(16 << 20),
             duplex: Ppm::ONE,
             swap_cost: SwapCost {
@@ -311,6 +330,12 @@ impl GpuConfig {
     pub fn reserve(&self) -> Bytes {
         let part = Bytes(self.memory().0 / RESERVE_PART);
         self.reserve.unwrap_or(part)
+    }
+
+    /// The bytes of it that no best-effort program is told it may have.
+    pub fn newcomers_reserve(&self) -> Bytes {
+        let part = Bytes(self.memory().0 / NEWCOMERS_PART);
+        self.newcomers_reserve.unwrap_or(part)
     }
 
     /// mᴰ where no process without an agent holds anything: memory less reserve, in bytes.

@@ -14,7 +14,7 @@ use crate::config::{Calibration, Config};
 use crate::ids::{CallId, Claimant, ConnectionId, Cookie, RegistrationId};
 use crate::registry::TaskOptions;
 use crate::rules::{Key, RuleSet, Rules, Scope};
-use crate::sample::{ProbeSample, Sample};
+use crate::sample::{HostSample, ProbeSample, Sample};
 use crate::saved::Saved;
 
 /// Something that happened outside the engine.
@@ -51,6 +51,8 @@ pub enum Input {
     Call(CallId, Box<Call>),
     /// NVML was read. The blocks of all agents were read just before.
     Nvml(Sample),
+    /// The memory of the machine was looked at.
+    Host(HostSample),
     /// The probes' counters were read. The blocks of all agents were read just before.
     Probes(ProbeSample),
     /// The time that [`Engine::poll_timeout`](crate::Engine::poll_timeout) returned has come. A timer
@@ -177,6 +179,8 @@ pub struct Block {
     pub backing: (u32, Bytes),
     /// What it keeps resident for others.
     pub kept: Kept,
+    /// Its last question for the memory that it may have; 0 before the first.
+    pub size_question: u32,
 }
 
 /// The jobs of a process on one GPU.

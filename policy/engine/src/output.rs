@@ -25,6 +25,14 @@ pub enum Output {
         gpu: usize,
         order: Order,
     },
+    /// Answer `question` of the agent of a connection for a size: its process may have `bytes` of GPU `gpu` (an
+    /// index) in all.
+    Size {
+        connection: ConnectionId,
+        gpu: usize,
+        question: u32,
+        bytes: Bytes,
+    },
     /// Send a Welcome with a fresh page. A question: answered by `Answer::Sent`.
     Welcome(Box<Welcome>),
     /// Send a refusal and close `connection`. `code` is the reason for the agent, `text` for people.

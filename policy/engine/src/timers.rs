@@ -16,6 +16,8 @@ pub(crate) enum Timer {
     Group(usize, TaskId),
     /// The doubted usage of a session on a GPU is judged.
     Doubt(SessionId, usize),
+    /// What a session was told that it may have on a GPU is reserved for it no longer.
+    Reserved(SessionId, usize),
     /// The process of a session without a connection should have come back.
     Lost(SessionId),
     /// A registration without a process ends.

@@ -31,6 +31,8 @@ pub struct MachineOptions {
     pub simgpu_toml: String,
     /// Further lines for the daemon's configuration, before its GPUs.
     pub daemon_toml: String,
+    /// Bytes of each that no program is told it may have, where the daemon's configuration says so.
+    pub newcomers_reserve: Option<u64>,
     /// Whether the daemon's configuration describes the GPUs.
     pub described: bool,
     /// Whether the daemon puts eBPF probes on the driver. It then has a driver library of its own: the
@@ -49,6 +51,7 @@ impl Default for MachineOptions {
             chunk_mib: 2,
             simgpu_toml: String::new(),
             daemon_toml: String::new(),
+            newcomers_reserve: None,
             described: true,
             probes: false,
         }
@@ -268,13 +271,18 @@ impl Machine {
                 memory_mib,
                 chunk_mib,
                 link_gib_per_s,
+                newcomers_reserve,
                 ..
             } = &self.options;
+            let newcomers = newcomers_reserve
+                .map(|bytes| format!("newcomers_reserve = {bytes}\n"))
+                .unwrap_or_default();
             // The margin of 1.3 is what a calibration would add for the host's own time.
             let speed = link_gib_per_s / 1.3;
             write!(
                 toml,
                 "[[gpu]]\nuuid = \"{uuid}\"\nmemory = \"{memory_mib}MiB\"\nreserve = \"8MiB\"\nchunk = \"{chunk_mib}MiB\"\n\
+                 {newcomers}\
                  [gpu.swap_cost.out]\nbase_us = 500.0\nper_chunk_us = 500.0\ngib_per_s = {speed:?}\n\
                  [gpu.swap_cost.in]\nbase_us = 500.0\nper_chunk_us = 500.0\ngib_per_s = {speed:?}\n"
             )?;

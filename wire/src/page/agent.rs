@@ -98,6 +98,8 @@ pub struct AgentReport {
     pub backing: (u32, u64),
     /// Bytes that never leave the GPU, from [`AgentDevice::kept`].
     pub kept: KeptReport,
+    /// Number of the last question for a size, from [`AgentDevice::size_question`]; 0 before the first.
+    pub size_question: u32,
 }
 
 /// An allocation does not fit the budget: the process needs a budget of so many bytes in all.
@@ -113,7 +115,8 @@ pub struct AgentDevice {
     completed_seq: AtomicU32,
     want_seq: AtomicU32,
     want_bytes: AtomicU64,
-    reserved0: [AtomicU64; 5],
+    size_question: AtomicU32,
+    reserved0: [AtomicU32; 9],
 
     ack_seq: AtomicU32,
     ack_outcome: AtomicU32,
@@ -144,6 +147,7 @@ const _: () = {
     assert!(offset_of!(AgentDevice, completed_seq) == 8);
     assert!(offset_of!(AgentDevice, want_seq) == 12);
     assert!(offset_of!(AgentDevice, want_bytes) == 16);
+    assert!(offset_of!(AgentDevice, size_question) == 24);
     assert!(offset_of!(AgentDevice, ack_seq) == 64);
     assert!(offset_of!(AgentDevice, ack_outcome) == 68);
     assert!(offset_of!(AgentDevice, volume_ack_seq) == 72);
@@ -207,6 +211,14 @@ impl AgentDevice {
         seq
     }
 
+    /// Asks how much memory the process may have, and returns the question's number, to be compared with
+    /// [`DaemonDevice::size`]. Tell the daemon afterwards. Only where that answers any.
+    pub fn ask_size(&self) -> u32 {
+        let seq = super::next_seq(self.size_question.load(Relaxed));
+        self.size_question.store(seq, Release);
+        seq
+    }
+
     /// Publishes what a session that outlived its daemon holds: into a fresh page, before use.
     pub fn restore(&self, usage: UsageReport, backing_bytes: u64, completed: u32) {
         self.resident_bytes.store(usage.resident_bytes, Relaxed);
@@ -266,7 +278,13 @@ impl AgentDevice {
             usage,
             backing: self.backing(),
             kept: self.kept(),
+            size_question: self.size_question(),
         }
+    }
+
+    /// The last question for a size; 0 before the first.
+    pub fn size_question(&self) -> u32 {
+        self.size_question.load(Acquire)
     }
 
     /// The jobs. Nothing before the first, while it changes, or where the kind makes no sense. A
@@ -399,6 +417,7 @@ mod tests {
             usage: agent.usage(),
             backing: (2, 20),
             kept,
+            size_question: agent.ask_size(),
         };
         assert_eq!(agent.read(), expected);
         assert_eq!(expected.jobs.map(|jobs| jobs.requested), Some(3));

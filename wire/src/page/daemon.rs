@@ -44,7 +44,9 @@ pub struct DaemonDevice {
     budget_bytes: AtomicU64,
     volume_bytes: AtomicU64,
     refused_seq: AtomicU32,
-    reserved1: [AtomicU32; 7],
+    size_seq: AtomicU32,
+    size_bytes: AtomicU64,
+    reserved1: [AtomicU64; 2],
 
     request_seq: AtomicU32,
     request_direction: AtomicU32,
@@ -69,6 +71,8 @@ const _: () = {
     assert!(offset_of!(DaemonDevice, budget_bytes) == 80);
     assert!(offset_of!(DaemonDevice, volume_bytes) == 88);
     assert!(offset_of!(DaemonDevice, refused_seq) == 96);
+    assert!(offset_of!(DaemonDevice, size_seq) == 100);
+    assert!(offset_of!(DaemonDevice, size_bytes) == 104);
     assert!(offset_of!(DaemonDevice, request_seq) == 128);
     assert!(offset_of!(DaemonDevice, request_direction) == 132);
     assert!(offset_of!(DaemonDevice, abort_seq) == 136);
@@ -124,6 +128,16 @@ impl DaemonDevice {
             self.refused_seq.store(want_seq, Relaxed);
         }
         self.budget_seq.store(want_seq, Release);
+    }
+
+    /// Answers the agent's question `size_seq` for a size, in bytes and never 0; question 0 is answered
+    /// before it is asked. Wake [`Self::size_word`] afterwards.
+    ///
+    /// The words were reserved, and so zero, in earlier pages: a size of 0 tells an agent that its daemon
+    /// is older and answers no such questions, so they need no feature bit.
+    pub fn answer_size(&self, size_seq: u32, bytes: u64) {
+        self.size_bytes.store(bytes, Relaxed);
+        self.size_seq.store(size_seq, Release);
     }
 
     /// Asks for a backing store of `bytes`. Ring afterwards.
@@ -224,6 +238,19 @@ impl DaemonDevice {
         &self.budget_seq
     }
 
+    /// The last question for a size that was answered, and the answer in bytes. None where the daemon
+    /// answers none.
+    pub fn size(&self) -> Option<(u32, u64)> {
+        let seq = self.size_seq.load(Acquire);
+        let bytes = self.size_bytes.load(Relaxed);
+        (bytes > 0).then_some((seq, bytes))
+    }
+
+    /// The futex word that changes when a question for a size is answered.
+    pub fn size_word(&self) -> &AtomicU32 {
+        &self.size_seq
+    }
+
     /// The backing store asked for: its number and its bytes. Nothing while it changes.
     pub fn volume(&self) -> Option<(u32, u64)> {
         let seq = self.volume_seq.load(Acquire);
@@ -291,6 +318,18 @@ mod tests {
         assert_eq!(device.uuid(), uuid);
         assert_eq!(device.chunk_bytes(), 2 << 20);
         assert_eq!(device.memory_bytes(), 3 << 30);
+    }
+
+    #[test]
+    fn a_size_is_told_once_the_daemon_tells_any() {
+        let (device, agent) = (DaemonDevice::default(), AgentDevice::default());
+        assert_eq!(device.size(), None, "a daemon that knows no such question");
+        device.answer_size(0, 5);
+        assert_eq!(device.size(), Some((0, 5)));
+        assert_eq!((agent.size_question(), agent.ask_size()), (0, 1));
+        assert_eq!(agent.read().size_question, 1);
+        device.answer_size(1, 7);
+        assert_eq!(device.size(), Some((1, 7)));
     }
 
     #[test]

@@ -62,12 +62,30 @@ impl Backing {
         unreachable!("the swap set has no more slots than the backing store");
     }
 
+    /// Takes the last segments out that leave at least `slots`, to be unpinned by [`Segment::unpin`].
+    pub fn shrink(&mut self, slots: usize) -> Vec<Segment> {
+        let mut left = self.slots();
+        let mut out = Vec::new();
+        while let Some(segment) = self.segments.pop_if(|last| left - last.slots >= slots) {
+            left -= segment.slots;
+            out.push(segment);
+        }
+        out
+    }
+
     /// Unpins everything.
     pub fn drop_all(&mut self, driver: &dyn Driver) -> Result<()> {
         self.segments
             .drain(..)
             .map(|segment| driver.unpin(segment.host))
             .fold(Ok(()), Result::and)
+    }
+}
+
+impl Segment {
+    /// Gives its memory back. Takes long, holds no lock.
+    pub fn unpin(self, driver: &dyn Driver) -> Result<()> {
+        driver.unpin(self.host)
     }
 }
 

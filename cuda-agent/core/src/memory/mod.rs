@@ -402,6 +402,27 @@ impl Memory {
         }
     }
 
+    /// Takes segments out of the backing store that hold nothing, the last first, as far as at least `bytes` are
+    /// left. They are to be unpinned.
+    pub fn shrink_backing(&mut self, bytes: u64) -> Vec<Segment> {
+        let holds = |id: ChunkId| self.chunks[id].place != Place::Resident;
+        let last = self.set.taken().filter(|(_, id)| holds(*id)).last();
+        let used = last.map_or(0, |(slot, _)| slot + 1);
+        let cut = self
+            .backing
+            .shrink(used.max(bytes.div_ceil(self.chunk) as usize));
+        if cut.is_empty() {
+            return cut;
+        }
+        for id in self.set.shrink(self.backing.slots()) {
+            self.chunks[id].slot = None;
+            self.chunks[id].known = clean::Known::default();
+        }
+        // What is in no slot equals none.
+        self.hints.all_written();
+        cut
+    }
+
     /// Gives a free slot to the first resident chunk without one; false if either lacks.
     fn seat_another(&mut self) -> bool {
         let next = self

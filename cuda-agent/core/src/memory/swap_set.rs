@@ -23,6 +23,12 @@ impl SwapSet {
         }
     }
 
+    /// Cuts off the slots from `len` on, and returns the chunks that had one of them.
+    pub fn shrink(&mut self, len: usize) -> Vec<ChunkId> {
+        let cut = self.slots.drain(len.min(self.slots.len())..);
+        cut.flatten().collect()
+    }
+
     /// Forgets all slots: the backing store is gone.
     pub fn clear(&mut self) {
         self.slots.clear();
@@ -67,6 +73,17 @@ mod tests {
         assert_eq!(set.assign(c), Some(0));
         assert_eq!(set.taken().rev().collect::<Vec<_>>(), [(1, b), (0, c)]);
         set.grow(1);
-        assert_eq!(set.slots(), 2, "slots that may be in use are never cut off");
+        assert_eq!(set.slots(), 2, "to grow cuts nothing off");
+    }
+
+    #[test]
+    fn slots_are_cut_off_with_their_chunks() {
+        let mut set = SwapSet::default();
+        set.grow(3);
+        let [a, b] = [10, 20].map(ChunkId);
+        set.assign(a);
+        set.assign(b);
+        assert_eq!(set.shrink(1), [b]);
+        assert_eq!((set.slots(), set.shrink(5)), (1, vec![]));
     }
 }

@@ -17,6 +17,7 @@ use super::detached::spawn_detached;
 use crate::agent::{Agent, exit};
 use crate::cuda::Status;
 use crate::device::Device;
+use crate::driver::Driver;
 use crate::gate;
 use crate::log::debug;
 use crate::memory::{Backing, Ended, Reins, Step};
@@ -78,8 +79,8 @@ impl Requests {
         }
     }
 
-    /// Pins what is asked for in a thread of its own, because it takes long, once there is a
-    /// context to pin in.
+    /// Pins what is asked for, or unpins what is not, in a thread of its own, because it takes long, once there is
+    /// a context to pin in.
     fn serve_volume(&mut self, agent: &'static Agent, device: &'static Device, view: &View) {
         let Some((seq, bytes)) = view.daemon().volume() else {
             return;
@@ -99,8 +100,9 @@ impl Requests {
             )
         };
         let lacking = bytes.min(most).saturating_sub(have) / chunk;
+        let changes = lacking > 0 || bytes < have;
         let context = agent.work.context_on(device.ordinal);
-        if lacking > 0 && context.is_none() {
+        if changes && context.is_none() {
             return;
         }
         self.volume = seq;
@@ -116,19 +118,18 @@ impl Requests {
             if let Some(context) = agent
                 .work
                 .context_on(device.ordinal)
-                .filter(|_| lacking > 0)
+                .filter(|_| changes)
             {
-                let pinned = in_context(agent.driver, context, || {
-                    Ok(Backing::pin(agent.driver, chunk, lacking as usize))
-                });
-                match pinned {
-                    Ok((segments, result)) => {
-                        if let Err(status) = result {
-                            view.agent().set_fault(status.0);
-                        }
-                        device.memory().grow_backing(segments, context);
+                let done = in_context(agent.driver, context, || {
+                    if lacking == 0 {
+                        return shrink(agent.driver, device, bytes);
                     }
-                    Err(status) => view.agent().set_fault(status.0),
+                    let (segments, result) = Backing::pin(agent.driver, chunk, lacking as usize);
+                    device.memory().grow_backing(segments, context);
+                    result
+                });
+                if let Err(status) = done {
+                    view.agent().set_fault(status.0);
                 }
             }
             view.agent()
@@ -147,6 +148,13 @@ impl Requests {
             self.volume = 0;
         }
     }
+}
+
+/// Unpins what of the backing store holds nothing, beyond `bytes`.
+fn shrink(driver: &dyn Driver, device: &Device, bytes: u64) -> Result<(), Status> {
+    let cut = device.memory().shrink_backing(bytes).into_iter();
+    cut.map(|segment| segment.unpin(driver))
+        .fold(Ok(()), Result::and)
 }
 
 /// Says how an operation ended.

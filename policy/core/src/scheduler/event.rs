@@ -195,6 +195,9 @@ pub enum Event {
     Backing { task: TaskId, bytes: Bytes },
     /// The capacity of the GPU, mᴰ, is `bytes` now.
     Capacity { bytes: Bytes },
+    /// The host's memory is short, or is no longer. To be repeated while it is: each time one idle best-effort task
+    /// gives back what of its backing store holds nothing.
+    HostMemory { short: bool },
     /// The instant returned by `poll_timeout` has come.
     Timer,
 }

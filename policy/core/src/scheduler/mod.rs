@@ -283,6 +283,10 @@ impl Scheduler {
                 self.state.ceiling = self.state.ceiling.max(self.state.held);
                 Ok(())
             }
+            Event::HostMemory { short } => {
+                self.host_memory(short);
+                Ok(())
+            }
             Event::Timer => Ok(()),
         }
     }

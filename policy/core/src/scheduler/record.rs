@@ -133,6 +133,8 @@ pub(crate) struct Task {
     pub(crate) backing_asked: Option<Bytes>,
     /// Whether its agent was asked for a smaller one and kept what it had.
     pub(crate) keeps_backing: bool,
+    /// It has given back the store that it did not need, because host memory is short.
+    pub(crate) has_shed: bool,
     /// The most bytes that could be pinned, known once the agent pinned less than it was asked for.
     pub(crate) backing_most: Option<Bytes>,
     pub(crate) op: Option<Op>,

@@ -165,6 +165,7 @@ impl Scheduler {
         task.backing = Bytes::ZERO;
         task.backing_most = None;
         task.keeps_backing = false;
+        task.has_shed = false;
         task.carried = Bytes::ZERO;
         task.proved = false;
         task.cut = None;
@@ -345,6 +346,7 @@ impl Task {
             barred_until: Time::ZERO,
             barred_loading_until: Time::ZERO,
             keeps_backing: false,
+            has_shed: false,
             want: None,
             plan: None,
             next: None,

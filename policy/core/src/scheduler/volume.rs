@@ -1,8 +1,14 @@
-//! Backing stores follow the plan, or the arena where there is none.
+//! Backing stores follow the plan, or the arena where there is none. Where the host's memory is short, those that
+//! hold nothing are given back.
+
+use alloc::vec::Vec;
 
 use super::{Attachment, Command, EventError, Phase, Scheduler};
 use crate::task::TaskId;
-use crate::units::Bytes;
+use crate::units::{Bytes, Nanos};
+
+/// A task without a job for so long is idle.
+const IDLE: Nanos = Nanos(1_000_000_000);
 
 impl Scheduler {
     /// Asks for another backing store where it should have another size. One question at a time:
@@ -15,6 +21,7 @@ impl Scheduler {
         let planned = task.plan.max(task.next).unwrap_or(Bytes::ZERO);
         let mut wanted = match task.phase {
             Phase::Ready => planned.max(task.carried),
+            Phase::Loading | Phase::BestEffort if task.has_shed => planned,
             Phase::Loading | Phase::BestEffort => planned.max(self.arena_step(id)),
         };
         wanted = wanted.max(task.out());
@@ -53,6 +60,38 @@ impl Scheduler {
             return task.backing;
         }
         (arena + Bytes(arena.0 / 4)).round_up(self.config.chunk)
+    }
+
+    /// Takes in whether the host's memory is short. While it is and nobody waits for memory, idle best-effort tasks
+    /// give back what of their stores holds nothing: one at a time, the one that has idled longest first. Who waits
+    /// for memory of theirs needs it back.
+    pub(super) fn host_memory(&mut self, short: bool) {
+        let waits = self.state.best_effort.iter().next().is_some() || !self.state.wants.is_empty();
+        if short && !waits {
+            self.shed_store();
+            return;
+        }
+        let tasks = self.state.tasks.iter();
+        let shed: Vec<_> = tasks.filter(|(_, task)| task.has_shed).map(|(id, _)| id).collect();
+        for id in shed {
+            self.task_mut(id).has_shed = false;
+            self.update_volume(id);
+        }
+    }
+
+    fn shed_store(&mut self) {
+        let now = self.state.now;
+        let idle = self.state.tasks.iter().filter(|(_, task)| {
+            let idles = task.phase == Phase::BestEffort && task.job.is_none() && task.op.is_none();
+            let since = task.last_left.max(task.last_given);
+            let unneeded = task.backing > task.out() && task.backing_asked.is_none();
+            idles && unneeded && !task.has_shed && !task.keeps_backing && since + IDLE <= now
+        });
+        let first = idle.map(|(id, task)| (task.last_left.max(task.last_given), id)).min();
+        if let Some((_, id)) = first {
+            self.task_mut(id).has_shed = true;
+            self.update_volume(id);
+        }
     }
 
     pub(super) fn backing(&mut self, id: TaskId, bytes: Bytes) -> Result<(), EventError> {

@@ -33,6 +33,8 @@ pub(super) enum Work {
     },
     /// The group's timer has expired.
     Tick(TaskId),
+    /// A process asks by this number how much memory it may have.
+    Size(SessionId, u32),
 }
 
 /// What follows once no GPU has work.
@@ -92,6 +94,7 @@ impl Work {
         match self {
             Self::Attach(session)
             | Self::Report(session, _)
+            | Self::Size(session, _)
             | Self::Lose(session, _)
             | Self::Leave { session, .. } => session.registration == registration,
             Self::Tick(_) => false,

@@ -70,6 +70,36 @@ impl Engine {
         })
     }
 
+    /// The most that the policy lets a process have on a GPU; none where it says nothing.
+    pub(super) fn most_by_caps(&self, gpu: usize, id: SessionId) -> Option<Bytes> {
+        if !self.policy.has_caps() {
+            return None;
+        }
+        let entry = self.registry.get(id.registration)?;
+        let user = entry.owner.uid();
+        let group = &self.tasks.get(self.tasks.on(id.registration, gpu)?)?.group;
+        let others = group.taken_by_others(id.process);
+        let usage = group.usage_of(id.process);
+        let each = CAPS.iter().filter_map(|cap| {
+            let [own, of_user] =
+                self.policy
+                    .caps(user, entry.uid, &entry.task.name, cap.rule);
+            let others = (cap.of)(&others);
+            let by_owner = || self.taken_by_owner(gpu, id.registration, cap.of);
+            let own = own.map(|most| most.saturating_sub(others));
+            let of_user = of_user.map(|most| most.saturating_sub(others + by_owner()));
+            // What a process has outside its arena counts for one of the two.
+            let outside = (usage.resident + usage.swapped).saturating_sub(usage.arena);
+            let counted = Taken {
+                all: outside,
+                swappable: Bytes::ZERO,
+            };
+            let free = outside.saturating_sub((cap.of)(&counted));
+            own.into_iter().chain(of_user).min().map(|most| most + free)
+        });
+        each.min()
+    }
+
     /// What all other tasks of the owner of a registration have taken on a GPU.
     fn taken_by_owner(&self, gpu: usize, id: RegistrationId, of: fn(&Taken) -> Bytes) -> Bytes {
         let owner = self.registry.get(id).map(|entry| &entry.owner);

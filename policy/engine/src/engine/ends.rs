@@ -125,6 +125,7 @@ impl Engine {
             }
             if !attached {
                 self.tasks.remove(task);
+                self.needs.remove(task);
                 self.timers.set(Timer::Group(gpu, task), None);
             }
         }

@@ -5,6 +5,8 @@
 //! - `hello`, `welcome`, `ends`, `calls`, `reload`, `start`: sessions and registrations begin, change and
 //!   end; `tasks` and `places`: their tasks and the GPUs of these;
 //! - `calibrations`: what was measured on the GPUs; `rules`: the policy, and `caps` on memory;
+//! - `sizes`: what programs are told that they may have, and what is refused; `needs`: the sums that this takes;
+//!   `host`: the machine's memory, and what gives way where it is short;
 //! - `gpus`, `memory`, `probed`: what NVML, the probes and the agents report of memory;
 //! - `enforce`: violations, and `penalties` for owners; `stopped`: processes that stand still;
 //!   `notices`: what programs are told; `journal`: what the next daemon needs.
@@ -18,9 +20,11 @@ mod ends;
 mod enforce;
 mod gpus;
 mod hello;
+mod host;
 mod journal;
 mod lost;
 mod memory;
+mod needs;
 mod notices;
 mod penalties;
 mod places;
@@ -28,6 +32,7 @@ mod probed;
 mod reload;
 mod reports;
 mod rules;
+mod sizes;
 mod start;
 mod stopped;
 mod tasks;
@@ -64,7 +69,9 @@ use crate::sessions::{SessionId, Sessions};
 use crate::timers::{Timer, Timers};
 use agenda::{Chore, Work};
 use calibrations::Calibrations;
+use host::Host;
 use journal::Unrecorded;
+use needs::Needs;
 use welcome::Arrival;
 
 /// All that the daemon decides.
@@ -87,6 +94,8 @@ pub struct Engine {
     pub(crate) unrecorded: Unrecorded,
     pub(crate) penalties: Penalties,
     pub(crate) policy: Policy,
+    needs: Needs,
+    pub(crate) host: Host,
     calibrations: Calibrations,
     /// Sessions with a process that was stopped when it was inspected last.
     pub(crate) stopped: BTreeSet<SessionId>,
@@ -153,6 +162,8 @@ impl Engine {
             timers: Timers::default(),
             unrecorded: Unrecorded::default(),
             penalties: Penalties::default(),
+            needs: Needs::default(),
+            host: Host::default(),
             calibrations: Calibrations::default(),
             stopped: BTreeSet::new(),
             desk: Desk::default(),
@@ -260,6 +271,7 @@ impl Engine {
             Input::Call(id, call) => self.call(id, *call),
             Input::Nvml(sample) => self.take_sample(sample),
             Input::Probes(sample) => self.take_probed(sample),
+            Input::Host(sample) => self.take_host(sample),
             Input::Timer => self.take_timers(),
             // An answer that nothing waits for is ignored.
             Input::Answer(_) => {}
@@ -290,6 +302,7 @@ impl Engine {
             match timer {
                 Timer::Group(gpu, task) => self.queue(gpu, Work::Tick(task)),
                 Timer::Doubt(session, gpu) => self.look_again(session, gpu),
+                Timer::Reserved(session, gpu) => self.end_reservation(session, gpu),
                 Timer::Lost(session) => self.has_not_returned(session),
                 Timer::Claim(registration) => self.claim_expired(registration),
                 Timer::Grace => self.graces_over(),

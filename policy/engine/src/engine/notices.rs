@@ -117,8 +117,8 @@ impl Engine {
         let wanted = session.devices[gpu].block.want.map(|(_, bytes)| bytes);
         let task = session.devices[gpu].task;
         let wanted = wanted.unwrap_or_default();
-        let capped = self.beyond_cap(gpu, id, wanted);
-        let why = capped.unwrap_or_else(|| self.occupancy(gpu, task));
+        let beyond = self.beyond_size(gpu, id, wanted);
+        let why = beyond.unwrap_or_else(|| self.occupancy(gpu, task));
         let text = format!("refused {wanted} of GPU memory: {why}");
         if let Some(session) = self.sessions.get_mut(id) {
             session.refused = Some((now, text.clone()));

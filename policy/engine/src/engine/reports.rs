@@ -87,6 +87,10 @@ impl Engine {
         let ended = device.reader.read(&device.block, holds_back, |report| {
             queue.push_back(Work::Report(id, report));
         });
+        // Last: what it has taken is heard before.
+        if !holds_back && let Some(question) = device.reader.take_question(&device.block) {
+            queue.push_back(Work::Size(id, question));
+        }
         if let Some(ended) = ended {
             self.account_swap(gpu, id, &ended);
         }
@@ -144,7 +148,7 @@ impl Engine {
                 self.hurry_nvml(true);
             }
             Report::BudgetRequested { want, bytes }
-                if self.beyond_cap(gpu, id, *bytes).is_some() =>
+                if self.beyond_size(gpu, id, *bytes).is_some() =>
             {
                 self.tasks
                     .group(task)?

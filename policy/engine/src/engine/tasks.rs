@@ -80,6 +80,7 @@ impl Engine {
             // Its registration ended, then its last process left this GPU: the scheduler takes in no
             // other.
             self.tasks.remove(task);
+            self.needs.remove(task);
         }
         self.add_task(id, gpu, Class::BestEffort).ok()
     }

@@ -75,6 +75,7 @@ impl Engine {
             cookie: seat.cookie,
             connection,
             is_connected: true,
+            began: self.now,
             undrained_since: None,
             lost_since: None,
             has_dodged: false,
@@ -149,6 +150,7 @@ impl Engine {
         let mut has_dodged = false;
         if let Some(before) = self.sessions.get(id) {
             // To come back ends no offence, and no limit of what is told.
+            session.began = before.began;
             session.notified = before.notified;
             session.refused.clone_from(&before.refused);
             session.dodges = before.dodges + u32::from(before.has_dodged);

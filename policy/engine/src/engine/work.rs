@@ -65,6 +65,7 @@ impl Engine {
             } else {
                 work.dirty.pop();
                 self.set_group_timer(gpu, task);
+                self.note_need(gpu, task);
             }
         } else if let Some((work, result)) = work.current.take() {
             self.conclude(gpu, work, result);
@@ -120,6 +121,10 @@ impl Engine {
                 group.tick(now);
                 (*task, Ok(()))
             }),
+            Work::Size(session, question) => {
+                self.tell_size(gpu, *session, *question);
+                None
+            }
         };
         if let Some((task, result)) = begun {
             let list = &mut self.gpus[gpu].work;
@@ -136,7 +141,7 @@ impl Engine {
                 Err(error) => self.refuse_attach(gpu, session, &error),
             },
             Work::Report(session, report) => self.judge(gpu, session, &report, result),
-            Work::Lose(..) | Work::Tick(_) => {
+            Work::Lose(..) | Work::Tick(_) | Work::Size(..) => {
                 if let Err(error) = result {
                     self.log_own_refusal(gpu, &error);
                 }

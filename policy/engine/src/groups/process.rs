@@ -107,6 +107,16 @@ pub(super) struct Process {
     pub(super) denied: Option<BudgetRequestSeq>,
     /// What is unproven is not requested again before this.
     pub(super) retry_at: Time,
+    /// The size that it was told first.
+    pub(super) told: Option<ToldSize>,
+}
+
+/// What a process was told that it may have.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct ToldSize {
+    pub(super) bytes: Bytes,
+    /// It counts as taken.
+    pub(super) is_reserved: bool,
 }
 
 impl Process {
@@ -131,6 +141,7 @@ impl Process {
             request: None,
             denied: None,
             retry_at: Time::ZERO,
+            told: None,
         }
     }
 

@@ -20,14 +20,15 @@ impl ProcessGroup {
     }
 
     /// Orders each process its share of `bytes`. A store that shrinks changes where its share does; one
-    /// that grows where the process can pin more.
+    /// that grows where the process can pin more. That of a task with a deadline never shrinks: a driver that unpins
+    /// may have the task's kernels wait.
     fn order_stores(&mut self, bytes: Bytes, shrinks: bool) {
         self.compute_stores(bytes);
         for at in 0..self.processes.len() {
             let bytes = self.scratch.shares[at];
             let process = &mut self.processes[at];
             let changes = if shrinks {
-                bytes != process.store.pinned
+                bytes != process.store.pinned && !self.realtime
             } else {
                 process.can_pin(bytes)
             };

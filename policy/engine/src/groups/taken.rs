@@ -1,11 +1,11 @@
-//! What the processes of a task have or may take, for whoever caps it.
+//! What the processes of a task have or may take, for whoever caps it or tells others what they may have.
 
 use core::iter::Sum;
 
-use rtswap_policy::scheduler::BudgetRequestSeq;
+use rtswap_policy::scheduler::{BudgetRequestSeq, Usage};
 use rtswap_policy::units::{Bytes, Time};
 
-use super::process::Process;
+use super::process::{Process, ToldSize};
 use super::{ProcessGroup, ProcessId};
 
 /// Bytes of a task on one GPU, swapped out or not.
@@ -17,7 +17,100 @@ pub struct Taken {
     pub swappable: Bytes,
 }
 
+/// The backing store that the scheduler asks for memory of `bytes`: a quarter more.
+fn store_for(bytes: Bytes) -> Bytes {
+    bytes + Bytes(bytes.0 / 4)
+}
+
+/// The memory that a backing store of `bytes` is for, as [`store_for`].
+pub fn served_by(bytes: Bytes) -> Bytes {
+    bytes.saturating_sub(Bytes(bytes.0 / 5))
+}
+
+/// What memory a task may come to need.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Need {
+    /// All that it has or may take.
+    pub all: Bytes,
+    /// The host memory that holds what of it may be out, what is pinned already included.
+    pub backed: Bytes,
+    /// What of that is pinned.
+    pub pinned: Bytes,
+    /// What of `all` its processes were told that they may have.
+    pub told: Bytes,
+}
+
 impl ProcessGroup {
+    /// What the task may come to need. A planned task's backing store is pinned before its plan counts, and needs
+    /// no more.
+    pub fn need(&self) -> Need {
+        let mut sum: Need = self.processes.iter().map(Process::need).sum();
+        if self.realtime {
+            sum.backed = sum.pinned.max(self.store_asked.unwrap_or_default());
+        }
+        sum
+    }
+
+    /// What one of its processes may come to need.
+    pub fn need_of(&self, id: ProcessId) -> Need {
+        self.find(id)
+            .map(|at| self.processes[at].need())
+            .unwrap_or_default()
+    }
+
+    /// What its other processes have.
+    pub fn taken_by_others(&self, id: ProcessId) -> Taken {
+        let others = self.processes.iter().filter(|process| process.id != id);
+        others.map(Process::taken).sum()
+    }
+
+    /// Where the bytes of one of its processes are.
+    pub fn usage_of(&self, id: ProcessId) -> Usage {
+        self.find(id)
+            .map(|at| self.processes[at].usage)
+            .unwrap_or_default()
+    }
+
+    /// The bytes that a process was told first, while they are reserved for it.
+    pub fn reserved(&self, id: ProcessId) -> Option<Bytes> {
+        let told = self.processes[self.find(id)?].told?;
+        told.is_reserved.then_some(told.bytes)
+    }
+
+    /// Notes what a process is told for the first time, and reserves it. False if it was told before, or has
+    /// begun to take memory that may be swapped: it is told what there is, and nothing is kept for it.
+    pub fn reserve(&mut self, id: ProcessId, bytes: Bytes) -> bool {
+        let Some(at) = self.find(id) else {
+            return false;
+        };
+        let process = &mut self.processes[at];
+        if process.told.is_some() || process.usage.arena > Bytes::ZERO {
+            return false;
+        }
+        process.told = Some(ToldSize {
+            bytes,
+            is_reserved: true,
+        });
+        true
+    }
+
+    /// What a process was told is reserved for it no longer.
+    pub fn end_reservation(&mut self, id: ProcessId) {
+        if let Some(at) = self.find(id)
+            && let Some(told) = &mut self.processes[at].told
+        {
+            told.is_reserved = false;
+        }
+    }
+
+    /// Whether a process was told a size, or has begun to take memory that may be swapped.
+    pub fn is_sized(&self, id: ProcessId) -> bool {
+        self.find(id).is_some_and(|at| {
+            let process = &self.processes[at];
+            process.told.is_some() || process.usage.arena > Bytes::ZERO
+        })
+    }
+
     /// What the task has.
     pub fn taken(&self) -> Taken {
         self.processes.iter().map(Process::taken).sum()
@@ -42,6 +135,19 @@ impl ProcessGroup {
 }
 
 impl Process {
+    fn need(&self) -> Need {
+        let taken = self.taken();
+        let pinned = self.store.pinned;
+        Need {
+            all: taken.all,
+            backed: store_for(taken.swappable).max(pinned),
+            pinned,
+            told: self
+                .told
+                .map_or(Bytes::ZERO, |told| told.bytes.min(taken.all)),
+        }
+    }
+
     fn taken(&self) -> Taken {
         self.taken_with(Bytes::ZERO)
     }
@@ -52,9 +158,12 @@ impl Process {
         let used = usage.resident + usage.swapped;
         // Nobody has looked at what it asked for, but may grant it at any time.
         let requested = self.request.map_or(Bytes::ZERO, |request| request.total);
+        let reserved = self.told.filter(|told| told.is_reserved);
+        let reserved = reserved.map_or(Bytes::ZERO, |told| told.bytes);
         let all = (self.may_hold() + self.stays_out())
             .max(used)
             .max(requested)
+            .max(reserved)
             .max(total);
         Taken {
             all,
@@ -89,9 +198,20 @@ impl Sum for Taken {
     }
 }
 
+impl Sum for Need {
+    fn sum<I: Iterator<Item = Self>>(all: I) -> Self {
+        all.fold(Self::default(), |sum, need| Self {
+            all: sum.all + need.all,
+            backed: sum.backed + need.backed,
+            pinned: sum.pinned + need.pinned,
+            told: sum.told + need.told,
+        })
+    }
+}
+
 #[cfg(test)]
 mod tests {
-    use rtswap_policy::scheduler::{SwapSeq, Usage};
+    use rtswap_policy::scheduler::SwapSeq;
 
     use super::super::process::{BudgetRequest, Presence, SwapPart};
     use super::*;

@@ -1,12 +1,12 @@
-//! What the witnesses of GPU memory show, as plain data that the daemon fills in: a [`Sample`] of NVML,
-//! and a [`ProbeSample`] of the eBPF probes on the CUDA driver.
+//! What the witnesses of memory show, as plain data that the daemon fills in: of the GPUs' a [`Sample`] of NVML,
+//! and a [`ProbeSample`] of the eBPF probes on the CUDA driver; of the machine's a [`HostSample`].
 
 use alloc::string::String;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::fmt;
 
-use rtswap_policy::units::{Bytes, Time};
+use rtswap_policy::units::{Bytes, Ppm, Time};
 
 use crate::uuid::Uuid;
 
@@ -124,6 +124,18 @@ pub struct Identity {
     pub origin: Option<Arc<str>>,
     /// When the process started, in clock ticks since boot.
     pub start_ticks: u64,
+}
+
+/// The memory of the machine at one instant.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct HostSample {
+    /// All memory in bytes.
+    pub total: Bytes,
+    /// The bytes that programs can have without swapping to disk, as the kernel estimates them.
+    pub available: Bytes,
+    /// The part of the time since the sample before in which some process waited for memory (pressure stall
+    /// information, `some`); zero where the kernel does not tell.
+    pub stalled: Ppm,
 }
 
 /// What the probes count of all processes at one instant.

@@ -28,6 +28,8 @@ pub(crate) struct BlockReader {
     op: Option<Operation>,
     /// Since when the usage contradicts what is known.
     doubted: Option<Time>,
+    /// The last question for a size.
+    size_question: u32,
 }
 
 /// How far the jobs have been read.
@@ -159,6 +161,12 @@ impl BlockReader {
     /// The usage agrees with what is known.
     pub(crate) fn believe(&mut self) {
         self.doubted = None;
+    }
+
+    /// The number of a question for a size that is new in the block.
+    pub(crate) fn take_question(&mut self, block: &Block) -> Option<u32> {
+        let asked = block.size_question;
+        (mem::replace(&mut self.size_question, asked) != asked).then_some(asked)
     }
 
     /// Passes what is new in the block on to `report`, and returns the swap operation that ended. While

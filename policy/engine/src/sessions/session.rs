@@ -54,6 +54,8 @@ pub(crate) struct Session {
     pub(crate) connection: ConnectionId,
     /// Whether the agent can be talked to.
     pub(crate) is_connected: bool,
+    /// When its process said Hello first.
+    pub(crate) began: Time,
     /// Since when its process has not left a GPU or a copy engine that it had to leave.
     pub(crate) undrained_since: Option<Time>,
     /// Since when its process has no connection; none too once it was said that it keeps memory from realtime.

@@ -96,7 +96,7 @@ impl Engine {
             utilization,
             blocking,
             longest_wait: gpu.scheduler.longest_wait(),
-            notes: notes(gpu, self.awaits_calibration(gpu.uuid)),
+            notes: notes(gpu, self.awaits_calibration(gpu.uuid), self.host.is_short()),
         }
     }
 }
@@ -120,11 +120,16 @@ pub(super) fn device(gpu: &Gpu, index: usize, sessions: &Sessions) -> DeviceStat
 /// The note of a GPU with a calibration that cannot count yet.
 const WAITS: &str = "a calibration waits until no program has a session and no task is on this GPU";
 
-pub(super) fn notes(gpu: &Gpu, awaits_calibration: bool) -> Vec<String> {
+/// The note of all GPUs while the machine's memory is short.
+const HOST: &str = "host memory is short, so idle best-effort tasks give back backing store that holds nothing, and no \
+                    task gets more";
+
+pub(super) fn notes(gpu: &Gpu, awaits_calibration: bool, is_host_short: bool) -> Vec<String> {
     let caveat = gpu.account.last().and_then(|last| last.caveat);
     let shared = gpu.account.is_shared().then(|| MPS.to_owned());
     let caveat = caveat.map(|caveat| caveat.to_string());
     let waits = awaits_calibration.then(|| WAITS.to_owned());
-    let notes = caveat.into_iter().chain(shared).chain(waits);
+    let host = is_host_short.then(|| HOST.to_owned());
+    let notes = caveat.into_iter().chain(shared).chain(waits).chain(host);
     notes.chain(gpu.pace.notes(gpu.cost_source())).collect()
 }

@@ -37,14 +37,15 @@ fn nvml_goes_before_what_agents_tell() {
 #[test]
 fn what_limits_rtswap_is_noted() {
     let mut gpu = gpu(1);
-    assert_eq!(notes(&gpu, false), [""; 0]);
+    assert_eq!(notes(&gpu, false, false), [""; 0]);
+    assert_eq!(notes(&gpu, false, true).len(), 1);
     let mut server = shown(12, 30);
     server.identity = Some(identity("nvidia-cuda-mps", None));
     let mut sample = {
         show(&mut gpu, 1, &[server], &[]);
         gpu.account.last().unwrap().clone()
     };
-    let noted = notes(&gpu, false);
+    let noted = notes(&gpu, false, false);
     assert_eq!(noted.len(), 1);
     assert!(
         noted[0].starts_with("a multi-process server (MPS) runs:"),
@@ -54,7 +55,7 @@ fn what_limits_rtswap_is_noted() {
     let (claims, awaited) = Default::default();
     gpu.account
         .reconcile(rtswap_policy::units::Time::ZERO, sample, &claims, &awaited);
-    let noted = notes(&gpu, false);
+    let noted = notes(&gpu, false, false);
     assert_eq!(noted.len(), 2);
     assert_eq!(noted[0], Caveat::Virtual.to_string());
 }

@@ -137,6 +137,7 @@ fn session(pid: u32, resident: &[Option<u64>]) -> Session {
         cookie: Cookie(1),
         connection: ConnectionId(u64::from(pid)),
         is_connected: true,
+        began: Time::ZERO,
         undrained_since: None,
         lost_since: None,
         has_dodged: false,

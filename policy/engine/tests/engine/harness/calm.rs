@@ -22,6 +22,7 @@ impl Pair {
     pub(crate) fn calm_down(&mut self) {
         self.world.nvml.strangers = [0; GPUS];
         self.world.fails = false;
+        self.see_host(256);
         self.return_all();
         for task in self.engine.status().tasks {
             if task.parked {

@@ -80,6 +80,13 @@ impl Device {
         }
     }
 
+    /// Asks how much memory it may have.
+    pub(crate) fn ask(&mut self) -> bool {
+        self.page.block.size_question += 1;
+        self.unread = true;
+        true
+    }
+
     /// Loses its page: what it was asked for there is void.
     pub(crate) fn detach(&mut self) {
         self.op = None;

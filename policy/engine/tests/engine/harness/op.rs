@@ -103,6 +103,15 @@ pub(crate) enum Op {
         gpu: usize,
         chunks: u64,
     },
+    /// A process asks how much memory it may have.
+    Ask {
+        process: usize,
+        gpu: usize,
+    },
+    /// The host has so many chunks of memory available.
+    Host {
+        chunks: u64,
+    },
     /// The shell reads all pages.
     Sweep,
     /// The next Welcome or record fails.
@@ -182,6 +191,10 @@ impl Op {
             181..183 => Self::Sweep,
             184 if rng.once_in(2) => Self::Park { process },
             184 | 185 => Self::Resume { process },
+            186 => Self::Ask { process, gpu },
+            187 => Self::Host {
+                chunks: rng.below(64),
+            },
             183 => Self::Pass {
                 ms: 300 + rng.below(900),
                 is_late: false,

@@ -79,6 +79,7 @@ impl Setting {
             memory: Some(MEMORY),
             reserve: Some(MEMORY - CAPACITY),
             best_effort_reserve: Some(Bytes(2 * CHUNK)),
+            newcomers_reserve: None,
             chunk: Bytes(CHUNK),
             duplex: Ppm::ONE,
             swap_cost: SwapCost {

@@ -2,10 +2,11 @@
 
 use rtswap_engine::input::{Call, Caller, Hello, PolicyChange, SwapReport};
 use rtswap_engine::rules::{ClassRule, Key, Rules, Scope};
+use rtswap_engine::sample::HostSample;
 use rtswap_engine::{CallId, ConnectionId, Input, RegistrationId};
 use rtswap_policy::scheduler::{JobKind, JobSeq, SwapOutcome};
 use rtswap_policy::task::Weight;
-use rtswap_policy::units::{Bytes, Nanos};
+use rtswap_policy::units::{Bytes, Nanos, Ppm};
 
 use super::device::Device;
 use super::nvml::Remains;
@@ -105,6 +106,8 @@ impl Pair {
                 }
             }
             Op::Strangers { gpu, chunks } => self.world.nvml.strangers[gpu] = chunks,
+            Op::Ask { process, gpu } => self.act(process, gpu, bell, Device::ask),
+            Op::Host { chunks } => self.see_host(chunks),
             Op::Sweep => self.read_pages(false),
             Op::Fail => self.world.fails = true,
             Op::Pass { ms, is_late } => self.pass(Nanos(ms * MS), is_late),
@@ -115,6 +118,15 @@ impl Pair {
         self.ring_timers();
         self.check_budgets();
         self.world.check_admitted();
+    }
+
+    /// The host has so many chunks of memory available; what 16 chunks are is kept for others.
+    pub(crate) fn see_host(&mut self, chunks: u64) {
+        self.tell(Input::Host(HostSample {
+            total: Bytes(256 * CHUNK),
+            available: Bytes(chunks * CHUNK),
+            stalled: Ppm(0),
+        }));
     }
 
     /// The place of the process of that number; none where there is none.

@@ -173,6 +173,19 @@ impl World {
                 }
                 return held.map(Answer::Held);
             }
+            Output::Size {
+                connection,
+                gpu,
+                question,
+                bytes,
+            } => {
+                let pid = self.link(*connection).pid;
+                let process = self.process(pid).expect("a dead process asks nothing");
+                let device = &process.devices[*gpu];
+                assert_eq!(device.page.block.size_question, *question);
+                let said = device.page.block.usage;
+                assert!(*bytes <= CAPACITY.max(said.resident + said.swapped));
+            }
             Output::Welcome(welcome) => return Some(Answer::Sent(self.welcome(welcome))),
             Output::Record(record) => {
                 assert!(!record.is_empty(), "an empty record");

@@ -1,0 +1,65 @@
+//! How much memory the program is told that there is.
+//!
+//! The daemon is asked, since others may be told at the same time: what it answers is kept for this process for a
+//! while. A daemon that answers no such questions, or not in time, leaves what its page says of the GPU.
+
+use std::time::{Duration, Instant};
+
+use super::Device;
+use crate::futex::wait_change;
+use crate::gate::lock;
+use crate::session::View;
+
+/// How long the answer is waited for. A program that asks before each of many allocations must not stand still
+/// because the daemon does.
+const ANSWER: Duration = Duration::from_secs(1);
+
+impl Device {
+    /// What cuMemGetInfo shows: the bytes that the program may still take, and with what it has. Asks the
+    /// daemon.
+    pub fn memory_info(&self) -> (u64, u64) {
+        let view = self.view();
+        self.ask_size(&view);
+        let total = self.told_bytes(&view);
+        let memory = self.memory();
+        let usage = memory.usage();
+        let used = usage.resident_bytes.saturating_add(usage.swapped_bytes);
+        let total = total.max(used.min(memory.device_bytes()));
+        // Whole chunks, for the last one costs the program as much as a whole one.
+        let free = total.saturating_sub(used);
+        let free = free - free % memory.chunk_bytes();
+        (free, total)
+    }
+
+    /// What cuDeviceTotalMem shows: all bytes, as the daemon said last. It is asked for each GPU of a machine by
+    /// programs that use none of them, so it asks the daemon for nothing.
+    pub fn total_memory(&self) -> u64 {
+        self.told_bytes(&self.view())
+    }
+
+    fn told_bytes(&self, view: &View) -> u64 {
+        let daemon = view.daemon();
+        let told = daemon
+            .size()
+            .map_or(daemon.memory_bytes(), |(_, bytes)| bytes);
+        told.min(self.memory().device_bytes())
+    }
+
+    /// Asks the daemon, and waits for its answer.
+    fn ask_size(&self, view: &View) {
+        if view.daemon().size().is_none() {
+            return;
+        }
+        let _one_question = lock(&self.sizing);
+        let question = view.agent().ask_size();
+        view.session.tell();
+        let asked = Instant::now();
+        while let Some((answered, _)) = view.daemon().size() {
+            let left = ANSWER.saturating_sub(asked.elapsed());
+            if answered == question || left.is_zero() || view.session.is_lost() {
+                return;
+            }
+            wait_change(view.daemon().size_word(), answered, left);
+        }
+    }
+}

@@ -1,0 +1,208 @@
+//! What programs are told that they may have (cuMemGetInfo), and what is refused beyond the caps.
+//!
+//! A best-effort program may have what fits on the GPU beside all that never leaves it, and what the host's memory
+//! can hold while it is out: memory that others have been told counts as taken, so that programs that size
+//! themselves at the same time are not all told the same bytes. What a program is told first, before it takes
+//! anything that may be swapped, is reserved for it for [`RESERVED`].
+//!
+//! A program may ask for more than it was told. It gets that where it can be had, but then nothing keeps the
+//! contexts of later programs from taking the place that it needs.
+
+use alloc::format;
+use alloc::string::String;
+
+use rtswap_policy::task::{Class, TaskId};
+use rtswap_policy::units::{Bytes, Nanos};
+
+use super::Engine;
+use crate::groups::ProcessGroup;
+use crate::output::Output;
+use crate::sessions::{Session, SessionId};
+use crate::timers::Timer;
+
+/// How long a program may take to allocate what it was told first, and for how long one that has just begun
+/// counts as one that will size itself: loading weights takes this long.
+const RESERVED: Nanos = Nanos(60_000_000_000);
+
+impl Engine {
+    /// Answers the question of a process how much memory it may have.
+    pub(super) fn tell_size(&mut self, gpu: usize, id: SessionId, question: u32) {
+        let Some(session) = self.sessions.get(id).filter(|it| it.is_connected) else {
+            return;
+        };
+        let (connection, task) = (session.connection, session.devices[gpu].task);
+        let Some(task) = task else {
+            return;
+        };
+        let now = self.now;
+        let reserved = self.group(task).and_then(|group| group.reserved(id.process));
+        let bytes = reserved.unwrap_or_else(|| self.size_for(gpu, id, task));
+        if self.is_best_effort(id)
+            && let Some(group) = self.tasks.group(task)
+            && group.reserve(id.process, bytes)
+        {
+            let until = Some(now + RESERVED);
+            self.timers.set(Timer::Reserved(id, gpu), until);
+            self.note_need(gpu, task);
+        }
+        self.emit(Output::Size {
+            connection,
+            gpu,
+            question,
+            bytes,
+        });
+    }
+
+    /// What a process was told is reserved for it no longer.
+    pub(super) fn end_reservation(&mut self, id: SessionId, gpu: usize) {
+        let device = self.sessions.get(id).and_then(|it| it.devices.get(gpu));
+        if let Some(task) = device.and_then(|device| device.task)
+            && let Some(group) = self.tasks.group(task)
+        {
+            group.end_reservation(id.process);
+            self.note_need(gpu, task);
+        }
+    }
+
+    /// The need of a task may have changed.
+    pub(super) fn note_need(&mut self, gpu: usize, task: TaskId) {
+        if let Some(group) = self.tasks.group(task) {
+            let need = group.need();
+            self.needs.set(gpu, task, need);
+        }
+    }
+
+    /// The bytes that a process may have on a GPU, what it has already included.
+    fn size_for(&self, gpu: usize, id: SessionId, task: TaskId) -> Bytes {
+        let capacity = self.gpus[gpu].scheduler.state().capacity();
+        let Some(group) = self.group(task).filter(|_| self.is_best_effort(id)) else {
+            return capacity;
+        };
+        let usage = group.usage_of(id.process);
+        let of_others = group.taken_by_others(id.process).all;
+        // The contexts that have come since the first program was told take what was left for them.
+        let newcomers = self.gpus[gpu].effective().newcomers_reserve();
+        let (planned, unswappable) = self.stays_beside(gpu, task);
+        let fits = capacity.saturating_sub(planned + unswappable.max(newcomers) + of_others);
+        let backed = self.most_backed(gpu, id, task);
+        let capped = self.most_by_caps(gpu, id);
+        let least = usage.resident + usage.swapped;
+        let most = backed.into_iter().chain(capped).fold(fits, Bytes::min);
+        most.round_down(self.gpus[gpu].config.chunk).max(least)
+    }
+
+    /// What never leaves a GPU beside a task: what realtime tasks keep, and what of others cannot be swapped.
+    fn stays_beside(&self, gpu: usize, task: TaskId) -> (Bytes, Bytes) {
+        let state = self.gpus[gpu].scheduler.state();
+        let planned = state.planned_residents().map(|(_, _, bytes)| bytes);
+        let unswappable = state.unswappable().filter(|(other, _)| *other != task);
+        (planned.sum(), unswappable.map(|(_, bytes)| bytes).sum())
+    }
+
+    /// What the GPU has for a task beside all that never leaves.
+    fn room_beside_unswappable(&self, gpu: usize, task: TaskId) -> Bytes {
+        let (planned, unswappable) = self.stays_beside(gpu, task);
+        let capacity = self.gpus[gpu].scheduler.state().capacity();
+        capacity.saturating_sub(planned + unswappable)
+    }
+
+    /// What a process may have by what the host can back, or may have without being swapped; none where the host's
+    /// memory is not known. Programs that have just begun share it with this one.
+    fn most_backed(&self, gpu: usize, id: SessionId, task: TaskId) -> Option<Bytes> {
+        let group = self.group(task)?;
+        let (need, usage) = (group.need_of(id.process), group.usage_of(id.process));
+        let left = self.host_left(need.backed, usage.arena)?;
+        let others = self.needs.all(gpu).saturating_sub(need.all);
+        let unshared = self
+            .room_beside_unswappable(gpu, task)
+            .saturating_sub(others);
+        let outside = (usage.resident + usage.swapped).saturating_sub(usage.arena);
+        let sharers = 1 + self.beginners(gpu, id);
+        Some(Bytes(((left + outside).max(unshared)).0 / sharers))
+    }
+
+    /// How many other processes on a GPU have just begun, and not sized themselves.
+    fn beginners(&self, gpu: usize, id: SessionId) -> u64 {
+        let begins = |other: SessionId, session: &Session| {
+            let task = session.devices.get(gpu).and_then(|device| device.task);
+            let group = task.and_then(|task| self.group(task));
+            let is_young = self.now - session.began < RESERVED;
+            other != id
+                && session.is_connected
+                && is_young
+                && group.is_some_and(|group| !group.is_sized(other.process))
+        };
+        let all = self.sessions.iter();
+        all.filter(|(other, session)| begins(*other, session))
+            .count() as u64
+    }
+
+    /// The text of why a process cannot have a budget of `bytes` on a GPU, whatever leaves it; none where the
+    /// scheduler is to decide.
+    pub(super) fn beyond_size(&self, gpu: usize, id: SessionId, bytes: Bytes) -> Option<String> {
+        self.beyond_cap(gpu, id, bytes)
+            .or_else(|| self.beyond_backing(gpu, id, bytes))
+            .or_else(|| self.beyond_room(gpu, id, bytes))
+    }
+
+    /// As [`Self::beyond_size`], because the host's memory could not hold it once it has to leave.
+    fn beyond_backing(&self, gpu: usize, id: SessionId, bytes: Bytes) -> Option<String> {
+        let task = self.tasks.on(id.registration, gpu)?;
+        let group = self.group(task).filter(|_| self.is_best_effort(id))?;
+        let usage = group.usage_of(id.process);
+        let total = bytes + usage.swapped;
+        if group.reserved(id.process).is_some_and(|told| total <= told) {
+            return None;
+        }
+        let need = group.need_of(id.process);
+        let left = self.host_left(need.backed, usage.arena)?;
+        let outside = (usage.resident + usage.swapped).saturating_sub(usage.arena);
+        // A first request is for a context, which never leaves.
+        let is_first = usage.resident == Bytes::ZERO;
+        if is_first || total <= left + outside {
+            return None;
+        }
+        let others = self.needs.all(gpu).saturating_sub(need.all);
+        let unshared = self.room_beside_unswappable(gpu, task);
+        (total + others > unshared).then(|| {
+            format!(
+                "the host has {left} of memory for what of it may have to leave the GPU ({}); free host memory, or \
+                 end a program",
+                self.host.describe(&self.config.settings)
+            )
+        })
+    }
+
+    /// As [`Self::beyond_size`], because a context, which never leaves, would take the place of memory that
+    /// another program was told it may have.
+    fn beyond_room(&self, gpu: usize, id: SessionId, bytes: Bytes) -> Option<String> {
+        let task = self.tasks.on(id.registration, gpu)?;
+        let group = self.group(task).filter(|_| self.is_best_effort(id))?;
+        let usage = group.usage_of(id.process);
+        // A first request is for a context, and no other tells what it is for.
+        if usage.resident + usage.swapped > Bytes::ZERO {
+            return None;
+        }
+        let (other, told) = self.needs.largest_told(gpu, task)?;
+        let room = self.room_beside_unswappable(gpu, other);
+        let more = bytes.saturating_sub(usage.resident);
+        if told > room || told + more <= room {
+            return None;
+        }
+        let name = self.tasks.get(other)?.registration;
+        let name = self.registration_name(name).unwrap_or("another");
+        Some(format!(
+            "task {name} was told that it may have {told} at once, and beside it there is no room for another \
+             context; end a program, or raise newcomers_reserve in rtswapd.toml before programs start"
+        ))
+    }
+
+    fn group(&self, task: TaskId) -> Option<&ProcessGroup> {
+        Some(&self.tasks.get(task)?.group)
+    }
+
+    fn is_best_effort(&self, id: SessionId) -> bool {
+        let entry = self.registry.get(id.registration);
+        entry.is_some_and(|entry| self.scheduled_class(entry) == Class::BestEffort)
+    }
+}

@@ -1,0 +1,92 @@
+//! Programs that ask how much memory there is, and take what they are told.
+#![allow(missing_docs)]
+
+use std::fs;
+use std::time::Duration;
+
+use anyhow::{Context, Result, ensure};
+use rtswap_e2e::{Machine, MachineOptions, Program};
+
+const BOUND: Duration = Duration::from_mins(4);
+const MIB: u64 = 1 << 20;
+/// What an agent counts for a context on 192 MiB: more than the simulated GPU takes.
+const CONTEXT: u64 = 3 * MIB;
+
+/// Starts a dnn that takes so many per cent of what it is told, and has a few jobs.
+fn sized(machine: &Machine, name: &str, percent: u64, jobs: u64) -> Result<Program> {
+    let mut command = machine.preloaded(machine.dnn());
+    command.args(["--json", "--progress", "--layers", "8", "--period", "100ms"]);
+    command.args(["--jobs", &jobs.to_string(), "--name", name]);
+    command.args(["--share", &percent.to_string()]);
+    Program::start(command)
+}
+
+/// What it said that it takes, and of how much.
+fn said(program: &Program) -> Result<(u64, u64)> {
+    program.wait_for_complaint("takes ", BOUND)?;
+    let stderr = program.stderr();
+    let line = stderr.lines().find(|line| line.starts_with("takes "));
+    let line = line.context("it says what it takes")?;
+    let mut numbers = line.split(' ').filter_map(|word| word.parse().ok());
+    let next = numbers.next().zip(numbers.next());
+    next.with_context(|| format!("two numbers in {line:?}"))
+}
+
+/// Starts so many at once, and returns what each was told.
+fn all_at_once(machine: &Machine, count: usize, percent: u64, jobs: u64) -> Result<Vec<u64>> {
+    let daemon = machine.daemon()?;
+    let programs: Vec<_> = (0..count)
+        .map(|at| sized(machine, &format!("program {at}"), percent, jobs))
+        .collect::<Result<_>>()?;
+    let told = programs.iter().map(|program| Ok(said(program)?.1));
+    let told: Vec<_> = told.collect::<Result<_>>()?;
+    for program in programs {
+        let finished = program.finish(BOUND)?;
+        let report = finished.json().with_context(|| daemon.stderr())?;
+        ensure!(report["checksum_errors"] == 0, "{report}");
+        ensure!(report["jobs"] == jobs, "{report}");
+        ensure!(!finished.stderr.contains("refused"), "{}", finished.stderr);
+    }
+    Ok(told)
+}
+
+fn available() -> Result<u64> {
+    let text = fs::read_to_string("/proc/meminfo")?;
+    let line = text
+        .lines()
+        .find_map(|line| line.strip_prefix("MemAvailable:"));
+    let kib = line.and_then(|line| line.trim().strip_suffix(" kB")?.parse::<u64>().ok());
+    Ok(kib.context("the kernel tells what is available")? << 10)
+}
+
+/// A GPU on which the contexts of twenty programs have room, and beside them about 120 MiB.
+fn machine(daemon_toml: &str) -> Result<Machine> {
+    Machine::new(MachineOptions {
+        memory_mib: 192,
+        daemon_toml: daemon_toml.into(),
+        newcomers_reserve: Some(20 * CONTEXT),
+        link_gib_per_s: 4.0,
+        ..MachineOptions::default()
+    })
+}
+
+#[test]
+fn twenty_programs_that_take_all_that_they_are_told_get_it_and_run() -> Result<()> {
+    let machine = machine("")?;
+    let told = all_at_once(&machine, 20, 100, 3)?;
+    println!("told: {told:?} bytes");
+    // Each has the card for itself when it runs.
+    let least = told.iter().min().context("twenty")?;
+    ensure!(*least >= 100 * MIB, "{told:?}");
+    Ok(())
+}
+
+#[test]
+fn three_that_take_ninety_per_cent_each_get_that_and_run() -> Result<()> {
+    let machine = Machine::new(MachineOptions::default())?;
+    let told = all_at_once(&machine, 3, 90, 6)?;
+    println!("told: {told:?} bytes");
+    // Nearly all of the card: 64 MiB, less the driver's part, the contexts and room for those of others.
+    ensure!(told.iter().all(|told| *told >= 48 * MIB), "{told:?}");
+    Ok(())
+}
