@@ -435,6 +435,7 @@ mod tests {
         Idle,
         Out(u64),
         In(u64),
+        Store(u64),
     }
 
     fn step() -> impl Strategy<Value = Step> {
@@ -443,6 +444,7 @@ mod tests {
             Just(Step::Idle),
             (1..=CHUNKS).prop_map(Step::Out),
             (0..CHUNKS).prop_map(Step::In),
+            (0..=CHUNKS).prop_map(Step::Store),
         ]
     }
 
@@ -470,6 +472,13 @@ mod tests {
                         job(&bench, || bench.driver.write(at + place as u64, part).unwrap());
                     }
                     Step::Idle if out == 0 => job(&bench, || ()),
+                    // Whole segments: all of it, or nothing.
+                    Step::Store(chunks) if chunks >= out => {
+                        let pinned = bench.daemon.set_volume(chunks * CHUNK);
+                        prop_assert!(pinned >= chunks * CHUNK);
+                        prop_assert!(chunks > 0 || pinned == 0, "{pinned} bytes are left");
+                        bench.daemon.set_volume(CHUNKS * CHUNK);
+                    }
                     _ => {}
                 }
             }

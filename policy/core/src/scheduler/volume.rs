@@ -3,6 +3,7 @@
 
 use alloc::vec::Vec;
 
+use super::record::Task;
 use super::{Attachment, Command, EventError, Phase, Scheduler};
 use crate::task::TaskId;
 use crate::units::{Bytes, Nanos};
@@ -62,33 +63,32 @@ impl Scheduler {
         (arena + Bytes(arena.0 / 4)).round_up(self.config.chunk)
     }
 
-    /// Takes in whether the host's memory is short. While it is and nobody waits for memory, idle best-effort tasks
-    /// give back what of their stores holds nothing: one at a time, the one that has idled longest first. Who waits
-    /// for memory of theirs needs it back.
+    /// Takes in whether the host's memory is short. While it is, idle best-effort tasks give back what of their
+    /// stores holds nothing: one at a time, the one that has idled longest first. Where others wait for the GPU, who
+    /// is on it keeps the store with which it can leave, or gets it back.
     pub(super) fn host_memory(&mut self, short: bool) {
         let waits = self.state.best_effort.iter().next().is_some() || !self.state.wants.is_empty();
-        if short && !waits {
-            self.shed_store();
-            return;
-        }
+        let is_needed = |task: &Task| waits && task.arena_resident() > Bytes::ZERO;
         let tasks = self.state.tasks.iter();
-        let shed: Vec<_> = tasks.filter(|(_, task)| task.has_shed).map(|(id, _)| id).collect();
+        let shed = tasks.filter(|(_, task)| task.has_shed && (!short || is_needed(task)));
+        let shed: Vec<_> = shed.map(|(id, _)| id).collect();
         for id in shed {
             self.task_mut(id).has_shed = false;
             self.update_volume(id);
         }
-    }
-
-    fn shed_store(&mut self) {
+        if !short {
+            return;
+        }
         let now = self.state.now;
-        let idle = self.state.tasks.iter().filter(|(_, task)| {
+        let since = |task: &Task| task.last_left.max(task.last_given);
+        let sheds = |task: &Task| {
             let idles = task.phase == Phase::BestEffort && task.job.is_none() && task.op.is_none();
-            let since = task.last_left.max(task.last_given);
-            let unneeded = task.backing > task.out() && task.backing_asked.is_none();
-            idles && unneeded && !task.has_shed && !task.keeps_backing && since + IDLE <= now
-        });
-        let first = idle.map(|(id, task)| (task.last_left.max(task.last_given), id)).min();
-        if let Some((_, id)) = first {
+            let is_unused = task.backing > task.out() && task.backing_asked.is_none();
+            let may = !task.has_shed && !task.keeps_backing && !is_needed(task);
+            idles && is_unused && may && since(task) + IDLE <= now
+        };
+        let idle = self.state.tasks.iter().filter(|(_, task)| sheds(task));
+        if let Some((_, id)) = idle.map(|(id, task)| (since(task), id)).min() {
             self.task_mut(id).has_shed = true;
             self.update_volume(id);
         }

@@ -3,6 +3,7 @@
 
 mod allocations;
 mod changed;
+mod host;
 mod hostile;
 mod idle;
 mod liars;

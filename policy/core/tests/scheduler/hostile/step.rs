@@ -130,6 +130,9 @@ impl Step {
             27 | 28 if choice % 4 == 1 => world.change(id, &self.spec()),
             27 | 28 if choice.is_multiple_of(2) => world.park(id),
             27 | 28 => world.resume(id),
+            26 if choice > 200 => world.tell(Event::HostMemory {
+                short: choice.is_multiple_of(2),
+            }),
             26 => world.capacity(bytes.0.min(1 << 50)),
             _ => world.tell(Event::Timer),
         }
