@@ -40,6 +40,8 @@ impl Scheduler {
         // A smaller one is not asked for twice of an agent that never unpins.
         let shrinks = bytes < task.backing && !task.keeps_backing;
         if task.backing_asked.is_none() && (bytes > task.backing || shrinks) {
+            // Whatever asks for more needs it now.
+            task.has_shed &= bytes < task.backing;
             task.backing_asked = Some(bytes);
             self.emit(Command::SetBackingStore { task: id, bytes });
         }
