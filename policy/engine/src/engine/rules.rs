@@ -14,7 +14,7 @@ use crate::ids::RegistrationId;
 use crate::input::{Caller, PolicyChange};
 use crate::output::{Level, LogLine, Output};
 use crate::registry::{Registration, TaskDeclaration};
-use crate::rules::{ClassRule, Key, Policy, RuleSet, Rules, Scope, Shape};
+use crate::rules::{ClassRule, Key, Limits, Policy, RuleSet, Rules, Scope, Shape};
 
 impl Engine {
     /// Changes the policy until the files are read again.
@@ -203,6 +203,12 @@ impl Engine {
     /// What schedulers are told of a registration.
     pub(crate) fn shape(&self, entry: &Registration) -> Shape {
         shape_by(&self.policy, entry)
+    }
+
+    /// What else the policy says of a registration.
+    pub(crate) fn limits(&self, entry: &Registration) -> Limits {
+        let user = entry.owner.uid();
+        self.policy.limits(user, entry.uid, &entry.task.name)
     }
 
     /// The class that schedulers are told.
