@@ -93,7 +93,11 @@ impl Engine {
             .filter(|(id, was)| {
                 let entry = self.registry.get(*id);
                 let is_other = |entry| self.shape(entry) != *was || !self.is_as_shaped(entry);
-                forgives || entry.is_some_and(is_other)
+                // A deadline that it cannot have does not show in its shape.
+                let deadline =
+                    |policy: &Policy, it: &Registration| policy.deadline(it.uid, &it.task.name);
+                let is_moved = |entry| deadline(&self.policy, entry) != deadline(before, entry);
+                forgives || entry.is_some_and(|entry| is_other(entry) || is_moved(entry))
             })
             .collect();
         let mut refused = Vec::new();
