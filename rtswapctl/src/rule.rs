@@ -91,10 +91,10 @@ impl Form {
                 Err(fault) => Err(fault.to_string()),
             },
             Self::TimeOr(word) if said == word => Ok(RuleValue::Word(word.to_owned())),
-            Self::TimeOr(word) => {
-                let time = Self::Time.read(said);
-                time.map_err(|wrong| format!("{wrong}, or {word}"))
+            Self::TimeOr(word) if !said.contains(|c: char| c.is_ascii_digit()) => {
+                Err(format!("say a time, such as 5min, or {word}"))
             }
+            Self::TimeOr(_) => Self::Time.read(said),
             Self::Time => {
                 let time = duration::parse(said).map_err(|error| error.to_string())?;
                 // No time is made longer by its unit.
@@ -151,7 +151,11 @@ mod tests {
         assert_eq!(wrong("weight=-1"), "say a whole number, 0 or more");
         assert!(wrong("deadline=20").contains("20ms"));
         assert_eq!(wrong("deadline=1ns"), "say at least 1us");
-        assert!(wrong("idle_after=5").ends_with(", or never"));
+        assert_eq!(
+            wrong("idle_after=off"),
+            "say a time, such as 5min, or never"
+        );
+        assert!(wrong("idle_after=5").starts_with("a time needs a unit"));
         assert!(wrong("gpu_memory=8 elephants").contains("elephants"));
     }
 }
