@@ -10,6 +10,14 @@ use crate::{BUS_NAME, Error, GPU, ROOT_PATH, TASK};
 /// The properties of one interface of one object, by name.
 pub type Properties = HashMap<String, OwnedVariant>;
 
+/// The value of a limit in bytes that nobody sets: 0 is a limit.
+pub const NO_LIMIT: u64 = u64::MAX;
+
+/// The limit that a property says, in bytes; none for [`NO_LIMIT`].
+pub fn limit(bytes: u64) -> Option<u64> {
+    (bytes != NO_LIMIT).then_some(bytes)
+}
+
 /// One property as it is introspected.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Property {
@@ -134,6 +142,16 @@ properties! {
         /// How long it keeps its memory on the GPU without a job while it is treated as best-effort, as declared or by the
         /// policy; 0 where it does until others need it.
         idle_after_usec: u64 = "IdleAfterUSec" announced owner,
+        /// The most bytes that the policy lets it have on each GPU, swapped out or not: the smaller cap of its own and of
+        /// all tasks of its user together, whatever the others have of that. [`NO_LIMIT`] where no rule caps them.
+        gpu_memory_limit_bytes: u64 = "GpuMemoryLimitBytes" announced owner,
+        /// The bytes of these that may need pinned memory of the host, likewise.
+        pinned_memory_limit_bytes: u64 = "PinnedMemoryLimitBytes" announced owner,
+        /// What follows from its violations by the policy: `warn`, `demote` or `kill`.
+        on_violation: String = "OnViolation" announced owner,
+        /// Whether it ends with the lease of `RegisterWithLease`. False once that has ended or `Unregister` was called, while
+        /// a process of it goes on.
+        leased: bool = "Leased" announced owner,
         /// x: what the plan lets leave the GPU.
         swap_volume_bytes: u64 = "SwapVolumeBytes" announced owner,
         /// On the GPU now.

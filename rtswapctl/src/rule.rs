@@ -31,6 +31,8 @@ enum Form {
     Number,
     Size,
     Time,
+    /// A time, or a word for none.
+    TimeOr(&'static str),
 }
 
 /// The name of each rule as it is typed, its key on D-Bus, and its form.
@@ -38,7 +40,7 @@ const RULES: [(&str, &str, Form); 8] = [
     ("class", "class", Form::OneOf(&["declared", "best-effort"])),
     ("deadline", "deadline_us", Form::Time),
     ("weight", "weight", Form::Number),
-    ("idle_after", "idle_after_us", Form::Time),
+    ("idle_after", "idle_after_us", Form::TimeOr("never")),
     ("gpu_memory", "gpu_memory", Form::Size),
     ("pinned_memory", "pinned_memory", Form::Size),
     ("max_tasks", "max_tasks", Form::Number),
@@ -88,6 +90,11 @@ impl Form {
                 Ok(bytes) => Ok(RuleValue::Number(bytes.0)),
                 Err(fault) => Err(fault.to_string()),
             },
+            Self::TimeOr(word) if said == word => Ok(RuleValue::Word(word.to_owned())),
+            Self::TimeOr(word) if !said.contains(|c: char| c.is_ascii_digit()) => {
+                Err(format!("say a time, such as 5min, or {word}"))
+            }
+            Self::TimeOr(_) => Self::Time.read(said),
             Self::Time => {
                 let time = duration::parse(said).map_err(|error| error.to_string())?;
                 // No time is made longer by its unit.
@@ -125,6 +132,10 @@ mod tests {
         assert_eq!(number("max_tasks=0"), ("max_tasks", 0));
         let class = Rule::parse("class=best-effort").unwrap();
         assert_eq!(class.value, RuleValue::Word("best-effort".into()));
+        assert_eq!(number("idle_after=1min"), ("idle_after_us", 60_000_000));
+        let never = Rule::parse("idle_after=never").unwrap();
+        assert_eq!(never.value, RuleValue::Word("never".into()));
+        assert!(Rule::parse("deadline=never").is_err());
         let nothing = Rule::parse("weight=").unwrap();
         assert_eq!((nothing.key, nothing.value), ("weight", RuleValue::Nothing));
         assert_eq!(Rule::name("deadline_us"), "deadline");
@@ -140,6 +151,11 @@ mod tests {
         assert_eq!(wrong("weight=-1"), "say a whole number, 0 or more");
         assert!(wrong("deadline=20").contains("20ms"));
         assert_eq!(wrong("deadline=1ns"), "say at least 1us");
+        assert_eq!(
+            wrong("idle_after=off"),
+            "say a time, such as 5min, or never"
+        );
+        assert!(wrong("idle_after=5").starts_with("a time needs a unit"));
         assert!(wrong("gpu_memory=8 elephants").contains("elephants"));
     }
 }

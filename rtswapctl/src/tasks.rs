@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use rtswap_dbus::objects::Objects;
+use rtswap_dbus::objects::{Objects, limit};
 use serde::Serialize;
 
 use crate::cli::TasksOptions;
@@ -33,6 +33,11 @@ struct Task {
     swappable_bytes: u64,
     weight: u32,
     idle_after_us: u64,
+    /// None where no rule caps it, like the one that follows.
+    gpu_memory_limit_bytes: Option<u64>,
+    pinned_memory_limit_bytes: Option<u64>,
+    on_violation: String,
+    leased: bool,
     swap_volume_bytes: u64,
 }
 
@@ -61,6 +66,10 @@ impl Tasks {
             swappable_bytes: task.swappable_bytes,
             weight: task.weight,
             idle_after_us: task.idle_after_usec,
+            gpu_memory_limit_bytes: limit(task.gpu_memory_limit_bytes),
+            pinned_memory_limit_bytes: limit(task.pinned_memory_limit_bytes),
+            on_violation: task.on_violation.clone(),
+            leased: task.leased,
             swap_volume_bytes: task.swap_volume_bytes,
         });
         Self {

@@ -17,6 +17,7 @@ use super::auth::Door;
 use super::demand::Asked;
 use super::manager::Manager1;
 use super::objects::Objects;
+use super::policy;
 use super::publish::Published;
 use super::read_only::ReadOnly;
 use super::viewer::Viewer;
@@ -64,6 +65,8 @@ pub(super) struct Attended {
     /// Waits until the client asks for objects; none once they are served.
     asked: Option<Asked>,
     snapshots: watch::Receiver<Arc<Snapshot>>,
+    /// The snapshot whose policy is told.
+    told: Arc<Snapshot>,
     news: broadcast::Receiver<TaskNews>,
 }
 
@@ -77,6 +80,7 @@ impl Attended {
     ) -> zbus::Result<Self> {
         // Subscribed before the first snapshot is read, so that no change between the two is lost.
         let (snapshots, news) = (shared.handle.watch(), shared.handle.news());
+        let told = Arc::clone(&snapshots.borrow());
         let published = Arc::new(Published::new(shared.clone(), door));
         let manager = ReadOnly(Manager1(Arc::clone(&published)));
         let objects = Objects(Arc::clone(&published));
@@ -93,6 +97,7 @@ impl Attended {
             objects,
             asked,
             snapshots,
+            told,
             news,
         })
     }
@@ -127,6 +132,13 @@ impl Attended {
                 () = tokio::time::sleep_until(told_at + PACE), if untold => {
                     (untold, told_at) = (false, Instant::now());
                     self.published.announce(&self.connection).await?;
+                    let latest = Arc::clone(&self.snapshots.borrow());
+                    // On a bus everybody hears it, and it says nothing of what has changed.
+                    let reader = (door == Door::Socket).then_some(viewer);
+                    if policy::has_changed(&self.told.policy, &latest.policy, reader) {
+                        Manager1::policy_changed(&root).await?;
+                    }
+                    self.told = latest;
                     for of in std::mem::take(&mut hints) {
                         hint(&root, of).await?;
                     }

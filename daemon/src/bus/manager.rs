@@ -426,6 +426,9 @@ impl Manager1 {
         detail: &str,
     ) -> zbus::Result<()>;
 
+    #[zbus(signal)]
+    pub(super) async fn policy_changed(emitter: &SignalEmitter<'_>) -> zbus::Result<()>;
+
     #[zbus(out_args("processes"))]
     async fn list_processes(
         &self,

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use rtswap_engine::config::OnViolation;
 use rtswap_engine::input::PolicyChange;
 use rtswap_engine::registry::{MAX_NAME, MAX_TASKS, is_name};
-use rtswap_engine::rules::{ClassRule, Key, Row, Rules, Scope, Value};
+use rtswap_engine::rules::{ClassRule, IdleRule, Key, Row, Rules, Scope, Value};
 use rtswap_policy::task::Weight;
 use serde::Serialize;
 use zbus::{OwnedVariant, Variant};
@@ -69,7 +69,7 @@ fn put(rules: &mut Rules, rule: Key, key: &str, value: &Variant<'_>) -> Result<(
         }
         Key::Deadline => rules.deadline = Some(time(key, value)?),
         Key::Weight => rules.weight = Weight::new(weight(key, value)?),
-        Key::IdleAfter => rules.idle_after = Some(time(key, value)?),
+        Key::IdleAfter => rules.idle_after = Some(idle(key, value)?),
         Key::GpuMemory => rules.gpu_memory = Some(size(key, value)?),
         Key::PinnedMemory => rules.pinned_memory = Some(size(key, value)?),
         Key::MaxTasks => {
@@ -84,6 +84,15 @@ fn put(rules: &mut Rules, rule: Key, key: &str, value: &Variant<'_>) -> Result<(
         }
     }
     Ok(())
+}
+
+/// A time, or the word for none.
+fn idle(key: &str, value: &Variant<'_>) -> Result<IdleRule, String> {
+    if matches!(value, Variant::Str(word) if word.as_str() == IdleRule::NEVER) {
+        return Ok(IdleRule::Never);
+    }
+    let span = time(key, value).map_err(|wrong| format!("{wrong}, or {}", IdleRule::NEVER))?;
+    Ok(IdleRule::After(span))
 }
 
 /// One of some words.
@@ -148,11 +157,19 @@ pub(super) fn owner(row: &Row) -> Option<u32> {
     }
 }
 
+fn sees(viewer: Viewer, row: &Row) -> bool {
+    owner(row).is_none_or(|uid| viewer.sees(uid))
+}
+
+/// Whether the rules that `viewer` may see are others than `before`; all rules without a viewer.
+pub(super) fn has_changed(before: &[Row], now: &[Row], viewer: Option<Viewer>) -> bool {
+    let is_seen = |row: &&Row| viewer.is_none_or(|viewer| sees(viewer, row));
+    !before.iter().filter(is_seen).eq(now.iter().filter(is_seen))
+}
+
 /// The JSON of the rules that `viewer` may see.
 pub(super) fn json(rows: &[Row], viewer: Viewer) -> String {
-    let seen = rows
-        .iter()
-        .filter(|row| owner(row).is_none_or(|uid| viewer.sees(uid)));
+    let seen = rows.iter().filter(|row| sees(viewer, row));
     let policy = Policy {
         version: 1,
         rules: seen.map(of_row).collect(),
@@ -239,7 +256,7 @@ mod tests {
             class: Some(ClassRule::BestEffort),
             deadline: Some(Nanos(20_000_000)),
             weight: Weight::new(300),
-            idle_after: Some(Nanos(100_000_000)),
+            idle_after: Some(IdleRule::After(Nanos(100_000_000))),
             gpu_memory: Some(Bytes(6 << 30)),
             pinned_memory: Some(Bytes(5)),
             max_tasks: Some(0),
@@ -249,6 +266,8 @@ mod tests {
             change.map(|change| (change.set, change.unset)),
             Ok((rules, vec![]))
         );
+        let never = read_all(&[("idle_after_us", Variant::from("never"))]);
+        assert_eq!(never.unwrap().set.idle_after, Some(IdleRule::Never));
         let nothing = Key::ALL.map(|key| (key.name(), Variant::from("")));
         let change = read_all(&nothing).unwrap();
         assert_eq!(change.unset, Key::ALL);
@@ -290,6 +309,10 @@ mod tests {
         for value in [Variant::from("a b"), Variant::from(""), Variant::U8(1)] {
             assert!(wrong("task", value).starts_with("task must be the name"));
         }
+        assert_eq!(
+            wrong("idle_after_us", Variant::from("none")),
+            "idle_after_us must be an integer from 1 to 86400000000 (a day), in microseconds, or never"
+        );
         for (key, value) in [
             ("deadline_us", Variant::U8(0)),
             ("idle_after_us", Variant::U8(0)),

@@ -1,15 +1,15 @@
 //! The shape of policy.toml: the administrator's rules for everybody, for users and for tasks. What was set at run time is
 //! kept in the same form.
 
-use std::fmt::Write as _;
+use std::fmt::{self, Write as _};
 use std::fs;
 use std::io::ErrorKind;
 use std::path::Path;
 
 use rtswap_engine::registry::{MAX_NAME, MAX_TASKS, is_name};
-use rtswap_engine::rules::{ClassRule, Key, RuleSet, Rules, Scope, Value};
+use rtswap_engine::rules::{ClassRule, IdleRule, Key, RuleSet, Rules, Scope, Value};
 use rtswap_policy::task::Weight;
-use serde::Deserialize;
+use serde::de::{Deserialize, Deserializer, Error, IntoDeserializer, Unexpected, Visitor};
 use toml::Spanned;
 
 use super::ConfigError;
@@ -18,7 +18,7 @@ use super::trust::trusted;
 use super::users::User;
 use super::value::{IdleMillis, Millis, Size, Violation, Whole};
 
-#[derive(Deserialize)]
+#[derive(serde::Deserialize)]
 #[serde(deny_unknown_fields)]
 struct File {
     version: Spanned<u64>,
@@ -30,30 +30,30 @@ struct File {
     task: Vec<Spanned<OfTask>>,
 }
 
-#[derive(Default, Deserialize)]
+#[derive(Default, serde::Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Everybody {
     class: Option<Class>,
-    idle_after_ms: Option<IdleMillis>,
+    idle_after_ms: Option<Idle>,
     gpu_memory: Option<Size>,
     pinned_memory: Option<Size>,
     max_tasks: Option<MaxTasks>,
     on_violation: Option<Violation>,
 }
 
-#[derive(Deserialize)]
+#[derive(serde::Deserialize)]
 #[serde(deny_unknown_fields)]
 struct OfUser {
     user: Spanned<User>,
     class: Option<Class>,
-    idle_after_ms: Option<IdleMillis>,
+    idle_after_ms: Option<Idle>,
     gpu_memory: Option<Size>,
     pinned_memory: Option<Size>,
     max_tasks: Option<MaxTasks>,
     on_violation: Option<Violation>,
 }
 
-#[derive(Deserialize)]
+#[derive(serde::Deserialize)]
 #[serde(deny_unknown_fields)]
 struct OfTask {
     user: Spanned<User>,
@@ -61,17 +61,54 @@ struct OfTask {
     class: Option<Class>,
     deadline_ms: Option<Spanned<Millis>>,
     weight: Option<Whole<1, { Weight::MOST }>>,
-    idle_after_ms: Option<IdleMillis>,
+    idle_after_ms: Option<Idle>,
     gpu_memory: Option<Size>,
     pinned_memory: Option<Size>,
     on_violation: Option<Violation>,
+}
+
+/// How long tasks may idle on the GPU: milliseconds, or `never` for what they declare alone.
+#[derive(Clone, Copy)]
+struct Idle(IdleRule);
+
+impl<'de> Deserialize<'de> for Idle {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct IdleVisitor;
+
+        impl Visitor<'_> for IdleVisitor {
+            type Value = Idle;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                write!(f, "a number of milliseconds, or {:?}", IdleRule::NEVER)
+            }
+
+            fn visit_i64<E: Error>(self, millis: i64) -> Result<Idle, E> {
+                let IdleMillis(span) = IdleMillis::deserialize(millis.into_deserializer())?;
+                Ok(Idle(IdleRule::After(span)))
+            }
+
+            fn visit_f64<E: Error>(self, millis: f64) -> Result<Idle, E> {
+                let IdleMillis(span) = IdleMillis::deserialize(millis.into_deserializer())?;
+                Ok(Idle(IdleRule::After(span)))
+            }
+
+            fn visit_str<E: Error>(self, text: &str) -> Result<Idle, E> {
+                if text == IdleRule::NEVER {
+                    return Ok(Idle(IdleRule::Never));
+                }
+                Err(E::invalid_value(Unexpected::Str(text), &self))
+            }
+        }
+
+        deserializer.deserialize_any(IdleVisitor)
+    }
 }
 
 /// There are never more.
 type MaxTasks = Whole<0, { MAX_TASKS as u32 }>;
 
 /// What counts of the class that a task declares.
-#[derive(Clone, Copy, Deserialize)]
+#[derive(Clone, Copy, serde::Deserialize)]
 #[serde(rename_all = "kebab-case")]
 enum Class {
     Declared,
@@ -91,7 +128,7 @@ impl Everybody {
     fn rules(&self) -> Rules {
         Rules {
             class: self.class.map(Into::into),
-            idle_after: self.idle_after_ms.map(|span| span.0),
+            idle_after: self.idle_after_ms.map(|rule| rule.0),
             gpu_memory: self.gpu_memory.map(|size| size.0),
             pinned_memory: self.pinned_memory.map(|size| size.0),
             max_tasks: self.max_tasks.map(|most| most.0 as usize),
@@ -105,7 +142,7 @@ impl OfUser {
     fn rules(&self) -> Rules {
         Rules {
             class: self.class.map(Into::into),
-            idle_after: self.idle_after_ms.map(|span| span.0),
+            idle_after: self.idle_after_ms.map(|rule| rule.0),
             gpu_memory: self.gpu_memory.map(|size| size.0),
             pinned_memory: self.pinned_memory.map(|size| size.0),
             max_tasks: self.max_tasks.map(|most| most.0 as usize),
@@ -121,7 +158,7 @@ impl OfTask {
             class: self.class.map(Into::into),
             deadline: self.deadline_ms.as_ref().map(|span| span.get_ref().0),
             weight: self.weight.and_then(|weight| Weight::new(weight.0)),
-            idle_after: self.idle_after_ms.map(|span| span.0),
+            idle_after: self.idle_after_ms.map(|rule| rule.0),
             gpu_memory: self.gpu_memory.map(|size| size.0),
             pinned_memory: self.pinned_memory.map(|size| size.0),
             on_violation: self.on_violation.map(Into::into),
@@ -207,16 +244,16 @@ pub(crate) fn write_policy(all: &RuleSet) -> String {
             let Some(value) = rules.get(key) else {
                 continue;
             };
-            let name = key.name();
+            // Times are milliseconds in files, and microseconds on D-Bus.
+            let key = key.name();
+            let in_file = key.strip_suffix("_us").map(|name| format!("{name}_ms"));
+            let name = in_file.as_deref().unwrap_or(key);
             // Writing to a String cannot fail.
             let _ = match value {
                 Value::Word(word) => writeln!(text, "{name} = {word:?}"),
                 Value::Count(count) => writeln!(text, "{name} = {count}"),
                 Value::Size(bytes) => writeln!(text, "{name} = {}", bytes.0),
-                Value::Span(span) => {
-                    let name = name.trim_end_matches("_us");
-                    writeln!(text, "{name}_ms = {}", span.0 as f64 / 1e6)
-                }
+                Value::Span(span) => writeln!(text, "{name} = {}", span.0 as f64 / 1e6),
             };
         }
     }
@@ -235,7 +272,7 @@ mod tests {
     const ALL: &str = "version = 1\n\
         [everybody]\nclass = \"best-effort\"\nidle_after_ms = 300000\ngpu_memory = \"16GiB\"\npinned_memory = \"32GiB\"\nmax_tasks = 0\n\
         on_violation = \"demote\"\n\
-        [[user]]\nuser = \"root\"\nidle_after_ms = 60000\ngpu_memory = 5\n\
+        [[user]]\nuser = \"root\"\nidle_after_ms = \"never\"\ngpu_memory = 5\n\
         [[task]]\nuser = 1000\nname = \"yolo\"\nclass = \"declared\"\ndeadline_ms = 20.5\nweight = 300\n\
         idle_after_ms = 100\ngpu_memory = \"6g\"\npinned_memory = 0\non_violation = \"kill\"\n\
         [[user]]\nuser = 7\n";
@@ -260,7 +297,7 @@ mod tests {
         let all = read(ALL).unwrap();
         let everybody = Rules {
             class: Some(ClassRule::BestEffort),
-            idle_after: Some(Nanos(300_000_000_000)),
+            idle_after: Some(IdleRule::After(Nanos(300_000_000_000))),
             gpu_memory: Some(Bytes(16 << 30)),
             pinned_memory: Some(Bytes(32 << 30)),
             max_tasks: Some(0),
@@ -268,12 +305,14 @@ mod tests {
             ..Rules::default()
         };
         assert_eq!(all[&Scope::Everybody], everybody);
-        assert_eq!(all[&Scope::User(0)].gpu_memory, Some(Bytes(5)));
+        let root = &all[&Scope::User(0)];
+        assert_eq!(root.gpu_memory, Some(Bytes(5)));
+        assert_eq!(root.idle_after, Some(IdleRule::Never));
         let task = Rules {
             class: Some(ClassRule::Declared),
             deadline: Some(Nanos(20_500_000)),
             weight: Weight::new(300),
-            idle_after: Some(Nanos(100_000_000)),
+            idle_after: Some(IdleRule::After(Nanos(100_000_000))),
             gpu_memory: Some(Bytes(6 << 30)),
             pinned_memory: Some(Bytes::ZERO),
             on_violation: Some(OnViolation::Kill),
@@ -363,6 +402,14 @@ mod tests {
             (
                 "[everybody]\nidle_after_ms = 99.9\n",
                 "p.toml:3:17: an idle_after of 99.900 ms would move memory between jobs: it is at least 100.000 ms",
+            ),
+            (
+                "[everybody]\nidle_after_ms = \"none\"\n",
+                "p.toml:3:17: invalid value: string \"none\", expected a number of milliseconds, or \"never\"",
+            ),
+            (
+                "[everybody]\nidle_after_ms = true\n",
+                "p.toml:3:17: invalid type: boolean `true`, expected a number of milliseconds, or \"never\"",
             ),
             (
                 "[everybody]\nmax_tasks = -1\n",

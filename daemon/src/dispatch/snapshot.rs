@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use rtswap_dbus::objects::NO_LIMIT;
 use rtswap_dbus::text::escape;
 use rtswap_dbus::{GpuProperties, TaskProperties};
 use rtswap_engine::rules::Row;
@@ -83,6 +84,10 @@ fn of_task(task: TaskStatus, gpus: &[GpuStatus], record: &Record) -> TaskPropert
         swappable_bytes: task.declared.swappable.0,
         weight: task.weight.get(),
         idle_after_usec: task.idle_after.map_or(0, micros),
+        gpu_memory_limit_bytes: task.limits.gpu_memory.map_or(NO_LIMIT, |bytes| bytes.0),
+        pinned_memory_limit_bytes: task.limits.pinned_memory.map_or(NO_LIMIT, |bytes| bytes.0),
+        on_violation: task.limits.on_violation.name().to_owned(),
+        leased: task.leased,
         swap_volume_bytes: memory.swap_volume.0,
         resident_bytes: memory.resident.0,
         swapped_bytes: memory.swapped.0,

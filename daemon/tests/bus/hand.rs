@@ -153,7 +153,14 @@ fn busctl_does_as_the_manual_says() {
     assert!(again.contains("has a task named yolo already"), "{again}");
     let shown = busctl(&["introspect", "org.rtswap", "/org/rtswap/task/1"]).unwrap();
     let shown = text(shown.stdout);
-    for (property, value) in [("PeriodUSec", "33000"), ("Class", "\"realtime\"")] {
+    let shown_values = [
+        ("PeriodUSec", "33000"),
+        ("Class", "\"realtime\""),
+        ("Leased", "false"),
+        ("OnViolation", "\"warn\""),
+        ("GpuMemoryLimitBytes", "18446744073709551615"),
+    ];
+    for (property, value) in shown_values {
         let line = shown
             .lines()
             .find(|line| line.starts_with(&format!(".{property} ")));

@@ -56,7 +56,7 @@ pub trait Manager1 {
 
     /// Changes rules of the policy until the files are read again. `user` (a number) and `task` (a name) say whom they are
     /// for: without both everybody, a task without a user is the caller's own. Rules are `class`, `deadline_us`, `weight`,
-    /// `idle_after_us`, `gpu_memory`, `pinned_memory`, `max_tasks` and `on_violation`; an empty text takes back what was set. Root may, and
+    /// `idle_after_us` (a number, or `never`), `gpu_memory`, `pinned_memory`, `max_tasks` and `on_violation`; an empty text takes back what was set. Root may, and
     /// those that polkit lets set the policy.
     #[zbus(allow_interactive_auth)]
     fn set_policy(&self, options: HashMap<&str, Variant<'_>>) -> Result<(), Error>;
@@ -103,6 +103,11 @@ pub trait Manager1 {
     /// Calls of processes for which the probes had no room. What those processes hold is known from NVML alone.
     #[zbus(property(emits_changed_signal = "false"))]
     fn probe_calls_lost(&self) -> zbus::Result<u64>;
+
+    /// The rules of the policy have changed, by [`Self::set_policy`] or by [`Self::reload`]: [`Self::policy`] says what holds.
+    /// At most one signal in 250 ms.
+    #[zbus(signal)]
+    fn policy_changed(&self) -> zbus::Result<()>;
 
     /// A job of `task` ended `lateness_us` late; `cause` says where its time went.
     #[zbus(signal)]

@@ -70,6 +70,24 @@ pub trait Task1 {
     #[zbus(property, name = "IdleAfterUSec")]
     fn idle_after_usec(&self) -> Result<u64, Error>;
 
+    /// The most bytes that the policy lets it have on each GPU, swapped out or not: the smaller cap of its own and of all
+    /// tasks of its user together, whatever the others have of that. [`crate::objects::NO_LIMIT`] where no rule caps them.
+    #[zbus(property, name = "GpuMemoryLimitBytes")]
+    fn gpu_memory_limit_bytes(&self) -> Result<u64, Error>;
+
+    /// The bytes of these that may need pinned memory of the host, likewise.
+    #[zbus(property, name = "PinnedMemoryLimitBytes")]
+    fn pinned_memory_limit_bytes(&self) -> Result<u64, Error>;
+
+    /// What follows from its violations by the policy: `warn`, `demote` or `kill`.
+    #[zbus(property, name = "OnViolation")]
+    fn on_violation(&self) -> Result<String, Error>;
+
+    /// Whether it ends with the lease of [`crate::Manager1Proxy::register_with_lease`]. False once that has ended or the
+    /// task was unregistered, while a process of it goes on.
+    #[zbus(property, name = "Leased")]
+    fn leased(&self) -> Result<bool, Error>;
+
     /// x: what the plan lets leave the GPU.
     #[zbus(property, name = "SwapVolumeBytes")]
     fn swap_volume_bytes(&self) -> Result<u64, Error>;

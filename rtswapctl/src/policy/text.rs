@@ -112,7 +112,7 @@ fn value(row: &Row) -> String {
     let number = row.value.as_u64();
     match (row.key.as_str(), number, &row.value) {
         ("gpu_memory" | "pinned_memory", Some(size), _) => bytes(size),
-        ("deadline_us", Some(micros), _) => format!("{} ms", micros as f64 / 1e3),
+        ("deadline_us" | "idle_after_us", Some(micros), _) => format!("{} ms", micros as f64 / 1e3),
         (_, _, Value::String(word)) => word.clone(),
         (_, _, other) => other.to_string(),
     }

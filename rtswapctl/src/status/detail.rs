@@ -44,7 +44,14 @@ impl Task {
         if self.idle_after_us > 0 {
             declared.push(format!("idle after {}", seconds(self.idle_after_us)));
         }
+        if self.leased {
+            declared.push("until its lease ends".to_owned());
+        }
         line("declared", &declared.join(", "));
+        let policy = self.policy_parts();
+        if !policy.is_empty() {
+            line("policy", &policy.join(", "));
+        }
         let volume = match self.swap_volume_bytes {
             0 => String::new(),
             volume => format!(" of at most {}", bytes(volume)),
@@ -104,6 +111,23 @@ impl Task {
                 &format!("{}, the last: {last}", self.violations),
             );
         }
+    }
+
+    /// What the policy says of it beside its class, its times and its weight.
+    fn policy_parts(&self) -> Vec<String> {
+        let mut parts = Vec::new();
+        for (what, most) in [
+            ("of GPU memory", self.gpu_memory_limit_bytes),
+            ("of pinned memory", self.pinned_memory_limit_bytes),
+        ] {
+            parts.extend(most.map(|most| format!("at most {} {what}", bytes(most))));
+        }
+        match self.on_violation.as_str() {
+            "demote" => parts.push("best-effort after a violation".to_owned()),
+            "kill" => parts.push("killed after a violation".to_owned()),
+            _ => {}
+        }
+        parts
     }
 
     fn lateness(&self) -> String {

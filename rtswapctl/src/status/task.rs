@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use rtswap_dbus::TaskProperties;
-use rtswap_dbus::objects::OtherTask;
+use rtswap_dbus::objects::{OtherTask, limit};
 use serde::Serialize;
 
 use crate::color::Style;
@@ -27,6 +27,11 @@ pub(super) struct Task {
     pub(super) weight: u32,
     /// 0 if others have to need its memory first.
     pub(super) idle_after_us: u64,
+    /// None where no rule caps it, like the one that follows.
+    pub(super) gpu_memory_limit_bytes: Option<u64>,
+    pub(super) pinned_memory_limit_bytes: Option<u64>,
+    pub(super) on_violation: String,
+    pub(super) leased: bool,
     pub(super) footprint_bytes: u64,
     pub(super) swappable_bytes: u64,
     pub(super) swap_volume_bytes: u64,
@@ -134,6 +139,10 @@ impl Task {
             wcet_us: task.wcet_usec,
             weight: task.weight,
             idle_after_us: task.idle_after_usec,
+            gpu_memory_limit_bytes: limit(task.gpu_memory_limit_bytes),
+            pinned_memory_limit_bytes: limit(task.pinned_memory_limit_bytes),
+            on_violation: task.on_violation.clone(),
+            leased: task.leased,
             footprint_bytes: task.footprint_bytes,
             swappable_bytes: task.swappable_bytes,
             swap_volume_bytes: task.swap_volume_bytes,

@@ -1,7 +1,7 @@
 //! What people and programs read of the status.
 
 use clap::Parser;
-use rtswap_dbus::objects::{Objects, OtherTask, Properties};
+use rtswap_dbus::objects::{NO_LIMIT, Objects, OtherTask, Properties};
 use rtswap_dbus::{GpuProperties, TaskProperties};
 use zbus::{OwnedVariant, Variant};
 
@@ -425,11 +425,18 @@ fn all_that_is_known_of_one_task_is_told_by_its_name() {
     task.swap_volume_bytes = 6 << 20;
     task.weight = 100;
     task.last_deadline_miss = "job 3, 2.5 ms late".into();
+    (task.gpu_memory_limit_bytes, task.pinned_memory_limit_bytes) = (64 << 20, NO_LIMIT);
+    (task.on_violation, task.leased) = ("kill".into(), true);
     let status = Status::new(everything);
+    let json = serde_json::to_value(&status).unwrap();
+    let limits = ["gpu_memory_limit_bytes", "pinned_memory_limit_bytes"];
+    let limits = limits.map(|name| &json["tasks"][0][name]);
+    assert_eq!(limits, [&(64 << 20).into(), &serde_json::Value::Null]);
     let text = plain(&status.text(&typed(&["yolo"]), None));
     let expected = "  task        yolo: realtime, running on GPU 3, of user 0
   processes   4711
-  declared    period 33 ms, deadline 33 ms, footprint 48 MiB, weight 100
+  declared    period 33 ms, deadline 33 ms, footprint 48 MiB, weight 100, until its lease ends
+  policy      at most 64 MiB of GPU memory, killed after a violation
   memory      40 MiB on the GPU of 44 MiB allowed, 0 swapped out of at most 6 MiB; 0 of host memory pinned
   jobs        12 in -, 1 late by at most 2.5 ms; responses p50 -, p99 33 ms, longest -
   swaps       0 out (-), 0 in (-)

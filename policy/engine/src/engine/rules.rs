@@ -14,7 +14,7 @@ use crate::ids::RegistrationId;
 use crate::input::{Caller, PolicyChange};
 use crate::output::{Level, LogLine, Output};
 use crate::registry::{Registration, TaskDeclaration};
-use crate::rules::{ClassRule, Key, Policy, RuleSet, Rules, Scope, Shape};
+use crate::rules::{ClassRule, Key, Limits, Policy, RuleSet, Rules, Scope, Shape};
 
 impl Engine {
     /// Changes the policy until the files are read again.
@@ -93,7 +93,11 @@ impl Engine {
             .filter(|(id, was)| {
                 let entry = self.registry.get(*id);
                 let is_other = |entry| self.shape(entry) != *was || !self.is_as_shaped(entry);
-                forgives || entry.is_some_and(is_other)
+                // A deadline that it cannot have does not show in its shape.
+                let deadline =
+                    |policy: &Policy, it: &Registration| policy.deadline(it.uid, &it.task.name);
+                let is_moved = |entry| deadline(&self.policy, entry) != deadline(before, entry);
+                forgives || entry.is_some_and(|entry| is_other(entry) || is_moved(entry))
             })
             .collect();
         let mut refused = Vec::new();
@@ -203,6 +207,12 @@ impl Engine {
     /// What schedulers are told of a registration.
     pub(crate) fn shape(&self, entry: &Registration) -> Shape {
         shape_by(&self.policy, entry)
+    }
+
+    /// What else the policy says of a registration.
+    pub(crate) fn limits(&self, entry: &Registration) -> Limits {
+        let user = entry.owner.uid();
+        self.policy.limits(user, entry.uid, &entry.task.name)
     }
 
     /// The class that schedulers are told.

@@ -14,7 +14,7 @@ use rtswap_policy::units::{Bytes, Nanos};
 
 use crate::config::OnViolation;
 
-pub use policy::{Policy, Row, Shape, Source};
+pub use policy::{Limits, Policy, Row, Shape, Source};
 
 /// Tasks that a user may have where nobody says anything.
 pub const MAX_TASKS_PER_USER: usize = 512;
@@ -52,8 +52,8 @@ pub struct Rules {
     pub deadline: Option<Nanos>,
     /// The weight, instead of what the task declares.
     pub weight: Option<Weight>,
-    /// The longest time that a best-effort task without a job keeps its memory on the GPU, unless it declares a shorter one.
-    pub idle_after: Option<Nanos>,
+    /// How long a best-effort task without a job keeps its memory on the GPU.
+    pub idle_after: Option<IdleRule>,
     /// Bytes that a task, or all tasks of a user, may have on each GPU, swapped out or not.
     pub gpu_memory: Option<Bytes>,
     /// Bytes of these that may need pinned memory of the host.
@@ -71,6 +71,15 @@ pub enum ClassRule {
     Declared,
     /// Best-effort, whatever it declares.
     BestEffort,
+}
+
+/// What the administrator says of the time that a task without a job keeps its memory on the GPU.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum IdleRule {
+    /// As it declares, also where a wider rule says a span.
+    Never,
+    /// At most this long, unless it declares a shorter time.
+    After(Nanos),
 }
 
 /// One rule of [`Rules`].
@@ -156,7 +165,10 @@ impl Rules {
             Key::Class => self.class.map(|class| Value::Word(class.name())),
             Key::Deadline => self.deadline.map(Value::Span),
             Key::Weight => self.weight.map(|weight| Value::Count(weight.get().into())),
-            Key::IdleAfter => self.idle_after.map(Value::Span),
+            Key::IdleAfter => self.idle_after.map(|rule| match rule {
+                IdleRule::Never => Value::Word(IdleRule::NEVER),
+                IdleRule::After(span) => Value::Span(span),
+            }),
             Key::GpuMemory => self.gpu_memory.map(Value::Size),
             Key::PinnedMemory => self.pinned_memory.map(Value::Size),
             Key::MaxTasks => self.max_tasks.map(|most| Value::Count(most as u64)),
@@ -221,7 +233,9 @@ impl Rules {
                 key.name()
             ));
         }
-        if let Some(complaint) = self.idle_after.and_then(idle_complaint) {
+        if let Some(IdleRule::After(span)) = self.idle_after
+            && let Some(complaint) = idle_complaint(span)
+        {
             return Some(complaint);
         }
         (self.deadline == Some(Nanos::ZERO)).then(|| "a deadline of 0 cannot be kept".into())
@@ -243,6 +257,19 @@ impl ClassRule {
         match self {
             Self::Declared => "declared",
             Self::BestEffort => "best-effort",
+        }
+    }
+}
+
+impl IdleRule {
+    /// The name of [`IdleRule::Never`] in files and on D-Bus.
+    pub const NEVER: &str = "never";
+
+    /// The longest idle time by this rule; none where it says none.
+    pub const fn span(self) -> Option<Nanos> {
+        match self {
+            Self::Never => None,
+            Self::After(span) => Some(span),
         }
     }
 }
@@ -284,7 +311,7 @@ mod tests {
         };
         assert!(at_once.complaint(&task).is_some());
         let idle = |span| Rules {
-            idle_after: Some(span),
+            idle_after: Some(IdleRule::After(span)),
             ..Rules::default()
         };
         assert_eq!(idle(SHORTEST_IDLE).complaint(&Scope::Everybody), None);

@@ -5,7 +5,7 @@ use alloc::vec::Vec;
 use rtswap_policy::task::{Class, Timing, Weight};
 use rtswap_policy::units::{Bytes, Nanos};
 
-use super::{ClassRule, Key, MAX_TASKS_PER_USER, RuleSet, Rules, Scope, Value};
+use super::{ClassRule, IdleRule, Key, MAX_TASKS_PER_USER, RuleSet, Rules, Scope, Value};
 use crate::config::OnViolation;
 use crate::registry::TaskDeclaration;
 
@@ -71,7 +71,8 @@ impl Policy {
             Class::BestEffort => None,
         };
         let weight = self.find(&scopes, |rules| rules.weight);
-        let idle_after = self.find(&scopes, |rules| rules.idle_after);
+        let rule = self.find(&scopes, |rules| rules.idle_after);
+        let idle_after = rule.and_then(IdleRule::span);
         Shape {
             timing: declared,
             class: match declared.filter(|_| !is_demoted) {
@@ -129,6 +130,19 @@ impl Policy {
         let name = name.into();
         let own = self.find(&[Scope::Task { uid, name }], rule);
         [own, self.find(&of_user(user), rule)]
+    }
+
+    /// What the rules alone let a task have and have follow from its violations.
+    pub fn limits(&self, user: u32, uid: u32, name: &str) -> Limits {
+        let least = |rule| {
+            let caps = self.caps(user, uid, name, rule);
+            caps.into_iter().flatten().min()
+        };
+        Limits {
+            gpu_memory: least(|rules| rules.gpu_memory),
+            pinned_memory: least(|rules| rules.pinned_memory),
+            on_violation: self.on_violation(user, uid, name),
+        }
     }
 
     /// Whether a rule caps anything, so that the memory of users must be added up.
@@ -202,6 +216,18 @@ pub struct Shape {
     pub idle_after: Option<Nanos>,
 }
 
+/// What no scheduler is told of a task, and the policy says all the same.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// Bytes that it may have on each GPU, swapped out or not: the smaller cap of its own and of all tasks of its user
+    /// together, whatever the others have of that. None where no rule caps them.
+    pub gpu_memory: Option<Bytes>,
+    /// Bytes of these that may need pinned memory of the host, likewise.
+    pub pinned_memory: Option<Bytes>,
+    /// What follows from its violations.
+    pub on_violation: OnViolation,
+}
+
 /// The narrowest first.
 fn scopes(user: u32, uid: u32, name: &str) -> [Scope; 3] {
     let [user, everybody] = of_user(user);
@@ -240,6 +266,10 @@ mod tests {
         assert_eq!(caps(7, "a"), [Some(Bytes(4)), Some(Bytes(2))]);
         assert_eq!(caps(7, "b"), [None, Some(Bytes(2))]);
         assert_eq!(caps(8, "a"), [None, Some(Bytes(1))]);
+        let least = |uid, name| policy.limits(uid, uid, name).gpu_memory;
+        assert_eq!(least(7, "a"), Some(Bytes(2)), "its user has less than it");
+        assert_eq!(least(8, "a"), Some(Bytes(1)));
+        assert_eq!(policy.limits(7, 7, "a").pinned_memory, None);
         assert_eq!(policy.max_tasks(7), 5);
         assert_eq!(policy.on_violation(7, 7, "a"), OnViolation::Warn);
         let rows = policy.rows();
@@ -259,7 +289,7 @@ mod tests {
     fn the_shorter_idle_time_counts_of_the_rule_and_the_declaration() {
         let span = |seconds: u64| Some(Nanos(seconds * 1_000_000_000));
         let may_idle = |seconds| Rules {
-            idle_after: span(seconds),
+            idle_after: span(seconds).map(IdleRule::After),
             ..Rules::default()
         };
         let policy = Policy {
@@ -268,6 +298,14 @@ mod tests {
                 (Scope::User(7), may_idle(60)),
             ]),
             ..Policy::default()
+        };
+        let never = Rules {
+            idle_after: Some(IdleRule::Never),
+            ..Rules::default()
+        };
+        let exempt = Policy {
+            run_time: RuleSet::from([(Scope::User(8), never)]),
+            ..policy.clone()
         };
         let shaped = |policy: &Policy, uid, idle_after| {
             let options = TaskOptions {
@@ -281,6 +319,10 @@ mod tests {
         assert_eq!(shaped(&policy, 8, span(9)), span(5));
         assert_eq!(shaped(&policy, 8, span(2)), span(2));
         assert_eq!(shaped(&policy, 7, None), span(60));
+        assert_eq!(shaped(&exempt, 8, None), None, "as for nobody");
+        assert_eq!(shaped(&exempt, 8, span(9)), span(9), "its own time");
+        assert_eq!(shaped(&exempt, 7, None), span(60));
+        assert_eq!(shaped(&exempt, 9, None), span(5));
         assert_eq!(shaped(&Policy::default(), 7, span(2)), span(2));
         assert_eq!(shaped(&Policy::default(), 7, None), None);
     }

@@ -10,8 +10,8 @@ use rtswap_policy::units::{Bytes, Nanos};
 use crate::Uuid;
 use crate::engine::{Engine, Planned};
 use crate::ids::RegistrationId;
-use crate::registry::{Moved, Registration, Statistics};
-use crate::rules::Shape;
+use crate::registry::{Moved, Origin, Registration, Statistics};
+use crate::rules::{Limits, Shape};
 use crate::sessions::Session;
 
 /// One registration with what its processes do on all GPUs.
@@ -42,6 +42,10 @@ pub struct TaskStatus {
     pub weight: Weight,
     /// How long it keeps its memory on the GPU without a job, as declared or by the policy; none if until others need it.
     pub idle_after: Option<Nanos>,
+    /// What else the policy says of it.
+    pub limits: Limits,
+    /// Whether it ends with a lease that is open.
+    pub leased: bool,
     /// Its memory, summed over all GPUs.
     pub memory: MemoryStatus,
     /// What its jobs and swaps came to.
@@ -211,7 +215,12 @@ impl Engine {
             .clone()
             .filter_map(|(gpu, task)| self.gpus[gpu].scheduler.state().task(task));
         let sessions = self.sessions.of(entry.id).map(|(_, session)| session);
-        let status = describe(entry, &self.shape(entry), states, sessions);
+        let status = describe(
+            entry,
+            (&self.shape(entry), self.limits(entry)),
+            states,
+            sessions,
+        );
         let turns = on
             .clone()
             .filter_map(|(gpu, task)| self.gpus[gpu].scheduler.state().turns(task, self.now));
@@ -233,10 +242,10 @@ impl Engine {
     }
 }
 
-/// A registration with what each GPU's scheduler knows of it, and its sessions, the oldest first.
+/// A registration with what the policy says of it, what each GPU's scheduler knows of it, and its sessions, the oldest first.
 pub(super) fn describe<'a>(
     entry: &Registration,
-    shape: &Shape,
+    (shape, limits): (&Shape, Limits),
     states: impl Iterator<Item = scheduler::TaskStatus>,
     sessions: impl Iterator<Item = &'a Session>,
 ) -> TaskStatus {
@@ -277,6 +286,8 @@ pub(super) fn describe<'a>(
         declared: entry.task.memory,
         weight: shape.weight,
         idle_after: shape.idle_after,
+        limits,
+        leased: entry.origin == Origin::Lease,
         memory,
         statistics: StatisticsStatus::from(&entry.statistics),
         turns: None,

@@ -7,9 +7,10 @@ use rtswap_policy::task::{Class, MemoryProfile, TaskId, Timing, Weight};
 use rtswap_policy::units::{Bytes, Nanos, Ppm, Time};
 
 use super::{lost, mib, session, uuid};
+use crate::config::OnViolation;
 use crate::ids::RegistrationId;
 use crate::registry::{Origin, Registration, TaskDeclaration};
-use crate::rules::{Policy, Shape};
+use crate::rules::{Limits, Policy, Shape};
 use crate::sessions::Session;
 use crate::status::tasks::{describe, largest};
 use crate::status::{Phase, TaskStatus, TreatedAs};
@@ -18,6 +19,12 @@ const TIMING: Timing = Timing {
     period: Nanos(30),
     deadline: Nanos(20),
     wcet: Nanos(10),
+};
+
+const NO_LIMITS: Limits = Limits {
+    gpu_memory: None,
+    pinned_memory: None,
+    on_violation: OnViolation::Warn,
 };
 
 fn entry(class: Class) -> Registration {
@@ -95,7 +102,12 @@ fn treated(phase: scheduler::Phase) -> scheduler::TaskStatus {
 
 fn of(on: &[scheduler::TaskStatus], sessions: &[Session]) -> TaskStatus {
     let entry = entry(Class::Realtime(TIMING));
-    describe(&entry, &shape(&entry), on.iter().cloned(), sessions.iter())
+    describe(
+        &entry,
+        (&shape(&entry), NO_LIMITS),
+        on.iter().cloned(),
+        sessions.iter(),
+    )
 }
 
 #[test]
@@ -149,9 +161,14 @@ fn a_parked_task_is_parked_once_nothing_of_it_runs_or_moves() {
     let phase = |on: scheduler::TaskStatus, sessions: &[Session]| {
         let mut entry = entry(Class::BestEffort);
         entry.parked = true;
-        describe(&entry, &shape(&entry), [on].into_iter(), sessions.iter())
-            .phase
-            .name()
+        describe(
+            &entry,
+            (&shape(&entry), NO_LIMITS),
+            [on].into_iter(),
+            sessions.iter(),
+        )
+        .phase
+        .name()
     };
     let present = [session(1, &[])];
     assert_eq!(phase(with_job(Some(Time(1))), &present), "running");
@@ -173,7 +190,7 @@ fn a_demoted_task_is_best_effort_and_keeps_what_it_declared() {
         entry.demoted = demoted;
         let task = describe(
             &entry,
-            &shape(&entry),
+            (&shape(&entry), NO_LIMITS),
             [treated(on)].into_iter(),
             [].into_iter(),
         );
@@ -186,7 +203,7 @@ fn a_demoted_task_is_best_effort_and_keeps_what_it_declared() {
     assert_eq!(class(scheduler::Phase::Ready, true), "best-effort");
     let other = describe(
         &entry(Class::BestEffort),
-        &shape(&entry(Class::BestEffort)),
+        (&shape(&entry(Class::BestEffort)), NO_LIMITS),
         [].into_iter(),
         [].into_iter(),
     );
@@ -228,7 +245,12 @@ fn what_the_registration_knows_is_passed_on() {
     entry.gpu = Some(uuid(3));
     entry.statistics.violations = 2;
     entry.statistics.copied(Direction::In, mib(5), Nanos(70));
-    let task = describe(&entry, &shape(&entry), [].into_iter(), [].into_iter());
+    let task = describe(
+        &entry,
+        (&shape(&entry), NO_LIMITS),
+        [].into_iter(),
+        [].into_iter(),
+    );
     assert_eq!((task.registration, task.uid), (RegistrationId(4), 1000));
     assert_eq!((task.name.as_str(), task.gpu), ("camera", Some(uuid(3))));
     assert_eq!(task.statistics.violations, 2);
