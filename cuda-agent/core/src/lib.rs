@@ -11,6 +11,7 @@
 //! - [`session`], [`signals`], [`swap`]: the daemon's end of things;
 //! - [`cancel`], [`elf`], [`objects`], [`log`]: what a guest in other people's processes minds;
 //! - [`tables`]: the driver's private tables, which no hook sees through;
+//! - [`nvml`]: the same memory as NVIDIA's management library shows it;
 //! - [`record`]: what the process did, written down for a profile;
 //! - [`torture`]: swaps between every two calls, to find what breaks;
 //! - [`agent`]: all of it, for this process; [`ops`], [`mapped`]: what the hooks ask of it.
@@ -29,6 +30,7 @@ pub mod late;
 pub mod log;
 pub mod mapped;
 pub mod memory;
+pub mod nvml;
 pub mod objects;
 pub mod ops;
 pub mod ordered;

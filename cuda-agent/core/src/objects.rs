@@ -93,13 +93,16 @@ impl Object<'_> {
     }
 
     fn is_named(&self, name: &CStr) -> bool {
-        // SAFETY: the loader's name of the object, or null.
-        !self.info.dlpi_name.is_null()
-            && unsafe { CStr::from_ptr(self.info.dlpi_name) }
-                .to_bytes()
-                .rsplit(|byte| *byte == b'/')
-                .next()
-                == Some(name.to_bytes())
+        self.file_name() == Some(name.to_bytes())
+    }
+
+    fn file_name(&self) -> Option<&[u8]> {
+        if self.info.dlpi_name.is_null() {
+            return None;
+        }
+        // SAFETY: the loader's name of the object, which lives as long as it.
+        let path = unsafe { CStr::from_ptr(self.info.dlpi_name) };
+        path.to_bytes().rsplit(|byte| *byte == b'/').next()
     }
 
     /// Puts `rebound` of what is in them into the object's slots for functions that others define:
@@ -198,6 +201,18 @@ impl Object<'_> {
         let end = start.wrapping_add(header.p_memsz as usize);
         start & !(page - 1)..end & !(page - 1)
     }
+}
+
+/// Whether a library is loaded whose file name begins with `name`. Opens no file, unlike dlopen with
+/// RTLD_NOLOAD.
+pub fn is_loaded(name: &CStr) -> bool {
+    let mut found = false;
+    for_each(&mut |object| {
+        let file = object.file_name();
+        found = file.is_some_and(|file| file.starts_with(name.to_bytes()));
+        !found
+    });
+    found
 }
 
 /// What RTLD_NEXT means for `symbol` to the object that holds the address `caller`: the first
@@ -313,6 +328,13 @@ mod tests {
         assert_eq!(next_definition(libc_getpid.addr(), c"getpid"), None);
         assert_eq!(next_definition(8, c"getpid"), None);
         assert_eq!(next_definition(here, c"no_such_symbol_anywhere"), None);
+    }
+
+    #[test]
+    fn a_loaded_library_is_known_by_how_its_file_name_begins() {
+        assert!(is_loaded(c"libc.so"));
+        assert!(!is_loaded(c"ibc.so"));
+        assert!(!is_loaded(c"libc.so.6.6"));
     }
 
     #[test]

@@ -91,6 +91,13 @@ impl Agent {
         Some(self.current()?.0.memory_info())
     }
 
+    /// Free and total bytes of the managed GPU with this UUID, as cuMemGetInfo shows them.
+    pub fn memory_info_of(&self, uuid: [u8; 16]) -> Option<(u64, u64)> {
+        let mut devices = self.devices.iter();
+        let device = devices.find(|device| device.uuid == uuid)?;
+        Some(device.memory_info())
+    }
+
     /// cuDeviceTotalMem.
     pub fn total_memory(&self, ordinal: i32) -> Option<u64> {
         Some(self.device(ordinal)?.total_memory())

@@ -8,9 +8,9 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use rtswap_agent_core::agent::{agent, may_start};
 use rtswap_agent_core::elf::{Loader, loader};
-use rtswap_agent_core::objects::{next_definition, rebind_new};
+use rtswap_agent_core::objects::{is_loaded, next_definition, rebind_new};
 
-use super::{Hook, all};
+use super::{Hook, all, nvml};
 
 /// What the jump does: return `value`, or go on to it.
 #[repr(C)]
@@ -235,7 +235,8 @@ fn rebind(loader: &Loader) {
     // Another preloaded library may come before us: then its functions belong into empty slots.
     let is_first = Cell::new(false);
     let prepare = || {
-        for hook in all() {
+        let library = is_loaded(c"libnvidia-ml.so").then_some(nvml::HOOKS);
+        for hook in all().chain(library.into_iter().flatten()) {
             hook.real.get(hook.name);
         }
         // Under the loader's lock, which is free again once all that was being loaded is.
@@ -267,19 +268,28 @@ fn own(name: &CStr, loader: &Loader) -> Option<(*mut c_void, *mut c_void)> {
 }
 
 fn hook_of(name: &CStr) -> Option<&'static Hook> {
-    if !name.to_bytes().starts_with(b"cu") {
-        return None;
+    let is_named = |hook: &&Hook| hook.name == name;
+    let bytes = name.to_bytes();
+    if bytes.starts_with(b"cu") {
+        contained(|| all().find(is_named)).flatten()
+    } else if bytes.starts_with(b"nvml") {
+        nvml::HOOKS.iter().find(is_named)
+    } else {
+        None
     }
-    contained(|| all().find(|hook| hook.name == name)).flatten()
 }
 
-/// Our function for the driver's; what somebody else defined under that name stays.
+/// Our function for the library's; what somebody else defined under that name stays.
 fn substitute(hook: &Hook, found: *mut c_void) -> *mut c_void {
+    if found.is_null() {
+        // Looking up the real one would replace the loader's message for dlerror.
+        return found;
+    }
     let ours = hook.address as *mut c_void;
     let real = hook.real.get(hook.name);
     if found == ours && real.is_null() {
         null_mut()
-    } else if !found.is_null() && found == real {
+    } else if found == real {
         ours
     } else {
         found

@@ -18,6 +18,7 @@ mod host;
 mod ipc;
 mod job;
 mod launch;
+mod nvml;
 mod peer;
 mod pool;
 mod procaddr;
@@ -41,7 +42,7 @@ use rtswap_agent_core::gate::{self, InCall, Unasked};
 
 use real::Real;
 
-/// The address of a driver function, whatever its type.
+/// The address of a library's function, whatever its type.
 type Address = *mut c_void;
 
 /// A hooked function.
@@ -50,11 +51,11 @@ pub(crate) struct Hook {
     name: &'static CStr,
     /// Our function.
     address: unsafe extern "C" fn(),
-    /// The driver's function.
+    /// The library's function.
     real: &'static Real,
 }
 
-/// Every hook.
+/// Every hook of the driver's functions.
 fn all() -> impl Iterator<Item = &'static Hook> {
     [
         alloc::HOOKS,
@@ -110,7 +111,8 @@ macro_rules! hooks {
             use super::*;
             pub(super) type Function =
                 unsafe extern "C-unwind" fn($($ty),*) -> rtswap_agent_core::cuda::Status;
-            pub(super) static REAL: $crate::hooks::real::Real = $crate::hooks::real::Real::new();
+            pub(super) static REAL: $crate::hooks::real::Real =
+                $crate::hooks::real::Real::new(&$crate::hooks::real::CUDA);
             pub(super) const NAME: &core::ffi::CStr =
                 $crate::hooks::c_name(concat!(stringify!($name), "\0"));
         }

@@ -1,4 +1,4 @@
-//! The driver's own functions.
+//! The libraries' own functions.
 
 use core::ffi::{CStr, c_void};
 use core::ptr::null_mut;
@@ -10,27 +10,41 @@ use rtswap_agent_core::driver::{Driver, Libcuda};
 use rtswap_agent_core::elf::loader;
 use rtswap_agent_core::log::debug;
 
-/// The address of a driver function, looked up at the first need.
+/// A library that hooks stand before.
+pub(crate) struct Library {
+    name: &'static CStr,
+    handle: AtomicPtr<c_void>,
+}
+
+/// The driver.
+pub(crate) static CUDA: Library = Library::new(c"libcuda.so.1");
+
+/// NVIDIA's management library.
+pub(crate) static NVML: Library = Library::new(c"libnvidia-ml.so.1");
+
+/// The address of a library's function, looked up at the first need.
 pub(crate) struct Real {
+    library: &'static Library,
     address: AtomicPtr<c_void>,
     /// Whether its hook ran.
     #[cfg(debug_assertions)]
     pub(super) ran: AtomicBool,
 }
 
-/// Stands for a function that this driver does not have: no function has this address.
+/// Stands for a function that this library does not have: no function has this address.
 const ABSENT: *mut c_void = core::ptr::without_provenance_mut(1);
 
 impl Real {
-    pub(crate) const fn new() -> Self {
+    pub(crate) const fn new(library: &'static Library) -> Self {
         Self {
+            library,
             address: AtomicPtr::new(null_mut()),
             #[cfg(debug_assertions)]
             ran: AtomicBool::new(false),
         }
     }
 
-    /// The function, or null without a driver or where the driver lacks it.
+    /// The function, or null where its library is not loaded or lacks it.
     #[inline]
     pub(crate) fn get(&self, name: &CStr) -> *mut c_void {
         let known = self.address.load(Ordering::Relaxed);
@@ -43,14 +57,14 @@ impl Real {
         self.look_up(name)
     }
 
-    /// The function, if it was looked up and the driver has it.
+    /// The function, if it was looked up and its library has it.
     pub(crate) fn known(&self) -> Option<*mut c_void> {
         Some(self.address.load(Ordering::Relaxed)).filter(|known| *known > ABSENT)
     }
 
     #[cold]
     fn look_up(&self, name: &CStr) -> *mut c_void {
-        let Some(found) = find(name) else {
+        let Some(found) = self.library.find(name) else {
             return null_mut();
         };
         let kept = if found.is_null() { ABSENT } else { found };
@@ -64,32 +78,36 @@ impl Real {
     }
 }
 
-/// The driver's symbol; nothing before the driver is loaded.
-fn find(name: &CStr) -> Option<*mut c_void> {
-    static LIBRARY: AtomicPtr<c_void> = AtomicPtr::new(null_mut());
-    let mut library = LIBRARY.load(Ordering::Relaxed);
-    if library.is_null() {
-        // SAFETY: only looks whether it is loaded. The handle is kept, so that it stays.
-        library = unsafe {
-            libc::dlopen(
-                c"libcuda.so.1".as_ptr(),
-                libc::RTLD_LAZY | libc::RTLD_NOLOAD,
-            )
-        };
-        LIBRARY.store(library, Ordering::Relaxed);
+impl Library {
+    const fn new(name: &'static CStr) -> Self {
+        Self {
+            name,
+            handle: AtomicPtr::new(null_mut()),
+        }
     }
-    if library.is_null() {
-        return None;
+
+    /// The library's symbol; nothing before the library is loaded.
+    fn find(&self, name: &CStr) -> Option<*mut c_void> {
+        let mut handle = self.handle.load(Ordering::Relaxed);
+        if handle.is_null() {
+            // SAFETY: only looks whether it is loaded. The handle is kept, so that it stays.
+            handle =
+                unsafe { libc::dlopen(self.name.as_ptr(), libc::RTLD_LAZY | libc::RTLD_NOLOAD) };
+            self.handle.store(handle, Ordering::Relaxed);
+        }
+        if handle.is_null() {
+            return None;
+        }
+        // SAFETY: the loader's own function, a live handle, a C string.
+        Some(unsafe { (loader()?.dlsym)(handle, name.as_ptr()) })
     }
-    // SAFETY: the loader's own function, a live handle, a C string.
-    Some(unsafe { (loader()?.dlsym)(library, name.as_ptr()) })
 }
 
 /// Starts the agent of this process, once, now that the driver is loaded.
 pub(super) fn start() {
     rtswap_agent_core::agent::start_once(|| {
         // SAFETY: `find` gives the driver's own functions.
-        let table = unsafe { Libcuda::load(|name| find(name).unwrap_or(null_mut())) };
+        let table = unsafe { Libcuda::load(|name| CUDA.find(name).unwrap_or(null_mut())) };
         match table {
             Ok(table) => Some(Box::leak(Box::new(table)) as &'static dyn Driver),
             Err(missing) => {

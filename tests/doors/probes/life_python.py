@@ -1,4 +1,5 @@
-# A Python program with signal handlers of its own and an event loop; the argument says which.
+# A Python program with signal handlers of its own, an event loop, or NVML by ctypes; the argument says
+# which.
 import asyncio, ctypes, os, signal, sys, threading, time
 
 WORDS = 1 << 20
@@ -74,8 +75,29 @@ async def loop():
         check(at)
 
 
+class Memory(ctypes.Structure):
+    _fields_ = [(name, ctypes.c_uint64) for name in ("total", "free", "used")]
+
+
+def nvml():
+    library = ctypes.CDLL("libnvidia-ml.so.1")
+    device, memory = ctypes.c_void_p(), Memory()
+    free, total = ctypes.c_size_t(), ctypes.c_size_t()
+    at = start()
+    must(library.nvmlInit_v2())
+    must(library.nvmlDeviceGetHandleByIndex_v2(0, ctypes.byref(device)))
+    ready()
+    must(library.nvmlDeviceGetMemoryInfo(device, ctypes.byref(memory)))
+    must(cuda.cuMemGetInfo_v2(ctypes.byref(free), ctypes.byref(total)))
+    said = (memory.total, memory.free, memory.used)
+    assert said == (total.value, free.value, total.value - free.value), said
+    check(at)
+
+
 if sys.argv[1] == "python":
     handlers()
+elif sys.argv[1] == "python_nvml":
+    nvml()
 else:
     asyncio.run(loop())
 print(received[signal.SIGUSR1], received[signal.SIGUSR2])

@@ -9,6 +9,11 @@ typedef int (*allocator)(unsigned long long *at, size_t bytes);
 int cuMemAlloc_v2(unsigned long long *at, size_t bytes);
 int cuMemFree_v2(unsigned long long at);
 
+/* Missing unless somebody else loads NVML. */
+__attribute__((weak)) unsigned nvmlDeviceGetMemoryInfo(void *device, void *memory);
+
+void *neighbour_memory_info(void) { return (void *)nvmlDeviceGetMemoryInfo; }
+
 /* What this library is bound to. */
 void *neighbour_bound(void) { return (void *)cuMemFree_v2; }
 

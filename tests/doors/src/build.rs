@@ -10,9 +10,9 @@ use tempfile::TempDir;
 use crate::ran;
 use crate::table::Probe;
 
-/// Shared libraries that are linked against the driver and that probes load, by the names of their
-/// sources.
-const LIBRARIES: [&str; 2] = ["neighbour", "constructor"];
+/// Shared libraries that are linked against the driver or NVML and that probes load, by the names of
+/// their sources.
+const LIBRARIES: [&str; 3] = ["neighbour", "constructor", "monitor"];
 
 /// The file of [`Programs::ran`].
 const RAN: &str = "ran";
@@ -79,6 +79,8 @@ fn compiler() -> Command {
 fn finish(mut command: Command, output: &Path, driver_folder: &Path) -> Result<()> {
     command.arg("-o").arg(output).arg("-L").arg(driver_folder);
     command.args(["-l:libcuda.so.1", "-ldl"]);
+    // Most programs have nothing to do with NVML, which must not be loaded into them.
+    command.args(["-Wl,--as-needed", "-l:libnvidia-ml.so.1"]);
     let Output { status, stderr, .. } = command
         .output()
         .with_context(|| format!("cannot run {command:?}"))?;

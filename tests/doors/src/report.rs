@@ -24,12 +24,14 @@ pub fn json(tried: &[Tried], ran: &Ran) -> Value {
 }
 
 /// The probes that a driver alone can judge, be it a real one: those that print the same or end well whatever is taken
-/// from them meanwhile. The others need what only the simulated GPU tells, more than one GPU, or other people's tools.
+/// from them meanwhile. The others need what only the simulated GPU tells, more than one GPU, other people's tools, or a
+/// program that is linked against more than the driver.
 pub fn programs() -> Value {
     let alone = |probe: &&Probe| {
         let judged = !matches!(probe.check, Check::Inert | Check::Own(_));
         let lives = probe.file.starts_with("life_");
-        judged && !lives && probe.gpus == 1
+        let links_more = probe.file == "nvml_linked";
+        judged && !lives && !links_more && probe.gpus == 1
     };
     let areas = table::areas().into_iter();
     let probes = areas.flat_map(|(_, probes)| probes).filter(alone);

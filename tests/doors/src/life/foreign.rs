@@ -36,7 +36,7 @@ fn both(stage: &Stage<'_>, command: impl Fn() -> Command) -> Result<(Finished, F
     Ok((Program::start(ours)?.finish(BOUND)?, bare))
 }
 
-/// Python with `signal.signal`, or asyncio.
+/// Python with `signal.signal`, asyncio or NVML.
 pub(super) fn python(stage: &Stage<'_>, probe: &Probe) -> Result<Outcome> {
     tool("python3")?;
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("probes/life_python.py");

@@ -509,6 +509,12 @@ pub(crate) const PROBES: &[Probe] = &[
     ),
     caught(
         "life_plain",
+        "python_nvml",
+        "Python with NVML by ctypes",
+        python,
+    ),
+    caught(
+        "life_plain",
         "java",
         "a JVM with -Xcheck:jni and a signal handler",
         java,

@@ -7,6 +7,7 @@ mod hint;
 mod launch;
 mod lookup;
 mod node;
+mod nvml;
 mod older;
 mod pool;
 mod query;
@@ -160,6 +161,7 @@ pub fn areas() -> Vec<(&'static str, &'static [Probe])> {
         ("Copies and sets", copy::PROBES),
         ("Memory that kernels do not write", hint::PROBES),
         ("Questions", query::PROBES),
+        ("NVML", nvml::PROBES),
         ("Ways to a function", lookup::PROBES),
         ("Beside the usual functions", older::PROBES),
         ("Traps", trap::PROBES),
