@@ -24,7 +24,9 @@ pub(super) fn check(report: &mut Report<'_>) {
 }
 
 const MEMORY: &str = "64MiB";
-const JOBS: u64 = 10;
+const JOBS: u64 = 16;
+/// Longer than the crashes take.
+const MANY: u64 = 30;
 /// A session comes within this, also beside another run's lane.
 const STARTING: Duration = Duration::from_secs(20);
 /// How often the service crashes at least.
@@ -63,17 +65,18 @@ for unit in {DYNAMIC} {TEMPLATE} {NAMED}; do rtswapctl attach $unit; done
 systemctl start {DYNAMIC} {NAMED} {UNNAMED}"
         ))?
         .ok()?;
-    let tester = machine.run(&["id", "-u", USER])?.ok()?;
-    for (unit, name) in [
-        (DYNAMIC, "rtswap-dnn"),
-        (NAMED, "chat-blue"),
-        (UNNAMED, "rtswap-dnn"),
-    ] {
+    let tester: u64 = machine.run(&["id", "-u", USER])?.ok()?.trim().parse()?;
+    for unit in [DYNAMIC, NAMED, UNNAMED] {
         let own = task_of(machine, unit)?;
+        let name = if unit == NAMED {
+            "chat-blue".to_owned()
+        } else {
+            format!("rtswap-dnn-{}", own["pid"])
+        };
         ensure!(own["name"] == name, "{unit}: {own}");
-        let uid = property(machine, unit, "UID")?;
-        ensure!(own["uid"].to_string() == uid, "{unit} of {uid}: {own}");
-        ensure!((uid == tester.trim()) == (unit != DYNAMIC), "{unit}: {uid}");
+        let uid = number(machine, unit, "UID")?;
+        ensure!(own["uid"] == uid, "{unit} of {uid}: {own}");
+        ensure!((uid == tester) == (unit != DYNAMIC), "{unit}: {uid}");
     }
     for unit in [DYNAMIC, NAMED, UNNAMED] {
         machine.wait("it ends", Duration::from_secs(30), |machine| {
@@ -97,22 +100,24 @@ systemctl start {DYNAMIC} {NAMED} {UNNAMED}"
 fn task_of(machine: &Machine, unit: &str) -> Result<Value> {
     let mut found = None;
     machine.wait("its session", STARTING, |machine| {
-        let pid = property(machine, unit, "MainPID")?;
-        let status = status(machine)?;
+        let pid = number(machine, unit, "MainPID")?;
+        // Root alone sees the tasks of all users.
+        let status = machine.run(&["rtswapctl", "status", "--json"])?.json()?;
         let tasks = status["tasks"].as_array().context("no tasks")?;
         found = tasks
             .iter()
-            .find(|task| task["pid"] != 0 && task["pid"].to_string() == pid)
+            .find(|task| pid != 0 && task["pid"] == pid)
             .cloned();
         Ok(found.is_some())
     })?;
     found.context("no task")
 }
 
-fn property(machine: &Machine, unit: &str, name: &str) -> Result<String> {
+/// A property of a service that is a number.
+fn number(machine: &Machine, unit: &str, name: &str) -> Result<u64> {
     let property = format!("--property={name}");
     let said = machine.run(&["systemctl", "show", "--value", &property, unit])?;
-    Ok(said.ok()?.trim().to_owned())
+    Ok(said.ok()?.trim().parse()?)
 }
 
 /// It is killed while it holds memory, beside a program that goes on.
@@ -120,7 +125,7 @@ fn crash_loop(machine: &Machine) -> Result<()> {
     let unit = "crasher";
     let daemon = main_pid(machine)?;
     let before = status(machine)?["tasks"].as_array().map(Vec::len);
-    let neighbour = swapping::command(machine, "neighbour", MEMORY, "500ms", 4 * JOBS)
+    let neighbour = swapping::command(machine, "neighbour", MEMORY, "500ms", MANY)
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
         .spawn()
@@ -148,7 +153,7 @@ systemctl start {unit}"
     })?;
     let mut restarts = 0;
     machine.wait("it crashes", Duration::from_secs(30), |machine| {
-        restarts = property(machine, unit, "NRestarts")?.parse()?;
+        restarts = number(machine, unit, "NRestarts")?;
         Ok(restarts >= CRASHES)
     })?;
     let during = status(machine)?;
@@ -165,7 +170,7 @@ systemctl start {unit}"
         Ok(own["pid"] == 0 && own["resident_bytes"] == 0 && own["swapped_bytes"] == 0)
     })?;
     machine.run(&["rtswapctl", "detach", unit])?.ok()?;
-    finish(neighbour, "neighbour", 4 * JOBS)?;
+    finish(neighbour, "neighbour", MANY)?;
     let mut after = Value::Null;
     machine
         .wait("nothing is left", Duration::from_secs(5), |machine| {

@@ -50,7 +50,7 @@ const NAMES: [&str; 2] = ["root's", "the user's"];
 /// Long enough for a crash in the middle.
 const JOBS: u64 = 10;
 /// Long enough for both to swap.
-const FEW: u64 = 4;
+const FEW: u64 = 6;
 const SPECIFICATION: &str = "/etc/cdi/rtswap.json";
 /// As boot.sh mounts it.
 const OLD: &str = "/srv/image";

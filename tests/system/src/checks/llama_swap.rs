@@ -85,8 +85,13 @@ fn end(machine: &Machine, children: Vec<Child>) -> Result<()> {
     for (id, _) in models()? {
         let status = status(machine)?;
         let pid = &task(&status, id).context("no task")?["pid"];
-        let signal = format!("test \"$(ps -o pgid= {pid})\" -eq {pid}; kill -TERM -- -{pid}");
-        machine.shell(&signal)?.ok()?;
+        let group = machine
+            .run(&["ps", "-o", "pgid=", &pid.to_string()])?
+            .ok()?;
+        ensure!(group.trim() == pid.to_string(), "{id}: group {group}");
+        machine
+            .run(&["kill", "-TERM", "--", &format!("-{pid}")])?
+            .ok()?;
     }
     for mut child in children {
         child.wait()?;

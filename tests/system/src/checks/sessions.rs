@@ -89,8 +89,8 @@ fn is_task(machine: &Machine, unit: &str) -> Result<()> {
         let show = format!("systemctl --user show --value --property=MainPID {unit}");
         let pid: u64 = of_user(machine, &show)?.ok()?.trim().parse()?;
         let status = status(machine)?;
-        let own = task(&status, "rtswap-dnn");
-        Ok(own.is_some_and(|own| pid != 0 && own["pid"] == pid && own["uid"] == uid))
+        let own = task(&status, &format!("rtswap-dnn-{pid}"));
+        Ok(own.is_some_and(|own| own["pid"] == pid && own["uid"] == uid))
     })
 }
 
