@@ -84,11 +84,9 @@ chmod 755 {SERVER_PATH}"
 fn end(machine: &Machine, children: Vec<Child>) -> Result<()> {
     for (id, _) in models()? {
         let status = status(machine)?;
-        let pid = &task(&status, id).context("no task")?["pid"];
-        let group = machine
-            .run(&["ps", "-o", "pgid=", &pid.to_string()])?
-            .ok()?;
-        ensure!(group.trim() == pid.to_string(), "{id}: group {group}");
+        let pid = task(&status, id).context("no task")?["pid"].to_string();
+        let group = machine.run(&["ps", "-o", "pgid=", &pid])?.ok()?;
+        ensure!(group.trim() == pid, "{id}: group {group}");
         machine
             .run(&["kill", "-TERM", "--", &format!("-{pid}")])?
             .ok()?;
