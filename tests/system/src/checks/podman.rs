@@ -28,13 +28,15 @@ pub(super) struct Container<'a> {
     pub(super) jobs: u64,
 }
 
-/// Makes an image of the folder `lower`, which stays as it is.
+/// Makes an image of the folder `lower`, which stays as it is. Podman 5 makes a missing /etc/mtab, which an ordinary user may not in an
+/// image of root's.
 pub(super) fn make_image(machine: &Machine, name: &str, lower: &str) -> Result<()> {
     let folder = format!("{IMAGES}/{name}");
     let script = format!(
         "mkdir -p {folder}/upper {folder}/work {folder}/root
          printf '[containers]\\npids_limit = 0\\n' > {IMAGES}/containers.conf
-         mount -t overlay -o lowerdir={lower},upperdir={folder}/upper,workdir={folder}/work overlay {folder}/root"
+         mount -t overlay -o lowerdir={lower},upperdir={folder}/upper,workdir={folder}/work overlay {folder}/root
+         [ -L {folder}/root/etc/mtab ] || ln -s /proc/self/mounts {folder}/root/etc/mtab"
     );
     machine.shell(&script)?.ok().map(drop)
 }
