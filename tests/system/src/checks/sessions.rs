@@ -143,7 +143,7 @@ fn environment(machine: &Machine) -> Result<()> {
     let maps = machine.run(&["cat", &format!("/home/{USER}/{plain}.json")])?;
     let maps = maps.ok()?;
     ensure!(maps.contains(AGENT), "no agent in: {maps}");
-    // A program that does not use CUDA starts no thread and opens nothing of the daemon's.
+    // The agent itself loads no driver.
     ensure!(!maps.contains("libcuda"), "a driver in: {maps}");
     of_user(
         machine,
