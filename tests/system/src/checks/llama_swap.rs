@@ -24,9 +24,9 @@ pub(super) fn check(report: &mut Report<'_>) {
 }
 
 const DOCUMENTED: &str = include_str!("../../../../docs/units.md");
-/// Stands in for llama-server, which is not in Debian either. Two do not fit into the 768 MiB of the simulated GPU.
+/// Stands in for llama-server, which is not in Debian either, for a minute. Two do not fit into the 768 MiB of the simulated GPU.
 const SERVER: &str = "#!/bin/sh
-exec rtswap-simgpu rtswap-dnn --memory 440MiB --period 2s --jobs 1000 --json
+exec rtswap-simgpu rtswap-dnn --memory 440MiB --period 2s --jobs 30 --json
 ";
 const SERVER_PATH: &str = "/usr/local/bin/llama-server";
 
