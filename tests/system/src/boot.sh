@@ -1,5 +1,6 @@
 # PID 1 of new namespaces: an overlay over the root file system $1, all that is written to it in memory, and systemd on it.
-# $2 is a folder to mount things on, $3 one that both sides see, as /srv/shared, and $4 a file for the console.
+# $2 is a folder to mount things on, $3 one that both sides see, as /srv/shared, and $4 a file for the console. $5, where given, is a
+# folder that the system sees as /srv/image and does not change.
 set -eu
 lower=$1 mounts=$2 shared=$3 console=$4
 
@@ -31,6 +32,11 @@ mount --bind "$console" "$root/dev/console"
 mount -t tmpfs -o mode=755,nosuid,nodev tmpfs "$root/run"
 mkdir -p "$root/srv/shared"
 mount --bind "$shared" "$root/srv/shared"
+if [ $# -ge 5 ]; then
+    mkdir "$root/srv/image"
+    mount --bind "$5" "$root/srv/image"
+    mount -o remount,bind,ro "$root/srv/image"
+fi
 ip link set lo up
 hostname rtswap-test
 

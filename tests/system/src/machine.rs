@@ -68,8 +68,8 @@ pub(crate) fn cgroup_mount() -> Option<PathBuf> {
 }
 
 impl Machine {
-    /// Boots the root file system `root`; `work` is a folder for this run alone.
-    pub(crate) fn boot(root: &Path, work: &Path) -> Result<Self> {
+    /// Boots the root file system `root`, which sees the folder `image` as /srv/image; `work` is a folder for this run alone.
+    pub(crate) fn boot(root: &Path, image: Option<&Path>, work: &Path) -> Result<Self> {
         let name = format!("rtswap-system-{}", std::process::id());
         let cgroup = cgroup_mount()
             .context("no cgroup v2 is mounted")?
@@ -101,6 +101,7 @@ impl Machine {
                 &folder.join("shared"),
                 &console,
             ])
+            .args(image)
             .stdin(Stdio::null())
             .stdout(File::create(folder.join("boot"))?)
             .stderr(File::create(folder.join("boot.err"))?)

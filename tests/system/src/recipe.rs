@@ -30,6 +30,16 @@ const MASKED: &str = "console-getty.service getty.target systemd-modules-load.se
     sys-fs-fuse-connections.mount systemd-journald-audit.socket systemd-networkd.service apt-daily.timer \
     apt-daily-upgrade.timer dpkg-db-backup.timer fstrim.timer e2scrub_all.timer";
 
+/// An image for containers, of Debian 11: glibc 2.31. It has a loader, a C library and a shell.
+pub(crate) fn image() -> Recipe {
+    Recipe {
+        suite: "bullseye",
+        packages: "libc6",
+        hooks: Vec::new(),
+        bound: Duration::from_mins(4),
+    }
+}
+
 /// A system that boots in namespaces, with two users.
 pub(crate) fn recipe(suite: Suite) -> Recipe {
     let hooks = [

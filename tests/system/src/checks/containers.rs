@@ -1,164 +1,87 @@
 //! Containers that get the agent as a device: root's and an ordinary user's, which do not fit together.
 
-use std::process::{Child, Stdio};
+use std::process::Child;
 use std::time::Duration;
 
-use anyhow::{Context, Result, ensure};
-use serde_json::Value;
+use anyhow::{Result, ensure};
 
+use super::podman::{self, Container, DEVICE, tasks};
 use super::swapping::finish;
 use super::{USER, is_another, main_pid, status};
 use crate::machine::Machine;
 use crate::report::Report;
 
-pub(super) fn check(report: &mut Report<'_>) {
+/// `has_old_image` says whether there is a Debian 11 at [`OLD`].
+pub(super) fn check(report: &mut Report<'_>, has_old_image: bool) {
     report.check("rtswapctl cdi generate describes the agent", generate);
-    let Some(containers) = report.check("podman runs root's container and a user's", start) else {
-        return;
-    };
-    report.check("both swap, and the daemon knows whose they are", swap);
-    report.check(
-        "killed by SIGKILL, the daemon comes back and so do the containers",
-        crash,
-    );
-    report.check("every result of both containers is right", |_| {
-        let mut named = containers.into_iter().zip(NAMES);
-        named.try_for_each(|(container, name)| finish(container, name, JOBS))
+    let started = report.check("podman runs root's container and a user's", |machine| {
+        podman::make_image(machine, "own", "/")?;
+        start(machine, "own", JOBS)
     });
-    report.check("what was made for containers is removed", remove);
+    if let Some(containers) = started {
+        report.check(
+            "both swap, and the daemon knows whose they are",
+            podman::have_swapped,
+        );
+        report.check(
+            "killed by SIGKILL, the daemon comes back and so do the containers",
+            crash,
+        );
+        report.check("every result of both containers is right", |_| {
+            finish_both(containers, JOBS)
+        });
+    }
+    if has_old_image {
+        report.check(
+            "in an image of Debian 11, root's and a user's, both swap and every result is right",
+            old_image,
+        );
+        report.check(
+            "the daemon's folder is mounted elsewhere, and RTSWAP_RUNTIME_DIR says where",
+            elsewhere,
+        );
+    }
+    report.check("what was made for containers is removed", |machine| {
+        remove(machine, has_old_image)
+    });
 }
 
 const NAMES: [&str; 2] = ["root's", "the user's"];
-/// Of the 768 MiB of the simulated GPU.
-const MEMORY: &str = "440MiB";
-/// Long enough for a crash in the middle, at 3 s each.
+/// Long enough for a crash in the middle.
 const JOBS: u64 = 10;
-const DEVICE: &str = "/etc/cdi/rtswap.json";
-/// The image: the system's own files, and above them in memory what containers write.
-const IMAGE: &str = "/run/image";
+/// Long enough for both to swap.
+const FEW: u64 = 6;
+const SPECIFICATION: &str = "/etc/cdi/rtswap.json";
+/// As boot.sh mounts it.
+const OLD: &str = "/srv/image";
 
 fn generate(machine: &Machine) -> Result<()> {
-    let image = format!(
-        "mkdir -p /etc/cdi && rtswapctl cdi generate --output {DEVICE}
-         mkdir -p {IMAGE}/upper {IMAGE}/work {IMAGE}/root
-         printf '[containers]\\npids_limit = 0\\n' > {IMAGE}/containers.conf
-         mount -t overlay -o lowerdir=/,upperdir={IMAGE}/upper,workdir={IMAGE}/work overlay {IMAGE}/root"
-    );
-    machine.shell(&image)?.ok()?;
-    let spec = machine.run(&["cat", DEVICE])?.json()?;
+    let script = format!("mkdir -p /etc/cdi && rtswapctl cdi generate --output {SPECIFICATION}");
+    machine.shell(&script)?.ok()?;
+    let spec = machine.run(&["cat", SPECIFICATION])?.json()?;
     ensure!(spec["kind"] == "rtswap.org/agent", "{spec}");
     Ok(())
 }
 
-fn start(machine: &Machine) -> Result<Vec<Child>> {
+/// Starts a container of root and one of the ordinary user.
+fn start(machine: &Machine, image: &str, jobs: u64) -> Result<Vec<Child>> {
     // The user's cannot make the places of mounts in an image of root's, which the first does.
-    let mut containers = Vec::new();
-    for user in ["root", USER] {
-        let sessions = containers.len() + 1;
-        let container = container(machine, user)?;
-        let came = machine.wait("its session", Duration::from_secs(30), |machine| {
-            Ok(tasks(machine)?.len() == sessions)
-        });
-        if let Err(error) = came {
-            let unit = format!("container-of-{user}");
-            machine.run(&["systemctl", "kill", &unit])?;
-            let said = container.wait_with_output()?.stderr;
-            return Err(error).context(String::from_utf8_lossy(&said).into_owned());
-        }
-        containers.push(container);
-    }
-    Ok(containers)
+    let users = ["root", USER].into_iter().zip(1..);
+    let started = users.map(|(user, sessions)| {
+        let container = Container {
+            user,
+            image,
+            options: &[DEVICE],
+            jobs,
+        };
+        container.start(machine, sessions)
+    });
+    started.collect()
 }
 
-/// Starts the workload in a container of `user`. The simulated GPU tells processes apart by their pid, so that they share
-/// the system's. `--privileged`, the limits and the host's
-/// network leave out what root may not set up in a system like this one; the device is brought in all the same.
-fn container(machine: &Machine, user: &str) -> Result<Child> {
-    let tester = machine.run(&["id", "-u", USER])?.ok()?;
-    let folder = format!("SIMGPU_DIR=/dev/shm/simgpu-{}", tester.trim());
-    let (uid, unit) = (
-        format!("--uid={user}"),
-        format!("--unit=container-of-{user}"),
-    );
-    let runtime = format!("--property=RuntimeDirectory=container-of-{user}");
-    let place = format!("--setenv=XDG_RUNTIME_DIR=/run/container-of-{user}");
-    let configuration = format!("--setenv=CONTAINERS_CONF={IMAGE}/containers.conf");
-    let home = format!("--setenv=HOME=/run/container-of-{user}");
-    let [storage, state] =
-        ["root", "runroot"].map(|name| format!("--{name}=/run/container-of-{user}/{name}"));
-    let service = [
-        "systemd-run",
-        "--quiet",
-        "--pipe",
-        "--wait",
-        "--collect",
-        "--property=Delegate=yes",
-        &configuration,
-        &unit,
-        &uid,
-        &runtime,
-        &place,
-        &home,
-    ];
-    let podman = [
-        "podman",
-        "--cgroup-manager=cgroupfs",
-        "--storage-driver=vfs",
-        &storage,
-        &state,
-        "run",
-        "--rm",
-        "--network=host",
-        "--pid=host",
-        "--privileged",
-        "--ulimit=nofile=1024:1024",
-        "--ulimit=nproc=1024:1024",
-        "--device=rtswap.org/agent=all",
-        "--volume=/dev/shm:/dev/shm",
-        "--env=LD_LIBRARY_PATH=/usr/lib/x86_64-linux-gnu/rtswap-simgpu",
-        "--env",
-        &folder,
-        "--rootfs",
-        "/run/image/root",
-    ];
-    let jobs = JOBS.to_string();
-    let workload = [
-        "rtswap-dnn",
-        "--memory",
-        MEMORY,
-        "--period",
-        "3s",
-        "--jobs",
-        &jobs,
-        "--json",
-    ];
-    let mut command = machine.command(&[&service[..], &podman, &workload].concat());
-    let child = command
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn();
-    child.context("nsenter")
-}
-
-/// The tasks that have a process.
-fn tasks(machine: &Machine) -> Result<Vec<Value>> {
-    let status = machine.run(&["rtswapctl", "status", "--json"])?.json()?;
-    let tasks = status["tasks"].as_array().cloned().unwrap_or_default();
-    Ok(tasks.into_iter().filter(|task| task["pid"] != 0).collect())
-}
-
-fn swap(machine: &Machine) -> Result<()> {
-    let mut uids = Vec::new();
-    machine.wait("both swapped", Duration::from_secs(30), |machine| {
-        let tasks = tasks(machine)?;
-        uids = tasks.iter().map(|task| task["uid"].clone()).collect();
-        let swapped = |task: &Value| task["swap_out_bytes_total"].as_u64() > Some(0);
-        Ok(tasks.len() == 2 && tasks.iter().all(swapped))
-    })?;
-    let tester: u64 = machine.run(&["id", "-u", USER])?.ok()?.trim().parse()?;
-    uids.sort_by_key(Value::as_u64);
-    ensure!(uids == [0, tester], "users {uids:?}");
-    Ok(())
+fn finish_both(containers: Vec<Child>, jobs: u64) -> Result<()> {
+    let mut named = containers.into_iter().zip(NAMES);
+    named.try_for_each(|(container, name)| finish(container, name, jobs))
 }
 
 fn crash(machine: &Machine) -> Result<()> {
@@ -172,9 +95,42 @@ fn crash(machine: &Machine) -> Result<()> {
     })
 }
 
-fn remove(machine: &Machine) -> Result<()> {
+fn old_image(machine: &Machine) -> Result<()> {
     machine
-        .shell(&format!("umount {IMAGE}/root && rm -rf {IMAGE} {DEVICE}"))?
+        .shell(&format!("ls {OLD}/lib/x86_64-linux-gnu/libc-2.31.so"))?
+        .ok()?;
+    podman::make_image(machine, "old", OLD)?;
+    let containers = start(machine, "old", FEW)?;
+    podman::have_swapped(machine)?;
+    finish_both(containers, FEW)
+}
+
+/// As without a device: the agent, the folder and the variables are given one by one.
+fn elsewhere(machine: &Machine) -> Result<()> {
+    let agent = "/usr/lib/x86_64-linux-gnu/librtswap_cuda.so";
+    let container = Container {
+        user: "root",
+        image: "old",
+        options: &[
+            &format!("--volume={agent}:/opt/agent.so:ro --env=LD_PRELOAD=/opt/agent.so"),
+            "--volume=/run/rtswap:/opt/daemon:ro --env=RTSWAP_RUNTIME_DIR=/opt/daemon",
+        ],
+        jobs: 1,
+    };
+    finish(container.start(machine, 1)?, NAMES[0], 1)
+}
+
+fn remove(machine: &Machine, has_old_image: bool) -> Result<()> {
+    let images: &[_] = if has_old_image {
+        &["own", "old"]
+    } else {
+        &["own"]
+    };
+    for image in images {
+        podman::remove_image(machine, image)?;
+    }
+    machine
+        .shell(&format!("rm -r /run/images {SPECIFICATION}"))?
         .ok()?;
     let status = status(machine)?;
     let used = status["gpus"][0]["used_bytes"].as_u64();

@@ -1,17 +1,22 @@
 //! What must hold, in the order of an installation's life.
 
+mod attached;
 mod bus;
 mod clients;
 mod containers;
 mod doctor;
+mod driver;
 mod first_hour;
 mod hardening;
 mod install;
+mod llama_swap;
+mod podman;
 mod realtime;
 mod reload;
 mod removal;
 mod repository;
 mod restarts;
+mod sessions;
 mod stopped;
 mod swapping;
 mod units;
@@ -30,8 +35,8 @@ pub(crate) fn prepare(machine: &Machine, root: &Path, driver: &Path) -> Result<(
 }
 
 /// All of them. One that fails says so and the next goes on. `screens` is where the pictures of the first hour are written, if
-/// anywhere.
-pub(crate) fn all(report: &mut Report<'_>, screens: Option<&Path>) {
+/// anywhere; `has_old_image` says whether the system sees an image of Debian 11.
+pub(crate) fn all(report: &mut Report<'_>, screens: Option<&Path>, has_old_image: bool) {
     repository::check(report);
     install::check(report);
     bus::check(report);
@@ -39,7 +44,11 @@ pub(crate) fn all(report: &mut Report<'_>, screens: Option<&Path>) {
     realtime::check(report);
     swapping::check(report);
     units::check(report);
-    containers::check(report);
+    attached::check(report);
+    sessions::check(report);
+    llama_swap::check(report);
+    containers::check(report, has_old_image);
+    driver::check(report);
     stopped::check(report);
     restarts::check(report);
     reload::check(report);
