@@ -175,7 +175,11 @@ mod tests {
     #[test]
     fn a_share_is_a_part_of_what_is_free() {
         assert_eq!(options(&["--share", "90"]).share, Some(90));
-        for wrong in [&["--share=0"][..], &["--share=101"], &["--share=9", "--memory=1MiB"]] {
+        for wrong in [
+            &["--share=0"][..],
+            &["--share=101"],
+            &["--share=9", "--memory=1MiB"],
+        ] {
             let taken = Options::try_parse_from([&["dnn"], wrong].concat());
             assert!(taken.is_err(), "{wrong:?} was taken");
         }

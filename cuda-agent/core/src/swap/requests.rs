@@ -115,11 +115,7 @@ impl Requests {
             }
             // Pinning may break a capture of the program otherwise, as in the swap thread.
             let _ = agent.driver.relax_capture_mode();
-            if let Some(context) = agent
-                .work
-                .context_on(device.ordinal)
-                .filter(|_| changes)
-            {
+            if let Some(context) = agent.work.context_on(device.ordinal).filter(|_| changes) {
                 let done = in_context(agent.driver, context, || {
                     if lacking == 0 {
                         return shrink(agent.driver, device, bytes);

@@ -58,7 +58,11 @@ fn what_holds_memory_that_has_left_stays() {
     assert_eq!(world.out(1), 30);
     world.pass(1_000);
     is_short(&mut world, true);
-    assert_eq!(store(&world.scheduler, 1), 30, "only what it had beyond that");
+    assert_eq!(
+        store(&world.scheduler, 1),
+        30,
+        "only what it had beyond that"
+    );
     world.tell(Event::Resume { task: TaskId(1) });
     world.request(1);
     assert!(world.runs_after_swaps(1));
@@ -73,7 +77,11 @@ fn who_keeps_others_from_the_gpu_gets_back_what_it_needs_to_leave() {
     assert_eq!(store(&world.scheduler, 1), 0);
     world.load(3, best_effort(), 20);
     world.want(3, 50);
-    assert_eq!((world.op(1), world.op(2)), (None, None), "nothing can leave");
+    assert_eq!(
+        (world.op(1), world.op(2)),
+        (None, None),
+        "nothing can leave"
+    );
     assert_eq!(world.agent(3).refused, 0, "it waits");
     is_short(&mut world, true);
     world.finish_swaps();

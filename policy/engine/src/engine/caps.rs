@@ -81,9 +81,9 @@ impl Engine {
         let others = group.taken_by_others(id.process);
         let usage = group.usage_of(id.process);
         let each = CAPS.iter().filter_map(|cap| {
-            let [own, of_user] =
-                self.policy
-                    .caps(user, entry.uid, &entry.task.name, cap.rule);
+            let [own, of_user] = self
+                .policy
+                .caps(user, entry.uid, &entry.task.name, cap.rule);
             let others = (cap.of)(&others);
             let by_owner = || self.taken_by_owner(gpu, id.registration, cap.of);
             let own = own.map(|most| most.saturating_sub(others));

@@ -44,7 +44,9 @@ impl Host {
         };
         let reserve = settings.host_reserve(total);
         let stalled = stalled.0 / 10_000;
-        format!("{available} of {total} are available, {reserve} are kept for others, processes wait for {stalled} % of the time")
+        format!(
+            "{available} of {total} are available, {reserve} are kept for others, processes wait for {stalled} % of the time"
+        )
     }
 }
 

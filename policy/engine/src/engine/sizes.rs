@@ -35,7 +35,9 @@ impl Engine {
             return;
         };
         let now = self.now;
-        let reserved = self.group(task).and_then(|group| group.reserved(id.process));
+        let reserved = self
+            .group(task)
+            .and_then(|group| group.reserved(id.process));
         let bytes = reserved.unwrap_or_else(|| self.size_for(gpu, id, task));
         if self.is_best_effort(id)
             && let Some(group) = self.tasks.group(task)
