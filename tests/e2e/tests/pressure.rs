@@ -105,6 +105,7 @@ fn idle_tasks_give_back_stores_that_hold_nothing_and_no_byte_is_lost() -> Result
     let told = refused.stderr.contains("the host has");
     ensure!(told, "{}", refused.stderr);
 
+    other.end_input();
     other.finish(BOUND)?;
     wait_until("stores are back", BOUND, || {
         ["first", "second"]

@@ -45,7 +45,8 @@ fn all_at_once(machine: &Machine, count: usize, percent: u64, jobs: u64) -> Resu
         let reported = program.wait_for_line("checksum_errors", BOUND);
         reported.with_context(|| daemon.stderr())?;
     }
-    for program in programs {
+    for mut program in programs {
+        program.end_input();
         let finished = program.finish(BOUND)?;
         let report = finished.json()?;
         ensure!(report["checksum_errors"] == 0, "{report}");

@@ -38,7 +38,9 @@ impl Engine {
         let reserved = self
             .group(task)
             .and_then(|group| group.reserved(id.process));
-        let bytes = reserved.unwrap_or_else(|| self.size_for(gpu, id, task));
+        let bytes = self
+            .size_for(gpu, id, task)
+            .max(reserved.unwrap_or_default());
         if self.is_best_effort(id)
             && let Some(group) = self.tasks.group(task)
             && group.reserve(id.process, bytes)

@@ -5,5 +5,6 @@ mod gpus;
 mod lost;
 mod notices;
 mod scenes;
+mod sizes;
 mod unproven;
 mod world;

@@ -7,7 +7,7 @@ use std::vec::Vec;
 use rtswap_policy::scheduler::{
     BudgetRequestSeq, JobKind, JobSeq, SwapOutcome, SwapSeq, TaskStatus, Usage,
 };
-use rtswap_policy::units::{Bytes, Nanos, Time};
+use rtswap_policy::units::{Bytes, Nanos, Ppm, Time};
 
 use crate::Uuid;
 use crate::config::{Config, GpuConfig, SchedulerConfig, Settings};
@@ -20,7 +20,7 @@ use crate::input::{
 use crate::output::{LogLine, News, Output};
 use crate::registry::TaskOptions;
 use crate::rules::{RuleSet, Rules};
-use crate::sample::{GpuSample, ProcessSample, Sample};
+use crate::sample::{GpuSample, HostSample, ProcessSample, Sample};
 use crate::saved::Saved;
 
 pub(super) const GPU: Uuid = Uuid::of([1; 16]);
@@ -37,6 +37,8 @@ pub(super) struct World {
     is_granted: bool,
     /// The last connection that was refused memory, and the number of outputs before that refusal.
     pub(super) refused: Option<(ConnectionId, usize)>,
+    /// Agents pin what they are asked for, and unpin it; otherwise they have no more host memory, and unpin nothing.
+    pub(super) pins: bool,
     /// The processes that had a job granted.
     granted: BTreeSet<ConnectionId>,
     /// Those that had one revoked.
@@ -105,6 +107,7 @@ impl World {
             blocks: BTreeMap::new(),
             is_granted: false,
             refused: None,
+            pins: false,
             granted: BTreeSet::new(),
             revoked: BTreeSet::new(),
             swaps: BTreeMap::new(),
@@ -120,6 +123,71 @@ impl World {
             nvml,
         })));
         world
+    }
+
+    /// A process says Hello, and takes a context of so many bytes. False if it is refused.
+    pub(super) fn come(&mut self, pid: u32, context: u64) -> bool {
+        let agent = self.hello(pid, None);
+        let is_granted = self.take(agent, context);
+        if is_granted {
+            self.blocks.get_mut(&agent).unwrap().usage.resident = Bytes(context);
+            self.ring(agent);
+        }
+        is_granted
+    }
+
+    /// An agent asks for a budget of so many bytes in all, for which others leave. Whether it gets that.
+    pub(super) fn take(&mut self, agent: ConnectionId, bytes: u64) -> bool {
+        let want = &mut self.blocks.get_mut(&agent).unwrap().want;
+        let seq = want.map_or(1, |(seq, _)| seq.0 + 1);
+        *want = Some((BudgetRequestSeq(seq), Bytes(bytes)));
+        self.is_granted = false;
+        self.ring(agent);
+        while let Some((&other, _)) = self.swaps.iter().next() {
+            self.follow(other);
+        }
+        std::mem::take(&mut self.is_granted)
+    }
+
+    /// An agent has so many bytes in its arena besides its context.
+    pub(super) fn fill(&mut self, agent: ConnectionId, context: u64, arena: u64) {
+        let usage = &mut self.blocks.get_mut(&agent).unwrap().usage;
+        (usage.resident, usage.arena) = (Bytes(context + arena), Bytes(arena));
+        self.ring(agent);
+    }
+
+    /// An agent asks how much memory it may have, and is told so many bytes.
+    pub(super) fn ask_size(&mut self, agent: ConnectionId) -> u64 {
+        let asked = &mut self.blocks.get_mut(&agent).unwrap().size_question;
+        *asked += 1;
+        let asked = *asked;
+        self.take_outputs();
+        self.ring(agent);
+        let told = self
+            .take_outputs()
+            .into_iter()
+            .find_map(|output| match output {
+                Output::Size {
+                    connection,
+                    question,
+                    bytes,
+                    ..
+                } if connection == agent => {
+                    assert_eq!(question, asked);
+                    Some(bytes)
+                }
+                _ => None,
+            });
+        told.expect("an answer at once").0
+    }
+
+    /// The host has so many bytes available, of 64 GiB.
+    pub(super) fn see_host(&mut self, available: u64) {
+        self.put(Input::Host(HostSample {
+            total: Bytes(64 * GIB),
+            available: Bytes(available),
+            stalled: Ppm(0),
+        }));
     }
 
     /// A process says Hello, and the GPU of the scene is all that it sees.
@@ -409,13 +477,12 @@ impl World {
                 }
                 Output::Order {
                     connection,
-                    order: Order::SetBackingStore { .. },
+                    order: Order::SetBackingStore { bytes: asked },
                     ..
                 } => {
                     let block = self.blocks.get_mut(&connection).unwrap();
                     let (seq, bytes) = block.backing;
-                    // It has no more host memory, and unpins nothing.
-                    block.backing = (seq + 1, bytes);
+                    block.backing = (seq + 1, if self.pins { asked } else { bytes });
                     answered.push(connection);
                 }
                 Output::Order { .. } => {}
