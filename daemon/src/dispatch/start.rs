@@ -67,7 +67,7 @@ pub fn start(parts: Parts) -> std::io::Result<Running> {
     let dispatch = handle.clone();
     let deliver = move |sample| dispatch.notify(Notice::Nvml(sample));
     let poller = source::gpu::spawn(read, daemon.nvml_period, deliver)?;
-    let mut host = source::host::Host::new();
+    let mut host = source::host::Host::begin();
     let first_look = host.look();
     let dispatch = handle.clone();
     source::host::spawn(host, move |sample| dispatch.notify(Notice::Host(sample)))?;

@@ -25,7 +25,7 @@ pub struct Host {
 
 impl Host {
     /// Begins to look: waits of processes count from now on.
-    pub fn new() -> Self {
+    pub fn begin() -> Self {
         Self {
             looked: Instant::now(),
             stalled: stalled(),
@@ -36,7 +36,7 @@ impl Host {
     pub fn look(&mut self) -> Option<HostSample> {
         let text = fs::read_to_string(MEMORY).ok()?;
         let (before, waited_before) = (self.looked, self.stalled);
-        *self = Self::new();
+        *self = Self::begin();
         let span = (self.looked - before).as_micros();
         let waited = self.stalled.zip(waited_before);
         let waited = waited.map_or(0, |(now, before)| now.saturating_sub(before));
@@ -104,7 +104,7 @@ mod tests {
 
     #[test]
     fn this_machine_has_memory_and_some_of_it_is_available() {
-        let sample = Host::new().look().expect("the kernel tells");
+        let sample = Host::begin().look().expect("the kernel tells");
         assert!(Bytes::ZERO < sample.available && sample.available < sample.total);
         assert!(sample.stalled <= Ppm::ONE);
     }

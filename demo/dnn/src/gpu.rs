@@ -133,12 +133,6 @@ impl Gpu {
         self.device
     }
 
-    /// The memory that the driver says is free, in bytes.
-    pub(crate) fn free_bytes(&self) -> Result<u64, Failure> {
-        let info = result::mem_get_info().doing(|| "asking for free memory".into());
-        Ok(info?.0 as u64)
-    }
-
     /// Allocates `words` 32-bit words; `what` names them in the error.
     pub(crate) fn allocate(&self, words: u64, what: &str) -> Result<Memory<'_>, Failure> {
         let bytes = words * 4;
@@ -224,6 +218,12 @@ impl Drop for Gpu {
             let _ = result::primary_ctx::release(self.device);
         }
     }
+}
+
+/// The memory that the driver says is free, in bytes; `_gpu` is open, as the driver needs.
+pub(crate) fn free_bytes(_gpu: &Gpu) -> Result<u64, Failure> {
+    let info = result::mem_get_info().doing(|| "asking for free memory".into());
+    Ok(info?.0 as u64)
 }
 
 /// Device memory of one object.

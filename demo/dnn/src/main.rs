@@ -112,7 +112,7 @@ impl<'gpu> Network<'gpu> {
 fn weights_of(gpu: &Gpu, percent: u64, layers: u64) -> Result<u64, Failure> {
     /// The driver's alignment, which each object costs at most.
     const ALIGNMENT: u64 = 512;
-    let free = gpu.free_bytes()?;
+    let free = gpu::free_bytes(gpu)?;
     let taken = free / 100 * percent;
     eprintln!("takes {taken} of {free} bytes");
     let others = reference::WIDTH * 4 + (layers + 2) * ALIGNMENT;

@@ -406,7 +406,7 @@ impl Memory {
     /// left. They are to be unpinned.
     pub fn shrink_backing(&mut self, bytes: u64) -> Vec<Segment> {
         let holds = |id: ChunkId| self.chunks[id].place != Place::Resident;
-        let last = self.set.taken().filter(|(_, id)| holds(*id)).last();
+        let last = self.set.taken().rfind(|(_, id)| holds(*id));
         let used = last.map_or(0, |(slot, _)| slot + 1);
         let cut = self
             .backing

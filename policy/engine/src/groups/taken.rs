@@ -22,7 +22,7 @@ fn store_for(bytes: Bytes) -> Bytes {
     bytes + Bytes(bytes.0 / 4)
 }
 
-/// The memory that a backing store of `bytes` is for, as [`store_for`].
+/// The memory that a backing store of `bytes` is for, by the same rule.
 pub fn served_by(bytes: Bytes) -> Bytes {
     bytes.saturating_sub(Bytes(bytes.0 / 5))
 }

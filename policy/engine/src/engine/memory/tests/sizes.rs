@@ -39,12 +39,12 @@ fn with(mut world: World, count: u32) -> (World, Vec<ConnectionId>) {
 
 /// What a process was told last when it was refused memory.
 fn reason(world: &mut World) -> String {
-    let told = world.take_outputs().into_iter();
-    let texts = told.filter_map(|output| match output {
+    let told = world.take_outputs().into_iter().rev();
+    let mut texts = told.filter_map(|output| match output {
         Output::Notify { text, .. } => Some(text),
         _ => None,
     });
-    texts.last().unwrap_or_default()
+    texts.next().unwrap_or_default()
 }
 
 #[test]
