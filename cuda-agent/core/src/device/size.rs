@@ -45,9 +45,9 @@ impl Device {
         told.min(self.memory().device_bytes())
     }
 
-    /// Asks the daemon, and waits for its answer.
+    /// Asks the daemon, and waits for its answer. A program that has no context here only looks, by NVML.
     fn ask_size(&self, view: &View) {
-        if view.daemon().size().is_none() {
+        if !self.is_armed() || view.daemon().size().is_none() {
             return;
         }
         let _one_question = lock(&self.sizing);

@@ -147,13 +147,14 @@ impl Engine {
                 // Memory is missing: a process unknown to the engine has taken it, and NVML can tell.
                 self.hurry_nvml(true);
             }
-            Report::BudgetRequested { want, bytes }
-                if self.beyond_size(gpu, id, *bytes).is_some() =>
-            {
-                self.tasks
-                    .group(task)?
-                    .refuse_request(now, id.process, *want);
-                return Some((task, Ok(())));
+            Report::BudgetRequested { want, bytes } => {
+                if self.beyond_size(gpu, id, *bytes).is_some() {
+                    self.tasks
+                        .group(task)?
+                        .refuse_request(now, id.process, *want);
+                    return Some((task, Ok(())));
+                }
+                self.extend_reservation(gpu, id);
             }
             _ => {}
         }

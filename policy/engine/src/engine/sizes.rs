@@ -3,7 +3,7 @@
 //! A best-effort program may have what fits on the GPU beside all that never leaves it, and what the host's memory
 //! can hold while it is out: memory that others have been told counts as taken, so that programs that size
 //! themselves at the same time are not all told the same bytes. What a program is told first, before it takes
-//! anything that may be swapped, is reserved for it for [`RESERVED`].
+//! anything that may be swapped, is reserved for it until it has taken no more of it for [`RESERVED`].
 //!
 //! A program may ask for more than it was told. It gets that where it can be had, but then nothing keeps the
 //! contexts of later programs from taking the place that it needs.
@@ -20,9 +20,9 @@ use crate::output::Output;
 use crate::sessions::{Session, SessionId};
 use crate::timers::Timer;
 
-/// How long a program may take to allocate what it was told first, and for how long one that has just begun
-/// counts as one that will size itself: loading weights takes this long.
-const RESERVED: Nanos = Nanos(60_000_000_000);
+/// How long a program may take from being told to its first allocation, and from one allocation to the next: many
+/// ask and take nothing. One that has begun within this time counts as one that will size itself.
+const RESERVED: Nanos = Nanos(10_000_000_000);
 
 impl Engine {
     /// Answers the question of a process how much memory it may have.
@@ -34,7 +34,6 @@ impl Engine {
         let Some(task) = task else {
             return;
         };
-        let now = self.now;
         let reserved = self
             .group(task)
             .and_then(|group| group.reserved(id.process));
@@ -45,8 +44,7 @@ impl Engine {
             && let Some(group) = self.tasks.group(task)
             && group.reserve(id.process, bytes)
         {
-            let until = Some(now + RESERVED);
-            self.timers.set(Timer::Reserved(id, gpu), until);
+            self.extend_reservation(gpu, id);
             self.note_need(gpu, task);
         }
         self.emit(Output::Size {
@@ -55,6 +53,16 @@ impl Engine {
             question,
             bytes,
         });
+    }
+
+    /// A process was told how much it may have, or asks for memory: if that is reserved for it, it stays so.
+    pub(super) fn extend_reservation(&mut self, gpu: usize, id: SessionId) {
+        let device = self.sessions.get(id).and_then(|it| it.devices.get(gpu));
+        let group = device.and_then(|device| self.group(device.task?));
+        if group.is_some_and(|group| group.reserved(id.process).is_some()) {
+            let until = Some(self.now + RESERVED);
+            self.timers.set(Timer::Reserved(id, gpu), until);
+        }
     }
 
     /// What a process was told is reserved for it no longer.
