@@ -12,8 +12,9 @@ use crate::groups::served_by;
 use crate::output::{Level, LogLine};
 use crate::sample::HostSample;
 
-/// Memory is short too where processes wait for it for this part of the time: what the kernel calls available can
-/// then only be had by taking it from others.
+/// Memory is short below twice the reserve too, where processes wait for it for this part of the time: what the
+/// kernel calls available can then only be had by taking it from others. That they wait is not enough: those in a
+/// group with a limit of its own wait whatever the machine has.
 const STALLED: Ppm = Ppm(200_000);
 
 /// What is known of the machine's memory.
@@ -54,7 +55,12 @@ impl Engine {
     /// Takes in a look at the machine's memory.
     pub(super) fn take_host(&mut self, sample: HostSample) {
         let reserve = self.config.settings.host_reserve(sample.total);
-        let is_short = sample.available < reserve || sample.stalled >= STALLED;
+        let least = if sample.stalled < STALLED {
+            reserve
+        } else {
+            reserve + reserve
+        };
+        let is_short = sample.available < least;
         self.host.sample = Some(sample);
         self.host.pinned = self.needs.pinned();
         if core::mem::replace(&mut self.host.is_short, is_short) != is_short {

@@ -200,3 +200,22 @@ fn while_the_host_is_short_nobody_is_told_more_than_it_has() {
     assert_eq!(world.lines("no longer short").len(), 1);
     assert!(world.take(agents[1], 5 * GIB));
 }
+
+#[test]
+fn waits_for_memory_count_where_little_is_available() {
+    let mut world = world();
+    for (available, percent, is_short) in [
+        (32 * GIB, 90, false),
+        (RESERVE + GIB, 19, false),
+        (RESERVE + GIB, 20, true),
+        (2 * RESERVE, 90, false),
+        (RESERVE - 1, 0, true),
+    ] {
+        world.see_waits(available, percent);
+        assert_eq!(
+            world.engine.host.is_short(),
+            is_short,
+            "{available} {percent}"
+        );
+    }
+}

@@ -183,10 +183,15 @@ impl World {
 
     /// The host has so many bytes available, of 64 GiB.
     pub(super) fn see_host(&mut self, available: u64) {
+        self.see_waits(available, 0);
+    }
+
+    /// As [`Self::see_host`], and processes wait for memory for so many per cent of the time.
+    pub(super) fn see_waits(&mut self, available: u64, percent: u32) {
         self.put(Input::Host(HostSample {
             total: Bytes(64 * GIB),
             available: Bytes(available),
-            stalled: Ppm(0),
+            stalled: Ppm(percent * 10_000),
         }));
     }
 
