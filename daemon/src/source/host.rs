@@ -38,7 +38,9 @@ impl Host {
         let (before, waited_before) = (self.looked, self.stalled);
         *self = Self::begin();
         let span = (self.looked - before).as_micros();
-        let waited = self.stalled.zip(waited_before);
+        // A moment shows nothing: all of it may be one wait.
+        let is_long = span >= PERIOD.as_micros() / 2;
+        let waited = self.stalled.zip(waited_before).filter(|_| is_long);
         let waited = waited.map_or(0, |(now, before)| now.saturating_sub(before));
         let part = (u128::from(waited) * 1_000_000)
             .checked_div(span)

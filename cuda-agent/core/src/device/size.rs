@@ -6,8 +6,9 @@
 use std::time::{Duration, Instant};
 
 use super::Device;
-use crate::futex::wait_change;
+use crate::futex::{TICK, wait_change};
 use crate::gate::lock;
+use crate::memory::Memory;
 use crate::session::View;
 
 /// How long the answer is waited for. A program that asks before each of many allocations must not stand still
@@ -22,9 +23,7 @@ impl Device {
         self.ask_size(&view);
         let total = self.told_bytes(&view);
         let memory = self.memory();
-        let usage = memory.usage();
-        let used = usage.resident_bytes.saturating_add(usage.swapped_bytes);
-        let total = total.max(used.min(memory.device_bytes()));
+        let used = used_bytes(&memory);
         // Whole chunks, for the last one costs the program as much as a whole one.
         let free = total.saturating_sub(used);
         let free = free - free % memory.chunk_bytes();
@@ -42,7 +41,8 @@ impl Device {
         let told = daemon
             .size()
             .map_or(daemon.memory_bytes(), |(_, bytes)| bytes);
-        told.min(self.memory().device_bytes())
+        let memory = self.memory();
+        told.max(used_bytes(&memory)).min(memory.device_bytes())
     }
 
     /// Asks the daemon, and waits for its answer. A program that has no context here only looks, by NVML.
@@ -59,7 +59,12 @@ impl Device {
             if answered == question || left.is_zero() || view.session.is_lost() {
                 return;
             }
-            wait_change(view.daemon().size_word(), answered, left);
+            wait_change(view.daemon().size_word(), answered, left.min(TICK));
         }
     }
+}
+
+fn used_bytes(memory: &Memory) -> u64 {
+    let usage = memory.usage();
+    usage.resident_bytes.saturating_add(usage.swapped_bytes)
 }

@@ -429,6 +429,27 @@ mod tests {
         assert_eq!(bench.driver.read(at, BYTES).unwrap(), data);
     }
 
+    #[test]
+    fn what_lost_its_slot_with_a_segment_takes_another() {
+        let mut bench = bench("clean-cut", |_| ());
+        let [first, second] = [0; 2].map(|_: u8| bench.alloc(2 * CHUNK));
+        // A segment of two slots for each.
+        bench.daemon.set_volume(2 * CHUNK);
+        bench.daemon.set_volume(4 * CHUNK);
+        let data = &bytes()[..2 * CHUNK as usize];
+        bench.launch(|| bench.driver.write(second, data).unwrap());
+        bench.idle();
+        bench.agent.free(first).expect("ours").unwrap();
+        assert_eq!(bench.daemon.set_volume(2 * CHUNK), 2 * CHUNK);
+        swap(&mut bench, Direction::Out, 2);
+        assert_eq!(bench.agent.devices[0].memory().swapped_bytes(), 2 * CHUNK);
+        // It holds something, so it stays.
+        assert_eq!(bench.daemon.set_volume(0), 2 * CHUNK);
+        swap(&mut bench, Direction::In, 0);
+        assert_eq!(bench.driver.read(second, data.len()).unwrap(), data);
+        assert_eq!(bench.daemon.set_volume(0), 0);
+    }
+
     #[derive(Clone, Debug)]
     enum Step {
         Change { place: usize, bytes: usize },

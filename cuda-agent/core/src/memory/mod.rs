@@ -395,6 +395,11 @@ impl Memory {
         self.pinned_in.get_or_insert(context);
         self.backing.add(segments);
         self.set.grow(self.backing.slots());
+        self.seat_all();
+    }
+
+    /// Gives free slots to resident chunks without one.
+    fn seat_all(&mut self) {
         for _ in 0..self.chunks.len() {
             if !self.seat_another() {
                 break;
@@ -420,6 +425,7 @@ impl Memory {
         }
         // What is in no slot equals none.
         self.hints.all_written();
+        self.seat_all();
         cut
     }
 

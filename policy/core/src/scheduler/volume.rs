@@ -66,11 +66,13 @@ impl Scheduler {
     }
 
     /// Takes in whether the host's memory is short. While it is, idle best-effort tasks give back what of their
-    /// stores holds nothing: one at a time, the one that has idled longest first. Where others wait for the GPU, who
-    /// is on it keeps the store with which it can leave, or gets it back.
+    /// stores holds nothing: one at a time, the one that has idled longest first. Where others wait for the GPU, or a
+    /// plan counts on what can leave it, who is on it keeps the store with which it can, or gets it back.
     pub(super) fn host_memory(&mut self, short: bool) {
         let waits = self.state.best_effort.iter().next().is_some() || !self.state.wants.is_empty();
-        let is_needed = |task: &Task| waits && task.arena_resident() > Bytes::ZERO;
+        let is_planned = |task: &Task| task.plan.is_some() || task.next.is_some();
+        let must_yield = waits || self.state.tasks.values().any(is_planned);
+        let is_needed = |task: &Task| must_yield && task.arena_resident() > Bytes::ZERO;
         let tasks = self.state.tasks.iter();
         let shed = tasks.filter(|(_, task)| task.has_shed && (!short || is_needed(task)));
         let shed: Vec<_> = shed.map(|(id, _)| id).collect();
@@ -106,9 +108,10 @@ impl Scheduler {
             });
         }
         let task = self.task_mut(id);
-        task.backing = bytes;
+        let before = core::mem::replace(&mut task.backing, bytes);
         let asked = task.backing_asked.take();
-        task.keeps_backing |= asked.is_some_and(|asked| bytes > asked);
+        // An agent unpins in pieces, so that less than was asked may be given back.
+        task.keeps_backing |= asked.is_some_and(|asked| bytes > asked && bytes >= before);
         let refused = asked.is_some_and(|asked| bytes < asked);
         if refused {
             task.backing_most = Some(bytes);

@@ -91,6 +91,25 @@ fn who_keeps_others_from_the_gpu_gets_back_what_it_needs_to_leave() {
 }
 
 #[test]
+fn beside_realtime_who_is_on_the_gpu_can_leave_it_at_once() {
+    let mut world = World::new(config(100));
+    world.load_ready(1, realtime(300, 10, 60, 40), 60);
+    world.load(2, best_effort(), 60);
+    world.pass(10_000);
+    let store_before = store(&world.scheduler, 2);
+    assert!(world.out(2) < 60, "some of it is on the GPU");
+    for _ in 0..3 {
+        is_short(&mut world, true);
+        world.pass(1_000);
+    }
+    assert!(store_before >= 60);
+    assert_eq!(store(&world.scheduler, 2), store_before);
+    world.request(1);
+    assert!(world.runs_after_swaps(1));
+    assert_eq!(world.violations, []);
+}
+
+#[test]
 fn realtime_tasks_keep_theirs() {
     let mut world = World::new(config(100));
     world.load_ready(1, realtime(300, 10, 60, 40), 60);

@@ -55,6 +55,7 @@ impl Engine {
         self.emit(Output::Forget(session.connection));
         for (gpu, device) in session.devices.iter().enumerate() {
             self.timers.set(Timer::Doubt(id, gpu), None);
+            self.timers.set(Timer::Reserved(id, gpu), None);
             if let Some(task) = device.task {
                 let work = Work::Leave {
                     session: id,

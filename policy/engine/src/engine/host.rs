@@ -60,7 +60,14 @@ impl Engine {
         } else {
             reserve + reserve
         };
-        let is_short = sample.available < least;
+        // Until all that was given back could be pinned again: else it would soon be short anew.
+        let returns = self.needs.backed().saturating_sub(self.needs.pinned());
+        let margin = if self.host.is_short {
+            returns
+        } else {
+            Bytes::ZERO
+        };
+        let is_short = sample.available < least + margin;
         self.host.sample = Some(sample);
         self.host.pinned = self.needs.pinned();
         if core::mem::replace(&mut self.host.is_short, is_short) != is_short {

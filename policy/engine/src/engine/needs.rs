@@ -10,7 +10,7 @@ use crate::groups::Need;
 
 /// No task counts for more: an agent may ask for any number of bytes, and the sums of thousands of tasks must not
 /// overflow.
-const MOST: Bytes = Bytes(1 << 50);
+const MOST: Bytes = Bytes(1 << 44);
 
 /// The needs of all tasks.
 #[derive(Debug, Default)]

@@ -186,6 +186,7 @@ impl Engine {
                 && let Some(group) = self.tasks.group(task)
             {
                 group.set_realtime();
+                self.note_need(gpu, task);
             }
         }
         self.note_change();

@@ -8,6 +8,7 @@
 //! A program may ask for more than it was told. It gets that where it can be had, but then nothing keeps the
 //! contexts of later programs from taking the place that it needs.
 
+use alloc::collections::BTreeSet;
 use alloc::format;
 use alloc::string::String;
 
@@ -23,6 +24,9 @@ use crate::timers::Timer;
 /// How long a program may take from being told to its first allocation, and from one allocation to the next: many
 /// ask and take nothing. One that has begun within this time counts as one that will size itself.
 const RESERVED: Nanos = Nanos(10_000_000_000);
+
+/// A context takes no larger part of a GPU.
+const CONTEXT_PART: u64 = 16;
 
 impl Engine {
     /// Answers the question of a process how much memory it may have.
@@ -124,29 +128,39 @@ impl Engine {
         let group = self.group(task)?;
         let (need, usage) = (group.need_of(id.process), group.usage_of(id.process));
         let left = self.host_left(need.backed, usage.arena)?;
-        let others = self.needs.all(gpu).saturating_sub(need.all);
-        let unshared = self
-            .room_beside_unswappable(gpu, task)
-            .saturating_sub(others);
+        let unshared = self.unshared(gpu, task, need.all);
         let outside = (usage.resident + usage.swapped).saturating_sub(usage.arena);
-        let sharers = 1 + self.beginners(gpu, id);
+        let is_sized = usage.arena > Bytes::ZERO;
+        let sharers = if is_sized { 1 } else { self.sharers(gpu, id) };
         Some(Bytes(((left + outside).max(unshared)).0 / sharers))
     }
 
-    /// How many other processes on a GPU have just begun, and not sized themselves.
-    fn beginners(&self, gpu: usize, id: SessionId) -> u64 {
-        let begins = |other: SessionId, session: &Session| {
+    /// What a process that has `all` may have on a GPU without anybody having to leave it.
+    fn unshared(&self, gpu: usize, task: TaskId, all: Bytes) -> Bytes {
+        let capacity = self.gpus[gpu].scheduler.state().capacity();
+        let (planned, _) = self.stays_beside(gpu, task);
+        let others = self.needs.all(gpu).saturating_sub(all);
+        capacity.saturating_sub(planned + others)
+    }
+
+    /// The part of what is left that one process may have is one of so many: each user who has processes on the GPU
+    /// that have just begun and not sized themselves has an equal part, and so has each such process of one user.
+    fn sharers(&self, gpu: usize, id: SessionId) -> u64 {
+        let begins = |session: &Session, process| {
             let task = session.devices.get(gpu).and_then(|device| device.task);
             let group = task.and_then(|task| self.group(task));
             let is_young = self.now - session.began < RESERVED;
-            other != id
-                && session.is_connected
-                && is_young
-                && group.is_some_and(|group| !group.is_sized(other.process))
+            session.is_connected && is_young && group.is_some_and(|group| !group.is_sized(process))
         };
-        let all = self.sessions.iter();
-        all.filter(|(other, session)| begins(*other, session))
-            .count() as u64
+        let owner = self.sessions.get(id).map(|session| &session.owner);
+        let (mut own, mut owners) = (1, BTreeSet::from_iter(owner));
+        for (other, session) in self.sessions.iter() {
+            if other != id && begins(session, other.process) {
+                own += u64::from(Some(&session.owner) == owner);
+                owners.insert(&session.owner);
+            }
+        }
+        own * (owners.len() as u64).max(1)
     }
 
     /// The text of why a process cannot have a budget of `bytes` on a GPU, whatever leaves it; none where the
@@ -170,13 +184,12 @@ impl Engine {
         let left = self.host_left(need.backed, usage.arena)?;
         let outside = (usage.resident + usage.swapped).saturating_sub(usage.arena);
         // A first request is for a context, which never leaves.
-        let is_first = usage.resident == Bytes::ZERO;
-        if is_first || total <= left + outside {
+        let capacity = self.gpus[gpu].scheduler.state().capacity();
+        let is_context = usage.resident == Bytes::ZERO && total.0 <= capacity.0 / CONTEXT_PART;
+        if is_context || total <= left + outside {
             return None;
         }
-        let others = self.needs.all(gpu).saturating_sub(need.all);
-        let unshared = self.room_beside_unswappable(gpu, task);
-        (total + others > unshared).then(|| {
+        (total > self.unshared(gpu, task, need.all)).then(|| {
             format!(
                 "the host has {left} of memory for what of it may have to leave the GPU ({}); free host memory, or \
                  end a program",
@@ -196,6 +209,10 @@ impl Engine {
             return None;
         }
         let (other, told) = self.needs.largest_told(gpu, task)?;
+        // Nobody keeps another user from the GPU altogether.
+        if !self.has_owner_on(gpu, id) {
+            return None;
+        }
         let room = self.room_beside_unswappable(gpu, other);
         let more = bytes.saturating_sub(usage.resident);
         if told > room || told + more <= room {
@@ -207,6 +224,15 @@ impl Engine {
             "task {name} was told that it may have {told} at once, and beside it there is no room for another \
              context; end a program, or raise newcomers_reserve in rtswapd.toml before programs start"
         ))
+    }
+
+    /// Whether the owner of a process has another one with memory on a GPU.
+    fn has_owner_on(&self, gpu: usize, id: SessionId) -> bool {
+        let owner = self.sessions.get(id).map(|session| &session.owner);
+        self.sessions.iter().any(|(other, session)| {
+            let is_his = other != id && Some(&session.owner) == owner;
+            is_his && session.reported(gpu) > Bytes::ZERO
+        })
     }
 
     fn group(&self, task: TaskId) -> Option<&ProcessGroup> {

@@ -42,10 +42,11 @@ pub struct Need {
 
 impl ProcessGroup {
     /// What the task may come to need. A planned task's backing store is pinned before its plan counts, and needs
-    /// no more.
+    /// no more; what it has on the GPU counts with its plan.
     pub fn need(&self) -> Need {
         let mut sum: Need = self.processes.iter().map(Process::need).sum();
         if self.realtime {
+            sum.all = Bytes::ZERO;
             sum.backed = sum.pinned.max(self.store_asked.unwrap_or_default());
         }
         sum
@@ -77,14 +78,15 @@ impl ProcessGroup {
         told.is_reserved.then_some(told.bytes)
     }
 
-    /// Notes what a process is told for the first time, and reserves it. False if it was told before, or has
-    /// begun to take memory that may be swapped: it is told what there is, and nothing is kept for it.
+    /// Notes what a process is told for the first time, and reserves it. False if it was told before, has begun to take
+    /// memory that may be swapped, or has no context: it is told what there is, and nothing is kept for it.
     pub fn reserve(&mut self, id: ProcessId, bytes: Bytes) -> bool {
         let Some(at) = self.find(id) else {
             return false;
         };
         let process = &mut self.processes[at];
-        if process.told.is_some() || process.usage.arena > Bytes::ZERO {
+        let has_context = process.usage.resident > Bytes::ZERO;
+        if process.told.is_some() || process.usage.arena > Bytes::ZERO || !has_context {
             return false;
         }
         process.told = Some(ToldSize {
@@ -135,8 +137,9 @@ impl ProcessGroup {
 }
 
 impl Process {
+    /// Without what it has asked for and nobody has looked at: that may be any number.
     fn need(&self) -> Need {
-        let taken = self.taken();
+        let taken = self.taken_without_request(Bytes::ZERO);
         let pinned = self.store.pinned;
         Need {
             all: taken.all,
@@ -154,15 +157,18 @@ impl Process {
 
     /// What it has, or `total` where that is more.
     fn taken_with(&self, total: Bytes) -> Taken {
-        let usage = self.counted();
-        let used = usage.resident + usage.swapped;
         // Nobody has looked at what it asked for, but may grant it at any time.
         let requested = self.request.map_or(Bytes::ZERO, |request| request.total);
+        self.taken_without_request(total.max(requested))
+    }
+
+    fn taken_without_request(&self, total: Bytes) -> Taken {
+        let usage = self.counted();
+        let used = usage.resident + usage.swapped;
         let reserved = self.told.filter(|told| told.is_reserved);
         let reserved = reserved.map_or(Bytes::ZERO, |told| told.bytes);
         let all = (self.may_hold() + self.stays_out())
             .max(used)
-            .max(requested)
             .max(reserved)
             .max(total);
         Taken {
