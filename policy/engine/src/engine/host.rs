@@ -25,6 +25,8 @@ pub(crate) struct Host {
     pinned: Bytes,
     /// It is short, and the log says so.
     is_short: bool,
+    /// What all backing stores had pinned when it came to be short.
+    pinned_before: Bytes,
 }
 
 impl Host {
@@ -61,13 +63,13 @@ impl Engine {
             reserve + reserve
         };
         // Until all that was given back could be pinned again: else it would soon be short anew.
-        let returns = self.needs.backed().saturating_sub(self.needs.pinned());
-        let margin = if self.host.is_short {
-            returns
+        let returns = if self.host.is_short {
+            self.host.pinned_before.saturating_sub(self.needs.pinned())
         } else {
+            self.host.pinned_before = self.needs.pinned();
             Bytes::ZERO
         };
-        let is_short = sample.available < least + margin;
+        let is_short = sample.available < least + returns;
         self.host.sample = Some(sample);
         self.host.pinned = self.needs.pinned();
         if core::mem::replace(&mut self.host.is_short, is_short) != is_short {

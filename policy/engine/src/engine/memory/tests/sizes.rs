@@ -219,3 +219,23 @@ fn waits_for_memory_count_where_little_is_available() {
         );
     }
 }
+
+#[test]
+fn it_is_short_until_what_was_given_back_could_be_pinned_again() {
+    let (mut world, agents) = with(world(), 1);
+    assert!(world.take(agents[0], 4 * GIB));
+    world.fill(agents[0], CONTEXT, 4 * GIB - CONTEXT);
+    world.see_host(32 * GIB);
+    let pinned = world.task("program").backing.0;
+    assert!(pinned >= 4 * GIB - CONTEXT);
+    world.wait(2_000);
+    world.see_host(RESERVE - 1);
+    assert_eq!(world.task("program").backing, Bytes::ZERO);
+    // It was given back, and would be taken again.
+    world.see_host(RESERVE - 1 + pinned);
+    assert!(world.engine.host.is_short());
+    assert_eq!(world.task("program").backing, Bytes::ZERO);
+    world.see_host(RESERVE + pinned);
+    assert!(!world.engine.host.is_short());
+    assert_eq!(world.task("program").backing.0, pinned);
+}
