@@ -22,12 +22,7 @@ impl Device {
         let view = self.view();
         self.ask_size(&view);
         let total = self.told_bytes(&view);
-        let memory = self.memory();
-        let used = used_bytes(&memory);
-        // Whole chunks, for the last one costs the program as much as a whole one.
-        let free = total.saturating_sub(used);
-        let free = free - free % memory.chunk_bytes();
-        (free, total)
+        (total.saturating_sub(used_bytes(&self.memory())), total)
     }
 
     /// What cuDeviceTotalMem shows: all bytes, as the daemon said last. It is asked for each GPU of a machine by
@@ -38,11 +33,14 @@ impl Device {
 
     fn told_bytes(&self, view: &View) -> u64 {
         let daemon = view.daemon();
-        let told = daemon
-            .size()
-            .map_or(daemon.memory_bytes(), |(_, bytes)| bytes);
         let memory = self.memory();
-        told.max(used_bytes(&memory)).min(memory.device_bytes())
+        let (used, most) = (used_bytes(&memory), memory.device_bytes());
+        let Some((_, told)) = daemon.size() else {
+            return daemon.memory_bytes().min(most);
+        };
+        let total = told.max(used).min(most);
+        // What is free is whole chunks: the last one would cost the program as much as a whole one.
+        total - total.saturating_sub(used) % memory.chunk_bytes()
     }
 
     /// Asks the daemon, and waits for its answer. A program that has no context here only looks, by NVML.
