@@ -4,6 +4,7 @@
 //! `cargo xtask test` builds what the tests start; after a plain `cargo build --workspace` a single
 //! one runs with `cargo test -p rtswap-e2e --test NAME`.
 
+mod host;
 mod judged;
 mod machine;
 mod namespace;
@@ -14,6 +15,7 @@ mod stalls;
 mod tracefs;
 mod witness;
 
+pub use host::available_memory;
 pub use judged::{Verdict, unless_stalled, until_judged};
 pub use machine::{Daemon, Machine, MachineOptions};
 pub use namespace::is_initial_pid_namespace;

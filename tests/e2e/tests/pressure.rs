@@ -1,11 +1,10 @@
 //! Another process takes the host's memory: who gives way, in which order.
 #![allow(missing_docs)]
 
-use std::fs;
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
-use rtswap_e2e::{Machine, MachineOptions, Program, wait_until};
+use rtswap_e2e::{Machine, MachineOptions, Program, available_memory, wait_until};
 
 const BOUND: Duration = Duration::from_mins(2);
 const MIB: u64 = 1 << 20;
@@ -13,15 +12,6 @@ const MIB: u64 = 1 << 20;
 const SPARE: u64 = 2 << 30;
 /// What the other process takes.
 const TAKEN: usize = 4 << 30;
-
-fn available() -> Result<u64> {
-    let text = fs::read_to_string("/proc/meminfo")?;
-    let line = text
-        .lines()
-        .find_map(|line| line.strip_prefix("MemAvailable:"));
-    let kib = line.and_then(|line| line.trim().strip_suffix(" kB")?.parse::<u64>().ok());
-    Ok(kib.context("the kernel tells what is available")? << 10)
-}
 
 /// A dnn with 10 MiB and a job each `period`.
 fn dnn(machine: &Machine, name: &str, period: &str, jobs: u64) -> Result<Program> {
@@ -51,7 +41,7 @@ fn is_noted(machine: &Machine) -> bool {
 
 #[test]
 fn idle_tasks_give_back_stores_that_hold_nothing_and_no_byte_is_lost() -> Result<()> {
-    let reserve = available()?.saturating_sub(SPARE);
+    let reserve = available_memory()?.saturating_sub(SPARE);
     let machine = Machine::new(MachineOptions {
         daemon_toml: format!("[daemon]\nhost_reserve = {reserve}\n"),
         ..MachineOptions::default()

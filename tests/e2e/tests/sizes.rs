@@ -1,11 +1,10 @@
 //! Programs that ask how much memory there is, and take what they are told.
 #![allow(missing_docs)]
 
-use std::fs;
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
-use rtswap_e2e::{Machine, MachineOptions, Program};
+use rtswap_e2e::{Machine, MachineOptions, Program, available_memory};
 
 const BOUND: Duration = Duration::from_mins(4);
 const MIB: u64 = 1 << 20;
@@ -56,16 +55,6 @@ fn all_at_once(machine: &Machine, count: usize, percent: u64, jobs: u64) -> Resu
     Ok(told)
 }
 
-/// The host's memory that is available, in bytes.
-fn available() -> Result<u64> {
-    let text = fs::read_to_string("/proc/meminfo")?;
-    let line = text
-        .lines()
-        .find_map(|line| line.strip_prefix("MemAvailable:"));
-    let kib = line.and_then(|line| line.trim().strip_suffix(" kB")?.parse::<u64>().ok());
-    Ok(kib.context("the kernel tells what is available")? << 10)
-}
-
 /// A GPU on which the contexts of twenty programs have room, and beside them about 120 MiB.
 fn machine(daemon_toml: &str) -> Result<Machine> {
     Machine::new(MachineOptions {
@@ -104,7 +93,7 @@ fn programs_that_start_together_share_what_the_host_can_back() -> Result<()> {
     // half of what all would take, and not for all.
     const BACKED: u64 = 1 << 30;
     const COUNT: usize = 16;
-    let reserve = available()?.saturating_sub(BACKED);
+    let reserve = available_memory()?.saturating_sub(BACKED);
     let machine = machine(&format!("[daemon]\nhost_reserve = {reserve}\n"))?;
     let told = all_at_once(&machine, COUNT, 100, 1)?;
     println!("told: {told:?} bytes");
