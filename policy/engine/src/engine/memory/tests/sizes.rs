@@ -239,3 +239,14 @@ fn it_is_short_until_what_was_given_back_could_be_pinned_again() {
     assert!(!world.engine.host.is_short());
     assert_eq!(world.task("program").backing.0, pinned);
 }
+
+#[test]
+fn what_somebody_asks_for_takes_nothing_from_others() {
+    let (mut world, agents) = with(world(), 1);
+    world.see_host(RESERVE + 10 * GIB);
+    let greedy = world.hello(60, None);
+    assert!(!world.take(greedy, 1 << 63));
+    world.wait(11_000);
+    assert_eq!(world.ask_size(agents[0]), WHOLE);
+    assert!(world.take(agents[0], WHOLE));
+}
