@@ -66,8 +66,9 @@ impl Scheduler {
     }
 
     /// Takes in whether the host's memory is short. While it is, idle best-effort tasks give back what of their
-    /// stores holds nothing: one at a time, the one that has idled longest first. Where others wait for the GPU, or a
-    /// plan counts on what can leave it, who is on it keeps the store with which it can, or gets it back.
+    /// stores holds nothing: one at a time, the one that has idled longest first. While others
+    /// wait for the GPU, or there is a plan, a task with memory on the GPU keeps its store or gets it back: its memory
+    /// may have to leave.
     pub(super) fn host_memory(&mut self, short: bool) {
         let waits = self.state.best_effort.iter().next().is_some() || !self.state.wants.is_empty();
         let is_planned = |task: &Task| task.plan.is_some() || task.next.is_some();

@@ -1,4 +1,4 @@
-//! The machine's memory: what of it is left for backing stores, and who gives way where it is short.
+//! The machine's memory: how much is left for backing stores, and which tasks give some back when it is short.
 
 use alloc::format;
 use alloc::string::String;

@@ -1,5 +1,5 @@
-//! What memory all tasks may come to need, summed up as they change: who is told a size, or asks for memory, must
-//! not look at each of thousands of others.
+//! The memory that all tasks may need, summed up as they change, so that no request has to look at each of
+//! thousands of tasks.
 
 use alloc::collections::{BTreeMap, BTreeSet};
 
