@@ -21,6 +21,7 @@ use super::bells::Bell;
 use super::reader::Reader;
 use crate::config::DaemonConfig;
 use crate::names;
+use crate::source::cgroups::Membership;
 use crate::sys::packet;
 use crate::sys::page::PageMap;
 use crate::sys::peer;
@@ -34,6 +35,8 @@ pub struct Connection {
     process: OwnedFd,
     /// None for a process of the daemon before.
     link: Option<Link>,
+    /// Those that its process came in: they are watched as long as it is.
+    cgroups: Option<Membership>,
 }
 
 /// The socket, page and doorbells of a connection that has got its Welcome.
@@ -97,6 +100,7 @@ impl Connection {
             id,
             process,
             link: None,
+            cgroups: None,
         }
     }
 
@@ -124,6 +128,7 @@ impl Connection {
             id,
             process,
             link: Some(link),
+            cgroups: None,
         }
     }
 
@@ -171,6 +176,11 @@ impl Connection {
         if let Some(link) = &mut self.link {
             link.thread = thread;
         }
+    }
+
+    /// Has the cgroups of its process be watched.
+    pub fn set_cgroups(&mut self, cgroups: Membership) {
+        self.cgroups = Some(cgroups);
     }
 
     /// Closes the socket. Page and process stay.

@@ -236,6 +236,7 @@ mod tests {
                 run_time_rules: RunTimeRules::of(runtime_dir.path()),
                 config: daemon,
                 nvml,
+                cgroups: source::cgroups::Cgroups::find(),
                 _prober: None,
             };
             let mut stage = Self {

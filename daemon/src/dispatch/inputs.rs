@@ -170,8 +170,22 @@ impl Dispatcher {
             tid: hello.tid,
             features: hello.features,
         });
+        let pid = input.peer.pid;
         self.handle(Input::Hello(Box::new(input)), now);
         self.agents.greeting = None;
+        // After the Welcome, because the program waits for that.
+        if let Some(connection) = self.agents.connections.get_mut(&id) {
+            let (membership, cgroups) = self.cgroups.enter(pid);
+            connection.set_cgroups(membership);
+            let connection = id;
+            self.handle(
+                Input::Cgroups {
+                    connection,
+                    cgroups,
+                },
+                now,
+            );
+        }
         // The agent may have written and rung before its eventfd was watched.
         self.read_blocks(id, false, now);
     }

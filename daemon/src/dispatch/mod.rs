@@ -25,9 +25,12 @@ pub use publish::TaskNews;
 pub use snapshot::Snapshot;
 pub use start::{Parts, Running, start};
 
+use std::sync::Arc;
+
 use rtswap_engine::Engine;
 
 use crate::config::DaemonConfig;
+use crate::source::cgroups::Cgroups;
 use crate::source::gpu::Poller;
 use crate::source::probes::Prober;
 use crate::state::{Calibrations, Keeper, RunTimeRules};
@@ -51,6 +54,8 @@ struct Dispatcher {
     config: DaemonConfig,
     /// Reads NVML on a thread of its own.
     nvml: Poller,
+    /// Those of all connections' processes.
+    cgroups: Arc<Cgroups>,
     /// Ends the thread that reads the probes with this one.
     _prober: Option<Prober>,
 }

@@ -3,6 +3,7 @@
 
 use std::os::fd::OwnedFd;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::thread;
 
 use rtswap_engine::input::{Input, Start, TaskFile};
@@ -67,7 +68,8 @@ pub fn start(parts: Parts) -> std::io::Result<Running> {
     let dispatch = handle.clone();
     let deliver = move |sample| dispatch.notify(Notice::Nvml(sample));
     let poller = source::gpu::spawn(read, daemon.nvml_period, deliver)?;
-    let mut host = source::host::Host::begin();
+    let cgroups = source::cgroups::Cgroups::find();
+    let mut host = source::host::Host::begin(Arc::clone(&cgroups));
     let first_look = host.look();
     let dispatch = handle.clone();
     source::host::spawn(host, move |sample| dispatch.notify(Notice::Host(sample)))?;
@@ -106,6 +108,7 @@ pub fn start(parts: Parts) -> std::io::Result<Running> {
         run_time_rules: RunTimeRules::of(&parts.runtime_dir),
         config: daemon,
         nvml: poller,
+        cgroups,
         _prober: prober,
     };
     let start = Start {

@@ -2,11 +2,16 @@
 
 use std::fs;
 use std::io;
+use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
 use rtswap_engine::sample::HostSample;
 use rtswap_policy::units::{Bytes, Ppm};
+
+use crate::sys::clock::now;
+
+use super::cgroups::Cgroups;
 
 /// The time between two looks.
 const PERIOD: Duration = Duration::from_secs(1);
@@ -21,22 +26,25 @@ pub struct Host {
     looked: Instant,
     /// The µs since boot in which some process waited for memory.
     stalled: Option<u64>,
+    cgroups: Arc<Cgroups>,
 }
 
 impl Host {
-    /// Begins to look: waits of processes count from now on.
-    pub fn begin() -> Self {
+    /// Begins to look, at these cgroups too: waits of processes count from now on.
+    pub fn begin(cgroups: Arc<Cgroups>) -> Self {
         Self {
             looked: Instant::now(),
             stalled: stalled(),
+            cgroups,
         }
     }
 
     /// Looks. None where the kernel does not tell.
     pub fn look(&mut self) -> Option<HostSample> {
+        let looked = now();
         let text = fs::read_to_string(MEMORY).ok()?;
         let (before, waited_before) = (self.looked, self.stalled);
-        *self = Self::begin();
+        (self.looked, self.stalled) = (Instant::now(), stalled());
         let span = (self.looked - before).as_micros();
         // A moment shows nothing: all of it may be one wait.
         let is_long = span >= PERIOD.as_micros() / 2;
@@ -46,9 +54,11 @@ impl Host {
             .checked_div(span)
             .unwrap_or(0);
         Some(HostSample {
+            looked,
             total: bytes_of(&text, "MemTotal:")?,
             available: bytes_of(&text, "MemAvailable:")?,
             stalled: Ppm(u32::try_from(part).map_or(1_000_000, |part| part.min(1_000_000))),
+            cgroups: self.cgroups.look(),
         })
     }
 }
@@ -106,7 +116,9 @@ mod tests {
 
     #[test]
     fn this_machine_has_memory_and_some_of_it_is_available() {
-        let sample = Host::begin().look().expect("the kernel tells");
+        let sample = Host::begin(Cgroups::find())
+            .look()
+            .expect("the kernel tells");
         assert!(Bytes::ZERO < sample.available && sample.available < sample.total);
         assert!(sample.stalled <= Ppm::ONE);
     }

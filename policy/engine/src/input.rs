@@ -14,7 +14,7 @@ use crate::config::{Calibration, Config};
 use crate::ids::{CallId, Claimant, ConnectionId, Cookie, RegistrationId};
 use crate::registry::TaskOptions;
 use crate::rules::{Key, RuleSet, Rules, Scope};
-use crate::sample::{HostSample, ProbeSample, Sample};
+use crate::sample::{CgroupSample, HostSample, ProbeSample, Sample};
 use crate::saved::Saved;
 
 /// Something that happened outside the engine.
@@ -34,6 +34,11 @@ pub enum Input {
         gpu: usize,
         block: Block,
         rang: bool,
+    },
+    /// The process of `connection`, which has a session, is in these cgroups: the one around all others first.
+    Cgroups {
+        connection: ConnectionId,
+        cgroups: Vec<CgroupSample>,
     },
     /// The connection ended. Its process may live on.
     Disconnected(ConnectionId),

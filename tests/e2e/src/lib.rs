@@ -15,7 +15,7 @@ mod stalls;
 mod tracefs;
 mod witness;
 
-pub use host::available_memory;
+pub use host::{MemoryCgroup, available_memory};
 pub use judged::{Verdict, unless_stalled, until_judged};
 pub use machine::{Daemon, Machine, MachineOptions};
 pub use namespace::is_initial_pid_namespace;

@@ -198,6 +198,8 @@ pub enum Event {
     /// The host's memory is short, or is no longer. To be repeated while it is: each time one idle best-effort task
     /// gives back what of its backing store holds nothing.
     HostMemory { short: bool },
+    /// The host has room for a larger backing store of `task`, which did not get all that was asked for.
+    HostRoom { task: TaskId },
     /// The instant returned by `poll_timeout` has come.
     Timer,
 }

@@ -287,6 +287,7 @@ impl Scheduler {
                 self.host_memory(short);
                 Ok(())
             }
+            Event::HostRoom { task } => self.host_room(task),
             Event::Timer => Ok(()),
         }
     }

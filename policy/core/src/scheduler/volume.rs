@@ -99,6 +99,14 @@ impl Scheduler {
         }
     }
 
+    /// Asks again for what could not be pinned.
+    pub(super) fn host_room(&mut self, id: TaskId) -> Result<(), EventError> {
+        self.attached(id)?;
+        self.task_mut(id).backing_most = None;
+        self.update_volume(id);
+        Ok(())
+    }
+
     pub(super) fn backing(&mut self, id: TaskId, bytes: Bytes) -> Result<(), EventError> {
         let task = self.attached(id)?;
         if bytes < task.out() {

@@ -40,6 +40,9 @@ impl Engine {
             | Command::SetBudget { task, .. }
             | Command::SetBackingStore { task, .. } => *task,
         };
+        if let Command::SetBackingStore { bytes, .. } = *command {
+            self.limit_stores(gpu, task, bytes);
+        }
         let now = self.now;
         self.tasks.group(task)?.obey(now, command);
         Some(task)

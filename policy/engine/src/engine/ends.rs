@@ -37,6 +37,7 @@ impl Engine {
             return;
         };
         self.stopped.remove(&id);
+        self.cgroups.leave(id);
         self.timers.set(Timer::Lost(id), None);
         let text = if died {
             "the process ended"

@@ -41,6 +41,7 @@ impl Host {
             total,
             available,
             stalled,
+            ..
         }) = self.sample
         else {
             return String::from("the kernel does not tell of it");
@@ -55,7 +56,12 @@ impl Host {
 
 impl Engine {
     /// Takes in a look at the machine's memory.
-    pub(super) fn take_host(&mut self, sample: HostSample) {
+    pub(super) fn take_host(&mut self, mut sample: HostSample) {
+        // Else what has been pinned since would be thought available. The next look is soon.
+        if !self.needs.shows_pinned(sample.looked) {
+            return;
+        }
+        self.take_cgroups(core::mem::take(&mut sample.cgroups));
         let reserve = self.config.settings.host_reserve(sample.total);
         let least = if sample.stalled < STALLED {
             reserve
@@ -98,7 +104,7 @@ impl Engine {
     /// The most bytes that may be swapped of a process of which `backed` bytes are reckoned with and `arena` bytes
     /// may be swapped already; none where the host's memory is not known.
     pub(super) fn host_left(&self, backed: Bytes, arena: Bytes) -> Option<Bytes> {
-        let sample = self.host.sample?;
+        let sample = self.host.sample.as_ref()?;
         if self.host.is_short {
             return Some(arena);
         }

@@ -15,6 +15,7 @@ mod agenda;
 mod calibrations;
 mod calls;
 mod caps;
+mod cgroups;
 mod commands;
 mod ends;
 mod enforce;
@@ -69,6 +70,7 @@ use crate::sessions::{SessionId, Sessions};
 use crate::timers::{Timer, Timers};
 use agenda::{Chore, Work};
 use calibrations::Calibrations;
+use cgroups::Cgroups;
 use host::Host;
 use journal::Unrecorded;
 use needs::Needs;
@@ -96,6 +98,7 @@ pub struct Engine {
     pub(crate) policy: Policy,
     needs: Needs,
     pub(crate) host: Host,
+    cgroups: Cgroups,
     calibrations: Calibrations,
     /// Sessions with a process that was stopped when it was inspected last.
     pub(crate) stopped: BTreeSet<SessionId>,
@@ -164,6 +167,7 @@ impl Engine {
             penalties: Penalties::default(),
             needs: Needs::default(),
             host: Host::default(),
+            cgroups: Cgroups::default(),
             calibrations: Calibrations::default(),
             stopped: BTreeSet::new(),
             desk: Desk::default(),
@@ -272,6 +276,10 @@ impl Engine {
             Input::Nvml(sample) => self.take_sample(sample),
             Input::Probes(sample) => self.take_probed(sample),
             Input::Host(sample) => self.take_host(sample),
+            Input::Cgroups {
+                connection,
+                cgroups,
+            } => self.enter_cgroups(connection, cgroups),
             Input::Timer => self.take_timers(),
             // An answer that nothing waits for is ignored.
             Input::Answer(_) => {}

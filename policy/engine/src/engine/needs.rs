@@ -4,13 +4,13 @@
 use alloc::collections::{BTreeMap, BTreeSet};
 
 use rtswap_policy::task::TaskId;
-use rtswap_policy::units::Bytes;
+use rtswap_policy::units::{Bytes, Time};
 
 use crate::groups::Need;
 
 /// No task counts for more: an agent may ask for any number of bytes, and the sums of thousands of tasks must not
 /// overflow.
-const MOST: Bytes = Bytes(1 << 44);
+pub(super) const MOST: Bytes = Bytes(1 << 44);
 
 /// The needs of all tasks.
 #[derive(Debug, Default)]
@@ -19,6 +19,8 @@ pub(crate) struct Needs {
     /// The sums over all GPUs, since they share the host's memory.
     backed: Bytes,
     pinned: Bytes,
+    /// When a task had pinned more than before, last.
+    has_pinned: Time,
     /// What the tasks of each GPU have or may take.
     all: BTreeMap<usize, Bytes>,
     /// The tasks that were told a size, by GPU and size.
@@ -26,8 +28,8 @@ pub(crate) struct Needs {
 }
 
 impl Needs {
-    /// Takes in what `task` on `gpu` needs now.
-    pub(super) fn set(&mut self, gpu: usize, task: TaskId, need: Need) {
+    /// Takes in what `task` on `gpu` needs from `now` on.
+    pub(super) fn set(&mut self, now: Time, gpu: usize, task: TaskId, need: Need) {
         let need = Need {
             all: need.all.min(MOST),
             backed: need.backed.min(MOST),
@@ -39,6 +41,9 @@ impl Needs {
             .entry(task)
             .or_insert_with(|| (gpu, Need::default()));
         let before = core::mem::replace(known, need);
+        if before.pinned < need.pinned {
+            self.has_pinned = now;
+        }
         if before != need {
             self.replace(gpu, task, before, need);
         }
@@ -73,6 +78,11 @@ impl Needs {
     /// What of it is pinned.
     pub(super) fn pinned(&self) -> Bytes {
         self.pinned
+    }
+
+    /// Whether what was seen at `looked` is what is there with the stores that are known to be pinned now, or less.
+    pub(super) fn shows_pinned(&self, looked: Time) -> bool {
+        self.has_pinned <= looked
     }
 
     /// All that the tasks of a GPU have or may take.

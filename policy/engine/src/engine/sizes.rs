@@ -84,7 +84,7 @@ impl Engine {
     pub(super) fn note_need(&mut self, gpu: usize, task: TaskId) {
         if let Some(group) = self.tasks.group(task) {
             let need = group.need();
-            self.needs.set(gpu, task, need);
+            self.needs.set(self.now, gpu, task, need);
         }
     }
 
@@ -122,12 +122,17 @@ impl Engine {
         capacity.saturating_sub(planned + unswappable)
     }
 
-    /// What a process may have by what the host can back, or may have without being swapped; none where the host's
-    /// memory is not known. Programs that have just begun share it with this one.
+    /// What a process may have by what the host and its cgroups can back, or may have without being swapped; none
+    /// where neither is known. Programs that have just begun share it with this one.
     fn most_backed(&self, gpu: usize, id: SessionId, task: TaskId) -> Option<Bytes> {
         let group = self.group(task)?;
         let (need, usage) = (group.need_of(id.process), group.usage_of(id.process));
-        let left = self.host_left(need.backed, usage.arena)?;
+        let host = self.host_left(need.backed, usage.arena);
+        let cgroups = self.cgroups_left(id, need.backed, usage.arena);
+        let left = host
+            .into_iter()
+            .chain(cgroups.map(|(left, _)| left))
+            .min()?;
         let unshared = self.unshared(gpu, task, need.all);
         let outside = (usage.resident + usage.swapped).saturating_sub(usage.arena);
         let is_sized = usage.arena > Bytes::ZERO;
@@ -181,7 +186,14 @@ impl Engine {
             return None;
         }
         let need = group.need_of(id.process);
-        let left = self.host_left(need.backed, usage.arena)?;
+        let host = self.host_left(need.backed, usage.arena);
+        let cgroups = self.cgroups_left(id, need.backed, usage.arena);
+        let cgroups = cgroups.map(|(left, cgroup)| (left, Some(cgroup)));
+        let host = host.map(|left| (left, None));
+        let (left, cgroup) = host
+            .into_iter()
+            .chain(cgroups)
+            .min_by_key(|(left, _)| *left)?;
         let outside = (usage.resident + usage.swapped).saturating_sub(usage.arena);
         // A first request is for a context, which never leaves.
         let capacity = self.gpus[gpu].scheduler.state().capacity();
@@ -189,12 +201,17 @@ impl Engine {
         if is_context || total <= left + outside {
             return None;
         }
-        (total > self.unshared(gpu, task, need.all)).then(|| {
-            format!(
+        (total > self.unshared(gpu, task, need.all)).then(|| match cgroup {
+            None => format!(
                 "the host has {left} of memory for what of it may have to leave the GPU ({}); free host memory, or \
                  end a program",
                 self.host.describe(&self.config.settings)
-            )
+            ),
+            Some(cgroup) => format!(
+                "the memory limit of {} leaves {left} for what of it may have to leave the GPU ({} of {} are \
+                 available); raise the limit (MemoryMax= of a unit), or end a program in it",
+                cgroup.path, cgroup.available, cgroup.limit
+            ),
         })
     }
 
@@ -237,6 +254,12 @@ impl Engine {
 
     fn group(&self, task: TaskId) -> Option<&ProcessGroup> {
         Some(&self.tasks.get(task)?.group)
+    }
+
+    /// The group of a session's process on a GPU; none where it has done nothing there.
+    pub(super) fn group_of(&self, gpu: usize, id: SessionId) -> Option<&ProcessGroup> {
+        let device = self.sessions.get(id)?.devices.get(gpu)?;
+        self.group(device.task?)
     }
 
     fn is_best_effort(&self, id: SessionId) -> bool {

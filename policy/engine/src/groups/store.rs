@@ -11,7 +11,7 @@ use rtswap_policy::scheduler::{Event, EventError};
 use rtswap_policy::units::Bytes;
 
 use super::process::{Presence, Process, ProcessStore};
-use super::{Order, ProcessGroup};
+use super::{Order, ProcessGroup, ProcessId};
 
 impl ProcessGroup {
     pub(super) fn set_backing_store(&mut self, bytes: Bytes) {
@@ -25,8 +25,8 @@ impl ProcessGroup {
     fn order_stores(&mut self, bytes: Bytes, shrinks: bool) {
         self.compute_stores(bytes);
         for at in 0..self.processes.len() {
-            let bytes = self.scratch.shares[at];
             let process = &mut self.processes[at];
+            let bytes = process.store.within_limit(self.scratch.shares[at]);
             let changes = if shrinks {
                 bytes != process.store.pinned && !self.realtime
             } else {
@@ -55,7 +55,8 @@ impl ProcessGroup {
             .sort_unstable_by_key(|at| (Reverse(arena(*at)), *at));
         scratch.raise_each(|at| arena(at).min(processes[at].store.pinned).round_up(chunk));
         scratch.raise_each(|at| {
-            let most = processes[at].store.most.unwrap_or(Bytes::MAX);
+            let ProcessStore { most, limit, .. } = processes[at].store;
+            let most = most.into_iter().chain(limit).min().unwrap_or(Bytes::MAX);
             arena(at).min(most).round_up(chunk)
         });
         let total: Bytes = scratch.order.iter().map(|at| arena(*at)).sum();
@@ -69,6 +70,24 @@ impl ProcessGroup {
         }
         if let Some(&first) = scratch.order.first() {
             scratch.raise(first, (scratch.shares[first] + rest).round_up(chunk));
+        }
+    }
+
+    /// What a process has pinned of its store, or was told to pin.
+    pub fn pinned_or_asked(&self, id: ProcessId) -> Bytes {
+        let at = self.find(id);
+        at.map_or(Bytes::ZERO, |at| {
+            let ProcessStore { pinned, asked, .. } = self.processes[at].store;
+            asked.map_or(pinned, |asked| pinned.max(asked))
+        })
+    }
+
+    /// From now on a process is told to pin no more than `most` bytes, beyond what it has pinned; any number where
+    /// that is none.
+    pub fn limit_store(&mut self, id: ProcessId, most: Option<Bytes>) {
+        let chunk = self.chunk;
+        if let Some(at) = self.find(id) {
+            self.processes[at].store.limit = most.map(|most| most.round_down(chunk));
         }
     }
 
@@ -143,6 +162,14 @@ impl ProcessGroup {
             }
         });
         each.sum()
+    }
+}
+
+impl ProcessStore {
+    /// The part of `bytes` that it may be told to pin, which is all where that is pinned already.
+    fn within_limit(&self, bytes: Bytes) -> Bytes {
+        let most = self.limit.map_or(Bytes::MAX, |most| most.max(self.pinned));
+        bytes.min(most)
     }
 }
 

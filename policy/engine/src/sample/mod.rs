@@ -127,8 +127,10 @@ pub struct Identity {
 }
 
 /// The memory of the machine at one instant.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HostSample {
+    /// When the look began: it shows all that was pinned before.
+    pub looked: Time,
     /// All memory in bytes.
     pub total: Bytes,
     /// The bytes that programs can have without swapping to disk, as the kernel estimates them.
@@ -136,6 +138,19 @@ pub struct HostSample {
     /// The part of the time since the sample before in which some process waited for memory (pressure stall
     /// information, `some`); zero where the kernel does not tell.
     pub stalled: Ppm,
+    /// The cgroups that processes with a session are in, and those around them.
+    pub cgroups: Vec<CgroupSample>,
+}
+
+/// The memory of one cgroup at one instant.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CgroupSample {
+    /// Its folder in the file system of cgroups: its name.
+    pub path: Arc<str>,
+    /// The most bytes that the processes in it and below may have together; `Bytes::MAX` where there is no limit.
+    pub limit: Bytes,
+    /// The bytes that they can have more: what the limit leaves, and what files they have read keep in memory.
+    pub available: Bytes,
 }
 
 /// What the probes count of all processes at one instant.

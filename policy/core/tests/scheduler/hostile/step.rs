@@ -133,6 +133,7 @@ impl Step {
             26 if choice > 200 => world.tell(Event::HostMemory {
                 short: choice.is_multiple_of(2),
             }),
+            26 if choice > 180 => world.tell(Event::HostRoom { task }),
             26 => world.capacity(bytes.0.min(1 << 50)),
             _ => world.tell(Event::Timer),
         }

@@ -123,9 +123,11 @@ impl Pair {
     /// The host has so many chunks of memory available; what 16 chunks are is kept for others.
     pub(crate) fn see_host(&mut self, chunks: u64) {
         self.tell(Input::Host(HostSample {
+            looked: self.world.now,
             total: Bytes(256 * CHUNK),
             available: Bytes(chunks * CHUNK),
             stalled: Ppm(0),
+            cgroups: Vec::new(),
         }));
     }
 

@@ -189,9 +189,11 @@ impl World {
     /// As [`Self::see_host`], and processes wait for memory for so many per cent of the time.
     pub(super) fn see_waits(&mut self, available: u64, percent: u32) {
         self.put(Input::Host(HostSample {
+            looked: self.now,
             total: Bytes(64 * GIB),
             available: Bytes(available),
             stalled: Ppm(percent * 10_000),
+            cgroups: Vec::new(),
         }));
     }
 
