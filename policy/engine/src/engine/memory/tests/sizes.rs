@@ -14,20 +14,20 @@ use crate::rules::{Rules, Scope};
 
 const MIB: u64 = 1 << 20;
 /// What a process takes for a context.
-const CONTEXT: u64 = 256 * MIB;
+pub(super) const CONTEXT: u64 = 256 * MIB;
 /// What the GPU has for tasks: 8 GiB, less 1/64.
 const CAPACITY: u64 = 8 * GIB - 128 * MIB;
 /// That, less 1/16 of the GPU for the contexts of others.
-const WHOLE: u64 = CAPACITY - 512 * MIB;
+pub(super) const WHOLE: u64 = CAPACITY - 512 * MIB;
 /// Of the host's 64 GiB so much is kept for others.
 const RESERVE: u64 = 4 * GIB;
 
-fn world() -> World {
+pub(super) fn world() -> World {
     World::new(config(), vec![], vec![shown(GPU, &[])])
 }
 
 /// So many processes with contexts; the first has pid 10.
-fn with(mut world: World, count: u32) -> (World, Vec<ConnectionId>) {
+pub(super) fn with(mut world: World, count: u32) -> (World, Vec<ConnectionId>) {
     world.pins = true;
     let come = |pid| {
         assert!(world.come(pid, CONTEXT));
@@ -38,7 +38,7 @@ fn with(mut world: World, count: u32) -> (World, Vec<ConnectionId>) {
 }
 
 /// What a process was told last when it was refused memory.
-fn reason(world: &mut World) -> String {
+pub(super) fn reason(world: &mut World) -> String {
     let told = world.take_outputs().into_iter().rev();
     let mut texts = told.filter_map(|output| match output {
         Output::Notify { text, .. } => Some(text),

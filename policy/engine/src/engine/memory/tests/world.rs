@@ -181,6 +181,11 @@ impl World {
         told.expect("an answer at once").0
     }
 
+    /// The bytes that an agent has pinned.
+    pub(super) fn store(&self, agent: ConnectionId) -> u64 {
+        self.blocks[&agent].backing.1.0
+    }
+
     /// The host has so many bytes available, of 64 GiB.
     pub(super) fn see_host(&mut self, available: u64) {
         self.see_waits(available, 0);
