@@ -275,6 +275,7 @@ mod tests {
                     uuid: UUID.bytes(),
                     ..DeviceState::default()
                 }],
+                cgroups: Vec::new(),
             };
             let engine = &mut self.dispatcher.engine;
             engine.handle(now(), Input::Hello(Box::new(hello)));

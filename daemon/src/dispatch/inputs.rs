@@ -162,7 +162,11 @@ impl Dispatcher {
                 return;
             }
         };
-        let input = hello_of(id, hello, &pending, cookie);
+        let (membership, cgroups) = self.cgroups.enter(pending.peer.pid);
+        let input = input::Hello {
+            cgroups,
+            ..hello_of(id, hello, &pending, cookie)
+        };
         self.agents.greeting = Some(Greeting {
             id,
             pending,
@@ -170,21 +174,10 @@ impl Dispatcher {
             tid: hello.tid,
             features: hello.features,
         });
-        let pid = input.peer.pid;
         self.handle(Input::Hello(Box::new(input)), now);
         self.agents.greeting = None;
-        // After the Welcome, because the program waits for that.
         if let Some(connection) = self.agents.connections.get_mut(&id) {
-            let (membership, cgroups) = self.cgroups.enter(pid);
             connection.set_cgroups(membership);
-            let connection = id;
-            self.handle(
-                Input::Cgroups {
-                    connection,
-                    cgroups,
-                },
-                now,
-            );
         }
         // The agent may have written and rung before its eventfd was watched.
         self.read_blocks(id, false, now);
@@ -267,6 +260,7 @@ fn hello_of(id: ConnectionId, hello: &Hello, pending: &Pending, cookie: Cookie) 
             .filter(|device| device.uuid != [0; 16])
             .map(state_of)
             .collect(),
+        cgroups: Vec::new(),
     }
 }
 

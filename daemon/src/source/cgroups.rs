@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 use std::fs;
+use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -11,7 +12,7 @@ use rtswap_policy::units::Bytes;
 
 /// No more of those around a process are looked at. What an administrator limits is among the first; a user may nest
 /// as deep as he likes.
-const MOST_AROUND: usize = 16;
+const MOST_AROUND: usize = 12;
 
 /// Version 1 writes no limit as the largest number of whole pages.
 const NO_LIMIT: u64 = 1 << 62;
@@ -63,8 +64,9 @@ impl Cgroups {
 
     /// Watches the cgroups of a process. Returns them as they are, the one around all others first.
     pub fn enter(self: &Arc<Self>, pid: u32) -> (Membership, Vec<CgroupSample>) {
-        let text = fs::read_to_string(format!("/proc/{pid}/cgroup")).unwrap_or_default();
-        self.enter_by(&text)
+        let text = fs::read(format!("/proc/{pid}/cgroup")).unwrap_or_default();
+        // A name may have any bytes: then it is not found, and those around it are.
+        self.enter_by(&String::from_utf8_lossy(&text))
     }
 
     /// As [`Self::enter`], by the text of the process's file.
@@ -76,7 +78,9 @@ impl Cgroups {
                 // One that others are in was seen within the last second.
                 let entry = watched.entry(folder).or_insert_with_key(|folder| Watched {
                     processes: 0,
-                    sample: controller.look(folder),
+                    sample: controller
+                        .look(folder)
+                        .unwrap_or_else(|_| without_limit(folder)),
                 });
                 entry.processes += 1;
                 entry.sample.clone()
@@ -97,7 +101,9 @@ impl Cgroups {
         };
         let paths: Vec<_> = self.lock().keys().cloned().collect();
         // Without the lock: a file system may keep a reader waiting, and a new session may not be.
-        let samples: Vec<_> = paths.iter().map(|path| controller.look(path)).collect();
+        let looks = paths.iter().map(|path| controller.look(path));
+        // What cannot be read is as it was.
+        let samples: Vec<_> = looks.filter_map(io::Result::ok).collect();
         let mut watched = self.lock();
         for sample in &samples {
             if let Some(entry) = watched.get_mut(&sample.path) {
@@ -172,54 +178,80 @@ impl Controller {
         let mut around: Vec<_> = own
             .ancestors()
             .take_while(|folder| folder.starts_with(&self.mount))
-            // A name that is no text has no limit that could be told of.
-            .filter_map(|folder| folder.to_str().map(Arc::from))
+            .filter_map(|folder| folder.to_str())
+            .map(|folder| Arc::from(folder.trim_end_matches('/')))
             .collect();
         around.reverse();
         around.truncate(MOST_AROUND);
         around
     }
 
-    /// The memory of a cgroup. One that cannot be read has no limit: it may be gone.
-    fn look(&self, path: &Arc<str>) -> CgroupSample {
+    /// The memory of a cgroup. One that is gone has no limit.
+    fn look(&self, path: &Arc<str>) -> io::Result<CgroupSample> {
         let folder = Path::new(&**path);
-        let limit = self.limit(folder).unwrap_or(u64::MAX);
-        let used = (limit < u64::MAX).then(|| self.used(folder)).flatten();
-        let (limit, available) = used.map_or((u64::MAX, u64::MAX), |used| {
-            (limit, limit.saturating_sub(used))
-        });
-        CgroupSample {
+        let limit = self.limit(folder)?;
+        let used = limit.map(|_| self.used(folder)).transpose()?.flatten();
+        let found = limit.zip(used).map(|(limit, used)| CgroupSample {
             path: Arc::clone(path),
             limit: Bytes(limit),
-            available: Bytes(available),
-        }
+            available: Bytes(limit.saturating_sub(used)),
+        });
+        Ok(found.unwrap_or_else(|| without_limit(path)))
     }
 
-    fn limit(&self, folder: &Path) -> Option<u64> {
-        let read = |name: &str| number(&fs::read_to_string(folder.join(name)).ok()?);
+    fn limit(&self, folder: &Path) -> io::Result<Option<u64>> {
+        let limit = |name: &str| io::Result::Ok(read(folder, name)?.and_then(|text| number(&text)));
         if self.is_first_version {
-            return read("memory.limit_in_bytes").filter(|limit| *limit < NO_LIMIT);
+            return Ok(limit("memory.limit_in_bytes")?.filter(|limit| *limit < NO_LIMIT));
         }
         // Beyond the second its processes are slowed until they have given back what cannot be given back.
-        let limits = [read("memory.max"), read("memory.high")];
-        limits.into_iter().flatten().min()
+        let limits = [limit("memory.max")?, limit("memory.high")?];
+        Ok(limits.into_iter().flatten().min())
     }
 
-    /// What its processes have, without what the kernel drops when they need more: pages of files.
-    fn used(&self, folder: &Path) -> Option<u64> {
+    /// What its processes have, without what the kernel drops when they need more: pages of files. None once it is gone.
+    fn used(&self, folder: &Path) -> io::Result<Option<u64>> {
         let (name, of_files) = if self.is_first_version {
             let of_files = ["total_inactive_file", "total_active_file"];
             ("memory.usage_in_bytes", of_files)
         } else {
             ("memory.current", ["inactive_file", "active_file"])
         };
-        let all = number(&fs::read_to_string(folder.join(name)).ok()?)?;
-        let statistics = fs::read_to_string(folder.join("memory.stat")).ok()?;
+        let (all, statistics) = (read(folder, name)?, read(folder, "memory.stat")?);
+        let Some((all, statistics)) = all.and_then(|text| number(&text)).zip(statistics) else {
+            return Ok(None);
+        };
         let of_file = |name: &str| {
             let line = |line: &str| number(line.strip_prefix(name)?.strip_prefix(' ')?);
             statistics.lines().find_map(line).unwrap_or(0)
         };
-        Some(all.saturating_sub(of_files.into_iter().map(of_file).sum()))
+        Ok(Some(
+            all.saturating_sub(of_files.into_iter().map(of_file).sum()),
+        ))
+    }
+}
+
+fn without_limit(path: &Arc<str>) -> CgroupSample {
+    CgroupSample {
+        path: Arc::clone(path),
+        limit: Bytes::MAX,
+        available: Bytes::MAX,
+    }
+}
+
+/// A file of a cgroup; none where that is gone, or has no such file.
+fn read(folder: &Path, name: &str) -> io::Result<Option<String>> {
+    match fs::read_to_string(folder.join(name)) {
+        Ok(text) => Ok(Some(text)),
+        Err(error)
+            if matches!(
+                error.raw_os_error(),
+                Some(libc::ENOENT | libc::ENODEV | libc::ENOTDIR)
+            ) =>
+        {
+            Ok(None)
+        }
+        Err(error) => Err(error),
     }
 }
 
@@ -271,6 +303,9 @@ mod tests {
         assert!(folders(&part, "0::/boxes/a\n").is_empty(), "outside of it");
         assert!(folders(SECOND, "0::/../a\n").is_empty(), "outside of it");
         assert!(folders(SECOND, "").is_empty(), "it is gone");
+        let root = ["/sys/fs/cgroup"];
+        assert_eq!(folders(SECOND, "0::/\n"), root);
+        assert_eq!(folders(&part, "0::/box\n"), root);
     }
 
     #[test]

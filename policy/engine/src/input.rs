@@ -35,11 +35,6 @@ pub enum Input {
         block: Block,
         rang: bool,
     },
-    /// The process of `connection`, which has a session, is in these cgroups: the one around all others first.
-    Cgroups {
-        connection: ConnectionId,
-        cgroups: Vec<CgroupSample>,
-    },
     /// The connection ended. Its process may live on.
     Disconnected(ConnectionId),
     /// The process of a connection, or one that is awaited, ended: the only proof of death there is.
@@ -147,6 +142,8 @@ pub struct Hello {
     pub cookie: Cookie,
     /// The state of each GPU that its process sees.
     pub devices: Vec<DeviceState>,
+    /// The cgroups that its process is in, the one around all others first.
+    pub cgroups: Vec<CgroupSample>,
 }
 
 /// The state of one GPU in a Hello. The agent wrote all numbers, so they may be false.

@@ -66,6 +66,10 @@ fn programs_of_a_service_are_told_what_its_limit_can_back() -> Result<()> {
         programs.push(program);
     }
     println!("told: {sizes:?} of {LIMIT}");
+    // A backing store is a quarter larger than what it is for.
+    let stores: u64 = sizes.iter().map(|size| size / 4 * 5).sum();
+    ensure!(stores <= LIMIT, "{sizes:?}");
+    ensure!(sizes[0] >= 48 * MIB && sizes[3] < sizes[0] / 2, "{sizes:?}");
     let greedy = dnn(&machine, "greedy", &["--memory", "50MiB"]);
     let greedy = Program::start(cgroup.enter(&greedy))?.finish(BOUND)?;
     ensure!(!greedy.status.success(), "{}", greedy.stdout);
@@ -96,7 +100,7 @@ fn no_more_is_pinned_than_the_limit_leaves() -> Result<()> {
     finish(vec![large, small])?;
     ensure!(cgroup.killed()? == 0, "{} killed", cgroup.killed()?);
     let stderr = daemon.stderr();
-    let is_said = stderr.contains("the memory limits of its cgroups leave");
+    let is_said = stderr.contains("allows a backing store of");
     ensure!(is_said, "{stderr}");
     Ok(())
 }

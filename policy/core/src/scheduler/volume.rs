@@ -101,9 +101,10 @@ impl Scheduler {
 
     /// Asks again for what could not be pinned.
     pub(super) fn host_room(&mut self, id: TaskId) -> Result<(), EventError> {
-        self.attached(id)?;
-        self.task_mut(id).backing_most = None;
-        self.update_volume(id);
+        if self.known(id)?.attachment == Attachment::Attached {
+            self.task_mut(id).backing_most = None;
+            self.update_volume(id);
+        }
         Ok(())
     }
 

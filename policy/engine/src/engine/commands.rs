@@ -40,9 +40,6 @@ impl Engine {
             | Command::SetBudget { task, .. }
             | Command::SetBackingStore { task, .. } => *task,
         };
-        if let Command::SetBackingStore { bytes, .. } = *command {
-            self.limit_stores(gpu, task, bytes);
-        }
         let now = self.now;
         self.tasks.group(task)?.obey(now, command);
         Some(task)
@@ -169,6 +166,12 @@ impl Engine {
         process: ProcessId,
         order: Order,
     ) -> Option<Output> {
+        let order = match order {
+            Order::SetBackingStore { bytes } => Order::SetBackingStore {
+                bytes: self.limit_store(gpu, task, process, bytes),
+            },
+            order => order,
+        };
         let registration = self.tasks.get(task)?.registration;
         let is_alone = self.sessions.of(registration).nth(1).is_none();
         let session = self.sessions.get_mut(SessionId::new(registration, process));

@@ -7,6 +7,7 @@ use rtswap_policy::scheduler::Event;
 use rtswap_policy::units::{Bytes, Ppm};
 
 use super::Engine;
+use super::seen::Seen;
 use crate::config::Settings;
 use crate::groups::served_by;
 use crate::output::{Level, LogLine};
@@ -21,8 +22,7 @@ const STALLED: Ppm = Ppm(200_000);
 #[derive(Debug, Default)]
 pub(crate) struct Host {
     sample: Option<HostSample>,
-    /// What all backing stores had pinned at the sample: that is not available any more.
-    pinned: Bytes,
+    seen: Seen,
     /// It is short, and the log says so.
     is_short: bool,
     /// What all backing stores had pinned when it came to be short.
@@ -57,11 +57,12 @@ impl Host {
 impl Engine {
     /// Takes in a look at the machine's memory.
     pub(super) fn take_host(&mut self, mut sample: HostSample) {
-        // Else what has been pinned since would be thought available. The next look is soon.
-        if !self.needs.shows_pinned(sample.looked) {
-            return;
-        }
-        self.take_cgroups(core::mem::take(&mut sample.cgroups));
+        let HostSample {
+            looked, available, ..
+        } = sample;
+        self.cgroups
+            .look(looked, core::mem::take(&mut sample.cgroups));
+        let stores = self.needs.stores();
         let reserve = self.config.settings.host_reserve(sample.total);
         let least = if sample.stalled < STALLED {
             reserve
@@ -70,14 +71,17 @@ impl Engine {
         };
         // Until all that was given back could be pinned again: else it would soon be short anew.
         let returns = if self.host.is_short {
-            self.host.pinned_before.saturating_sub(self.needs.pinned())
+            self.host.pinned_before.saturating_sub(stores.bytes)
         } else {
-            self.host.pinned_before = self.needs.pinned();
+            self.host.pinned_before = stores.bytes;
             Bytes::ZERO
         };
         let is_short = sample.available < least + returns;
-        self.host.sample = Some(sample);
-        self.host.pinned = self.needs.pinned();
+        if self.host.sample.replace(sample).is_some() {
+            self.host.seen.look(looked, available, stores);
+        } else {
+            self.host.seen = Seen::first(available, stores.bytes);
+        }
         if core::mem::replace(&mut self.host.is_short, is_short) != is_short {
             let state = self.host.describe(&self.config.settings);
             let (level, text) = if is_short {
@@ -92,6 +96,9 @@ impl Engine {
             self.tell_host(is_short);
         } else if is_short {
             self.tell_host(true);
+        }
+        if !is_short {
+            self.retry_stores();
         }
     }
 
@@ -109,7 +116,7 @@ impl Engine {
             return Some(arena);
         }
         let reserve = self.config.settings.host_reserve(sample.total);
-        let all = sample.available.saturating_sub(reserve) + self.host.pinned;
+        let all = (self.host.seen).most_pinned(reserve, self.needs.stores().ordered);
         let others = self.needs.backed().saturating_sub(backed);
         Some(served_by(all.saturating_sub(others)).max(arena))
     }

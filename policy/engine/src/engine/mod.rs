@@ -33,6 +33,7 @@ mod probed;
 mod reload;
 mod reports;
 mod rules;
+mod seen;
 mod sizes;
 mod start;
 mod stopped;
@@ -276,10 +277,6 @@ impl Engine {
             Input::Nvml(sample) => self.take_sample(sample),
             Input::Probes(sample) => self.take_probed(sample),
             Input::Host(sample) => self.take_host(sample),
-            Input::Cgroups {
-                connection,
-                cgroups,
-            } => self.enter_cgroups(connection, cgroups),
             Input::Timer => self.take_timers(),
             // An answer that nothing waits for is ignored.
             Input::Answer(_) => {}

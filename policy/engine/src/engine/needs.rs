@@ -6,6 +6,7 @@ use alloc::collections::{BTreeMap, BTreeSet};
 use rtswap_policy::task::TaskId;
 use rtswap_policy::units::{Bytes, Time};
 
+use super::seen::Pinned;
 use crate::groups::Need;
 
 /// No task counts for more: an agent may ask for any number of bytes, and the sums of thousands of tasks must not
@@ -18,9 +19,7 @@ pub(crate) struct Needs {
     of: BTreeMap<TaskId, (usize, Need)>,
     /// The sums over all GPUs, since they share the host's memory.
     backed: Bytes,
-    pinned: Bytes,
-    /// When a task had pinned more than before, last.
-    has_pinned: Time,
+    stores: Pinned,
     /// What the tasks of each GPU have or may take.
     all: BTreeMap<usize, Bytes>,
     /// The tasks that were told a size, by GPU and size.
@@ -34,6 +33,7 @@ impl Needs {
             all: need.all.min(MOST),
             backed: need.backed.min(MOST),
             pinned: need.pinned.min(MOST),
+            ordered: need.ordered.min(MOST),
             told: need.told.min(MOST),
         };
         let (_, known) = self
@@ -42,7 +42,7 @@ impl Needs {
             .or_insert_with(|| (gpu, Need::default()));
         let before = core::mem::replace(known, need);
         if before.pinned < need.pinned {
-            self.has_pinned = now;
+            self.stores.since = now;
         }
         if before != need {
             self.replace(gpu, task, before, need);
@@ -59,7 +59,9 @@ impl Needs {
 
     fn replace(&mut self, gpu: usize, task: TaskId, before: Need, now: Need) {
         self.backed = self.backed + now.backed - before.backed;
-        self.pinned = self.pinned + now.pinned - before.pinned;
+        let Pinned { bytes, ordered, .. } = &mut self.stores;
+        *bytes = *bytes + now.pinned - before.pinned;
+        *ordered = *ordered + now.ordered - before.ordered;
         let all = self.all.entry(gpu).or_default();
         *all = *all + now.all - before.all;
         if before.told != now.told {
@@ -76,13 +78,8 @@ impl Needs {
     }
 
     /// What of it is pinned.
-    pub(super) fn pinned(&self) -> Bytes {
-        self.pinned
-    }
-
-    /// Whether what was seen at `looked` is what is there with the stores that are known to be pinned now, or less.
-    pub(super) fn shows_pinned(&self, looked: Time) -> bool {
-        self.has_pinned <= looked
+    pub(super) fn stores(&self) -> Pinned {
+        self.stores
     }
 
     /// All that the tasks of a GPU have or may take.

@@ -85,6 +85,7 @@ impl Engine {
         if let Some(group) = self.tasks.group(task) {
             let need = group.need();
             self.needs.set(self.now, gpu, task, need);
+            self.note_stores(gpu, task);
         }
     }
 
@@ -128,7 +129,7 @@ impl Engine {
         let group = self.group(task)?;
         let (need, usage) = (group.need_of(id.process), group.usage_of(id.process));
         let host = self.host_left(need.backed, usage.arena);
-        let cgroups = self.cgroups_left(id, need.backed, usage.arena);
+        let cgroups = self.cgroups.left(id, gpu, usage.arena);
         let left = host
             .into_iter()
             .chain(cgroups.map(|(left, _)| left))
@@ -187,7 +188,7 @@ impl Engine {
         }
         let need = group.need_of(id.process);
         let host = self.host_left(need.backed, usage.arena);
-        let cgroups = self.cgroups_left(id, need.backed, usage.arena);
+        let cgroups = self.cgroups.left(id, gpu, usage.arena);
         let cgroups = cgroups.map(|(left, cgroup)| (left, Some(cgroup)));
         let host = host.map(|left| (left, None));
         let (left, cgroup) = host
@@ -254,12 +255,6 @@ impl Engine {
 
     fn group(&self, task: TaskId) -> Option<&ProcessGroup> {
         Some(&self.tasks.get(task)?.group)
-    }
-
-    /// The group of a session's process on a GPU; none where it has done nothing there.
-    pub(super) fn group_of(&self, gpu: usize, id: SessionId) -> Option<&ProcessGroup> {
-        let device = self.sessions.get(id)?.devices.get(gpu)?;
-        self.group(device.task?)
     }
 
     fn is_best_effort(&self, id: SessionId) -> bool {

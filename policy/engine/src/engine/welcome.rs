@@ -12,6 +12,7 @@ use crate::ids::{ConnectionId, Cookie};
 use crate::input::{DeviceState, Hello};
 use crate::output::{BlockSetup, Level, Output, Welcome};
 use crate::registry::Registration;
+use crate::sample::CgroupSample;
 use crate::sessions::{BlockReader, Device, Session, SessionId};
 
 /// The place that a session takes.
@@ -30,6 +31,9 @@ pub(super) struct Arrival {
     session: Session,
     /// The GPUs on which the process joins its task at once.
     attached: Vec<usize>,
+    /// Those that the process is in, and what it brings pinned memory of.
+    cgroups: Vec<CgroupSample>,
+    pinned: Bytes,
 }
 
 impl Engine {
@@ -69,6 +73,7 @@ impl Engine {
             });
             devices.push(device);
         }
+        let pinned = hello.devices.iter().map(|device| device.backing).sum();
         let session = Session {
             owner: self.owner(&hello.peer),
             peer: hello.peer,
@@ -101,6 +106,8 @@ impl Engine {
             seat,
             session,
             attached,
+            cgroups: hello.cgroups,
+            pinned,
         });
     }
 
@@ -127,6 +134,8 @@ impl Engine {
             seat: Seat { id, former, .. },
             session,
             attached,
+            cgroups,
+            pinned,
         } = arrival;
         let peer = &session.peer;
         self.note_change();
@@ -164,6 +173,8 @@ impl Engine {
         if has_dodged {
             self.note_dodge(id);
         }
+        // Before it is told to pin anything.
+        self.cgroups.enter(id, cgroups, pinned);
         for gpu in attached {
             self.join_task(id, gpu);
         }

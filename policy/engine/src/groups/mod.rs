@@ -38,7 +38,7 @@ use process::Process;
 use scratch::Scratch;
 use share::TaskBudget;
 use swap::TaskSwap;
-pub use taken::{Need, Taken, served_by};
+pub use taken::{Need, StoreNeed, Taken, served_by};
 use usage::Told;
 
 /// What remains to be done.

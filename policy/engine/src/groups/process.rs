@@ -74,8 +74,6 @@ pub(super) struct ProcessStore {
     pub(super) asked: Option<Bytes>,
     /// The most that it could pin, known once it has pinned less than asked.
     pub(super) most: Option<Bytes>,
-    /// The most that the memory limits of its cgroups leave for it; none where they are not known.
-    pub(super) limit: Option<Bytes>,
 }
 
 #[derive(Debug)]

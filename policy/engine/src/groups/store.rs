@@ -25,8 +25,8 @@ impl ProcessGroup {
     fn order_stores(&mut self, bytes: Bytes, shrinks: bool) {
         self.compute_stores(bytes);
         for at in 0..self.processes.len() {
+            let bytes = self.scratch.shares[at];
             let process = &mut self.processes[at];
-            let bytes = process.store.within_limit(self.scratch.shares[at]);
             let changes = if shrinks {
                 bytes != process.store.pinned && !self.realtime
             } else {
@@ -55,8 +55,7 @@ impl ProcessGroup {
             .sort_unstable_by_key(|at| (Reverse(arena(*at)), *at));
         scratch.raise_each(|at| arena(at).min(processes[at].store.pinned).round_up(chunk));
         scratch.raise_each(|at| {
-            let ProcessStore { most, limit, .. } = processes[at].store;
-            let most = most.into_iter().chain(limit).min().unwrap_or(Bytes::MAX);
+            let most = processes[at].store.most.unwrap_or(Bytes::MAX);
             arena(at).min(most).round_up(chunk)
         });
         let total: Bytes = scratch.order.iter().map(|at| arena(*at)).sum();
@@ -73,21 +72,15 @@ impl ProcessGroup {
         }
     }
 
-    /// What a process has pinned of its store, or was told to pin.
-    pub fn pinned_or_asked(&self, id: ProcessId) -> Bytes {
-        let at = self.find(id);
-        at.map_or(Bytes::ZERO, |at| {
-            let ProcessStore { pinned, asked, .. } = self.processes[at].store;
-            asked.map_or(pinned, |asked| pinned.max(asked))
-        })
+    /// Whether a question for another store is open.
+    pub fn is_store_asked(&self) -> bool {
+        self.store_asked.is_some() || self.awaits_store()
     }
 
-    /// From now on a process is told to pin no more than `most` bytes, beyond what it has pinned; any number where
-    /// that is none.
-    pub fn limit_store(&mut self, id: ProcessId, most: Option<Bytes>) {
-        let chunk = self.chunk;
+    /// A process may be able to pin more than it could when it was last told to.
+    pub fn may_pin_more(&mut self, id: ProcessId) {
         if let Some(at) = self.find(id) {
-            self.processes[at].store.limit = most.map(|most| most.round_down(chunk));
+            self.processes[at].store.most = None;
         }
     }
 
@@ -162,14 +155,6 @@ impl ProcessGroup {
             }
         });
         each.sum()
-    }
-}
-
-impl ProcessStore {
-    /// The part of `bytes` that it may be told to pin, which is all where that is pinned already.
-    fn within_limit(&self, bytes: Bytes) -> Bytes {
-        let most = self.limit.map_or(Bytes::MAX, |most| most.max(self.pinned));
-        bytes.min(most)
     }
 }
 

@@ -36,8 +36,23 @@ pub struct Need {
     pub backed: Bytes,
     /// What of that is pinned.
     pub pinned: Bytes,
+    /// What is pinned or was told to be.
+    pub ordered: Bytes,
     /// What of `all` its processes were told that they may have.
     pub told: Bytes,
+}
+
+/// What one process needs of the host.
+#[derive(Clone, Copy, Debug)]
+pub struct StoreNeed {
+    /// The process.
+    pub process: ProcessId,
+    /// What of its store is pinned.
+    pub pinned: Bytes,
+    /// What holds all of its memory that may be out.
+    pub backed: Bytes,
+    /// It was told to pin, and has not answered.
+    pub is_pinning: bool,
 }
 
 impl ProcessGroup {
@@ -47,7 +62,7 @@ impl ProcessGroup {
         let mut sum: Need = self.processes.iter().map(Process::need).sum();
         if self.realtime {
             sum.all = Bytes::ZERO;
-            sum.backed = sum.pinned.max(self.store_asked.unwrap_or_default());
+            sum.backed = sum.ordered.max(self.store_asked.unwrap_or_default());
         }
         sum
     }
@@ -57,6 +72,24 @@ impl ProcessGroup {
         self.find(id)
             .map(|at| self.processes[at].need())
             .unwrap_or_default()
+    }
+
+    /// What each of its processes needs of the host.
+    pub fn store_needs(&self) -> impl Iterator<Item = StoreNeed> {
+        self.processes.iter().map(|process| {
+            let Need {
+                pinned,
+                ordered,
+                backed,
+                ..
+            } = process.need();
+            StoreNeed {
+                process: process.id,
+                pinned,
+                backed: if self.realtime { ordered } else { backed },
+                is_pinning: process.store.asked.is_some(),
+            }
+        })
     }
 
     /// What its other processes have.
@@ -145,6 +178,7 @@ impl Process {
             all: taken.all,
             backed: store_for(taken.swappable).max(pinned),
             pinned,
+            ordered: self.store.asked.map_or(pinned, |asked| asked.max(pinned)),
             told: self
                 .told
                 .map_or(Bytes::ZERO, |told| told.bytes.min(taken.all)),
@@ -210,6 +244,7 @@ impl Sum for Need {
             all: sum.all + need.all,
             backed: sum.backed + need.backed,
             pinned: sum.pinned + need.pinned,
+            ordered: sum.ordered + need.ordered,
             told: sum.told + need.told,
         })
     }

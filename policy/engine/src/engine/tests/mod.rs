@@ -102,6 +102,7 @@ fn hello(connection: u64, pid: u32, name: Option<&str>) -> Hello {
         resumes: None,
         cookie: Cookie(connection << 32),
         devices: Vec::new(),
+        cgroups: Vec::new(),
     }
 }
 

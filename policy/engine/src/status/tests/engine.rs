@@ -106,6 +106,7 @@ fn hello(name: Option<&str>, connection: u64) -> Input {
             memory: mib(GIB),
             ..DeviceState::default()
         }],
+        cgroups: vec![],
     }))
 }
 

@@ -102,6 +102,7 @@ impl Process {
             resumes: self.session,
             cookie: Cookie(connection.0 | 1 << 40),
             devices: states.map(|(gpu, device)| device.state(gpu)).collect(),
+            cgroups: Vec::new(),
         }
     }
 

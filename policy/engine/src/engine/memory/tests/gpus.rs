@@ -69,6 +69,7 @@ fn an_agent_names_no_gpus() {
         resumes: None,
         cookie: Cookie(7),
         devices: forged.collect(),
+        cgroups: vec![],
     })));
     assert_eq!(world.engine.gpus.len(), 0);
     world.nvml(vec![shown(GPU, &[])]);

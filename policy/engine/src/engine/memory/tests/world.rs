@@ -20,7 +20,7 @@ use crate::input::{
 use crate::output::{LogLine, News, Output};
 use crate::registry::TaskOptions;
 use crate::rules::{RuleSet, Rules};
-use crate::sample::{GpuSample, HostSample, ProcessSample, Sample};
+use crate::sample::{CgroupSample, GpuSample, HostSample, ProcessSample, Sample};
 use crate::saved::Saved;
 
 pub(super) const GPU: Uuid = Uuid::of([1; 16]);
@@ -39,6 +39,8 @@ pub(super) struct World {
     pub(super) refused: Option<(ConnectionId, usize)>,
     /// Agents pin what they are asked for, and unpin it; otherwise they have no more host memory, and unpin nothing.
     pub(super) pins: bool,
+    /// Those that processes are in which come from now on.
+    pub(super) cgroups: Vec<CgroupSample>,
     /// The processes that had a job granted.
     granted: BTreeSet<ConnectionId>,
     /// Those that had one revoked.
@@ -108,6 +110,7 @@ impl World {
             is_granted: false,
             refused: None,
             pins: false,
+            cgroups: Vec::new(),
             granted: BTreeSet::new(),
             revoked: BTreeSet::new(),
             swaps: BTreeMap::new(),
@@ -299,6 +302,7 @@ impl World {
             resumes,
             cookie: Cookie(connection.0),
             devices: vec![device],
+            cgroups: self.cgroups.clone(),
         })));
         connection
     }
@@ -437,7 +441,7 @@ impl World {
         self.now = end;
     }
 
-    fn ring(&mut self, connection: ConnectionId) {
+    pub(super) fn ring(&mut self, connection: ConnectionId) {
         let block = self.blocks[&connection];
         self.put(Input::Block {
             connection,
