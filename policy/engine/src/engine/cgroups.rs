@@ -39,7 +39,7 @@ pub(super) struct Cgroups {
 #[derive(Debug)]
 struct Member {
     paths: Vec<Arc<str>>,
-    /// By GPU.
+    /// What counts for each GPU, by its index.
     shares: BTreeMap<usize, Share>,
 }
 

@@ -45,7 +45,7 @@ pub struct Need {
 /// What one process needs of the host.
 #[derive(Clone, Copy, Debug)]
 pub struct StoreNeed {
-    /// The process.
+    /// The process that needs it.
     pub process: ProcessId,
     /// What of its store is pinned.
     pub pinned: Bytes,
