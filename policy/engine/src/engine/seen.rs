@@ -71,8 +71,8 @@ impl Seen {
 
     /// Stores of so many bytes, pinned before the look, are among those that are counted.
     pub(super) fn count(&mut self, pinned: Bytes) {
-        self.pinned = self.pinned + pinned;
-        self.before = self.before + pinned;
+        self.pinned += pinned;
+        self.before += pinned;
     }
 }
 
