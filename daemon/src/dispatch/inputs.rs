@@ -4,6 +4,7 @@ use std::os::fd::OwnedFd;
 
 use rtswap_dbus::Error;
 use rtswap_engine::input::{self, DeviceState, Input, Usage};
+use rtswap_engine::sample::CgroupSample;
 use rtswap_engine::{CallId, ConnectionId, Cookie, RegistrationId};
 use rtswap_policy::units::{Bytes, Nanos, Time};
 use rtswap_wire::hello::{self, Hello, ReplyCode};
@@ -163,10 +164,7 @@ impl Dispatcher {
             }
         };
         let (membership, cgroups) = self.cgroups.enter(pending.peer.pid);
-        let input = input::Hello {
-            cgroups,
-            ..hello_of(id, hello, &pending, cookie)
-        };
+        let input = hello_of(id, hello, &pending, cookie, cgroups);
         self.agents.greeting = Some(Greeting {
             id,
             pending,
@@ -238,7 +236,13 @@ impl Dispatcher {
 }
 
 /// Converts a Hello for the engine.
-fn hello_of(id: ConnectionId, hello: &Hello, pending: &Pending, cookie: Cookie) -> input::Hello {
+fn hello_of(
+    id: ConnectionId,
+    hello: &Hello,
+    pending: &Pending,
+    cookie: Cookie,
+    cgroups: Vec<CgroupSample>,
+) -> input::Hello {
     let peer = &pending.peer;
     let former = (RegistrationId(hello.registration), Cookie(hello.cookie));
     let devices = hello.devices.iter();
@@ -260,7 +264,7 @@ fn hello_of(id: ConnectionId, hello: &Hello, pending: &Pending, cookie: Cookie) 
             .filter(|device| device.uuid != [0; 16])
             .map(state_of)
             .collect(),
-        cgroups: Vec::new(),
+        cgroups,
     }
 }
 
