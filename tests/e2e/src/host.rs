@@ -70,7 +70,7 @@ impl MemoryCgroup {
         Ok((root, false))
     }
 
-    /// Its folder.
+    /// Its folder in the file system of cgroups.
     pub fn folder(&self) -> &Path {
         &self.folder
     }

@@ -168,8 +168,7 @@ impl Cgroups {
         cgroups.filter_map(|cgroup| Some((cgroup, cgroup.most_pinned()?)))
     }
 
-    /// The most that a session may have pinned for a GPU, with the cgroup that leaves least; none where none has a
-    /// limit.
+    /// The most that a session may have pinned for a GPU, and the cgroup that leaves least. None without a limit.
     fn most_pinned(&self, id: SessionId, gpu: usize) -> Option<(Bytes, &CgroupSample)> {
         let own = self.share(id, gpu).ordered;
         let most = self.limited(id).map(|(cgroup, most)| {
@@ -237,8 +236,8 @@ impl Engine {
         }
     }
 
-    /// A process is about to be told to pin `bytes` for a GPU: what of that its cgroups leave. What it has pinned, it
-    /// has.
+    /// The part of `bytes` that a process may be told to pin for a GPU by the limits of its cgroups. It is at least
+    /// what the process has pinned already.
     pub(super) fn limit_store(
         &mut self,
         gpu: usize,

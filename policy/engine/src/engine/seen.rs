@@ -50,7 +50,7 @@ impl Seen {
         } else {
             self.settled.max(available)
         };
-        // What is missing since is the part that was pinned; what others took instead counts against those who pin.
+        // What is missing since then was pinned. If others took it, less is left to pin, which is safe.
         let shown = uncertain.min(self.settled.saturating_sub(available));
         self.pinned = certain + shown;
         self.available = available;

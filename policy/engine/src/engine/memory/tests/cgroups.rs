@@ -32,7 +32,7 @@ fn cgroups(limit: u64, available: u64) -> Vec<CgroupSample> {
     ]
 }
 
-/// A look at the machine, which began at `looked`, of whose 64 GiB 60 are available.
+/// Takes in a look that began at `looked`: the machine has 60 of 64 GiB available.
 fn look(world: &mut World, looked: Time, limit: u64, available: u64) {
     world.put(Input::Host(HostSample {
         looked,
