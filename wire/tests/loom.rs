@@ -157,6 +157,25 @@ fn a_budget_lowered_against_a_taking_never_loses_a_byte() {
 }
 
 #[test]
+fn chunks_that_are_made_or_freed_are_never_seen_outside_the_arena() {
+    loom::model(|| {
+        let block = Arc::new(Block::default());
+        block.daemon.set_budget(&block.agent, 100);
+        let shared = Arc::clone(&block);
+        let agent = thread::spawn(move || {
+            shared.agent.take_chunks(&shared.daemon, 80).unwrap();
+            shared.agent.give_back(32);
+            shared.agent.set_arena(48, 0);
+        });
+        let usage = block.agent.usage();
+        assert!(usage.resident_bytes <= usage.arena_bytes, "{usage:?}");
+        agent.join().unwrap();
+        let usage = block.agent.usage();
+        assert_eq!((usage.resident_bytes, usage.arena_bytes), (48, 48));
+    });
+}
+
+#[test]
 fn a_taking_that_is_too_late_for_two_lowerings_gets_nothing() {
     loom::model(|| {
         let block = Arc::new(Block::default());

@@ -102,6 +102,9 @@ pub struct AgentReport {
     pub size_question: u32,
 }
 
+/// How often the usage is read again because chunks were made or freed meanwhile.
+const USAGE_READS: u32 = 4;
+
 /// An allocation does not fit the budget: the process needs a budget of so many bytes in all.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct OutOfBudget(pub u64);
@@ -180,15 +183,30 @@ impl AgentDevice {
     /// Takes `bytes` of the budget before they are allocated. While a lowering races with it, the
     /// usage may exceed the budget for a moment: only an excess that lasts is one.
     pub fn take(&self, daemon: &DaemonDevice, bytes: u64) -> Result<(), OutOfBudget> {
-        let needed = self.resident_bytes.load(Relaxed).saturating_add(bytes);
+        self.take_with(daemon, bytes, 0)
+    }
+
+    /// As [`Self::take`], for chunks of the arena. They count there from the first: making them takes
+    /// long, and what is not in the arena passes for memory that never leaves.
+    pub fn take_chunks(&self, daemon: &DaemonDevice, bytes: u64) -> Result<(), OutOfBudget> {
+        self.take_with(daemon, bytes, bytes)
+    }
+
+    fn take_with(&self, daemon: &DaemonDevice, bytes: u64, chunks: u64) -> Result<(), OutOfBudget> {
+        let resident = self.resident_bytes.load(Relaxed);
+        let needed = resident.saturating_add(bytes);
         // What never fitted is not shown at all.
         if needed > daemon.budget_bytes() {
             return Err(OutOfBudget(needed));
         }
-        self.resident_bytes.store(needed, Relaxed);
+        let arena = self.arena_bytes.load(Relaxed);
+        self.arena_bytes
+            .store(arena.saturating_add(chunks), Relaxed);
+        self.resident_bytes.store(needed, Release);
         fence(SeqCst);
         if needed > daemon.budget_bytes() {
-            self.resident_bytes.store(needed - bytes, Relaxed);
+            self.resident_bytes.store(resident, Release);
+            self.arena_bytes.store(arena, Release);
             return Err(OutOfBudget(needed));
         }
         self.peak_bytes.fetch_max(needed, Relaxed);
@@ -337,14 +355,29 @@ impl AgentDevice {
         })
     }
 
-    /// Where the bytes are.
+    /// Where the bytes are. Chunks that are made or freed meanwhile are in `arena_bytes` whenever they are
+    /// in `resident_bytes`: what is seen to be resident and not in the arena is so.
     pub fn usage(&self) -> UsageReport {
-        UsageReport {
+        let mut usage = self.read_usage();
+        // A stranger may write on and on.
+        for _ in 0..USAGE_READS {
+            if self.arena_bytes.load(Relaxed) == usage.arena_bytes {
+                break;
+            }
+            usage = self.read_usage();
+        }
+        usage
+    }
+
+    fn read_usage(&self) -> UsageReport {
+        let usage = UsageReport {
             swapped_bytes: self.swapped_bytes.load(Acquire),
-            arena_bytes: self.arena_bytes.load(Relaxed),
+            arena_bytes: self.arena_bytes.load(Acquire),
             resident_bytes: self.resident_bytes.load(Acquire),
             peak_bytes: self.peak_bytes.load(Relaxed),
-        }
+        };
+        fence(Acquire);
+        usage
     }
 
     /// The bytes that never leave the GPU. An agent older than these fields reports 0.

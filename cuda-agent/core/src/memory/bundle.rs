@@ -24,7 +24,7 @@ impl Memory {
         }
         let mut pieces = self.chunks.holes_for(bytes, self.chunk);
         let mut left = bytes - pieces.iter().map(|piece| piece.bytes).sum::<u64>();
-        self.take(left.div_ceil(self.chunk) * self.chunk)
+        self.take_chunks(left.div_ceil(self.chunk) * self.chunk)
             .map_err(AllocError::OverBudget)?;
         while left > 0 {
             let chunk = self.chunks.insert(Chunk::bundle());

@@ -1,5 +1,7 @@
 //! Each driver call of a sequence is refused once: nothing is lost, and no account lies.
 
+use std::sync::{Arc, Mutex};
+
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};
 use rtswap_wire::page::Direction;
@@ -250,6 +252,34 @@ fn one_refused_call_loses_nothing() {
             Ok(())
         })
         .unwrap();
+}
+
+#[test]
+fn chunks_that_are_made_or_freed_never_pass_for_memory_that_stays() {
+    let bench = bench("making", |_| ());
+    let view = bench.agent.devices[0].view();
+    let mut program = Program::new(&view);
+    let seen = Arc::new(Mutex::new(Vec::new()));
+    let (page, looks) = (view, Arc::clone(&seen));
+    let look = move |call| {
+        let usage = page.agent().usage();
+        looks.lock().unwrap().push((call, usage));
+    };
+    program.driver.subscribe(Some(Arc::new(look)));
+    let at = program.memory.alloc(3 * CHUNK, FakeDriver::CONTEXT);
+    let pieces = program.memory.create(2 * CHUNK + UNIT).unwrap();
+    program.memory.destroy(&pieces).unwrap();
+    program.memory.free(at.unwrap()).unwrap();
+    program.driver.subscribe(None);
+
+    let seen = seen.lock().unwrap();
+    for (call, usage) in seen.iter() {
+        assert_eq!(usage.arena_bytes, usage.resident_bytes, "at {call}");
+    }
+    let calls = |name| seen.iter().filter(|(call, _)| *call == name).count();
+    assert_eq!((calls("create"), calls("release")), (6, 6));
+    let most = seen.iter().map(|(_, usage)| usage.arena_bytes).max();
+    assert_eq!(most, Some(6 * CHUNK));
 }
 
 #[test]

@@ -232,7 +232,7 @@ impl Memory {
         // One that could not be unmapped is still there.
         fresh.retain(|address| !self.backed.contains_key(address));
         let needed = fresh.len() as u64 * self.chunk;
-        self.take(needed).map_err(AllocError::OverBudget)?;
+        self.take_chunks(needed).map_err(AllocError::OverBudget)?;
         let mut made = Vec::with_capacity(fresh.len());
         for &address in &fresh {
             let chunk = Chunk::whole(address, self.chunk, self.device, &self.peers);
@@ -244,6 +244,7 @@ impl Memory {
                     self.chunks.remove(id);
                 }
                 self.give_back(needed);
+                self.publish();
                 return Err(status.into());
             }
             made.push(id);
@@ -298,20 +299,18 @@ impl Memory {
             *self.kept_for(why) -= self.chunk;
         }
         let freed = match place {
-            Place::Resident => {
-                // What cannot be freed stays counted: it is still there.
-                let freed = self.release(id);
-                if freed.is_ok() {
-                    self.give_back(self.chunk);
-                }
-                freed
-            }
+            Place::Resident => self.release(id),
             Place::Swapped => {
                 self.swapped_chunks -= 1;
                 Ok(())
             }
         };
         self.chunks.remove(id);
+        // What cannot be freed stays counted: it is still there.
+        if place == Place::Resident && freed.is_ok() {
+            self.give_back(self.chunk);
+            self.publish();
+        }
         if let Some(slot) = slot {
             self.set.release(slot);
             self.seat_another();
@@ -337,8 +336,7 @@ impl Memory {
     /// Counts what is held outside the arena already, whatever the budget says. `completed` is the
     /// last job completed.
     pub fn count_outside(&mut self, bytes: u64, completed: u32) {
-        self.resident += bytes;
-        self.peak = self.peak.max(self.resident);
+        self.count(bytes);
         let agent = self.view.agent();
         agent.restore(self.usage(), self.backing_bytes(), completed);
     }
@@ -373,9 +371,23 @@ impl Memory {
         if !self.alone {
             self.view.agent().take(self.view.daemon(), bytes)?;
         }
+        self.count(bytes);
+        Ok(())
+    }
+
+    /// As [`Self::take`], for chunks of the arena.
+    fn take_chunks(&mut self, bytes: u64) -> Result<(), OutOfBudget> {
+        if !self.alone {
+            let view = &self.view;
+            view.agent().take_chunks(view.daemon(), bytes)?;
+        }
+        self.count(bytes);
+        Ok(())
+    }
+
+    fn count(&mut self, bytes: u64) {
         self.resident += bytes;
         self.peak = self.peak.max(self.resident);
-        Ok(())
     }
 
     fn give_back(&mut self, bytes: u64) {

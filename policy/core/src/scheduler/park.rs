@@ -43,6 +43,7 @@ impl Scheduler {
         task.parked = false;
         if let Some(want) = &mut task.want {
             want.since = now;
+            want.stalled_since = now;
         }
         if let Some(job) = task.job.as_mut().filter(|job| job.place == Place::Parked) {
             *job = Job::new(job.seq, job.kind, now);

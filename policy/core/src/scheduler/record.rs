@@ -8,7 +8,11 @@ use crate::scheduler::event::{BudgetRequestSeq, JobSeq, SwapSeq, Usage};
 use crate::scheduler::job::{Job, Place};
 use crate::scheduler::recent::Recent;
 use crate::task::{Class, MemoryProfile, TaskId, TaskSpec, Timing};
-use crate::units::{Bytes, Time};
+use crate::units::{Bytes, Nanos, Time};
+
+/// How long a request for budget waits at most without coming nearer to memory that may still leave, before
+/// the program is told that there is none.
+const REQUEST_TIMEOUT: Nanos = Nanos(5_000_000_000);
 
 /// The position of a task in the eviction order: the task with the latest next release goes first.
 /// Best-effort tasks have none, so they precede all realtime tasks.
@@ -86,11 +90,24 @@ pub(crate) struct BudgetRequest {
     /// Bytes resident and swapped together: some may leave the GPU while the request waits.
     pub(crate) total: Bytes,
     pub(crate) since: Time,
+    /// Since when nothing has come nearer: no request before it was granted, and no store grew for it.
+    pub(crate) stalled_since: Time,
     /// Whether the backing store was asked to grow for it.
     pub(crate) pinning: bool,
 }
 
 impl BudgetRequest {
+    /// For `total` bytes in all, made at `now`.
+    pub(crate) fn new(seq: BudgetRequestSeq, total: Bytes, now: Time) -> Self {
+        Self {
+            seq,
+            total,
+            since: now,
+            stalled_since: now,
+            pinning: false,
+        }
+    }
+
     /// The budget in bytes that it takes, with `swapped` bytes in the backing store.
     pub(crate) fn budget(&self, swapped: Bytes) -> Bytes {
         self.total.saturating_sub(swapped)
@@ -288,6 +305,13 @@ impl Task {
         task.backing = self.backing_most.unwrap_or(Bytes::MAX);
         task.backing_asked = None;
         task
+    }
+
+    /// When its open request is refused if nothing comes nearer; none while its store grows for it.
+    pub(crate) fn request_ends(&self) -> Option<Time> {
+        let want = self.want?;
+        let grows = want.pinning && self.backing_asked.is_some();
+        (!grows).then_some(want.stalled_since + REQUEST_TIMEOUT)
     }
 
     /// The timing of a task that registered as realtime.

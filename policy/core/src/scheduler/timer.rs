@@ -5,7 +5,6 @@ use alloc::format;
 
 use super::best_effort::LOOK;
 use super::state::Settled;
-use super::wants::REQUEST_TIMEOUT;
 use super::{Command, Overrun, Scheduler, Sharing, ViolationKind};
 use crate::scheduler::job::Place;
 use crate::task::TaskId;
@@ -165,7 +164,7 @@ impl Scheduler {
             .filter_map(|id| Some(self.task(*id).op.as_ref()?.due));
         let requests = state
             .open_wants()
-            .filter_map(|id| Some(self.task(id).want?.since + REQUEST_TIMEOUT));
+            .filter_map(|id| self.task(id).request_ends());
         released
             .into_iter()
             .chain(memory_frees)

@@ -117,9 +117,13 @@ impl Scheduler {
                 bytes,
             });
         }
+        let now = self.state.now;
         let task = self.task_mut(id);
         let before = core::mem::replace(&mut task.backing, bytes);
         let asked = task.backing_asked.take();
+        if let Some(want) = task.want.as_mut().filter(|want| want.pinning) {
+            want.stalled_since = now;
+        }
         // An agent unpins in pieces, so that less than was asked may be given back.
         task.keeps_backing |= asked.is_some_and(|asked| bytes > asked && bytes >= before);
         let refused = asked.is_some_and(|asked| bytes < asked);

@@ -3,17 +3,14 @@
 //! A request counts resident and swapped bytes together, because memory of the asking task may leave
 //! while it waits. It is refused at once only for memory that is known never to leave. Budget that an
 //! agent has taken and not yet reported may turn out to be in the arena, and memory on its way in can
-//! leave again, so neither is a reason to refuse.
+//! leave again, so neither is a reason to refuse. Nor is a long queue: the time after which a request is
+//! given up begins again whenever one before it is granted.
 
 use super::record::{BudgetRequest, Cause, Phase};
 use super::state::Settled;
 use super::{BudgetAnswer, BudgetRequestSeq, EventError, Scheduler};
 use crate::task::TaskId;
 use crate::units::{Bytes, Nanos};
-
-/// How long a request for budget waits at most for whatever may still leave, before the program is told
-/// that there is no memory.
-pub(super) const REQUEST_TIMEOUT: Nanos = Nanos(5_000_000_000);
 
 /// The time that an agent has to use a budget given for an allocation before it may be taken back for
 /// best-effort; otherwise two loading programs would take it from each other forever.
@@ -38,7 +35,7 @@ impl Scheduler {
         seq: BudgetRequestSeq,
         bytes: Bytes,
     ) -> Result<(), EventError> {
-        let since = self.state.now;
+        let now = self.state.now;
         let task = self.attached(id)?;
         let total = bytes + task.usage.swapped;
         match task.want {
@@ -52,27 +49,27 @@ impl Scheduler {
             Some(_) => {}
             None => self.state.wants.push_back(id),
         }
-        self.task_mut(id).want = Some(BudgetRequest {
-            seq,
-            total,
-            since,
-            pinning: false,
-        });
+        self.task_mut(id).want = Some(BudgetRequest::new(seq, total, now));
         Ok(())
     }
 
     /// Answers the requests that can be answered, first come first. Returns whether one waits for memory
     /// to become free.
     pub(super) fn serve_wants(&mut self) -> bool {
-        let mut waits = false;
+        let (mut waits, mut has_granted) = (false, false);
+        let now = self.state.now;
         // A request that must wait goes to the back. After one round all are in their order again.
         for _ in 0..self.state.wants.len() {
             let Some(id) = self.state.wants.pop_front() else {
                 break;
             };
-            let Some(want) = self.task(id).want else {
+            let Some(mut want) = self.task(id).want else {
                 continue;
             };
+            if has_granted {
+                want.stalled_since = now;
+                self.task_mut(id).want = Some(want);
+            }
             let decision = self.decide(id, want, waits);
             match decision {
                 Decision::Accept | Decision::Refuse => {
@@ -83,7 +80,7 @@ impl Scheduler {
                         _ => asked,
                     };
                     let granted = matches!(decision, Decision::Accept);
-                    let now = self.state.now;
+                    has_granted |= granted;
                     let task = self.task_mut(id);
                     task.want = None;
                     if granted {
@@ -115,9 +112,11 @@ impl Scheduler {
             return Decision::Defer;
         }
         // A job runs with all its memory resident, beside the memory of others that never leaves.
+        let ends = task.request_ends();
         let state = self.state.settled();
+        let has_ended = ends.is_some_and(|at| at <= state.now);
         let fixed = state.sums().fixed.saturating_sub(state.share(id).fixed);
-        if want.total + fixed > state.capacity || want.since + REQUEST_TIMEOUT <= state.now {
+        if want.total + fixed > state.capacity || has_ended {
             return Decision::Refuse;
         }
         if self.state.barred_until(id).is_some() {

@@ -11,6 +11,7 @@ mod parked;
 mod pipelined;
 mod plans;
 mod regrouped;
+mod requests;
 mod room;
 mod scene;
 mod scenes;
