@@ -56,9 +56,7 @@ const STAGES: &[&[Lane]] = &[
             Step::new("house rules", lint::house),
             Step::new("prebuilt probes", ebpf::check_quickly),
             Step::new("clippy", lint::clippy),
-            Step::new("rustdoc", lint::rustdoc),
             Step::new("build", build),
-            Step::new("purity", pure::check),
         ]),
         lane(&[
             Step::new("tools", tools),
@@ -74,25 +72,30 @@ const STAGES: &[&[Lane]] = &[
             Step::new("doors", check_doors).counting("probes: "),
             Step::new("NVIDIA's clients", clients::check).counting(" passed, "),
             Step::new("Python package", wheel::check).counting(" passed"),
-            Step::new("search for deadline misses", theory::check_soundness)
-                .counting(" runs on the real engine"),
-            Step::new("the papers' figures", check_figures).counting("files"),
             Step::new("swap volumes against HiGHS", theory::check_milp)
                 .counting(" disagreements in "),
         ]),
         background(&[
             Step::new("what is shipped", ship),
             Step::new("packages", deb::check).counting("packages without"),
-            Step::new("graphs of PyTorch", graphs::check).counting(" graphs, "),
         ]),
     ],
-    // Two steps that mostly wait, each on simulated machines of its own.
+    // Two steps that mostly wait, each on simulated machines of its own, beside what only computes.
     &[
         lane(&[
             Step::new("the GPU kit on the simulated GPU", gpu_bundle::check_kit)
                 .counting(" parts passed"),
         ]),
         lane(&[Step::new("packages in a booted system", system::check).counting(" passed, ")]),
+        background(&[
+            Step::new("graphs of PyTorch", graphs::check).counting(" graphs, "),
+            Step::new("the papers' figures", check_figures).counting("files"),
+            Step::new("search for deadline misses", theory::check_soundness)
+                .counting(" runs on the real engine"),
+            // Cargo builds here: the steps beside have built what they need by now.
+            Step::new("purity", pure::check),
+            Step::new("rustdoc", lint::rustdoc),
+        ]),
     ],
     // Measurements have the machine to themselves.
     &[lane(&[

@@ -49,7 +49,11 @@ fn who_comes_no_nearer_is_refused() {
     world.pass(4_999);
     assert_eq!(world.budget(3), (0, 0));
     world.pass(1);
-    assert_eq!(world.budget(3), (0, 1), "five seconds after the last grant before it");
+    assert_eq!(
+        world.budget(3),
+        (0, 1),
+        "five seconds after the last grant before it"
+    );
 }
 
 #[test]
