@@ -98,6 +98,8 @@ impl CleanEnvironment {
             }
         }
         variables.push(("CARGO_TARGET_DIR", self.folder.clone().into()));
+        // Nothing is built a second time.
+        variables.push(("CARGO_INCREMENTAL", "0".into()));
         variables.extend(HOMES.map(|(name, folder)| (name, self.folder.join(folder).into())));
         variables
     }
