@@ -98,7 +98,7 @@ impl CleanEnvironment {
             }
         }
         variables.push(("CARGO_TARGET_DIR", self.folder.clone().into()));
-        // Nothing is built a second time.
+        // What was compiled is not changed and compiled again.
         variables.push(("CARGO_INCREMENTAL", "0".into()));
         variables.extend(HOMES.map(|(name, folder)| (name, self.folder.join(folder).into())));
         variables

@@ -121,7 +121,8 @@ impl Scheduler {
         let task = self.task_mut(id);
         let before = core::mem::replace(&mut task.backing, bytes);
         let asked = task.backing_asked.take();
-        if let Some(want) = task.want.as_mut().filter(|want| want.pinning) {
+        let wanted = task.want.as_mut();
+        if let Some(want) = wanted.filter(|want| want.pinning && asked.is_some()) {
             want.stalled_since = now;
         }
         // An agent unpins in pieces, so that less than was asked may be given back.
