@@ -4,7 +4,7 @@
 use std::process::Command;
 use std::time::Duration;
 
-use anyhow::{Result, ensure};
+use anyhow::{Context, Result, ensure};
 use rtswap_e2e::{Machine, MachineOptions, Program, Verdict, probe, until_judged, wait_until};
 
 const BOUND: Duration = Duration::from_mins(1);
@@ -149,9 +149,13 @@ fn a_killed_daemon_comes_back_to_both() -> Result<()> {
     let two = member(&machine, 2, 20, 80)?;
     let other = other(&machine, 80)?;
     for _ in 0..3 {
-        wait_until("all have run jobs", BOUND, || {
+        let ran = wait_until("all have run jobs", BOUND, || {
             number(&machine, TEAM, "jobs") >= Some(4)
                 && number(&machine, "other", "jobs") >= Some(2)
+        });
+        ran.with_context(|| {
+            let programs = [&one, &two, &other].map(Program::stderr);
+            format!("{}\n{programs:?}\n{:?}", daemon.stderr(), machine.status())
         })?;
         daemon.kill()?;
         daemon = machine.daemon()?;
