@@ -476,17 +476,26 @@ impl Device {
     ) -> Result<T, AllocError> {
         let _one_question = lock(&self.wants);
         loop {
-            let (total, view) = {
+            let (total, swapped, view) = {
                 let mut memory = self.memory();
                 match take(&mut memory) {
-                    Err(AllocError::OverBudget(needed)) => (needed.0, memory.view().clone()),
+                    Err(AllocError::OverBudget(needed)) => {
+                        (needed.0, memory.swapped_bytes(), memory.view().clone())
+                    }
                     result => return result,
                 }
             };
             if is_refused(&view, total) {
-                // Another thread may have freed something meanwhile.
                 let mut memory = self.memory();
-                return take(&mut memory);
+                // Another thread may have freed something meanwhile.
+                let result = take(&mut memory);
+                // What left the GPU between question and answer was counted as resident and as swapped.
+                let has_moved = memory.swapped_bytes() != swapped;
+                if !matches!(result, Err(AllocError::OverBudget(_))) || !has_moved {
+                    return result;
+                }
+                drop(memory);
+                std::thread::sleep(TICK / 20);
             }
         }
     }

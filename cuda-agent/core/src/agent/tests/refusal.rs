@@ -35,3 +35,25 @@ fn the_reason_is_told_before_memory_is_refused() {
         assert_eq!(asked.join().unwrap(), Some(Err(Status::OUT_OF_MEMORY)));
     });
 }
+
+#[test]
+fn what_left_the_gpu_while_the_daemon_was_asked_is_asked_about_again() {
+    let mut bench = bench("moved", |terms| terms.budget = 2 * CHUNK + CONTEXT);
+    bench.alloc(2 * CHUNK);
+    bench.daemon.set_volume(2 * CHUNK);
+    let agent = bench.agent;
+    std::thread::scope(|scope| {
+        let asked = scope.spawn(|| agent.alloc(2 * CHUNK));
+        let daemon = &mut bench.daemon;
+        daemon.until("a question", |block| block.agent.wanted());
+        assert_eq!(daemon.swap(Direction::Out, CHUNK), SwapOutcome::Done);
+        let too_much = daemon.answer_next(|_| 0);
+        let right = daemon.answer_next(|wanted| wanted);
+        assert_eq!(
+            (too_much, right),
+            (4 * CHUNK + CONTEXT, 3 * CHUNK + CONTEXT)
+        );
+        asked.join().unwrap().expect("managed").expect("granted");
+    });
+    assert_eq!(bench.usage(), (3 * CHUNK + CONTEXT, CHUNK));
+}
