@@ -132,8 +132,10 @@ fn remove(machine: &Machine, has_old_image: bool) -> Result<()> {
     machine
         .shell(&format!("rm -r /run/images {SPECIFICATION}"))?
         .ok()?;
-    let status = status(machine)?;
-    let used = status["gpus"][0]["used_bytes"].as_u64();
-    ensure!(used == Some(0), "{status}");
-    Ok(())
+    machine.wait("no memory is left", Duration::from_secs(10), |machine| {
+        let status = status(machine)?;
+        let used = status["gpus"][0]["used_bytes"].as_u64();
+        ensure!(used == Some(0), "{status}");
+        Ok(true)
+    })
 }
