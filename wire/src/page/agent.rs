@@ -248,7 +248,7 @@ impl AgentDevice {
 
     /// Publishes the arena's size and how much of it is in the backing store, in bytes.
     pub fn set_arena(&self, arena_bytes: u64, swapped_bytes: u64) {
-        // Who sees fewer chunks here has seen that they are no longer resident.
+        // Release: a reader that sees the smaller arena also sees the smaller `resident_bytes`.
         self.arena_bytes.store(arena_bytes, Release);
         self.swapped_bytes.store(swapped_bytes, Release);
     }

@@ -5,7 +5,7 @@ use rtswap_policy::scheduler::SwapOutcome;
 use crate::world::setting::{MS, best_effort, config, engine};
 use crate::world::{Agent, World};
 
-/// A GPU whose chunks take a second each, full of what task 1 has; 2 and 3 want more than half of it.
+/// A GPU that task 1 fills, and on which a chunk moves in one second. Tasks 2 and 3 each want more than half of it.
 fn queued() -> World {
     let mut config = config(100);
     (config.swap_cost.out, config.swap_cost.in_) = (engine(1_000 * MS), engine(1_000 * MS));
